@@ -1,0 +1,48 @@
+# Needs only GNU make 3.81 and a Python from 3.10 to 3.13. `make setup demo test` is all a newcomer types.
+
+PYTHON     ?= python3
+VENV       := .venv
+BIN        := $(VENV)/bin
+UV_VERSION := 0.13.8
+INSTALLED  := $(VENV)/.installed
+
+.PHONY: setup demo test lint types lock clean
+.DEFAULT_GOAL := setup
+
+setup: $(INSTALLED)
+
+$(INSTALLED): requirements.lock pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { \
+	  echo "Reelsieve needs Python 3.10 to 3.13, and '$(PYTHON)' is not on the PATH: try make setup PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if (3, 10) <= v[:2] < (3, 14) else "Reelsieve needs Python 3.10 to 3.13, and $(PYTHON) is %d.%d: try make setup PYTHON=python3.12" % v[:2])'
+	@test -x $(BIN)/python || { echo "Creating $(VENV) with $$($(PYTHON) --version)"; $(PYTHON) -m venv $(VENV); }
+	@echo "Installing the pinned packages into $(VENV) (several GB; the first time takes minutes on a slow line)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@$(BIN)/uv pip install --python $(BIN)/python -r requirements.lock
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps -e .
+	@touch $@
+	@echo "Reelsieve is installed: try make demo, or $(BIN)/reelsieve --help"
+
+demo: setup
+	@$(BIN)/reelsieve demo
+
+test: setup
+	@$(BIN)/python -m pytest
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-logo
+
+types: setup
+	$(BIN)/mypy metrics_core db assets orchestration demo
+
+# Keeps the pins that still hold; to move them, delete requirements.lock first.
+lock: setup
+	$(BIN)/uv pip compile pyproject.toml --constraint constraints.txt --all-extras --universal --python-version 3.10 \
+	  --no-emit-index-url --no-header --no-annotate --quiet --output-file requirements.lock
+
+# The data of the embedded server (.reelsieve) stays: it may hold scores that took days.
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,47 @@
+"""The one resource that assets ask for: the database, the scorers and the home folder, each made when first used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+
+from sqlalchemy.engine import Engine
+
+from assets.scores.base import Scorer, ScorerSettings
+
+
+class Curation:
+    """Database, scorers and folders of this installation.
+
+    A plain object rather than a configurable resource: the database's URL may hold a password, and Dagster shows and
+    stores the configuration of its resources.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        settings: ScorerSettings,
+        connect: Callable[[], Engine],
+        scorers: Mapping[str, Callable[[ScorerSettings], Scorer]],
+    ) -> None:
+        self.home = home
+        self._settings = settings
+        self._connect = connect
+        self._scorers = scorers
+
+    @cached_property
+    def engine(self) -> Engine:
+        """The engine of the curation database, opened on first use."""
+        return self._connect()
+
+    @cached_property
+    def scorers(self) -> dict[str, Scorer]:
+        """One scorer per metric; the models behind them load when they are first used."""
+        return {metric: make(self._settings) for metric, make in self._scorers.items()}
+
+    def folder(self, name: str) -> Path:
+        """A folder below the home folder, made when it is missing."""
+        path = self.home / name
+        path.mkdir(parents=True, exist_ok=True)
+        return path

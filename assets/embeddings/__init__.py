@@ -1,0 +1,1 @@
+"""Embeddings: each distinct text once per encoder."""

@@ -1,0 +1,63 @@
+"""Embedding the texts that a shard's unscored samples need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy.engine import Engine
+
+from assets.scores.base import Scorer
+from assets.scores.run import BATCH_SIZE, Progress, activate, pending
+from db.embeddings import find_encoder, missing_texts, register_encoder, store_texts
+from db.manifest import Dataset
+from db.work import batches, load_samples
+from metrics_core.protocols import TextEncoder
+
+# Texts encoded between two writes: enough to sort by length, little enough to lose in a crash.
+CHUNK = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class ShardTexts:
+    """What an embedding run did on a shard."""
+
+    n_texts: int
+    n_embedded: int
+    model_id: str
+
+
+def embed_shard(
+    engine: Engine, scorer: Scorer, dataset: Dataset, shard: int, *, progress: Progress | None = None
+) -> ShardTexts:
+    """Embed every distinct text that the scorer's pending samples need and that has no vector yet.
+
+    The model is loaded only when there is such a text.
+    """
+    encoder = scorer.text_encoder
+    wanted = dict.fromkeys(_wanted(engine, scorer, dataset, shard))
+    with engine.connect() as connection:
+        missing = missing_texts(connection, find_encoder(connection, encoder.identity.as_dict()), wanted)
+    # Longest first: neighbours in length share a batch, and running out of memory shows at once, not at the end.
+    missing.sort(key=len, reverse=True)
+    done = 0
+    for start in range(0, len(missing), CHUNK):
+        done += _embed(engine, encoder, missing[start : start + CHUNK])
+        if progress:
+            progress(min(start + CHUNK, len(missing)), len(missing))
+    return ShardTexts(len(wanted), done, encoder.identity.model_id)
+
+
+def _wanted(engine: Engine, scorer: Scorer, dataset: Dataset, shard: int) -> Iterator[str]:
+    todo = pending(engine, scorer, activate(engine, scorer), dataset, shard)
+    with engine.connect() as connection:
+        for ids in batches(todo, BATCH_SIZE):
+            for sample in load_samples(connection, ids, scorer.inputs):
+                yield from scorer.texts(sample)
+
+
+def _embed(engine: Engine, encoder: TextEncoder, texts: Sequence[str]) -> int:
+    vectors = encoder.encode(texts)
+    with engine.begin() as connection:
+        encoder_id = register_encoder(connection, encoder.identity.as_dict(), vectors.shape[1])
+    return store_texts(engine, encoder_id, texts, vectors)

@@ -1,0 +1,1 @@
+"""Adapters: published data sets rewritten as manifest folders."""

@@ -1,0 +1,92 @@
+"""Why a row, a path or a whole manifest is refused: the codes, Reject, which carries one, and ManifestError.
+
+Codes are stored beside the refused row and people filter by them, so a code keeps its meaning for ever.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Code = Literal[
+    "json_invalid",
+    "json_truncated",
+    "not_an_object",
+    "duplicate_key",
+    "nan",
+    "not_finite",
+    "too_deep",
+    "csv_invalid",
+    "invalid_utf8",
+    "unknown_kind",
+    "nul_character",
+    "lone_surrogate",
+    "control_characters",
+    "too_long",
+    "empty_text",
+    "missing_field",
+    "wrong_type",
+    "out_of_range",
+    "unknown_dimension",
+    "unknown_role",
+    "segment_order",
+    "path_url",
+    "path_absolute",
+    "path_escape",
+    "file_missing",
+    "not_a_file",
+    "not_a_video",
+    "duplicate_conflict",
+    "dangling_reference",
+    "mismatched_video",
+    "segment_index_out_of_range",
+    "segment_outside_clip",
+]
+
+# The sentences that docs/manifest.md shows; a test keeps the two equal.
+CODES: dict[Code, str] = {
+    "json_invalid": "The line is not valid JSON.",
+    "json_truncated": "The JSON stops before it is complete.",
+    "not_an_object": "The line is valid JSON but not an object with fields.",
+    "duplicate_key": "An object names the same field twice.",
+    "nan": "A number is NaN, or the JSON contains the word NaN or Infinity.",
+    "not_finite": "A number is too large to be finite, or is infinite.",
+    "too_deep": "Lists or objects are nested too deeply.",
+    "csv_invalid": "The record has another number of cells than the header, or its quoting is broken.",
+    "invalid_utf8": "The bytes are not valid UTF-8.",
+    "unknown_kind": "A row of a mixed file does not say which table it belongs to.",
+    "nul_character": "A text contains the character NUL, which a database cannot store.",
+    "lone_surrogate": "A text contains half of a surrogate pair, which cannot be written as UTF-8.",
+    "control_characters": "A text contains control characters other than tab and line break.",
+    "too_long": "A line, a record, a text or an id is longer than the limit.",
+    "empty_text": "A text or an id is empty or only white space.",
+    "missing_field": "A required field is absent.",
+    "wrong_type": "A field has another type than the manifest asks for.",
+    "out_of_range": "A number lies outside its range.",
+    "unknown_dimension": "The dimension of a keypoint is not one of the six.",
+    "unknown_role": "The role of a caption is neither reference nor candidate.",
+    "segment_order": "A segment does not end after its start.",
+    "path_url": "The path of a video is a URL.",
+    "path_absolute": "The path of a video is absolute or starts in a home folder.",
+    "path_escape": "The path of a video leads out of the manifest's folder.",
+    "file_missing": "The file of a video does not exist.",
+    "not_a_file": "The path of a video names something that is not a regular file.",
+    "not_a_video": "The file of a video contains no video.",
+    "duplicate_conflict": "The id exists already with other content.",
+    "dangling_reference": "The row points to an id that does not exist.",
+    "mismatched_video": "The keypoint and the caption of a label belong to different videos.",
+    "segment_index_out_of_range": "The reference has no segment of this index.",
+    "segment_outside_clip": "A segment ends after the end of the video.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """A refusal: one of `CODES`, and one sentence that names the field and what to do about it."""
+
+    code: Code
+    reason: str
+
+
+class ManifestError(ValueError):
+    """The manifest as a whole cannot be read; the message names the file and the remedy."""

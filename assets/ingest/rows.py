@@ -1,0 +1,212 @@
+"""The rows of a manifest: one frozen model per table, and `validate`, which makes raw rows into them.
+
+Nothing here needs the database: whether an id exists already, or a reference dangles, is decided later.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from assets.ingest import hygiene
+from assets.ingest.hygiene import shown
+from assets.ingest.rejects import Code, Reject
+
+Dimension = Literal[
+    "segment_detail", "video_background", "acoustics", "shooting_style", "speech_content", "camera_state"
+]
+DIMENSIONS: tuple[str, ...] = get_args(Dimension)
+MAX_ID = 512
+MAX_PATH = 4096
+MAX_INDEX = 2**31 - 1
+
+# "\S" asks for one character that is no white space; the limit on length is hygiene's.
+Text = Annotated[str, StringConstraints(pattern=r"\S")]
+Id = Annotated[str, StringConstraints(pattern=r"\S", max_length=MAX_ID)]
+
+
+@dataclass(frozen=True, slots=True)
+class RawRow:
+    """One row as a reader found it: a payload of fields, or the reason why there is none.
+
+    `line` counts from 1: the line of a JSON Lines file, the line where a record of a CSV file starts, the row
+    of a Parquet file. `raw` is the beginning of the row, safe to store, for the record of refused rows.
+    """
+
+    source: str
+    line: int
+    kind: str
+    payload: dict[str, Any] | None
+    reject: Reject | None
+    raw: str
+
+
+class _Fields(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True, extra="allow", allow_inf_nan=False)
+
+    @property
+    def extra(self) -> dict[str, Any]:
+        """The fields of the row that the manifest does not define, kept as they came."""
+        return self.model_extra or {}
+
+
+class Segment(_Fields):
+    """A stretch of a video: 0 <= start_s < end_s, in seconds."""
+
+    start_s: Annotated[float, Field(ge=0)]
+    end_s: float
+    text: str | None = None
+
+    @model_validator(mode="after")
+    def _ends_after_start(self) -> Segment:
+        if self.end_s <= self.start_s:
+            times = {"start": self.start_s, "end": self.end_s}
+            raise PydanticCustomError("segment_order", "runs from {start} s to {end} s: end it later", times)
+        return self
+
+
+class VideoRow(_Fields):
+    """A video; without a path it stands for captions whose video is not at hand (text only)."""
+
+    video_id: Id
+    path: Annotated[str, StringConstraints(pattern=r"\S", max_length=MAX_PATH)] | None = None
+    note: str | None = None
+    duration_s: Annotated[float, Field(gt=0)] | None = None
+
+
+class CaptionRow(_Fields):
+    """A reference or a candidate caption of a video; a reference without a system is by "reference"."""
+
+    caption_id: Id
+    video_id: Id
+    role: Literal["reference", "candidate"]
+    system: Id = "reference"
+    text: Text
+    segments: list[Segment] | None = None
+
+    @model_validator(mode="after")
+    def _candidates_name_their_system(self) -> CaptionRow:
+        if self.role == "candidate" and "system" not in self.model_fields_set:
+            raise PydanticCustomError("missing_field", "field 'system' is missing: say who wrote it")
+        return self
+
+
+class KeypointRow(_Fields):
+    """A fact that a caption should state; `segment_index` counts the segments of the reference from 0."""
+
+    keypoint_id: Id
+    video_id: Id
+    dimension: Dimension
+    text: Text
+    segment_index: Annotated[int, Field(ge=0, le=MAX_INDEX)] | None = None
+
+
+class KeypointLabelRow(_Fields):
+    """Whether a caption covers a keypoint, as a person or a judge says."""
+
+    keypoint_id: Id
+    caption_id: Id
+    covered: bool
+
+
+class QARow(_Fields):
+    """A question about a video with the answer to be judged."""
+
+    qa_id: Id
+    video_id: Id
+    question: Text
+    answer: Text
+    system: Id | None = None
+    quality: Id | None = None
+
+
+class RatingRow(_Fields):
+    """A person's number for one aspect of a caption, from 1 to 5; 5 is best."""
+
+    caption_id: Id
+    rater: Id
+    aspect: Id
+    value: Annotated[int, Field(ge=1, le=5)]
+
+
+ValidRow = VideoRow | CaptionRow | KeypointRow | KeypointLabelRow | QARow | RatingRow
+
+MODELS: dict[str, type[ValidRow]] = {
+    "video": VideoRow,
+    "caption": CaptionRow,
+    "keypoint": KeypointRow,
+    "keypoint_label": KeypointLabelRow,
+    "qa": QARow,
+    "rating": RatingRow,
+}
+
+_REQUIRED = {
+    kind: frozenset(name for name, field in model.model_fields.items() if field.is_required())
+    for kind, model in MODELS.items()
+}
+
+# Errors of pydantic by type; every other one says that the type is wrong.
+_CODES: dict[str, Code] = {
+    "missing": "missing_field",
+    "string_too_long": "too_long",
+    "string_pattern_mismatch": "empty_text",
+    "greater_than": "out_of_range",
+    "greater_than_equal": "out_of_range",
+    "less_than_equal": "out_of_range",
+    "segment_order": "segment_order",
+    "missing_field": "missing_field",
+}
+_UNKNOWN_WORDS: dict[str, Code] = {"dimension": "unknown_dimension", "role": "unknown_role"}
+
+
+def validate(row: RawRow) -> ValidRow | Reject:
+    """The checked row, or the first rule that it breaks. Null is absence, except in a required field.
+
+    >>> fields = {"caption_id": "c1", "rater": "r1", "aspect": "coverage", "value": 7}
+    >>> validate(RawRow("ratings.jsonl", 1, "rating", fields, None, ""))
+    Reject(code='out_of_range', reason="field 'value' is 7: input should be less than or equal to 5")
+    """
+    if row.reject is not None:
+        return row.reject
+    payload = row.payload or {}
+    if (fault := hygiene.check(payload)) is not None:
+        return fault
+    if None in payload.values():
+        required = _REQUIRED[row.kind]
+        payload = {name: value for name, value in payload.items() if value is not None or name in required}
+    try:
+        return MODELS[row.kind].model_validate(payload)
+    except ValidationError as error:
+        return _explained(error.errors(include_url=False)[0])
+
+
+def content_sha256(row: ValidRow) -> bytes:
+    """SHA-256 (32 bytes) of all fields as canonical JSON: equal content, equal hash, whatever the order."""
+    fields = row.model_dump(exclude_none=True)
+    canonical = json.dumps(fields, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode("utf-8")).digest()
+
+
+def _explained(error: ErrorDetails) -> Reject:
+    """The short code and a sentence that names the field, out of one error of pydantic."""
+    field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error["loc"]).lstrip(".")
+    found, code = error["input"], _CODES.get(error["type"], "wrong_type")
+    message = error["msg"][0].lower() + error["msg"][1:]
+    if error["type"] == "literal_error" and isinstance(found, str):
+        code = _UNKNOWN_WORDS[field]
+    if error["type"] == "missing":
+        return Reject(code, f"field '{field}' is missing: add it")
+    if not field:
+        return Reject(code, message)
+    if code == "empty_text":
+        return Reject(code, f"field '{field}' is empty or only white space: fill it in")
+    if code == "too_long":
+        return Reject(code, f"field '{field}' has {len(found)} characters: {message}")
+    if code == "segment_order":
+        return Reject(code, f"field '{field}' {message}")
+    return Reject(code, f"field '{field}' is {shown(found)}: {message}")

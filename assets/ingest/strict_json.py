@@ -1,0 +1,93 @@
+"""JSON without the leniency of Python's parser: no NaN, no repeated keys, no bottomless nesting."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from typing import Any
+
+from assets.ingest.hygiene import MAX_DEPTH, shown
+from assets.ingest.rejects import Code, Reject
+
+# Longer integers do not fit a double, and Python refuses to parse them from 4,300 digits on.
+MAX_DIGITS = 300
+
+_BRACKET = re.compile(r"[\[\]{}]")
+# What is left at the position of an error when the text stops inside a literal, a number or an escape.
+_CUT_OFF = re.compile(r"|t|tr|tru|f|fa|fal|fals|n|nu|nul|-|\.|[eE][+-]?|\\?u[0-9a-fA-F]{0,3}")
+
+
+class _Refused(Exception):
+    def __init__(self, code: Code, reason: str) -> None:
+        super().__init__(reason)
+        self.reject = Reject(code, reason)
+
+
+def parse_object(data: bytes) -> dict[str, Any] | Reject:
+    """One JSON object from the bytes of a line, or why it is none.
+
+    >>> parse_object(b'{"value": 5}')
+    {'value': 5}
+    >>> parse_object(b'{"value": NaN}').code
+    'nan'
+    """
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return Reject("invalid_utf8", f"byte {error.start + 1} is not valid UTF-8: save the file as UTF-8")
+    value = parse(text)
+    if isinstance(value, dict | Reject):
+        return value
+    return Reject("not_an_object", "the line must be a JSON object with fields, written in braces")
+
+
+def parse(text: str) -> Any:
+    """The value of a JSON text, or a Reject. Floats that overflow come out infinite: hygiene refuses them."""
+    text = text.strip(" \t\r\n")
+    if text.count("[") + text.count("{") > MAX_DEPTH and _too_deep(text):
+        return Reject("too_deep", f"it is nested more than {MAX_DEPTH} levels deep: flatten it")
+    try:
+        return _DECODER.decode(text)
+    except _Refused as refused:
+        return refused.reject
+    except json.JSONDecodeError as error:
+        return _syntax_fault(text, error)
+
+
+def _too_deep(text: str) -> bool:
+    """Whether brackets outside strings nest too deeply; exact as far as the text is valid JSON."""
+    outside_strings = "".join(text.replace("\\\\", "").replace('\\"', "").split('"')[::2])
+    depth = 0
+    for bracket in _BRACKET.finditer(outside_strings):
+        depth += 1 if bracket.group() in "[{" else -1
+        if depth > MAX_DEPTH:
+            return True
+    return False
+
+
+def _syntax_fault(text: str, error: json.JSONDecodeError) -> Reject:
+    if error.msg.startswith("Unterminated string") or _CUT_OFF.fullmatch(text, error.pos):
+        return Reject("json_truncated", f"the JSON stops after {len(text)} characters, before it is complete")
+    return Reject("json_invalid", f"not valid JSON at character {error.pos + 1}: {error.msg}")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        repeated = next(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
+        raise _Refused("duplicate_key", f"field {shown(repeated)} appears twice in one object: keep one")
+    return fields
+
+
+def _constant(word: str) -> None:
+    raise _Refused("nan", f"{word} is not valid JSON: give a finite number or leave the field out")
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise _Refused("out_of_range", f"a whole number has more than {MAX_DIGITS} digits")
+    return int(digits)
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant, parse_int=_integer)

@@ -1,0 +1,73 @@
+"""The report of a dataset: one markdown text with its plots inside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy.engine import Engine
+
+from assets.reports.plots import by_system, histogram, markdown_image
+from assets.reports.tables import best_and_worst, markdown_table
+from db.manifest import Dataset
+from db.report import coverage_by_system, dataset_summary, has_synthetic_ratings, ratings_by_system
+from db.scores import ScoredSample, active_scorer, scored_values, status_counts
+
+
+def report_markdown(engine: Engine, dataset: Dataset, metrics: Sequence[str]) -> str:
+    """What the dataset holds, how it scores and how people rated it."""
+    with engine.connect() as connection:
+        summary = dataset_summary(connection, dataset.name)
+        parts = [f"# {dataset.name}", _summary(summary)]
+        for metric in metrics:
+            scorer_id = active_scorer(connection, metric)
+            if scorer_id is not None:
+                values = scored_values(connection, scorer_id, dataset.dataset_id)
+                statuses = status_counts(connection, scorer_id, dataset.dataset_id)
+                parts.append(_metric(metric, values, statuses))
+        parts.append(
+            _people(
+                ratings_by_system(connection, dataset.dataset_id),
+                coverage_by_system(connection, dataset.dataset_id),
+                has_synthetic_ratings(connection, dataset.dataset_id),
+            )
+        )
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _summary(summary: dict[str, Any]) -> str:
+    return markdown_table(["what", "how many"], [[name, str(value)] for name, value in summary.items()][1:])
+
+
+def _metric(metric: str, values: Sequence[ScoredSample], statuses: dict[str, int]) -> str:
+    parts = [f"## {metric}", markdown_table(["status", "samples"], [[k, str(v)] for k, v in statuses.items()])]
+    if values:
+        systems: dict[str, list[float]] = {}
+        for row in values:
+            systems.setdefault(row.system, []).append(row.value)
+        means = sorted(((sum(v) / len(v), s, len(v)) for s, v in systems.items()), reverse=True)
+        parts += [
+            markdown_table(["system", f"mean {metric}", "samples"], [[s, f"{m:.4f}", str(n)] for m, s, n in means]),
+            markdown_image(histogram([row.value for row in values], metric, f"all samples: {metric}"), metric),
+            markdown_image(by_system(systems, metric, f"{metric} by system"), f"{metric} by system"),
+            "### Best and worst",
+            best_and_worst(values, metric),
+        ]
+    return "\n\n".join(parts)
+
+
+def _people(ratings: dict[str, dict[str, float]], coverage: dict[str, float], synthetic: bool) -> str:
+    if not ratings and not coverage:
+        return ""
+    aspects = sorted({aspect for means in ratings.values() for aspect in means})
+    systems = sorted({*ratings, *coverage}, key=lambda s: -sum(ratings.get(s, {}).values()))
+    rows = [
+        [
+            system,
+            *(f"{ratings[system][a]:.2f}" if a in ratings.get(system, {}) else "–" for a in aspects),
+            f"{coverage[system]:.1%}" if system in coverage else "–",
+        ]
+        for system in systems
+    ]
+    title = "## Ratings" + (" (synthetic: made by the generator, not by people)" if synthetic else "")
+    return f"{title}\n\n" + markdown_table(["system", *aspects, "keypoints covered"], rows)

@@ -1,0 +1,60 @@
+"""Small PNG plots for asset metadata and reports."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+COLOUR = "#2f6f8f"
+
+
+def histogram(values: Sequence[float], metric: str, title: str, lines: Mapping[str, float] | None = None) -> bytes:
+    """A PNG of the distribution of values; `lines` are drawn as labelled verticals."""
+    figure = _figure(4.8, 2.4)
+    axes = figure.subplots()
+    axes.hist(values, bins=30, color=COLOUR, edgecolor="white", linewidth=0.4)
+    for label, value in (lines or {}).items():
+        axes.axvline(value, color="#b5482f", linewidth=1)
+        axes.text(value, axes.get_ylim()[1], f" {label}", fontsize=6, rotation=90, va="top")
+    axes.set(xlabel=metric, ylabel="samples", title=title)
+    return _png(figure)
+
+
+def by_system(values: Mapping[str, Sequence[float]], metric: str, title: str) -> bytes:
+    """A PNG of box plots, one per system, best median first."""
+    order = sorted(values, key=lambda system: sorted(values[system])[len(values[system]) // 2])
+    figure = _figure(4.8, 0.8 + 0.32 * len(order))
+    axes = figure.subplots()
+    axes.boxplot([list(values[system]) for system in order], orientation="horizontal", widths=0.6, showfliers=False)
+    axes.set_yticks(range(1, len(order) + 1), order)
+    axes.set(xlabel=metric, title=title)
+    return _png(figure)
+
+
+def markdown_image(png: bytes, text: str) -> str:
+    """The image as markdown with its bytes inside, so that it needs no file and no network."""
+    return f"![{text}](data:image/png;base64,{base64.b64encode(png).decode()})"
+
+
+def _figure(width: float, height: float) -> Figure:
+    # The object interface draws without a display and without the global state of pyplot.
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), dpi=110, layout="constrained")
+
+
+def _png(figure: Figure) -> bytes:
+    for axes in figure.axes:
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.tick_params(labelsize=7)
+        axes.title.set_fontsize(9)
+        axes.xaxis.label.set_fontsize(8)
+        axes.yaxis.label.set_fontsize(8)
+    stream = io.BytesIO()
+    figure.savefig(stream, format="png")
+    return stream.getvalue()

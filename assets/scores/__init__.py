@@ -1,0 +1,1 @@
+"""Scores: one scorer per metric, one asset per scorer, all through the same work list."""

@@ -1,0 +1,59 @@
+"""One asset per metric, all from one factory."""
+
+import dagster as dg
+
+from assets.curation import Curation
+from assets.partitions import SHARDS, shard_of_key
+from assets.reports.plots import histogram, markdown_image
+from assets.reports.tables import best_and_worst
+from assets.scores.registry import METRICS
+from assets.scores.run import score_shard
+from db.scores import scored_values, status_counts
+
+
+def asset_name(metric: str) -> str:
+    """The key of a metric's asset."""
+    return f"{metric}_score"
+
+
+def build_score_asset(metric: str) -> dg.AssetsDefinition:
+    """The asset that scores a shard with a metric: resumable, and idle when there is nothing left to score."""
+
+    @dg.asset(
+        name=asset_name(metric),
+        group_name="scores",
+        partitions_def=SHARDS,
+        deps=["text_embedding", "sample", "reference"],
+        kinds={"postgres", "numpy"},
+        retry_policy=dg.RetryPolicy(max_retries=2, delay=5),
+        description=f"{metric} of every sample of the shard that lacks it or whose inputs changed.",
+    )
+    def score(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
+        dataset, shard = shard_of_key(curation.engine, context.partition_key)
+        report = score_shard(
+            curation.engine,
+            curation.scorers[metric],
+            dataset,
+            shard,
+            run_id=context.run.run_id,
+            progress=lambda done, total: context.log.info(f"{done} of {total} samples scored with {metric}"),
+        )
+        with curation.engine.connect() as connection:
+            statuses = status_counts(connection, report.scorer_id, dataset.dataset_id, shard)
+            values = scored_values(connection, report.scorer_id, dataset.dataset_id, shard)
+        metadata: dict[str, dg.MetadataValue] = {
+            "scorer_id": dg.MetadataValue.int(report.scorer_id),
+            "samples_pending": dg.MetadataValue.int(report.n_pending),
+            "scores_written": dg.MetadataValue.int(report.n_written),
+            "statuses": dg.MetadataValue.json(statuses),
+        }
+        if values:
+            plot = histogram([row.value for row in values], metric, f"{metric} on {context.partition_key}")
+            metadata["distribution"] = dg.MetadataValue.md(markdown_image(plot, f"distribution of {metric}"))
+            metadata["best_and_worst"] = dg.MetadataValue.md(best_and_worst(values, metric))
+        return dg.MaterializeResult(metadata=metadata)
+
+    return score
+
+
+score_assets = [build_score_asset(metric) for metric in METRICS]

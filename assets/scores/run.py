@@ -1,0 +1,116 @@
+"""Scoring one shard: work list, batches through the scorer, rows back. A crash costs at most the batch under way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy.engine import Engine
+
+from assets.scores.base import Outcome, Scorer, Vectors
+from db.embeddings import find_encoder, load_texts
+from db.manifest import Dataset
+from db.scores import ScoreRow, register_scorer, write_scores
+from db.work import PendingSample, batches, load_samples, pending_samples
+
+BATCH_SIZE = 256
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ShardScores:
+    """What a scoring run did on a shard."""
+
+    scorer_id: int
+    n_pending: int
+    n_written: int
+
+
+class MissingVectors(RuntimeError):
+    """Vectors that the scorer needs are not in the database yet."""
+
+
+def activate(engine: Engine, scorer: Scorer) -> int:
+    """Register the scorer as its metric's active one and return its id."""
+    with engine.begin() as connection:
+        return register_scorer(
+            connection,
+            metric=scorer.metric,
+            models=scorer.models(),
+            params=scorer.params(),
+            code_version=scorer.code_version,
+        )
+
+
+def n_pending(engine: Engine, scorer: Scorer, dataset: Dataset, shard: int) -> int:
+    """How many samples of a shard the scorer has still to score."""
+    return len(pending(engine, scorer, activate(engine, scorer), dataset, shard))
+
+
+def pending(engine: Engine, scorer: Scorer, scorer_id: int, dataset: Dataset, shard: int) -> list[int]:
+    """Ids of the samples of a shard that the scorer has still to score."""
+    with engine.connect() as connection:
+        return pending_samples(
+            connection,
+            scorer_id=scorer_id,
+            dataset_id=dataset.dataset_id,
+            shard=shard,
+            inputs=scorer.inputs,
+        )
+
+
+def score_shard(
+    engine: Engine,
+    scorer: Scorer,
+    dataset: Dataset,
+    shard: int,
+    *,
+    run_id: str,
+    progress: Progress | None = None,
+) -> ShardScores:
+    """Score what the scorer has not scored on this shard, batch by batch, each batch one transaction.
+
+    Raises MissingVectors before it writes anything of a batch whose texts are not embedded.
+    """
+    scorer_id = activate(engine, scorer)
+    todo = pending(engine, scorer, scorer_id, dataset, shard)
+    written = done = 0
+    for ids in batches(todo, BATCH_SIZE):
+        with engine.connect() as connection:
+            samples = load_samples(connection, ids, scorer.inputs)
+        outcomes = scorer.score(samples, _vectors(engine, scorer, samples))
+        counts = write_scores(engine, scorer_id, run_id, _rows(samples, outcomes))
+        written += counts.inserted + counts.updated
+        done += len(ids)
+        if progress:
+            progress(done, len(todo))
+    return ShardScores(scorer_id, len(todo), written)
+
+
+def _vectors(engine: Engine, scorer: Scorer, samples: Sequence[PendingSample]) -> Vectors:
+    wanted = {text for sample in samples for text in scorer.texts(sample)}
+    if not wanted:
+        return {}
+    with engine.connect() as connection:
+        encoder_id = find_encoder(connection, scorer.text_encoder.identity.as_dict())
+    found = {} if encoder_id is None else load_texts(engine, encoder_id, wanted)
+    if len(found) < len(wanted):
+        raise MissingVectors(
+            f"{len(wanted) - len(found)} of {len(wanted)} texts have no vector of "
+            f"{scorer.text_encoder.identity.model_id}: materialise text_embedding for this shard first"
+        )
+    return found
+
+
+def _rows(samples: Sequence[PendingSample], outcomes: Sequence[Outcome]) -> list[ScoreRow]:
+    return [
+        ScoreRow(
+            sample_id=sample.sample_id,
+            input_sha256=sample.input_sha256,
+            value=outcome.value,
+            components=outcome.components,
+            status=outcome.status,
+            error=outcome.reason,
+        )
+        for sample, outcome in zip(samples, outcomes, strict=True)
+    ]

@@ -1,0 +1,1 @@
+"""Selection: frozen training subsets and their export."""

@@ -1,0 +1,53 @@
+"""The training subset of a dataset as an asset."""
+
+import dagster as dg
+
+from assets.curation import Curation
+from assets.partitions import DATASETS, dataset_of_key
+from assets.reports.tables import markdown_table
+from assets.scores.assets import asset_name
+from assets.scores.registry import METRICS
+from assets.selection.export import export_selection
+from assets.thresholds.assets import WHEN_SCORES_CHANGE
+from db.selection import freeze_selection, selection_rows
+
+
+class SelectionConfig(dg.Config):
+    """The rule of a selection: the metric that ranks, the share that stays, and a filter."""
+
+    by: str = METRICS[0]
+    keep: float = 0.125
+    where: str | None = None
+
+
+@dg.asset(
+    group_name="selection",
+    partitions_def=DATASETS,
+    deps=[dg.AssetDep(asset_name(metric), partition_mapping=dg.AllPartitionMapping()) for metric in METRICS],
+    automation_condition=WHEN_SCORES_CHANGE,
+    kinds={"postgres", "parquet"},
+)
+def training_subset(
+    context: dg.AssetExecutionContext, config: SelectionConfig, curation: dg.ResourceParam[Curation]
+) -> dg.MaterializeResult:
+    """The best share of the dataset by a metric, frozen in the database and written as Parquet."""
+    dataset = dataset_of_key(curation.engine, context.partition_key)
+    with curation.engine.begin() as connection:
+        chosen = freeze_selection(connection, dataset, by=config.by, keep=config.keep, where=config.where)
+    path = curation.folder("selections") / f"{dataset.name}-{chosen.selection_id}.parquet"
+    if not path.exists():
+        export_selection(curation.engine, chosen.selection_id, path)
+    first = next(selection_rows(curation.engine, chosen.selection_id, batch_size=10))
+    preview = [[str(row["rank"]), row["sample"], row["system"], f"{row['value']:.4f}"] for row in first]
+    return dg.MaterializeResult(
+        metadata={
+            "selection_id": chosen.selection_id,
+            "rows": chosen.n,
+            "eligible": chosen.n_eligible,
+            "cutoff": chosen.cutoff,
+            "score_hash": chosen.score_hash,
+            "is_new": chosen.is_new,
+            "path": dg.MetadataValue.path(str(path)),
+            "first_rows": dg.MetadataValue.md(markdown_table(["rank", "sample", "system", config.by], preview)),
+        }
+    )

@@ -1,0 +1,1 @@
+"""Thresholds: the values that separate what is kept from what is not."""

@@ -1,0 +1,57 @@
+"""Quantile thresholds of every metric on a dataset: the value that keeps a given share."""
+
+import dagster as dg
+from sqlalchemy.engine import Engine
+
+from assets.curation import Curation
+from assets.partitions import DATASETS, dataset_of_key
+from assets.reports.plots import histogram, markdown_image
+from assets.reports.tables import markdown_table
+from assets.scores.assets import asset_name
+from assets.scores.registry import METRICS
+from db.manifest import Dataset
+from db.scores import active_scorer, scored_values
+from db.selection import kept
+from db.thresholds import store_threshold
+
+SHARES = (0.5, 0.25, 0.125, 0.0625)
+# Cheap and wanted as soon as scores change. A shard of another dataset that lacks scores must not hold it back.
+WHEN_SCORES_CHANGE = dg.AutomationCondition.eager().without(~dg.AutomationCondition.any_deps_missing())
+
+
+@dg.asset(
+    group_name="thresholds",
+    partitions_def=DATASETS,
+    deps=[dg.AssetDep(asset_name(metric), partition_mapping=dg.AllPartitionMapping()) for metric in METRICS],
+    automation_condition=WHEN_SCORES_CHANGE,
+    kinds={"postgres"},
+)
+def threshold(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
+    """For each metric the scores that keep the best half, quarter, eighth and sixteenth of the dataset."""
+    dataset = dataset_of_key(curation.engine, context.partition_key)
+    return dg.MaterializeResult(metadata={metric: _metric(curation.engine, dataset, metric) for metric in METRICS})
+
+
+def _metric(engine: Engine, dataset: Dataset, metric: str) -> dg.MetadataValue:
+    """Store the thresholds of one metric and describe them."""
+    with engine.begin() as connection:
+        scorer_id = active_scorer(connection, metric)
+        values = [] if scorer_id is None else scored_values(connection, scorer_id, dataset.dataset_id)
+        if scorer_id is None or not values:
+            return dg.MetadataValue.text("no defined score on this dataset")
+        cutoffs = {share: values[kept(share, len(values)) - 1].value for share in SHARES}
+        for share, value in cutoffs.items():
+            store_threshold(
+                connection,
+                scorer_id=scorer_id,
+                dataset_id=dataset.dataset_id,
+                method="quantile",
+                objective=f"keep {share:g}",
+                value=value,
+                n=len(values),
+            )
+    rows = [[f"{share:.2%}", str(kept(share, len(values))), f"{value:.4f}"] for share, value in cutoffs.items()]
+    lines = {f"{share:g}": value for share, value in cutoffs.items()}
+    plot = histogram([row.value for row in values], metric, f"{metric} on {dataset.name}", lines)
+    table = markdown_table(["share", "samples", "at least"], rows)
+    return dg.MetadataValue.md(f"{table}\n\n{markdown_image(plot, f'distribution of {metric} with its thresholds')}")

@@ -1,0 +1,25 @@
+"""The SQL views as virtual assets: Dagster shows where they stand in the lineage, Postgres computes them."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from assets.scores.assets import asset_name
+from assets.scores.registry import METRICS
+
+_SCORES = [asset_name(metric) for metric in METRICS]
+
+
+def _view(name: str, description: str, deps: list[str]) -> dg.AssetSpec:
+    return dg.AssetSpec(
+        name, description=description, deps=deps, group_name="reports", kinds={"postgres", "view"}, is_virtual=True
+    )
+
+
+views = [
+    _view("sample_scores", "One row per sample, one column per metric; active scorers only.", ["sample", *_SCORES]),
+    _view(
+        "dataset_summary", "One row per dataset: how much of everything there is.", ["sample", "reference", *_SCORES]
+    ),
+    _view("score_history", "Every score of every scorer, the retired ones included.", _SCORES),
+]

@@ -1,0 +1,146 @@
+"""Bulk writes: binary COPY into a temporary table, then one INSERT .. ON CONFLICT DO UPDATE where something changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+import sqlalchemy as sa
+from pgvector.sqlalchemy import VECTOR
+from psycopg import sql
+from psycopg.types.json import Jsonb
+from sqlalchemy.dialects.postgresql import JSONB, dialect
+
+
+@dataclass(frozen=True, slots=True)
+class Upserted:
+    """How many rows an upsert inserted, changed and found as they were."""
+
+    inserted: int
+    updated: int
+    unchanged: int
+
+
+def upsert(
+    connection: psycopg.Connection[Any],
+    table: sa.Table,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    *,
+    compare: Sequence[str],
+    touch: Sequence[str] = (),
+) -> Upserted:
+    """Insert rows or update those whose `compare` columns differ; the conflict key is the table's natural key.
+
+    The natural key is the table's unique constraint where it has one, else its primary key. All given columns outside
+    the key are updated. `touch` names columns that are set to their server default on an update (a time stamp).
+    Rows must not repeat a key. JSON columns take Python objects or None.
+    """
+    if not rows:
+        return Upserted(0, 0, 0)
+    key = natural_key(table)
+    staging = _fill_staging(connection, table, columns, rows)
+    sets = [
+        sql.SQL("{c} = EXCLUDED.{c}").format(c=sql.Identifier(column)) for column in columns if column not in key
+    ] + [sql.SQL("{} = DEFAULT").format(sql.Identifier(column)) for column in touch]
+    changed = sql.SQL("({current}) IS DISTINCT FROM ({new})").format(
+        current=_names(compare, prefix=table.name), new=_names(compare, prefix="excluded")
+    )
+    # Rows go in by key order: two runs that write the same rows then wait for each other instead of deadlocking.
+    statement = sql.SQL(
+        "WITH written AS ("
+        "INSERT INTO {table} ({columns}) SELECT {columns} FROM {staging} ORDER BY {key} "
+        "ON CONFLICT ({key}) DO UPDATE SET {sets} WHERE {changed} RETURNING (xmax = 0) AS fresh) "
+        "SELECT count(*) FILTER (WHERE fresh), count(*) FILTER (WHERE NOT fresh) FROM written"
+    ).format(
+        table=sql.Identifier(table.name),
+        columns=_names(columns),
+        staging=staging,
+        key=_names(key),
+        sets=sql.SQL(", ").join(sets),
+        changed=changed,
+    )
+    counts = connection.execute(statement).fetchone()
+    assert counts is not None
+    return Upserted(counts[0], counts[1], len(rows) - counts[0] - counts[1])
+
+
+def insert_missing(
+    connection: psycopg.Connection[Any],
+    table: sa.Table,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+) -> int:
+    """Insert the rows whose key is not there yet; returns how many were."""
+    if not rows:
+        return 0
+    staging = _fill_staging(connection, table, columns, rows)
+    statement = sql.SQL(
+        "INSERT INTO {table} ({columns}) SELECT {columns} FROM {staging} ORDER BY {key} ON CONFLICT DO NOTHING"
+    ).format(
+        table=sql.Identifier(table.name),
+        columns=_names(columns),
+        staging=staging,
+        key=_names(natural_key(table)),
+    )
+    return connection.execute(statement).rowcount
+
+
+def copy_rows(
+    connection: psycopg.Connection[Any],
+    target: sql.Composable,
+    columns: Sequence[sa.Column[Any]],
+    rows: Iterable[Sequence[Any]],
+) -> None:
+    """Binary COPY of rows into a table with these columns."""
+    statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(
+        target, sql.SQL(", ").join(sql.Identifier(column.name) for column in columns)
+    )
+    is_json = [isinstance(column.type, JSONB) for column in columns]
+    with connection.cursor() as cursor, cursor.copy(statement) as copy:
+        copy.set_types([_type_name(column) for column in columns])
+        for row in rows:
+            copy.write_row([_jsonb(v) if j else v for v, j in zip(row, is_json, strict=True)])
+
+
+def natural_key(table: sa.Table) -> list[str]:
+    """The columns by which rows of the world are told apart: the unique constraint, else the primary key."""
+    for constraint in sorted(table.constraints, key=lambda c: str(c.name)):
+        if isinstance(constraint, sa.UniqueConstraint):
+            return [column.name for column in constraint.columns]
+    return [column.name for column in table.primary_key.columns]
+
+
+def _fill_staging(
+    connection: psycopg.Connection[Any],
+    table: sa.Table,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+) -> sql.Composable:
+    staging = sql.Identifier(f"staging_{table.name}")
+    connection.execute(
+        sql.SQL("CREATE TEMPORARY TABLE IF NOT EXISTS {staging} AS SELECT {columns} FROM {table} WITH NO DATA").format(
+            staging=staging, columns=_names([c.name for c in table.columns]), table=sql.Identifier(table.name)
+        )
+    )
+    connection.execute(sql.SQL("TRUNCATE {}").format(staging))
+    copy_rows(connection, staging, [table.columns[name] for name in columns], rows)
+    return staging
+
+
+def _names(columns: Sequence[str], prefix: str | None = None) -> sql.Composable:
+    if prefix is None:
+        return sql.SQL(", ").join(sql.Identifier(column) for column in columns)
+    return sql.SQL(", ").join(sql.Identifier(prefix, column) for column in columns)
+
+
+def _type_name(column: sa.Column[Any]) -> str:
+    if isinstance(column.type, VECTOR):
+        return "vector"
+    return column.type.compile(dialect=dialect()).lower()  # type: ignore[no-untyped-call]  # SQLAlchemy leaves dialects untyped
+
+
+def _jsonb(value: Any) -> Any:
+    return None if value is None else Jsonb(value)

@@ -1,0 +1,67 @@
+"""Engines and raw connections to the curation database."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import sqlalchemy as sa
+from pgvector.psycopg import register_vector
+from sqlalchemy.engine import URL, Engine
+
+from db.server import DatabaseUnavailable
+
+CONNECT_ATTEMPTS = 20
+CONNECT_PAUSE_S = 0.25
+
+
+def open_engine(url: URL, *, attempts: int = CONNECT_ATTEMPTS) -> Engine:
+    """A connection pool whose first connection has been tried, with retries while a server starts.
+
+    Raises DatabaseUnavailable, without the password, when the server does not answer within about five seconds.
+    """
+    engine = sa.create_engine(url, pool_pre_ping=True, pool_size=2, max_overflow=4)
+    sa.event.listen(engine, "connect", _register_types)
+    for attempt in range(attempts):
+        try:
+            with engine.connect():
+                return engine
+        except sa.exc.OperationalError as error:
+            if attempt == attempts - 1 or _is_final(error):
+                engine.dispose()
+                shown = url.render_as_string(hide_password=True)
+                reason = str(error.orig).strip().splitlines()[0]
+                raise DatabaseUnavailable(
+                    f"no connection to {shown}: {reason}. Check that the server runs (reelsieve doctor) "
+                    "and that the database exists (reelsieve db migrate)"
+                ) from None
+            time.sleep(CONNECT_PAUSE_S)
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+@contextmanager
+def psycopg_transaction(engine: Engine) -> Iterator[psycopg.Connection[Any]]:
+    """One transaction on a pooled psycopg connection, for COPY; commits at the end and rolls back on an error."""
+    pooled = engine.raw_connection()
+    try:
+        connection: psycopg.Connection[Any] = pooled.driver_connection  # type: ignore[assignment]  # engine is psycopg
+        with connection.transaction():
+            yield connection
+        pooled.commit()
+    finally:
+        pooled.close()
+
+
+def _register_types(connection: Any, _record: Any) -> None:
+    if psycopg.types.TypeInfo.fetch(connection, "vector") is not None:
+        register_vector(connection)
+    connection.commit()
+
+
+def _is_final(error: sa.exc.OperationalError) -> bool:
+    """Errors that no waiting mends: a wrong password or a database that does not exist."""
+    text = str(error.orig)
+    return "does not exist" in text or "authentication failed" in text or "no password supplied" in text

@@ -1,0 +1,128 @@
+"""Create the databases, bring the schema to its newest revision, and keep the reader role and the views in step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy.engine import URL, Connection
+
+from db.engine import open_engine
+from db.reader import create_reader_role
+from db.server import CURATION, DAGSTER, DatabaseUnavailable, sibling_url
+from db.views import create_views, drop_views
+
+# Any constant of our own: it names the advisory lock that keeps two migrations from running at once.
+MIGRATION_LOCK = 7_326_413
+
+
+def migrate(url: URL, metrics: Sequence[str]) -> str:
+    """Create what is missing and upgrade to the newest revision; returns that revision.
+
+    `metrics` are the names that become columns of the view sample_scores. Safe to call at once from several processes.
+    Raises DatabaseUnavailable when a database cannot be created or pgvector is not installed on the server.
+    """
+    for name in (url.database or CURATION, DAGSTER):
+        _create_database(url, name)
+    engine = open_engine(url)
+    try:
+        with engine.begin() as connection, _migration_lock(connection):
+            _create_extension(connection)
+            if _current(connection) != _head():
+                drop_views(connection)
+                command.upgrade(_config(connection), "head")
+            create_views(connection, metrics)
+            create_reader_role(connection, url)
+            return _head()
+    finally:
+        engine.dispose()
+
+
+def downgrade(url: URL, revision: str) -> None:
+    """Go back to an older revision ("base" removes every table)."""
+    engine = open_engine(url)
+    try:
+        with engine.begin() as connection, _migration_lock(connection):
+            drop_views(connection)
+            command.downgrade(_config(connection), revision)
+    finally:
+        engine.dispose()
+
+
+def check_schema(connection: Connection) -> None:
+    """Raise alembic.util.exc.CommandError when the tables and db.schema disagree."""
+    command.check(_config(connection))
+
+
+def is_current(connection: Connection) -> bool:
+    """Whether the schema is at its newest revision."""
+    return _current(connection) == _head()
+
+
+def _config(connection: Connection) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.attributes["connection"] = connection
+    return config
+
+
+def _current(connection: Connection) -> str | None:
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def _head() -> str:
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    head = ScriptDirectory.from_config(config).get_current_head()
+    assert head is not None
+    return head
+
+
+@contextmanager
+def _migration_lock(connection: Connection) -> Iterator[None]:
+    connection.execute(sa.text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": MIGRATION_LOCK})
+    yield
+
+
+def _create_database(url: URL, name: str) -> None:
+    engine = _maintenance_engine(url, name)
+    if engine is None:
+        return
+    try:
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.execute(sa.text("SELECT pg_advisory_lock(:lock)"), {"lock": MIGRATION_LOCK})
+            exists = sa.text("SELECT 1 FROM pg_database WHERE datname = :name")
+            if connection.scalar(exists, {"name": name}) is None:
+                quoted = connection.dialect.identifier_preparer.quote(name)
+                connection.exec_driver_sql(f"CREATE DATABASE {quoted}")
+    except sa.exc.ProgrammingError as error:
+        raise DatabaseUnavailable(
+            f"database {name} does not exist and may not be created by this user ({str(error.orig).strip()}): "
+            f"ask the server's owner for CREATE DATABASE {name}"
+        ) from None
+    finally:
+        engine.dispose()
+
+
+def _maintenance_engine(url: URL, name: str) -> sa.Engine | None:
+    """An engine from which `name` can be created, or None where it exists already and answers."""
+    try:
+        open_engine(sibling_url(url, name), attempts=1).dispose()
+    except DatabaseUnavailable:
+        return open_engine(sibling_url(url, "postgres"))
+    return None
+
+
+def _create_extension(connection: Connection) -> None:
+    if connection.scalar(sa.text("SELECT 1 FROM pg_extension WHERE extname = 'vector'")):
+        return
+    available = sa.text("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'")
+    if connection.scalar(available) is None:
+        raise DatabaseUnavailable("this Postgres server lacks pgvector: install the extension `vector` on it")
+    connection.execute(sa.text("CREATE EXTENSION IF NOT EXISTS vector"))

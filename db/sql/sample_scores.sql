@@ -1,0 +1,15 @@
+-- One row per sample, one pair of columns per metric; only the scores of active scorers.
+CREATE VIEW sample_scores AS
+SELECT d.name AS dataset,
+       s.shard,
+       v.key AS video,
+       s.kind,
+       s.key AS sample,
+       s.system,
+       s.text,
+       v.status AS video_status,
+       v.duration_s,
+       s.sample_id{columns}
+FROM sample s
+JOIN video v USING (video_id)
+JOIN dataset d ON d.dataset_id = s.dataset_id{joins}

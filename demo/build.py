@@ -1,0 +1,149 @@
+"""Writes the demo data set in the project's manifest format.
+
+``segment_index`` of a keypoint refers to the segments of the clip's first reference, ``annotator_a``.
+The dimensions acoustics and speech_content stay empty because the clips are silent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+from demo.describe import describe, keypoints, questions
+from demo.ratings import covers, rate
+from demo.render import write_video
+from demo.story import make_clip
+from demo.systems import candidates, least_alike
+from demo.world import Clip
+
+# Bumped when the same arguments give other rows or other pixels: a folder made before is then made anew.
+VERSION = 1
+ANNOTATORS = ("annotator_a", "annotator_b")
+FILES = ("videos", "captions", "keypoints", "keypoint_labels", "qa", "ratings")
+NOTE = "Synthetic demo clip of moving shapes, drawn by a program. No sound track."
+
+README = """Reelsieve demo data set ({n} clips, seed {seed})
+
+Everything in this folder is synthetic and was written by a program: the clips, both references, the six
+candidates, the keypoints, their labels, the questions and the ratings. No person rated anything: the raters
+synthetic_1 and synthetic_2 are formulas with a little noise, and every row of ratings.jsonl says
+"synthetic": true. Agreement of a metric with these ratings proves that the pipeline works, not that the
+metric agrees with people.
+
+The clips are silent, so the keypoint dimensions acoustics and speech_content are empty.
+segment_index in keypoints.jsonl counts the segments of the first reference, annotator_a, from 0.
+
+Systems: sys_faithful (all true, in order), sys_brief (true, two sentences), sys_hallucinating (half of the
+sentences false), sys_shuffled (the sentences of sys_faithful in another order), sys_wrong_details (colours
+and counts wrong, order right), sys_offtopic (true of another clip).
+"""
+
+Row = dict[str, object]
+
+
+def build_demo(
+    folder: Path, *, n_clips: int = 60, seed: int = 7, progress: Callable[[int, int], None] | None = None
+) -> None:
+    """Write clips and manifests; the same arguments give the same rows and the same pixels.
+
+    The manifests are written after all clips, so a folder with a videos.jsonl is complete.
+
+    Args:
+        folder: where to write; made if it is missing, files of the same names are replaced.
+        n_clips: number of clips, 2 to 999; the off-topic system needs another clip to describe.
+        seed: another seed gives other clips.
+        progress: called after each clip with the number of clips done and of all clips.
+
+    Raises:
+        ValueError: n_clips is outside 2 to 999.
+    """
+    if not 2 <= n_clips <= 999:
+        raise ValueError(f"n_clips is {n_clips}, but a demo data set has 2 to 999 clips")
+    clips = demo_clips(n_clips, seed)
+    (folder / "videos").mkdir(parents=True, exist_ok=True)
+    # x264 and much of NumPy release the interpreter lock, and threads need no __main__ guard in the caller.
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        jobs = [pool.submit(write_video, clip, folder / _path(key)) for key, clip in clips.items()]
+        for done, job in enumerate(as_completed(jobs), 1):
+            job.result()
+            if progress is not None:
+                progress(done, n_clips)
+    manifests = manifest_rows(clips)
+    for name in FILES:
+        _write_rows(folder / f"{name}.jsonl", manifests[name])
+    (folder / "README.txt").write_text(README.format(n=n_clips, seed=seed), encoding="utf-8")
+
+
+def demo_clips(n_clips: int, seed: int) -> dict[str, Clip]:
+    """The clips of the data set by video_id."""
+    return {f"clip_{index:03d}": make_clip(seed * 1000 + index) for index in range(n_clips)}
+
+
+def manifest_rows(clips: dict[str, Clip]) -> dict[str, list[Row]]:
+    """The rows of every manifest, by name of the file without its ending."""
+    rows: dict[str, list[Row]] = {name: [] for name in FILES}
+    for index, (key, clip) in enumerate(clips.items()):
+        rows["videos"].append({"video_id": key, "path": _path(key), "note": NOTE})
+        points = [(f"{key}__kp{number:02d}", point) for number, point in enumerate(keypoints(clip), 1)]
+        rows["keypoints"] += [
+            {
+                "keypoint_id": point_id,
+                "video_id": key,
+                "dimension": point.dimension,
+                "text": point.text,
+                "segment_index": point.segment_index,
+            }
+            for point_id, point in points
+        ]
+        rows["captions"] += _references(key, clip)
+        rows["qa"] += _questions(key, clip)
+        for candidate in candidates(clip, least_alike(list(clips.values()), index)):
+            caption_id = f"{key}__{candidate.system}"
+            caption = _caption(key, "candidate", candidate.system, candidate.text)
+            if candidate.system == "sys_faithful":
+                caption["segments"] = [sentence.segment for sentence in candidate.sentences]
+            rows["captions"].append(caption)
+            rows["keypoint_labels"] += [
+                {"keypoint_id": point_id, "caption_id": caption_id, "covered": covers(candidate, point.fact)}
+                for point_id, point in points
+            ]
+            rows["ratings"] += [{"caption_id": caption_id, **row} for row in rate(clip, candidate)]
+    return rows
+
+
+def _references(key: str, clip: Clip) -> list[Row]:
+    rows = []
+    for annotator in ANNOTATORS:
+        segments = [sentence.segment for sentence in describe(clip, annotator)]
+        text = " ".join(str(segment["text"]) for segment in segments)
+        rows.append(_caption(key, "reference", annotator, text) | {"segments": segments})
+    return rows
+
+
+def _caption(key: str, role: str, system: str, text: str) -> Row:
+    return {"caption_id": f"{key}__{system}", "video_id": key, "role": role, "system": system, "text": text}
+
+
+def _questions(key: str, clip: Clip) -> list[Row]:
+    return [
+        {
+            "qa_id": f"{key}__q{number}{mark}",
+            "video_id": key,
+            "question": q.question,
+            "answer": answer,
+            "quality": quality,
+        }
+        for number, q in enumerate(questions(clip), 1)
+        for mark, answer, quality in (("", q.answer, "good"), ("n", q.noisy_answer, "noisy"))
+    ]
+
+
+def _path(key: str) -> str:
+    return f"videos/{key}.mp4"
+
+
+def _write_rows(path: Path, rows: Iterable[Row]) -> None:
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)

@@ -1,0 +1,199 @@
+"""Tells a clip in words: timed sentences in several voices, keypoints, and questions with answers.
+
+``annotator_a`` and ``annotator_b`` write the two references, ``faithful`` the true candidate, ``keypoint``
+the keypoints. The clips are silent, so no sentence and no keypoint speaks of acoustics or speech.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from demo import wording
+from demo.world import FPS, Clip, Fact, Looks, Moment
+
+FIRST_REFERENCE = "annotator_a"
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One sentence, the facts that it states, and the seconds in which it is told."""
+
+    text: str
+    facts: tuple[Fact, ...]
+    start_s: float
+    end_s: float
+
+    @property
+    def segment(self) -> dict[str, object]:
+        """The sentence as a segment of the manifest."""
+        return {"start_s": self.start_s, "end_s": self.end_s, "text": self.text}
+
+
+@dataclass(frozen=True)
+class Keypoint:
+    """A fact to be covered; ``segment_index`` counts the sentences of the first reference, annotator_a."""
+
+    text: str
+    fact: Fact
+    segment_index: int
+
+    @property
+    def dimension(self) -> str:
+        """One of segment_detail, video_background, shooting_style and camera_state."""
+        return self.fact.dimension
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question with a full answer and with a poor one of one word."""
+
+    question: str
+    answer: str
+    noisy_answer: str
+
+
+def describe(clip: Clip, voice: str) -> tuple[Sentence, ...]:
+    """The whole clip in the words of one voice, in time order; sentence times do not overlap.
+
+    >>> from demo.story import make_clip
+    >>> story = describe(make_clip(1), "annotator_a")
+    >>> 10 <= len(story) <= 20, story[0].start_s, story[-1].end_s <= make_clip(1).duration_s
+    (True, 0.0, True)
+    """
+    rng = Random(f"words/{clip.seed}/{voice}")
+    before, events, after = _layout(clip, voice)
+    first, last = clip.events[0].start, clip.events[-1].end
+    timed = [
+        *_spread_evenly(before, 0, first),
+        *((event.start, event.end, (event.fact,)) for event in events),
+        *_spread_evenly(after, last, clip.n_frames),
+    ]
+    return tuple(
+        Sentence(word(facts, voice, rng), facts, _seconds(start), _seconds(end)) for start, end, facts in timed
+    )
+
+
+def keypoints(clip: Clip) -> tuple[Keypoint, ...]:
+    """One keypoint per fact of the clip, in the order of the facts."""
+    rng = Random(f"words/{clip.seed}/keypoint")
+    reference = describe(clip, FIRST_REFERENCE)
+    return tuple(
+        Keypoint(
+            word((moment.fact,), "keypoint", rng),
+            moment.fact,
+            next(index for index, sentence in enumerate(reference) if moment.fact in sentence.facts),
+        )
+        for moment in clip.moments()
+    )
+
+
+def questions(clip: Clip) -> tuple[Question, ...]:
+    """Four questions: background, one event, camera, ending."""
+    rng = Random(f"questions/{clip.seed}")
+    told = describe(clip, "faithful")
+    camera = [s for s in told if s.facts[0].dimension == "camera_state"]
+    acted = [s for s in told if s.facts[0].dimension == "segment_detail" and s.facts[0].kind not in UNTIMED]
+    event, ending = rng.choice(acted), told[-1]
+    asked = f"What happens {(event.start_s + event.end_s) / 2:.1f} seconds into the clip?"
+    return (
+        Question("What does the background look like?", told[0].text, clip.pattern.split()[-1]),
+        Question(asked, event.text, event.facts[0].named[0].shape),
+        Question("How does the camera behave?", " ".join(s.text for s in camera), "camera"),
+        Question("What is in view at the end?", ending.text, ending.facts[0].named[0].shape),
+    )
+
+
+UNTIMED = ("waits", "remains")
+
+
+def word(facts: tuple[Fact, ...], voice: str, rng: Random) -> str:
+    """One sentence that states exactly the given facts: a single fact, or pattern and palette together.
+
+    >>> word((Fact("grows", Looks("star", "red")),), "keypoint", Random(0))
+    'The red star grows.'
+    """
+    fact = facts[0]
+    if fact.kind == "style":
+        return wording.STYLE_SENTENCES[fact.target][wording.VOICES.index(voice)]
+    if len(facts) == 2:
+        options = wording.BACKGROUND_SENTENCES[voice]
+    elif fact.kind == "pattern":
+        options = wording.PATTERN_SENTENCES[voice]
+    elif fact.kind == "palette":
+        options = wording.PALETTE_SENTENCES[voice]
+    else:
+        options = wording.TEMPLATES[voice][fact.kind]
+    text = rng.choice(options).format(**_fields(facts, voice))
+    return text[0].upper() + text[1:]
+
+
+def _layout(clip: Clip, voice: str) -> tuple[list[tuple[Fact, ...]], list[Moment], list[tuple[Fact, ...]]]:
+    """What a voice tells before the first event, the events, and what it tells after the last one."""
+    moments = clip.moments()
+    waits = [(m.fact,) for m in moments if m.fact.kind == "waits"]
+    static = [(m.fact,) for m in moments if m.fact.kind == "static"]
+    pattern, palette, style = (moment.fact for moment in moments[:3])
+    first_event = 3 + len(static) + len(waits)
+    events, ending = list(moments[first_event:-1]), (moments[-1].fact,)
+    if voice == "annotator_b":
+        return [(pattern,), (palette,), *waits], events, [*static, (style,), ending]
+    return [(pattern, palette), (style,), *static, *waits], events, [ending]
+
+
+def _spread_evenly(told: list[tuple[Fact, ...]], start: int, end: int) -> list[tuple[float, float, tuple[Fact, ...]]]:
+    step = (end - start) / len(told)
+    return [(start + i * step, start + (i + 1) * step, facts) for i, facts in enumerate(told)]
+
+
+def _seconds(frame: float) -> float:
+    """Rounded down to milliseconds, so that no segment ends after the clip."""
+    return int(frame * 1000 / FPS + 1e-6) / 1000
+
+
+def _fields(facts: tuple[Fact, ...], voice: str) -> dict[str, str]:
+    fact, fields = facts[-1], {}
+    if fact.palette:
+        first, second = fact.palette[0], fact.palette[-1]
+        pattern = facts[0].target
+        fields["colours"] = first if first == second else f"{first} and {second}"
+        if pattern:
+            fields["backdrop"] = wording.BACKDROPS[pattern].format(first=first, second=second)
+    if fact.kind == "pattern":
+        fields["pattern"] = wording.PATTERN_PHRASES[fact.target]
+    if fact.subject is not None:
+        fields |= {"S": f"the {_noun(fact.subject, voice)}", "N": _indefinite(fact.subject, voice)}
+    if fact.others:
+        names = [f"the {_noun(other, voice)}" for other in fact.others]
+        fields |= {"O": names[0], "list": " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))}
+    agreeing = (fact.subject,) if fact.subject is not None else fact.others
+    single = sum(looks.count for looks in agreeing) == 1
+    fields |= {"s": "s", "es": "es", "ies": "ies", "is": "is", "its": "its", "it": "it"} if single else PLURAL
+    return fields | {
+        "target": wording.COLOUR_WORDS.get(voice, {}).get(fact.target, fact.target),
+        "at": f"{wording.PREPOSITIONS.get(fact.target.split(' ')[-1], 'at')} the {fact.target}",
+        "opposite": wording.OPPOSITES.get(fact.target, ""),
+        "way": wording.WAYS.get(fact.target, ""),
+        "n": wording.NUMBERS.get(fact.number, ""),
+        "times": wording.TIMES.get(fact.number, ""),
+    }
+
+
+PLURAL = {"s": "", "es": "", "ies": "y", "is": "are", "its": "their", "it": "they"}
+
+
+def _noun(looks: Looks, voice: str) -> str:
+    shape = wording.SHAPE_WORDS.get(voice, {}).get(looks.shape, looks.shape)
+    if looks.count > 1:
+        shape += "es" if shape.endswith(("s", "x")) else "s"
+    colour = wording.COLOUR_WORDS.get(voice, {}).get(looks.colour, looks.colour)
+    size = wording.SIZE_WORDS.get(voice, {}).get(looks.size, looks.size)
+    number = wording.NUMBERS[looks.count] if looks.count > 1 else ""
+    return " ".join(filter(None, (number, size, colour, shape)))
+
+
+def _indefinite(looks: Looks, voice: str) -> str:
+    noun = _noun(looks, voice)
+    if looks.count > 1:
+        return noun
+    return f"an {noun}" if noun[0] in "aeio" else f"a {noun}"

@@ -1,0 +1,188 @@
+"""Six captioning systems of known quality.
+
+Each candidate keeps the facts that it claims, so labels and ratings are derived, never guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from random import Random
+
+from demo.describe import Sentence, describe, word
+from demo.story import make_clip
+from demo.world import BACKDROP_COLOURS, COLOURS, Clip, Fact, Looks
+
+SYSTEMS = (
+    "sys_faithful",
+    "sys_brief",
+    "sys_hallucinating",
+    "sys_shuffled",
+    "sys_wrong_details",
+    "sys_offtopic",
+)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A caption with its claims.
+
+    ``told`` gives, statement by statement, the position of the told sentence in the faithful account;
+    None marks a statement about nothing in this clip.
+    """
+
+    system: str
+    sentences: tuple[Sentence, ...]
+    told: tuple[int | None, ...]
+
+    @property
+    def text(self) -> str:
+        """The caption."""
+        return " ".join(sentence.text for sentence in self.sentences)
+
+    @property
+    def facts(self) -> tuple[Fact, ...]:
+        """Everything that the caption claims, true or not, in its order."""
+        return tuple(fact for sentence in self.sentences for fact in sentence.facts)
+
+
+def candidates(clip: Clip, other: Clip) -> tuple[Candidate, ...]:
+    """The six candidates of a clip, in the order of ``SYSTEMS``.
+
+    Args:
+        clip: the clip that is captioned.
+        other: the clip that the off-topic system describes instead.
+    """
+    faithful = describe(clip, "faithful")
+    rng = Random(f"systems/{clip.seed}")
+    elsewhere = describe(other, "faithful")
+    order = scattered_order(len(faithful), rng)
+    return (
+        Candidate("sys_faithful", faithful, tuple(range(len(faithful)))),
+        _brief(faithful, rng),
+        _hallucinating(clip, faithful, rng),
+        Candidate("sys_shuffled", tuple(faithful[i] for i in order), tuple(order)),
+        _wrong_details(clip, faithful),
+        Candidate("sys_offtopic", elsewhere, (None,) * len(elsewhere)),
+    )
+
+
+def least_alike(clips: Sequence[Clip], index: int) -> Clip:
+    """The clip that shares the fewest facts, setting and shapes with ``clips[index]``."""
+    clip = clips[index]
+    facts = {moment.fact for moment in clip.moments()}
+
+    def likeness(other: Clip) -> tuple[int, int]:
+        shared_facts = sum(moment.fact in facts for moment in other.moments())
+        return shared_facts, len(clip.shapes & other.shapes) + (clip.pattern == other.pattern)
+
+    rest = [*clips[index + 1 :], *clips[:index]]
+    return min(rest, key=likeness)
+
+
+def scattered_order(n: int, rng: Random) -> list[int]:
+    """A random order in which nothing keeps its place and no two neighbours follow each other as before.
+
+    Such an order exists from four items on.
+
+    >>> order = scattered_order(10, Random(0))
+    >>> sorted(order) == list(range(10)), any(place == item for place, item in enumerate(order))
+    (True, False)
+    """
+    if n < 4:
+        raise ValueError(f"cannot scatter {n} sentences: at least 4 are needed")
+    order = list(range(n))
+    while any(i == item for i, item in enumerate(order)) or any(
+        second == first + 1 for first, second in pairwise(order)
+    ):
+        rng.shuffle(order)
+    return order
+
+
+def _brief(faithful: tuple[Sentence, ...], rng: Random) -> Candidate:
+    events = [i for i, s in enumerate(faithful) if s.facts[0].dimension == "segment_detail"][:-1]
+    half = len(events) // 2
+    one, two = rng.choice(events[:half]), rng.choice(events[half:])
+    first, second = faithful[one].text, faithful[two].text
+    joined = replace(
+        faithful[one],
+        text=f"{first.removesuffix('.')}, and later {second[0].lower()}{second[1:]}",
+        facts=faithful[one].facts + faithful[two].facts,
+        end_s=faithful[two].end_s,
+    )
+    return Candidate("sys_brief", (faithful[0], joined), (0, one, two))
+
+
+def _hallucinating(clip: Clip, faithful: tuple[Sentence, ...], rng: Random) -> Candidate:
+    """Half of the sentences are replaced by sentences that are true of other, unpublished clips."""
+    false = set(rng.sample(range(len(faithful)), len(faithful) // 2))
+    strangers = _strange_facts(clip, rng)
+    waiting: list[tuple[Fact, ...]] = []
+    sentences = list(faithful)
+    for index in sorted(false):
+        true = faithful[index].facts
+        while not any(_replaces(group, true) for group in waiting):
+            waiting.append(next(strangers))
+        fitting = next(group for group in waiting if _replaces(group, true))
+        waiting.remove(fitting)
+        sentences[index] = replace(faithful[index], facts=fitting, text=word(fitting, "faithful", rng))
+    told = tuple(None if i in false else i for i in range(len(faithful)))
+    return Candidate("sys_hallucinating", tuple(sentences), told)
+
+
+def _strange_facts(clip: Clip, rng: Random) -> Iterator[tuple[Fact, ...]]:
+    """Without end: sentences' facts of random clips that are entirely false of this one."""
+    true = {moment.fact for moment in clip.moments()}
+    pairs = {(looks.shape, looks.colour) for fact in true for looks in fact.named}
+    while True:
+        for sentence in describe(make_clip(rng.randrange(2**40)), "faithful"):
+            named = {(looks.shape, looks.colour) for fact in sentence.facts for looks in fact.named}
+            if not named & pairs and not true & set(sentence.facts):
+                yield sentence.facts
+
+
+def _replaces(group: tuple[Fact, ...], true: tuple[Fact, ...]) -> bool:
+    new, old = group[0], true[0]
+    if new.dimension != old.dimension:
+        return False
+    fixed = ("waits", "remains")
+    if new.kind in fixed or old.kind in fixed or old.dimension != "segment_detail":
+        return new.kind == old.kind or old.dimension == "camera_state"
+    return new.kind != old.kind
+
+
+def _wrong_details(clip: Clip, faithful: tuple[Sentence, ...]) -> Candidate:
+    facts = [moment.fact for moment in clip.moments()]
+    used = {looks.colour for fact in facts for looks in fact.named} | {fact.target for fact in facts}
+    colours = _swap(COLOURS, used) | _swap(BACKDROP_COLOURS, set(clip.palette))
+    rng = Random(f"words/{clip.seed}/faithful")  # the same choices of wording as in the faithful account
+    sentences = []
+    for sentence in faithful:
+        wrong = tuple(_with_wrong_details(fact, colours) for fact in sentence.facts)
+        sentences.append(replace(sentence, facts=wrong, text=word(wrong, "faithful", rng)))
+    return Candidate("sys_wrong_details", tuple(sentences), tuple(range(len(faithful))))
+
+
+def _swap(colours: dict[str, tuple[int, int, int]], used: set[str]) -> dict[str, str]:
+    unused = [name for name in colours if name not in used]
+    return {name: unused[i % len(unused)] for i, name in enumerate(n for n in colours if n in used)}
+
+
+def _with_wrong_details(fact: Fact, colours: dict[str, str]) -> Fact:
+    def wrong(looks: Looks) -> Looks:
+        return replace(looks, colour=colours[looks.colour], count=_wrong_number(looks.count))
+
+    return replace(
+        fact,
+        subject=None if fact.subject is None else wrong(fact.subject),
+        others=tuple(wrong(other) for other in fact.others),
+        target=colours[fact.target] if fact.kind == "recolours" else fact.target,
+        number=_wrong_number(fact.number),
+        palette=tuple(colours[name] for name in fact.palette),
+    )
+
+
+def _wrong_number(number: int) -> int:
+    """Two, three and four change places; none and one stay, because no wording counts them."""
+    return {2: 3, 3: 4, 4: 2}.get(number, number)

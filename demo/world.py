@@ -1,0 +1,219 @@
+"""What a demo clip consists of: vocabulary, scenes, events and the facts that text may state about them.
+
+Coordinates are pixels of the unzoomed picture, the origin in its middle, x to the right and y down.
+Times are frame numbers; ``start`` is inside, ``end`` is outside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+WIDTH, HEIGHT, FPS = 224, 160, 15
+
+Colour = tuple[int, int, int]
+
+SHAPES = (
+    "circle", "square", "triangle", "star", "diamond", "ring",
+    "plus", "hexagon", "heart", "crescent", "arrow",
+)  # fmt: skip
+
+COLOURS: dict[str, Colour] = {
+    "red": (220, 35, 35),
+    "orange": (255, 140, 0),
+    "yellow": (255, 225, 30),
+    "green": (35, 170, 55),
+    "blue": (45, 95, 245),
+    "purple": (150, 45, 200),
+    "pink": (255, 125, 195),
+    "cyan": (60, 225, 230),
+    "white": (250, 250, 250),
+    "black": (12, 12, 12),
+}
+
+BACKDROP_COLOURS: dict[str, Colour] = {
+    "navy": (22, 30, 78),
+    "beige": (222, 203, 160),
+    "olive": (98, 102, 42),
+    "grey": (128, 128, 128),
+    "maroon": (92, 22, 36),
+    "teal": (8, 92, 92),
+    "lavender": (186, 176, 222),
+    "brown": (104, 66, 36),
+}
+
+PATTERNS = (
+    "plain", "gradient", "checkerboard", "vertical stripes",
+    "horizontal stripes", "diagonal stripes", "grid", "polka dots",
+)  # fmt: skip
+
+STYLES = ("letterbox", "vignette", "border", "scanlines")
+
+PLACES: dict[str, tuple[float, float]] = {
+    "top left corner": (-66, -40),
+    "top centre": (0, -40),
+    "top right corner": (66, -40),
+    "left side": (-66, 0),
+    "middle": (0, 0),
+    "right side": (66, 0),
+    "bottom left corner": (-66, 40),
+    "bottom centre": (0, 40),
+    "bottom right corner": (66, 40),
+}
+
+DIRECTIONS: dict[str, tuple[int, int]] = {"left": (-1, 0), "right": (1, 0), "top": (0, -1), "bottom": (0, 1)}
+
+CAMERA_KINDS = ("static", "pans", "zooms_in", "zooms_out", "camera_shakes")
+
+
+@dataclass(frozen=True)
+class Looks:
+    """How text names an actor; ``size`` is empty unless the statement mentions it."""
+
+    shape: str
+    colour: str
+    count: int = 1
+    size: str = ""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One checkable statement about a clip; two facts are equal exactly when they say the same.
+
+    ``target`` is a place, an edge, a direction, a new colour, a pattern or a style, depending on ``kind``;
+    ``number`` counts repetitions or pieces; ``others`` are further actors that the statement names.
+    """
+
+    kind: str
+    subject: Looks | None = None
+    target: str = ""
+    number: int = 0
+    others: tuple[Looks, ...] = ()
+    palette: tuple[str, ...] = ()
+
+    @property
+    def dimension(self) -> str:
+        """The keypoint dimension; no demo fact is acoustic or spoken, because the clips are silent."""
+        if self.kind in ("pattern", "palette"):
+            return "video_background"
+        if self.kind == "style":
+            return "shooting_style"
+        return "camera_state" if self.kind in CAMERA_KINDS else "segment_detail"
+
+    @property
+    def named(self) -> tuple[Looks, ...]:
+        """Every actor that the statement names."""
+        return self.others if self.subject is None else (self.subject, *self.others)
+
+
+@dataclass(frozen=True)
+class Camera:
+    """The world point in the middle of the picture, and the magnification."""
+
+    x: float = 0.0
+    y: float = 0.0
+    zoom: float = 1.0
+
+    def to_world(self, x: float, y: float) -> tuple[float, float]:
+        """World position of a point given in picture coordinates."""
+        return self.x + x / self.zoom, self.y + y / self.zoom
+
+    def to_picture(self, x: float, y: float) -> tuple[float, float]:
+        """Picture position of a point given in world coordinates."""
+        return (x - self.x) * self.zoom, (y - self.y) * self.zoom
+
+
+@dataclass(frozen=True)
+class Actor:
+    """A shape, or a group of ``count`` equal shapes set out on a circle of radius ``spread``."""
+
+    shape: str
+    colour: str
+    count: int = 1
+    x: float = 0.0
+    y: float = 0.0
+    radius: float = 0.0
+    spread: float = 0.0
+    visible: bool = False
+
+    @property
+    def reach(self) -> float:
+        """Radius of the circle that contains the whole actor."""
+        return self.radius + self.spread
+
+    def looks(self, size: str = "") -> Looks:
+        """The actor as text names it."""
+        return Looks(self.shape, self.colour, self.count, size)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Everything that moves, at one moment."""
+
+    camera: Camera
+    actors: tuple[Actor, ...]
+
+
+@dataclass(frozen=True)
+class Event:
+    """A change from one scene to the next; ``actor`` indexes the acting actor (None: the camera acts)."""
+
+    fact: Fact
+    actor: int | None
+    before: Scene
+    after: Scene
+    start: int = 0
+    end: int = 0
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A fact with the frames in which it can be seen."""
+
+    fact: Fact
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Clip:
+    """A complete clip before rendering; everything else (frames, text, labels) follows from it."""
+
+    seed: int
+    pattern: str
+    palette: tuple[str, ...]
+    style: str
+    events: tuple[Event, ...]
+    n_frames: int
+
+    @property
+    def duration_s(self) -> float:
+        """Length in seconds."""
+        return self.n_frames / FPS
+
+    @property
+    def shapes(self) -> frozenset[str]:
+        """All shapes that appear in the clip."""
+        return frozenset(looks.shape for moment in self.moments() for looks in moment.fact.named)
+
+    def moments(self) -> tuple[Moment, ...]:
+        """Every true fact in the order in which it is told: setting, opening, events, ending."""
+        whole = [
+            Fact("pattern", target=self.pattern),
+            Fact("palette", palette=self.palette),
+            Fact("style", target=self.style),
+        ]
+        if all(event.fact.kind not in CAMERA_KINDS for event in self.events):
+            whole.append(Fact("static"))
+        first, last = self.events[0], self.events[-1]
+        opening = [Fact("waits", a.looks(), _place_name(a)) for a in first.before.actors if a.visible]
+        ending = Fact("remains", others=tuple(a.looks() for a in last.after.actors if a.visible))
+        return (
+            *(Moment(fact, 0, self.n_frames) for fact in whole),
+            *(Moment(fact, 0, first.start) for fact in opening),
+            *(Moment(event.fact, event.start, event.end) for event in self.events),
+            Moment(ending, last.end, self.n_frames),
+        )
+
+
+def _place_name(actor: Actor) -> str:
+    return min(PLACES, key=lambda name: (PLACES[name][0] - actor.x) ** 2 + (PLACES[name][1] - actor.y) ** 2)

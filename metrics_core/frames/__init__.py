@@ -1,0 +1,27 @@
+"""Frames of a video: sampled, decoded in a process of their own, and facts about the file.
+
+`read_frames` gives the sampled frames of a file, `probe_video` says what the file is and whether it is whole.
+Both decode in a child process with a time limit, because native decoders hang and crash on files from the wild.
+"""
+
+from metrics_core.frames.decoding import DecodingWorker, probe_video, read_frames
+from metrics_core.frames.decord_reader import DecordReader
+from metrics_core.frames.pyav_reader import PyAVReader
+from metrics_core.frames.readers import default_readers
+from metrics_core.frames.records import FrameReader, FrameReadError, NotAVideo, SampledFrames, VideoProbe
+from metrics_core.frames.sampling import sample_indices
+
+__all__ = [
+    "DecodingWorker",
+    "DecordReader",
+    "FrameReadError",
+    "FrameReader",
+    "NotAVideo",
+    "PyAVReader",
+    "SampledFrames",
+    "VideoProbe",
+    "default_readers",
+    "probe_video",
+    "read_frames",
+    "sample_indices",
+]

@@ -1,0 +1,168 @@
+"""Opening a media file with PyAV: containers that hold their own pictures, from disk, nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metrics_core.frames.records import FrameReadError, NotAVideo
+
+if TYPE_CHECKING:
+    from av.container import InputContainer
+    from av.packet import Packet
+    from av.video.frame import VideoFrame
+    from av.video.stream import VideoStream
+
+# Playlists (HLS, DASH, concat) would make the decoder open other files or hosts, and FFmpeg also takes plain text and
+# still pictures for video: only these demuxers may open a file.
+CONTAINERS = (
+    "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,mpegvideo,flv,asf,ogg,mxf,rm,nut,ivf,obu,h264,hevc,gif,dv"
+)
+
+# (offset, bytes) that open a file of a video container: tells a broken video from something else.
+SIGNATURES = (
+    *((4, kind) for kind in (b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip")),
+    (0, b"\x1a\x45\xdf\xa3"),  # Matroska, WebM
+    (8, b"AVI "),
+    (0, b"FLV\x01"),
+    (0, b"\x30\x26\xb2\x75\x8e\x66\xcf\x11"),  # ASF, WMV
+    (0, b"\x00\x00\x01\xba"),  # MPEG programme stream
+    (188, b"\x47"),  # MPEG transport stream: a sync byte opens each packet of 188 bytes
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Timeline:
+    """Time stamps of the packets that are to be shown, read without decoding.
+
+    Attributes:
+        times_s: float64, shape (n,), sorted, seconds since the first frame.
+        codec: name of the coding.
+        bits: bits per colour component.
+        closed_groups: the stream opens with a key frame, and none of its key frames is followed by a picture that is
+            shown before it and needs the group before (x265 writes such open groups by default).
+        n_missing: packets that the container's index lists but that cannot be read.
+    """
+
+    times_s: NDArray[np.float64]
+    codec: str
+    bits: int
+    closed_groups: bool
+    n_missing: int
+
+
+@contextmanager
+def open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
+    """The container and its main video stream, set to decode in one thread.
+
+    One thread, because with several the frames that come out of a damaged stream depend on the number of cores.
+
+    Raises:
+        NotAVideo: there is no video stream in the file.
+        FrameReadError: there is one, but it cannot be opened.
+    """
+    import av
+    from av.stream import Disposition
+    from av.video.stream import VideoStream
+
+    options = {"protocol_whitelist": "file", "format_whitelist": CONTAINERS}
+    try:
+        # An absolute path, because FFmpeg reads "name:rest" as a protocol.
+        container = av.open(str(path.absolute()), options=options, metadata_errors="ignore")
+    except av.error.FFmpegError as error:
+        if _has_video_signature(path):
+            raise FrameReadError(path, f"the container cannot be opened ({error.strerror})") from error
+        raise NotAVideo(path, "this is no video container") from error
+    with container:
+        stream = container.streams.best("video")
+        # A still picture inside a sound file, its cover, counts as a stream too.
+        if not isinstance(stream, VideoStream) or stream.disposition & Disposition.attached_pic:
+            raise NotAVideo(path, "the file holds no video stream")
+        if stream.codec_context is None:
+            raise FrameReadError(path, "there is no decoder for its video stream")
+        stream.codec_context.thread_type = "NONE"
+        yield container, stream
+
+
+def readable_packets(container: InputContainer, stream: VideoStream) -> Iterator[Packet[VideoStream]]:
+    """The packets of ``stream`` in decoding order, up to where the file breaks off."""
+    import av
+
+    try:
+        for packet in container.demux(stream):
+            if packet.size:
+                yield packet
+    except av.error.FFmpegError:
+        return  # what was read so far is the video; probe_video reports the break
+
+
+def read_timeline(path: Path) -> Timeline:
+    """Demux the whole file without decoding; raises as `open_video` does."""
+    with open_video(path) as (container, stream):
+        packets = [(p.pts, p.is_keyframe, p.is_discard) for p in readable_packets(container, stream)]
+        stamps = [pts for pts, _, is_discard in packets if not is_discard]
+        if not stamps:
+            raise FrameReadError(path, "the video stream is empty")
+        decoder = stream.codec_context
+        return Timeline(
+            times_s=presentation_times(path, stamps, stream),
+            codec=decoder.codec.canonical_name,
+            bits=decoder.format.components[0].bits if decoder.format else 8,
+            closed_groups=_has_closed_groups([(pts, is_key) for pts, is_key, _ in packets]),
+            n_missing=max(indexed_packets(stream) - len(packets), 0),
+        )
+
+
+def _has_closed_groups(packets: list[tuple[int | None, bool]]) -> bool:
+    """Whether every key frame (time stamp, is key) is shown before all packets behind it, and the first is one."""
+    earliest_behind: int | None = None
+    for pts, is_key in reversed(packets):
+        if pts is not None:
+            if is_key and earliest_behind is not None and earliest_behind < pts:
+                return False
+            earliest_behind = pts if earliest_behind is None else min(pts, earliest_behind)
+    return packets[0][1]
+
+
+def presentation_times(path: Path, stamps: Sequence[int | None], stream: VideoStream) -> NDArray[np.float64]:
+    """Seconds since the first frame, shape (n,), of frames with these time stamps.
+
+    Frames are shown in the order of their stamps, so the stamps are sorted (in AVI they come attached to the wrong
+    frames). Where one is missing, all times follow from the frame rate.
+    """
+    known = [stamp for stamp in stamps if stamp is not None]
+    if len(known) == len(stamps) and stream.time_base is not None:
+        ticks = np.sort(np.asarray(known, dtype=np.int64))
+        return (ticks - ticks[:1]) * stream.time_base.numerator / stream.time_base.denominator
+    rate = frame_rate(stream)
+    if rate is None:
+        raise FrameReadError(path, "the video has neither time stamps nor a frame rate")
+    return np.arange(len(stamps), dtype=np.float64) / float(rate)
+
+
+def indexed_packets(stream: VideoStream) -> int:
+    """How many packets the container's index lists: all in MP4 and AVI, key frames or none elsewhere."""
+    return sum(entry.size > 0 for entry in stream.index_entries)
+
+
+def frame_rate(stream: VideoStream) -> Fraction | None:
+    """Frames per second as the container states it, None where it does not."""
+    return stream.average_rate or stream.guessed_rate or None
+
+
+def quarter_turns(frame: VideoFrame) -> int:
+    """How often ``frame`` must be turned by 90 degrees, anticlockwise, to stand upright."""
+    return round(frame.rotation / 90)
+
+
+def _has_video_signature(path: Path) -> bool:
+    with path.open("rb") as file:
+        head = file.read(256)
+    return any(head[offset:].startswith(signature) for offset, signature in SIGNATURES)

@@ -1,0 +1,175 @@
+"""Reading and probing videos in a separate process with a time limit."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import hashlib
+import math
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from numpy.typing import NDArray
+
+from metrics_core.frames.probe import NOTHING_KNOWN
+from metrics_core.frames.process import WorkerFailed, WorkerProcess
+from metrics_core.frames.readers import check_reader_name, default_readers
+from metrics_core.frames.records import FrameReadError, NotAVideo, SampledFrames, VideoProbe
+from metrics_core.frames.sampling import sample_indices
+
+
+class DecodingWorker:
+    """A child process that decodes for this one: started when first needed, replaced when it hangs or crashes.
+
+    Threads may share a worker; their requests then wait for each other. For decoding in parallel, use several.
+
+    Examples:
+        >>> with DecodingWorker() as worker:
+        ...     try:
+        ...         worker.read(Path("no_such.mp4"))
+        ...     except FrameReadError as error:
+        ...         print(error)
+        no_such.mp4: there is no such file
+    """
+
+    def __init__(self) -> None:
+        self._process: WorkerProcess | None = None
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> DecodingWorker:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the child process. A later request starts a new one."""
+        with self._lock:
+            if self._process is not None:
+                self._process.close()
+                self._process = None
+
+    def read(
+        self,
+        path: Path,
+        *,
+        every: int = 30,
+        cap: int | None = None,
+        timeout_s: float = 60.0,
+        readers: Sequence[str] | None = None,
+    ) -> SampledFrames:
+        """See `read_frames`."""
+        names = [reader.name for reader in default_readers()] if readers is None else list(readers)
+        _check_arguments(every, cap, names)
+        if not path.is_file():
+            raise FrameReadError(path, "this is not a file" if path.exists() else "there is no such file")
+        said: list[str] = []
+        for name in names:
+            request = {"task": "read", "path": str(path.absolute()), "reader": name, "every": every, "cap": cap}
+            try:
+                answer, arrays = self._request(request, timeout_s)
+            except WorkerFailed as failure:
+                said.append(f"{name}: {failure}")
+                continue
+            if arrays:
+                indices, times_s, pixels = arrays
+                return SampledFrames(indices, times_s, pixels, answer["n_frames"], answer["reader"])
+            said.append(f"{name}: {answer.get('error') or answer['not_a_video']}")
+        raise FrameReadError(path, f"no reader can read its frames ({'; '.join(said)})")
+
+    def probe(self, path: Path, *, timeout_s: float = 60.0) -> VideoProbe:
+        """See `probe_video`."""
+        path.stat()  # a missing file is the caller's error, not a finding
+        if not path.is_file():
+            raise NotAVideo(path, "this is not a file")
+        request = {"task": "probe", "path": str(path.absolute())}
+        facts: dict[str, Any]
+        try:
+            answer, _ = self._request(request, timeout_s)
+        except WorkerFailed as failure:
+            facts = {**NOTHING_KNOWN, "status": "undecodable", "error": str(failure)}
+        else:
+            if "not_a_video" in answer:
+                raise NotAVideo(path, answer["not_a_video"])
+            facts = answer.get("facts") or {**NOTHING_KNOWN, "status": "undecodable", "error": answer["error"]}
+        return VideoProbe(**facts, content_sha256=_sha256_of(path))
+
+    def _request(self, header: Mapping[str, object], timeout_s: float) -> tuple[dict[str, Any], list[NDArray[Any]]]:
+        if not 0 < timeout_s < math.inf:
+            raise ValueError(f"timeout_s must be a finite number above 0, got {timeout_s}")
+        with self._lock:
+            if self._process is not None and not self._process.is_running:
+                self._process.close()
+                self._process = None
+            process, self._process = self._process or WorkerProcess(), None
+            answer = process.request(header, timeout_s)
+            self._process = process  # only a process that has answered is used again
+            return answer
+
+
+def read_frames(
+    path: Path,
+    *,
+    every: int = 30,
+    cap: int | None = None,
+    timeout_s: float = 60.0,
+    readers: Sequence[str] | None = None,
+) -> SampledFrames:
+    """The sampled frames of a video, decoded in a separate process that this one shares between calls.
+
+    Args:
+        path: the video file.
+        every: see `sample_indices`; so is ``cap``.
+        cap: the most frames wanted, None for no limit. All sampled frames are held in memory at once.
+        timeout_s: how long one reader may take.
+        readers: names of the readers to try in this order: ``decord``, ``pyav`` or ``module:attribute`` of your own.
+            By default those of `default_readers`.
+
+    Raises:
+        FrameReadError: no reader can read the file; says what each of them said (cannot decode it, crashed, exceeded
+            the limit).
+        ValueError: an argument is out of its range, or a reader is unknown.
+    """
+    return _worker_of(os.getpid()).read(path, every=every, cap=cap, timeout_s=timeout_s, readers=readers)
+
+
+def probe_video(path: Path, *, timeout_s: float = 60.0) -> VideoProbe:
+    """Facts about a video file, found in a separate process; see `metrics_core.frames.probe.examine` for the checks.
+
+    A decoder that hangs or crashes makes the video ``undecodable``; the reason stands in ``error``.
+
+    Raises:
+        NotAVideo: the file holds no video stream.
+        OSError: the file does not exist or cannot be read.
+    """
+    return _worker_of(os.getpid()).probe(path, timeout_s=timeout_s)
+
+
+@functools.cache
+def _worker_of(process_id: int) -> DecodingWorker:
+    """The worker of this process: after a fork, the child must not talk to its parent's worker."""
+    worker = DecodingWorker()
+    atexit.register(worker.close)
+    return worker
+
+
+def _check_arguments(every: int, cap: int | None, readers: Sequence[str]) -> None:
+    sample_indices(0, every, cap)
+    if not readers:
+        raise ValueError("readers is empty: name at least one, or pass None for the default")
+    for name in readers:
+        check_reader_name(name)
+
+
+def _sha256_of(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()

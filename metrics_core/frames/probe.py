@@ -1,0 +1,201 @@
+"""Facts about a video file from one pass over its packets. Runs in the decoding worker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from metrics_core.frames.container import frame_rate, indexed_packets, open_video, quarter_turns
+from metrics_core.frames.gaps import gaps, packets_without_picture
+from metrics_core.frames.records import FrameReadError, NotAVideo
+
+if TYPE_CHECKING:
+    from av.container import InputContainer
+    from av.packet import Packet
+    from av.stream import Stream
+    from av.video.frame import VideoFrame
+    from av.video.stream import VideoStream
+
+# So many packets are decoded in full; after them, key frames at least so far apart.
+FULLY_DECODED = 300
+KEY_FRAME_SPACING_S = 1.0
+
+# Containers whose header states the duration (others have it estimated), and how far the streams may fall short of it.
+DURATION_IN_HEADER = ("mov", "matroska", "avi", "flv", "asf")
+SHORTFALL_S = 1.0
+
+NOTHING_KNOWN: dict[str, object] = dict.fromkeys(("duration_s", "fps", "n_frames", "width", "height", "codec"))
+
+
+def examine(path: Path) -> dict[str, object]:
+    """The fields of `VideoProbe` but the hash.
+
+    Every packet is read, so counts and duration are exact. The first 300 are decoded in full; after them at most one
+    key frame per second. ``damaged`` means: a packet does not decode, a picture comes out broken, packets yield no
+    picture, a steady stream pauses for half a second, reading fails, or the file is shorter than its header or index
+    says. Damage between the later key frames, and wrong pictures in a valid stream, are not found.
+
+    Raises:
+        NotAVideo: the file holds no video stream.
+    """
+    try:
+        with open_video(path) as (container, stream):
+            scan = _Scan(stream)
+            scan.run(container)
+            return scan.facts()
+    except NotAVideo:
+        raise
+    except FrameReadError as error:
+        return {**NOTHING_KNOWN, "status": "undecodable", "error": error.reason}
+
+
+@dataclass
+class _Scan:
+    """What one pass finds; times are seconds on the container's clock."""
+
+    stream: VideoStream
+    n_packets: int = 0
+    shown_s: list[float] = field(default_factory=list)
+    ends_s: float = 0.0
+    all_streams_end_s: float = 0.0
+    n_shown_in_full_part: int = 0
+    decoded_s: list[float | None] = field(default_factory=list)
+    first_frame: VideoFrame | None = None
+    first_packet_failed: bool = False
+    key_frame_places: frozenset[int | None] = frozenset()
+    next_key_frame_s: float = 0.0
+    damage: list[tuple[float, str]] = field(default_factory=list)
+
+    def run(self, container: InputContainer) -> None:
+        """Read all packets of all streams and decode some of those of the picture."""
+        import av
+
+        try:
+            for packet in container.demux():
+                if packet.size and packet.stream_index == self.stream.index:
+                    self._visit(packet)
+                elif packet.size and packet.dts is not None:
+                    end_s = float((packet.dts + (packet.duration or 0)) * packet.time_base)
+                    self.all_streams_end_s = max(self.all_streams_end_s, end_s)
+        except av.error.FFmpegError as error:
+            self.damage.append((self.ends_s, f"reading fails ({error.strerror})"))
+        if self.n_packets <= FULLY_DECODED:
+            self._end_full_part()
+        self.all_streams_end_s = max(self.all_streams_end_s, self.ends_s)
+        self.damage += self._holes() + self._missing_end(container)
+
+    def _visit(self, packet: Packet[Stream]) -> None:
+        rate = frame_rate(self.stream)
+        stamp = packet.dts if packet.pts is None else packet.pts
+        # A bare stream has no time stamps: FFmpeg then assumes a rate, 25 where it has no reason for another.
+        time_s = self.n_packets / float(rate or 25) if stamp is None else float(stamp * packet.time_base)
+        frame_s = float(packet.duration * packet.time_base) if packet.duration else 1 / float(rate or 25)
+        if self.n_packets == FULLY_DECODED:
+            self._end_full_part()
+        self.n_packets += 1
+        if not packet.is_discard:
+            self.shown_s.append(time_s)
+            self.ends_s = max(self.ends_s, time_s + frame_s)
+        if self.n_packets <= FULLY_DECODED:
+            self.decoded_s += self._decode(packet, time_s)
+        elif packet.is_keyframe or packet.pos in self.key_frame_places:
+            if time_s >= self.next_key_frame_s and not packet.is_discard:
+                self.next_key_frame_s = time_s + KEY_FRAME_SPACING_S
+                self._check_key_frame(packet, time_s)
+
+    def _check_key_frame(self, packet: Packet[Stream], time_s: float) -> None:
+        n_damage = len(self.damage)
+        frames = self._decode(packet, time_s) + self._drain(time_s)
+        if not frames and len(self.damage) == n_damage:
+            self.damage.append((time_s, "a key frame gives no picture"))
+
+    def _end_full_part(self) -> None:
+        self.decoded_s += self._drain(self.ends_s)
+        self.n_shown_in_full_part = len(self.shown_s)
+        # A key frame whose first bytes are lost no longer looks like one, but the index still says so.
+        self.key_frame_places = frozenset(entry.pos for entry in self.stream.index_entries if entry.is_keyframe)
+
+    def _decode(self, packet: Packet[Stream] | None, time_s: float) -> list[float | None]:
+        """Decode and note damage; gives the times of the frames that came out, as far as they are known."""
+        import av
+
+        try:
+            frames = self.stream.codec_context.decode(packet)
+        except av.error.FFmpegError as error:
+            self.damage.append((time_s, f"a packet does not decode ({error.strerror})"))
+            self.first_packet_failed |= self.n_packets == 1
+            return []
+        if frames and self.first_frame is None:
+            self.first_frame = frames[0]
+        # Frames that come out of draining have no time base of their own, those of a bare stream no stamp.
+        times_s = [None if frame.pts is None else float(frame.pts * self._time_base) for frame in frames]
+        for shown_s, frame in zip(times_s, frames, strict=True):
+            if frame.is_corrupt:
+                self.damage.append((time_s if shown_s is None else shown_s, "a picture is broken"))
+        return times_s
+
+    def _drain(self, time_s: float) -> list[float | None]:
+        times_s = self._decode(None, time_s)
+        self.stream.codec_context.flush_buffers()
+        return times_s
+
+    def _holes(self) -> list[tuple[float, str]]:
+        lost = [(begin_s, f"no picture comes for {end_s - begin_s:.2f} s") for begin_s, end_s in gaps(self.shown_s)]
+        decoded_s = [time_s for time_s in self.decoded_s if time_s is not None]
+        # Failed packets are on the list already; and in MPEG-4 part 2 an empty packet says "the same picture again".
+        if self.damage or len(decoded_s) < len(self.decoded_s) or self.codec == "mpeg4":
+            return lost
+        silent_s = packets_without_picture(self.shown_s[: self.n_shown_in_full_part], decoded_s)
+        return lost + [(time_s, "a packet gives no picture") for time_s in silent_s]
+
+    def _missing_end(self, container: InputContainer) -> list[tuple[float, str]]:
+        promised = indexed_packets(self.stream)
+        if promised > self.n_packets:
+            return [(self.ends_s, f"only {self.n_packets} of {promised} packets can be read")]
+        if container.duration is not None and container.format.name.startswith(DURATION_IN_HEADER):
+            promised_s = ((container.start_time or 0) + container.duration) / 1e6
+            if promised_s - self.all_streams_end_s > SHORTFALL_S:
+                return [(self.ends_s, f"the file breaks off, its header promises {promised_s:.2f} s")]
+        return []
+
+    @property
+    def _time_base(self) -> Fraction:
+        return cast(Fraction, self.stream.time_base)  # every stream that comes from a file has one
+
+    @property
+    def codec(self) -> str:
+        return self.stream.codec_context.codec.canonical_name
+
+    def facts(self) -> dict[str, object]:
+        """The fields of `VideoProbe` but the hash."""
+        if not self.shown_s:
+            return {
+                **NOTHING_KNOWN,
+                "codec": self.codec,
+                "status": "undecodable",
+                "error": "the video stream is empty",
+            }
+        start_s = min(self.shown_s)
+        duration_s = self.ends_s - start_s
+        n_frames = len(self.shown_s) - self.n_shown_in_full_part + len(self.decoded_s)
+        rate = frame_rate(self.stream)
+        known: dict[str, object] = {
+            "duration_s": duration_s,
+            "fps": float(rate) if rate else len(self.shown_s) / duration_s,
+            "n_frames": n_frames,
+            "width": None,
+            "height": None,
+            "codec": self.codec,
+        }
+        if self.first_frame is None or self.first_packet_failed:
+            what = self.damage[0][1] if self.damage else "no packet gives a picture"
+            return {**known, "status": "undecodable", "error": f"the first frame cannot be decoded: {what}"}
+        size = (self.first_frame.width, self.first_frame.height)
+        known["width"], known["height"] = size[::-1] if quarter_turns(self.first_frame) % 2 else size
+        if not self.damage:
+            return {**known, "status": "ok", "error": None}
+        time_s, what = min(self.damage)
+        more = f" ({len(self.damage)} such places in all)" if len(self.damage) > 1 else ""
+        return {**known, "status": "damaged", "error": f"at {time_s - start_s:.2f} s {what}{more}"}

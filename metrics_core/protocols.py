@@ -1,0 +1,52 @@
+"""What a model must offer to be used by the metrics. Any object with these members will do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class ModelIdentity:
+    """Which model, exactly: enough to tell two sets of numbers apart.
+
+    `revision` is immutable: a hub commit or a hash of the weights. `params` are the settings that move the output.
+    """
+
+    model_id: str
+    revision: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data for fingerprints and the database."""
+        return {"model_id": self.model_id, "revision": self.revision, "params": dict(self.params)}
+
+
+class TextEncoder(Protocol):
+    """Turns texts into vectors. Knowing its identity must not load the model."""
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """Model, revision and parameters."""
+        ...
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Vectors (n, dim), L2-normalised, in the order of the texts; none may be NaN."""
+        ...
+
+
+class SentenceSplitter(Protocol):
+    """Splits a text into sentences."""
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """The splitter and its version: another splitter gives other scores."""
+        ...
+
+    def split(self, text: str) -> list[str]:
+        """The sentences in order, stripped, without empty ones; [] for a text that holds none."""
+        ...

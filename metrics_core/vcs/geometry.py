@@ -1,0 +1,71 @@
+"""Everything that depends on the numbers of chunks alone, worked out once per shape."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from metrics_core.vcs.band import Band, band_of
+from metrics_core.vcs.windows import IntArray, Windows, direct_windows, reverse_windows, window_regularizer
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Direction:
+    """One direction (precision or recall): a walk over one text's chunks, matched on the other's timeline.
+
+    `window_cells` lists each window's cells, padded to a common width by repeating the last.
+    `lct_height` and `max_penalty` belong to NAS-D; `omega0`, `kappa` and `band` to NAS-L.
+    """
+
+    windows: Windows
+    window_pairs: tuple[tuple[int, int], ...]
+    window_cells: IntArray
+    lct_height: int
+    max_penalty: float
+    omega0: float
+    kappa: int
+    band: Band
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Geometry:
+    """Both directions of a shape and its window regulariser."""
+
+    precision: Direction
+    recall: Direction
+    window_area: int
+    window_regularizer: float
+
+
+def direction_of(windows: Windows) -> Direction:
+    """Tolerances, largest penalty and band of one direction."""
+    start, end, timeline = windows.start, windows.end, windows.timeline
+    pace = timeline / start.size
+    height = math.ceil(pace)
+    # A window up to half a chunk taller than a whole number of chunks is rounded down.
+    rounded_down = timeline > start.size and 0.0 < pace - math.floor(pace) <= 0.5
+    cell = np.arange(int((end - start).max()))
+    return Direction(
+        windows=windows,
+        window_pairs=windows.pairs,
+        window_cells=np.minimum(start[:, None] + cell, end[:, None] - 1),
+        lct_height=height - rounded_down,
+        max_penalty=int(np.maximum(start, timeline - end).sum()) / timeline,
+        omega0=float(2 * height - 1 - rounded_down),
+        kappa=height - rounded_down,
+        band=band_of(windows),
+    )
+
+
+@lru_cache(maxsize=1024)
+def geometry_of(n_ref: int, n_gen: int) -> Geometry:
+    """The geometry of `n_ref` reference chunks against `n_gen` generated ones, both at least 1."""
+    n_long, n_short = max(n_ref, n_gen), min(n_ref, n_gen)
+    direct = direct_windows(n_long, n_short)
+    of_short, of_long = direction_of(direct), direction_of(reverse_windows(direct))
+    precision, recall = (of_short, of_long) if n_ref >= n_gen else (of_long, of_short)
+    area = int((direct.end - direct.start).sum())
+    return Geometry(precision, recall, area, window_regularizer(area, n_long, n_short))

@@ -1,0 +1,1 @@
+"""When and where: definitions, resources, schedules, sensors, settings and the command line."""

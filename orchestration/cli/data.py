@@ -1,0 +1,58 @@
+"""Commands that bring data in: ingest, rejects."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows
+
+
+def ingest(
+    folder: Annotated[Path, typer.Argument(help="Folder with videos, captions, ... as .jsonl, .csv or .parquet.")],
+    dataset: DatasetName,
+    rows: Annotated[Path | None, typer.Option(help="A further .jsonl file of mixed rows with a field `kind`.")] = None,
+    shards: Annotated[
+        int | None, typer.Option(min=1, max=10_000, help="Shards of a new dataset (default: one per 4,000 samples).")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Read a manifest folder into a dataset. The same folder again changes nothing; bad rows never stop good ones."""
+    from assets.ingest.readers import find_tables
+    from orchestration.cli.errors import UsageError
+    from orchestration.launch import run_ingest
+    from orchestration.sensors import DATASET_NAME
+
+    if not DATASET_NAME.fullmatch(dataset):
+        raise UsageError(f"dataset name {dataset!r}: use letters, digits, _, . and - only, at most 100")
+    if rows is not None and not rows.is_file():
+        raise UsageError(f"{rows}: no such file: give the file of mixed rows")
+    find_tables(folder)
+    report = run_ingest(folder.resolve(), dataset, rows.resolve() if rows else None, shards)
+    if as_json:
+        print_json(report)
+        return
+    tables = [
+        {"table": table, "accepted": report["accepted"][table], "unchanged": report["unchanged"][table]}
+        for table in report["accepted"]
+    ]
+    print_rows(tables, empty="")
+    if report["rejected"]:
+        console.print(f"{report['rejected']} rows refused: reelsieve rejects --dataset {dataset} says why")
+
+
+def rejects(dataset: DatasetName, as_json: AsJson = False) -> None:
+    """List the rows that the last ingest of each file refused, with the reason."""
+    from assets.partitions import dataset_of_key
+    from db.manifest import list_rejects
+    from orchestration.platform import engine
+
+    found = dataset_of_key(engine(), dataset)
+    with engine().connect() as connection:
+        rows = list_rejects(connection, found.dataset_id)
+    if as_json:
+        print_json(rows)
+    else:
+        print_rows(rows, empty=f"no row of {dataset} was refused")

@@ -1,0 +1,84 @@
+"""Commands about the database: db start, stop, url, migrate; and sql."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from orchestration.cli.output import AsJson, console, print_json, print_rows
+
+db = typer.Typer(help="The database server and its schema.", no_args_is_help=True)
+
+
+@db.command()
+def start(as_json: AsJson = False) -> None:
+    """Start the embedded Postgres, or find it running."""
+    _show_url(as_json)
+
+
+@db.command()
+def stop(as_json: AsJson = False) -> None:
+    """Stop the embedded Postgres. Its data stays."""
+    from db.server import stop_embedded
+    from orchestration.settings import settings
+
+    _refuse_foreign_server("stop")
+    stopped = stop_embedded(settings().home_folder)
+    if as_json:
+        print_json({"stopped": stopped})
+    else:
+        console.print("stopped" if stopped else "it was not running")
+
+
+@db.command()
+def url(as_json: AsJson = False) -> None:
+    """Print the database's URL, for psql or a notebook; a password in it is hidden."""
+    _show_url(as_json)
+
+
+@db.command()
+def migrate(as_json: AsJson = False) -> None:
+    """Create the databases and bring the tables to the newest revision."""
+    from assets.scores.registry import METRICS
+    from db.migrate import migrate as run_migrations
+    from orchestration.platform import database_url
+
+    revision = run_migrations(database_url(), METRICS)
+    if as_json:
+        print_json({"revision": revision})
+    else:
+        console.print(f"the schema is at revision {revision}")
+
+
+def sql(
+    query: Annotated[str, typer.Argument(help="One SQL statement; nothing can be changed.")], as_json: AsJson = False
+) -> None:
+    """Run a query as a role that may only read."""
+    from db.reader import run_read_only
+    from orchestration.platform import database_url, engine
+
+    engine()
+    rows = run_read_only(database_url(), query)
+    if as_json:
+        print_json(rows)
+    else:
+        print_rows(rows, empty="no rows")
+
+
+def _show_url(as_json: bool) -> None:
+    from orchestration.platform import database_url
+
+    shown = database_url().set(drivername="postgresql").render_as_string(hide_password=True)
+    if as_json:
+        print_json({"url": shown})
+    else:
+        console.print(shown, soft_wrap=True)
+
+
+def _refuse_foreign_server(verb: str) -> None:
+    from orchestration.cli.errors import UsageError
+    from orchestration.settings import settings
+
+    if settings().database:
+        raise UsageError(f"CURATION_DB_URL is set: {verb} that server with its own tools")

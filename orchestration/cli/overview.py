@@ -1,0 +1,70 @@
+"""Commands that show how things stand: status, doctor, ui."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from orchestration.cli.output import AsJson, console, print_json, print_rows
+
+
+def status(as_json: AsJson = False) -> None:
+    """Datasets, what they hold, and how many samples each metric has still to score."""
+    from assets.scores.run import n_pending
+    from db.manifest import list_datasets
+    from db.report import dataset_summary
+    from orchestration.platform import curation, engine
+
+    scorers = curation().scorers
+    rows = []
+    with engine().connect() as connection:
+        datasets = list_datasets(connection)
+        for dataset in datasets:
+            row = dataset_summary(connection, dataset.name)
+            for metric, scorer in scorers.items():
+                row[f"{metric}_pending"] = sum(
+                    n_pending(engine(), scorer, dataset, shard) for shard in range(dataset.n_shards)
+                )
+            rows.append(row)
+    if as_json:
+        print_json(rows)
+    else:
+        print_rows(rows, empty="no dataset yet: try reelsieve demo, or reelsieve ingest FOLDER --dataset NAME")
+
+
+def doctor(as_json: AsJson = False) -> None:
+    """Check what this installation needs, and say how to mend what is missing. Exit code 1 if something is."""
+    from orchestration.doctor import examine
+
+    findings = examine()
+    if as_json:
+        print_json([finding.as_dict() for finding in findings])
+    else:
+        for finding in findings:
+            mark = "[green]ok[/green]     " if finding.ok else "[red]missing[/red]"
+            console.print(f"{mark} {finding.what}: {finding.detail}", soft_wrap=True)
+    if not all(finding.ok for finding in findings):
+        raise typer.Exit(1)
+
+
+def ui(port: Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0.1.")] = 3000) -> None:
+    """Open Dagster's web interface with its daemon on this machine: lineage, runs, checks, plots. Ctrl-C ends it."""
+    import importlib.util
+    import socket
+
+    from orchestration.cli.errors import UsageError
+    from orchestration.platform import dagster_environment, engine
+
+    if importlib.util.find_spec("dagster_webserver") is None:
+        raise UsageError("the web interface is not installed: install the extra `ui` (pip install 'reelsieve[ui]')")
+    with socket.socket() as probe:
+        if probe.connect_ex(("127.0.0.1", port)) == 0:
+            raise UsageError(f"port {port} is in use: choose another one with --port")
+    engine()
+    os.environ.update(dagster_environment())
+    console.print(f"http://127.0.0.1:{port} in a moment; Ctrl-C ends it")
+    program = ["-m", "dagster", "dev", "-m", "orchestration.definitions", "-h", "127.0.0.1", "-p", str(port)]
+    os.execv(sys.executable, [sys.executable, *program])

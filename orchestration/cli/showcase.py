@@ -1,0 +1,75 @@
+"""The command demo: everything once, on a small synthetic world whose truth is known."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+from orchestration.cli.output import console, print_rows
+
+DATASET = "demo"
+MARKER = "complete.json"
+
+
+def demo() -> None:
+    """Build the demo data set, ingest, score and select it, and show what came out. Again, it scores nothing anew."""
+    from assets.partitions import dataset_of_key
+    from assets.scores.registry import METRICS
+    from db.report import has_synthetic_ratings
+    from db.scores import active_scorer, scored_values
+    from orchestration.launch import run_conclusions, run_ingest, run_scoring
+    from orchestration.platform import engine
+    from orchestration.settings import settings
+
+    started = time.monotonic()
+    folder = settings().home_folder / "demo"
+    _build(folder)
+    report = run_ingest(folder, DATASET, None, None)
+    console.print(f"ingested: {_counts(report['accepted'])}; there already: {_counts(report['unchanged'])}")
+    written = sum(sum(counts.values()) for _, counts in run_scoring(DATASET, list(METRICS)))
+    console.print(f"scored: {written} samples" if written else "scored: nothing was left to score")
+    conclusions = run_conclusions(DATASET)
+    with engine().connect() as connection:
+        dataset_id = dataset_of_key(engine(), DATASET).dataset_id
+        scorer_id = active_scorer(connection, METRICS[0])
+        values = scored_values(connection, scorer_id, dataset_id) if scorer_id is not None else []
+        synthetic = has_synthetic_ratings(connection, dataset_id)
+    console.print(f"\n[bold]best and worst by {METRICS[0]}[/bold] of {len(values)} samples of six systems")
+    print_rows(
+        [
+            {"sample": row.key, "system": row.system, METRICS[0]: row.value, "text": row.text[:60] + "…"}
+            for row in (*values[:6], *values[-6:])
+        ],
+        empty="no sample has a score",
+    )
+    subset = conclusions["training_subset"]
+    console.print(
+        f"\ntraining subset: {subset['rows']} samples, {METRICS[0]} at least {subset['cutoff']:.4f}: {subset['path']}"
+        f"\nreport:          {conclusions['dataset_report']['path']}"
+        f"\nlineage:         reelsieve ui   (opens on 127.0.0.1:3000)"
+        f"""\nask it:          reelsieve sql "SELECT system, avg(vcs) FROM sample_scores GROUP BY 1 ORDER BY 2 DESC" """,
+        soft_wrap=True,
+    )
+    if synthetic:
+        console.print("The clips, captions and ratings of the demo are synthetic: made by a program, rated by a rule.")
+    console.print(f"done in {time.monotonic() - started:.0f} s")
+
+
+def _build(folder: Path) -> None:
+    from rich.progress import Progress
+
+    from demo.build import VERSION, build_demo
+
+    marker = folder / MARKER
+    if marker.is_file() and json.loads(marker.read_text()).get("version") == VERSION:
+        console.print(f"demo data set: {folder} (made before)", soft_wrap=True)
+        return
+    with Progress(console=console) as bar:
+        task = bar.add_task("drawing clips", total=None)
+        build_demo(folder, progress=lambda done, total: bar.update(task, completed=done, total=total))
+    marker.write_text(json.dumps({"version": VERSION}))
+
+
+def _counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{n} {table}" for table, n in counts.items() if n) or "nothing"

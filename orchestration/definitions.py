@@ -1,0 +1,27 @@
+"""Everything Dagster knows of Reelsieve."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+import assets
+from orchestration.jobs import dataset_job, ingest_job, prune_job, scoring_job
+from orchestration.platform import curation
+from orchestration.schedules import SCHEDULES
+from orchestration.sensors import SENSORS
+from orchestration.terminal import LOGGER, terminal_logger
+
+
+@dg.definitions
+def defs() -> dg.Definitions:
+    """The assets of the room `assets` with the jobs, schedules, sensors and resources of this one."""
+    return dg.Definitions.merge(
+        dg.load_definitions_from_package_module(assets),
+        dg.Definitions(
+            jobs=[ingest_job, scoring_job, dataset_job, prune_job],
+            schedules=SCHEDULES,
+            sensors=SENSORS,
+            resources={"curation": curation()},
+            loggers={LOGGER: terminal_logger, "console": dg.colored_console_logger},
+        ),
+    )

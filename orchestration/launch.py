@@ -1,0 +1,133 @@
+"""Running the jobs from the command line: in this process, on the instance that the UI shows."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, cast
+
+import dagster as dg
+from dagster import DagsterExecutionStepExecutionError
+
+from assets.ingest.assets import REPORT
+from assets.partitions import DATASETS, announce_partitions, dataset_of_key, shard_keys
+from assets.scores.assets import asset_name
+from assets.scores.run import n_pending
+from db.server import is_alive
+from orchestration.definitions import defs
+from orchestration.platform import curation, engine, instance
+from orchestration.terminal import LOGGER
+
+HOST, PID = "reelsieve/host", "reelsieve/pid"
+# Dagster's own tag, which has no public constant.
+PARTITION = "dagster/partition"
+
+
+class RunFailed(RuntimeError):
+    """A run that ended badly without a user's mistake behind it; the message says where to look."""
+
+
+def run_ingest(folder: Path, dataset: str, rows: Path | None, n_shards: int | None) -> dict[str, Any]:
+    """Ingest a manifest folder through Dagster and return the report."""
+    config = {"folder": str(folder), "rows": str(rows) if rows else None, "n_shards": n_shards}
+    instance().add_dynamic_partitions(str(DATASETS.name), [dataset])
+    result = run_job("ingest_job", dataset, {"ops": {"ingest": {"config": config}}})
+    for event in result.get_asset_materialization_events():
+        metadata = event.step_materialization_data.materialization.metadata
+        if REPORT in metadata:
+            return cast("dict[str, Any]", metadata[REPORT].value)
+    raise RunFailed("the ingest ended without a report: look at its run with reelsieve ui")
+
+
+def run_scoring(dataset: str, metrics: list[str]) -> Iterator[tuple[str, dict[str, int]]]:
+    """Score every shard of a dataset that lacks something; yields its key and the number written per metric."""
+    found = dataset_of_key(engine(), dataset)
+    announce_partitions(instance(), found)
+    scorers = {metric: curation_scorers()[metric] for metric in metrics}
+    assets = ["text_embedding", *[asset_name(metric) for metric in metrics]]
+    for shard, key in enumerate(shard_keys(found)):
+        pending = any(n_pending(engine(), scorer, found, shard) for scorer in scorers.values())
+        if pending or not all(_is_materialised(asset, key) for asset in assets) or not _ended_well(key):
+            result = run_job("scoring_job", key, {}, assets)
+            yield key, {metric: _written(result, metric) for metric in metrics}
+
+
+def run_conclusions(dataset: str, selection: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:
+    """Thresholds, training subset and report of a dataset; returns the metadata of each asset."""
+    dataset_of_key(engine(), dataset)
+    config = {"ops": {"training_subset": {"config": dict(selection)}}} if selection else {}
+    result = run_job("dataset_job", dataset, config)
+    return {
+        event.asset_key.to_user_string(): {
+            name: value.value for name, value in event.step_materialization_data.materialization.metadata.items()
+        }
+        for event in result.get_asset_materialization_events()
+        if event.asset_key
+    }
+
+
+def run_job(
+    name: str, partition: str, run_config: Mapping[str, Any], assets: list[str] | None = None
+) -> dg.ExecuteInProcessResult:
+    """Run a job in this process; an asset's own error comes out as it was raised."""
+    close_dead_runs()
+    config = {**run_config, "loggers": {LOGGER: {"config": {}}}}
+    try:
+        return (
+            _definitions()
+            .resolve_job_def(name)
+            .execute_in_process(
+                run_config=config,
+                instance=instance(),
+                partition_key=partition,
+                tags={HOST: socket.gethostname(), PID: str(os.getpid())},
+                asset_selection=[dg.AssetKey(asset) for asset in assets] if assets else None,
+            )
+        )
+    except DagsterExecutionStepExecutionError as error:
+        raise error.user_exception from None
+
+
+def close_dead_runs() -> None:
+    """Mark runs whose process on this machine is gone as failed, and free the encoder that they held.
+
+    To be called while this process has no run of its own under way.
+    """
+    unended = [dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]
+    for run in instance().get_runs(dg.RunsFilter(statuses=unended, tags={HOST: socket.gethostname()})):
+        pid = int(run.tags[PID])
+        # In a container the id of the process that died is soon given again, often to its successor.
+        if pid == os.getpid() or not is_alive(pid):
+            instance().report_run_failed(run, "its process ended before it did")
+            instance().event_log_storage.free_concurrency_slots_for_run(run.run_id)
+
+
+@lru_cache(maxsize=1)
+def _definitions() -> dg.Definitions:
+    return defs()
+
+
+@lru_cache(maxsize=1)
+def curation_scorers() -> dict[str, Any]:
+    """The scorers of this installation by metric."""
+    return curation().scorers
+
+
+def _is_materialised(asset: str, partition: str) -> bool:
+    return partition in instance().get_materialized_partitions(dg.AssetKey(asset))
+
+
+def _ended_well(partition: str) -> bool:
+    """False when the last scoring run of a shard died or failed: its checks have not passed then."""
+    of_shard = dg.RunsFilter(job_name="scoring_job", tags={PARTITION: partition})
+    return all(run.status == dg.DagsterRunStatus.SUCCESS for run in instance().get_runs(of_shard, limit=1))
+
+
+def _written(result: dg.ExecuteInProcessResult, metric: str) -> int:
+    events = result.asset_materializations_for_node(asset_name(metric))
+    written = events[0].metadata["scores_written"].value
+    assert isinstance(written, int)
+    return written

@@ -1,0 +1,76 @@
+"""This installation, put together from its settings: database, Dagster instance and the resource that assets ask for."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlalchemy.engine import URL, Engine
+
+from assets.curation import Curation
+from assets.scores.registry import METRICS, SCORERS
+from db.engine import open_engine
+from db.migrate import is_current, migrate
+from db.server import DatabaseUnavailable, curation_url, dagster_url
+from db.views import is_up_to_date
+from orchestration.settings import settings
+
+if TYPE_CHECKING:
+    import dagster as dg
+
+PROJECT = Path(__file__).resolve().parents[1]
+
+
+@lru_cache(maxsize=1)
+def database_url() -> URL:
+    """The curation database's URL; starts the embedded server when that is the one in use."""
+    return curation_url(settings().home_folder, settings().database)
+
+
+@lru_cache(maxsize=1)
+def engine() -> Engine:
+    """The engine of the curation database, migrated to the newest revision if it is behind."""
+    if not _is_ready():
+        migrate(database_url(), METRICS)
+    return open_engine(database_url())
+
+
+def curation() -> Curation:
+    """The resource that assets ask for."""
+    return Curation(settings().home_folder, settings(), engine, SCORERS)
+
+
+def dagster_environment() -> dict[str, str]:
+    """The variables that dagster.yaml and Dagster's own programs need."""
+    folder = settings().home_folder / "dagster"
+    folder.mkdir(parents=True, exist_ok=True)
+    return {
+        "DAGSTER_HOME": str(PROJECT),
+        "REELSIEVE_HOME": str(settings().home_folder),
+        "REELSIEVE_DAGSTER_URL": dagster_url(database_url()),
+        "REELSIEVE_DAGSTER_DIR": str(folder),
+    }
+
+
+@lru_cache(maxsize=1)
+def instance() -> dg.DagsterInstance:
+    """The Dagster instance of dagster.yaml, on the same server as the data."""
+    import dagster as dg
+
+    engine()
+    os.environ.update(dagster_environment())
+    return dg.DagsterInstance.get()
+
+
+def _is_ready() -> bool:
+    try:
+        found = open_engine(database_url(), attempts=8)
+    except DatabaseUnavailable:
+        return False
+    try:
+        with found.connect() as connection:
+            return is_current(connection) and is_up_to_date(connection, METRICS)
+    finally:
+        found.dispose()

@@ -1,0 +1,34 @@
+"""When things run by themselves: an hourly look for unscored samples and a weekly clean-up."""
+
+from collections.abc import Iterator
+
+import dagster as dg
+
+from assets.curation import Curation
+from assets.partitions import SHARDS, shard_keys
+from assets.scores.run import n_pending
+from db.manifest import list_datasets
+from orchestration.jobs import prune_job, scoring_job
+
+
+@dg.schedule(cron_schedule="0 * * * *", job=scoring_job)
+def score_missing(
+    context: dg.ScheduleEvaluationContext, curation: dg.ResourceParam[Curation]
+) -> Iterator[dg.RunRequest | dg.SkipReason]:
+    """A run for every shard in which some scorer has something left to score."""
+    asked = False
+    with curation.engine.connect() as connection:
+        datasets = list_datasets(connection)
+    for dataset in datasets:
+        known = set(context.instance.get_dynamic_partitions(str(SHARDS.name)))
+        for shard, key in enumerate(shard_keys(dataset)):
+            if key in known and any(n_pending(curation.engine, s, dataset, shard) for s in curation.scorers.values()):
+                asked = True
+                yield dg.RunRequest(partition_key=key)
+    if not asked:
+        yield dg.SkipReason("every sample of every dataset is scored")
+
+
+prune_weekly = dg.ScheduleDefinition(name="prune_weekly", cron_schedule="30 3 * * 0", job=prune_job)
+
+SCHEDULES = [score_missing, prune_weekly]

@@ -1,0 +1,709 @@
+"""Ingest into a real database: what is stored, what is refused, what a later ingest changes and what it leaves."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.engine import URL, Engine
+
+from assets.ingest.readers import TABLES
+from assets.ingest.run import BATCH_SIZE, IngestReport, ingest_folder
+from db.manifest import find_dataset, list_rejects
+from db.scores import ScoreRow, register_scorer, write_scores
+from db.work import load_samples, pending_samples
+from tests.assets.manifests import (
+    Row,
+    candidate,
+    content,
+    dump,
+    keypoint,
+    label,
+    of_kind,
+    qa,
+    rating,
+    reference,
+    write_clip,
+    write_lines,
+    write_manifest,
+)
+from tests.conftest import PROJECT
+
+VCS_INPUTS = frozenset({"text", "references"})
+
+
+def rejected(engine: Engine, name: str = "set") -> list[tuple[str, int, str]]:
+    """Source, line and code of every refused row."""
+    with engine.connect() as connection:
+        dataset = find_dataset(connection, name)
+        assert dataset is not None
+        rows = list_rejects(connection, dataset.dataset_id)
+    return [(row["source"], row["line"], row["code"]) for row in rows]
+
+
+def rows(engine: Engine, query: str) -> list[tuple[Any, ...]]:
+    with engine.connect() as connection:
+        return [tuple(row) for row in connection.execute(sa.text(query))]
+
+
+def n_accepted(report: IngestReport) -> dict[str, int]:
+    return {table: n for table, n in report.accepted.items() if n}
+
+
+def is_untouched(report: IngestReport) -> bool:
+    return not n_accepted(report) and sum(report.unchanged.values()) > 0
+
+
+# The real pack and its malformed rows
+
+
+@pytest.fixture(scope="module")
+def pack(module_engine: Engine, shared_data: Path) -> tuple[Engine, IngestReport]:
+    folder = shared_data / "clips"
+    return module_engine, ingest_folder(module_engine, folder, "set", mixed_rows=folder / "bad_rows.jsonl")
+
+
+@pytest.fixture(scope="module")
+def verdicts(shared_data: Path) -> list[dict[str, Any]]:
+    lines: list[dict[str, Any]] = json.loads((shared_data / "clips" / "bad_rows_expected.json").read_text())["lines"]
+    assert len(lines) == 47
+    return lines
+
+
+def pack_rows(shared_data: Path, name: str) -> list[Row]:
+    return [json.loads(line) for line in (shared_data / "clips" / f"{name}.jsonl").read_bytes().splitlines()]
+
+
+def test_every_malformed_line_is_refused_for_the_expected_reason(
+    pack: tuple[Engine, IngestReport], verdicts: list[dict[str, Any]]
+) -> None:
+    want = [("bad_rows.jsonl", line["line"], line["code"]) for line in verdicts if line["expect"] == "reject"]
+    assert len(want) == 37
+    assert rejected(pack[0]) == want
+
+
+def test_accepted_lines_are_stored_unchanged(
+    pack: tuple[Engine, IngestReport], verdicts: list[dict[str, Any]], shared_data: Path
+) -> None:
+    lines = (shared_data / "clips" / "bad_rows.jsonl").read_bytes().split(b"\n")
+    accepted = [json.loads(lines[line["line"] - 1]) for line in verdicts if line["expect"] == "accept"]
+    assert len(accepted) == 9
+    query = "SELECT key, system, text, convert_to(text, 'UTF8'), text_sha256 FROM sample WHERE kind = 'caption'"
+    stored: dict[str, list[tuple[Any, ...]]] = {}
+    for key, *columns in rows(pack[0], query):
+        stored.setdefault(key, []).append(tuple(columns))
+    for row in accepted:
+        data = row["text"].encode()
+        assert stored[row["caption_id"]] == [(row["system"], row["text"], data, hashlib.sha256(data).digest())]
+
+
+def test_every_good_row_of_the_pack_is_stored_with_all_its_fields(
+    pack: tuple[Engine, IngestReport], shared_data: Path
+) -> None:
+    captions = pack_rows(shared_data, "captions")
+    want = {(r["caption_id"], r["video_id"], r["system"], r["text"]) for r in captions if r["role"] == "candidate"}
+    candidates = "SELECT s.key, v.key, s.system, s.text FROM sample s JOIN video v USING (video_id) WHERE s.kind = "
+    assert want <= set(rows(pack[0], candidates + "'caption'"))
+    segments = {r["caption_id"]: (r["text"], r.get("segments")) for r in captions if r["role"] == "reference"}
+    assert {k: (t, s) for k, t, s in rows(pack[0], "SELECT key, text, segments FROM reference")} == segments
+
+    questions = {(r["qa_id"], r["question"], r["answer"], r["quality"]) for r in pack_rows(shared_data, "qa")}
+    query = "SELECT key, question, answer, extra->>'quality' FROM sample WHERE kind = 'qa'"
+    assert set(rows(pack[0], query)) == questions
+
+    points = pack_rows(shared_data, "keypoints")
+    query = "SELECT key, dimension, text, segment_index FROM keypoint"
+    want_points = {(r["keypoint_id"], r["dimension"], r["text"], r["segment_index"]) for r in points}
+    assert set(rows(pack[0], query)) == want_points
+
+    labels = {(r["keypoint_id"], r["caption_id"], r["covered"]) for r in pack_rows(shared_data, "keypoint_labels")}
+    query = "SELECT k.key, s.key, covered FROM keypoint_label JOIN keypoint k USING (keypoint_id) JOIN sample s USING "
+    assert set(rows(pack[0], query + "(sample_id)")) == labels
+
+    numbers = {
+        tuple(r[f] for f in ("caption_id", "rater", "aspect", "value")) for r in pack_rows(shared_data, "ratings")
+    }
+    query = "SELECT key, rater, aspect, value FROM rating JOIN sample USING (sample_id)"
+    assert set(rows(pack[0], query)) == numbers
+
+
+def test_the_report_counts_every_row_once(pack: tuple[Engine, IngestReport], shared_data: Path) -> None:
+    _, report = pack
+    lines = {name: len(pack_rows(shared_data, name)) for name in TABLES.values()}
+    # Eight valid captions and one identical repeat among the malformed rows.
+    assert n_accepted(report) == {**lines, "captions": lines["captions"] + 8}
+    assert +report.unchanged == {"captions": 1}
+    assert report.rejected == 37
+
+
+def test_the_pack_again_changes_nothing(pack: tuple[Engine, IngestReport], shared_data: Path) -> None:
+    engine, first = pack
+    before = dump(engine)
+    again = ingest_folder(
+        engine,
+        shared_data / "clips",
+        "set",
+        mixed_rows=shared_data / "clips" / "bad_rows.jsonl",
+        n_shards=7,
+    )
+    assert n_accepted(again) == {}
+    assert again.unchanged == first.accepted + first.unchanged
+    assert again.rejected == first.rejected
+    assert dump(engine) == before
+
+
+def test_the_manual_states_every_choice_that_the_pack_leaves_open(verdicts: list[dict[str, Any]]) -> None:
+    choices = (PROJECT / "docs" / "manifest.md").read_text(encoding="utf-8").split("## Choices")[1]
+    open_codes = {line["code"] for line in verdicts if line["policy"] and line["expect"] == "reject"}
+    assert open_codes == {"too_long", "control_characters", "duplicate_key", "segment_outside_clip"}
+    assert [code for code in open_codes if f"(`{code}`)" not in choices] == []
+    assert "equal content is accepted and changes nothing" in choices
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_csv_and_parquet_hold_the_same_rows_as_json_lines(
+    engine: Engine, tmp_path: Path, shared_data: Path, suffix: str
+) -> None:
+    tables = {name: pack_rows(shared_data, name) for name in TABLES.values()}
+    # No files: each folder has its own, so their places would differ.
+    tables["videos"] = [{**row, "path": None, "duration_s": 30.5} for row in tables["videos"]]
+    first = ingest_folder(engine, write_manifest(tmp_path / "jsonl", **tables), "set")
+    before = dump(engine)
+    other = tmp_path / suffix
+    other.mkdir()
+    for name, table in tables.items():
+        {"csv": write_csv, "parquet": write_parquet}[suffix](other / f"{name}.{suffix}", table)
+    again = ingest_folder(engine, other, "set")
+    assert again.rejected == first.rejected == 0
+    assert n_accepted(again) == {}
+    assert again.unchanged == first.accepted
+    assert dump(engine) == before
+
+
+def write_csv(path: Path, table: list[Row]) -> None:
+    def cell(value: Any) -> Any:
+        return json.dumps(value) if isinstance(value, list) else value
+
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(dict.fromkeys(name for row in table for name in row)))
+        writer.writeheader()
+        writer.writerows({name: cell(value) for name, value in row.items()} for row in table)
+
+
+def write_parquet(path: Path, table: list[Row]) -> None:
+    pq.write_table(pa.Table.from_pylist([{**dict.fromkeys(table[-1]), **row} for row in table]), path)
+
+
+# What a change makes stale
+
+
+STORY = {
+    "videos": ["v1", "v2"],
+    "captions": [
+        reference("r1", "v1", "A pan is tossed."),
+        reference("r2", "v2", "A dog runs."),
+        candidate("c1", "v1", "Somebody tosses a pan."),
+        candidate("c2", "v1", "A pan flies."),
+        candidate("c3", "v2", "A cat sleeps."),
+    ],
+    "qa": [qa("q1", "v1")],
+}
+
+
+def with_captions(*changed: Row) -> dict[str, Any]:
+    """The story with captions replaced or added."""
+    captions = {row["caption_id"]: row for row in (*STORY["captions"], *changed)}
+    return {**STORY, "captions": list(captions.values())}
+
+
+def pretend_scored(engine: Engine, inputs: Collection[str]) -> int:
+    """Give every sample a score of a scorer that looks at these inputs; returns the scorer's id."""
+    with engine.begin() as connection:
+        scorer_id = register_scorer(connection, metric="vcs", models={}, params={}, code_version="test")
+        ids = list(connection.scalars(sa.text("SELECT sample_id FROM sample")))
+        samples = load_samples(connection, ids, inputs)
+    scores = [ScoreRow(sample.sample_id, sample.input_sha256, 0.5, {}, "ok", None) for sample in samples]
+    write_scores(engine, scorer_id, "run", scores)
+    return scorer_id
+
+
+def stale(engine: Engine, scorer_id: int, inputs: Collection[str] = VCS_INPUTS) -> set[str]:
+    """Keys of the samples that the scorer would score again."""
+    with engine.connect() as connection:
+        dataset = find_dataset(connection, "set")
+        assert dataset is not None
+        ids = [
+            sample_id
+            for shard in range(dataset.n_shards)
+            for sample_id in pending_samples(
+                connection, scorer_id=scorer_id, dataset_id=dataset.dataset_id, shard=shard, inputs=inputs
+            )
+        ]
+        return set(connection.scalars(sa.text("SELECT key FROM sample WHERE sample_id = ANY(:ids)"), {"ids": ids}))
+
+
+@pytest.fixture
+def scored(engine: Engine, tmp_path: Path) -> int:
+    """The story in the database, in two shards and with all scores; the id of the scorer."""
+    ingest_folder(engine, write_manifest(tmp_path / "set", **STORY), "set", n_shards=2)
+    scorer_id = pretend_scored(engine, VCS_INPUTS)
+    assert stale(engine, scorer_id) == set()
+    return scorer_id
+
+
+@pytest.mark.parametrize(
+    ("changed", "want"),
+    [
+        (candidate("c1", "v1", "Somebody throws a pan."), {"c1"}),
+        (reference("r1", "v1", "A pan is thrown."), {"c1", "c2", "q1"}),
+        (reference("r3", "v2", "A dog sprints."), {"c3"}),
+        (reference("r1", "v2", "A pan is tossed."), {"c1", "c2", "c3", "q1"}),
+        (candidate("c1", "v2", "Somebody tosses a pan."), {"c1"}),
+        (candidate("c4", "v2", "A dog barks."), {"c4"}),
+        (candidate("c1", "v1", "Somebody tosses a pan.", system="other", mood="calm"), set()),
+        (reference("r1", "v1", "A pan is tossed.", segments=[{"start_s": 0, "end_s": 2}]), set()),
+    ],
+)
+def test_a_changed_caption_makes_stale_what_depends_on_it(
+    engine: Engine, tmp_path: Path, scored: int, changed: Row, want: set[str]
+) -> None:
+    ids = set(rows(engine, "SELECT key, sample_id FROM sample"))
+    report = ingest_folder(engine, write_manifest(tmp_path / "set", **with_captions(changed)), "set")
+    assert n_accepted(report) == {"captions": 1}
+    assert stale(engine, scored) == want
+    assert ids <= set(rows(engine, "SELECT key, sample_id FROM sample"))
+
+
+def test_a_caption_moved_to_another_video_moves_to_its_shard(engine: Engine, tmp_path: Path) -> None:
+    # Among eight videos some two lie in different shards of two.
+    videos = [f"v{i}" for i in range(8)]
+    folder = write_manifest(tmp_path / "set", videos, captions=[candidate("c", "v0", "A pan.")])
+    ingest_folder(engine, folder, "set", n_shards=2)
+    shards = dict(rows(engine, "SELECT key, shard FROM video"))
+    assert set(shards.values()) == {0, 1}
+    other = next(video for video in videos if shards[video] != shards["v0"])
+    write_manifest(folder, videos, captions=[candidate("c", other, "A pan.")])
+    ingest_folder(engine, folder, "set")
+    query = "SELECT v.key, s.shard FROM sample s JOIN video v USING (video_id)"
+    assert rows(engine, query) == [(other, shards[other])]
+
+
+def test_a_changed_video_file_makes_only_scores_of_its_pictures_stale(engine: Engine, tmp_path: Path) -> None:
+    folder = tmp_path / "set"
+    videos = [{"video_id": name, "path": f"videos/{name}.mp4"} for name in ("v1", "v2")]
+    write_manifest(folder, **{**STORY, "videos": videos})
+    for row in videos:
+        write_clip(folder / row["path"])
+    ingest_folder(engine, folder, "set")
+    by_text = pretend_scored(engine, VCS_INPUTS)
+    before = rows(engine, "SELECT video_id, key, n_frames, status FROM video ORDER BY key")
+    assert [row[2:] for row in before] == [(12, "ok"), (12, "ok")]
+
+    write_clip(folder / "videos" / "v1.mp4", n_frames=9, brightness=200)
+    report = ingest_folder(engine, folder, "set")
+    assert n_accepted(report) == {"videos": 1}
+    after = rows(engine, "SELECT video_id, key, n_frames, status FROM video ORDER BY key")
+    assert after == [(*before[0][:2], 9, "ok"), before[1]]
+    digest = hashlib.sha256((folder / "videos" / "v1.mp4").read_bytes()).digest()
+    assert rows(engine, "SELECT content_sha256 FROM video WHERE key = 'v1'") == [(digest,)]
+    assert stale(engine, by_text) == set()
+
+
+def test_scores_that_look_at_the_pictures_follow_the_file(engine: Engine, tmp_path: Path) -> None:
+    folder = write_manifest(tmp_path / "set", **{**STORY, "videos": [{"video_id": "v1", "path": "v1.mp4"}, "v2"]})
+    write_clip(folder / "v1.mp4")
+    ingest_folder(engine, folder, "set")
+    inputs = {"text", "video"}
+    scorer_id = pretend_scored(engine, inputs)
+    stat = write_clip(folder / "v1.mp4").stat()
+    os.utime(folder / "v1.mp4", ns=(stat.st_atime_ns, stat.st_mtime_ns + 10**9))
+    ingest_folder(engine, folder, "set")
+    assert stale(engine, scorer_id, inputs) == set()
+    # The new time is remembered, or the file would be read again by every ingest from now on.
+    assert rows(engine, "SELECT mtime_ns FROM video WHERE key = 'v1'") == [(stat.st_mtime_ns + 10**9,)]
+    assert is_untouched(ingest_folder(engine, folder, "set"))
+
+    write_clip(folder / "v1.mp4", brightness=200)
+    ingest_folder(engine, folder, "set")
+    assert stale(engine, scorer_id, inputs) == {"c1", "c2", "q1"}
+
+
+# One id, two rows
+
+
+def everything(variant: int) -> dict[str, list[Row]]:
+    """One row of every kind; the variants share their ids and differ in content."""
+    return {
+        "videos": [{"video_id": "v", "note": f"variant {variant}"}],
+        "captions": [candidate("c", "v", f"Variant {variant}.")],
+        "keypoints": [keypoint("k", "v", text=f"Variant {variant}.")],
+        "keypoint_labels": [label("k", "c", covered=variant == 0)],
+        "qa": [qa("q", "v", answer=f"Variant {variant}.")],
+        "ratings": [rating("c", value=1 + variant)],
+    }
+
+
+def others(table: str, n: int) -> list[Row]:
+    """n rows of a table that have nothing to do with the ones above."""
+    make: dict[str, Callable[[str], Row]] = {
+        "videos": lambda i: {"video_id": f"v{i}"},
+        "captions": lambda i: candidate(f"c{i}", "v", "Filler."),
+        "keypoints": lambda i: keypoint(f"k{i}", "v"),
+        "keypoint_labels": lambda i: label(f"k{i}", "c"),
+        "qa": lambda i: qa(f"q{i}", "v"),
+        "ratings": lambda i: rating("c", rater=f"rater {i}"),
+    }
+    return [make[table](str(i)) for i in range(n)]
+
+
+@pytest.mark.parametrize("n_between", [0, BATCH_SIZE + 5], ids=["same batch", "another batch"])
+def test_within_one_ingest_the_first_row_of_an_id_counts(engine: Engine, tmp_path: Path, n_between: int) -> None:
+    first, equal, other = everything(0), everything(0), everything(1)
+    tables = {t: [*first[t], *others(t, n_between), *equal[t], *other[t]] for t in TABLES.values()}
+    report = ingest_folder(engine, write_manifest(tmp_path / "set", **tables), "set")
+    want = [(f"{table}.jsonl", n_between + 3, "duplicate_conflict") for table in sorted(TABLES.values())]
+    assert sorted(rejected(engine)) == want
+    assert report.accepted == dict.fromkeys(TABLES.values(), n_between + 1)
+    assert report.unchanged == dict.fromkeys(TABLES.values(), 1)
+    assert_variant_0(engine)
+
+
+def test_rows_of_a_mixed_file_repeat_those_of_the_folder(engine: Engine, tmp_path: Path) -> None:
+    folder = write_manifest(tmp_path / "set", **everything(0))
+    lines = [
+        row
+        for kind, table in TABLES.items()
+        for variant in (0, 1)
+        for row in of_kind(kind, *everything(variant)[table])
+    ]
+    report = ingest_folder(engine, folder, "set", mixed_rows=write_lines(tmp_path / "more.jsonl", lines))
+    assert rejected(engine) == [("more.jsonl", line, "duplicate_conflict") for line in range(2, 13, 2)]
+    assert report.unchanged == dict.fromkeys(TABLES.values(), 1)
+    assert_variant_0(engine)
+    reasons = [reason for (reason,) in rows(engine, "SELECT reason FROM ingest_reject ORDER BY line")]
+    for shown, reason in zip(["'v'", "'c'", "'k'", "'k / c'", "'q'", "'c / r1 / coverage'"], reasons, strict=True):
+        assert reason.startswith(f"id {shown} came before in this ingest")
+
+
+def assert_variant_0(engine: Engine) -> None:
+    assert rows(engine, "SELECT extra->>'note' FROM video WHERE key = 'v'") == [("variant 0",)]
+    assert rows(engine, "SELECT text FROM sample WHERE key = 'c'") == [("Variant 0.",)]
+    assert rows(engine, "SELECT answer FROM sample WHERE key = 'q'") == [("Variant 0.",)]
+    assert rows(engine, "SELECT text FROM keypoint WHERE key = 'k'") == [("Variant 0.",)]
+    query = "SELECT covered FROM keypoint_label JOIN keypoint USING (keypoint_id) WHERE key = 'k'"
+    assert rows(engine, query) == [(True,)]
+    assert rows(engine, "SELECT value FROM rating WHERE rater = 'r1'") == [(1.0,)]
+
+
+def test_in_a_later_ingest_the_new_row_counts(engine: Engine, tmp_path: Path) -> None:
+    ingest_folder(engine, write_manifest(tmp_path / "set", **everything(1)), "set")
+    report = ingest_folder(engine, write_manifest(tmp_path / "set", **everything(0)), "set")
+    assert report.accepted == dict.fromkeys(TABLES.values(), 1)
+    assert rejected(engine) == []
+    assert_variant_0(engine)
+
+
+def test_a_refused_row_does_not_take_its_id(engine: Engine, tmp_path: Path) -> None:
+    captions = [candidate("c", "nowhere", "First."), candidate("c", "v", " "), candidate("c", "v", "Third.")]
+    ingest_folder(engine, write_manifest(tmp_path / "set", ["v"], captions=captions), "set")
+    assert [code for _, _, code in rejected(engine)] == ["dangling_reference", "empty_text"]
+    assert rows(engine, "SELECT text FROM sample") == [("Third.",)]
+
+
+def test_ids_of_different_kinds_and_datasets_do_not_meet(engine: Engine, tmp_path: Path) -> None:
+    tables: dict[str, Any] = {"videos": ["x"], "captions": [candidate("x", "x", "A.")], "qa": [qa("x", "x")]}
+    folder = write_manifest(tmp_path / "set", **tables, keypoints=[keypoint("x", "x")])
+    for name in ("one", "two"):
+        report = ingest_folder(engine, folder, name)
+        assert n_accepted(report) == {"videos": 1, "captions": 1, "qa": 1, "keypoints": 1}
+        assert rejected(engine, name) == []
+
+
+@pytest.mark.parametrize("roles", [(reference, candidate), (candidate, reference)])
+@pytest.mark.parametrize("ingests", [1, 2])
+def test_a_caption_keeps_its_role(engine: Engine, tmp_path: Path, roles: tuple[Any, Any], ingests: int) -> None:
+    first, second = (role("c", "v", "A pan is tossed.") for role in roles)
+    folder = tmp_path / "set"
+    if ingests == 2:
+        ingest_folder(engine, write_manifest(folder, ["v"], captions=[first]), "set")
+        ingest_folder(engine, write_manifest(folder, ["v"], captions=[second]), "set")
+    else:
+        ingest_folder(engine, write_manifest(folder, ["v"], captions=[first, second]), "set")
+    assert rejected(engine) == [("captions.jsonl", 3 - ingests, "duplicate_conflict")]
+    counts = rows(engine, "SELECT (SELECT count(*) FROM reference), (SELECT count(*) FROM sample)")
+    assert counts == [(1, 0) if roles[0] is reference else (0, 1)]
+
+
+# Rows that point to each other
+
+
+CROSS = {
+    "videos": [{"video_id": "v1", "duration_s": 10}, "v2"],
+    "captions": [
+        reference("r1", "v1", "Two segments.", segments=[{"start_s": 0, "end_s": 1}, {"start_s": 1, "end_s": 9}]),
+        candidate("c1", "v1", "One."),
+        candidate("c2", "v2", "Two."),
+    ],
+    "keypoints": [keypoint("k1", "v1", segment_index=1), keypoint("k2", "v2")],
+    "qa": [qa("q1", "v1")],
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "row", "code"),
+    [
+        ("caption", candidate("n", "nowhere", "A pan."), "dangling_reference"),
+        ("caption", reference("n", "nowhere", "A pan."), "dangling_reference"),
+        ("keypoint", keypoint("n", "nowhere"), "dangling_reference"),
+        ("qa", qa("n", "nowhere"), "dangling_reference"),
+        ("rating", rating("nothing"), "dangling_reference"),
+        ("rating", rating("r1"), "dangling_reference"),
+        ("rating", rating("q1"), "dangling_reference"),
+        ("keypoint_label", label("nothing", "c1"), "dangling_reference"),
+        ("keypoint_label", label("k1", "nothing"), "dangling_reference"),
+        ("keypoint_label", label("k1", "r1"), "dangling_reference"),
+        ("keypoint_label", label("k1", "c2"), "mismatched_video"),
+        ("keypoint_label", label("k1", "c1"), None),
+        ("keypoint", keypoint("n", "v1", segment_index=1), None),
+        ("keypoint", keypoint("n", "v1", segment_index=2), "segment_index_out_of_range"),
+        ("keypoint", keypoint("n", "v2", segment_index=0), "segment_index_out_of_range"),
+        ("caption", candidate("n", "v1", "A.", segments=[{"start_s": 0, "end_s": 11}]), None),
+        ("caption", candidate("n", "v1", "A.", segments=[{"start_s": 0, "end_s": 11.01}]), "segment_outside_clip"),
+        ("caption", reference("n", "v1", "A.", segments=[{"start_s": 0, "end_s": 99}]), "segment_outside_clip"),
+        ("caption", candidate("n", "v2", "A.", segments=[{"start_s": 0, "end_s": 1e6}]), None),
+    ],
+)
+def test_rows_must_point_to_what_is_there(cross: Cross, kind: str, row: Row, code: str | None) -> None:
+    assert cross(of_kind(kind, row)) == ([] if code is None else [("rows.jsonl", 1, code)])
+
+
+Cross = Callable[[list[Row]], list[tuple[str, int, str]]]
+
+
+@pytest.fixture
+def cross(module_engine: Engine, tmp_path: Path, request: pytest.FixtureRequest) -> Cross:
+    """Ingest the rows of above and then some more into a dataset of the test's own; gives what was refused."""
+
+    def ingest(more: list[Row]) -> list[tuple[str, int, str]]:
+        name = request.node.name
+        mixed = write_lines(tmp_path / "rows.jsonl", more)
+        ingest_folder(module_engine, write_manifest(tmp_path / "set", **CROSS), name, mixed_rows=mixed)
+        return rejected(module_engine, name)
+
+    return ingest
+
+
+def test_in_a_mixed_file_the_order_of_kinds_does_not_matter(cross: Cross) -> None:
+    assert (
+        cross([row for kind, table in reversed(TABLES.items()) for row in of_kind(kind, *everything(0)[table])]) == []
+    )
+
+
+def test_what_points_to_a_refused_row_is_refused_too(cross: Cross) -> None:
+    lines = [
+        *of_kind("video", {"video_id": "v", "path": "missing.mp4"}),
+        *of_kind("caption", candidate("c", "v", "A pan.")),
+        *of_kind("rating", rating("c")),
+        *of_kind("rating", rating("c1")),
+    ]
+    codes = ["file_missing", "dangling_reference", "dangling_reference"]
+    assert cross(lines) == [("rows.jsonl", line, code) for line, code in enumerate(codes, 1)]
+
+
+def test_a_repaired_row_is_no_longer_listed_as_refused(engine: Engine, tmp_path: Path) -> None:
+    folder = write_manifest(tmp_path / "set", ["v"], captions=[candidate("c1", "v", ""), candidate("c2", "w", "A.")])
+    ingest_folder(engine, folder, "set")
+    assert len(rejected(engine)) == 2
+    write_manifest(folder, ["v"], captions=[candidate("c1", "v", "A."), candidate("c2", "w", "A.")])
+    ingest_folder(engine, folder, "set")
+    assert rejected(engine) == [("captions.jsonl", 2, "dangling_reference")]
+
+
+# Video files
+
+
+def test_links_must_not_lead_out_of_the_folder(engine: Engine, tmp_path: Path) -> None:
+    write_clip(tmp_path / "outside" / "secret.mp4")
+    folder = write_manifest(tmp_path / "real", [{"video_id": "inside", "path": "clip.mp4"}])
+    write_clip(folder / "clip.mp4")
+    (folder / "link.mp4").symlink_to(tmp_path / "outside" / "secret.mp4")
+    (folder / "linked").symlink_to(tmp_path / "outside")
+    (folder / "loop.mp4").symlink_to("loop.mp4")
+    (folder / "within.mp4").symlink_to("clip.mp4")
+    paths = ["link.mp4", "linked/secret.mp4", "loop.mp4", "linked", "within.mp4"]
+    videos = [{"video_id": path, "path": path} for path in paths]
+    write_manifest(folder, videos, captions=[])
+    (tmp_path / "alias").symlink_to(folder)
+    ingest_folder(engine, tmp_path / "alias", "set")
+    codes = ["path_escape", "path_escape", "file_missing", "path_escape"]
+    assert rejected(engine) == [("videos.jsonl", line, code) for line, code in enumerate(codes, 1)]
+    assert rows(engine, "SELECT key, uri FROM video") == [("within.mp4", str((folder / "clip.mp4").resolve()))]
+
+
+def test_a_video_without_a_file_is_text_only_until_it_has_one(engine: Engine, tmp_path: Path) -> None:
+    folder = write_manifest(
+        tmp_path / "set", [{"video_id": "v", "duration_s": 4}, "w"], captions=[candidate("c", "v", "A pan.")]
+    )
+    ingest_folder(engine, folder, "set")
+    query = "SELECT key, status, duration_s, uri, content_sha256, n_frames, error FROM video ORDER BY key"
+    nothing = (None, None, None, None)
+    assert rows(engine, query) == [("v", "text_only", 4.0, *nothing), ("w", "text_only", None, *nothing)]
+    ids = rows(engine, "SELECT video_id FROM video WHERE key = 'v'")
+
+    path = write_clip(folder / "v.mp4")
+    write_manifest(folder, [{"video_id": "v", "duration_s": 4, "path": "v.mp4"}, "w"])
+    ingest_folder(engine, folder, "set")
+    digest = hashlib.sha256(path.read_bytes()).digest()
+    assert rows(engine, query)[0] == ("v", "ok", 1.0, str(path.resolve()), digest, 12, None)
+    assert rows(engine, "SELECT video_id FROM video WHERE key = 'v'") == ids
+    assert rows(engine, "SELECT key FROM sample") == [("c",)]
+
+    write_manifest(folder, ["v", "w"])
+    ingest_folder(engine, folder, "set")
+    assert rows(engine, query)[0] == ("v", "text_only", None, *nothing)
+
+
+def test_a_file_that_does_not_decode_is_a_row_and_one_that_is_no_video_is_refused(
+    engine: Engine, tmp_path: Path
+) -> None:
+    folder = write_manifest(tmp_path / "set")
+    whole = write_clip(folder / "whole.avi").read_bytes()
+    (folder / "half.avi").write_bytes(whole[: len(whole) // 2])
+    boxes = write_clip(folder / "boxes.mp4").read_bytes()
+    start, end = boxes.index(b"mdat") + 4, boxes.index(b"moov") - 4
+    (folder / "blank.mp4").write_bytes(boxes[:start] + bytes(end - start) + boxes[end:])
+    (folder / "text.mp4").write_text("This is no video.\n" * 100)
+    (folder / "empty.mp4").touch()
+    names = ["whole.avi", "half.avi", "blank.mp4", "text.mp4", "empty.mp4"]
+    write_manifest(
+        folder,
+        [{"video_id": name, "path": name} for name in names],
+        captions=[candidate(name, name, "A pan.") for name in names],
+    )
+    ingest_folder(engine, folder, "set")
+    stored = {key: rest for key, *rest in rows(engine, "SELECT key, status, n_frames, error FROM video")}
+    assert stored["whole.avi"] == ["ok", 12, None]
+    assert stored["half.avi"][0] == "damaged"
+    assert stored["half.avi"][2]
+    assert stored["blank.mp4"][0] == "undecodable"
+    assert stored["blank.mp4"][2]
+    assert rejected(engine) == [
+        ("captions.jsonl", 4, "dangling_reference"),
+        ("captions.jsonl", 5, "dangling_reference"),
+        ("videos.jsonl", 4, "not_a_video"),
+        ("videos.jsonl", 5, "not_a_video"),
+    ]
+    assert {key for (key,) in rows(engine, "SELECT key FROM sample")} == {"whole.avi", "half.avi", "blank.mp4"}
+    before = dump(engine)
+    ingest_folder(engine, folder, "set")
+    assert dump(engine) == before
+
+
+# Crashes, company and size
+
+
+class Crash(RuntimeError):
+    """What the tests raise in the middle."""
+
+
+@pytest.fixture
+def long_folder(tmp_path: Path) -> Path:
+    """Several batches of several tables, with rows that are refused and ids that come twice."""
+    n = 2 * BATCH_SIZE + 300
+    captions = [candidate(f"c{i % (n - 50)}", f"v{i % 7}", f"Text {i % 90}.") for i in range(n)]
+    captions[700]["text"] = ""
+    captions[1500]["video_id"] = "nowhere"
+    questions = [qa(f"q{i}", f"v{i % 9}") for i in range(BATCH_SIZE + 10)]
+    videos = [f"v{i}" for i in range(7)]
+    return write_manifest(tmp_path / "long", videos, captions=captions, qa=questions, ratings=[rating("c5")])
+
+
+def test_an_interrupted_ingest_is_finished_by_the_next(engine: Engine, long_folder: Path) -> None:
+    ingest_folder(engine, long_folder, "set", n_shards=3)
+    want = content(engine)
+    assert len(want["sample"]) > 2 * BATCH_SIZE
+    assert want["ingest_reject"]
+    progress: list[tuple[str, int]] = []
+    for n_batches in (1, 3, 6):
+        with engine.begin() as connection:
+            connection.execute(sa.text("DELETE FROM dataset"))
+        progress.clear()
+
+        def crash(source: str, done: int, n_batches: int = n_batches) -> None:
+            progress.append((source, done))
+            if len(progress) == n_batches:
+                raise Crash
+
+        with pytest.raises(Crash):
+            ingest_folder(engine, long_folder, "set", n_shards=3, progress=crash)
+        stored = {row["key"] for row in dump(engine)["sample"] if row["kind"] == "caption"}
+        captions_read = max((done for source, done in progress if source == "captions.jsonl"), default=0)
+        assert len(stored) >= captions_read - 60
+        ingest_folder(engine, long_folder, "set")
+        assert content(engine) == want
+    assert progress[-1] == ("qa.jsonl", BATCH_SIZE + 10)
+
+
+def test_two_ingests_at_once_end_like_one(engine: Engine, long_folder: Path) -> None:
+    alone = ingest_folder(engine, long_folder, "set", n_shards=3)
+    want = content(engine)
+    with engine.begin() as connection:
+        connection.execute(sa.text("DELETE FROM dataset"))
+    start = Barrier(2)
+
+    def ingest(_: int) -> IngestReport:
+        start.wait()
+        return ingest_folder(engine, long_folder, "set", n_shards=3)
+
+    with ThreadPoolExecutor(2) as pool:
+        first, second = sorted(pool.map(ingest, range(2)), key=lambda report: -sum(report.accepted.values()))
+    assert content(engine) == want
+    assert first.as_dict() == alone.as_dict()
+    assert is_untouched(second)
+    assert second.rejected == alone.rejected
+
+
+MEASURE = """
+import resource, sys
+from pathlib import Path
+from sqlalchemy.engine import make_url
+from assets.ingest.run import ingest_folder
+from db.engine import open_engine
+engine = open_engine(make_url(sys.argv[1]))
+for folder in sys.argv[2:]:
+    report = ingest_folder(engine, Path(folder), Path(folder).name)
+    print(report.accepted["captions"], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def long_captions(n: int) -> Iterator[Row]:
+    return (candidate(f"caption {i}", f"v{i % 50}", f"Caption {i} " + "tells of a pan. " * 20) for i in range(n))
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_manifest(database: URL, tmp_path: Path) -> None:
+    sizes = (6_000, 60_000)
+    videos = [f"v{i}" for i in range(50)]
+    folders = [str(write_manifest(tmp_path / str(n), videos, captions=long_captions(n))) for n in sizes]
+    url = database.render_as_string(hide_password=False)
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURE, url, *folders], cwd=PROJECT, check=True, capture_output=True, text=True
+    )
+    (small, before), (large, after) = ([int(word) for word in line.split()] for line in done.stdout.splitlines())
+    assert (small, large) == sizes
+    unit = 1 if sys.platform == "darwin" else 1024
+    # The texts of the larger manifest alone are 20 MB, and its rows as Python objects over 100.
+    assert (after - before) * unit < 15 * 2**20

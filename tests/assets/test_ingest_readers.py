@@ -1,0 +1,537 @@
+"""Readers: three formats give the same rows, bad rows never stop good ones, and memory stays bounded."""
+
+from __future__ import annotations
+
+import csv
+import json
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assets.ingest.lines import MAX_LINE_BYTES
+from assets.ingest.readers import TABLES, UNKNOWN_KIND, ManifestError, find_tables, read_mixed, read_table
+from assets.ingest.rejects import CODES, Reject
+from assets.ingest.rows import DIMENSIONS, RawRow, ValidRow, content_sha256, validate
+
+RATING = {"caption_id": "c", "rater": "r", "aspect": "coverage", "value": 5}
+
+
+def written(folder: Path, name: str, content: bytes) -> Path:
+    path = folder / name
+    path.write_bytes(content)
+    return path
+
+
+def codes(rows: list[RawRow]) -> list[tuple[int, str]]:
+    results = [(row.line, validate(row)) for row in rows]
+    return [(line, result.code if isinstance(result, Reject) else "valid") for line, result in results]
+
+
+def read(path: Path, kind: str = "rating") -> list[RawRow]:
+    return list(read_table(path, kind))
+
+
+# The folder
+
+
+def test_tables_are_found_in_the_order_of_ingest(tmp_path: Path) -> None:
+    for name in ("ratings.csv", "videos.parquet", "captions.jsonl", "keypoint_labels.jsonl", "notes.jsonl"):
+        (tmp_path / name).touch()
+    tables = find_tables(tmp_path)
+    assert list(tables) == ["video", "caption", "keypoint_label", "rating"]
+    assert tables["rating"] == tmp_path / "ratings.csv"
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ([], "videos is missing"),
+        (["videos.csv"], "captions is missing"),
+        (["videos.csv", "captions.csv", "captions.parquet"], r"captions\.csv and captions\.parquet"),
+    ],
+)
+def test_unusable_folders_are_refused_in_one_sentence(tmp_path: Path, names: list[str], message: str) -> None:
+    for name in names:
+        (tmp_path / name).touch()
+    with pytest.raises(ManifestError, match=message):
+        find_tables(tmp_path)
+
+
+def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ManifestError, match="no such folder"):
+        find_tables(tmp_path / "none")
+
+
+@pytest.mark.parametrize("name", ["ratings.jsonl", "ratings.csv", "ratings.parquet", "ratings.txt"])
+def test_a_table_that_cannot_be_opened_is_named(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ManifestError, match=name):
+        read(tmp_path / name)
+
+
+# JSON Lines
+
+JSON_LINES: list[tuple[bytes, str]] = [
+    (b'{"value": NaN}', "nan"),
+    (b'{"value": [Infinity]}', "nan"),
+    (b'{"value": -Infinity}', "nan"),
+    (b'{"value": 1e400}', "not_finite"),
+    (b'{"value": -1e400}', "not_finite"),
+    (b'{"value": ' + b"9" * 301 + b"}", "out_of_range"),
+    (b'{"value": -' + b"9" * 5000 + b"}", "out_of_range"),
+    (b'{"value": 5', "json_truncated"),
+    (b'{"value": 1.', "json_truncated"),
+    (b'{"value": 1e+', "json_truncated"),
+    (b'{"value": -', "json_truncated"),
+    (b'{"value": tru', "json_truncated"),
+    (b'{"value":', "json_truncated"),
+    (b'{"value"', "json_truncated"),
+    (b'{"val', "json_truncated"),
+    (b'{"value": 5,', "json_truncated"),
+    (b'{"rater": "ab\\', "json_truncated"),
+    (b'{"rater": "ab\\u00', "json_truncated"),
+    (b'{"rater": "ab\r', "json_truncated"),
+    (b"{", "json_truncated"),
+    (b'{"value": 5}}', "json_invalid"),
+    (b'{"value": 5,}', "json_invalid"),
+    (b"{'value': 5}", "json_invalid"),
+    (b'{"value": 05}', "json_invalid"),
+    (b'{"value": True}', "json_invalid"),
+    (b'{"rater": "a\x00b"}', "json_invalid"),
+    (b'{"rater": "a\tb"}', "json_invalid"),
+    (b'{"rater": "\\x41"}', "json_invalid"),
+    (b'{"rater": "he said "hi" twice"}', "json_invalid"),
+    (b'\xef\xbb\xbf{"value": 5}', "json_invalid"),
+    (b"value", "json_invalid"),
+    (b"[]", "not_an_object"),
+    (b"5", "not_an_object"),
+    (b'"text"', "not_an_object"),
+    (b"null", "not_an_object"),
+    (b'{"value": 5, "value": 5}', "duplicate_key"),
+    (b'{"more": {"a": 1, "b": 2, "a": 3}}', "duplicate_key"),
+    (b'{"rater": "caf\xe9"}', "invalid_utf8"),
+    (b'{"rater": "\xed\xa0\xbd"}', "invalid_utf8"),
+    (b'{"rater": "\xc0\x80"}', "invalid_utf8"),
+    (b'{"a": ' + b"[" * 20_000 + b"]" * 20_000 + b"}", "too_deep"),
+    (b'{"a": ' + b"[" * 200_000, "too_deep"),
+    (b'{"a":' * 33 + b"1" + b"}" * 33, "too_deep"),
+    (b'{"a":' + b"[" * 31, "json_truncated"),
+    (b'{"a":' + b"[" * 32, "too_deep"),
+    (b'{"a": "\\\\", "b": ' + b"[" * 20_000, "too_deep"),
+    (b'{"a": "\\"", "b": ' + b"[" * 20_000, "too_deep"),
+]
+
+
+@pytest.mark.parametrize(("line", "code"), JSON_LINES)
+def test_broken_lines_get_their_code_and_the_next_row_is_read(tmp_path: Path, line: bytes, code: str) -> None:
+    good = json.dumps(RATING).encode()
+    path = written(tmp_path, "ratings.jsonl", good + b"\n" + line + b"\n" + good)
+    rows = read(path)
+    assert codes(rows) == [(1, "valid"), (2, code), (3, "valid")]
+    assert rows[1].source == "ratings.jsonl"
+    assert rows[1].raw == line[:2000].rstrip(b"\r").decode("utf-8", "backslashreplace").replace("\x00", "\\x00")
+
+
+def test_brackets_inside_texts_do_not_count_as_nesting(tmp_path: Path) -> None:
+    text = '\\"[{' * 100 + "\\\\"
+    line = f'{{"caption_id": "c", "rater": "{text}", "aspect": "x", "value": 1, "more": {"[" * 31 + "]" * 31}}}'
+    assert codes(read(written(tmp_path, "ratings.jsonl", line.encode()))) == [(1, "valid")]
+
+
+def test_many_brackets_side_by_side_are_not_deep(tmp_path: Path) -> None:
+    line = json.dumps({**RATING, "more": [[1], {"a": []}] * 500})
+    assert codes(read(written(tmp_path, "ratings.jsonl", line.encode()))) == [(1, "valid")]
+
+
+def test_lines_are_split_at_the_line_feed_only(tmp_path: Path) -> None:
+    row = {**RATING, "rater": "one\u2028two\u2029three"}
+    line = json.dumps(row, ensure_ascii=False).encode()
+    path = written(tmp_path, "ratings.jsonl", b"\xef\xbb\xbf" + line + b"\r\n\n \t\r\n" + line + b"\r\n" + line)
+    rows = read(path)
+    assert codes(rows) == [(1, "valid"), (4, "valid"), (5, "valid")]
+    assert [raw.payload for raw in rows] == [row] * 3
+
+
+def test_a_line_beyond_the_limit_is_skipped_in_bounded_memory(tmp_path: Path) -> None:
+    good = json.dumps(RATING).encode() + b"\n"
+    path = tmp_path / "ratings.jsonl"
+    with path.open("wb") as file:
+        file.write(good)
+        for _ in range(8):
+            file.write(b"x" * MAX_LINE_BYTES)
+        file.write(b"\n" + good)
+    tracemalloc.start()
+    rows = read(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert codes(rows) == [(1, "valid"), (2, "too_long"), (3, "valid")]
+    assert peak < 4 * MAX_LINE_BYTES
+
+
+def test_a_line_at_the_limit_is_read(tmp_path: Path) -> None:
+    good = json.dumps(RATING).encode()
+    path = written(tmp_path, "ratings.jsonl", good.ljust(MAX_LINE_BYTES - 1) + b"\n" + good.ljust(MAX_LINE_BYTES))
+    assert codes(read(path)) == [(1, "valid"), (2, "too_long")]
+
+
+def test_reading_is_lazy(tmp_path: Path) -> None:
+    path = written(tmp_path, "ratings.jsonl", json.dumps(RATING).encode() + b"\n" + b"{" * 100)
+    assert next(read_table(path, "rating")).line == 1
+
+
+# Mixed files
+
+
+def test_mixed_rows_carry_their_kind_and_lose_the_field(tmp_path: Path) -> None:
+    lines = [{"kind": "rating", **RATING}, {"kind": "moods"}, {"video_id": "v"}, {"kind": ["rating"]}, [1]]
+    path = written(tmp_path, "mixed.jsonl", "\n".join(map(json.dumps, lines)).encode())
+    rows = list(read_mixed(path))
+    assert [row.kind for row in rows] == ["rating"] + [UNKNOWN_KIND] * 4
+    assert rows[0].payload == RATING
+    unknown = [(line, "unknown_kind") for line in (2, 3, 4)]
+    assert codes(rows) == [(1, "valid"), *unknown, (5, "not_an_object")]
+
+
+def check_storable(row: RawRow) -> None:
+    result = validate(row)
+    if isinstance(result, Reject):
+        assert result.code in CODES
+        for text in (row.raw, result.reason):
+            assert "\x00" not in text
+            text.encode("utf-8")
+    else:
+        assert len(content_sha256(result)) == 32
+
+
+FRAGMENTS = st.sampled_from(
+    [
+        *(b'{"kind": "caption", ', b'"text": "', b'"segments": [{', b'"value": 5', b'"', b"\\", b"\\ud83d", b"}", b"]"),
+        *(b"[" * 40, b"NaN", b"1e999", b"\xef\xbb\xbf", b"\xff", b"\x00", b"\r", b"\n", b",", b":", b" "),
+    ]
+)
+HOSTILE = st.lists(FRAGMENTS | st.binary(max_size=20), max_size=30).map(b"".join)
+
+
+@settings(deadline=None)
+@given(content=HOSTILE)
+def test_no_bytes_make_the_reader_of_mixed_files_raise(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
+) -> None:
+    path = written(tmp_path_factory.getbasetemp(), "hostile.jsonl", content)
+    rows = list(read_mixed(path))
+    lines = content.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    assert [row.line for row in rows] == [number for number, line in enumerate(lines, 1) if line.strip()]
+    for row in rows:
+        check_storable(row)
+
+
+@settings(deadline=None)
+@given(content=st.lists(FRAGMENTS | st.sampled_from([b'""', b'"a\n', b'b",']), max_size=40).map(b"".join))
+def test_no_bytes_make_the_reader_of_csv_raise(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    path = written(tmp_path_factory.getbasetemp(), "hostile.csv", b"caption_id,text,segments\n" + content)
+    lines = [row.line for row in read_table(path, "caption")]
+    assert lines == sorted(set(lines))
+    for row in read_table(path, "caption"):
+        check_storable(row)
+
+
+# CSV
+
+
+def test_cells_get_the_types_of_their_fields(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        "captions.csv",
+        b"caption_id,video_id,role,text,segments,value,covered\r\n"
+        b'1,v,reference,"two ""quoted"",\r\nlines","[{""start_s"": 0, ""end_s"": 1}]",05,true\r\n',
+    )
+    [row] = read(path, "caption")
+    assert row.payload == {
+        "caption_id": "1",
+        "video_id": "v",
+        "role": "reference",
+        "text": 'two "quoted",\r\nlines',
+        "segments": [{"start_s": 0, "end_s": 1}],
+        "value": "05",
+        "covered": "true",
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "cell", "value"),
+    [
+        ("rating", "value", "5", 5),
+        ("rating", "value", "5.0", 5),
+        ("rating", "value", "+5", 5),
+        ("rating", "value", "5.5", 5.5),
+        ("rating", "value", "five", "five"),
+        ("rating", "value", " 5", " 5"),
+        ("rating", "value", "1_0", "1_0"),
+        ("rating", "value", "nan", "nan"),
+        ("rating", "value", "\u0665", "\u0665"),
+        ("rating", "value", "1e400", float("inf")),
+        ("keypoint", "segment_index", "0", 0),
+        ("video", "duration_s", "12", 12.0),
+        ("video", "duration_s", "1.5e1", 15.0),
+        ("video", "duration_s", "inf", "inf"),
+        ("keypoint_label", "covered", "true", True),
+        ("keypoint_label", "covered", "False", False),
+        ("keypoint_label", "covered", "1", "1"),
+        ("caption", "segments", "[]", []),
+    ],
+)
+def test_cells_are_converted_only_where_they_fit(tmp_path: Path, kind: str, name: str, cell: str, value: Any) -> None:
+    [row] = read(written(tmp_path, "table.csv", f"id,{name}\n1,{cell}\n".encode()), kind)
+    assert row.payload == {"id": "1", name: value}
+    assert type(row.payload[name]) is type(value)
+
+
+def test_an_empty_cell_and_a_missing_column_are_absent_fields(tmp_path: Path) -> None:
+    path = written(tmp_path, "ratings.csv", b"caption_id,rater,value\nc,r,5\nc,,5\n")
+    rows = read(path)
+    assert rows[1].payload == {"caption_id": "c", "value": 5}
+    assert codes(rows) == [(2, "missing_field"), (3, "missing_field")]
+
+
+HEADER = b"caption_id,rater,aspect,value,more\n"
+
+
+@pytest.mark.parametrize(
+    ("record", "code"),
+    [
+        (b"c,r,a,5\n", "csv_invalid"),
+        (b"c,r,a,5,x,y\n", "csv_invalid"),
+        (b'c,r,a,5,"x"y\n', "csv_invalid"),
+        (b"c,r,a,5,x\ry\n", "csv_invalid"),
+        (b"c,r,a,5,\xff\n", "invalid_utf8"),
+        (b'c,r,a,5,"\xff\ny"\n', "invalid_utf8"),
+        (b"c,r,a,5,\x00\n", "nul_character"),
+        (b"c,r,a,5,\x07\n", "control_characters"),
+        (b"c,r,a,five,x\n", "wrong_type"),
+        (b"c,r,a,5," + b"x" * 140_000 + b"\n", "too_long"),
+        (b"c,r,a,5," + b"x" * MAX_LINE_BYTES + b"\n", "too_long"),
+        (b"c,r,a,5," + b"x" * 110_000 + b"\n", "too_long"),
+    ],
+)
+def test_broken_records_get_their_code_and_the_next_is_read(tmp_path: Path, record: bytes, code: str) -> None:
+    good = b'c,r,a,5,"two\nlines"\n'
+    rows = read(written(tmp_path, "ratings.csv", b"\xef\xbb\xbf" + HEADER + good + b"\n\r\n" + record + good))
+    after = 6 + record.count(b"\n")
+    assert codes(rows) == [(2, "valid"), (6, code), (after, "valid")]
+
+
+@pytest.mark.parametrize("more_rows", [3, 20_000])
+def test_a_quote_that_is_never_closed_costs_one_row_only(tmp_path: Path, more_rows: int) -> None:
+    path = written(tmp_path, "ratings.csv", HEADER + b'c,r,a,5,"open\n' + b"c,r,a,5,x\n" * more_rows)
+    rows = read(path)
+    assert [row.line for row in rows] == list(range(2, more_rows + 3))
+    assert [row.line for row in rows if row.reject is not None] == [2]
+
+
+def test_an_endless_record_is_given_up(tmp_path: Path) -> None:
+    line = b'","' + b"x" * 100_000 + b"\n"
+    rows = read_table(written(tmp_path, "ratings.csv", HEADER + b'"\n' + line * 25), "rating")
+    first = next(rows)
+    assert first.line == 2
+    assert first.reject is not None
+    assert first.reject.code == "too_long"
+
+
+def test_quotes_that_never_balance_cost_linear_time_and_lost_lines_are_reported(tmp_path: Path) -> None:
+    # Read again from every line, these 30,000 lines would take 450 million steps.
+    # Such a line leaves a quote open both when it starts a record and when it starts inside a quote.
+    rows = read(written(tmp_path, "ratings.csv", HEADER + b'",x","""z\n' * 30_000))
+    assert [row.line for row in rows] == list(range(2, len(rows) + 2))
+    assert rows[-1].reject is not None
+    assert rows[-1].reject.reason.endswith("the lines up to 30001 could not be read")
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\n\n", b"a,a\n", b"a,,b\n", b"a,\xff\n", b'a,"b\n', b"x" * (MAX_LINE_BYTES + 1)]
+)
+def test_csv_without_a_usable_header_is_refused(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(ManifestError, match=r"ratings\.csv: the header"):
+        read(written(tmp_path, "ratings.csv", content))
+
+
+@pytest.mark.parametrize(
+    ("cell", "code"),
+    [("0-3: a person", "json_invalid"), ("[NaN]", "nan"), ("[" * 99, "too_deep"), ('"text"', "wrong_type")],
+)
+def test_cells_of_segments_are_strict_json(tmp_path: Path, cell: str, code: str) -> None:
+    path = tmp_path / "captions.csv"
+    write_csv(path, [{"caption_id": "c", "video_id": "v", "role": "reference", "text": "t", "segments": cell}])
+    [row] = read(path, "caption")
+    assert codes([row]) == [(2, code)]
+
+
+# Parquet
+
+
+def write_parquet(path: Path, columns: dict[str, Any]) -> Path:
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def test_parquet_types_fit_their_fields(tmp_path: Path) -> None:
+    path = write_parquet(
+        tmp_path / "ratings.parquet",
+        {
+            "caption_id": pa.array(["c", "c", "c", "c"]).dictionary_encode(),
+            "rater": pa.array(["r"] * 4, pa.large_string()),
+            "aspect": ["a"] * 4,
+            "value": pa.array([1.0, 5.0, 4.5, None], pa.float32()),
+            "more": pa.array([None, 3, None, None], pa.int8()),
+            "on": pa.array([0, None, 1, 2], pa.timestamp("ms")),
+        },
+    )
+    rows = read(path)
+    assert [row.payload and row.payload.get("value") for row in rows] == [1, 5, 4.5, None]
+    assert rows[0].payload == {
+        "caption_id": "c", "rater": "r", "aspect": "a", "value": 1, "on": "1970-01-01 00:00:00.000"
+    }  # fmt: skip
+    assert codes(rows) == [(1, "valid"), (2, "valid"), (3, "wrong_type"), (4, "missing_field")]
+
+
+def test_nulls_inside_structs_are_absent_fields(tmp_path: Path) -> None:
+    segment = pa.struct([("start_s", pa.int32()), ("end_s", pa.float64()), ("text", pa.string())])
+    path = write_parquet(
+        tmp_path / "captions.parquet",
+        {
+            "caption_id": ["c", "d"], "video_id": ["v", "v"], "role": ["reference"] * 2, "text": ["t", "t"],
+            "segments": pa.array(
+                [[{"start_s": 0, "end_s": 1.0, "text": None}], [{"start_s": None, "end_s": 1.0}]], pa.list_(segment)
+            ),
+        },
+    )  # fmt: skip
+    rows = read(path, "caption")
+    assert rows[0].payload is not None
+    assert rows[0].payload["segments"] == [{"start_s": 0, "end_s": 1.0}]
+    assert codes(rows) == [(1, "valid"), (2, "missing_field")]
+
+
+def test_values_that_json_lacks_are_refused_row_by_row(tmp_path: Path) -> None:
+    broken = pa.StringArray.from_buffers(2, pa.py_buffer(b"\0\0\0\0\1\0\0\0\2\0\0\0"), pa.py_buffer(b"\xffr"))
+    columns = {"caption_id": ["c", "c"], "rater": broken, "aspect": ["a", "a"], "value": [5, 5]}
+    rows = read(write_parquet(tmp_path / "ratings.parquet", columns))
+    assert codes(rows) == [(1, "invalid_utf8"), (2, "valid")]
+    columns = {**columns, "rater": ["r", "r"], "more": pa.array([b"bytes", None], pa.binary())}
+    assert codes(read(write_parquet(tmp_path / "ratings.parquet", columns))) == [(1, "wrong_type"), (2, "valid")]
+    columns = {**columns, "more": [float("nan"), 1.0]}
+    assert codes(read(write_parquet(tmp_path / "ratings.parquet", columns))) == [(1, "nan"), (2, "valid")]
+
+
+def test_rows_are_numbered_across_batches_and_row_groups(tmp_path: Path) -> None:
+    n = 2500
+    table = pa.table({"caption_id": ["c"] * n, "rater": ["r"] * n, "aspect": ["a"] * n, "value": [5] * n})
+    path = tmp_path / "ratings.parquet"
+    pq.write_table(table, path, row_group_size=1100)
+    assert codes(read(path)) == [(number, "valid") for number in range(1, n + 1)]
+
+
+@pytest.mark.parametrize("keep", [0, 4, 100, -1])
+def test_damaged_parquet_is_refused_by_name(tmp_path: Path, keep: int) -> None:
+    path = write_parquet(tmp_path / "ratings.parquet", {"value": list(range(1000))})
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(ManifestError, match=r"ratings\.parquet"):
+        read(path)
+
+
+def test_a_damaged_page_is_refused_by_name(tmp_path: Path) -> None:
+    path = write_parquet(tmp_path / "ratings.parquet", {"value": list(range(1000))})
+    content = bytearray(path.read_bytes())
+    content[4:200] = b"\xff" * 196
+    path.write_bytes(content)
+    with pytest.raises(ManifestError, match=r"ratings\.parquet"):
+        read(path)
+
+
+def test_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "ratings.parquet"
+    pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["value", "value"]), path)
+    with pytest.raises(ManifestError, match="same name"):
+        read(path)
+
+
+# The three formats are one
+
+
+def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, names)
+        writer.writeheader()
+        for row in rows:
+            writer.writerow({k: json.dumps(v) if isinstance(v, list) else v for k, v in row.items()})
+
+
+def in_three_formats(folder: Path, kind: str, rows: list[dict[str, Any]]) -> list[list[ValidRow | Reject]]:
+    name = TABLES[kind]
+    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    (folder / f"{name}.jsonl").write_bytes(lines.encode())
+    write_csv(folder / f"{name}.csv", rows)
+    names = dict.fromkeys(name for row in rows for name in row)
+    columns = {name: [row.get(name) for row in rows] for name in names}
+    pq.write_table(pa.table(columns), folder / f"{name}.parquet")
+    suffixes = ("jsonl", "csv", "parquet")
+    return [[validate(row) for row in read_table(folder / f"{name}.{suffix}", kind)] for suffix in suffixes]
+
+
+def test_the_pack_is_the_same_in_all_formats(shared_data: Path, tmp_path: Path) -> None:
+    for kind, path in find_tables(shared_data / "clips").items():
+        rows = [json.loads(line) for line in path.read_bytes().splitlines()]
+        from_json, from_csv, from_parquet = in_three_formats(tmp_path, kind, rows)
+        assert not any(isinstance(row, Reject) for row in from_json)
+        assert from_json == from_csv == from_parquet
+        hashes = [[content_sha256(row) for row in found] for found in (from_json, from_csv, from_parquet)]  # type: ignore[arg-type]  # checked above
+        assert hashes[0] == hashes[1] == hashes[2]
+
+
+TEXT = st.text(
+    st.characters(exclude_categories=["Cs", "Cc"]) | st.sampled_from('\t\n\r",'), min_size=1, max_size=20
+).filter(str.strip)
+SEGMENTS = st.lists(
+    st.builds(
+        lambda start, length, text: {"start_s": start, "end_s": start + length, "text": text},
+        st.floats(0, 1000),
+        st.floats(0.5, 10),
+        TEXT,
+    ),
+    min_size=1,
+    max_size=3,
+)
+REQUIRED: dict[str, dict[str, st.SearchStrategy[Any]]] = {
+    "video": {"video_id": TEXT},
+    "caption": {"caption_id": TEXT, "video_id": TEXT, "role": st.just("reference"), "text": TEXT},
+    "keypoint": {"keypoint_id": TEXT, "video_id": TEXT, "dimension": st.sampled_from(DIMENSIONS), "text": TEXT},
+    "keypoint_label": {"keypoint_id": TEXT, "caption_id": TEXT, "covered": st.booleans()},
+    "qa": {"qa_id": TEXT, "video_id": TEXT, "question": TEXT, "answer": TEXT},
+    "rating": {"caption_id": TEXT, "rater": TEXT, "aspect": TEXT, "value": st.integers(1, 5)},
+}
+OPTIONAL: dict[str, dict[str, st.SearchStrategy[Any]]] = {
+    "video": {"path": TEXT, "note": TEXT, "duration_s": st.floats(1e-3, 1e6)},
+    "caption": {"system": TEXT, "segments": SEGMENTS},
+    "keypoint": {"segment_index": st.integers(0, 2**31 - 1)},
+    "keypoint_label": {},
+    "qa": {"system": TEXT, "quality": TEXT},
+    "rating": {},
+}
+
+
+@settings(deadline=None)
+@given(kind=st.sampled_from(list(TABLES)), data=st.data())
+def test_any_good_rows_are_the_same_in_all_formats(
+    tmp_path_factory: pytest.TempPathFactory, kind: str, data: st.DataObject
+) -> None:
+    row = st.fixed_dictionaries(REQUIRED[kind], optional={**OPTIONAL[kind], "anything else": TEXT})
+    rows = data.draw(st.lists(row, min_size=1, max_size=4))
+    from_json, from_csv, from_parquet = in_three_formats(tmp_path_factory.getbasetemp(), kind, rows)
+    assert len(from_json) == len(rows)
+    assert not any(isinstance(found, Reject) for found in from_json)
+    assert from_json == from_csv
+    assert from_json == from_parquet

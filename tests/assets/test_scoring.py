@@ -1,0 +1,480 @@
+"""Embedding and scoring a shard on a real database, with a small encoder whose vectors need no model."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from numpy.typing import NDArray
+from sqlalchemy.engine import Engine
+
+from assets.embeddings.run import embed_shard
+from assets.ingest.run import ingest_folder
+from assets.scores.base import ScorerSettings
+from assets.scores.checks import ENOUGH_TO_VARY, RANGE_TOLERANCE, judge
+from assets.scores.run import BATCH_SIZE, MissingVectors, activate, n_pending, pending, score_shard
+from assets.scores.vcs import VCSScorer
+from db.manifest import Dataset, find_dataset
+from db.quality import ShardQuality, shard_quality
+from db.scores import status_counts
+from metrics_core.models.sentence_splitter import RuleSplitter
+from metrics_core.protocols import ModelIdentity, SentenceSplitter, TextEncoder
+from metrics_core.vcs import VCSResult, vcs_from_embeddings
+from tests.assets.manifests import candidate, qa, reference, write_manifest
+
+DIM = 48
+
+
+class HashEncoder:
+    """The normalised sum of one random vector per word, so that texts with common words are alike. Counts its work."""
+
+    def __init__(self, revision: str = "1") -> None:
+        self.identity = ModelIdentity("words", revision, {"dim": DIM})
+        self.encoded: list[str] = []
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        self.encoded += texts
+        return np.stack([self.vector(text) for text in texts])
+
+    def vector(self, text: str) -> NDArray[np.float32]:
+        words = re.findall(r"\w+", text.lower()) or [text]
+        total = np.sum([self._word(word) for word in words], axis=0)
+        return np.asarray(total / np.linalg.norm(total), dtype=np.float32)
+
+    def _word(self, word: str) -> NDArray[np.float64]:
+        seed = hashlib.sha256(word.encode()).digest()[:8]
+        return np.random.default_rng(int.from_bytes(seed, "big")).normal(size=DIM)
+
+
+# The sentences of every text, split by hand.
+TEXTS = {
+    "r1": ["A man opens a red box.", "He lifts a cat out of it.", "The cat runs away.", "He closes the door."],
+    "r2": ["Someone opens a box.", "A cat jumps out!", "Then the door is closed."],
+    "r3": ["Dr. Ray cooks rice in a pot.", "It boils for 2.5 minutes.", "She eats it."],
+    "good": ["A man opens a red box.", "He lifts the cat out of it.", "The cat runs off.", "He closes a door."],
+    "shuffled": ["The cat runs off.", "A man opens a red box.", "He closes a door.", "He lifts the cat out of it."],
+    "second": ["Someone opens the box.", "A cat jumps out!", "Then a door is closed."],
+    "brief": ["A cat leaves a box."],
+    "rice": ["Dr. Ray cooks rice.", "It boils for 2.5 minutes.", "She eats it."],
+}
+VIDEO_OF = {"good": "cat", "shuffled": "cat", "second": "cat", "brief": "cat", "rice": "rice"}
+REFERENCES_OF = {"cat": ["r1", "r2"], "rice": ["r3"]}
+
+
+def whole(name: str) -> str:
+    return " ".join(TEXTS[name])
+
+
+CAPTIONS = [
+    reference("r1", "cat", whole("r1")),
+    reference("r2", "cat", whole("r2")),
+    reference("r3", "rice", whole("r3")),
+    reference("r4", "silent", "..."),
+    *(candidate(name, video, whole(name)) for name, video in VIDEO_OF.items()),
+    candidate("dots", "cat", "..."),
+    candidate("shout", "cat", "!!! ?!"),
+    candidate("alone", "lonely", "A bird sings."),
+    candidate("dots alone", "lonely", "..."),
+    candidate("held against dots", "silent", "A bird sings."),
+]
+QUESTIONS = [qa("q", "cat", "What runs away?", "The cat."), qa("q alone", "lonely")]
+
+Shard = tuple[Engine, Dataset]
+
+
+@pytest.fixture
+def shard(engine: Engine, tmp_path: Path) -> Shard:
+    """The samples of above in shard 0, the only one of the dataset."""
+    folder = write_manifest(tmp_path / "set", ["cat", "rice", "silent", "lonely"], captions=CAPTIONS, qa=QUESTIONS)
+    return engine, ingested(engine, folder)
+
+
+def ingested(engine: Engine, folder: Path) -> Dataset:
+    report = ingest_folder(engine, folder, "set", n_shards=1)
+    assert report.rejected == 0
+    with engine.connect() as connection:
+        dataset = find_dataset(connection, "set")
+    assert dataset is not None
+    return dataset
+
+
+def vcs_scorer(encoder: TextEncoder, splitter: SentenceSplitter | None = None, **settings: Any) -> VCSScorer:
+    return VCSScorer(ScorerSettings(**settings), encoder, splitter or RuleSplitter())
+
+
+def embed_and_score(shard: Shard, scorer: VCSScorer) -> None:
+    embed_shard(shard[0], scorer, shard[1], 0)
+    score_shard(shard[0], scorer, shard[1], 0, run_id="run")
+
+
+def stored(engine: Engine, scorer: VCSScorer) -> dict[str, Any]:
+    """Rows of table score by the key of their sample."""
+    query = sa.text("SELECT s.key, c.* FROM score c JOIN sample s USING (sample_id) WHERE scorer_id = :id")
+    scorer_id = activate(engine, scorer)
+    with engine.connect() as connection:
+        return {row.key: row for row in connection.execute(query, {"id": scorer_id})}
+
+
+def execute(engine: Engine, statement: str) -> None:
+    with engine.begin() as connection:
+        connection.execute(sa.text(statement))
+
+
+# Values
+
+
+def by_hand(reference: str, generated: str, **parameters: float) -> VCSResult:
+    vector = HashEncoder().vector
+    return vcs_from_embeddings(
+        [vector(sentence) for sentence in TEXTS[reference]],
+        [vector(sentence) for sentence in TEXTS[generated]],
+        vector(whole(reference)),
+        vector(whole(generated)),
+        **parameters,
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "parameters"),
+    [
+        ({}, {}),
+        (
+            {"vcs_lct": 1.0, "vcs_context_cutoff": 0.2, "vcs_context_window_control": 2.0},
+            {"lct": 1.0, "context_cutoff": 0.2, "context_window_control": 2.0},
+        ),
+    ],
+)
+def test_scores_are_those_of_the_metric_against_the_best_reference(
+    shard: Shard, settings: dict[str, float], parameters: dict[str, float]
+) -> None:
+    scorer = vcs_scorer(HashEncoder(), **settings)
+    embed_and_score(shard, scorer)
+    scores = stored(shard[0], scorer)
+    for name, video in VIDEO_OF.items():
+        results = {key: by_hand(key, name, **parameters) for key in REFERENCES_OF[video]}
+        best = max(results, key=lambda key: (results[key].vcs, results[key].margin))
+        row, want = scores[name], results[best]
+        assert (row.status, row.error, row.run_id) == ("ok", None, "run")
+        assert row.value == pytest.approx(want.vcs, abs=1e-9)
+        assert row.value == pytest.approx(max(result.vcs for result in results.values()), abs=1e-9)
+        assert row.components["reference"] == best
+        assert row.components["n_references"] == len(results)
+        assert row.components["n_reference_chunks"] == len(TEXTS[best])
+        assert row.components["n_generated_chunks"] == len(TEXTS[name])
+        assert row.components["always_zero"] is want.always_zero
+        for part in ("gas", "las", "sas", "nas", "nas_d", "nas_l", "window_regularizer", "margin"):
+            assert row.components[part] == pytest.approx(getattr(want, part), abs=1e-9), part
+    # The cases are worth something: they differ, and not the same reference is the best of all.
+    assert scores["good"].value > scores["shuffled"].value
+    assert [scores[name].components["reference"] for name in ("good", "second")] == ["r1", "r2"]
+
+
+def test_sentences_go_into_chunks_of_the_set_size(shard: Shard) -> None:
+    scorer = vcs_scorer(HashEncoder(), vcs_chunk_size=2)
+    embed_and_score(shard, scorer)
+    parts = stored(shard[0], scorer)["good"].components
+    assert (parts["reference"], parts["n_reference_chunks"], parts["n_generated_chunks"]) == ("r1", 2, 2)
+
+
+def test_what_has_no_score_has_a_reason(shard: Shard) -> None:
+    scorer = vcs_scorer(HashEncoder())
+    embed_and_score(shard, scorer)
+    scores = stored(shard[0], scorer)
+    statuses = {key: row.status for key, row in scores.items() if row.status != "ok"}
+    assert statuses == {
+        "q": "not_applicable",
+        "q alone": "not_applicable",
+        "alone": "no_reference",
+        "dots alone": "no_reference",
+        "held against dots": "no_reference",
+        "dots": "empty_text",
+        "shout": "empty_text",
+    }
+    for key in statuses:
+        assert scores[key].value is None
+        assert scores[key].error
+        assert scores[key].components == {}
+    assert len(scores) == len(statuses) + len(VIDEO_OF)
+
+
+# Work done once
+
+
+def test_every_distinct_text_is_embedded_once(shard: Shard) -> None:
+    encoder = HashEncoder()
+    report = embed_shard(shard[0], vcs_scorer(encoder), shard[1], 0)
+    assert len(encoder.encoded) == len(set(encoder.encoded)) == report.n_embedded == report.n_texts
+    needed = {text for name, sentences in TEXTS.items() for text in (whole(name), *sentences)}
+    assert needed <= set(encoder.encoded)
+    # Sentences that two captions share are there once; texts that VCS has no use for are not there at all.
+    assert encoder.encoded.count("He closes a door.") == 1
+    assert not {"The cat.", "What runs away? The cat."} & set(encoder.encoded)
+    assert report.model_id == "words"
+
+
+def test_a_second_run_does_nothing_and_does_not_touch_the_model(shard: Shard) -> None:
+    engine, dataset = shard
+    scorer = vcs_scorer(HashEncoder())
+    assert n_pending(engine, scorer, dataset, 0) == 12
+    embed_and_score(shard, scorer)
+    before = stored(engine, scorer)
+    idle = HashEncoder()
+    again = vcs_scorer(idle)
+    assert embed_shard(engine, again, dataset, 0).n_embedded == 0
+    result = score_shard(engine, again, dataset, 0, run_id="another run")
+    assert (result.n_pending, result.n_written) == (0, 0)
+    assert idle.encoded == []
+    assert stored(engine, again) == before
+
+
+def test_a_changed_text_costs_only_its_own_work(shard: Shard, tmp_path: Path) -> None:
+    engine, dataset = shard
+    scorer = vcs_scorer(HashEncoder())
+    embed_and_score(shard, scorer)
+    before = stored(engine, scorer)
+    text = "A cat leaves a box. It is grey."
+    captions = [{**row, "text": text} if row["caption_id"] == "brief" else row for row in CAPTIONS]
+    ingested(engine, write_manifest(tmp_path / "set", ["cat", "rice", "silent", "lonely"], captions=captions))
+    encoder = HashEncoder()
+    again = vcs_scorer(encoder)
+    embed_shard(engine, again, dataset, 0)
+    assert sorted(encoder.encoded) == [text, "It is grey."]
+    result = score_shard(engine, again, dataset, 0, run_id="later")
+    assert (result.n_pending, result.n_written) == (1, 1)
+    after = stored(engine, again)
+    assert after.pop("brief").run_id == "later"
+    before.pop("brief")
+    assert after == before
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        vcs_scorer(HashEncoder(revision="2")),
+        vcs_scorer(HashEncoder(), RuleSplitter("de")),
+        vcs_scorer(HashEncoder(), vcs_lct=0.5),
+        vcs_scorer(HashEncoder(), vcs_chunk_size=2),
+    ],
+    ids=["encoder", "splitter", "parameter", "chunks"],
+)
+def test_other_models_or_parameters_make_another_scorer(shard: Shard, other: VCSScorer) -> None:
+    engine, dataset = shard
+    first = vcs_scorer(HashEncoder())
+    embed_and_score(shard, first)
+    assert activate(engine, other) != activate(engine, first)
+    assert n_pending(engine, other, dataset, 0) == 12
+    # Back to the first settings: its scores are still there.
+    assert n_pending(engine, vcs_scorer(HashEncoder()), dataset, 0) == 0
+
+
+# What goes wrong
+
+
+def test_scoring_before_embedding_says_what_to_do(shard: Shard) -> None:
+    engine, dataset = shard
+    scorer = vcs_scorer(HashEncoder())
+    with pytest.raises(MissingVectors, match=r"\d+ of \d+ texts have no vector of words: materialise text_embedding"):
+        score_shard(engine, scorer, dataset, 0, run_id="run")
+    assert stored(engine, scorer) == {}
+
+
+def test_vectors_of_another_encoder_do_not_count(shard: Shard) -> None:
+    engine, dataset = shard
+    embed_shard(engine, vcs_scorer(HashEncoder()), dataset, 0)
+    with pytest.raises(MissingVectors):
+        score_shard(engine, vcs_scorer(HashEncoder(revision="2")), dataset, 0, run_id="run")
+
+
+def test_samples_that_need_no_vector_are_scored_without_an_encoder(engine: Engine, tmp_path: Path) -> None:
+    folder = write_manifest(tmp_path / "set", ["v"], captions=[candidate("c", "v", "A pan.")], qa=[qa("q", "v")])
+    shard = engine, ingested(engine, folder)
+    encoder = HashEncoder()
+    embed_and_score(shard, vcs_scorer(encoder))
+    assert encoder.encoded == []
+    statuses = {key: row.status for key, row in stored(engine, vcs_scorer(encoder)).items()}
+    assert statuses == {"c": "no_reference", "q": "not_applicable"}
+
+
+class Crash(RuntimeError):
+    """What the tests raise in the middle."""
+
+
+N_MANY = 2 * BATCH_SIZE + 40
+
+
+@pytest.fixture
+def many(engine: Engine, tmp_path: Path) -> Shard:
+    """More than two batches of captions."""
+    captions = [
+        candidate(f"c{i}", "v", f"A pan flies. Number {i} is shown. It lands. All cheer.") for i in range(N_MANY)
+    ]
+    captions.append(reference("r", "v", "A pan flies. Number 7 is shown. It lands. All cheer."))
+    return engine, ingested(engine, write_manifest(tmp_path / "many", ["v"], captions=captions))
+
+
+def test_an_interrupted_run_is_resumed(many: Shard) -> None:
+    engine, dataset = many
+    scorer = vcs_scorer(HashEncoder())
+    embed_shard(engine, scorer, dataset, 0)
+
+    def crash(done: int, total: int) -> None:
+        assert (done, total) == (BATCH_SIZE, N_MANY)
+        raise Crash
+
+    with pytest.raises(Crash):
+        score_shard(engine, scorer, dataset, 0, run_id="first", progress=crash)
+    first = stored(engine, scorer)
+    assert len(first) == BATCH_SIZE
+    steps: list[tuple[int, int]] = []
+    result = score_shard(
+        engine, scorer, dataset, 0, run_id="second", progress=lambda done, total: steps.append((done, total))
+    )
+    left = N_MANY - BATCH_SIZE
+    assert (result.n_pending, result.n_written) == (left, left)
+    assert steps == [(BATCH_SIZE, left), (left, left)]
+    scores = stored(engine, scorer)
+    assert {key: row for key, row in scores.items() if row.run_id == "first"} == first
+    assert len(scores) == N_MANY
+    assert {row.status for row in scores.values()} == {"ok"}
+
+
+def test_a_batch_without_its_vectors_costs_no_batch_before_it(many: Shard) -> None:
+    engine, dataset = many
+    scorer = vcs_scorer(HashEncoder())
+    embed_shard(engine, scorer, dataset, 0)
+    late = pending(engine, scorer, activate(engine, scorer), dataset, 0)[BATCH_SIZE + 3]
+    execute(
+        engine,
+        f"DELETE FROM text_embedding WHERE text_sha256 = (SELECT text_sha256 FROM sample WHERE sample_id = {late})",
+    )
+    with pytest.raises(MissingVectors, match=r"^1 of \d+ texts"):
+        score_shard(engine, scorer, dataset, 0, run_id="run")
+    assert len(stored(engine, scorer)) == BATCH_SIZE
+    encoder = HashEncoder()
+    embed_and_score(many, vcs_scorer(encoder))
+    assert len(encoder.encoded) == 1
+    assert len(stored(engine, scorer)) == N_MANY
+
+
+# Checks
+
+FINE = ShardQuality(n_samples=30, n_unscored=0, n_failed=0, n_ok=25, n_distinct=20, n_stale=0, minimum=0.0, maximum=1.0)
+NOTHING = {"n_ok": 0, "n_distinct": 0, "minimum": None, "maximum": None}
+BIT = RANGE_TOLERANCE
+
+
+@pytest.mark.parametrize(
+    ("changes", "violated"),
+    [
+        ({}, set()),
+        ({"n_unscored": 1}, {"coverage"}),
+        ({"n_failed": 1}, {"coverage"}),
+        ({"n_unscored": 30, **NOTHING}, {"coverage"}),
+        ({"n_failed": 30, **NOTHING}, {"coverage"}),
+        (NOTHING, set()),
+        ({"n_samples": 0, **NOTHING}, set()),
+        ({"maximum": 1 + BIT / 2, "minimum": -BIT / 2}, set()),
+        ({"maximum": 1 + 2 * BIT}, {"in_range"}),
+        ({"minimum": -2 * BIT}, {"in_range"}),
+        ({"minimum": 7.0, "maximum": 7.0}, {"in_range"}),
+        ({"n_distinct": 1}, {"not_constant"}),
+        ({"n_distinct": 2}, set()),
+        ({"n_distinct": 1, "n_ok": ENOUGH_TO_VARY}, {"not_constant"}),
+        ({"n_distinct": 1, "n_ok": ENOUGH_TO_VARY - 1}, set()),
+        ({"n_stale": 1}, {"inputs_fresh"}),
+        (
+            {"n_unscored": 1, "n_stale": 1, "maximum": 2.0, "n_distinct": 1},
+            {"coverage", "in_range", "not_constant", "inputs_fresh"},
+        ),
+    ],
+)
+def test_judge(changes: dict[str, Any], violated: set[str]) -> None:
+    verdicts = judge(replace(FINE, **changes), (0.0, 1.0))
+    assert set(verdicts) == {"coverage", "in_range", "not_constant", "inputs_fresh"}
+    assert {name for name, holds in verdicts.items() if not holds} == violated
+
+
+def violated(engine: Engine, scorer: VCSScorer, dataset: Dataset) -> set[str]:
+    """The checks that fail on the shard as it is."""
+    scorer_id = activate(engine, scorer)
+    with engine.connect() as connection:
+        quality = shard_quality(connection, scorer_id, dataset.dataset_id, 0, scorer.inputs)
+    return {name for name, holds in judge(quality, scorer.value_range).items() if not holds}
+
+
+A_SCORE = "(SELECT sample_id FROM sample WHERE key = 'good')"
+
+
+@pytest.mark.parametrize(
+    ("fault", "want"),
+    [
+        ("SELECT 1", set()),
+        (f"UPDATE score SET value = 1.5 WHERE sample_id = {A_SCORE}", {"in_range"}),
+        (f"UPDATE score SET value = -0.1 WHERE sample_id = {A_SCORE}", {"in_range"}),
+        (f"UPDATE score SET input_sha256 = sha256('old') WHERE sample_id = {A_SCORE}", {"inputs_fresh"}),
+        ("UPDATE sample SET text_sha256 = sha256('new') WHERE key = 'q'", {"inputs_fresh"}),
+        ("UPDATE reference SET text_sha256 = sha256('new') WHERE key = 'r3'", {"inputs_fresh"}),
+        ("DELETE FROM reference WHERE key = 'r2'", {"inputs_fresh"}),
+        (f"DELETE FROM score WHERE sample_id = {A_SCORE}", {"coverage"}),
+        ("DELETE FROM score", {"coverage"}),
+        (
+            f"UPDATE score SET status = 'failed', value = NULL, error = 'boom' WHERE sample_id = {A_SCORE}",
+            {"coverage"},
+        ),
+        ("UPDATE score SET value = 0.5 WHERE status = 'ok'", set()),
+    ],
+)
+def test_checks_see_faults_of_a_real_shard(shard: Shard, fault: str, want: set[str]) -> None:
+    engine, dataset = shard
+    scorer = vcs_scorer(HashEncoder())
+    embed_and_score(shard, scorer)
+    assert violated(engine, scorer, dataset) == set()
+    execute(engine, fault)
+    assert violated(engine, scorer, dataset) == want
+    # What the checks hold against a score, the next run mends, but for values that nothing explains.
+    embed_and_score(shard, scorer)
+    assert violated(engine, scorer, dataset) == want & {"in_range"}
+
+
+def test_checks_see_that_many_scores_are_one_constant(many: Shard) -> None:
+    engine, dataset = many
+    scorer = vcs_scorer(HashEncoder())
+    embed_and_score(many, scorer)
+    assert violated(engine, scorer, dataset) == set()
+    execute(engine, "UPDATE score SET value = 0.5")
+    assert violated(engine, scorer, dataset) == {"not_constant"}
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "value = 'NaN'",
+        "value = 'Infinity'",
+        "value = NULL",
+        "status = 'failed'",
+        "error = 'why'",
+        "status = 'failed', value = NULL",
+        "value = 0, status = 'no_reference', error = 'why'",
+    ],
+)
+def test_the_database_itself_refuses_undefined_values(shard: Shard, fault: str) -> None:
+    embed_and_score(shard, vcs_scorer(HashEncoder()))
+    with pytest.raises(sa.exc.IntegrityError):
+        execute(shard[0], f"UPDATE score SET {fault} WHERE sample_id = {A_SCORE}")
+
+
+def test_status_counts_name_what_is_not_scored_yet(shard: Shard) -> None:
+    engine, dataset = shard
+    scorer = vcs_scorer(HashEncoder())
+    embed_and_score(shard, scorer)
+    execute(engine, f"DELETE FROM score WHERE sample_id = {A_SCORE}")
+    with engine.connect() as connection:
+        counts = status_counts(connection, activate(engine, scorer), dataset.dataset_id, 0)
+    assert counts == {"empty_text": 2, "no_reference": 3, "not_applicable": 2, "ok": 4, "unscored": 1}

@@ -1,0 +1,114 @@
+"""Short ways to put datasets, videos, samples and scores into a real database."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from db import schema
+from db.embeddings import text_sha256
+from db.manifest import Dataset, ensure_dataset
+from db.scores import ScoreRow, register_scorer, write_scores
+
+INPUT = hashlib.sha256(b"whatever the scorer looked at").digest()
+
+
+def make_dataset(engine: Engine, name: str = "clips", n_shards: int = 1) -> Dataset:
+    with engine.begin() as connection:
+        return ensure_dataset(connection, name, n_shards)
+
+
+def add_video(engine: Engine, dataset: Dataset, key: str, *, content: bytes | None = None, status: str = "ok") -> int:
+    """The id of a new video whose file has these bytes, in the shard where ingest would put it."""
+    row = {
+        "dataset_id": dataset.dataset_id,
+        "shard": dataset.shard_of(key),
+        "key": key,
+        "uri": f"media/{key}.mp4",
+        "content_sha256": None if content is None else hashlib.sha256(content).digest(),
+        "duration_s": 4.0,
+        "status": status,
+        "row_sha256": text_sha256(key),
+    }
+    return _insert(engine, schema.video, row)
+
+
+def add_reference(engine: Engine, dataset: Dataset, video_id: int, key: str, text: str) -> int:
+    row = {
+        "dataset_id": dataset.dataset_id,
+        "video_id": video_id,
+        "key": key,
+        "annotator": "ann",
+        "text": text,
+        "text_sha256": text_sha256(text),
+        "row_sha256": text_sha256(text),
+    }
+    return _insert(engine, schema.reference, row)
+
+
+def add_sample(
+    engine: Engine, dataset: Dataset, video_id: int, key: str, text: str = "a dog runs", **columns: Any
+) -> int:
+    """The id of a new caption, or with kind="qa" a QA pair, in its video's shard."""
+    with engine.connect() as connection:
+        shard = connection.scalar(sa.select(schema.video.c.shard).where(schema.video.c.video_id == video_id))
+    row = {
+        "dataset_id": dataset.dataset_id,
+        "shard": shard,
+        "video_id": video_id,
+        "key": key,
+        "kind": "caption",
+        "system": "brief",
+        "text": text,
+        "text_sha256": text_sha256(text),
+        "row_sha256": text_sha256(key + text),
+        **columns,
+    }
+    return _insert(engine, schema.sample, row)
+
+
+def change_text(engine: Engine, sample_id: int, text: str) -> None:
+    changed = sa.update(schema.sample).where(schema.sample.c.sample_id == sample_id)
+    with engine.begin() as connection:
+        connection.execute(changed.values(text=text, text_sha256=text_sha256(text)))
+
+
+def activate(engine: Engine, metric: str = "vcs", version: str = "1") -> int:
+    """The id of the metric's scorer of this version, which becomes the active one."""
+    with engine.begin() as connection:
+        return register_scorer(connection, metric=metric, models={"encoder": "tiny"}, params={}, code_version=version)
+
+
+def ok(sample_id: int, value: float, input_sha256: bytes = INPUT) -> ScoreRow:
+    return ScoreRow(sample_id, input_sha256, value, {}, "ok", None)
+
+
+def undefined(sample_id: int, status: str = "undefined", input_sha256: bytes = INPUT) -> ScoreRow:
+    return ScoreRow(sample_id, input_sha256, None, {}, status, f"{status} for a reason")
+
+
+def set_scores(engine: Engine, values: Mapping[int, float | None], metric: str = "vcs", version: str = "1") -> int:
+    """Store these values (None: undefined) under the metric's scorer of this version; returns its id."""
+    scorer_id = activate(engine, metric, version)
+    rows = [undefined(i) if value is None else ok(i, value) for i, value in values.items()]
+    write_scores(engine, scorer_id, "run", rows)
+    return scorer_id
+
+
+def empty(engine: Engine) -> None:
+    """Remove every row, so that each example of a property starts anew."""
+    with engine.begin() as connection:
+        names = ", ".join(schema.METADATA.tables)
+        connection.exec_driver_sql(f"TRUNCATE {names} RESTART IDENTITY CASCADE")
+
+
+def _insert(engine: Engine, table: sa.Table, row: Mapping[str, Any]) -> int:
+    (key,) = table.primary_key.columns
+    with engine.begin() as connection:
+        new_id = connection.scalar(table.insert().values(row).returning(key))
+    assert isinstance(new_id, int)
+    return new_id

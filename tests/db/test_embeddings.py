@@ -1,0 +1,111 @@
+"""Vectors of texts: exact, and each distinct text once per encoder."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from sqlalchemy.engine import Engine
+
+from db import schema
+from db.embeddings import find_encoder, load_texts, missing_texts, register_encoder, store_texts, text_sha256
+from tests.db.builders import empty
+
+IDENTITY = {"model_id": "tiny", "revision": "0", "params": {"pooling": "mean", "length": 256}}
+TEXTS = ["a dog runs", "", "it's 犬", "line\nbreak", "A dog runs"]
+
+
+def new_encoder(engine: Engine, **change: object) -> int:
+    with engine.begin() as connection:
+        return register_encoder(connection, {**IDENTITY, **change}, dim=3)
+
+
+def n_stored(engine: Engine) -> int:
+    with engine.connect() as connection:
+        return connection.scalar(sa.select(sa.func.count()).select_from(schema.text_embedding)) or 0
+
+
+def test_an_encoder_is_found_by_its_whole_identity(engine: Engine) -> None:
+    with engine.connect() as connection:
+        assert find_encoder(connection, IDENTITY) is None
+    first = new_encoder(engine)
+    assert new_encoder(engine, params={"length": 256, "pooling": "mean"}) == first
+    others = [
+        new_encoder(engine, model_id="small"),
+        new_encoder(engine, revision="1"),
+        new_encoder(engine, params={"pooling": "cls", "length": 256}),
+    ]
+    assert len({first, *others}) == 4
+    with engine.connect() as connection:
+        assert find_encoder(connection, IDENTITY) == first
+        row = connection.execute(sa.select(schema.encoder).where(schema.encoder.c.encoder_id == first)).one()
+    assert (row.model_id, row.revision, row.params, row.dim) == ("tiny", "0", IDENTITY["params"], 3)
+
+
+def test_the_key_of_a_text_is_the_hash_of_its_utf_8_bytes() -> None:
+    assert text_sha256("犬") == hashlib.sha256(b"\xe7\x8a\xac").digest()
+
+
+FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(arrays(np.float32, st.tuples(st.just(len(TEXTS)), st.sampled_from([1, 3, 384])), elements=FLOATS))
+def test_vectors_come_back_exactly(engine: Engine, vectors: np.ndarray) -> None:
+    empty(engine)
+    encoder_id = new_encoder(engine)
+    assert store_texts(engine, encoder_id, TEXTS, vectors) == len(TEXTS)
+    found = load_texts(engine, encoder_id, [*TEXTS, "never stored"])
+    assert found.keys() == set(TEXTS)
+    for text, vector in zip(TEXTS, vectors, strict=True):
+        assert found[text].dtype == np.float32
+        assert found[text].tobytes() == vector.tobytes()
+
+
+def test_each_distinct_text_is_stored_once_and_never_changed(engine: Engine) -> None:
+    encoder_id = new_encoder(engine)
+    vectors = np.array([[1, 0, 0], [0, 1, 0], [1, 0, 0]], np.float32)
+    assert store_texts(engine, encoder_id, ["x", "y", "x"], vectors) == 2
+    assert store_texts(engine, encoder_id, ["x", "z"], vectors[1:]) == 1
+    assert n_stored(engine) == 3
+    np.testing.assert_array_equal(load_texts(engine, encoder_id, ["x"])["x"], vectors[0])
+
+
+def test_encoders_keep_apart(engine: Engine) -> None:
+    first, second = new_encoder(engine), new_encoder(engine, revision="1")
+    vectors = np.eye(2, 3, dtype=np.float32)
+    store_texts(engine, first, ["x"], vectors[:1])
+    assert load_texts(engine, second, ["x"]) == {}
+    assert store_texts(engine, second, ["x"], vectors[1:]) == 1
+    np.testing.assert_array_equal(load_texts(engine, first, ["x"])["x"], vectors[0])
+    np.testing.assert_array_equal(load_texts(engine, second, ["x"])["x"], vectors[1])
+
+
+def test_missing_texts_are_distinct_and_in_order_of_first_appearance(engine: Engine) -> None:
+    encoder_id = new_encoder(engine)
+    store_texts(engine, encoder_id, ["b"], np.ones((1, 3), np.float32))
+    wanted = ["c", "b", "a", "c", "B", "a"]
+    with engine.connect() as connection:
+        assert missing_texts(connection, encoder_id, wanted) == ["c", "a", "B"]
+        assert missing_texts(connection, encoder_id, iter(wanted)) == ["c", "a", "B"]
+        assert missing_texts(connection, None, wanted) == ["c", "b", "a", "B"]
+        assert missing_texts(connection, encoder_id, []) == []
+        assert missing_texts(connection, encoder_id, ["b"]) == []
+
+
+def test_nothing_to_store_and_nothing_to_load(engine: Engine) -> None:
+    encoder_id = new_encoder(engine)
+    assert store_texts(engine, encoder_id, [], np.empty((0, 3), np.float32)) == 0
+    assert load_texts(engine, encoder_id, []) == {}
+
+
+def test_a_vector_too_few_is_refused_and_nothing_is_stored(engine: Engine) -> None:
+    encoder_id = new_encoder(engine)
+    with pytest.raises(ValueError, match="shorter"):
+        store_texts(engine, encoder_id, ["x", "y"], np.ones((1, 3), np.float32))
+    assert n_stored(engine) == 0

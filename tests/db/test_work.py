@@ -1,0 +1,270 @@
+"""The work list: what is scored again, what is not, and the digest that decides it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy.engine import Engine
+
+from db import schema
+from db.manifest import Dataset
+from db.scores import ScoreRow, write_scores
+from db.work import PendingSample, ReferenceText, batches, load_samples, pending_samples
+from tests.db.builders import (
+    activate,
+    add_reference,
+    add_sample,
+    add_video,
+    change_text,
+    make_dataset,
+    ok,
+    undefined,
+)
+
+ALL = ("text", "references", "video")
+
+
+def sha256(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()
+
+
+def expected_digest(inputs: Sequence[str], text: str, references: dict[str, str], content: bytes | None) -> bytes:
+    """The digest of a sample's inputs, written down again without SQL."""
+    ordered = sorted(references.items(), key=lambda item: item[0].encode())
+    all_references = b"".join(sha256(key.encode()) + sha256(text.encode()) for key, text in ordered)
+    parts = {
+        "text": sha256(text.encode()),
+        "references": sha256(all_references) if references else b"",
+        "video": b"" if content is None else sha256(content),
+    }
+    return sha256(b"".join(sha256(parts[name]) for name in sorted(inputs)))
+
+
+@dataclass
+class Shard:
+    """A shard with two videos of two samples each, and a scorer that looks at `inputs`."""
+
+    engine: Engine
+    dataset: Dataset
+    videos: list[int]
+    samples: list[int]
+    scorer_id: int
+    inputs: tuple[str, ...] = ALL
+
+    def pending(self) -> list[int]:
+        with self.engine.connect() as connection:
+            return pending_samples(
+                connection,
+                scorer_id=self.scorer_id,
+                dataset_id=self.dataset.dataset_id,
+                shard=0,
+                inputs=self.inputs,
+            )
+
+    def load(self) -> list[PendingSample]:
+        with self.engine.connect() as connection:
+            return load_samples(connection, self.samples, self.inputs)
+
+    def score(self) -> None:
+        rows: list[ScoreRow] = [ok(sample.sample_id, 0.5, sample.input_sha256) for sample in self.load()]
+        write_scores(self.engine, self.scorer_id, "run", rows)
+
+    def execute(self, statement: sa.Executable) -> None:
+        with self.engine.begin() as connection:
+            connection.execute(statement)
+
+
+@pytest.fixture
+def shard(engine: Engine) -> Shard:
+    clips = make_dataset(engine)
+    videos = [add_video(engine, clips, key, content=key.encode()) for key in ("v0", "v1")]
+    samples = [add_sample(engine, clips, videos[i // 2], f"s{i}", f"caption {i}") for i in range(4)]
+    add_reference(engine, clips, videos[0], "r0", "a reference")
+    return Shard(engine, clips, videos, samples, activate(engine))
+
+
+def test_everything_is_pending_before_and_nothing_after(shard: Shard) -> None:
+    assert shard.pending() == shard.samples
+    shard.score()
+    assert shard.pending() == []
+
+
+def test_a_new_sample_and_another_scorer(shard: Shard) -> None:
+    shard.score()
+    new = add_sample(shard.engine, shard.dataset, shard.videos[1], "s9")
+    assert shard.pending() == [new]
+    shard.scorer_id = activate(shard.engine, version="2")
+    assert shard.pending() == [*shard.samples, new]
+
+
+def test_a_changed_text_makes_only_its_sample_pending_until_it_is_changed_back(shard: Shard) -> None:
+    shard.score()
+    change_text(shard.engine, shard.samples[2], "another caption")
+    assert shard.pending() == [shard.samples[2]]
+    change_text(shard.engine, shard.samples[2], "caption 2")
+    assert shard.pending() == []
+
+
+def test_references_added_changed_renamed_and_removed(shard: Shard) -> None:
+    of_first, of_second = shard.samples[:2], shard.samples[2:]
+    shard.score()
+    added = add_reference(shard.engine, shard.dataset, shard.videos[1], "r1", "one more")
+    assert shard.pending() == of_second
+    shard.score()
+    is_first = schema.reference.c.key == "r0"
+    shard.execute(sa.update(schema.reference).where(is_first).values(text="x", text_sha256=sha256(b"x")))
+    assert shard.pending() == of_first
+    shard.score()
+    shard.execute(sa.update(schema.reference).where(is_first).values(key="r7"))
+    assert shard.pending() == of_first
+    shard.score()
+    shard.execute(sa.delete(schema.reference).where(schema.reference.c.reference_id == added))
+    assert shard.pending() == of_second
+    shard.score()
+    assert shard.pending() == []
+
+
+def test_a_changed_video_counts_only_where_the_scorer_looks_at_it(shard: Shard) -> None:
+    shard.score()
+    is_second = schema.video.c.video_id == shard.videos[1]
+    shard.execute(sa.update(schema.video).where(is_second).values(content_sha256=sha256(b"cut anew")))
+    assert shard.pending() == shard.samples[2:]
+    shard.inputs = ("text", "references")
+    shard.score()
+    shard.execute(sa.update(schema.video).where(is_second).values(content_sha256=None))
+    assert shard.pending() == []
+
+
+def test_a_scorer_of_texts_ignores_references(shard: Shard) -> None:
+    shard.inputs = ("text",)
+    shard.score()
+    add_reference(shard.engine, shard.dataset, shard.videos[0], "r5", "one more")
+    assert shard.pending() == []
+
+
+def test_failed_is_tried_again_and_undefined_is_not(shard: Shard) -> None:
+    loaded = shard.load()
+    statuses = ["failed", "undefined", "failed", "undefined"]
+    rows = [undefined(s.sample_id, status, s.input_sha256) for s, status in zip(loaded, statuses, strict=True)]
+    write_scores(shard.engine, shard.scorer_id, "run", rows)
+    assert shard.pending() == [shard.samples[0], shard.samples[2]]
+
+
+def test_only_the_asked_shard_and_dataset(engine: Engine) -> None:
+    clips, other = make_dataset(engine, "clips", 3), make_dataset(engine, "other", 3)
+    by_shard: dict[int, list[int]] = {0: [], 1: [], 2: []}
+    for key in "abcdefgh":
+        by_shard[clips.shard_of(key)].append(add_sample(engine, clips, add_video(engine, clips, key), key))
+        add_sample(engine, other, add_video(engine, other, key), key)
+    scorer_id = activate(engine)
+    with engine.connect() as connection:
+        for number, samples in by_shard.items():
+            found = pending_samples(
+                connection, scorer_id=scorer_id, dataset_id=clips.dataset_id, shard=number, inputs=("text",)
+            )
+            assert found == samples
+    assert all(by_shard.values())
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        ("text",),
+        ("references",),
+        ("video",),
+        ("video", "text"),
+        ("references", "text"),
+        ("video", "references", "text"),
+    ],
+)
+def test_the_digest_equals_an_independent_one(engine: Engine, inputs: tuple[str, ...]) -> None:
+    clips = make_dataset(engine)
+    filmed, silent = add_video(engine, clips, "v", content=b"frames"), add_video(engine, clips, "w")
+    references = {"r10": "ten", "r9": "nine", "Z": "capital", "a": "", "é": "un chien — 犬"}
+    for key, text in references.items():
+        add_reference(engine, clips, filmed, key, text)
+    samples = [add_sample(engine, clips, filmed, "s", "it's a dog"), add_sample(engine, clips, silent, "t", "ça")]
+    with engine.connect() as connection:
+        loaded = load_samples(connection, samples, inputs)
+    assert [sample.input_sha256 for sample in loaded] == [
+        expected_digest(inputs, "it's a dog", references, b"frames"),
+        expected_digest(inputs, "ça", {}, None),
+    ]
+
+
+def test_what_a_scorer_sees_of_a_sample(engine: Engine) -> None:
+    clips = make_dataset(engine)
+    video_id = add_video(engine, clips, "v", content=b"frames", status="damaged")
+    for key in ("b", "B", "a"):
+        add_reference(engine, clips, video_id, key, f"text of {key}")
+    sample_id = add_sample(
+        engine, clips, video_id, "q", "Who? A dog", kind="qa", question="Who?", answer="A dog", system="gpt"
+    )
+    with engine.connect() as connection:
+        (loaded,) = load_samples(connection, [sample_id], ("text",))
+    assert loaded == PendingSample(
+        sample_id=sample_id,
+        key="q",
+        kind="qa",
+        system="gpt",
+        text="Who? A dog",
+        question="Who?",
+        answer="A dog",
+        video_id=video_id,
+        video_status="damaged",
+        input_sha256=expected_digest(("text",), "Who? A dog", {}, None),
+        references=tuple(ReferenceText(key, f"text of {key}") for key in ("B", "a", "b")),
+    )
+
+
+def test_samples_come_in_order_of_id_and_missing_ones_are_left_out(shard: Shard) -> None:
+    with shard.engine.connect() as connection:
+        loaded = load_samples(connection, [*reversed(shard.samples), 10**9], ("text",))
+        assert load_samples(connection, [], ("text",)) == []
+    assert [sample.sample_id for sample in loaded] == shard.samples
+
+
+@pytest.mark.parametrize("inputs", [(), ("texts",), ("text", "'); DROP TABLE score --")])
+def test_inputs_that_do_not_exist_are_refused(shard: Shard, inputs: tuple[str, ...]) -> None:
+    shard.inputs = inputs
+    with pytest.raises(ValueError, match="inputs must be some of"):
+        shard.pending()
+
+
+@given(st.lists(st.integers()), st.integers(1, 7))
+def test_batches_hold_every_id_once_in_order(ids: list[int], size: int) -> None:
+    parts = list(batches(ids, size))
+    assert [sample_id for part in parts for sample_id in part] == ids
+    assert all(len(part) == size for part in parts[:-1])
+    assert all(0 < len(part) <= size for part in parts)
+
+
+@given(st.sets(st.text(max_size=8), min_size=1), st.text(max_size=8), st.integers(1, 10_000))
+def test_a_videos_shard_depends_on_its_key_alone(keys: set[str], new: str, n_shards: int) -> None:
+    clips = Dataset(1, "clips", n_shards)
+    before = {key: clips.shard_of(key) for key in keys}
+    shards = {key: clips.shard_of(key) for key in keys | {new}}
+    assert before.items() <= shards.items()
+    for key, number in shards.items():
+        assert number == int(hashlib.sha256(key.encode()).hexdigest()[:16], 16) % n_shards
+
+
+def test_adding_a_video_moves_no_other(engine: Engine) -> None:
+    clips = make_dataset(engine, n_shards=5)
+    keys = [f"clip {i}" for i in range(12)]
+    first = {key: add_sample(engine, clips, add_video(engine, clips, key), key) for key in keys[:8]}
+    query = sa.select(schema.sample.c.key, schema.sample.c.shard).where(schema.sample.c.key.in_(first))
+    with engine.connect() as connection:
+        before = {row.key: row.shard for row in connection.execute(query)}
+    for key in keys[8:]:
+        add_sample(engine, clips, add_video(engine, clips, key), key)
+    assert make_dataset(engine, n_shards=99) == clips  # the number of shards counts only for a new dataset
+    with engine.connect() as connection:
+        assert {row.key: row.shard for row in connection.execute(query)} == before
+    assert len(set(before.values())) > 1

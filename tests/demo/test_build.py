@@ -1,0 +1,112 @@
+"""The written folder: complete, readable, repeatable, in the project's manifest format."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+
+from demo import build_demo, render_frames
+from demo.build import FILES, demo_clips
+from demo.systems import SYSTEMS
+
+N_CLIPS = 3
+
+
+def rows(folder: Path, name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / f"{name}.jsonl").read_bytes().splitlines()]
+
+
+def frames(path: Path) -> Iterator[np.ndarray]:
+    with av.open(str(path)) as container:
+        for frame in container.decode(video=0):
+            yield frame.to_ndarray(format="rgb24")
+
+
+def segments_of(row: dict[str, Any]) -> list[dict[str, Any]]:
+    return list(row.get("segments", []))
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("demo") / "set"
+    build_demo(folder, n_clips=N_CLIPS, seed=11)
+    return folder
+
+
+def test_two_builds_agree_in_every_byte_and_every_pixel(built: Path, tmp_path: Path) -> None:
+    calls: list[tuple[int, int]] = []
+    build_demo(tmp_path, n_clips=N_CLIPS, seed=11, progress=lambda done, total: calls.append((done, total)))
+    assert calls == [(1, 3), (2, 3), (3, 3)]
+    for name in FILES:
+        assert (built / f"{name}.jsonl").read_bytes() == (tmp_path / f"{name}.jsonl").read_bytes()
+    for row in rows(built, "videos"):
+        for one, two in zip(frames(built / str(row["path"])), frames(tmp_path / str(row["path"])), strict=True):
+            np.testing.assert_array_equal(one, two)
+
+
+def test_clips_decode_to_what_was_drawn(built: Path) -> None:
+    for key, clip in demo_clips(N_CLIPS, 11).items():
+        path = built / "videos" / f"{key}.mp4"
+        with av.open(str(path)) as container:
+            stream = container.streams.video[0]
+            assert (stream.codec_context.name, stream.codec_context.pix_fmt) == ("h264", "yuv420p")
+            assert (stream.width, stream.height, stream.average_rate) == (224, 160, 15)
+            assert not container.streams.audio
+            assert container.duration is not None
+            duration_s = container.duration / 1_000_000
+        decoded = list(frames(path))
+        assert len(decoded) == clip.n_frames
+        errors = [np.abs(one.astype(int) - two).mean() for one, two in zip(decoded, render_frames(clip), strict=True)]
+        assert max(errors) < 8
+        segments = [s for row in rows(built, "captions") if row["video_id"] == key for s in segments_of(row)]
+        assert max(segment["end_s"] for segment in segments) <= duration_s + 1e-6
+
+
+def test_rows_are_complete_and_refer_to_each_other(built: Path) -> None:
+    data = {name: rows(built, name) for name in FILES}
+    videos = {row["video_id"] for row in data["videos"]}
+    assert videos == {"clip_000", "clip_001", "clip_002"}
+    captions = {row["caption_id"]: row for row in data["captions"]}
+    assert set(captions) == {
+        f"{video}__{system}" for video in videos for system in ("annotator_a", "annotator_b", *SYSTEMS)
+    }
+    points = {row["keypoint_id"]: row["video_id"] for row in data["keypoints"]}
+    assert "clip_000__kp01" in points
+    labelled = {(row["keypoint_id"], row["caption_id"]) for row in data["keypoint_labels"]}
+    assert labelled == {(p, f"{video}__{system}") for p, video in points.items() for system in SYSTEMS}
+    assert len(labelled) == len(data["keypoint_labels"])
+    assert {row["qa_id"] for row in data["qa"] if row["quality"] == "noisy"} == {
+        f"{row['qa_id']}n" for row in data["qa"] if row["quality"] == "good"
+    }
+    assert len(data["ratings"]) == N_CLIPS * len(SYSTEMS) * 6
+    assert all(row["synthetic"] is True and row["caption_id"] in captions for row in data["ratings"])
+
+
+def test_texts_are_the_segments_joined(built: Path) -> None:
+    timed = [row for row in rows(built, "captions") if "segments" in row]
+    assert {row["system"] for row in timed} == {"annotator_a", "annotator_b", "sys_faithful"}
+    for row in timed:
+        assert row["text"] == " ".join(segment["text"] for segment in segments_of(row))
+
+
+def test_field_names_are_those_of_the_project_manifests(built: Path, shared_data: Path) -> None:
+    for name in FILES:
+        ours, theirs = ({key for row in rows(f, name) for key in row} for f in (built, shared_data / "clips"))
+        assert ours - {"synthetic"} == theirs
+
+
+def test_the_folder_says_that_it_is_synthetic(built: Path) -> None:
+    assert "Everything in this folder is synthetic" in (built / "README.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("n_clips", [1, 1000])
+def test_impossible_numbers_of_clips_are_refused(tmp_path: Path, n_clips: int) -> None:
+    with pytest.raises(ValueError, match=f"n_clips is {n_clips}"):
+        build_demo(tmp_path / "none", n_clips=n_clips)
+    assert not (tmp_path / "none").exists()

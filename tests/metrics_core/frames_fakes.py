@@ -1,0 +1,79 @@
+"""Readers that misbehave, for the decoding worker to load by name."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+
+from metrics_core.frames import FrameReadError, SampledFrames
+
+
+def one_grey_frame(n_frames: int, reader: str) -> SampledFrames:
+    return SampledFrames(np.zeros(1, np.int64), np.zeros(1), np.full((1, 2, 2, 3), 7, np.uint8), n_frames, reader)
+
+
+class HangingReader:
+    name = "hanging"
+
+    def read(self, path: Path, every: int, cap: int | None) -> SampledFrames:
+        threading.Event().wait()
+        raise AssertionError("never reached")
+
+
+class CrashingReader:
+    name = "crashing"
+
+    def read(self, path: Path, every: int, cap: int | None) -> SampledFrames:
+        os.kill(os.getpid(), signal.SIGSEGV)
+        threading.Event().wait()
+        raise AssertionError("never reached")
+
+
+class ExitingReader:
+    name = "exiting"
+
+    def read(self, path: Path, every: int, cap: int | None) -> SampledFrames:
+        os.write(2, b"out of cheese\n")
+        os._exit(3)
+
+
+class RaisingReader:
+    name = "raising"
+
+    def read(self, path: Path, every: int, cap: int | None) -> SampledFrames:
+        raise ZeroDivisionError("the fake divides by zero")
+
+
+class NoisyReader:
+    """Prints where a careless native library would."""
+
+    name = "noisy"
+
+    def read(self, path: Path, every: int, cap: int | None) -> SampledFrames:
+        os.write(1, b"progress: 100 %\n" * 100)
+        print("done")
+        return one_grey_frame(1, self.name)
+
+
+class ProcessReader:
+    """Gives the id of the process that it runs in as the number of frames."""
+
+    name = "process"
+
+    def read(self, path: Path, every: int, cap: int | None) -> SampledFrames:
+        return one_grey_frame(os.getpid(), self.name)
+
+
+class ModulesReader:
+    """Fails with the names of the loaded model libraries."""
+
+    name = "modules"
+
+    def read(self, path: Path, every: int, cap: int | None) -> SampledFrames:
+        loaded = sorted({"torch", "transformers", "dagster", "pytest"} & set(sys.modules))
+        raise FrameReadError(path, f"loaded: {loaded}")

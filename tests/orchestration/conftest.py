@@ -1,0 +1,122 @@
+"""A whole installation in a temporary home: embedded Postgres, Dagster's storage on it, and a tiny text encoder."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from db.server import stop_embedded
+
+SUBJECTS = ("a man", "a woman", "two children", "a dog", "a cook", "a swimmer")
+ACTIONS = ("opens a red door", "crosses the wet street", "lifts a heavy box", "pours hot water into a cup")
+SYSTEMS = ("faithful", "shuffled", "brief")
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """A temporary home folder, and a folder with manifests that may be ingested into it."""
+
+    home: Path
+    manifest: Path
+
+
+@pytest.fixture(scope="module")
+def installation(
+    tmp_path_factory: pytest.TempPathFactory, tiny_text_encoder: Path
+) -> Generator[Installation, None, None]:
+    """This process set up for a fresh home; afterwards as it was before, with the embedded server stopped."""
+    home = tmp_path_factory.mktemp("home")
+    manifest = write_manifest(tmp_path_factory.mktemp("manifest"))
+    # Settings, engine and instance are kept per process; those of an earlier home must not be found, nor left behind.
+    forget_installation()
+    with patch.dict(os.environ, {"REELSIEVE_HOME": str(home), "REELSIEVE_TEXT_ENCODER": str(tiny_text_encoder)}):
+        os.environ.pop("CURATION_DB_URL", None)
+        try:
+            yield Installation(home, manifest)
+        finally:
+            forget_installation()
+            stop_embedded(home)
+
+
+@pytest.fixture(scope="session")
+def tiny_text_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a random BERT of 16 dimensions over letters, saved as sentence-transformers saves a model."""
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.models import Pooling, Transformer
+    from transformers import BertConfig, BertModel, BertTokenizerFast
+
+    folder = tmp_path_factory.mktemp("encoder")
+    pieces = [f"{prefix}{letter}" for letter in "abcdefghijklmnopqrstuvwxyz0123456789.,-'" for prefix in ("", "##")]
+    vocabulary = folder / "vocab.txt"
+    vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *pieces]))
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(pieces) + 5,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=32,
+        initializer_range=0.5,
+    )
+    BertModel(config).save_pretrained(folder / "bert")
+    BertTokenizerFast(vocab_file=str(vocabulary)).save_pretrained(folder / "bert")
+    words = Transformer(str(folder / "bert"), max_seq_length=128)
+    model = SentenceTransformer(modules=[words, Pooling(words.get_word_embedding_dimension())], device="cpu")
+    model.save(str(folder / "model"), safe_serialization=True)
+    return folder / "model"
+
+
+def write_manifest(folder: Path, *, n_videos: int = 12, prefix: str = "clip") -> Path:
+    """Write a text-only manifest: per video two references and a candidate of each of three systems."""
+    videos, captions = [], []
+    for number in range(n_videos):
+        video = f"{prefix}_{number:02d}"
+        subject = SUBJECTS[number % len(SUBJECTS)]
+        sentences = [f"{subject.capitalize()} number {number} {action}." for action in ACTIONS]
+        texts = {
+            "reference": [" ".join(sentences), " ".join(sentences[:3]) + " Then it rains."],
+            "faithful": [" ".join(sentences)],
+            "shuffled": [" ".join(sentences[::-1])],
+            "brief": [f"{sentences[0]} A bird sings {number} songs."],
+        }
+        videos.append({"video_id": video, "duration_s": 10.0 + number})
+        for system, versions in texts.items():
+            captions += [
+                {
+                    "caption_id": f"{video}_{system}_{version}",
+                    "video_id": video,
+                    "role": "reference" if system == "reference" else "candidate",
+                    "system": system if system != "reference" else f"annotator_{version}",
+                    "text": text,
+                }
+                for version, text in enumerate(versions)
+            ]
+    for name, rows in (("videos", videos), ("captions", captions)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def forget_installation() -> None:
+    """Close and forget what orchestration keeps per process."""
+    from orchestration import launch, platform, settings
+
+    if platform.instance.cache_info().currsize:
+        platform.instance().dispose()
+    if platform.engine.cache_info().currsize:
+        platform.engine().dispose()
+    for kept in (
+        settings.settings,
+        platform.database_url,
+        platform.engine,
+        platform.instance,
+        launch._definitions,
+        launch.curation_scorers,
+    ):
+        kept.cache_clear()

@@ -1,0 +1,242 @@
+"""Commands in processes of their own that can be stopped at a known point and killed, and what they left behind."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from sqlalchemy.engine import URL
+
+from db.server import DAGSTER, sibling_url
+
+# Far beyond what any step takes, also on a busy machine: reaching it is a failure.
+DEADLINE_S = 180.0
+_POLL_S = 0.01
+# Imported once in a server process from which every command is forked: a command then starts in a moment.
+PRELOADED = ["pytest", "matplotlib.pyplot", "orchestration.cli", "orchestration.launch", "sentence_transformers"]
+N_VIDEOS = 700
+_WHO = ("A cook", "A swimmer", "A child", "An old man", "A dancer", "A dog", "A painter")
+_DOES = ("opens the red door", "crosses the wet street", "lifts a box", "pours hot water", "waves at the crowd")
+_PLACES = ("in the yard", "near the river", "behind the house", "on the stage")
+
+
+class Command:
+    """`reelsieve ARGUMENTS` on a home folder, started at once."""
+
+    def __init__(self, home: Path, encoder: Path, *arguments: str) -> None:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(PRELOADED)
+        self._output = home.parent / f"output_{time.monotonic_ns()}"
+        self._output.mkdir()
+        variables = {"REELSIEVE_HOME": str(home), "REELSIEVE_TEXT_ENCODER": str(encoder)}
+        self._process = context.Process(target=_run, args=(list(arguments), variables, self._output))
+        self._process.start()
+
+    @property
+    def pid(self) -> int:
+        """Of the process that runs the command."""
+        assert self._process.pid is not None
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._process.is_alive()
+
+    @property
+    def stdout(self) -> str:
+        """What it has printed."""
+        return (self._output / "stdout").read_text()
+
+    @property
+    def stderr(self) -> str:
+        """What it has said besides."""
+        return (self._output / "stderr").read_text()
+
+    def wait(self) -> int:
+        """Its exit code."""
+        self._process.join(DEADLINE_S)
+        if self._process.exitcode is None:
+            self.kill()
+            raise AssertionError(f"the command did not end in {DEADLINE_S:g} s; it said:\n{self.stderr}")
+        return self._process.exitcode
+
+    def kill(self) -> None:
+        """kill -9, and wait until the process is gone."""
+        self._process.kill()
+        self._process.join(DEADLINE_S)
+        assert self._process.exitcode is not None
+
+    def json(self) -> Any:
+        """What it printed with --json, after it ended well."""
+        assert self.wait() == 0, self.stderr
+        return json.loads(self.stdout)
+
+
+def _run(arguments: list[str], variables: dict[str, str], output: Path) -> None:
+    """In the new process: become the command."""
+    for descriptor, name in ((1, "stdout"), (2, "stderr")):
+        file = os.open(output / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.dup2(file, descriptor)
+        os.close(file)
+    # The standard streams of a forked process are those of its parent: these are the files just opened.
+    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115  (they live as long as the process)
+    sys.stderr = open(2, "w", encoding="utf-8", closefd=False, buffering=1)  # noqa: SIM115
+    os.environ.pop("CURATION_DB_URL", None)
+    os.environ.update(variables)
+    sys.argv = ["reelsieve", *arguments]
+    from orchestration.cli import main
+
+    main()
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    """Poll until the condition holds; an AssertionError naming `what` after the deadline."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {DEADLINE_S:g} s for this: {what}"
+        time.sleep(_POLL_S)
+
+
+class Hold:
+    """A point in the work at which processes stop for as long as the hold lasts."""
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self._connection = connection
+
+    def wait_for(self, n: int, *commands: Command) -> None:
+        """Wait until n database sessions stand still, while every command still runs."""
+
+        def held() -> bool:
+            for command in commands:
+                assert command.is_running, f"the command ended before the hold:\n{command.stderr}"
+            return self._waiting() >= n
+
+        until(held, f"{n} sessions stopped at the hold")
+
+    def release(self) -> None:
+        """Let everyone go on; sessions whose client was killed find that out and roll back."""
+        self._connection.execute("SELECT pg_advisory_unlock_all()")
+        until(lambda: self._waiting() == 0, "sessions released")
+
+    def _waiting(self) -> int:
+        row = self._connection.execute(
+            "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid) "
+            "WHERE NOT granted AND datname = current_database()"
+        ).fetchone()
+        assert row is not None
+        return int(row[0])
+
+
+@contextmanager
+def hold(url: URL, table: str, when: str) -> Iterator[Hold]:
+    """Stop every session that has just inserted into `table`, before it commits, if the SQL condition `when` holds.
+
+    It is a trigger that wants a lock, and the lock: the trigger stays, harmless, when the lock is gone.
+    """
+    with connect(url) as connection:
+        connection.execute(f"SELECT pg_advisory_lock(hashtext('hold {table}'))".encode())
+        connection.execute(
+            f"CREATE FUNCTION hold_{table}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF {when} THEN "
+            f"PERFORM pg_advisory_xact_lock_shared(hashtext('hold {table}')); END IF; RETURN NULL; END $$".encode()
+        )
+        connection.execute(
+            f"CREATE TRIGGER hold AFTER INSERT ON {table} FOR EACH STATEMENT EXECUTE FUNCTION hold_{table}()".encode()
+        )
+        yield Hold(connection)
+
+
+def connect(url: URL) -> psycopg.Connection[Any]:
+    """A connection on which every statement is a transaction."""
+    plain = url.set(drivername="postgresql").render_as_string(hide_password=False)
+    return psycopg.connect(plain, autocommit=True)
+
+
+def rows(url: URL, query: str) -> list[tuple[Any, ...]]:
+    """The rows of a query."""
+    with connect(url) as connection:
+        return connection.execute(query.encode()).fetchall()
+
+
+def count(url: URL, table: str) -> int:
+    """The number of committed rows of a table."""
+    return int(rows(url, f"SELECT count(*) FROM {table}")[0][0])
+
+
+def ingested(url: URL) -> dict[str, list[tuple[Any, ...]]]:
+    """All that an ingest stored, without the numbers that the database hands out."""
+    queries = {
+        "dataset": "SELECT name, n_shards FROM dataset ORDER BY name",
+        "video": "SELECT key, shard, status, extra, row_sha256 FROM video ORDER BY key",
+        "reference": "SELECT r.key, v.key, r.annotator, r.text, r.text_sha256, r.row_sha256 FROM reference r "
+        "JOIN video v USING (video_id) ORDER BY r.key",
+        "sample": "SELECT s.key, v.key, s.shard, s.kind, s.system, s.text, s.text_sha256, s.row_sha256 FROM sample s "
+        "JOIN video v USING (video_id) ORDER BY s.key",
+        "ingest_reject": "SELECT source, line, code, reason, raw FROM ingest_reject ORDER BY source, line",
+    }
+    return {table: rows(url, query) for table, query in queries.items()}
+
+
+def scored(url: URL) -> dict[str, list[tuple[Any, ...]]]:
+    """All that scoring stored, without the numbers that the database hands out and the time of day."""
+    queries = {
+        "encoder": "SELECT fingerprint, dim FROM encoder ORDER BY 1",
+        "text_embedding": "SELECT text_sha256 FROM text_embedding ORDER BY 1",
+        "scorer": "SELECT metric, fingerprint, status FROM scorer ORDER BY fingerprint",
+        "score": "SELECT s.kind, s.key, r.fingerprint, c.value, c.status, c.error, c.components::text, c.input_sha256 "
+        "FROM score c JOIN sample s USING (sample_id) JOIN scorer r USING (scorer_id) ORDER BY s.kind, s.key",
+    }
+    return {table: rows(url, query) for table, query in queries.items()}
+
+
+def run_statuses(url: URL) -> list[str]:
+    """How Dagster sees the scoring runs of this home, oldest first."""
+    query = "SELECT status FROM runs WHERE pipeline_name = 'scoring_job' ORDER BY id"
+    return [row[0] for row in rows(sibling_url(url, DAGSTER), query)]
+
+
+def slots_taken(url: URL) -> int:
+    """How many runs hold a place in one of Dagster's pools."""
+    query = "SELECT count(*) FROM concurrency_slots WHERE run_id IS NOT NULL AND NOT deleted"
+    return int(rows(sibling_url(url, DAGSTER), query)[0][0])
+
+
+def write_manifest(folder: Path) -> Path:
+    """A text-only dataset of N_VIDEOS videos, each with one reference and two candidates."""
+    captions = (
+        {
+            "caption_id": f"clip_{number:04d}_{system}",
+            "video_id": f"clip_{number:04d}",
+            "role": "reference" if system == "person" else "candidate",
+            "system": system,
+            "text": text,
+        }
+        for number in range(N_VIDEOS)
+        for system, text in _stories(number).items()
+    )
+    videos = ({"video_id": f"clip_{number:04d}"} for number in range(N_VIDEOS))
+    folder.mkdir()
+    for name, lines in (("videos", videos), ("captions", captions)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
+
+
+def _stories(number: int) -> dict[str, str]:
+    """What a person, a careful and a hasty system say of a video."""
+    who, place = _WHO[number % len(_WHO)], _PLACES[number % len(_PLACES)]
+    first, second, third = (
+        f"{who} number {number} {_DOES[(number + step) % len(_DOES)]} {place}." for step in range(3)
+    )
+    return {
+        "person": f"{first} {second} {third}",
+        "careful": f"{first} {second} Then the day number {number} ends.",
+        "hasty": f"{third} {first}",
+    }

@@ -1,0 +1,266 @@
+"""It must survive: kill -9 of a command, of the database server, two commands at once; the same command mends all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy.engine import URL
+
+from db.server import DAGSTER, is_embedded_running, sibling_url, start_embedded, stop_embedded
+from tests.orchestration.survival import (
+    Command,
+    connect,
+    count,
+    hold,
+    ingested,
+    rows,
+    run_statuses,
+    scored,
+    slots_taken,
+    until,
+    write_manifest,
+)
+
+pytestmark = pytest.mark.slow
+
+BATCH = 256
+N_SAMPLES = 1400
+SCORE = ("score", "--dataset", "d", "--json")
+State = dict[str, list[tuple[Any, ...]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A home folder of a test's own, with its server running."""
+
+    folder: Path
+    encoder: Path
+
+    def run(self, *arguments: str) -> Command:
+        """Start `reelsieve ARGUMENTS` here."""
+        return Command(self.folder, self.encoder, *arguments)
+
+    @property
+    def url(self) -> URL:
+        """The curation database; starts the server if need be."""
+        return start_embedded(self.folder)
+
+    def kill_server(self) -> None:
+        """kill -9 of the server's first process; the others end by themselves."""
+        os.kill(int(self._pid_file.read_text().split()[0]), signal.SIGKILL)
+        until(lambda: not is_embedded_running(self.folder), "the server is gone")
+
+    @property
+    def _pid_file(self) -> Path:
+        return self.folder / "postgres" / "postmaster.pid"
+
+
+@pytest.fixture(scope="module")
+def manifest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder to ingest."""
+    return write_manifest(tmp_path_factory.mktemp("survival") / "manifest")
+
+
+@pytest.fixture(scope="module")
+def ingested_home(
+    tmp_path_factory: pytest.TempPathFactory, manifest: Path, tiny_text_encoder: Path
+) -> Generator[Home, None, None]:
+    """A home with a dataset that nobody has scored, its server stopped."""
+    yield from _kept(Home(tmp_path_factory.mktemp("ingested") / "home", tiny_text_encoder), _ingest(manifest))
+
+
+@pytest.fixture(scope="module")
+def scored_home(tmp_path_factory: pytest.TempPathFactory, ingested_home: Home) -> Generator[Home, None, None]:
+    """The same after an undisturbed scoring."""
+    yield from _kept(_copied(ingested_home, tmp_path_factory.mktemp("scored")), SCORE)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory, scored_home: Home) -> State:
+    """What an ingest and a scoring store when nothing happens to them."""
+    copy = _copied(scored_home, tmp_path_factory.mktemp("undisturbed"))
+    try:
+        return ingested(copy.url) | scored(copy.url)
+    finally:
+        _removed(copy)
+
+
+@pytest.fixture
+def fresh(ingested_home: Home, tmp_path: Path) -> Generator[Home, None, None]:
+    """A home with a dataset to score."""
+    yield from _lent(ingested_home, tmp_path)
+
+
+@pytest.fixture
+def finished(scored_home: Home, tmp_path: Path) -> Generator[Home, None, None]:
+    """A home with a dataset that is scored."""
+    yield from _lent(scored_home, tmp_path)
+
+
+def test_the_undisturbed_run_has_something_to_compare(undisturbed: State) -> None:
+    sizes = {table: len(found) for table, found in undisturbed.items()}
+    assert sizes["video"] == sizes["reference"] == 700
+    assert sizes["sample"] == sizes["score"] == N_SAMPLES
+    assert sizes["text_embedding"] > 2 * 2048
+    assert len({row[3] for row in undisturbed["score"]}) > 10
+
+
+def test_a_scoring_killed_again_and_again_ends_where_an_undisturbed_one_does(fresh: Home, undisturbed: State) -> None:
+    url, dagster = fresh.url, sibling_url(fresh.url, DAGSTER)
+    done = "dagster_event_type = 'ASSET_MATERIALIZATION' AND step_key = 'vcs_score'"
+
+    _kill_at(fresh, url, "text_embedding", "(SELECT count(*) FROM text_embedding) > 2048")
+    assert (count(url, "text_embedding"), count(url, "score")) == (2048, 0)
+    assert run_statuses(url) == ["STARTED"]
+    assert slots_taken(url) == 1, "the killed process held the encoder: otherwise this test shows nothing"
+
+    _kill_at(fresh, url, "score", f"(SELECT count(*) FROM score) > {2 * BATCH}")
+    assert (count(url, "text_embedding"), count(url, "score")) == (len(undisturbed["text_embedding"]), 2 * BATCH)
+    assert run_statuses(url) == ["FAILURE", "STARTED"]
+
+    _kill_at(fresh, dagster, "event_logs", f"EXISTS (SELECT 1 FROM event_logs WHERE {done})")
+    assert count(url, "score") == N_SAMPLES
+    assert run_statuses(url) == ["FAILURE", "FAILURE", "STARTED"]
+
+    assert fresh.run(*SCORE).json()["shards"] == [{"shard": "d:0000", "vcs": 0}]
+    assert scored(url) == {table: undisturbed[table] for table in scored(url)}
+    assert run_statuses(url) == ["FAILURE", "FAILURE", "FAILURE", "SUCCESS"]
+    assert slots_taken(url) == 0
+
+
+def test_a_scoring_killed_between_two_batches_goes_on_from_there(finished: Home, undisturbed: State) -> None:
+    url = finished.url
+    with connect(url) as connection:
+        connection.execute("DELETE FROM score")
+    command = finished.run(*SCORE)
+    until(lambda: count(url, "score") >= BATCH or not command.is_running, "a batch of scores")
+    command.kill()
+    before = count(url, "score")
+    assert before % BATCH == 0 or before == N_SAMPLES
+    assert finished.run(*SCORE).json()["shards"] == [{"shard": "d:0000", "vcs": N_SAMPLES - before}]
+    assert scored(url) == {table: undisturbed[table] for table in scored(url)}
+
+
+def test_two_scorings_of_one_shard_at_once_end_as_one_does(fresh: Home, undisturbed: State) -> None:
+    url = fresh.url
+    with hold(url, "score", "true") as held:
+        commands = [fresh.run(*SCORE) for _ in range(2)]
+        held.wait_for(2, *commands)
+        assert run_statuses(url) == ["STARTED", "STARTED"]
+    answers = [command.json()["shards"] for command in commands]
+    assert [shard["shard"] for shards in answers for shard in shards] == ["d:0000", "d:0000"]
+    assert scored(url) == {table: undisturbed[table] for table in scored(url)}
+    assert run_statuses(url) == ["SUCCESS", "SUCCESS"]
+    assert slots_taken(url) == 0
+
+
+def test_a_server_killed_during_a_scoring_is_one_sentence_and_then_nothing(fresh: Home, undisturbed: State) -> None:
+    url = fresh.url
+    with hold(url, "score", f"(SELECT count(*) FROM score) > {2 * BATCH}") as held:
+        command = fresh.run(*SCORE)
+        held.wait_for(1, command)
+        fresh.kill_server()
+        assert command.wait() == 1
+    _assert_one_sentence(command, "error: the database went away in the middle of the work")
+    assert command.stdout == ""
+
+    assert fresh.run(*SCORE).json()["shards"] == [{"shard": "d:0000", "vcs": N_SAMPLES - 2 * BATCH}]
+    assert scored(fresh.url) == {table: undisturbed[table] for table in scored(fresh.url)}
+    assert run_statuses(fresh.url) == ["FAILURE", "SUCCESS"]
+    assert slots_taken(fresh.url) == 0
+
+
+def test_a_server_killed_before_a_scoring_is_started_again(finished: Home, undisturbed: State) -> None:
+    with connect(finished.url) as connection:
+        connection.execute("DELETE FROM score WHERE sample_id % 2 = 0")
+    finished.kill_server()
+    assert (finished.folder / "postgres" / "postmaster.pid").exists()
+    command = finished.run(*SCORE)
+    assert command.json()["shards"] == [{"shard": "d:0000", "vcs": N_SAMPLES // 2}]
+    assert scored(finished.url) == {table: undisturbed[table] for table in scored(finished.url)}
+
+
+def test_an_ingest_killed_in_the_middle_ends_where_an_undisturbed_one_does(
+    fresh: Home, manifest: Path, undisturbed: State
+) -> None:
+    url = fresh.url
+    with connect(url) as connection:
+        connection.execute("TRUNCATE dataset CASCADE")
+    with hold(url, "sample", "(SELECT count(*) FROM sample) > 700") as held:
+        command = fresh.run(*_ingest(manifest))
+        held.wait_for(1, command)
+        command.kill()
+        held.release()
+    assert 0 < count(url, "sample") < N_SAMPLES
+    report = fresh.run(*_ingest(manifest)).json()
+    assert report["unchanged"]["videos"] == 700
+    assert report["accepted"]["captions"] + report["unchanged"]["captions"] == 2100
+    assert report["unchanged"]["captions"] == 1000
+    assert ingested(url) == {table: undisturbed[table] for table in ingested(url)}
+
+
+def test_a_selection_killed_while_it_is_written_is_not_there(finished: Home) -> None:
+    url = finished.url
+    select = ("select", "--dataset", "d", "--keep", "0.5", "--json")
+    with hold(url, "selection_item", "true") as held:
+        command = finished.run(*select)
+        held.wait_for(1, command)
+        command.kill()
+        held.release()
+    assert (count(url, "selection"), count(url, "selection_item")) == (0, 0)
+    answer = finished.run(*select).json()
+    items = rows(url, "SELECT s.selection_id, s.n, count(*) FROM selection s JOIN selection_item USING (selection_id) "
+                 "GROUP BY 1")  # fmt: skip
+    assert items == [(answer["selection_id"], N_SAMPLES // 2, N_SAMPLES // 2)]
+
+
+def _kill_at(home: Home, url: URL, table: str, when: str) -> None:
+    """Score until the point that `hold` describes, and kill -9 there."""
+    with hold(url, table, when) as held:
+        command = home.run(*SCORE)
+        held.wait_for(1, command)
+        command.kill()
+        held.release()
+
+
+def _assert_one_sentence(command: Command, beginning: str) -> None:
+    said = [line for line in command.stderr.splitlines() if not line.startswith(("text_embedding: ", "vcs_score: "))]
+    assert len(said) == 1, command.stderr
+    assert said[0].startswith(beginning)
+
+
+def _ingest(manifest: Path) -> tuple[str, ...]:
+    return ("ingest", str(manifest), "--dataset", "d", "--json")
+
+
+def _kept(home: Home, arguments: tuple[str, ...]) -> Generator[Home, None, None]:
+    """A home after a command, at rest, so that it can be copied."""
+    home.run(*arguments).json()
+    stop_embedded(home.folder)
+    yield home
+    _removed(home)
+
+
+def _lent(home: Home, folder: Path) -> Generator[Home, None, None]:
+    copy = _copied(home, folder)
+    yield copy
+    _removed(copy)
+
+
+def _copied(home: Home, folder: Path) -> Home:
+    # cp keeps the owner of the server's files, which is not the user of the tests where these run as root.
+    subprocess.run(["cp", "-a", str(home.folder), str(folder / "home")], check=True)
+    return Home(folder / "home", home.encoder)
+
+
+def _removed(home: Home) -> None:
+    stop_embedded(home.folder)
+    shutil.rmtree(home.folder)

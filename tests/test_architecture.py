@@ -1,0 +1,58 @@
+"""The rooms import one way only, and importing the light ones stays light."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[1]
+HEAVY = {"torch", "sentence_transformers", "open_clip", "transformers", "av", "decord"}
+
+IMPORT_ALL = """
+import importlib, pkgutil, sys
+package = importlib.import_module(sys.argv[1])
+names = [m.name for m in pkgutil.walk_packages(package.__path__, package.__name__ + ".")]
+for name in names:
+    if not name.startswith("db.migrations."):  # Alembic's scripts only run inside Alembic
+        importlib.import_module(name)
+print(*sorted({name.partition(".")[0] for name in sys.modules}))
+"""
+
+IMPORT_THIRD_PARTY = """
+import sys
+before = set(sys.modules)
+import metrics_core
+loaded = [name for name in set(sys.modules) - before if getattr(sys.modules[name], "__file__", None)]
+print(*sorted({name.partition(".")[0] for name in loaded} - sys.stdlib_module_names))
+"""
+
+
+def loaded_modules(program: str, *arguments: str) -> set[str]:
+    """The top-level modules that a fresh interpreter prints after running the program."""
+    command = [sys.executable, "-c", program, *arguments]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
+
+
+def test_imports_obey_the_contracts() -> None:
+    executable = shutil.which("lint-imports", path=str(Path(sys.executable).parent))
+    assert executable, "lint-imports is missing beside the interpreter: run make setup"
+    command = [executable, "--no-logo", "--no-cache"]
+    done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("room", ["metrics_core", "db", "assets"])
+def test_no_module_of_a_room_loads_a_model_library_or_a_decoder(room: str) -> None:
+    loaded = loaded_modules(IMPORT_ALL, room)
+    assert room in loaded
+    assert not loaded & HEAVY
+
+
+def test_metrics_core_needs_only_numpy() -> None:
+    assert loaded_modules(IMPORT_THIRD_PARTY) <= {"metrics_core", "numpy"}
