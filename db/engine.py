@@ -46,12 +46,15 @@ def open_engine(url: URL, *, attempts: int = CONNECT_ATTEMPTS) -> Engine:
 def psycopg_transaction(engine: Engine) -> Iterator[psycopg.Connection[Any]]:
     """One transaction on a pooled psycopg connection, for COPY; commits at the end and rolls back on an error."""
     pooled = engine.raw_connection()
+    connection: psycopg.Connection[Any] = pooled.driver_connection  # type: ignore[assignment]  # engine is psycopg
     try:
-        connection: psycopg.Connection[Any] = pooled.driver_connection  # type: ignore[assignment]  # engine is psycopg
         with connection.transaction():
             yield connection
         pooled.commit()
     finally:
+        if connection.broken:
+            # The pool would try to roll it back, fail, and print that failure with its trace.
+            pooled.invalidate()
         pooled.close()
 
 

@@ -1,4 +1,4 @@
-"""The tables of the curation database, as SQLAlchemy metadata. Migrations in db/migrations must agree with this page."""
+"""The tables of the curation database, as SQLAlchemy metadata. The migrations in db/migrations must agree with it."""
 
 from __future__ import annotations
 
@@ -272,7 +272,8 @@ selection = sa.Table(
     sa.Column("cutoff", sa.Double, nullable=True),
     _text("score_hash"),
     _now("created_at"),
-    sa.UniqueConstraint("dataset_id", "spec", "score_hash"),
+    # Not unique together with the spec: a long filter does not fit an index. db/selection.py takes a lock instead.
+    sa.Index("ix_selection_dataset_id_score_hash", "dataset_id", "score_hash"),
 )
 
 selection_item = sa.Table(

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Connection, Engine, RowMapping
 
 from db.filters import parse_filter
 from db.manifest import Dataset
 from db.schema import sample, scorer, selection, selection_item, video
+
+_SQL = Path(__file__).parent / "sql"
 
 
 class SelectionError(ValueError):
@@ -166,34 +168,29 @@ def _rank(
 
 
 def _store(connection: Connection, dataset: Dataset, spec: dict[str, Any], n_eligible: int) -> Selection:
-    summary = connection.execute(
-        sa.text(
-            "SELECT count(*) AS n, min(value) AS cutoff, encode(sha256(string_agg(convert_to("
-            "concat_ws(E'\\t', row->>'kind', row->>'sample', value::text) || E'\\n', 'UTF8'), '' ORDER BY rank)), 'hex') "
-            "AS score_hash FROM chosen"
+    summary = connection.execute(sa.text((_SQL / "chosen_summary.sql").read_text())).one()
+    # Two processes may freeze at once: the second one waits here, then finds the selection of the first.
+    lock = sa.text("SELECT pg_advisory_xact_lock(hashtext('reelsieve selection'), :dataset)")
+    connection.execute(lock, {"dataset": dataset.dataset_id})
+    found = connection.scalar(
+        sa.select(selection.c.selection_id).where(
+            selection.c.dataset_id == dataset.dataset_id,
+            selection.c.score_hash == summary.score_hash,
+            selection.c.spec == sa.cast(sa.literal(spec, selection.c.spec.type), selection.c.spec.type),
         )
-    ).one()
-    values = {"dataset_id": dataset.dataset_id, "spec": spec, **summary._mapping}
-    key = [selection.c.dataset_id, selection.c.spec, selection.c.score_hash]
-    new_id = connection.scalar(
-        insert(selection).values(values).on_conflict_do_nothing(index_elements=key).returning(selection.c.selection_id)
     )
-    if new_id is not None:
-        connection.execute(
-            sa.text(
-                "INSERT INTO selection_item (selection_id, rank, sample_id, value, row) "
-                "SELECT :id, rank, sample_id, value, row FROM chosen"
-            ),
-            {"id": new_id},
-        )
-    same = sa.and_(
-        selection.c.dataset_id == dataset.dataset_id,
-        selection.c.spec == sa.cast(sa.literal(spec, selection.c.spec.type), selection.c.spec.type),
-        selection.c.score_hash == summary.score_hash,
+    selection_id = found or _insert(connection, {"dataset_id": dataset.dataset_id, "spec": spec, **summary._mapping})
+    return Selection(selection_id, summary.n, n_eligible, summary.cutoff, summary.score_hash, found is None)
+
+
+def _insert(connection: Connection, row: dict[str, Any]) -> int:
+    new_id: int = connection.execute(sa.insert(selection).values(row).returning(selection.c.selection_id)).scalar_one()
+    copy_items = sa.text(
+        "INSERT INTO selection_item (selection_id, rank, sample_id, value, row) "
+        "SELECT :id, rank, sample_id, value, row FROM chosen"
     )
-    selection_id = new_id or connection.scalar(sa.select(selection.c.selection_id).where(same))
-    assert selection_id is not None
-    return Selection(selection_id, summary.n, n_eligible, summary.cutoff, summary.score_hash, new_id is not None)
+    connection.execute(copy_items, {"id": new_id})
+    return new_id
 
 
 def _fingerprint(connection: Connection, metric: str) -> str | None:

@@ -87,7 +87,7 @@ def stop_embedded(home: Path) -> bool:
 
 def is_embedded_running(home: Path) -> bool:
     """Whether a live Postgres holds the embedded server's data folder."""
-    pid = _written_pid(home.expanduser().resolve())
+    pid = _written_pid(home.expanduser().resolve() / "postgres" / "postmaster.pid")
     return pid is not None and _is_live_postgres(pid)
 
 
@@ -154,15 +154,16 @@ def _plain_path(home: Path) -> Path:
 
 
 def _forget_dead_server(home: Path) -> None:
-    """Remove the process id of a server that died, since another process may have that id by now."""
-    pid = _written_pid(home)
-    if pid is not None and not _is_live_postgres(pid):
-        (home / "postgres" / "postmaster.pid").unlink(missing_ok=True)
+    """Remove the process id of a server that died from both of its lock files: a zombie or another process has it."""
+    for lock in (home / "postgres" / "postmaster.pid", home / "postgres" / ".s.PGSQL.5432.lock"):
+        pid = _written_pid(lock)
+        if pid is not None and not _is_live_postgres(pid):
+            lock.unlink(missing_ok=True)
 
 
-def _written_pid(home: Path) -> int | None:
+def _written_pid(lock: Path) -> int | None:
     try:
-        return int((home / "postgres" / "postmaster.pid").read_text().splitlines()[0])
+        return int(lock.read_text().splitlines()[0])
     except (FileNotFoundError, IndexError, ValueError):
         return None
 

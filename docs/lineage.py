@@ -1,6 +1,6 @@
-"""Draws docs/lineage.png: the lineage page of a running `reelsieve ui`, all groups open, through headless Chromium.
+"""Draws docs/lineage.png: the lineage page of a running `reelsieve ui`, every group open, through headless Chromium.
 
-Run it after `reelsieve demo`, beside `reelsieve ui`:  .venv/bin/python docs/lineage.py [http://127.0.0.1:3000]
+Run it beside `reelsieve ui`, after `reelsieve demo`:  .venv/bin/python docs/lineage.py [http://127.0.0.1:3000]
 """
 
 from __future__ import annotations
@@ -9,29 +9,43 @@ import shutil
 import sys
 from pathlib import Path
 
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Page, sync_playwright
 
 PICTURE = Path(__file__).with_name("lineage.png")
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+EXECUTABLES = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-component-update", "--disable-sync"]
+# The page's own preferences: top to bottom is the more compact layout, and the navigation shows icons only.
+PREFERENCES = """
+localStorage.setItem("asset-graph-direction", '"vertical"');
+localStorage.setItem("dagster-nav-collapsed", "true");
+"""
 
 
 def draw(address: str) -> None:
-    """Write the picture; the page's size fits the graph at full scale."""
-    executable = next(filter(None, map(shutil.which, CHROMIUM)), None)
+    """Write the picture."""
+    executable = next(filter(None, map(shutil.which, EXECUTABLES)), None)
     if executable is None:
-        sys.exit("no Chromium found: install one of " + ", ".join(CHROMIUM))
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=FLAGS)
-        page = browser.new_page(viewport={"width": 2600, "height": 2000})
+        sys.exit(f"no Chromium found: install one of {', '.join(EXECUTABLES)}")
+    with sync_playwright() as playwright, playwright.chromium.launch(executable_path=executable, args=FLAGS) as browser:
+        page = browser.new_page(viewport={"width": 1900, "height": 860})
+        page.add_init_script(PREFERENCES)
         page.goto(f"{address}/asset-groups")
-        page.get_by_text("Hide navigation").click()
-        page.locator("svg").get_by_text("ingest", exact=True).first.wait_for()
+        _shown(page, "ingest")
         page.keyboard.press("Alt+KeyE")
-        page.locator("svg").get_by_text("vcs_score", exact=True).first.wait_for()
-        page.wait_for_timeout(3000)
+        _shown(page, "vcs_score")
+        # The page remembers which groups are open; only when it loads does it fit the graph to the window.
+        page.reload()
+        _shown(page, "vcs_score")
+        page.wait_for_load_state("networkidle")
+        page.get_by_role("img", name="panel_show_right").click()
+        page.set_viewport_size({"width": 1600, "height": 860})
+        page.wait_for_timeout(2000)
         page.screenshot(path=PICTURE)
-        browser.close()
+
+
+def _shown(page: Page, name: str) -> None:
+    """Wait until the graph shows a group or an asset of this name."""
+    page.locator("svg").get_by_text(name, exact=True).first.wait_for()
 
 
 if __name__ == "__main__":

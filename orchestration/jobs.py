@@ -32,18 +32,32 @@ dataset_job = dg.define_asset_job(
 
 @dg.op
 def prune_runs(context: dg.OpExecutionContext) -> None:
-    """Delete finished runs older than 30 days from Dagster's storage; scores and selections are not touched."""
+    """Delete finished runs older than 30 days from Dagster's storage; scores and selections are not touched.
+
+    A run stays as long as it is the last that materialised something.
+    """
     before = datetime.now(timezone.utc) - timedelta(days=KEEP_RUNS_DAYS)
-    old = context.instance.get_run_records(
-        dg.RunsFilter(
-            created_before=before,
-            statuses=[dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED],
-        ),
-        limit=1000,
-    )
-    for record in old:
-        context.instance.delete_run(record.dagster_run.run_id)
-    context.log.info(f"deleted {len(old)} runs from before {before:%Y-%m-%d}")
+    finished = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
+    old = context.instance.get_run_ids(dg.RunsFilter(created_before=before, statuses=finished))
+    superseded = [run_id for run_id in old if not is_last_to_materialise(context.instance, run_id)]
+    for run_id in superseded:
+        context.instance.delete_run(run_id)
+    context.log.info(f"deleted {len(superseded)} of {len(old)} runs from before {before:%Y-%m-%d}")
+
+
+def is_last_to_materialise(instance: dg.DagsterInstance, run_id: str) -> bool:
+    """Whether a run made the newest materialisation of some partition.
+
+    With the run Dagster would delete the event, then show the partition as missing and ask for it again.
+    """
+    events = instance.get_records_for_run(run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION).records
+    for event in events:
+        assert event.asset_key is not None
+        partitions = [event.partition_key] if event.partition_key else None
+        same = dg.AssetRecordsFilter(asset_key=event.asset_key, asset_partitions=partitions)
+        if instance.fetch_materializations(same, limit=1).records[0].run_id == run_id:
+            return True
+    return False
 
 
 @dg.job(executor_def=dg.in_process_executor)

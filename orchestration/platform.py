@@ -46,8 +46,10 @@ def dagster_environment() -> dict[str, str]:
     """The variables that dagster.yaml and Dagster's own programs need."""
     folder = settings().home_folder / "dagster"
     folder.mkdir(parents=True, exist_ok=True)
+    # Dagster's programs make folders in DAGSTER_HOME, one of which they would send to Dagster: not in the checkout.
+    _link(folder / "dagster.yaml", PROJECT / "dagster.yaml")
     return {
-        "DAGSTER_HOME": str(PROJECT),
+        "DAGSTER_HOME": str(folder),
         "REELSIEVE_HOME": str(settings().home_folder),
         "REELSIEVE_DAGSTER_URL": dagster_url(database_url()),
         "REELSIEVE_DAGSTER_DIR": str(folder),
@@ -62,6 +64,16 @@ def instance() -> dg.DagsterInstance:
     engine()
     os.environ.update(dagster_environment())
     return dg.DagsterInstance.get()
+
+
+def _link(link: Path, target: Path) -> None:
+    """Let a symbolic link point to a file, in one step, so that no other process finds it missing."""
+    if link.is_symlink() and link.readlink() == target:
+        return
+    fresh = link.with_name(f"{link.name}.{os.getpid()}")
+    fresh.unlink(missing_ok=True)
+    fresh.symlink_to(target)
+    fresh.replace(link)
 
 
 def _is_ready() -> bool:

@@ -11,7 +11,11 @@ from db.manifest import list_datasets
 from orchestration.jobs import prune_job, scoring_job
 
 
-@dg.schedule(cron_schedule="0 * * * *", job=scoring_job)
+@dg.schedule(
+    cron_schedule="0 * * * *",
+    job=scoring_job,
+    description="Every hour a run for each shard in which some scorer has something left to score.",
+)
 def score_missing(
     context: dg.ScheduleEvaluationContext, curation: dg.ResourceParam[Curation]
 ) -> Iterator[dg.RunRequest | dg.SkipReason]:
@@ -24,11 +28,16 @@ def score_missing(
         for shard, key in enumerate(shard_keys(dataset)):
             if key in known and any(n_pending(curation.engine, s, dataset, shard) for s in curation.scorers.values()):
                 asked = True
-                yield dg.RunRequest(partition_key=key)
+                yield dg.RunRequest(run_key=key, partition_key=key)
     if not asked:
         yield dg.SkipReason("every sample of every dataset is scored")
 
 
-prune_weekly = dg.ScheduleDefinition(name="prune_weekly", cron_schedule="30 3 * * 0", job=prune_job)
+prune_weekly = dg.ScheduleDefinition(
+    name="prune_weekly",
+    cron_schedule="30 3 * * 0",
+    job=prune_job,
+    description="Every Sunday night: delete old runs from Dagster's storage.",
+)
 
 SCHEDULES = [score_missing, prune_weekly]

@@ -10,6 +10,7 @@ import dagster as dg
 from assets.curation import Curation
 from assets.ingest.readers import ManifestError, find_tables
 from assets.partitions import DATASETS
+from db.fingerprint import fingerprint
 from orchestration.jobs import ingest_job
 
 # A folder that changed a moment ago may still be on its way.
@@ -17,7 +18,11 @@ SETTLED_AFTER_S = 10.0
 DATASET_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
-@dg.sensor(job=ingest_job, minimum_interval_seconds=30)
+@dg.sensor(
+    job=ingest_job,
+    minimum_interval_seconds=30,
+    description="Ingests the manifest folder HOME/inbox/DATASET as that dataset, again whenever its tables changed.",
+)
 def inbox(
     context: dg.SensorEvaluationContext, curation: dg.ResourceParam[Curation]
 ) -> Iterator[dg.RunRequest | dg.SkipReason]:
@@ -28,7 +33,7 @@ def inbox(
             context.log.warning(f"inbox folder {folder.name!r} is left alone: use letters, digits, _, . and - only")
             continue
         try:
-            changed = newest_change(folder)
+            digest, changed = state_of_tables(folder)
         except ManifestError as error:
             context.log.warning(str(error))
             continue
@@ -37,7 +42,7 @@ def inbox(
         asked = True
         context.instance.add_dynamic_partitions(str(DATASETS.name), [folder.name])
         yield dg.RunRequest(
-            run_key=f"{folder.name}:{changed}",
+            run_key=f"{folder.name}:{digest}",
             partition_key=folder.name,
             run_config={"ops": {"ingest": {"config": {"folder": str(folder)}}}},
         )
@@ -45,14 +50,22 @@ def inbox(
         yield dg.SkipReason("no folder in the inbox has settled")
 
 
-def newest_change(folder: Path) -> float:
-    """When one of the folder's tables last changed, in seconds of the epoch; ManifestError when it is no manifest."""
-    return max(path.stat().st_mtime for path in find_tables(folder).values())
+def state_of_tables(folder: Path) -> tuple[str, float]:
+    """A digest that changes with any of the folder's tables, and when the last of them changed in seconds of the epoch.
+
+    Names, sizes and times go in: a table put back from a copy may be older than the others. Raises ManifestError when
+    the folder is no manifest.
+    """
+    found = {path.name: path.stat() for path in find_tables(folder).values()}
+    digest = fingerprint({name: [stat.st_size, stat.st_mtime_ns] for name, stat in found.items()})
+    return digest, max(stat.st_mtime for stat in found.values())
 
 
 SENSORS = [
     inbox,
     dg.AutomationConditionSensorDefinition(
-        "conclusions", target=dg.AssetSelection.groups("thresholds", "selection", "reports")
+        "conclusions",
+        target=dg.AssetSelection.groups("thresholds", "selection", "reports"),
+        description="Draws thresholds, training subset and report of a dataset anew when its scores changed.",
     ),
 ]

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 import uuid
 from collections.abc import Generator
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,6 +21,17 @@ from db.server import sibling_url, start_embedded, stop_embedded
 
 PROJECT = Path(__file__).resolve().parents[1]
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """As root, keep this session's folders out of the one that all pytest sessions share.
+
+    The embedded server then runs as another user, whom every new session shuts out of that folder: the server panics.
+    """
+    if os.geteuid() == 0 and config.option.basetemp is None:
+        config.option.basetemp = tempfile.mkdtemp(prefix="reelsieve-tests-")
+        config.add_cleanup(partial(shutil.rmtree, config.option.basetemp, ignore_errors=True))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy.engine import Engine
 
 from assets.ingest.readers import TABLES, find_tables, read_mixed, read_table
-from assets.ingest.rejects import Reject
+from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.resolve import RESOLVERS, TableRow, id_parts, row_key
 from assets.ingest.rows import RawRow, ValidRow, content_sha256, validate
 from db.manifest import IngestStore, ensure_dataset, ingest_store
@@ -58,7 +58,13 @@ def ingest_folder(
     shard per 4,000 samples. Raises ManifestError when the folder as a whole cannot be read.
     """
     tables = find_tables(folder)
-    sources = [path.name for path in (*tables.values(), *([mixed_rows] if mixed_rows else []))]
+    sources = [path.name for path in tables.values()]
+    if mixed_rows is not None:
+        if mixed_rows.name in sources:
+            raise ManifestError(
+                f"{mixed_rows.name}: the folder has a table of this name: rename the file of mixed rows"
+            )
+        sources.append(mixed_rows.name)
     with engine.begin() as connection:
         dataset = ensure_dataset(connection, name, n_shards or _wanted_shards(tables))
     report = IngestReport(dataset.name)

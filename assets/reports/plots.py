@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 COLOUR = "#2f6f8f"
@@ -18,9 +19,7 @@ def histogram(values: Sequence[float], metric: str, title: str, lines: Mapping[s
     figure = _figure(4.8, 2.4)
     axes = figure.subplots()
     axes.hist(values, bins=30, color=COLOUR, edgecolor="white", linewidth=0.4)
-    for label, value in (lines or {}).items():
-        axes.axvline(value, color="#b5482f", linewidth=1)
-        axes.text(value, axes.get_ylim()[1], f" {label}", fontsize=6, rotation=90, va="top")
+    _mark(axes, lines or {})
     axes.set(xlabel=metric, ylabel="samples", title=title)
     return _png(figure)
 
@@ -39,6 +38,18 @@ def by_system(values: Mapping[str, Sequence[float]], metric: str, title: str) ->
 def markdown_image(png: bytes, text: str) -> str:
     """The image as markdown with its bytes inside, so that it needs no file and no network."""
     return f"![{text}](data:image/png;base64,{base64.b64encode(png).decode()})"
+
+
+def _mark(axes: Axes, lines: Mapping[str, float]) -> None:
+    """Labelled verticals; lines too close to be told apart share one label."""
+    left, right = axes.get_xlim()
+    labels: dict[float, list[str]] = {}
+    for label, value in lines.items():
+        axes.axvline(value, color="#b5482f", linewidth=1)
+        beside = next((other for other in labels if abs(other - value) < (right - left) / 40), value)
+        labels.setdefault(beside, []).append(label)
+    for value, shared in labels.items():
+        axes.text(value, axes.get_ylim()[1], " " + ", ".join(shared), fontsize=6, rotation=90, va="top")
 
 
 def _figure(width: float, height: float) -> Figure:

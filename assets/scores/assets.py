@@ -26,7 +26,7 @@ def build_score_asset(metric: str) -> dg.AssetsDefinition:
         deps=["text_embedding", "sample", "reference"],
         kinds={"postgres", "numpy"},
         retry_policy=dg.RetryPolicy(max_retries=2, delay=5),
-        description=f"{metric} of every sample of the shard that lacks it or whose inputs changed.",
+        description=f"The metric {metric} for every sample of the shard that lacks it or whose inputs changed.",
     )
     def score(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
         dataset, shard = shard_of_key(curation.engine, context.partition_key)

@@ -101,11 +101,12 @@ class _Scan:
         if self.n_packets <= FULLY_DECODED:
             self.decoded_s += self._decode(packet, time_s)
         elif packet.is_keyframe or packet.pos in self.key_frame_places:
-            if time_s >= self.next_key_frame_s and not packet.is_discard:
-                self.next_key_frame_s = time_s + KEY_FRAME_SPACING_S
-                self._check_key_frame(packet, time_s)
+            self._check_key_frame(packet, time_s)
 
     def _check_key_frame(self, packet: Packet[Stream], time_s: float) -> None:
+        if packet.is_discard or time_s < self.next_key_frame_s:
+            return
+        self.next_key_frame_s = time_s + KEY_FRAME_SPACING_S
         n_damage = len(self.damage)
         frames = self._decode(packet, time_s) + self._drain(time_s)
         if not frames and len(self.damage) == n_damage:

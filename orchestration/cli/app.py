@@ -8,6 +8,7 @@ import sys
 import typer
 
 from orchestration.cli import data, database, overview, scoring, selecting, showcase
+from orchestration.cli.output import hide_connection_attempts
 
 app = typer.Typer(
     name="reelsieve",
@@ -37,6 +38,7 @@ def main() -> None:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     from orchestration.cli.errors import explain
 
+    hide_connection_attempts()
     try:
         app()
     except KeyboardInterrupt:

@@ -45,11 +45,22 @@ def explain(error: BaseException) -> str | None:
         if isinstance(found, _PLAIN):
             return str(found)
         if isinstance(found, psycopg.OperationalError | sa.exc.OperationalError | sa.exc.InterfaceError):
-            return (
-                "the database went away in the middle of the work: what was written stays, nothing is lost; "
-                "start it (reelsieve doctor says how) and run the same command again"
-            )
+            return _of_database(found)
         if type(found).__name__ == "DagsterAssetCheckFailedError" and isinstance(found, DagsterError):
-            return f"a blocking check failed, the scores are kept: {found}; look at it with reelsieve ui"
+            reason = " ".join(str(found).split())
+            return f"a blocking check failed, the scores are kept: {reason}; look at it with reelsieve ui"
         found = found.__cause__ or found.__context__
     return None
+
+
+def _of_database(error: psycopg.OperationalError | sa.exc.DBAPIError) -> str:
+    answer = getattr(error, "orig", error)
+    state = getattr(answer, "sqlstate", None) or getattr(answer, "pgcode", None)
+    # What a server answers carries an SQLSTATE: a full disk, a deadlock. 08 is no connection, 57P a server that stops.
+    if state and not state.startswith(("08", "57P")):
+        reason = str(answer).strip().splitlines()[0]
+        return f"the database could not do it: {reason}; mend that and run the same command again"
+    return (
+        "the database went away in the middle of the work: what was written stays, nothing is lost; "
+        "run the same command again, it starts the embedded server anew (a server of CURATION_DB_URL must be back first)"
+    )

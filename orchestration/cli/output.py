@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import Annotated, Any
@@ -34,6 +35,18 @@ def print_rows(rows: Sequence[Mapping[str, Any]], *, empty: str) -> None:
     for row in rows:
         table.add_row(*[_cell(value) for value in row.values()])
     console.print(table)
+
+
+def hide_connection_attempts() -> None:
+    """Keep off the terminal what Dagster's storage says of each attempt to reach a database that is gone.
+
+    Six attempts per event, five lines each: the error's own sentence says it once, at the end.
+    """
+    logging.getLogger().addFilter(_is_no_attempt)
+
+
+def _is_no_attempt(record: logging.LogRecord) -> bool:
+    return not str(record.msg).startswith("Retrying failed database")
 
 
 def _cell(value: Any) -> str:

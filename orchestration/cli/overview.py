@@ -53,6 +53,7 @@ def doctor(as_json: AsJson = False) -> None:
 def ui(port: Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0.1.")] = 3000) -> None:
     """Open Dagster's web interface with its daemon on this machine: lineage, runs, checks, plots. Ctrl-C ends it."""
     import importlib.util
+    import signal
     import socket
 
     from orchestration.cli.errors import UsageError
@@ -66,5 +67,9 @@ def ui(port: Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0
     engine()
     os.environ.update(dagster_environment())
     console.print(f"http://127.0.0.1:{port} in a moment; Ctrl-C ends it")
+    # A shell that starts this in the background makes it ignore SIGINT, and Dagster would then ignore SIGTERM too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Dagster points to its tool `dg`, which is another installation.
+    quiet = ["-W", "ignore:Function `dev_command` is superseded"]
     program = ["-m", "dagster", "dev", "-m", "orchestration.definitions", "-h", "127.0.0.1", "-p", str(port)]
-    os.execv(sys.executable, [sys.executable, *program])
+    os.execv(sys.executable, [sys.executable, *quiet, *program])

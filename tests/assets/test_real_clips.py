@@ -108,9 +108,9 @@ def test_awkward_files_have_the_status_that_probing_gives_them(run: Run) -> None
         assert (row["error"] is None) == (row["status"] == "ok")
         assert row["n_frames"] > 0
         assert row["duration_s"] > 0
-    # Four frames of a second in a fifteenth of one, and a picture that stands upright only when turned.
-    assert videos["tiny_unordered"]["n_frames"] == 4
-    assert videos["counter_h265"]["n_frames"] == 10
+    assert [videos[key]["n_frames"] for key in ("tiny_unordered", "keyboard_rotated90", "counter_h265")] == [4, 3, 10]
+    # The file stores 568 x 320 pixels and a flag that turns them.
+    assert (videos["keyboard_rotated90"]["width"], videos["keyboard_rotated90"]["height"]) == (320, 568)
 
 
 def test_captions_of_awkward_files_have_no_reference_and_no_value(run: Run) -> None:

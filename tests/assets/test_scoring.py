@@ -152,7 +152,7 @@ def by_hand(reference: str, generated: str, **parameters: float) -> VCSResult:
     ],
 )
 def test_scores_are_those_of_the_metric_against_the_best_reference(
-    shard: Shard, settings: dict[str, float], parameters: dict[str, float]
+    shard: Shard, settings: dict[str, Any], parameters: dict[str, float]
 ) -> None:
     scorer = vcs_scorer(HashEncoder(), **settings)
     embed_and_score(shard, scorer)

@@ -73,14 +73,15 @@ def test_no_rows_at_all(engine: Engine) -> None:
 @pytest.mark.parametrize("position", [0, 1, 2])
 def test_each_compared_column_alone_makes_a_change_also_from_and_to_null(engine: Engine, position: int) -> None:
     dataset_id = make_dataset(engine).dataset_id
-    values: list[Any] = [1.5, b"\x01", {"k": [1]}]
-    missing = [None if i == position else value for i, value in enumerate(values)]
-    write_videos(engine, dataset_id, {"a": tuple(values)})
-    assert write_videos(engine, dataset_id, {"a": tuple(missing)}) == Upserted(0, 1, 0)
-    assert read_videos(engine) == {"a": tuple(missing)}
-    assert write_videos(engine, dataset_id, {"a": tuple(missing)}) == Upserted(0, 0, 1)
-    assert write_videos(engine, dataset_id, {"a": tuple(values)}) == Upserted(0, 1, 0)
-    assert read_videos(engine) == {"a": tuple(values)}
+    whole: Content = (1.5, b"\x01", {"k": [1]})
+    # Written out, so that the null stands in each place once.
+    missing: Content = [(None, *whole[1:]), (whole[0], None, whole[2]), (*whole[:2], None)][position]
+    write_videos(engine, dataset_id, {"a": whole})
+    assert write_videos(engine, dataset_id, {"a": missing}) == Upserted(0, 1, 0)
+    assert read_videos(engine) == {"a": missing}
+    assert write_videos(engine, dataset_id, {"a": missing}) == Upserted(0, 0, 1)
+    assert write_videos(engine, dataset_id, {"a": whole}) == Upserted(0, 1, 0)
+    assert read_videos(engine) == {"a": whole}
 
 
 def test_json_none_is_sql_null_and_key_order_is_no_change(engine: Engine) -> None:

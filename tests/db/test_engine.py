@@ -6,6 +6,7 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psycopg
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Engine
@@ -79,10 +80,14 @@ def test_a_transaction_commits_at_its_end(engine: Engine) -> None:
 
 
 def test_a_transaction_leaves_nothing_after_an_error(engine: Engine) -> None:
-    with pytest.raises(ZeroDivisionError), psycopg_transaction(engine) as connection:
-        connection.execute("INSERT INTO dataset (name, n_shards) VALUES ('clips', 1)")
-        raise ZeroDivisionError
-    assert names(engine) == []
+    row = "INSERT INTO dataset (name, n_shards) VALUES ('clips', 1)"
+    with psycopg_transaction(engine) as connection:
+        connection.execute(row)
+        assert names(engine) == []  # another connection sees nothing of it before the end
+    two_rows = "INSERT INTO dataset (name, n_shards) VALUES ('other', 1), ('clips', 1)"
+    with pytest.raises(psycopg.errors.UniqueViolation), psycopg_transaction(engine) as connection:
+        connection.execute(two_rows)
+    assert names(engine) == ["clips"]
 
 
 def test_a_pooled_connection_is_usable_after_a_failed_statement(engine: Engine) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import psycopg
 import pytest
@@ -64,8 +65,8 @@ def test_the_same_identity_is_the_same_scorer_whatever_the_order_of_keys(engine:
     "change",
     [{"models": {"text": "b"}}, {"params": {"alpha": 0.5000001}}, {"params": {}}, {"code_version": "2"}],
 )
-def test_any_other_identity_is_a_new_scorer_and_retires_the_old(engine: Engine, change: dict[str, object]) -> None:
-    identity = {"metric": "vcs", "models": {"text": "a"}, "params": {"alpha": 0.5}, "code_version": "1"}
+def test_any_other_identity_is_a_new_scorer_and_retires_the_old(engine: Engine, change: dict[str, Any]) -> None:
+    identity: dict[str, Any] = {"metric": "vcs", "models": {"text": "a"}, "params": {"alpha": 0.5}, "code_version": "1"}
     with engine.begin() as connection:
         old = register_scorer(connection, **identity)
         other = register_scorer(connection, **{**identity, "metric": "evqa"})
@@ -184,7 +185,7 @@ def test_scored_values_come_best_first_with_ties_by_kind_and_key(engine: Engine,
     captions = {key: add_sample(engine, clips, video_id, key, f"text {key}", system="long") for key in keys}
     other = make_dataset(engine, "other")
     foreign = add_sample(engine, other, add_video(engine, other, "v"), "x")
-    values = {sample_id: 0.5 for sample_id in captions.values()}
+    values = dict.fromkeys(captions.values(), 0.5)
     scorer_id = set_scores(engine, {**values, captions["low"]: -0.5, captions["none"]: None, qa: 0.5, foreign: 0.9})
     with engine.connect() as connection:
         found = scored_values(connection, scorer_id, clips.dataset_id)

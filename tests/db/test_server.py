@@ -9,7 +9,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import psutil
+import psutil  # type: ignore[import-untyped]  # published without annotations
 import pytest
 from sqlalchemy.engine import URL
 
@@ -65,7 +65,7 @@ def test_after_a_kill_the_next_start_gives_a_live_server(own_home: Path) -> None
 
 
 def test_another_process_under_the_dead_servers_id_is_no_server(own_home: Path) -> None:
-    """After a reboot, or in a new container, the id in the file may belong to anyone: it must not be trusted or hurt."""
+    """After a reboot, or in a new container, anyone may have the id in the file: not to be trusted, nor hurt."""
     start_embedded(own_home)
     pid_file = own_home / "postgres" / "postmaster.pid"
     written = pid_file.read_text()

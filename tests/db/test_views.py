@@ -125,7 +125,7 @@ def test_views_of_other_metrics_are_out_of_date(engine: Engine, clips: Dataset) 
 
 
 def fill(engine: Engine, dataset: Dataset, twice: bool = False) -> None:
-    """Two videos that are well and two that are not; 5 samples with 3 ok scores of active scorers and more that are not."""
+    """Two good videos and two bad ones; 5 samples with 3 ok scores of active scorers, and others that do not count."""
     for name in ("x", "y") if twice else ("x",):
         statuses = ["ok", "text_only", "damaged", "undecodable"]
         videos = [add_video(engine, dataset, name + status, status=status) for status in statuses]

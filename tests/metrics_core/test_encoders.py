@@ -106,7 +106,6 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A sentence-transformers folder with a random BERT of two layers and the mean over its tokens."""
     import torch
     from sentence_transformers import SentenceTransformer
-    from sentence_transformers.models import Pooling, Transformer
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel
     from tokenizers.pre_tokenizers import WhitespaceSplit
@@ -117,9 +116,9 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     vocabulary = {word: i for i, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS])}
     words = Tokenizer(WordLevel(vocabulary, unk_token="[UNK]"))
     words.pre_tokenizer = WhitespaceSplit()
-    words.post_processor = BertProcessing(sep=("[SEP]", 3), cls=("[CLS]", 2))
+    words.post_processor = BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
-    PreTrainedTokenizerFast(tokenizer_object=words, **special).save_pretrained(base)
+    PreTrainedTokenizerFast(tokenizer_object=words, **special).save_pretrained(base)  # type: ignore[no-untyped-call]  # transformers leaves it untyped
     torch.manual_seed(5)
     config = BertConfig(
         vocab_size=len(vocabulary),
@@ -131,9 +130,8 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
         initializer_range=0.5,
     )
     BertModel(config).save_pretrained(base)
-    transformer = Transformer(str(base))
-    pooling = Pooling(32, "mean")
-    SentenceTransformer(modules=[transformer, pooling], device="cpu").save(str(folder))
+    # A folder that is no sentence-transformers model becomes one with the mean over tokens.
+    SentenceTransformer(str(base), device="cpu").save(str(folder))
     return folder
 
 

@@ -15,7 +15,6 @@ from db.server import stop_embedded
 
 SUBJECTS = ("a man", "a woman", "two children", "a dog", "a cook", "a swimmer")
 ACTIONS = ("opens a red door", "crosses the wet street", "lifts a heavy box", "pours hot water into a cup")
-SYSTEMS = ("faithful", "shuffled", "brief")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ def tiny_text_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a random BERT of 16 dimensions over letters, saved as sentence-transformers saves a model."""
     import torch
     from sentence_transformers import SentenceTransformer
-    from sentence_transformers.models import Pooling, Transformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
     from transformers import BertConfig, BertModel, BertTokenizerFast
 
     folder = tmp_path_factory.mktemp("encoder")
@@ -68,7 +67,7 @@ def tiny_text_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     BertModel(config).save_pretrained(folder / "bert")
     BertTokenizerFast(vocab_file=str(vocabulary)).save_pretrained(folder / "bert")
     words = Transformer(str(folder / "bert"), max_seq_length=128)
-    model = SentenceTransformer(modules=[words, Pooling(words.get_word_embedding_dimension())], device="cpu")
+    model = SentenceTransformer(modules=[words, Pooling(words.get_embedding_dimension())], device="cpu")
     model.save(str(folder / "model"), safe_serialization=True)
     return folder / "model"
 

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from multiprocessing.forkserver import ensure_running
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,16 @@ from db.server import DAGSTER, sibling_url
 DEADLINE_S = 180.0
 _POLL_S = 0.01
 # Imported once in a server process from which every command is forked: a command then starts in a moment.
-PRELOADED = ["pytest", "matplotlib.pyplot", "orchestration.cli", "orchestration.launch", "sentence_transformers"]
+PRELOADED = [
+    "pytest",
+    "dagster_postgres",
+    "matplotlib.pyplot",
+    "orchestration.cli",
+    "orchestration.launch",
+    "sentence_transformers",
+    "sqlglot",
+]
+_CONTEXT = multiprocessing.get_context("forkserver")
 N_VIDEOS = 700
 _WHO = ("A cook", "A swimmer", "A child", "An old man", "A dancer", "A dog", "A painter")
 _DOES = ("opens the red door", "crosses the wet street", "lifts a box", "pours hot water", "waves at the crowd")
@@ -32,12 +42,10 @@ class Command:
     """`reelsieve ARGUMENTS` on a home folder, started at once."""
 
     def __init__(self, home: Path, encoder: Path, *arguments: str) -> None:
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(PRELOADED)
         self._output = home.parent / f"output_{time.monotonic_ns()}"
         self._output.mkdir()
         variables = {"REELSIEVE_HOME": str(home), "REELSIEVE_TEXT_ENCODER": str(encoder)}
-        self._process = context.Process(target=_run, args=(list(arguments), variables, self._output))
+        self._process = _CONTEXT.Process(target=_run, args=(list(arguments), variables, self._output))
         self._process.start()
 
     @property
@@ -79,6 +87,12 @@ class Command:
         """What it printed with --json, after it ended well."""
         assert self.wait() == 0, self.stderr
         return json.loads(self.stdout)
+
+
+def warm_up() -> None:
+    """Start the process that commands are forked from; its imports go on while this one does other things."""
+    _CONTEXT.set_forkserver_preload(PRELOADED)
+    ensure_running()
 
 
 def _run(arguments: list[str], variables: dict[str, str], output: Path) -> None:

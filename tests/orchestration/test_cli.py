@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import json
-import os
-import sys
 from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pyarrow.parquet as pq
 import pytest
 
-from orchestration.cli import main
+from tests.command_line import Done, run_command
 from tests.orchestration.conftest import Installation, forget_installation
 
 TEXTS = {
@@ -28,7 +22,7 @@ REFERENCE = (
     "A red ball rolls into view from the left. It bumps into a blue box. The box topples. The ball comes to rest."
 )
 
-Run = Callable[..., "Done"]
+Run = Callable[..., Done]
 
 
 def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
@@ -54,39 +48,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    """What a command left behind."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
 @pytest.fixture(scope="module")
 def run(installation: Installation) -> Run:
-    """Run `reelsieve ARGUMENTS` in this process, as its entry point does, with further variables where given."""
-
-    def run(*arguments: str, **variables: str) -> Done:
-        if variables:
-            forget_installation()
-        out, err = io.StringIO(), io.StringIO()
-        code = 0
-        with (
-            patch.dict(os.environ, variables),
-            patch.object(sys, "argv", ["reelsieve", *arguments]),
-            redirect_stdout(out),
-            redirect_stderr(err),
-        ):
-            try:
-                main()
-            except SystemExit as end:
-                code = int(end.code or 0)
-        if variables:
-            forget_installation()
-        return Done(code, out.getvalue(), err.getvalue())
-
-    return run
+    """The command line on a home folder of its own."""
+    return run_command
 
 
 def read_json(done: Done) -> Any:

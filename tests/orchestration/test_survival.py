@@ -6,7 +6,8 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Generator
+import sys
+from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from tests.orchestration.survival import (
     scored,
     slots_taken,
     until,
+    warm_up,
     write_manifest,
 )
 
@@ -34,6 +36,10 @@ pytestmark = pytest.mark.slow
 BATCH = 256
 N_SAMPLES = 1400
 SCORE = ("score", "--dataset", "d", "--json")
+WENT_AWAY = (
+    "error: the database went away in the middle of the work: what was written stays, nothing is lost; run the same "
+    "command again, it starts the embedded server anew (a server of CURATION_DB_URL must be back first)"
+)
 State = dict[str, list[tuple[Any, ...]]]
 
 
@@ -71,10 +77,13 @@ def manifest(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def ingested_home(
-    tmp_path_factory: pytest.TempPathFactory, manifest: Path, tiny_text_encoder: Path
+    tmp_path_factory: pytest.TempPathFactory, manifest: Path, request: pytest.FixtureRequest
 ) -> Generator[Home, None, None]:
     """A home with a dataset that nobody has scored, its server stopped."""
-    yield from _kept(Home(tmp_path_factory.mktemp("ingested") / "home", tiny_text_encoder), _ingest(manifest))
+    warm_up()
+    # Asked for only now: making the encoder imports torch, and so does the process that warms up.
+    encoder: Path = request.getfixturevalue("tiny_text_encoder")
+    yield from _kept(Home(tmp_path_factory.mktemp("ingested") / "home", encoder), _ingest(manifest))
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +178,7 @@ def test_a_server_killed_during_a_scoring_is_one_sentence_and_then_nothing(fresh
         held.wait_for(1, command)
         fresh.kill_server()
         assert command.wait() == 1
-    _assert_one_sentence(command, "error: the database went away in the middle of the work")
+    _assert_one_sentence(command, WENT_AWAY)
     assert command.stdout == ""
 
     assert fresh.run(*SCORE).json()["shards"] == [{"shard": "d:0000", "vcs": N_SAMPLES - 2 * BATCH}]
@@ -186,6 +195,21 @@ def test_a_server_killed_before_a_scoring_is_started_again(finished: Home, undis
     command = finished.run(*SCORE)
     assert command.json()["shards"] == [{"shard": "d:0000", "vcs": N_SAMPLES // 2}]
     assert scored(finished.url) == {table: undisturbed[table] for table in scored(finished.url)}
+
+
+def test_a_dead_server_that_nobody_collects_does_not_bar_the_next_one(finished: Home) -> None:
+    """In a container whose first process never waits for orphans a killed server stays a zombie, and keeps its id."""
+    expected = count(finished.url, "score")
+    finished.kill_server()
+    # Postgres counts a process as alive only where it may signal it, that is under the user it runs as itself.
+    zombie = subprocess.Popen([sys.executable, "-c", ""], user="pgserver" if os.geteuid() == 0 else None)
+    os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)
+    for name in ("postmaster.pid", ".s.PGSQL.5432.lock"):
+        lock = finished.folder / "postgres" / name
+        lines = lock.read_text().splitlines(keepends=True)
+        lock.write_text("".join([f"{zombie.pid}\n", *lines[1:]]))
+    assert count(finished.url, "score") == expected
+    zombie.wait()
 
 
 def test_an_ingest_killed_in_the_middle_ends_where_an_undisturbed_one_does(
@@ -217,8 +241,8 @@ def test_a_selection_killed_while_it_is_written_is_not_there(finished: Home) -> 
         held.release()
     assert (count(url, "selection"), count(url, "selection_item")) == (0, 0)
     answer = finished.run(*select).json()
-    items = rows(url, "SELECT s.selection_id, s.n, count(*) FROM selection s JOIN selection_item USING (selection_id) "
-                 "GROUP BY 1")  # fmt: skip
+    per_selection = "SELECT s.selection_id, s.n, count(*) FROM selection s JOIN selection_item USING (selection_id)"
+    items = rows(url, f"{per_selection} GROUP BY 1")
     assert items == [(answer["selection_id"], N_SAMPLES // 2, N_SAMPLES // 2)]
 
 
@@ -231,10 +255,11 @@ def _kill_at(home: Home, url: URL, table: str, when: str) -> None:
         held.release()
 
 
-def _assert_one_sentence(command: Command, beginning: str) -> None:
+def _assert_one_sentence(command: Command, sentence: str) -> None:
+    """After the progress of the assets there is one sentence of ours, no trace, and of Dagster at most its own line."""
     said = [line for line in command.stderr.splitlines() if not line.startswith(("text_embedding: ", "vcs_score: "))]
-    assert len(said) == 1, command.stderr
-    assert said[0].startswith(beginning)
+    of_dagster = "Exception while writing logger call to event log: too many retries for DB connection"
+    assert [line for line in said if line != of_dagster] == [sentence], command.stderr
 
 
 def _ingest(manifest: Path) -> tuple[str, ...]:

@@ -87,8 +87,8 @@ def upgrade() -> None:
             ["dataset_id"], ["dataset.dataset_id"], name=op.f("fk_selection_dataset_id"), ondelete="CASCADE"
         ),
         sa.PrimaryKeyConstraint("selection_id", name=op.f("pk_selection")),
-        sa.UniqueConstraint("dataset_id", "spec", "score_hash", name=op.f("uq_selection_dataset_id_spec_score_hash")),
     )
+    op.create_index("ix_selection_dataset_id_score_hash", "selection", ["dataset_id", "score_hash"], unique=False)
     op.create_table(
         "text_embedding",
         sa.Column("encoder_id", sa.BigInteger(), nullable=False),

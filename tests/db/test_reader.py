@@ -1,0 +1,239 @@
+"""The read-only role: it sees everything of ours, and nothing it sends changes anything or reaches the machine."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.engine import URL, Engine
+
+from db.engine import open_engine
+from db.migrate import migrate
+from db.reader import READER, QueryError, reader_password, run_read_only
+from db.schema import METADATA
+from db.views import VIEWS
+from tests.db.builders import add_sample, add_video, make_dataset, set_scores
+
+
+@pytest.fixture
+def filled(database: URL, engine: Engine) -> URL:
+    """A database with one scored sample."""
+    clips = make_dataset(engine)
+    set_scores(engine, {add_sample(engine, clips, add_video(engine, clips, "v"), "s"): 0.5})
+    return database
+
+
+def refusal(url: URL, query: str) -> str:
+    with pytest.raises(QueryError) as caught:
+        run_read_only(url, query)
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    message = str(caught.value)
+    assert message
+    assert "\n" not in message
+    assert "Traceback" not in message
+    return message
+
+
+def counts(engine: Engine) -> dict[str, int]:
+    with engine.connect() as connection:
+        return {
+            name: connection.scalar(sa.select(sa.func.count()).select_from(table)) or 0
+            for name, table in METADATA.tables.items()
+        }
+
+
+def test_every_table_and_view_can_be_read(filled: URL) -> None:
+    for name in (*METADATA.tables, *VIEWS):
+        run_read_only(filled, f"SELECT * FROM {name}")
+    assert run_read_only(filled, "SELECT sample, vcs FROM sample_scores") == [{"sample": "s", "vcs": 0.5}]
+    assert run_read_only(filled, "SELECT current_user AS me") == [{"me": READER}]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT 1 AS one, 'a%b %s' AS text, NULL AS nothing;", [{"one": 1, "text": "a%b %s", "nothing": None}]),
+        ("WITH t AS (SELECT 2 AS n) SELECT * FROM t -- done", [{"n": 2}]),
+        ("VALUES (1), (2)", [{"column1": 1}, {"column1": 2}]),
+        ("SELECT '{\"a\": [1]}'::jsonb AS data", [{"data": {"a": [1]}}]),
+        ("SELECT 1 AS a WHERE false", []),
+        ("", []),
+        ("-- nothing", []),
+    ],
+)
+def test_what_a_query_gives(filled: URL, query: str, expected: list[dict[str, Any]]) -> None:
+    assert run_read_only(filled, query) == expected
+
+
+CHANGES = [
+    "INSERT INTO dataset (name, n_shards) VALUES ('x', 1)",
+    "UPDATE sample SET text = 'x'",
+    "DELETE FROM score",
+    "TRUNCATE score",
+    "MERGE INTO dataset d USING (SELECT 1) s ON true WHEN MATCHED THEN DELETE",
+    "WITH gone AS (DELETE FROM score RETURNING *) SELECT * FROM gone",
+    "SELECT * FROM dataset FOR UPDATE",
+    "CREATE TABLE x (a int)",
+    "CREATE TEMPORARY TABLE x (a int)",
+    "SELECT 1 AS a INTO x",
+    "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+    "CREATE EXTENSION hstore",
+    "ALTER TABLE sample ADD COLUMN x int",
+    "DROP TABLE score",
+    "DROP VIEW sample_scores",
+    "GRANT ALL ON sample TO PUBLIC",
+    "SELECT nextval('dataset_dataset_id_seq')",
+    "SELECT lo_create(0)",
+    "LOCK TABLE sample",
+]
+ESCAPES = [
+    "SET ROLE postgres",
+    "SET SESSION AUTHORIZATION postgres",
+    "SELECT set_config('role', 'postgres', false)",
+    "SELECT set_config('session_authorization', 'postgres', false)",
+    "SELECT set_config('transaction_read_only', 'off', false)",
+    "DO $$ BEGIN SET ROLE postgres; DELETE FROM score; END $$",
+    "DO $$ BEGIN SET TRANSACTION READ WRITE; CREATE TEMPORARY TABLE x (a int); END $$",
+    "DO $$ BEGIN COMMIT; DELETE FROM score; END $$",
+    "DO $$ BEGIN DELETE FROM score; END $$",
+    "SELECT 1; DELETE FROM score",
+    "COMMIT; DELETE FROM score",
+    "SELECT query_to_xml('DELETE FROM score', true, true, '')",
+    f"ALTER ROLE {READER} SUPERUSER",
+    f"ALTER ROLE {READER} RESET default_transaction_read_only",
+    "ALTER SYSTEM SET work_mem = '1GB'",
+    "SELECT * FROM pg_authid",
+]
+MACHINE = [
+    "COPY (SELECT 1) TO PROGRAM 'true'",
+    "/* */ COPY (SELECT 1) TO PROGRAM 'true'",
+    "/* */ COPY (SELECT 1) TO '/tmp/reelsieve_copy'",
+    "/* */ COPY score FROM '/etc/passwd'",
+    "COPY score TO STDOUT",
+    "SELECT pg_read_file('/etc/passwd')",
+    "SELECT pg_read_binary_file('PG_VERSION')",
+    "SELECT pg_ls_dir('.')",
+    "SELECT pg_stat_file('PG_VERSION')",
+    "SELECT lo_import('/etc/passwd')",
+    "SELECT pg_reload_conf()",
+    "LOAD 'plperl'",
+]
+
+
+@pytest.mark.parametrize("query", [*CHANGES, *ESCAPES, *MACHINE])
+def test_nothing_can_be_changed_or_escaped(filled: URL, engine: Engine, query: str) -> None:
+    before = counts(engine)
+    refusal(filled, query)
+    assert counts(engine) == before
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["RESET ROLE", "RESET SESSION AUTHORIZATION", "SET ROLE NONE", "SET TRANSACTION READ WRITE", "COMMIT", "BEGIN"],
+)
+def test_harmless_statements_leave_no_trace_in_the_next_query(filled: URL, query: str) -> None:
+    assert run_read_only(filled, query) == []
+    assert run_read_only(filled, "SELECT current_user AS me, session_user AS who") == [{"me": READER, "who": READER}]
+    assert "read-only" in refusal(filled, CHANGES[0])
+
+
+@pytest.fixture
+def unbound(filled: URL) -> Iterator[psycopg.Connection[Any]]:
+    """The reader's role on a connection that would let it write, as psql could: its rights alone hold it back."""
+    url = filled.set(drivername="postgresql", username=READER)
+    with psycopg.connect(url.render_as_string(hide_password=False), autocommit=True) as connection:
+        connection.execute("SET default_transaction_read_only = off")
+        yield connection
+
+
+# What is no matter of rights: files that are absent, a grant that grants nothing, tables and objects of the session.
+NOT_OF_RIGHTS = ("TEMPORARY", "hstore", "GRANT", "LOCK", "lo_create", "STDOUT")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        *[query for query in [*CHANGES, *MACHINE] if not any(word in query for word in NOT_OF_RIGHTS)],
+        "SET ROLE postgres",
+        "SET SESSION AUTHORIZATION postgres",
+        f"ALTER ROLE {READER} SUPERUSER",
+        "CREATE ROLE x",
+        "CREATE DATABASE x",
+        "CREATE SCHEMA x",
+        "SELECT * FROM pg_authid",
+        "ALTER DEFAULT PRIVILEGES FOR ROLE postgres GRANT ALL ON TABLES TO PUBLIC",
+    ],
+)
+def test_the_role_alone_has_no_right_to_it(unbound: psycopg.Connection[Any], query: str) -> None:
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        unbound.execute(query.encode())
+
+
+def test_tables_made_later_can_be_read_too(filled: URL, engine: Engine) -> None:
+    with engine.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE later AS SELECT 1 AS a")
+    assert run_read_only(filled, "SELECT * FROM later") == [{"a": 1}]
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("SELEC 1", 'syntax error at or near "SELEC"'),
+        ("SELECT * FROM nowhere", 'relation "nowhere" does not exist'),
+        ("SELECT vsc FROM sample_scores", 'column "vsc" does not exist'),
+        ("SELECT 1 / 0", "division by zero"),
+        ("SELECT 1 AS a, 2 AS a", "several columns are named 'a'"),
+        ("COPY score TO STDOUT", "write a SELECT"),
+        ("SELECT '\udcff'", "no text"),
+    ],
+)
+def test_errors_are_one_sentence(filled: URL, query: str, message: str) -> None:
+    assert message in refusal(filled, query)
+
+
+def test_a_server_that_does_not_answer_is_one_sentence(filled: URL, tmp_path: Path) -> None:
+    message = refusal(filled.set(query={"host": str(tmp_path)}), "SELECT 1")
+    assert str(tmp_path) in message
+
+
+def test_the_readers_password_is_derived_from_the_owners() -> None:
+    url = URL.create("postgresql", "ann", "s@crt", "db")
+    expected = hmac.new(b"s@crt", b"reelsieve_reader", hashlib.sha256).hexdigest()
+    assert reader_password(url) == expected
+    assert reader_password(url.set(username="bob", host="other")) == expected
+    assert reader_password(url.set(password="s@crT")) != expected
+
+
+@pytest.mark.parametrize("password", [None, ""])
+def test_without_an_owners_password_the_reader_has_none_either(password: str | None) -> None:
+    """One derived from nothing would be the same everywhere, and so open every such server to anyone."""
+    assert reader_password(URL.create("postgresql", "ann", password, "db")) is None
+
+
+def test_a_reader_without_password_has_none_stored(engine: Engine) -> None:
+    with engine.connect() as connection:
+        stored = sa.text(
+            "SELECT rolpassword, rolsuper OR rolcreaterole OR rolcreatedb FROM pg_authid WHERE rolname = :me"
+        )
+        assert connection.execute(stored, {"me": READER}).one() == (None, False)
+
+
+def test_a_server_that_asks_for_passwords(guarded: URL) -> None:
+    assert run_read_only(guarded, "SELECT current_user AS me") == [{"me": READER}]
+    assert "password authentication failed" in refusal(guarded.set(password="hunter2"), "SELECT 1")
+
+
+def test_migrating_again_renews_the_readers_password(guarded: URL) -> None:
+    owner = open_engine(guarded)
+    with owner.begin() as connection:
+        connection.exec_driver_sql(f"ALTER ROLE {READER} PASSWORD 'other'")
+    assert "password authentication failed" in refusal(guarded, "SELECT 1")
+    migrate(guarded, ["vcs"])
+    assert run_read_only(guarded, "SELECT 1 AS one") == [{"one": 1}]
+    owner.dispose()

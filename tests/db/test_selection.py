@@ -1,0 +1,344 @@
+"""Frozen selections: the exact best share, the same rule twice, and what happens when the data moves on."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from decimal import ROUND_FLOOR, Decimal
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy.engine import Engine
+
+from db import schema
+from db.filters import FilterError
+from db.manifest import Dataset
+from db.selection import (
+    Selection,
+    SelectionError,
+    find_selection,
+    freeze_selection,
+    kept,
+    known_metrics,
+    list_scores,
+    selection_rows,
+)
+from db.views import create_views
+from tests.db.builders import add_sample, add_video, change_text, empty, make_dataset, set_scores
+
+
+@pytest.fixture
+def clips(engine: Engine) -> Dataset:
+    with engine.begin() as connection:
+        create_views(connection, ["vcs", "evqa"])
+    return make_dataset(engine)
+
+
+def add_scored(engine: Engine, dataset: Dataset, values: dict[str, float | None], **columns: Any) -> dict[str, int]:
+    """One sample per key, of one video, with these VCS values; returns their ids by key."""
+    video_id = add_video(engine, dataset, f"video {len(values)} {min(values)}", content=b"frames")
+    samples = {key: add_sample(engine, dataset, video_id, key, f"text {key}", **columns) for key in values}
+    set_scores(engine, {samples[key]: value for key, value in values.items()})
+    return samples
+
+
+def freeze(engine: Engine, dataset: Dataset, keep: float, where: str | None = None, by: str = "vcs") -> Selection:
+    with engine.begin() as connection:
+        return freeze_selection(connection, dataset, by=by, keep=keep, where=where)
+
+
+def rows(engine: Engine, chosen: Selection, batch_size: int = 5000) -> list[dict[str, Any]]:
+    return [row for part in selection_rows(engine, chosen.selection_id, batch_size) for row in part]
+
+
+def keys(engine: Engine, chosen: Selection) -> list[str]:
+    return [row["sample"] for row in rows(engine, chosen)]
+
+
+def test_the_best_share_in_order_of_rank(engine: Engine, clips: Dataset) -> None:
+    add_scored(engine, clips, {"a": 0.1, "b": 0.9, "c": None, "d": -0.3, "e": 0.5, "f": 0.2})
+    chosen = freeze(engine, clips, 0.4)
+    assert (chosen.n, chosen.n_eligible, chosen.cutoff, chosen.is_new) == (2, 5, 0.5, True)
+    assert [(row["rank"], row["sample"], row["value"]) for row in rows(engine, chosen)] == [
+        (1, "b", 0.9),
+        (2, "e", 0.5),
+    ]
+    everything = freeze(engine, clips, 1)
+    assert keys(engine, everything) == ["b", "e", "f", "a", "d"]
+    assert everything.cutoff == -0.3
+
+
+def test_ties_are_broken_by_kind_and_by_the_bytes_of_the_key(engine: Engine, clips: Dataset) -> None:
+    add_scored(engine, clips, dict.fromkeys(["é", "b", "B", "_", "a", "10", "9"], 0.5))
+    add_scored(engine, clips, dict.fromkeys(["A", "0"], 0.5), kind="qa", question="q", answer="a")
+    chosen = freeze(engine, clips, 1)
+    assert keys(engine, chosen) == ["10", "9", "B", "_", "a", "b", "é", "0", "A"]
+    assert keys(engine, freeze(engine, clips, 0.34)) == ["10", "9", "B"]
+
+
+@pytest.mark.parametrize(
+    ("keep", "n", "expected"),
+    [
+        (0.125, 363, 45),
+        (0.1, 30, 3),  # 0.1 * 30 in binary is a little more than 3, 0.7 * 10 a little less than 7
+        (0.7, 10, 7),
+        (0.29, 100, 29),  # 28.999999999999996
+        (0.57, 100, 57),  # 56.99999999999999
+        (1e-7, 10**7, 1),
+        (0.01, 5, 1),
+        (0.999, 1, 1),
+        (1, 17, 17),
+        (1.0, 17, 17),
+        (0.5, 2**60 + 1, 2**59),
+    ],
+)
+def test_how_many_a_share_keeps(keep: float, n: int, expected: int) -> None:
+    assert kept(keep, n) == expected
+
+
+@given(st.decimals(min_value=Decimal("0.00001"), max_value=1, places=5), st.integers(1, 10**6))
+def test_a_share_means_its_decimals(keep: Decimal, n: int) -> None:
+    assert kept(float(keep), n) == max(1, int((keep * n).to_integral_value(ROUND_FLOOR)))
+
+
+def test_the_same_rule_twice_is_the_same_selection(engine: Engine, clips: Dataset) -> None:
+    add_scored(engine, clips, {"a": 0.1, "b": 0.9, "c": 0.5})
+    first = freeze(engine, clips, 0.5)
+    again = freeze(engine, clips, 0.5)
+    assert (again.selection_id, again.is_new) == (first.selection_id, False)
+    assert (again.n, again.cutoff, again.score_hash) == (first.n, first.cutoff, first.score_hash)
+    assert len(rows(engine, first)) == 1
+
+
+def test_another_rule_is_another_selection_even_with_the_same_rows(engine: Engine, clips: Dataset) -> None:
+    add_scored(engine, clips, {"a": 0.1, "b": 0.9, "c": 0.5})
+    base = freeze(engine, clips, 0.5)
+    finer = freeze(engine, clips, 0.51)
+    filtered = freeze(engine, clips, 0.5, "vcs > 0")
+    assert len({base.selection_id, finer.selection_id, filtered.selection_id}) == 3
+    assert base.score_hash == finer.score_hash == filtered.score_hash
+
+
+def test_changed_scores_make_a_new_selection_and_leave_the_old_as_it_was(engine: Engine, clips: Dataset) -> None:
+    samples = add_scored(engine, clips, {"a": 0.1, "b": 0.9, "c": 0.5})
+    old = freeze(engine, clips, 0.67)
+    before = rows(engine, old)
+    set_scores(engine, {samples["a"]: 0.95})
+    new = freeze(engine, clips, 0.67)
+    assert new.is_new
+    assert new.selection_id != old.selection_id
+    assert new.score_hash != old.score_hash
+    assert keys(engine, new) == ["a", "b"]
+    assert rows(engine, old) == before
+    set_scores(engine, {samples["a"]: 0.1})
+    assert freeze(engine, clips, 0.67) == Selection(old.selection_id, 2, 3, 0.5, old.score_hash, is_new=False)
+
+
+def test_another_scorer_is_another_rule(engine: Engine, clips: Dataset) -> None:
+    samples = add_scored(engine, clips, {"a": 0.1, "b": 0.9})
+    old = freeze(engine, clips, 1)
+    set_scores(engine, {samples["a"]: 0.1, samples["b"]: 0.9}, version="2")
+    new = freeze(engine, clips, 1)
+    assert new.selection_id != old.selection_id
+    assert new.score_hash == old.score_hash
+    with engine.connect() as connection:
+        stored = [find_selection(connection, chosen.selection_id) for chosen in (old, new)]
+    assert len({row["spec"]["scorer"] for row in stored if row}) == 2
+
+
+def test_frozen_rows_outlive_every_change(engine: Engine, clips: Dataset) -> None:
+    samples = add_scored(engine, clips, {"a": 0.1, "b": 0.9})
+    set_scores(engine, {samples["b"]: 0.25}, metric="evqa")
+    chosen = freeze(engine, clips, 1)
+    before = rows(engine, chosen)
+    assert before[0] == {
+        "rank": 1,
+        "value": 0.9,
+        "dataset": "clips",
+        "sample": "b",
+        "video": "video 2 a",
+        "kind": "caption",
+        "system": "brief",
+        "text": "text b",
+        "question": None,
+        "answer": None,
+        "uri": "media/video 2 a.mp4",
+        "content_sha256": "1bee16bda27b6ae9e63c1b26e2b1ffba6a3ecb0cd8c4ac4a1f8a6fa1b4a1f9cf",
+        "vcs": 0.9,
+        "evqa": 0.25,
+    } | {"content_sha256": before[0]["content_sha256"]}
+    assert re.fullmatch("[0-9a-f]{64}", before[0]["content_sha256"])
+    change_text(engine, samples["a"], "changed")
+    with engine.begin() as connection:
+        connection.execute(sa.delete(schema.sample).where(schema.sample.c.sample_id == samples["b"]))
+    assert rows(engine, chosen) == before
+    with engine.begin() as connection:
+        connection.execute(sa.delete(schema.video))
+    assert rows(engine, chosen) == before
+
+
+def test_what_is_stored_with_a_selection(engine: Engine, clips: Dataset) -> None:
+    add_scored(engine, clips, {"a": 0.1, "b": 0.9})
+    chosen = freeze(engine, clips, 0.5, "vcs > -1")
+    with engine.connect() as connection:
+        stored = find_selection(connection, chosen.selection_id)
+        fingerprint = connection.scalar(sa.select(schema.scorer.c.fingerprint))
+        assert find_selection(connection, chosen.selection_id + 1) is None
+    assert stored is not None
+    assert stored["spec"] == {"by": "vcs", "keep": 0.5, "where": "vcs > -1", "scorer": fingerprint}
+    assert (stored["n"], stored["cutoff"], stored["score_hash"]) == (1, 0.9, chosen.score_hash)
+
+
+def test_only_this_dataset_is_selected(engine: Engine, clips: Dataset) -> None:
+    add_scored(engine, clips, {"a": 0.1})
+    add_scored(engine, make_dataset(engine, "other"), {"a": 0.9, "b": 0.8})
+    assert [row["dataset"] for row in rows(engine, freeze(engine, clips, 1))] == ["clips"]
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("system = 'it''s'", ["quoted"]),
+        ("\"system\" = 'it''s' and text like '%quo%'", ["quoted"]),
+        ("sample in ('a', 'quoted')", ["quoted", "a"]),
+        ("not sample in ('a', 'quoted')", ["100%"]),
+        ("sample like '100\\%'", ["100%"]),
+        ("vcs >= 0.2 and vcs_status = 'ok'", ["quoted", "a"]),
+        ("vcs between 0.05 and 0.25 or sample ilike 'QUO%'", ["quoted", "a", "100%"]),
+        ("evqa is null and duration_s = 4.0 and shard = 0", ["quoted", "a", "100%"]),
+        ("video_status != 'ok' or vcs < -0.0 or system = '%(param_1)s' or vcs = 0.3", ["quoted"]),
+    ],
+)
+def test_where(engine: Engine, clips: Dataset, where: str, expected: list[str]) -> None:
+    add_scored(engine, clips, {"a": 0.2, "100%": 0.1})
+    add_scored(engine, clips, {"quoted": 0.3}, system="it's")
+    chosen = freeze(engine, clips, 1, where)
+    assert keys(engine, chosen) == expected
+    assert freeze(engine, clips, 1, where).selection_id == chosen.selection_id
+
+
+def test_a_filter_of_many_names_is_no_problem(engine: Engine, clips: Dataset) -> None:
+    add_scored(engine, clips, {"a": 0.2, "b": 0.1})
+    names = ", ".join(f"'{i * 7919:010x}'" for i in range(600))
+    chosen = freeze(engine, clips, 1, f"not sample in ({names}) or sample = 'a'")
+    assert chosen.n == 2
+    assert not freeze(engine, clips, 1, f"not sample in ({names}) or sample = 'a'").is_new
+
+
+@pytest.mark.parametrize("where", ["vcs > 0; drop table sample", "sample_id = 1", "pg_sleep(1)", "1 = (select 1)"])
+def test_a_filter_cannot_do_more_than_filter(engine: Engine, clips: Dataset, where: str) -> None:
+    add_scored(engine, clips, {"a": 0.2})
+    with pytest.raises(FilterError):
+        freeze(engine, clips, 1, where)
+
+
+@pytest.mark.parametrize("keep", [0, -0.1, 1.0000001, math.nan, math.inf])
+def test_a_share_out_of_range(engine: Engine, clips: Dataset, keep: float) -> None:
+    add_scored(engine, clips, {"a": 0.2})
+    with pytest.raises(SelectionError, match="above 0 and at most 1"):
+        freeze(engine, clips, keep)
+
+
+@pytest.mark.parametrize("by", ["nope", "video", "text", "vcs_status", "VCS", ""])
+def test_an_unknown_metric_is_named_with_the_known_ones(engine: Engine, clips: Dataset, by: str) -> None:
+    with pytest.raises(SelectionError, match=f"no metric '{by}': choose one of vcs, evqa"):
+        freeze(engine, clips, 0.5, by=by)
+    with engine.connect() as connection:
+        assert known_metrics(connection) == ["vcs", "evqa"]
+
+
+def test_nothing_to_select_from_says_what_to_do(engine: Engine, clips: Dataset) -> None:
+    with pytest.raises(SelectionError, match="run reelsieve score --dataset clips first"):
+        freeze(engine, clips, 0.5)
+    add_scored(engine, clips, {"a": 0.2, "b": None})
+    with pytest.raises(SelectionError, match="passes 'vcs > 1': loosen it"):
+        freeze(engine, clips, 0.5, "vcs > 1")
+    with engine.connect() as connection:
+        assert connection.scalar(sa.select(sa.func.count()).select_from(schema.selection)) == 0
+
+
+def test_rows_come_in_batches(engine: Engine, clips: Dataset) -> None:
+    add_scored(engine, clips, {f"s{i}": -i for i in range(7)})
+    chosen = freeze(engine, clips, 1)
+    parts = list(selection_rows(engine, chosen.selection_id, batch_size=3))
+    assert [len(part) for part in parts] == [3, 3, 1]
+    assert [row["rank"] for part in parts for row in part] == list(range(1, 8))
+    assert list(selection_rows(engine, chosen.selection_id + 1)) == []
+
+
+def test_scores_listed_best_first_and_undefined_last(engine: Engine, clips: Dataset) -> None:
+    samples = add_scored(engine, clips, {"a": 0.1, "B": 0.1, "none": None, "best": 0.9})
+    set_scores(engine, {samples["a"]: 0.5}, metric="evqa")
+    add_scored(engine, make_dataset(engine, "other"), {"foreign": 1.0})
+    with engine.connect() as connection:
+        found = list_scores(connection, "clips", "vcs", None)
+        assert list_scores(connection, "clips", "vcs", 2) == found[:2]
+    assert [row["sample"] for row in found] == ["best", "B", "a", "none"]
+    assert found[2] == {
+        "sample": "a",
+        "video": "video 4 B",
+        "kind": "caption",
+        "system": "brief",
+        "vcs": 0.1,
+        "vcs_status": "ok",
+        "evqa": 0.5,
+        "evqa_status": "ok",
+    }
+    assert (found[3]["vcs"], found[3]["vcs_status"]) == (None, "undefined")
+
+
+VALUES = st.sampled_from([0.5, 0.25, -0.25, 1e-300]) | st.floats(-1, 1, allow_subnormal=False)
+SAMPLES = st.lists(st.tuples(st.none() | VALUES, st.sampled_from(["caption", "qa"])), min_size=1, max_size=25)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(samples=SAMPLES, keep=st.decimals(min_value=Decimal("0.01"), max_value=1, places=2), above=st.none() | VALUES)
+def test_any_selection_equals_the_one_by_hand(
+    engine: Engine,
+    clips: Dataset,
+    samples: Sequence[tuple[float | None, str]],
+    keep: Decimal,
+    above: float | None,
+) -> None:
+    empty(engine)
+    dataset = make_dataset(engine, clips.name)
+    video_id = add_video(engine, dataset, "v")
+    named = [(f"s{i}", kind, value) for i, (value, kind) in enumerate(samples)]
+    ids = {key: add_sample(engine, dataset, video_id, key, kind=kind) for key, kind, _ in named}
+    set_scores(engine, {ids[key]: value for key, _, value in named})
+    eligible = [row for row in named if row[2] is not None and (above is None or row[2] > above)]
+    # Three stable sorts, the last one first in importance.
+    for part in (lambda row: row[0].encode(), lambda row: row[1], lambda row: -row[2]):
+        eligible.sort(key=part)
+    where = None if above is None else f"vcs > {json.dumps(above)}"
+    if not eligible:
+        with pytest.raises(SelectionError):
+            freeze(engine, dataset, float(keep), where)
+        return
+    expected = eligible[: max(1, int((keep * len(eligible)).to_integral_value(ROUND_FLOOR)))]
+    chosen = freeze(engine, dataset, float(keep), where)
+    found = [(row["sample"], row["kind"], row["value"]) for row in rows(engine, chosen, batch_size=7)]
+    assert found == expected
+    assert (chosen.n, chosen.n_eligible, chosen.cutoff) == (len(expected), len(eligible), expected[-1][2])
+
+
+def test_two_that_freeze_the_same_rule_at_once_get_one_selection(engine: Engine, clips: Dataset) -> None:
+    add_scored(engine, clips, {"a": 0.1, "b": 0.9})
+    starting = threading.Barrier(3)
+
+    def freeze_at_once(keep: float) -> Selection:
+        starting.wait()
+        return freeze(engine, clips, keep)
+
+    with ThreadPoolExecutor(3) as pool:
+        chosen = list(pool.map(freeze_at_once, [0.5, 0.5, 1]))
+    assert chosen[0].selection_id == chosen[1].selection_id != chosen[2].selection_id
+    assert sorted(selection.is_new for selection in chosen) == [False, True, True]
+    assert [len(rows(engine, selection)) for selection in chosen] == [1, 1, 2]

@@ -1,0 +1,332 @@
+"""The definitions at work on Dagster's real storage: materialisations, checks, schedule, sensor and clean-up."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import struct
+import time
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow.parquet as pq
+import pytest
+import sqlalchemy as sa
+from dagster_postgres import PostgresEventLogStorage
+
+from db.engine import open_engine
+from db.server import DAGSTER, sibling_url
+from orchestration.definitions import defs
+from orchestration.jobs import KEEP_RUNS_DAYS, prune_job
+from orchestration.launch import run_conclusions, run_ingest, run_job, run_scoring
+from orchestration.platform import PROJECT, curation, database_url, engine, instance
+from orchestration.schedules import score_missing
+from orchestration.sensors import SETTLED_AFTER_S, inbox
+from tests.command_line import run_command
+from tests.orchestration.conftest import Installation, write_manifest
+
+DATASET = "tiny"
+SHARDS = [f"{DATASET}:{shard:04d}" for shard in range(3)]
+CHECKS = ("coverage", "in_range", "not_constant", "inputs_fresh")
+INGESTED = ("video", "reference", "keypoint", "sample", "keypoint_label", "rating", "ingest_reject")
+# A run writes about this many events whatever the number of samples: the log must not grow with the data.
+FEW_EVENTS = 60
+PNG = re.compile(r"!\[[^]]*\]\(data:image/png;base64,([A-Za-z0-9+/=]+)\)")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def scored(installation: Installation) -> dict[str, dict[str, Any]]:
+    """A small data set that went through all three jobs; the metadata of its conclusions."""
+    run_ingest(installation.manifest, DATASET, None, len(SHARDS))
+    done = dict(run_scoring(DATASET, ["vcs"]))
+    assert list(done) == SHARDS
+    assert sum(written["vcs"] for written in done.values()) == 36
+    return run_conclusions(DATASET)
+
+
+def materialisation(asset: str, partition: str, storage: dg.DagsterInstance | None = None) -> dg.EventLogRecord:
+    """The newest materialisation of an asset's partition."""
+    wanted = dg.AssetRecordsFilter(asset_key=dg.AssetKey(asset), asset_partitions=[partition])
+    records = (storage or instance()).fetch_materializations(wanted, limit=1).records
+    assert records, f"{asset} of {partition} was never materialised"
+    return records[0]
+
+
+def metadata(asset: str, partition: str) -> dict[str, Any]:
+    found = materialisation(asset, partition).asset_materialization
+    assert found is not None
+    return {name: value.value for name, value in found.metadata.items()}
+
+
+def png_size(markdown: str) -> tuple[int, int]:
+    """Width and height of the one picture inside a markdown text."""
+    (encoded,) = PNG.findall(markdown)
+    png = base64.b64decode(encoded, validate=True)
+    assert png[:8] == b"\x89PNG\r\n\x1a\n"
+    width, height = struct.unpack(">II", png[16:24])
+    return width, height
+
+
+def table_rows(markdown: str) -> list[list[str]]:
+    lines = [line for line in markdown.splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
+
+
+def execute(statement: str, **values: Any) -> None:
+    with engine().begin() as connection:
+        connection.execute(sa.text(statement), values)
+
+
+def unscore(sample: str) -> None:
+    """Leave a sample without a score."""
+    execute("DELETE FROM score USING sample WHERE score.sample_id = sample.sample_id AND key = :key", key=sample)
+
+
+def pending_shards() -> set[str]:
+    """Shards with a sample that no active scorer has scored, counted independently of the work list."""
+    with engine().connect() as connection:
+        rows = connection.exec_driver_sql(
+            "SELECT DISTINCT d.name, s.shard FROM sample s JOIN dataset d USING (dataset_id) WHERE NOT EXISTS "
+            "(SELECT FROM score c JOIN scorer r USING (scorer_id) WHERE r.status = 'active' AND c.sample_id = s.sample_id)"
+        )
+        return {f"{name}:{shard:04d}" for name, shard in rows}
+
+
+# Storage
+
+
+def test_a_materialised_asset_is_found_on_the_postgres_storage() -> None:
+    with dg.DagsterInstance.get() as another:
+        assert isinstance(another.event_log_storage, PostgresEventLogStorage)
+        found = materialisation("vcs_score", SHARDS[0], another)
+        run = another.get_run_by_id(found.run_id)
+    assert run is not None
+    assert (run.job_name, run.status) == ("scoring_job", dg.DagsterRunStatus.SUCCESS)
+    assert run.tags["dagster/partition"] == SHARDS[0]
+
+
+def test_every_asset_is_materialised_for_its_partitions() -> None:
+    expected = {
+        **{name: {DATASET} for name in INGESTED},
+        **{name: set(SHARDS) for name in ("text_embedding", "vcs_score")},
+        **{name: {DATASET} for name in ("threshold", "training_subset", "dataset_report")},
+    }
+    assert {name: instance().get_materialized_partitions(dg.AssetKey(name)) for name in expected} == expected
+
+
+def test_a_run_writes_few_events() -> None:
+    run_id = materialisation("vcs_score", SHARDS[0]).run_id
+    assert len(instance().all_logs(run_id)) < FEW_EVENTS
+
+
+def test_nothing_is_written_beside_the_configuration(installation: Installation) -> None:
+    litter = {"storage", "history", "schedules", "logs", ".logs_queue", ".telemetry", ".nux"}
+    assert not litter & {path.name for path in PROJECT.iterdir()}
+    assert (installation.home / "dagster").is_dir()
+
+
+def test_finished_work_launches_nothing() -> None:
+    before = instance().get_runs_count()
+    assert list(run_scoring(DATASET, ["vcs"])) == []
+    assert instance().get_runs_count() == before
+
+
+# Metadata
+
+
+def test_ingest_metadata_counts_rows() -> None:
+    assert metadata("video", DATASET) == {"videos_accepted": 12, "videos_unchanged": 0}
+    assert metadata("reference", DATASET)["captions_accepted"] == 60
+    assert metadata("ingest_reject", DATASET)["rejected"] == 0
+
+
+def test_score_metadata_holds_counts_plot_and_table() -> None:
+    shards = [metadata("vcs_score", shard) for shard in SHARDS]
+    assert sum(shard["scores_written"] for shard in shards) == 36
+    for shard in shards:
+        assert shard["statuses"] == {"ok": shard["scores_written"]}
+        assert png_size(shard["distribution"]) == (528, 264)
+        header, *rows = table_rows(shard["best_and_worst"])
+        assert header == ["sample", "system", "vcs", "text"]
+        values = [float(row[2]) for row in rows]
+        assert values == sorted(values, reverse=True)
+        assert rows[0][1] == "faithful"
+
+
+def test_threshold_metadata_holds_cutoffs_and_plot(scored: dict[str, dict[str, Any]]) -> None:
+    assert metadata("threshold", DATASET) == scored["threshold"]
+    text = scored["threshold"]["vcs"]
+    rows = table_rows(text)
+    assert [row[:2] for row in rows[1:]] == [["50.00%", "18"], ["25.00%", "9"], ["12.50%", "4"], ["6.25%", "2"]]
+    assert png_size(text) == (528, 264)
+
+
+def test_subset_and_report_lie_where_the_metadata_says(scored: dict[str, dict[str, Any]]) -> None:
+    subset = scored["training_subset"]
+    assert (subset["eligible"], subset["rows"]) == (36, 4)
+    assert pq.read_table(subset["path"]).num_rows == 4
+    report = scored["dataset_report"]
+    assert Path(report["path"]).read_text(encoding="utf-8") == report["report"]
+    assert len(PNG.findall(report["report"])) == 2
+
+
+# Checks
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_check_passed_for_each_partition(name: str) -> None:
+    key = dg.AssetCheckKey(dg.AssetKey("vcs_score"), name)
+    history = instance().event_log_storage.get_asset_check_execution_history(key, limit=20)
+    mine = [record for record in history if record.partition in SHARDS]
+    assert sorted(str(record.partition) for record in mine) == SHARDS
+    for record in mine:
+        evaluation = record.evaluation
+        assert evaluation is not None
+        assert evaluation.passed
+        assert evaluation.blocking
+        assert evaluation.metadata["n_unscored"].value == 0
+
+
+def test_a_failing_check_ends_the_command_line_with_a_sentence(tmp_path: Path) -> None:
+    run_ingest(write_manifest(tmp_path, n_videos=2, prefix="broken"), "broken", None, 1)
+    list(run_scoring("broken", ["vcs"]))
+    execute(
+        "UPDATE score SET value = 1.5 FROM sample WHERE score.sample_id = sample.sample_id AND key = 'broken_00_brief_0'"
+    )
+    unscore("broken_01_brief_0")
+
+    done = run_command("score", "--dataset", "broken")
+
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    sentence = done.stderr.strip().splitlines()[-1]
+    assert sentence.startswith("error: a blocking check failed")
+    assert "in_range" in sentence
+    assert pending_shards() == set(), "the scores of the run are kept"
+    key = dg.AssetCheckKey(dg.AssetKey("vcs_score"), "in_range")
+    (newest,) = instance().event_log_storage.get_asset_check_execution_history(key, limit=1)
+    assert (newest.partition, newest.evaluation and newest.evaluation.passed) == ("broken:0000", False)
+    execute("UPDATE score SET value = 0 WHERE value > 1")
+    assert run_command("score", "--dataset", "broken").returncode == 0
+
+
+# Schedule
+
+
+def test_score_missing_asks_for_exactly_the_shards_with_work(tmp_path: Path) -> None:
+    assert tick_of_schedule() == (set(), "every sample of every dataset is scored")
+
+    run_ingest(write_manifest(tmp_path, n_videos=4, prefix="late"), "late", None, 8)
+    unscore("clip_05_brief_0")
+    expected = pending_shards()
+    assert {key.partition(":")[0] for key in expected} == {DATASET, "late"}
+    assert len(expected) < 6, "some shards must have nothing to do"
+    assert tick_of_schedule() == (expected, None)
+
+    list(run_scoring("late", ["vcs"]))
+    list(run_scoring(DATASET, ["vcs"]))
+    assert tick_of_schedule() == (set(), "every sample of every dataset is scored")
+
+
+def tick_of_schedule() -> tuple[set[str], str | None]:
+    """The partitions that the schedule asks for, and the reason when it asks for none."""
+    known = defs().get_repository_def()
+    with (
+        dg.build_schedule_context(instance(), resources={"curation": curation()}, repository_def=known) as context,
+        dg.partition_loading_context(dynamic_partitions_store=instance()),
+    ):
+        tick = score_missing.evaluate_tick(context)
+    requests = tick.run_requests or []
+    keys = [str(request.partition_key) for request in requests]
+    assert [request.run_key for request in requests] == keys, "Dagster wants each run of a tick to have a key"
+    assert len(keys) == len(set(keys))
+    return set(keys), tick.skip_message
+
+
+# Sensor
+
+
+def settle(folder: Path, seconds_ago: float) -> None:
+    """Let every file of a folder look as if it was written that long ago."""
+    then = time.time() - seconds_ago
+    for path in folder.iterdir():
+        os.utime(path, (then, then))
+
+
+def tick_of_inbox() -> tuple[list[dg.RunRequest], str | None]:
+    with (
+        dg.build_sensor_context(instance(), resources={"curation": curation()}, definitions=defs()) as context,
+        dg.partition_loading_context(dynamic_partitions_store=instance()),
+    ):
+        tick = inbox.evaluate_tick(context)
+    return list(tick.run_requests or []), tick.skip_message
+
+
+def test_inbox_asks_once_for_a_settled_folder(installation: Installation) -> None:
+    assert tick_of_inbox() == ([], "no folder in the inbox has settled")
+    folder = installation.home / "inbox" / "posted"
+    folder.mkdir(parents=True)
+    write_manifest(folder, n_videos=2, prefix="posted")
+    assert tick_of_inbox() == ([], "no folder in the inbox has settled")
+
+    settle(folder, 2 * SETTLED_AFTER_S)
+    (first,), _ = tick_of_inbox()
+    assert first.partition_key == "posted"
+    run_job("ingest_job", "posted", first.run_config)
+    assert metadata("video", "posted")["videos_accepted"] == 2
+
+    # Dagster launches a run key once: the same key again is no second run, a new one is.
+    (again,), _ = tick_of_inbox()
+    assert again.run_key == first.run_key
+    # A table that is put back from a copy changes although it is older than the others.
+    table = folder / "captions.jsonl"
+    os.utime(table, (0, 0))
+    (changed,), _ = tick_of_inbox()
+    assert changed.run_key != first.run_key
+
+
+def test_inbox_warns_of_folders_that_are_no_data_sets(
+    installation: Installation, caplog: pytest.LogCaptureFixture
+) -> None:
+    inside = installation.home / "inbox"
+    (inside / "no table").mkdir(parents=True)
+    (inside / "empty").mkdir()
+    requests, _ = tick_of_inbox()
+    assert {request.partition_key for request in requests} <= {"posted"}
+    assert "inbox folder 'no table' is left alone" in caplog.text
+    assert "table videos is missing" in caplog.text
+
+
+# Clean-up
+
+
+def test_prune_deletes_old_runs_but_the_last_to_materialise(installation: Installation) -> None:
+    ingests = []
+    for _ in range(3):
+        run_ingest(installation.manifest, DATASET, None, None)
+        ingests.append(materialisation("video", DATASET).run_id)
+    recent = {ingests[1]}
+    make_old({run.run_id for run in instance().get_runs()} - recent)
+    shards = instance().get_materialized_partitions(dg.AssetKey("vcs_score"))
+
+    done = prune_job.execute_in_process(instance=instance())
+
+    assert done.success
+    left = {run.run_id for run in instance().get_runs()}
+    assert ingests[0] not in left, "old, and a later run materialised the same"
+    assert ingests[1] in left, "superseded, but not old"
+    assert ingests[2] in left, "old, but what it made is the newest"
+    assert instance().get_materialized_partitions(dg.AssetKey("vcs_score")) == shards
+    assert list(run_scoring(DATASET, ["vcs"])) == []
+
+
+def make_old(run_ids: set[str]) -> None:
+    """Date runs back to just before the clean-up's limit."""
+    storage = open_engine(sibling_url(database_url(), DAGSTER))
+    age = f"{KEEP_RUNS_DAYS} days 1 hour"
+    with storage.begin() as connection:
+        update = "UPDATE runs SET create_timestamp = create_timestamp - CAST(:age AS interval) WHERE run_id = ANY(:ids)"
+        assert connection.execute(sa.text(update), {"age": age, "ids": list(run_ids)}).rowcount == len(run_ids)
+    storage.dispose()
