@@ -50,3 +50,16 @@ class SentenceSplitter(Protocol):
     def split(self, text: str) -> list[str]:
         """The sentences in order, stripped, without empty ones; [] for a text that holds none."""
         ...
+
+
+class KeywordExtractor(Protocol):
+    """Picks the keywords of a text. Knowing its identity must not load the model."""
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """The extractor, its version, prompt and settings: another extractor gives other scores."""
+        ...
+
+    def extract(self, text: str) -> list[str]:
+        """The keywords in order, as they come: `metrics_core.keywords.clean_keywords` tidies them; [] for none."""
+        ...

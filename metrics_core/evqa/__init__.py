@@ -1,0 +1,19 @@
+"""EVQAScore: do the keywords of a text, and the text as a whole, fit the frames of a video? No reference needed.
+
+The uniform case equals the authors' public code, the weighted one EMScore; docs/metrics/evqa.md explains the numbers.
+"""
+
+from metrics_core.evqa.features import BadFeature, FrameFeatures, prepare_frames
+from metrics_core.evqa.result import EVQAResult, Status, qa_score
+from metrics_core.evqa.score import evqa_from_features, evqa_of_text
+
+__all__ = [
+    "BadFeature",
+    "EVQAResult",
+    "FrameFeatures",
+    "Status",
+    "evqa_from_features",
+    "evqa_of_text",
+    "prepare_frames",
+    "qa_score",
+]

@@ -1,0 +1,88 @@
+"""What EVQAScore returns, and its form for question-answer pairs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+Status = Literal["ok", "no_frames", "no_keywords", "bad_feature", "zero_weights", "negative_match"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EVQAResult:
+    """EVQAScore of one text and one video. Numbers are cosines or means of them, in [-1, 1] up to rounding.
+
+    precision: mean over the keywords of their best cosine with a frame (or region). recall: mean over the frames of
+    their best cosine with a keyword. f1: their harmonic mean. coarse: cosine of the whole text with the pooled video.
+    score: (coarse + f1) / 2. Each is None where it is not defined; `score` is a number exactly when `status` is "ok",
+    otherwise `reason` says in words what is wrong:
+
+    ==============  ============================================================  =========================
+    status          meaning                                                       numbers that are given
+    ==============  ============================================================  =========================
+    ok              scored                                                        all
+    no_frames       the video has no sampled frame                                none
+    no_keywords     the text has no keyword                                       coarse
+    bad_feature     a feature is zero, NaN or infinite, or the frames cancel out  none
+    zero_weights    all keyword weights are 0                                     recall, coarse
+    negative_match  precision and recall have opposite signs: no harmonic mean    precision, recall, coarse
+    ==============  ============================================================  =========================
+    """
+
+    precision: float | None = None
+    recall: float | None = None
+    f1: float | None = None
+    coarse: float | None = None
+    score: float | None = None
+    n_keywords: int
+    status: Status = "ok"
+    reason: str | None = None
+
+    @property
+    def full_precision(self) -> float | None:
+        """(coarse + precision) / 2, EMScore's full_P."""
+        return midpoint(self.coarse, self.precision)
+
+    @property
+    def full_recall(self) -> float | None:
+        """(coarse + recall) / 2, EMScore's full_R."""
+        return midpoint(self.coarse, self.recall)
+
+    @property
+    def raw_f1(self) -> float | None:
+        """2PR / (P + R) whatever the signs, as the public codes have it: outside [-1, 1] where signs differ.
+
+        Only for comparison with numbers of those codes. 0 where P + R is 0.
+        """
+        if self.precision is None or self.recall is None:
+            return None
+        return harmonic_mean(self.precision, self.recall)
+
+    @property
+    def raw_score(self) -> float | None:
+        """(coarse + raw_f1) / 2: the score as the public codes have it, equal to `score` where that is a number."""
+        return midpoint(self.coarse, self.raw_f1)
+
+
+def qa_score(result: EVQAResult) -> float | None:
+    """Score of a question-answer pair: score * ln(n + 1) with n the number of keywords; None without a score.
+
+    The factor runs from 0.69 (n = 1) to 2.77 (n = 15), so among pairs of unequal n it mostly counts keywords: report
+    `score` and `n_keywords` beside it.
+
+    >>> qa_score(EVQAResult(score=0.25, n_keywords=1))
+    0.17328679513998632
+    """
+    return None if result.score is None else result.score * math.log(result.n_keywords + 1)
+
+
+def midpoint(coarse: float | None, fine: float | None) -> float | None:
+    """Mean of the two parts of a score; None where one of them is not defined."""
+    return None if coarse is None or fine is None else (coarse + fine) / 2
+
+
+def harmonic_mean(precision: float, recall: float) -> float:
+    """2PR / (P + R), and 0 where P + R is 0: between P and R unless their signs differ."""
+    total = precision + recall
+    return 2 * precision * recall / total if total else 0.0

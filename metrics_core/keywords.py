@@ -1,0 +1,174 @@
+"""Keywords of an English text: an extractor by rules that needs no model, and the clean-up of any extractor's list."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from metrics_core.protocols import KeywordExtractor, ModelIdentity
+
+
+def word_set(words: str) -> frozenset[str]:
+    """The words of a list written as one string."""
+    return frozenset(words.split())
+
+
+NUMBERS = word_set("one two three four five six seven eight nine ten eleven twelve several many few some")
+NOUN_OPENERS = word_set(
+    """a an the this these those my your his her its our their another each every any no both all
+    of in on at with into onto from near behind beside between under over above below inside around along across
+    through against among toward towards"""
+)
+OTHER_FUNCTION_WORDS = word_set(
+    """i you he she it we they me him us them myself himself herself itself ourselves themselves
+    who whom whose which what where when why how that there here then than as if so because while until since though
+    although whether and or but nor not yes yet
+    is are was were be been being am do does did done doing has have had having can could will would shall should may
+    might must let lets
+    to for by about before after during without within up down out off away back together again also too very just
+    only even still now once more most less least much such own same other others else like quite rather almost well
+    something anything nothing everything someone anyone everyone nobody
+    get gets getting got make makes making made seem seems appear appears appearing start starts starting started
+    begin begins beginning began continue continues continuing continued keep keeps keeping kept go goes going went
+    come comes coming came use uses using used try tries trying tried look looks looking looked see seen sees saw
+    show shows showing shown depict depicts feature features"""
+)
+FUNCTION_WORDS = NOUN_OPENERS | OTHER_FUNCTION_WORDS
+
+VERBS = word_set(
+    """add bake bend blend boil bounce break bring build carry catch celebrate chase chat cheer chop clap climb
+    collect compete cook crawl cut dance dig dive drag draw drink drive drop eat enter explain fall feed fight fill fix
+    float fly fold follow fry gather give grab greet grill hang hide hit hold hug jog juggle jump kick kiss kneel laugh
+    lean leap lick lift listen mix move paddle peel perform pick play pour pray prepare pull push put ride run sail sew
+    shake shoot shout sing sit ski sleep slice slide smile speak spin spread sprint squat stand stir swim take talk
+    teach tell throw tie toss touch turn wait walk wash watch wear whisk wipe write"""
+)
+IRREGULAR_PAST = word_set(
+    """ate bent broke brought built caught drank drew drove dug fed fell flew fought gave held hid hung knelt leapt
+    rode ran sang sat shook shot slept slid spoke spun stood swam taught told took threw wore wrote"""
+)
+NOUNS_LIKE_VERBS = word_set(
+    """building ceiling clothing crossing drawing dressing earring evening frosting icing lightning morning painting
+    pudding railing sibling topping wedding hundred naked sacred"""
+)
+NOT_ADVERBS = word_set(
+    """assembly belly bubbly bully butterfly curly dragonfly elderly family friendly hilly holly italy jelly lily lovely
+    silly supply ugly"""
+)
+
+MAX_WORDS = 4
+WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
+BREAK = re.compile(r"[^\w\s'-]+|\n+|\s['-]+\s|--+")
+
+
+def third_person(verb: str) -> str:
+    """The form for he, she and it."""
+    if verb.endswith(("s", "x", "z", "ch", "sh", "o")):
+        return f"{verb}es"
+    return f"{verb[:-1]}ies" if verb.endswith("y") and verb[-2] not in "aeiou" else f"{verb}s"
+
+
+VERB_FORMS = VERBS | IRREGULAR_PAST | set(map(third_person, VERBS))
+
+
+class RuleKeywords:
+    """Noun phrases and content verbs of an English text by word lists and endings: no model, no download.
+
+    Function words, adverbs and punctuation separate runs of other words; a word that looks like a verb stands alone,
+    except after an article, a preposition or a number ("a parked car"). Phrases have at most four words, are in lower
+    case so that each is encoded once however it was written, and come in the order of the text, repeated where the
+    text repeats them. The rules know no grammar: an adjective in -ed or -ing that follows another stands alone, too.
+
+    >>> RuleKeywords().extract("A young man rides a red bicycle. Two dogs are running behind him.")
+    ['young man', 'rides', 'red bicycle', 'two dogs', 'running']
+    """
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """The rules and their version, raised by hand when they give other keywords."""
+        return ModelIdentity("reelsieve-keyword-rules", "1", {"language": "en"})
+
+    def extract(self, text: str) -> list[str]:
+        """Phrases in order; [] for a text of function words only."""
+        segments = BREAK.split(text.replace("\u2019", "'").lower())
+        return [phrase for segment in segments for phrase in phrases(WORD.findall(segment))]
+
+
+def phrases(words: Sequence[str]) -> Iterator[str]:
+    """Phrases among words (lower case) that no punctuation separates."""
+    run: list[str] = []
+    previous = ""
+    for word in [*words, ""]:
+        is_verb = looks_like_verb(word) and not opens_noun_phrase(previous)
+        if run and (len(run) == MAX_WORDS or is_verb or is_function_word(word)):
+            yield " ".join(run)
+            run = []
+        if is_verb:
+            yield word
+        elif not is_function_word(word):
+            run.append(word)
+        previous = word
+
+
+def is_function_word(word: str) -> bool:
+    """Whether a word carries no content of its own: it's, don't, slowly, the; also the empty word."""
+    if not word or word.endswith("n't") or word.partition("'")[0] in FUNCTION_WORDS:
+        return True
+    return word.endswith("ly") and len(word) > 4 and word not in NOT_ADVERBS
+
+
+def looks_like_verb(word: str) -> bool:
+    """Whether a word is a common verb or ends like a participle."""
+    if word in NOUNS_LIKE_VERBS or is_function_word(word):
+        return False
+    return word in VERB_FORMS or ends_like_participle(word)
+
+
+def ends_like_participle(word: str) -> bool:
+    """Whether a word ends in -ing or -ed after a syllable: sewing and parked, but not string, red, seed."""
+    stem = word.removesuffix("ing").removesuffix("ed")
+    is_other = stem == word or word.endswith("eed") or not word.isalpha()
+    return not is_other and any(letter in "aeiouy" for letter in stem)
+
+
+def opens_noun_phrase(word: str) -> bool:
+    """Whether the next word belongs to a noun, even if it looks like a verb."""
+    return word in NOUN_OPENERS or word in NUMBERS or word.isdigit()
+
+
+@dataclass(frozen=True, slots=True)
+class Keywords:
+    """Keywords as the extractor gave them and as they are scored."""
+
+    raw: tuple[str, ...]
+    cleaned: tuple[str, ...]
+
+
+def keywords_of(text: str, extractor: KeywordExtractor, *, dedup: bool = True) -> Keywords:
+    """Extract and clean the keywords of a text.
+
+    >>> keywords_of("A dog chases the dog.", RuleKeywords())
+    Keywords(raw=('dog', 'chases', 'dog'), cleaned=('dog', 'chases'))
+    """
+    raw = extractor.extract(text)
+    return Keywords(tuple(raw), tuple(clean_keywords(raw, dedup=dedup)))
+
+
+def clean_keywords(raw: Sequence[str], *, dedup: bool = True) -> list[str]:
+    """One keyword per item: newlines count as commas, items are split there and stripped, empty ones dropped.
+
+    Repetitions go too, whatever their case, and the first one stays: they would change the weight of a keyword in
+    precision and inflate the factor ln(n + 1). `dedup=False` keeps them, as the authors' code does.
+
+    >>> clean_keywords(["red car, Dog", " dog\\nman,"])
+    ['red car', 'Dog', 'man']
+    """
+    parts = [part.strip() for item in raw for part in item.replace("\n", ",").split(",")]
+    kept = [part for part in parts if part]
+    if not dedup:
+        return kept
+    first: dict[str, str] = {}
+    for keyword in kept:
+        first.setdefault(keyword.casefold(), keyword)
+    return list(first.values())
