@@ -2,5 +2,5 @@
 
 import warnings
 
-# Partitioned checks and virtual assets are previews in Dagster 1.13; its version is pinned, so this tells nobody anything.
+# Partitioned checks and virtual assets are previews in Dagster 1.13, and its version is pinned: nobody need be told.
 warnings.filterwarnings("ignore", message=r".*is currently in preview.*")

@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from assets.ingest.judgements import resolve_keypoint_labels, resolve_keypoints, resolve_ratings
 from assets.ingest.media import media_columns
 from assets.ingest.rejects import Reject
+from assets.ingest.resolved import Resolved, TableRow, no_such
 from assets.ingest.rows import (
     CaptionRow,
-    KeypointLabelRow,
-    KeypointRow,
     QARow,
-    RatingRow,
     Segment,
     ValidRow,
     VideoRow,
@@ -29,7 +27,6 @@ from db.manifest import IngestStore
 # A segment may end this much after the clip: containers round durations and annotators round times.
 SEGMENT_TOLERANCE_S = 1.0
 DEFAULT_QA_SYSTEM = "qa"
-LABEL_SOURCE = "manifest"
 
 _ID_FIELDS = {
     "video": ("video_id",),
@@ -39,17 +36,6 @@ _ID_FIELDS = {
     "qa": ("qa_id",),
     "rating": ("caption_id", "rater", "aspect"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class TableRow:
-    """A row ready to be written, and the table it belongs to."""
-
-    table: str
-    columns: dict[str, Any]
-
-
-Resolved = TableRow | Reject
 
 
 def resolve_videos(store: IngestStore, folder: Path, rows: Sequence[VideoRow]) -> list[Resolved]:
@@ -83,7 +69,7 @@ def resolve_captions(store: IngestStore, _folder: Path, rows: Sequence[CaptionRo
     for row in rows:
         video = videos.get(row.video_id)
         if video is None:
-            resolved.append(_no_such("video", "video_id", row.video_id))
+            resolved.append(no_such("video", "video_id", row.video_id))
         elif row.caption_id in taken[row.role]:
             resolved.append(_other_role(row))
         elif fault := _segments_outside(row.segments, video.duration_s):
@@ -102,7 +88,7 @@ def resolve_qa(store: IngestStore, _folder: Path, rows: Sequence[QARow]) -> list
     for row in rows:
         video = videos.get(row.video_id)
         if video is None:
-            resolved.append(_no_such("video", "video_id", row.video_id))
+            resolved.append(no_such("video", "video_id", row.video_id))
             continue
         text = f"{row.question.strip()} {row.answer.strip()}"
         columns = {
@@ -114,86 +100,6 @@ def resolve_qa(store: IngestStore, _folder: Path, rows: Sequence[QARow]) -> list
             "row_sha256": content_sha256(row),
         }
         resolved.append(TableRow("sample", columns))
-    return resolved
-
-
-def resolve_keypoints(store: IngestStore, _folder: Path, rows: Sequence[KeypointRow]) -> list[Resolved]:
-    """Keypoints; a segment index must exist in some reference of the video."""
-    videos = store.videos([row.video_id for row in rows])
-    resolved: list[Resolved] = []
-    for row in rows:
-        video = videos.get(row.video_id)
-        if video is None:
-            resolved.append(_no_such("video", "video_id", row.video_id))
-        elif row.segment_index is not None and row.segment_index >= (video.n_segments or 0):
-            reason = (
-                f"field 'segment_index' is {row.segment_index}: the references of video {row.video_id!r} have at "
-                f"most {video.n_segments or 0} segments, counted from 0"
-            )
-            resolved.append(Reject("segment_index_out_of_range", reason))
-        else:
-            columns = {
-                "dataset_id": store.dataset.dataset_id,
-                "video_id": video.video_id,
-                "key": row.keypoint_id,
-                "dimension": row.dimension,
-                "text": row.text,
-                "segment_index": row.segment_index,
-                "extra": row.extra or None,
-                "row_sha256": content_sha256(row),
-            }
-            resolved.append(TableRow("keypoint", columns))
-    return resolved
-
-
-def resolve_keypoint_labels(store: IngestStore, _folder: Path, rows: Sequence[KeypointLabelRow]) -> list[Resolved]:
-    """Labels; keypoint and caption must belong to the same video."""
-    keypoints = store.keypoints([row.keypoint_id for row in rows])
-    samples = store.samples("caption", [row.caption_id for row in rows])
-    resolved: list[Resolved] = []
-    for row in rows:
-        keypoint, sample = keypoints.get(row.keypoint_id), samples.get(row.caption_id)
-        if keypoint is None:
-            resolved.append(_no_such("keypoint", "keypoint_id", row.keypoint_id))
-        elif sample is None:
-            resolved.append(_no_such("candidate caption", "caption_id", row.caption_id))
-        elif keypoint.video_id != sample.video_id:
-            reason = (
-                f"keypoint {row.keypoint_id!r} and caption {row.caption_id!r} belong to different videos: "
-                "label a keypoint with captions of its own video"
-            )
-            resolved.append(Reject("mismatched_video", reason))
-        else:
-            columns = {
-                "keypoint_id": keypoint.keypoint_id,
-                "sample_id": sample.sample_id,
-                "source": LABEL_SOURCE,
-                "covered": row.covered,
-                "extra": row.extra or None,
-                "row_sha256": content_sha256(row),
-            }
-            resolved.append(TableRow("keypoint_label", columns))
-    return resolved
-
-
-def resolve_ratings(store: IngestStore, _folder: Path, rows: Sequence[RatingRow]) -> list[Resolved]:
-    """Ratings of candidate captions."""
-    samples = store.samples("caption", [row.caption_id for row in rows])
-    resolved: list[Resolved] = []
-    for row in rows:
-        sample = samples.get(row.caption_id)
-        if sample is None:
-            resolved.append(_no_such("candidate caption", "caption_id", row.caption_id))
-            continue
-        columns = {
-            "sample_id": sample.sample_id,
-            "rater": row.rater,
-            "aspect": row.aspect,
-            "value": float(row.value),
-            "extra": row.extra or None,
-            "row_sha256": content_sha256(row),
-        }
-        resolved.append(TableRow("rating", columns))
     return resolved
 
 
@@ -268,10 +174,6 @@ def _segments_outside(segments: list[Segment] | None, duration_s: float | None) 
             reason = f"a segment ends at {last:g} s but the video lasts {duration_s:.2f} s: correct the segment's times"
             return Reject("segment_outside_clip", reason)
     return None
-
-
-def _no_such(what: str, field: str, key: str) -> Reject:
-    return Reject("dangling_reference", f"field '{field}' is {key!r}: there is no such {what}; add it before this row")
 
 
 def _other_role(row: CaptionRow) -> Reject:

@@ -14,7 +14,8 @@ from sqlalchemy.engine import Engine
 
 from assets.ingest.readers import TABLES, find_tables, read_mixed, read_table
 from assets.ingest.rejects import ManifestError, Reject
-from assets.ingest.resolve import RESOLVERS, TableRow, id_parts, row_key
+from assets.ingest.resolve import RESOLVERS, id_parts, row_key
+from assets.ingest.resolved import TableRow
 from assets.ingest.rows import RawRow, ValidRow, content_sha256, validate
 from db.manifest import IngestStore, ensure_dataset, ingest_store
 

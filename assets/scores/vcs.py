@@ -48,7 +48,13 @@ class VCSScorer:
 
     def params(self) -> dict[str, Any]:
         """Chunking and the parameters of the metric."""
-        return {"chunk_size": self._settings.vcs_chunk_size, "references": "maximum", **self._parameters()}
+        return {
+            "chunk_size": self._settings.vcs_chunk_size,
+            "lct": self._settings.vcs_lct,
+            "context_cutoff": self._settings.vcs_context_cutoff,
+            "context_window_control": self._settings.vcs_context_window_control,
+            "references": "maximum",
+        }
 
     def texts(self, sample: PendingSample) -> Iterator[str]:
         """The whole text and the chunks of the caption and of each reference."""
@@ -86,15 +92,10 @@ class VCSScorer:
             np.stack([vectors[chunk] for chunk in self._chunks(generated)]),
             vectors[reference],
             vectors[generated],
-            **self._parameters(),
+            lct=self._settings.vcs_lct,
+            context_cutoff=self._settings.vcs_context_cutoff,
+            context_window_control=self._settings.vcs_context_window_control,
         )
-
-    def _parameters(self) -> dict[str, float]:
-        return {
-            "lct": self._settings.vcs_lct,
-            "context_cutoff": self._settings.vcs_context_cutoff,
-            "context_window_control": self._settings.vcs_context_window_control,
-        }
 
     def _split(self, text: str) -> list[str]:
         return chunk_segments(self._splitter.split(text), self._settings.vcs_chunk_size)
