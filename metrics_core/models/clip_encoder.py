@@ -1,0 +1,95 @@
+"""Image-text encoders from open_clip: any architecture, a checkpoint file, a local folder, a hub tag or hub id.
+
+Spelling of a model: `ARCHITECTURE` and `checkpoint`, where the architecture is a name that open_clip knows or the path
+of a JSON model configuration, and the checkpoint is a file (.safetensors, or .pt/.pth/.bin read with weights_only) or a
+tag of open_clip such as `laion2b_s34b_b79k`. Fine-tuned CLIP such as PAC-S loads the same way; low-rank adapters in its
+checkpoint (`*.lora_A`, `*.lora_B`) are merged into the weights they belong to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metrics_core.models.clip_loading import load_clip
+from metrics_core.models.clip_text import text_features
+from metrics_core.models.revision import model_revision
+from metrics_core.protocols import ModelIdentity
+
+Pixels = NDArray[np.uint8]
+
+
+class OpenClipEncoder:
+    """An open_clip model, loaded when the first text or image is encoded.
+
+    float32 on a CPU; `precision` ("fp32", "bf16", "fp16") counts on a GPU only. Features come out raw (not normalised)
+    in float32: the metrics normalise.
+    """
+
+    def __init__(
+        self,
+        architecture: str,
+        checkpoint: str,
+        *,
+        name: str | None = None,
+        precision: str = "fp32",
+        batch_size: int = 64,
+    ) -> None:
+        self._architecture = architecture
+        self._checkpoint = checkpoint
+        self._name = name or f"{Path(architecture).stem}/{Path(checkpoint).stem}"
+        self._precision = precision
+        self._batch_size = batch_size
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """Name, revision of the weights and configuration, and precision."""
+        weights = Path(self._checkpoint).expanduser()
+        revision = model_revision(self._checkpoint) if weights.exists() else f"open_clip:{self._checkpoint}"
+        params: dict[str, str] = {"architecture": Path(self._architecture).stem, "precision": self._precision}
+        if Path(self._architecture).is_file():
+            params["configuration"] = model_revision(self._architecture)
+        return ModelIdentity(self._name, revision, params)
+
+    @property
+    def context_length(self) -> int:
+        """How many tokens a text may have, start and end included."""
+        return int(self._loaded.tokenizer.context_length)
+
+    def count_tokens(self, text: str) -> int:
+        """Tokens of a text with its start and end token, uncut."""
+        return len(self._loaded.tokenizer.encode(text)) + 2
+
+    def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Features (n, dim) of texts, each cut to the context with its end token kept.
+
+        Texts of one length share a batch and run at that length instead of being padded to the context: the text tower
+        is causal, so the feature at the end token does not see what would follow it.
+        """
+        return text_features(self._loaded, texts, self._batch_size)
+
+    def encode_images(self, images: Sequence[Pixels]) -> NDArray[np.float32]:
+        """Features (n, dim) of RGB images, each uint8 (H, W, 3) of any size."""
+        import torch
+
+        loaded, features = self._loaded, []
+        with torch.inference_mode():
+            for start in range(0, len(images), self._batch_size):
+                batch = torch.stack([self.preprocess(image) for image in images[start : start + self._batch_size]])
+                features.append(loaded.model.encode_image(batch.to(loaded.device, loaded.dtype)).float().cpu().numpy())
+        return np.concatenate(features) if features else np.empty((0, loaded.dim), np.float32)
+
+    def preprocess(self, image: Pixels) -> Any:
+        """The image as the model wants it: a float tensor (3, size, size). Safe to call from other threads."""
+        from PIL import Image
+
+        return self._loaded.transform(Image.fromarray(image))
+
+    @cached_property
+    def _loaded(self) -> Any:
+        return load_clip(self._architecture, self._checkpoint, self._precision)

@@ -1,0 +1,59 @@
+"""CLIP text features at the texts' own lengths."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metrics_core.models.clip_loading import LoadedClip
+
+
+def text_features(loaded: LoadedClip, texts: Sequence[str], batch_size: int) -> NDArray[np.float32]:
+    """Features (n, dim) in float32, in the order of the texts."""
+    import torch
+
+    features = np.empty((len(texts), loaded.dim), np.float32)
+    if not texts:
+        return features
+    tokens = loaded.tokenizer(list(texts))
+    encode = _encode_short if _runs_at_own_length(loaded.model) else type(loaded.model).encode_text
+    with torch.inference_mode():
+        for length, members in _by_length(loaded, tokens).items():
+            for start in range(0, len(members), batch_size):
+                part = members[start : start + batch_size]
+                encoded = encode(loaded.model, tokens[part, :length].to(loaded.device))
+                features[part] = encoded.float().cpu().numpy()
+    return features
+
+
+def _by_length(loaded: LoadedClip, tokens: Any) -> dict[int, list[int]]:
+    """Row numbers by the length that they may run at."""
+    if not _runs_at_own_length(loaded.model):
+        return {tokens.shape[1]: list(range(len(tokens)))}
+    groups: dict[int, list[int]] = defaultdict(list)
+    # The end token stands once in every text, also in one that was cut.
+    lengths = (tokens == loaded.tokenizer.eot_token_id).int().argmax(dim=1) + 1
+    for row, length in enumerate(lengths.tolist()):
+        groups[length].append(row)
+    return groups
+
+
+def _encode_short(model: Any, tokens: Any) -> Any:
+    """open_clip's own text tower, with positions and causal mask cut to the length of the tokens (n, length)."""
+    length = tokens.shape[1]
+    dtype = model.transformer.get_cast_dtype()
+    x = model.token_embedding(tokens).to(dtype) + model.positional_embedding[:length].to(dtype)
+    x = model.transformer(x, attn_mask=model.attn_mask[:length, :length])
+    # The end token stands last: the tokens were cut right after it.
+    x = model.ln_final(x)[:, -1]
+    projection = model.text_projection
+    return projection(x) if callable(projection) else x @ projection
+
+
+def _runs_at_own_length(model: Any) -> bool:
+    """Only the causal tower of CLIP itself does; others are padded to their context."""
+    return getattr(model, "attn_mask", None) is not None and hasattr(model, "token_embedding")
