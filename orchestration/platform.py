@@ -1,4 +1,4 @@
-"""This installation, put together from its settings: database, Dagster instance and the resource that assets ask for."""
+"""This installation, put together from its settings: database, Dagster instance and the resource of the assets."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import sqlalchemy as sa
 from sqlalchemy.engine import URL, Engine
 
 from assets.curation import Curation
@@ -46,10 +47,11 @@ def dagster_environment() -> dict[str, str]:
     """The variables that dagster.yaml and Dagster's own programs need."""
     folder = settings().home_folder / "dagster"
     folder.mkdir(parents=True, exist_ok=True)
-    # Dagster's programs make folders in DAGSTER_HOME, one of which they would send to Dagster: not in the checkout.
-    _link(folder / "dagster.yaml", PROJECT / "dagster.yaml")
     return {
-        "DAGSTER_HOME": str(folder),
+        "DAGSTER_HOME": str(PROJECT),
+        # dagster.yaml says so too, but only this keeps Dagster's programs from making folders beside it and sending
+        # what lies in the one named `logs`.
+        "DAGSTER_DISABLE_TELEMETRY": "1",
         "REELSIEVE_HOME": str(settings().home_folder),
         "REELSIEVE_DAGSTER_URL": dagster_url(database_url()),
         "REELSIEVE_DAGSTER_DIR": str(folder),
@@ -61,19 +63,16 @@ def instance() -> dg.DagsterInstance:
     """The Dagster instance of dagster.yaml, on the same server as the data."""
     import dagster as dg
 
-    engine()
-    os.environ.update(dagster_environment())
-    return dg.DagsterInstance.get()
+    from assets.embeddings.assets import ENCODER_POOL
 
-
-def _link(link: Path, target: Path) -> None:
-    """Let a symbolic link point to a file, in one step, so that no other process finds it missing."""
-    if link.is_symlink() and link.readlink() == target:
-        return
-    fresh = link.with_name(f"{link.name}.{os.getpid()}")
-    fresh.unlink(missing_ok=True)
-    fresh.symlink_to(target)
-    fresh.replace(link)
+    with engine().begin() as connection:
+        # Two processes that set up Dagster's storage and its pool at once would make one of them fail.
+        connection.execute(sa.text("SELECT pg_advisory_xact_lock(hashtext('reelsieve dagster'))"))
+        os.environ.update(dagster_environment())
+        found = dg.DagsterInstance.get()
+        if ENCODER_POOL not in found.event_log_storage.get_concurrency_keys():
+            found.event_log_storage.initialize_concurrency_limit_to_default(ENCODER_POOL)
+    return found
 
 
 def _is_ready() -> bool:

@@ -1,4 +1,4 @@
-"""Which errors are a user's or a machine's, and the sentence each deserves. All others are ours and keep their trace."""
+"""Which errors are a user's or a machine's, and the sentence each deserves. Others are ours and keep their trace."""
 
 from __future__ import annotations
 
@@ -61,6 +61,6 @@ def _of_database(error: psycopg.OperationalError | sa.exc.DBAPIError) -> str:
         reason = str(answer).strip().splitlines()[0]
         return f"the database could not do it: {reason}; mend that and run the same command again"
     return (
-        "the database went away in the middle of the work: what was written stays, nothing is lost; "
-        "run the same command again, it starts the embedded server anew (a server of CURATION_DB_URL must be back first)"
+        "the database went away in the middle of the work: what was written stays, nothing is lost; run the same "
+        "command again, it starts the embedded server anew (a server of CURATION_DB_URL must be back first)"
     )

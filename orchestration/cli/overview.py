@@ -57,15 +57,15 @@ def ui(port: Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0
     import socket
 
     from orchestration.cli.errors import UsageError
-    from orchestration.platform import dagster_environment, engine
+    from orchestration.platform import instance
 
     if importlib.util.find_spec("dagster_webserver") is None:
         raise UsageError("the web interface is not installed: install the extra `ui` (pip install 'reelsieve[ui]')")
     with socket.socket() as probe:
         if probe.connect_ex(("127.0.0.1", port)) == 0:
             raise UsageError(f"port {port} is in use: choose another one with --port")
-    engine()
-    os.environ.update(dagster_environment())
+    # Sets up Dagster's storage and its variables: the web server and the daemon must not race for it.
+    instance().dispose()
     console.print(f"http://127.0.0.1:{port} in a moment; Ctrl-C ends it")
     # A shell that starts this in the background makes it ignore SIGINT, and Dagster would then ignore SIGTERM too.
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -22,7 +22,7 @@ def select(
     export: Annotated[Path | None, typer.Option(help="Also write it to this .parquet or .jsonl file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Freeze the best samples of a dataset: rows, rule, cutoff and score hash. The same rule gives the same selection."""
+    """Freeze the best samples: rows, rule, cutoff and score hash. The same rule gives the same selection."""
     from assets.partitions import dataset_of_key
     from assets.selection.export import export_selection
     from db.selection import freeze_selection

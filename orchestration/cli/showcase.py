@@ -14,12 +14,8 @@ MARKER = "complete.json"
 
 def demo() -> None:
     """Build the demo data set, ingest, score and select it, and show what came out. Again, it scores nothing anew."""
-    from assets.partitions import dataset_of_key
     from assets.scores.registry import METRICS
-    from db.report import has_synthetic_ratings
-    from db.scores import active_scorer, scored_values
     from orchestration.launch import run_conclusions, run_ingest, run_scoring
-    from orchestration.platform import engine
     from orchestration.settings import settings
 
     started = time.monotonic()
@@ -30,30 +26,36 @@ def demo() -> None:
     written = sum(sum(counts.values()) for _, counts in run_scoring(DATASET, list(METRICS)))
     console.print(f"scored: {written} samples" if written else "scored: nothing was left to score")
     conclusions = run_conclusions(DATASET)
-    with engine().connect() as connection:
-        dataset_id = dataset_of_key(engine(), DATASET).dataset_id
-        scorer_id = active_scorer(connection, METRICS[0])
-        values = scored_values(connection, scorer_id, dataset_id) if scorer_id is not None else []
-        synthetic = has_synthetic_ratings(connection, dataset_id)
-    console.print(f"\n[bold]best and worst by {METRICS[0]}[/bold] of {len(values)} samples of six systems")
-    print_rows(
-        [
-            {"sample": row.key, "system": row.system, METRICS[0]: row.value, "text": row.text[:60] + "…"}
-            for row in (*values[:6], *values[-6:])
-        ],
-        empty="no sample has a score",
-    )
+    _show_best_and_worst(METRICS[0])
     subset = conclusions["training_subset"]
+    query = "SELECT system, avg(vcs) FROM sample_scores GROUP BY 1 ORDER BY 2 DESC"
     console.print(
         f"\ntraining subset: {subset['rows']} samples, {METRICS[0]} at least {subset['cutoff']:.4f}: {subset['path']}"
         f"\nreport:          {conclusions['dataset_report']['path']}"
         f"\nlineage:         reelsieve ui   (opens on 127.0.0.1:3000)"
-        f"""\nask it:          reelsieve sql "SELECT system, avg(vcs) FROM sample_scores GROUP BY 1 ORDER BY 2 DESC" """,
+        f'\nask it:          reelsieve sql "{query}"',
         soft_wrap=True,
     )
-    if synthetic:
-        console.print("The clips, captions and ratings of the demo are synthetic: made by a program, rated by a rule.")
+    console.print("The clips, captions and ratings of the demo are synthetic: made by a program, rated by a rule.")
     console.print(f"done in {time.monotonic() - started:.0f} s")
+
+
+def _show_best_and_worst(metric: str, n: int = 6) -> None:
+    from assets.partitions import dataset_of_key
+    from assets.reports.tables import excerpt
+    from db.scores import active_scorer, scored_values
+    from orchestration.platform import engine
+
+    dataset = dataset_of_key(engine(), DATASET)
+    with engine().connect() as connection:
+        scorer_id = active_scorer(connection, metric)
+        values = scored_values(connection, scorer_id, dataset.dataset_id) if scorer_id is not None else []
+    console.print(f"\n[bold]best and worst by {metric}[/bold] of {len(values)} samples of six systems")
+    rows = [
+        {"sample": row.key, "system": row.system, metric: row.value, "text": excerpt(row.text, 60)}
+        for row in (*values[:n], *values[-n:])
+    ]
+    print_rows(rows, empty="no sample has a score")
 
 
 def _build(folder: Path) -> None:

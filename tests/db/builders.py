@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from concurrent.futures import Future
 from typing import Any
 
 import sqlalchemy as sa
@@ -104,6 +105,16 @@ def empty(engine: Engine) -> None:
     with engine.begin() as connection:
         names = ", ".join(schema.METADATA.tables)
         connection.exec_driver_sql(f"TRUNCATE {names} RESTART IDENTITY CASCADE")
+
+
+def wait_for_lock(engine: Engine, other: Future[Any]) -> None:
+    """Return once another connection waits for a lock (or has ended), asking the server over and over."""
+    waiting = sa.text(
+        "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' LIMIT 1"
+    )
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        while not other.done() and connection.scalar(waiting) is None:
+            pass
 
 
 def _insert(engine: Engine, table: sa.Table, row: Mapping[str, Any]) -> int:

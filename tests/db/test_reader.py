@@ -104,6 +104,7 @@ ESCAPES = [
     "DO $$ BEGIN DELETE FROM score; END $$",
     "SELECT 1; DELETE FROM score",
     "COMMIT; DELETE FROM score",
+    "SELECT 1 AS a; SELECT 2 AS b",
     "SELECT query_to_xml('DELETE FROM score', true, true, '')",
     f"ALTER ROLE {READER} SUPERUSER",
     f"ALTER ROLE {READER} RESET default_transaction_read_only",
@@ -227,6 +228,15 @@ def test_a_reader_without_password_has_none_stored(engine: Engine) -> None:
 def test_a_server_that_asks_for_passwords(guarded: URL) -> None:
     assert run_read_only(guarded, "SELECT current_user AS me") == [{"me": READER}]
     assert "password authentication failed" in refusal(guarded.set(password="hunter2"), "SELECT 1")
+
+
+def test_a_transaction_is_read_only_also_where_the_role_has_lost_that_setting(guarded: URL) -> None:
+    owner = open_engine(guarded)
+    with owner.begin() as connection:
+        connection.exec_driver_sql(f"ALTER ROLE {READER} RESET default_transaction_read_only")
+    owner.dispose()
+    assert "read-only" in refusal(guarded, "CREATE TEMPORARY TABLE x (a int)")
+    migrate(guarded, ["vcs"])
 
 
 def test_migrating_again_renews_the_readers_password(guarded: URL) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from decimal import ROUND_FLOOR, Decimal
@@ -31,7 +30,7 @@ from db.selection import (
     selection_rows,
 )
 from db.views import create_views
-from tests.db.builders import add_sample, add_video, change_text, empty, make_dataset, set_scores
+from tests.db.builders import add_sample, add_video, change_text, empty, make_dataset, set_scores, wait_for_lock
 
 
 @pytest.fixture
@@ -331,14 +330,12 @@ def test_any_selection_equals_the_one_by_hand(
 
 def test_two_that_freeze_the_same_rule_at_once_get_one_selection(engine: Engine, clips: Dataset) -> None:
     add_scored(engine, clips, {"a": 0.1, "b": 0.9})
-    starting = threading.Barrier(3)
-
-    def freeze_at_once(keep: float) -> Selection:
-        starting.wait()
-        return freeze(engine, clips, keep)
-
-    with ThreadPoolExecutor(3) as pool:
-        chosen = list(pool.map(freeze_at_once, [0.5, 0.5, 1]))
-    assert chosen[0].selection_id == chosen[1].selection_id != chosen[2].selection_id
-    assert sorted(selection.is_new for selection in chosen) == [False, True, True]
-    assert [len(rows(engine, selection)) for selection in chosen] == [1, 1, 2]
+    with ThreadPoolExecutor(1) as pool:
+        with engine.begin() as connection:
+            first = freeze_selection(connection, clips, by="vcs", keep=0.5)
+            other = pool.submit(freeze, engine, clips, 0.5)
+            wait_for_lock(engine, other)
+        second = other.result()
+    assert (first.is_new, second.is_new) == (True, False)
+    assert first.selection_id == second.selection_id
+    assert keys(engine, first) == ["b"]

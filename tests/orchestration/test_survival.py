@@ -6,17 +6,19 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from sqlalchemy.engine import URL
 
 from db.server import DAGSTER, is_embedded_running, sibling_url, start_embedded, stop_embedded
+from orchestration.cli.errors import explain
 from tests.orchestration.survival import (
+    N_VIDEOS,
     Command,
     connect,
     count,
@@ -34,7 +36,7 @@ from tests.orchestration.survival import (
 pytestmark = pytest.mark.slow
 
 BATCH = 256
-N_SAMPLES = 1400
+N_SAMPLES = 2 * N_VIDEOS
 SCORE = ("score", "--dataset", "d", "--json")
 WENT_AWAY = (
     "error: the database went away in the middle of the work: what was written stays, nothing is lost; run the same "
@@ -116,9 +118,9 @@ def finished(scored_home: Home, tmp_path: Path) -> Generator[Home, None, None]:
 
 def test_the_undisturbed_run_has_something_to_compare(undisturbed: State) -> None:
     sizes = {table: len(found) for table, found in undisturbed.items()}
-    assert sizes["video"] == sizes["reference"] == 700
+    assert sizes["video"] == sizes["reference"] == N_VIDEOS
     assert sizes["sample"] == sizes["score"] == N_SAMPLES
-    assert sizes["text_embedding"] > 2 * 2048
+    assert sizes["text_embedding"] > 2048
     assert len({row[3] for row in undisturbed["score"]}) > 10
 
 
@@ -159,10 +161,13 @@ def test_a_scoring_killed_between_two_batches_goes_on_from_there(finished: Home,
 
 
 def test_two_scorings_of_one_shard_at_once_end_as_one_does(fresh: Home, undisturbed: State) -> None:
-    url = fresh.url
-    with hold(url, "score", "true") as held:
-        commands = [fresh.run(*SCORE) for _ in range(2)]
-        held.wait_for(2, *commands)
+    url, dagster = fresh.url, sibling_url(fresh.url, DAGSTER)
+    with hold(url, "score", "true") as writing:
+        with hold(dagster, "concurrency_limits", "true") as setting_up:
+            commands = [fresh.run(*SCORE) for _ in range(2)]
+            setting_up.wait_for(2, *commands)
+        until(lambda: run_statuses(url) == ["STARTED", "STARTED"], "both have begun")
+        writing.wait_for(2, *commands)
         assert run_statuses(url) == ["STARTED", "STARTED"]
     answers = [command.json()["shards"] for command in commands]
     assert [shard["shard"] for shards in answers for shard in shards] == ["d:0000", "d:0000"]
@@ -171,29 +176,31 @@ def test_two_scorings_of_one_shard_at_once_end_as_one_does(fresh: Home, undistur
     assert slots_taken(url) == 0
 
 
-def test_a_server_killed_during_a_scoring_is_one_sentence_and_then_nothing(fresh: Home, undisturbed: State) -> None:
-    url = fresh.url
+def test_a_server_killed_during_a_scoring_is_one_sentence_and_then_nothing(finished: Home, undisturbed: State) -> None:
+    url = finished.url
+    with connect(url) as connection:
+        connection.execute("DELETE FROM score")
     with hold(url, "score", f"(SELECT count(*) FROM score) > {2 * BATCH}") as held:
-        command = fresh.run(*SCORE)
+        command = finished.run(*SCORE)
         held.wait_for(1, command)
-        fresh.kill_server()
+        finished.kill_server()
         assert command.wait() == 1
     _assert_one_sentence(command, WENT_AWAY)
     assert command.stdout == ""
 
-    assert fresh.run(*SCORE).json()["shards"] == [{"shard": "d:0000", "vcs": N_SAMPLES - 2 * BATCH}]
-    assert scored(fresh.url) == {table: undisturbed[table] for table in scored(fresh.url)}
-    assert run_statuses(fresh.url) == ["FAILURE", "SUCCESS"]
-    assert slots_taken(fresh.url) == 0
+    assert finished.run(*SCORE).json()["shards"] == [{"shard": "d:0000", "vcs": N_SAMPLES - 2 * BATCH}]
+    assert scored(finished.url) == {table: undisturbed[table] for table in scored(finished.url)}
+    assert run_statuses(finished.url) == ["SUCCESS", "FAILURE", "SUCCESS"]
+    assert slots_taken(finished.url) == 0
 
 
 def test_a_server_killed_before_a_scoring_is_started_again(finished: Home, undisturbed: State) -> None:
     with connect(finished.url) as connection:
-        connection.execute("DELETE FROM score WHERE sample_id % 2 = 0")
+        missing = connection.execute("DELETE FROM score WHERE sample_id % 2 = 0").rowcount
     finished.kill_server()
     assert (finished.folder / "postgres" / "postmaster.pid").exists()
     command = finished.run(*SCORE)
-    assert command.json()["shards"] == [{"shard": "d:0000", "vcs": N_SAMPLES // 2}]
+    assert command.json()["shards"] == [{"shard": "d:0000", "vcs": missing}]
     assert scored(finished.url) == {table: undisturbed[table] for table in scored(finished.url)}
 
 
@@ -202,7 +209,7 @@ def test_a_dead_server_that_nobody_collects_does_not_bar_the_next_one(finished: 
     expected = count(finished.url, "score")
     finished.kill_server()
     # Postgres counts a process as alive only where it may signal it, that is under the user it runs as itself.
-    zombie = subprocess.Popen([sys.executable, "-c", ""], user="pgserver" if os.geteuid() == 0 else None)
+    zombie = subprocess.Popen(["true"], user="pgserver" if os.geteuid() == 0 else None)
     os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)
     for name in ("postmaster.pid", ".s.PGSQL.5432.lock"):
         lock = finished.folder / "postgres" / name
@@ -210,6 +217,17 @@ def test_a_dead_server_that_nobody_collects_does_not_bar_the_next_one(finished: 
         lock.write_text("".join([f"{zombie.pid}\n", *lines[1:]]))
     assert count(finished.url, "score") == expected
     zombie.wait()
+
+
+def test_what_a_living_server_refuses_is_told_in_its_own_words(finished: Home) -> None:
+    with connect(finished.url) as connection:
+        connection.execute("SET statement_timeout = 1")
+        with pytest.raises(psycopg.OperationalError) as caught:
+            connection.execute("SELECT pg_sleep(60)")
+    reason = "canceling statement due to statement timeout"
+    assert explain(caught.value) == (
+        f"the database could not do it: {reason}; mend that and run the same command again"
+    )
 
 
 def test_an_ingest_killed_in_the_middle_ends_where_an_undisturbed_one_does(
@@ -225,8 +243,8 @@ def test_an_ingest_killed_in_the_middle_ends_where_an_undisturbed_one_does(
         held.release()
     assert 0 < count(url, "sample") < N_SAMPLES
     report = fresh.run(*_ingest(manifest)).json()
-    assert report["unchanged"]["videos"] == 700
-    assert report["accepted"]["captions"] + report["unchanged"]["captions"] == 2100
+    assert report["unchanged"]["videos"] == N_VIDEOS
+    assert report["accepted"]["captions"] + report["unchanged"]["captions"] == 3 * N_VIDEOS
     assert report["unchanged"]["captions"] == 1000
     assert ingested(url) == {table: undisturbed[table] for table in ingested(url)}
 

@@ -1,0 +1,272 @@
+"""The web interface as a person sees it: `reelsieve ui` in a browser, on an installation with a scored data set."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+import pytest
+from dagster._core.storage.dagster_run import FINISHED_STATUSES
+
+from orchestration.launch import run_conclusions, run_ingest, run_scoring
+from orchestration.platform import PROJECT, instance
+from tests.orchestration.conftest import Installation
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+EXECUTABLES = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+LAUNCH = """
+mutation ($params: ExecutionParams!) {
+  launchRun(executionParams: $params) { __typename ... on LaunchRunSuccess { run { runId } } }
+}
+"""
+DATASET = "tiny"
+SHARD = f"{DATASET}:0000"
+GROUPS = ("ingest", "embeddings", "scores", "thresholds", "selection", "reports")
+ASSETS = ("video", "sample", "text_embedding", "vcs_score", "threshold", "training_subset", "dataset_report")
+# Generous: what is waited for takes seconds, on a busy machine a minute.
+DEADLINE_S = 180.0
+PATIENCE_MS = 60_000
+
+
+@pytest.fixture(scope="module")
+def log(installation: Installation) -> Path:
+    """Where the server's output goes."""
+    return installation.home / "ui.log"
+
+
+@pytest.fixture(scope="module")
+def chromium() -> str:
+    """The path of a Chromium on this machine; asked for before the slow fixtures, so that a skip costs nothing."""
+    executable = next(filter(None, map(shutil.which, EXECUTABLES)), None)
+    if executable is None:
+        pytest.skip(f"no Chromium found: install one of {', '.join(EXECUTABLES)}")
+    return executable
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: str, address: str) -> Generator[Browser, None, None]:
+    """That Chromium, started after the jobs have run: its driver's event loop would disturb Dagster's."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="the extra `dev` is not installed")
+    with sync_api.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=chromium, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="module")
+def address(installation: Installation, log: Path) -> Generator[str, None, None]:
+    """The address of `reelsieve ui` on an installation with a scored data set; its processes end with the module."""
+    run_ingest(installation.manifest, DATASET, None, 2)
+    list(run_scoring(DATASET, ["vcs"]))
+    run_conclusions(DATASET)
+    port = free_port()
+    # As a script's background job starts it: with SIGINT ignored. It must end on SIGTERM all the same.
+    in_background = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh"]
+    with log.open("wb") as output:
+        server = subprocess.Popen(
+            [*in_background, str(Path(sys.executable).with_name("reelsieve")), "ui", "--port", str(port)],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    address = f"http://127.0.0.1:{port}"
+    try:
+        until(lambda: server.poll() is not None or has_definitions(address), "the web interface to answer", log)
+        assert server.poll() is None, log.read_text()
+        yield address
+        os.kill(server.pid, signal.SIGTERM)
+        until(lambda: server.poll() is not None and not group_lives(server.pid), "every process to end", log)
+    finally:
+        if group_lives(server.pid):
+            os.killpg(server.pid, signal.SIGKILL)
+        server.wait()
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Generator[Page, None, None]:
+    """A fresh page of the interface; it may ask nothing of any other machine."""
+    asked: list[str] = []
+    context = browser.new_context(base_url=address, viewport={"width": 1600, "height": 1000})
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    page.on("request", lambda request: asked.append(request.url))
+    yield page
+    context.close()
+    assert [url for url in asked if not url.startswith((address, "data:", "blob:"))] == []
+
+
+def test_lineage_shows_groups_and_assets(page: Page) -> None:
+    # The page draws what fits the window, and this layout fits.
+    page.add_init_script("""localStorage.setItem("asset-graph-direction", '"vertical"')""")
+    page.goto("/asset-groups")
+    graph = page.locator("svg")
+    for group in GROUPS:
+        graph.get_by_text(group, exact=True).first.wait_for()
+    page.keyboard.press("Alt+KeyE")
+    graph.get_by_text("vcs_score", exact=True).first.wait_for()
+    page.reload()
+    for asset in ASSETS:
+        graph.get_by_text(asset, exact=True).first.wait_for()
+
+
+def test_score_page_shows_the_plot_of_a_partition(page: Page) -> None:
+    page.goto(f"/assets/vcs_score?view=partitions&partition={SHARD}")
+    page.get_by_text("Materialized", exact=True).first.wait_for()
+    page.locator("tr", has_text="distribution").get_by_text("Show Markdown").click()
+    plot = page.locator("img[alt='distribution of vcs']")
+    plot.wait_for()
+    assert (plot.get_attribute("src") or "").startswith("data:image/png;base64,")
+    # A picture that the browser refuses or cannot read has no natural size.
+    assert plot.evaluate("image => [image.naturalWidth, image.naturalHeight]") == [528, 264]
+
+
+def test_score_page_shows_the_best_and_worst_as_a_table(page: Page) -> None:
+    page.goto(f"/assets/vcs_score?view=partitions&partition={SHARD}")
+    page.locator("tr", has_text="best_and_worst").get_by_text("Show Markdown").click()
+    page.get_by_role("dialog").get_by_role("cell", name="faithful", exact=True).first.wait_for()
+
+
+@pytest.mark.parametrize(
+    ("check", "description"),
+    [
+        ("coverage", "Every sample has a score or a reason"),
+        ("in_range", "Every defined score lies in the metric's range"),
+        ("not_constant", "The defined scores are not all the same"),
+        ("inputs_fresh", "No text, reference or video changed"),
+    ],
+)
+def test_checks_tab_shows_a_passed_check(page: Page, check: str, description: str) -> None:
+    page.goto(f"/assets/vcs_score?view=checks&checkDetail={check}")
+    page.get_by_text("This is a blocking asset check.").wait_for()
+    page.get_by_text(description).first.wait_for()
+    page.get_by_text("Passed", exact=True).wait_for()
+    page.get_by_text(f"{DATASET}:0001", exact=True).first.wait_for()
+
+
+def test_runs_of_the_command_line_are_listed(page: Page) -> None:
+    page.goto("/runs")
+    for job in ("ingest_job", "scoring_job", "dataset_job"):
+        page.get_by_text(job, exact=True).first.wait_for()
+
+
+def test_a_run_launched_from_the_interface_succeeds(address: str, log: Path) -> None:
+    params = {
+        "selector": {
+            "repositoryLocationName": "orchestration.definitions",
+            "repositoryName": "__repository__",
+            "jobName": "dataset_job",
+        },
+        "runConfigData": "{}",
+        "executionMetadata": {"tags": [{"key": "dagster/partition", "value": DATASET}]},
+    }
+    launched = ask(address, LAUNCH, params=params)["launchRun"]
+    assert launched["__typename"] == "LaunchRunSuccess", launched
+    run_id = launched["run"]["runId"]
+    until(lambda: status(run_id) in FINISHED_STATUSES, "the run to end", log)
+    assert status(run_id) == dg.DagsterRunStatus.SUCCESS
+
+
+def status(run_id: str) -> dg.DagsterRunStatus:
+    run = instance().get_run_by_id(run_id)
+    assert run is not None
+    return run.status
+
+
+def test_the_server_listens_on_loopback_only(address: str) -> None:
+    port = int(address.rpartition(":")[2])
+    with socket.create_connection(("127.0.0.1", port), timeout=5):
+        pass
+    outward = address_of_this_host()
+    if outward is None:
+        pytest.skip("this machine has no address but loopback")
+    with socket.socket() as probe:
+        probe.settimeout(5)
+        assert probe.connect_ex((outward, port)) != 0
+
+
+def test_the_checkout_stays_clean(address: str) -> None:
+    assert ask(address, "{ version }")["version"]
+    litter = {"storage", "history", "schedules", "logs", ".logs_queue", ".telemetry", ".nux"}
+    assert not litter & {path.name for path in PROJECT.iterdir()}
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def address_of_this_host() -> str | None:
+    """An address of this machine that other machines could use, or None. Nothing is sent to find out."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            return None
+        found: str = probe.getsockname()[0]
+    return None if found.startswith(("127.", "0.")) else found
+
+
+def ask(address: str, query: str, **variables: Any) -> dict[str, Any]:
+    """What the interface's GraphQL answers."""
+    request = urllib.request.Request(
+        f"{address}/graphql",
+        data=json.dumps({"query": query, "variables": variables}).encode(),
+        headers={"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        data: dict[str, Any] = json.load(answer)["data"]
+        return data
+
+
+def has_definitions(address: str) -> bool:
+    """Whether the web server answers and has loaded the definitions."""
+    try:
+        return bool(ask(address, "{ assetNodes { id } }")["assetNodes"])
+    except (urllib.error.URLError, ConnectionError, TimeoutError):
+        return False
+
+
+def group_lives(group: int) -> bool:
+    """Whether any process of the group is left: web server, daemon, code server or their parent."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def until(happened: Callable[[], bool], what: str, log: Path) -> None:
+    """Poll until something happened; after the deadline fail with the server's log."""
+    end = time.monotonic() + DEADLINE_S
+    while not happened():
+        if time.monotonic() > end:
+            pytest.fail(f"waited {DEADLINE_S:.0f} s for {what}:\n{log.read_text()}")
+        time.sleep(0.2)
