@@ -194,13 +194,13 @@ def test_rows_in_any_order_cannot_deadlock(engine: Engine) -> None:
     dataset_id = make_dataset(engine).dataset_id
     lines = {code: [(dataset_id, "f", line, code, "", "") for line in (1, 2)] for code in ("old", "up", "down")}
     write_rejects(engine, lines["old"])
-    with ThreadPoolExecutor(1) as pool, psycopg_transaction(engine) as connection:
-        upsert(connection, schema.ingest_reject, REJECT, lines["up"][:1], compare=REJECT_VALUES)
-        other = pool.submit(write_rejects, engine, lines["down"][::-1])
-        wait_for_lock(engine, other)
-        assert not other.done()
-        upsert(connection, schema.ingest_reject, REJECT, lines["up"][1:], compare=REJECT_VALUES)
-        connection.commit()
+    with ThreadPoolExecutor(1) as pool:
+        with psycopg_transaction(engine) as connection:
+            upsert(connection, schema.ingest_reject, REJECT, lines["up"][:1], compare=REJECT_VALUES)
+            other = pool.submit(write_rejects, engine, lines["down"][::-1])
+            wait_for_lock(engine, other)
+            assert not other.done()
+            upsert(connection, schema.ingest_reject, REJECT, lines["up"][1:], compare=REJECT_VALUES)
         assert other.result() == Upserted(0, 2, 0)
     assert read_rejects(engine, "code") == [("down",), ("down",)]
 

@@ -17,16 +17,29 @@ from db.engine import open_engine
 from db.migrate import migrate
 from db.reader import READER, QueryError, reader_password, run_read_only
 from db.schema import METADATA
+from db.server import sibling_url
 from db.views import VIEWS
 from tests.db.builders import add_sample, add_video, make_dataset, set_scores
 
 
-@pytest.fixture
-def filled(database: URL, engine: Engine) -> URL:
-    """A database with one scored sample."""
-    clips = make_dataset(engine)
-    set_scores(engine, {add_sample(engine, clips, add_video(engine, clips, "v"), "s"): 0.5})
-    return database
+@pytest.fixture(scope="module")
+def filled(migrated_template: URL) -> URL:
+    """A database with one scored sample, which all these tests try to change in vain."""
+    url = sibling_url(migrated_template, "filled")
+    migrate(url, ["vcs"])
+    owner = open_engine(url)
+    clips = make_dataset(owner)
+    set_scores(owner, {add_sample(owner, clips, add_video(owner, clips, "v"), "s"): 0.5})
+    owner.dispose()
+    return url
+
+
+@pytest.fixture(scope="module")
+def owner(filled: URL) -> Iterator[Engine]:
+    """The same database as its owner sees it."""
+    engine = open_engine(filled)
+    yield engine
+    engine.dispose()
 
 
 def refusal(url: URL, query: str) -> str:
@@ -128,10 +141,10 @@ MACHINE = [
 
 
 @pytest.mark.parametrize("query", [*CHANGES, *ESCAPES, *MACHINE])
-def test_nothing_can_be_changed_or_escaped(filled: URL, engine: Engine, query: str) -> None:
-    before = counts(engine)
+def test_nothing_can_be_changed_or_escaped(filled: URL, owner: Engine, query: str) -> None:
+    before = counts(owner)
     refusal(filled, query)
-    assert counts(engine) == before
+    assert counts(owner) == before
 
 
 @pytest.mark.parametrize(
@@ -176,8 +189,8 @@ def test_the_role_alone_has_no_right_to_it(unbound: psycopg.Connection[Any], que
         unbound.execute(query.encode())
 
 
-def test_tables_made_later_can_be_read_too(filled: URL, engine: Engine) -> None:
-    with engine.begin() as connection:
+def test_tables_made_later_can_be_read_too(filled: URL, owner: Engine) -> None:
+    with owner.begin() as connection:
         connection.exec_driver_sql("CREATE TABLE later AS SELECT 1 AS a")
     assert run_read_only(filled, "SELECT * FROM later") == [{"a": 1}]
 
@@ -217,8 +230,8 @@ def test_without_an_owners_password_the_reader_has_none_either(password: str | N
     assert reader_password(URL.create("postgresql", "ann", password, "db")) is None
 
 
-def test_a_reader_without_password_has_none_stored(engine: Engine) -> None:
-    with engine.connect() as connection:
+def test_a_reader_without_password_has_none_stored(owner: Engine) -> None:
+    with owner.connect() as connection:
         stored = sa.text(
             "SELECT rolpassword, rolsuper OR rolcreaterole OR rolcreatedb FROM pg_authid WHERE rolname = :me"
         )

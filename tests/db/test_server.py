@@ -94,10 +94,13 @@ def test_a_home_too_long_for_a_socket_works(tmp_path: Path) -> None:
     assert len(str(home / "postgres" / ".s.PGSQL.5432")) > 107
     assert len(str(home)) > LONGEST_HOME
     try:
-        assert answers(start_embedded(home))
+        url = start_embedded(home)
+        assert answers(url)
         assert (home / "postgres" / "PG_VERSION").is_file()
     finally:
         assert stop_embedded(home)
+    assert not Path(str(url.query["host"])).parent.is_symlink()  # the short way to it is gone, the data are not
+    assert (home / "postgres" / "PG_VERSION").is_file()
 
 
 def test_a_failed_start_is_one_sentence(tmp_path: Path) -> None:
