@@ -125,4 +125,10 @@ def _create_extension(connection: Connection) -> None:
     available = sa.text("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'")
     if connection.scalar(available) is None:
         raise DatabaseUnavailable("this Postgres server lacks pgvector: install the extension `vector` on it")
-    connection.execute(sa.text("CREATE EXTENSION IF NOT EXISTS vector"))
+    try:
+        connection.execute(sa.text("CREATE EXTENSION IF NOT EXISTS vector"))
+    except sa.exc.ProgrammingError as error:
+        raise DatabaseUnavailable(
+            f"pgvector is not set up in this database and this user may not do it ({str(error.orig).strip()}): "
+            "ask the server's owner to run CREATE EXTENSION vector in it"
+        ) from None

