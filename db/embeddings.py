@@ -59,7 +59,7 @@ def store_texts(engine: Engine, encoder_id: int, texts: Sequence[str], vectors: 
             connection,
             text_embedding,
             ["encoder_id", "text_sha256", "embedding"],
-            [(encoder_id, key, vector) for key, vector in sorted(rows.items(), key=lambda item: item[0])],
+            [(encoder_id, key, vector) for key, vector in rows.items()],
         )
 
 

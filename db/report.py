@@ -47,7 +47,7 @@ def has_synthetic_ratings(connection: Connection, dataset_id: int) -> bool:
     query = (
         sa.select(sa.literal(1))
         .select_from(rating.join(sample, sample.c.sample_id == rating.c.sample_id))
-        .where(sample.c.dataset_id == dataset_id, rating.c.extra["synthetic"].as_boolean())
+        .where(sample.c.dataset_id == dataset_id, rating.c.extra.contains({"synthetic": True}))
         .limit(1)
     )
     return connection.scalar(query) is not None

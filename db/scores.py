@@ -51,13 +51,13 @@ def register_scorer(
     A metric has one active scorer; the one before is retired, its scores stay in view score_history.
     """
     identity = {"metric": metric, "models": models, "params": params, "code_version": code_version}
-    print_ = fingerprint(identity)
+    digest = fingerprint(identity)
     # Two processes may register at once: the loser of the insert waits here, then finds the winner's row.
     connection.execute(sa.text("SELECT pg_advisory_xact_lock(hashtext(:metric))"), {"metric": f"scorer {metric}"})
     connection.execute(
-        insert(scorer).values(**identity, fingerprint=print_, status="candidate").on_conflict_do_nothing()
+        insert(scorer).values(**identity, fingerprint=digest, status="candidate").on_conflict_do_nothing()
     )
-    is_this = scorer.c.fingerprint == print_
+    is_this = scorer.c.fingerprint == digest
     row = connection.execute(sa.select(scorer.c.scorer_id, scorer.c.status).where(is_this)).one()
     if row.status != "active":
         connection.execute(
@@ -66,6 +66,14 @@ def register_scorer(
         connection.execute(sa.update(scorer).where(is_this).values(status="active"))
     scorer_id: int = row.scorer_id
     return scorer_id
+
+
+def find_scorer(
+    connection: Connection, *, metric: str, models: Mapping[str, Any], params: Mapping[str, Any], code_version: str
+) -> int | None:
+    """The id of the scorer with exactly these models, parameters and code version, or None when it was never run."""
+    identity = {"metric": metric, "models": models, "params": params, "code_version": code_version}
+    return connection.scalar(sa.select(scorer.c.scorer_id).where(scorer.c.fingerprint == fingerprint(identity)))
 
 
 def active_scorer(connection: Connection, metric: str) -> int | None:
@@ -100,7 +108,7 @@ def write_scores(engine: Engine, scorer_id: int, run_id: str, rows: Sequence[Sco
                     r.error,
                     run_id,
                 )
-                for r in sorted(rows, key=lambda row: row.sample_id)
+                for r in rows
                 if r.sample_id in alive
             ],
             compare=["input_sha256", "value", "components", "status", "error"],
@@ -131,3 +139,14 @@ def scored_values(
     if shard is not None:
         query = query.where(sample.c.shard == shard)
     return [ScoredSample(*row) for row in connection.execute(query)]
+
+
+def defined_values(connection: Connection, scorer_id: int, dataset_id: int) -> list[float]:
+    """The values of every defined score of a dataset, best first: numbers alone, which fit in memory by the million."""
+    query = (
+        sa.select(score.c.value)
+        .join(sample, sample.c.sample_id == score.c.sample_id)
+        .where(score.c.scorer_id == scorer_id, sample.c.dataset_id == dataset_id, score.c.status == "ok")
+        .order_by(score.c.value.desc())
+    )
+    return list(connection.scalars(query))

@@ -49,9 +49,12 @@ class PendingSample:
 
 
 def pending_samples(
-    connection: Connection, *, scorer_id: int, dataset_id: int, shard: int, inputs: Collection[str]
+    connection: Connection, *, scorer_id: int | None, dataset_id: int, shard: int, inputs: Collection[str]
 ) -> list[int]:
-    """Ids of the samples of a shard that lack a score of this scorer, changed since it, or failed; ascending."""
+    """Ids of the samples of a shard that lack a score of this scorer, changed since it, or failed; ascending.
+
+    None is a scorer that is not registered yet: it lacks every score.
+    """
     statement = sa.text(with_input_digest("pending_samples", inputs))
     values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "shard": shard}
     return list(connection.scalars(statement, values))

@@ -15,7 +15,7 @@ from dagster import DagsterExecutionStepExecutionError
 from assets.ingest.assets import REPORT
 from assets.partitions import DATASETS, announce_partitions, dataset_of_key, shard_keys
 from assets.scores.assets import asset_name
-from assets.scores.run import n_pending
+from assets.scores.run import activate, n_pending
 from db.server import is_alive
 from orchestration.definitions import defs
 from orchestration.platform import curation, engine, instance
@@ -47,10 +47,14 @@ def run_scoring(dataset: str, metrics: list[str]) -> Iterator[tuple[str, dict[st
     found = dataset_of_key(engine(), dataset)
     announce_partitions(instance(), found)
     scorers = {metric: curation_scorers()[metric] for metric in metrics}
+    # Also where nothing is left to score: these settings may be those of a scorer that was retired.
+    for scorer in scorers.values():
+        activate(engine(), scorer)
     assets = ["text_embedding", *[asset_name(metric) for metric in metrics]]
+    materialised = [instance().get_materialized_partitions(dg.AssetKey(asset)) for asset in assets]
     for shard, key in enumerate(shard_keys(found)):
         pending = any(n_pending(engine(), scorer, found, shard) for scorer in scorers.values())
-        if pending or not all(_is_materialised(asset, key) for asset in assets) or not _ended_well(key):
+        if pending or not all(key in keys for keys in materialised) or not _ended_well(key):
             result = run_job("scoring_job", key, {}, assets)
             yield key, {metric: _written(result, metric) for metric in metrics}
 
@@ -114,10 +118,6 @@ def _definitions() -> dg.Definitions:
 def curation_scorers() -> dict[str, Any]:
     """The scorers of this installation by metric."""
     return curation().scorers
-
-
-def _is_materialised(asset: str, partition: str) -> bool:
-    return partition in instance().get_materialized_partitions(dg.AssetKey(asset))
 
 
 def _ended_well(partition: str) -> bool:

@@ -1,6 +1,5 @@
 """The inbox: a manifest folder put into HOME/inbox/DATASET is ingested as that dataset."""
 
-import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import dagster as dg
 
 from assets.curation import Curation
+from assets.ingest.assets import DATASET_NAME
 from assets.ingest.readers import ManifestError, find_tables
 from assets.partitions import DATASETS
 from db.fingerprint import fingerprint
@@ -15,7 +15,6 @@ from orchestration.jobs import ingest_job
 
 # A folder that changed a moment ago may still be on its way.
 SETTLED_AFTER_S = 10.0
-DATASET_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
 @dg.sensor(

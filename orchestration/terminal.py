@@ -6,6 +6,7 @@ import logging
 
 import dagster as dg
 from rich.console import Console
+from rich.markup import escape
 
 LOGGER = "terminal"
 console = Console(stderr=True, highlight=False)
@@ -16,7 +17,8 @@ class _Lines(logging.Handler):
         meta = getattr(record, "dagster_meta", {})
         if meta.get("dagster_event") is None:
             step = meta.get("step_key") or "run"
-            console.print(f"[dim]{step}:[/dim] {meta.get('orig_message', record.getMessage())}", markup=True)
+            message = str(meta.get("orig_message", record.getMessage()))
+            console.print(f"[dim]{step}:[/dim] {escape(message)}")
 
 
 @dg.logger({}, description="The assets' log lines on the terminal, without Dagster's own events.")

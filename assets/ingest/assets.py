@@ -1,5 +1,6 @@
 """The tables that ingest fills, as assets of a dataset."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import dagster as dg
 
 from assets.curation import Curation
+from assets.ingest.rejects import ManifestError
 from assets.ingest.run import IngestReport, ingest_folder
 from assets.partitions import DATASETS, announce_partitions, dataset_of_key
 
@@ -35,6 +37,8 @@ _MANIFEST_TABLES = {
     "rating": ["ratings"],
 }
 
+# A dataset's name becomes part of partition keys and of file names.
+DATASET_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 # Where the command line finds the whole report among the run's metadata.
 REPORT = "ingest_report"
 
@@ -60,6 +64,11 @@ def ingest(
     context: dg.AssetExecutionContext, config: IngestConfig, curation: dg.ResourceParam[Curation]
 ) -> Iterator[dg.MaterializeResult]:
     """Read a manifest folder into the database, row by row; refused rows carry a reason."""
+    # In the web interface a partition may be given any name.
+    if not DATASET_NAME.fullmatch(context.partition_key):
+        raise ManifestError(
+            f"dataset name {context.partition_key!r}: use letters, digits, _, . and - only, at most 100 characters"
+        )
     report = ingest_folder(
         curation.engine,
         Path(config.folder),

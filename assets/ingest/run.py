@@ -17,10 +17,11 @@ from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.resolve import RESOLVERS, id_parts, row_key
 from assets.ingest.resolved import TableRow
 from assets.ingest.rows import RawRow, ValidRow, content_sha256, validate
-from db.manifest import IngestStore, ensure_dataset, ingest_store
+from db.manifest import Dataset, IngestStore, ensure_dataset, find_dataset, ingest_store
 
 BATCH_SIZE = 1000
 SAMPLES_PER_SHARD = 4000
+MAX_SHARDS = 10_000
 Progress = Callable[[str, int], None]
 
 
@@ -66,8 +67,7 @@ def ingest_folder(
                 f"{mixed_rows.name}: the folder has a table of this name: rename the file of mixed rows"
             )
         sources.append(mixed_rows.name)
-    with engine.begin() as connection:
-        dataset = ensure_dataset(connection, name, n_shards or _wanted_shards(tables))
+    dataset = _dataset(engine, name, n_shards, tables)
     report = IngestReport(dataset.name)
     with ingest_store(engine, dataset) as store:
         with store.transaction():
@@ -180,7 +180,18 @@ class _Ingest:
             self._store.mark_seen(kind, written)
 
 
+def _dataset(engine: Engine, name: str, n_shards: int | None, tables: Mapping[str, Path]) -> Dataset:
+    """The dataset of this name. Only for a new one are the rows counted, which reads their tables once more."""
+    with engine.connect() as connection:
+        found = find_dataset(connection, name)
+    if found is not None:
+        return found
+    wanted = n_shards or _wanted_shards(tables)
+    with engine.begin() as connection:
+        return ensure_dataset(connection, name, wanted)
+
+
 def _wanted_shards(tables: Mapping[str, Path]) -> int:
-    """One shard per 4,000 captions and questions, judged by a quick count of the rows."""
+    """One shard per 4,000 captions and questions."""
     n_rows = sum(1 for kind in ("caption", "qa") if kind in tables for _ in read_table(tables[kind], kind))
-    return max(1, math.ceil(n_rows / SAMPLES_PER_SHARD))
+    return min(max(1, math.ceil(n_rows / SAMPLES_PER_SHARD)), MAX_SHARDS)

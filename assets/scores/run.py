@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy.engine import Engine
 
 from assets.scores.base import Outcome, Scorer, Vectors
 from db.embeddings import find_encoder, load_texts
 from db.manifest import Dataset
-from db.scores import ScoreRow, register_scorer, write_scores
+from db.scores import ScoreRow, find_scorer, register_scorer, write_scores
 from db.work import PendingSample, batches, load_samples, pending_samples
 
 BATCH_SIZE = 256
@@ -33,21 +34,17 @@ class MissingVectors(RuntimeError):
 def activate(engine: Engine, scorer: Scorer) -> int:
     """Register the scorer as its metric's active one and return its id."""
     with engine.begin() as connection:
-        return register_scorer(
-            connection,
-            metric=scorer.metric,
-            models=scorer.models(),
-            params=scorer.params(),
-            code_version=scorer.code_version,
-        )
+        return register_scorer(connection, **_identity(scorer))
 
 
 def n_pending(engine: Engine, scorer: Scorer, dataset: Dataset, shard: int) -> int:
-    """How many samples of a shard the scorer has still to score."""
-    return len(pending(engine, scorer, activate(engine, scorer), dataset, shard))
+    """How many samples of a shard the scorer has still to score. Looks only: which scorer is active stays as it is."""
+    with engine.connect() as connection:
+        scorer_id = find_scorer(connection, **_identity(scorer))
+    return len(pending(engine, scorer, scorer_id, dataset, shard))
 
 
-def pending(engine: Engine, scorer: Scorer, scorer_id: int, dataset: Dataset, shard: int) -> list[int]:
+def pending(engine: Engine, scorer: Scorer, scorer_id: int | None, dataset: Dataset, shard: int) -> list[int]:
     """Ids of the samples of a shard that the scorer has still to score."""
     with engine.connect() as connection:
         return pending_samples(
@@ -85,6 +82,15 @@ def score_shard(
         if progress:
             progress(done, len(todo))
     return ShardScores(scorer_id, len(todo), written)
+
+
+def _identity(scorer: Scorer) -> dict[str, Any]:
+    return {
+        "metric": scorer.metric,
+        "models": scorer.models(),
+        "params": scorer.params(),
+        "code_version": scorer.code_version,
+    }
 
 
 def _vectors(engine: Engine, scorer: Scorer, samples: Sequence[PendingSample]) -> Vectors:

@@ -35,8 +35,8 @@ def training_subset(
     with curation.engine.begin() as connection:
         chosen = freeze_selection(connection, dataset, by=config.by, keep=config.keep, where=config.where)
     path = curation.folder("selections") / f"{dataset.name}-{chosen.selection_id}.parquet"
-    if not path.exists():
-        export_selection(curation.engine, chosen.selection_id, path)
+    # Anew each time: a file of this name may come from another database that this home folder was used with.
+    export_selection(curation.engine, chosen.selection_id, path)
     first = next(selection_rows(curation.engine, chosen.selection_id, batch_size=10))
     preview = [[str(row["rank"]), row["sample"], row["system"], f"{row['value']:.4f}"] for row in first]
     return dg.MaterializeResult(

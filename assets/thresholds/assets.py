@@ -10,7 +10,7 @@ from assets.reports.tables import markdown_table
 from assets.scores.assets import asset_name
 from assets.scores.registry import METRICS
 from db.manifest import Dataset
-from db.scores import active_scorer, scored_values
+from db.scores import active_scorer, defined_values
 from db.selection import kept
 from db.thresholds import store_threshold
 
@@ -36,10 +36,10 @@ def _metric(engine: Engine, dataset: Dataset, metric: str) -> dg.MetadataValue:
     """Store the thresholds of one metric and describe them."""
     with engine.begin() as connection:
         scorer_id = active_scorer(connection, metric)
-        values = [] if scorer_id is None else scored_values(connection, scorer_id, dataset.dataset_id)
+        values = [] if scorer_id is None else defined_values(connection, scorer_id, dataset.dataset_id)
         if scorer_id is None or not values:
             return dg.MetadataValue.text("no defined score on this dataset")
-        cutoffs = {share: values[kept(share, len(values)) - 1].value for share in SHARES}
+        cutoffs = {share: values[kept(share, len(values)) - 1] for share in SHARES}
         for share, value in cutoffs.items():
             store_threshold(
                 connection,
@@ -52,6 +52,6 @@ def _metric(engine: Engine, dataset: Dataset, metric: str) -> dg.MetadataValue:
             )
     rows = [[f"{share:.2%}", str(kept(share, len(values))), f"{value:.4f}"] for share, value in cutoffs.items()]
     lines = {f"{share:g}": value for share, value in cutoffs.items()}
-    plot = histogram([row.value for row in values], metric, f"{metric} on {dataset.name}", lines)
+    plot = histogram(values, metric, f"{metric} on {dataset.name}", lines)
     table = markdown_table(["share", "samples", "at least"], rows)
     return dg.MetadataValue.md(f"{table}\n\n{markdown_image(plot, f'distribution of {metric} with its thresholds')}")

@@ -1,9 +1,9 @@
 -- The work list of a scorer on one shard: what it has not scored, what changed since, and what failed.
--- {input_sha256} is one of the expressions in db/work.py, never user input.
+-- The placeholder in braces becomes one of the expressions in db/work.py, never user input.
 SELECT s.sample_id
 FROM sample s
 JOIN video v USING (video_id)
-LEFT JOIN score c ON c.scorer_id = :scorer_id AND c.sample_id = s.sample_id
+LEFT JOIN score c ON c.scorer_id = CAST(:scorer_id AS bigint) AND c.sample_id = s.sample_id
 WHERE s.dataset_id = :dataset_id
   AND s.shard = :shard
   AND (c.sample_id IS NULL OR c.status = 'failed' OR c.input_sha256 <> {input_sha256})

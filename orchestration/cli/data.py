@@ -20,10 +20,10 @@ def ingest(
     as_json: AsJson = False,
 ) -> None:
     """Read a manifest folder into a dataset. The same folder again changes nothing; bad rows never stop good ones."""
+    from assets.ingest.assets import DATASET_NAME
     from assets.ingest.readers import find_tables
     from orchestration.cli.errors import UsageError
     from orchestration.launch import run_ingest
-    from orchestration.sensors import DATASET_NAME
 
     if not DATASET_NAME.fullmatch(dataset):
         raise UsageError(f"dataset name {dataset!r}: use letters, digits, _, . and - only, at most 100")

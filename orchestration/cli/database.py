@@ -73,7 +73,7 @@ def _show_url(as_json: bool) -> None:
     if as_json:
         print_json({"url": shown})
     else:
-        console.print(shown, soft_wrap=True)
+        console.print(shown, soft_wrap=True, markup=False)
 
 
 def _refuse_foreign_server(verb: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import psycopg
 import sqlalchemy as sa
+from dagster import DagsterError
 
 from assets.ingest.rejects import ManifestError
 from assets.partitions import UnknownDataset
@@ -37,9 +38,6 @@ _PLAIN = (
 
 def explain(error: BaseException) -> str | None:
     """One sentence for an error that is not a fault of the program, else None."""
-    # Imported late: commands that need no Dagster start faster without it.
-    from dagster import DagsterError
-
     found: BaseException | None = error
     while found is not None:
         if isinstance(found, _PLAIN):

@@ -7,6 +7,7 @@ import sys
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from orchestration.cli.output import AsJson, console, print_json, print_rows
 
@@ -45,7 +46,7 @@ def doctor(as_json: AsJson = False) -> None:
     else:
         for finding in findings:
             mark = "[green]ok[/green]     " if finding.ok else "[red]missing[/red]"
-            console.print(f"{mark} {finding.what}: {finding.detail}", soft_wrap=True)
+            console.print(f"{mark} {finding.what}: {escape(finding.detail)}", soft_wrap=True)
     if not all(finding.ok for finding in findings):
         raise typer.Exit(1)
 

@@ -48,7 +48,8 @@ def select(
         f"{by} at least {chosen.cutoff:.4f}" + ("" if chosen.is_new else " (made before, unchanged)")
     )
     console.print(
-        f"written to {path}" if path else f"write it with: reelsieve export {chosen.selection_id} FILE.parquet"
+        f"written to {path}" if path else f"write it with: reelsieve export {chosen.selection_id} FILE.parquet",
+        markup=False,
     )
 
 
@@ -65,4 +66,4 @@ def export(
     if as_json:
         print_json({"selection_id": selection_id, "path": str(written)})
     else:
-        console.print(f"written to {written}")
+        console.print(f"written to {written}", markup=False)

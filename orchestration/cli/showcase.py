@@ -35,6 +35,7 @@ def demo() -> None:
         f"\nlineage:         reelsieve ui   (opens on 127.0.0.1:3000)"
         f'\nask it:          reelsieve sql "{query}"',
         soft_wrap=True,
+        markup=False,
     )
     console.print("The clips, captions and ratings of the demo are synthetic: made by a program, rated by a rule.")
     console.print(f"done in {time.monotonic() - started:.0f} s")
@@ -65,7 +66,7 @@ def _build(folder: Path) -> None:
 
     marker = folder / MARKER
     if marker.is_file() and json.loads(marker.read_text()).get("version") == VERSION:
-        console.print(f"demo data set: {folder} (made before)", soft_wrap=True)
+        console.print(f"demo data set: {folder} (made before)", soft_wrap=True, markup=False)
         return
     with Progress(console=console) as bar:
         task = bar.add_task("drawing clips", total=None)
