@@ -126,27 +126,44 @@ def status_counts(connection: Connection, scorer_id: int, dataset_id: int, shard
     return {row[0]: row[1] for row in connection.execute(query.group_by(status).order_by(status))}
 
 
-def scored_values(
-    connection: Connection, scorer_id: int, dataset_id: int, shard: int | None = None
+def best_and_worst(
+    connection: Connection, scorer_id: int, dataset_id: int, n: int, shard: int | None = None
 ) -> list[ScoredSample]:
-    """Every defined score, best first, ties by kind and key."""
-    query = (
-        sa.select(sample.c.key, sample.c.system, score.c.value, sample.c.text)
-        .join(score, score.c.sample_id == sample.c.sample_id)
-        .where(score.c.scorer_id == scorer_id, sample.c.dataset_id == dataset_id, score.c.status == "ok")
-        .order_by(score.c.value.desc(), sample.c.kind, sa.collate(sample.c.key, "C"))
+    """The n best and the n worst samples with a defined score, best first, ties by kind and key; each once."""
+    order = (score.c.value.desc(), sample.c.kind, sa.collate(sample.c.key, "C"))
+    place, total = sa.func.row_number().over(order_by=order), sa.func.count().over()
+    ranked = _defined(
+        scorer_id, dataset_id, shard, score.c.sample_id, score.c.value, place.label("place"), total.label("n")
     )
-    if shard is not None:
-        query = query.where(sample.c.shard == shard)
+    outer = ranked.subquery("ranked")
+    query = (
+        sa.select(sample.c.key, sample.c.system, outer.c.value, sample.c.text)
+        .join(outer, outer.c.sample_id == sample.c.sample_id)
+        .where(sa.or_(outer.c.place <= n, outer.c.place > outer.c.n - n))
+        .order_by(outer.c.place)
+    )
     return [ScoredSample(*row) for row in connection.execute(query)]
 
 
-def defined_values(connection: Connection, scorer_id: int, dataset_id: int) -> list[float]:
-    """The values of every defined score of a dataset, best first: numbers alone, which fit in memory by the million."""
-    query = (
-        sa.select(score.c.value)
-        .join(sample, sample.c.sample_id == score.c.sample_id)
-        .where(score.c.scorer_id == scorer_id, sample.c.dataset_id == dataset_id, score.c.status == "ok")
-        .order_by(score.c.value.desc())
-    )
+def defined_values(connection: Connection, scorer_id: int, dataset_id: int, shard: int | None = None) -> list[float]:
+    """The values of every defined score, best first: numbers alone, which fit in memory by the million."""
+    query = _defined(scorer_id, dataset_id, shard, score.c.value).order_by(score.c.value.desc())
     return list(connection.scalars(query))
+
+
+def values_by_system(connection: Connection, scorer_id: int, dataset_id: int) -> dict[str, list[float]]:
+    """The values of every defined score of a dataset by the system that wrote the sample, each best first."""
+    query = _defined(scorer_id, dataset_id, None, sample.c.system, score.c.value).order_by(score.c.value.desc())
+    values: dict[str, list[float]] = {}
+    for system, value in connection.execute(query):
+        values.setdefault(system, []).append(value)
+    return values
+
+
+def _defined(scorer_id: int, dataset_id: int, shard: int | None, *columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
+    query = (
+        sa.select(*columns)
+        .select_from(score.join(sample, sample.c.sample_id == score.c.sample_id))
+        .where(score.c.scorer_id == scorer_id, sample.c.dataset_id == dataset_id, score.c.status == "ok")
+    )
+    return query if shard is None else query.where(sample.c.shard == shard)

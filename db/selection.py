@@ -87,19 +87,15 @@ def freeze_selection(
     eligible = sa.and_(view.c.dataset == dataset.name, view.c[by].is_not(None))
     if where:
         eligible = sa.and_(eligible, parse_filter(where, {c.name: c for c in view.columns if c.name != "sample_id"}))
-    n_eligible = connection.scalar(sa.select(sa.func.count()).select_from(view).where(eligible)) or 0
-    if not n_eligible:
-        raise SelectionError(
-            f"no sample of dataset {dataset.name!r} has a {by} score"
-            + (
-                f" and passes {where!r}: loosen it"
-                if where
-                else f": run reelsieve score --dataset {dataset.name} first"
-            )
+    _rank(connection, view, by, eligible, keep, metrics)
+    summary = connection.execute(sa.text((_SQL / "chosen_summary.sql").read_text())).one()
+    if not summary.n:
+        remedy = (
+            f" and passes {where!r}: loosen it" if where else f": run reelsieve score --dataset {dataset.name} first"
         )
-    _rank(connection, view, by, eligible, kept(keep, n_eligible), metrics)
-    spec = {"by": by, "keep": keep, "where": where, "scorer": _fingerprint(connection, by)}
-    return _store(connection, dataset, spec, n_eligible)
+        raise SelectionError(f"no sample of dataset {dataset.name!r} has a {by} score{remedy}")
+    spec = {"by": by, "keep": keep, "where": where, "scorer": summary.scorer}
+    return _store(connection, dataset, spec, summary)
 
 
 def kept(share: float, n: int) -> int:
@@ -137,38 +133,50 @@ def _rank(
     view: sa.TableClause,
     by: str,
     eligible: sa.ColumnElement[bool],
-    size: int,
+    keep: float,
     metrics: list[str],
 ) -> None:
-    """Put the chosen rows, ranked, into a temporary table that ends with the transaction."""
+    """Put the chosen rows, ranked, into a temporary table that ends with the transaction.
+
+    One statement counts, ranks, copies and names the scorer, so that all is of one moment while others still score.
+    """
     order = (view.c[by].desc(), view.c.kind, sa.collate(view.c.sample, "C"))
+    rank, n_eligible = sa.func.row_number().over(order_by=order), sa.func.count().over()
+    ranked = (
+        sa.select(view.c.sample_id, rank.label("rank"), n_eligible.label("n_eligible"))
+        .where(eligible)
+        .subquery("ranked")
+    )
+    size = sa.func.greatest(1, sa.func.floor(sa.cast(str(keep), sa.Numeric) * ranked.c.n_eligible))
     frozen = sa.func.jsonb_build_object(
         *_pairs({name: view.c[name] for name in ("dataset", "sample", "video", "kind", "system", "text")}),
         *_pairs({"question": sample.c.question, "answer": sample.c.answer, "uri": video.c.uri}),
         *_pairs({"content_sha256": sa.func.encode(video.c.content_sha256, "hex")}),
         *_pairs({metric: view.c[metric] for metric in metrics}),
     )
+    is_active = sa.and_(scorer.c.metric == by, scorer.c.status == "active")
     chosen = (
         sa.select(
-            sa.func.row_number().over(order_by=order).label("rank"),
+            ranked.c.rank,
+            ranked.c.n_eligible,
             view.c.sample_id,
             view.c[by].label("value"),
             frozen.label("row"),
+            sa.select(scorer.c.fingerprint).where(is_active).scalar_subquery().label("scorer"),
         )
         .select_from(
-            view.join(sample, sample.c.sample_id == view.c.sample_id).join(video, video.c.video_id == sample.c.video_id)
+            ranked.join(view, view.c.sample_id == ranked.c.sample_id)
+            .join(sample, sample.c.sample_id == view.c.sample_id)
+            .join(video, video.c.video_id == sample.c.video_id)
         )
-        .where(eligible)
-        .order_by(*order)
-        .limit(size)
+        .where(ranked.c.rank <= size)
     )
     connection.execute(sa.text("DROP TABLE IF EXISTS chosen"))
     compiled = chosen.compile(connection, compile_kwargs={"render_postcompile": True})
     connection.exec_driver_sql(f"CREATE TEMPORARY TABLE chosen ON COMMIT DROP AS {compiled}", dict(compiled.params))
 
 
-def _store(connection: Connection, dataset: Dataset, spec: dict[str, Any], n_eligible: int) -> Selection:
-    summary = connection.execute(sa.text((_SQL / "chosen_summary.sql").read_text())).one()
+def _store(connection: Connection, dataset: Dataset, spec: dict[str, Any], summary: sa.Row[Any]) -> Selection:
     # Two processes may freeze at once: the second one waits here, then finds the selection of the first.
     lock = sa.text("SELECT pg_advisory_xact_lock(hashtext('reelsieve selection'), :dataset)")
     connection.execute(lock, {"dataset": dataset.dataset_id})
@@ -179,8 +187,9 @@ def _store(connection: Connection, dataset: Dataset, spec: dict[str, Any], n_eli
             selection.c.spec == sa.cast(sa.literal(spec, selection.c.spec.type), selection.c.spec.type),
         )
     )
-    selection_id = found or _insert(connection, {"dataset_id": dataset.dataset_id, "spec": spec, **summary._mapping})
-    return Selection(selection_id, summary.n, n_eligible, summary.cutoff, summary.score_hash, found is None)
+    frozen = {"n": summary.n, "cutoff": summary.cutoff, "score_hash": summary.score_hash}
+    selection_id = found or _insert(connection, {"dataset_id": dataset.dataset_id, "spec": spec, **frozen})
+    return Selection(selection_id, summary.n, summary.n_eligible, summary.cutoff, summary.score_hash, found is None)
 
 
 def _insert(connection: Connection, row: dict[str, Any]) -> int:
@@ -191,11 +200,6 @@ def _insert(connection: Connection, row: dict[str, Any]) -> int:
     )
     connection.execute(copy_items, {"id": new_id})
     return new_id
-
-
-def _fingerprint(connection: Connection, metric: str) -> str | None:
-    active = sa.and_(scorer.c.metric == metric, scorer.c.status == "active")
-    return connection.scalar(sa.select(scorer.c.fingerprint).where(active))
 
 
 def _pairs(fields: dict[str, Any]) -> list[Any]:

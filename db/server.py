@@ -64,6 +64,8 @@ def parse_url(text: str) -> URL:
         raise DatabaseUnavailable(
             f"CURATION_DB_URL names a {url.get_backend_name()} database: Reelsieve needs Postgres with pgvector"
         )
+    if url.database == DAGSTER:
+        raise DatabaseUnavailable(f"CURATION_DB_URL names database {DAGSTER}, which is Dagster's own: name another one")
     return url.set(drivername="postgresql+psycopg", database=url.database or CURATION)
 
 

@@ -107,6 +107,11 @@ def close_dead_runs() -> None:
         if pid == os.getpid() or not is_alive(pid):
             instance().report_run_failed(run, "its process ended before it did")
             instance().event_log_storage.free_concurrency_slots_for_run(run.run_id)
+    # Those of the web interface's runs: Dagster's daemon frees them too, but only while it runs.
+    for run_id in instance().event_log_storage.get_concurrency_run_ids():
+        holder = instance().get_run_by_id(run_id)
+        if holder is None or holder.is_finished:
+            instance().event_log_storage.free_concurrency_slots_for_run(run_id)
 
 
 @lru_cache(maxsize=1)

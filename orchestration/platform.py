@@ -16,7 +16,7 @@ from db.engine import open_engine
 from db.migrate import is_current, migrate
 from db.server import DatabaseUnavailable, curation_url, dagster_url
 from db.views import is_up_to_date
-from orchestration.settings import settings
+from orchestration.settings import SettingsError, settings
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -45,6 +45,8 @@ def curation() -> Curation:
 
 def dagster_environment() -> dict[str, str]:
     """The variables that dagster.yaml and Dagster's own programs need."""
+    if not (PROJECT / "dagster.yaml").is_file():
+        raise SettingsError(f"{PROJECT / 'dagster.yaml'} is missing: install Reelsieve from a checkout with make setup")
     folder = settings().home_folder / "dagster"
     folder.mkdir(parents=True, exist_ok=True)
     return {

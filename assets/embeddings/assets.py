@@ -5,6 +5,7 @@ import dagster as dg
 from assets.curation import Curation
 from assets.embeddings.run import embed_shard
 from assets.partitions import SHARDS, shard_of_key
+from assets.progress import sparsely
 
 ENCODER_POOL = "encoder"
 
@@ -20,6 +21,7 @@ ENCODER_POOL = "encoder"
 def text_embedding(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
     """Vectors of every text that the shard's unscored samples need: each distinct text once per encoder."""
     dataset, shard = shard_of_key(curation.engine, context.partition_key)
+    tell = sparsely(context.log.info)
     metadata: dict[str, int | str] = {}
     for metric, scorer in curation.scorers.items():
         report = embed_shard(
@@ -27,7 +29,7 @@ def text_embedding(context: dg.AssetExecutionContext, curation: dg.ResourceParam
             scorer,
             dataset,
             shard,
-            progress=lambda done, total: context.log.info(f"{done} of {total} texts embedded"),
+            progress=lambda done, total: tell(f"{done} of {total} texts embedded"),
         )
         metadata |= {
             f"{metric}_texts_wanted": report.n_texts,

@@ -41,6 +41,8 @@ def embed_shard(
     # Longest first: neighbours in length share a batch, and running out of memory shows at once, not at the end.
     missing.sort(key=len, reverse=True)
     done = 0
+    if progress and missing:
+        progress(0, len(missing))
     for start in range(0, len(missing), CHUNK):
         done += _embed(engine, encoder, missing[start : start + CHUNK])
         if progress:

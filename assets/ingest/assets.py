@@ -11,6 +11,7 @@ from assets.curation import Curation
 from assets.ingest.rejects import ManifestError
 from assets.ingest.run import IngestReport, ingest_folder
 from assets.partitions import DATASETS, announce_partitions, dataset_of_key
+from assets.progress import sparsely
 
 _DESCRIPTIONS = {
     "video": "Clips with what probing found: duration, frames, codec, hash, status.",
@@ -69,13 +70,14 @@ def ingest(
         raise ManifestError(
             f"dataset name {context.partition_key!r}: use letters, digits, _, . and - only, at most 100 characters"
         )
+    tell = sparsely(context.log.info)
     report = ingest_folder(
         curation.engine,
         Path(config.folder),
         context.partition_key,
         mixed_rows=Path(config.rows) if config.rows else None,
         n_shards=config.n_shards,
-        progress=lambda source, done: context.log.info(f"{source}: {done} rows read"),
+        progress=lambda source, done: tell(f"{source}: {done} rows read"),
     )
     announce_partitions(context.instance, dataset_of_key(curation.engine, context.partition_key))
     for name in _DESCRIPTIONS:

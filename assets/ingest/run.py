@@ -20,6 +20,8 @@ from assets.ingest.rows import RawRow, ValidRow, content_sha256, validate
 from db.manifest import Dataset, IngestStore, ensure_dataset, find_dataset, ingest_store
 
 BATCH_SIZE = 1000
+# A video is probed inside its batch's transaction, which takes up to a minute where a file makes trouble.
+VIDEO_BATCH_SIZE = 64
 SAMPLES_PER_SHARD = 4000
 MAX_SHARDS = 10_000
 Progress = Callable[[str, int], None]
@@ -74,9 +76,9 @@ def ingest_folder(
             store.forget_rejects(sources)
         ingest = _Ingest(store, folder, report, progress)
         for kind, path in tables.items():
-            ingest.rows(read_table(path, kind))
+            ingest.rows(read_table(path, kind), VIDEO_BATCH_SIZE if kind == "video" else BATCH_SIZE)
         if mixed_rows is not None:
-            ingest.rows(read_mixed(mixed_rows))
+            ingest.rows(read_mixed(mixed_rows), BATCH_SIZE)
     return report
 
 
@@ -87,11 +89,11 @@ class _Ingest:
         self._report = report
         self._progress = progress
 
-    def rows(self, rows: Iterable[RawRow]) -> None:
+    def rows(self, rows: Iterable[RawRow], batch_size: int) -> None:
         """Ingest a stream of rows; in a batch of mixed rows what is pointed to goes in before what points to it."""
         iterator = iter(rows)
         done = 0
-        while batch := list(islice(iterator, BATCH_SIZE)):
+        while batch := list(islice(iterator, batch_size)):
             with self._store.transaction():
                 for kind in dict.fromkeys((*TABLES, *(row.kind for row in batch))):
                     if of_kind := [row for row in batch if row.kind == kind]:

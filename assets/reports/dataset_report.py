@@ -8,10 +8,12 @@ from typing import Any
 from sqlalchemy.engine import Engine
 
 from assets.reports.plots import by_system, histogram, markdown_image
-from assets.reports.tables import best_and_worst, markdown_table
+from assets.reports.tables import markdown_table, sample_table
 from db.manifest import Dataset
 from db.report import coverage_by_system, dataset_summary, has_synthetic_ratings, ratings_by_system
-from db.scores import ScoredSample, active_scorer, scored_values, status_counts
+from db.scores import ScoredSample, active_scorer, best_and_worst, status_counts, values_by_system
+
+N_EXTREMES = 5
 
 
 def report_markdown(engine: Engine, dataset: Dataset, metrics: Sequence[str]) -> str:
@@ -22,9 +24,10 @@ def report_markdown(engine: Engine, dataset: Dataset, metrics: Sequence[str]) ->
         for metric in metrics:
             scorer_id = active_scorer(connection, metric)
             if scorer_id is not None:
-                values = scored_values(connection, scorer_id, dataset.dataset_id)
+                systems = values_by_system(connection, scorer_id, dataset.dataset_id)
                 statuses = status_counts(connection, scorer_id, dataset.dataset_id)
-                parts.append(_metric(metric, values, statuses))
+                extremes = best_and_worst(connection, scorer_id, dataset.dataset_id, N_EXTREMES)
+                parts.append(_metric(metric, systems, statuses, extremes))
         parts.append(
             _people(
                 ratings_by_system(connection, dataset.dataset_id),
@@ -39,19 +42,19 @@ def _summary(summary: dict[str, Any]) -> str:
     return markdown_table(["what", "how many"], [[name, str(value)] for name, value in summary.items()][1:])
 
 
-def _metric(metric: str, values: Sequence[ScoredSample], statuses: dict[str, int]) -> str:
+def _metric(
+    metric: str, systems: dict[str, list[float]], statuses: dict[str, int], extremes: Sequence[ScoredSample]
+) -> str:
     parts = [f"## {metric}", markdown_table(["status", "samples"], [[k, str(v)] for k, v in statuses.items()])]
-    if values:
-        systems: dict[str, list[float]] = {}
-        for row in values:
-            systems.setdefault(row.system, []).append(row.value)
+    if systems:
+        values = [value for of_system in systems.values() for value in of_system]
         means = sorted(((sum(v) / len(v), s, len(v)) for s, v in systems.items()), reverse=True)
         parts += [
             markdown_table(["system", f"mean {metric}", "samples"], [[s, f"{m:.4f}", str(n)] for m, s, n in means]),
-            markdown_image(histogram([row.value for row in values], metric, f"all samples: {metric}"), metric),
+            markdown_image(histogram(values, metric, f"all samples: {metric}"), metric),
             markdown_image(by_system(systems, metric, f"{metric} by system"), f"{metric} by system"),
             "### Best and worst",
-            best_and_worst(values, metric),
+            sample_table(extremes, metric),
         ]
     return "\n\n".join(parts)
 

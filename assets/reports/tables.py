@@ -9,10 +9,9 @@ from db.scores import ScoredSample
 EXCERPT = 90
 
 
-def best_and_worst(values: Sequence[ScoredSample], metric: str, n: int = 5) -> str:
-    """The n best and n worst samples as a markdown table; `values` come best first."""
-    best, worst = values[:n], values[max(n, len(values) - n) :]
-    rows = [[row.key, row.system, f"{row.value:.4f}", excerpt(row.text)] for row in (*best, *worst)]
+def sample_table(samples: Sequence[ScoredSample], metric: str) -> str:
+    """Samples with their score as a markdown table."""
+    rows = [[row.key, row.system, f"{row.value:.4f}", excerpt(row.text)] for row in samples]
     return markdown_table(["sample", "system", metric, "text"], rows)
 
 

@@ -4,11 +4,15 @@ import dagster as dg
 
 from assets.curation import Curation
 from assets.partitions import SHARDS, shard_of_key
+from assets.progress import sparsely
 from assets.reports.plots import histogram, markdown_image
-from assets.reports.tables import best_and_worst
+from assets.reports.tables import sample_table
 from assets.scores.registry import METRICS
 from assets.scores.run import score_shard
-from db.scores import scored_values, status_counts
+from db.scores import best_and_worst, defined_values, status_counts
+
+# So many best and as many worst samples are shown on the asset's page.
+N_EXTREMES = 5
 
 
 def asset_name(metric: str) -> str:
@@ -30,17 +34,19 @@ def build_score_asset(metric: str) -> dg.AssetsDefinition:
     )
     def score(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
         dataset, shard = shard_of_key(curation.engine, context.partition_key)
+        tell = sparsely(context.log.info)
         report = score_shard(
             curation.engine,
             curation.scorers[metric],
             dataset,
             shard,
             run_id=context.run.run_id,
-            progress=lambda done, total: context.log.info(f"{done} of {total} samples scored with {metric}"),
+            progress=lambda done, total: tell(f"{done} of {total} samples scored with {metric}"),
         )
         with curation.engine.connect() as connection:
             statuses = status_counts(connection, report.scorer_id, dataset.dataset_id, shard)
-            values = scored_values(connection, report.scorer_id, dataset.dataset_id, shard)
+            values = defined_values(connection, report.scorer_id, dataset.dataset_id, shard)
+            extremes = best_and_worst(connection, report.scorer_id, dataset.dataset_id, N_EXTREMES, shard)
         metadata: dict[str, dg.MetadataValue] = {
             "scorer_id": dg.MetadataValue.int(report.scorer_id),
             "samples_pending": dg.MetadataValue.int(report.n_pending),
@@ -48,9 +54,9 @@ def build_score_asset(metric: str) -> dg.AssetsDefinition:
             "statuses": dg.MetadataValue.json(statuses),
         }
         if values:
-            plot = histogram([row.value for row in values], metric, f"{metric} on {context.partition_key}")
+            plot = histogram(values, metric, f"{metric} on {context.partition_key}")
             metadata["distribution"] = dg.MetadataValue.md(markdown_image(plot, f"distribution of {metric}"))
-            metadata["best_and_worst"] = dg.MetadataValue.md(best_and_worst(values, metric))
+            metadata["best_and_worst"] = dg.MetadataValue.md(sample_table(extremes, metric))
         return dg.MaterializeResult(metadata=metadata)
 
     return score

@@ -1,6 +1,8 @@
--- Of the rows in temporary table chosen: how many, the worst value, and a hash of which they are and what they scored.
+-- Of the rows in temporary table chosen: how many, of how many, the worst value, whose, and a hash of which they are and what they scored.
 SELECT count(*) AS n,
+       min(n_eligible) AS n_eligible,
        min(value) AS cutoff,
+       min(scorer) AS scorer,
        encode(
            sha256(
                string_agg(

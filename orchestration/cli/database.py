@@ -14,6 +14,7 @@ db = typer.Typer(help="The database server and its schema.", no_args_is_help=Tru
 @db.command()
 def start(as_json: AsJson = False) -> None:
     """Start the embedded Postgres, or find it running."""
+    _refuse_foreign_server("start")
     _show_url(as_json)
 
 

@@ -44,17 +44,16 @@ def demo() -> None:
 def _show_best_and_worst(metric: str, n: int = 6) -> None:
     from assets.partitions import dataset_of_key
     from assets.reports.tables import excerpt
-    from db.scores import active_scorer, scored_values
+    from db.scores import active_scorer, best_and_worst
     from orchestration.platform import engine
 
     dataset = dataset_of_key(engine(), DATASET)
     with engine().connect() as connection:
         scorer_id = active_scorer(connection, metric)
-        values = scored_values(connection, scorer_id, dataset.dataset_id) if scorer_id is not None else []
-    console.print(f"\n[bold]best and worst by {metric}[/bold] of {len(values)} samples of six systems")
+        found = best_and_worst(connection, scorer_id, dataset.dataset_id, n) if scorer_id is not None else []
+    console.print(f"\n[bold]the {n} best and {n} worst samples by {metric}[/bold]")
     rows = [
-        {"sample": row.key, "system": row.system, metric: row.value, "text": excerpt(row.text, 60)}
-        for row in (*values[:n], *values[-n:])
+        {"sample": row.key, "system": row.system, metric: row.value, "text": excerpt(row.text, 60)} for row in found
     ]
     print_rows(rows, empty="no sample has a score")
 

@@ -19,9 +19,11 @@ from db.scores import (
     ScoredSample,
     ScoreRow,
     active_scorer,
+    best_and_worst,
+    defined_values,
     register_scorer,
-    scored_values,
     status_counts,
+    values_by_system,
     write_scores,
 )
 from tests.db.builders import INPUT, activate, add_sample, add_video, make_dataset, ok, set_scores, undefined
@@ -178,7 +180,7 @@ def test_deleting_a_sample_takes_its_scores_along(engine: Engine, samples: list[
     assert set(stored(engine)) == set(samples) - {samples[1]}
 
 
-def test_scored_values_come_best_first_with_ties_by_kind_and_key(engine: Engine, clips: Dataset) -> None:
+def test_best_and_worst_come_best_first_with_ties_by_kind_and_key(engine: Engine, clips: Dataset) -> None:
     video_id = add_video(engine, clips, "v")
     qa = add_sample(engine, clips, video_id, "A", "q", kind="qa", question="q", answer="")
     keys = ["b", "B", "a", "é", "low", "none"]
@@ -188,12 +190,21 @@ def test_scored_values_come_best_first_with_ties_by_kind_and_key(engine: Engine,
     values = dict.fromkeys(captions.values(), 0.5)
     scorer_id = set_scores(engine, {**values, captions["low"]: -0.5, captions["none"]: None, qa: 0.5, foreign: 0.9})
     with engine.connect() as connection:
-        found = scored_values(connection, scorer_id, clips.dataset_id)
+        found = best_and_worst(connection, scorer_id, clips.dataset_id, 100)
+        two = best_and_worst(connection, scorer_id, clips.dataset_id, 2)
+        four = best_and_worst(connection, scorer_id, clips.dataset_id, 4)
+        assert defined_values(connection, scorer_id, clips.dataset_id) == [0.5] * 5 + [-0.5]
+        assert values_by_system(connection, scorer_id, clips.dataset_id) == {
+            "long": [0.5] * 4 + [-0.5],
+            "system": [0.5],
+        }
     assert [row.key for row in found] == ["B", "a", "b", "é", "A", "low"]
+    assert [row.key for row in two] == ["B", "a", "A", "low"]
+    assert four == found
     assert found[0] == ScoredSample("B", "long", 0.5, "text B")
 
 
-def test_scored_values_and_counts_of_one_shard(engine: Engine) -> None:
+def test_values_and_counts_of_one_shard(engine: Engine) -> None:
     clips = make_dataset(engine, n_shards=3)
     in_shard: dict[int, list[str]] = {0: [], 1: [], 2: []}
     values: dict[int, float | None] = {}
@@ -203,7 +214,8 @@ def test_scored_values_and_counts_of_one_shard(engine: Engine) -> None:
     scorer_id = set_scores(engine, values)
     with engine.connect() as connection:
         for shard, keys in in_shard.items():
-            assert [row.key for row in scored_values(connection, scorer_id, clips.dataset_id, shard)] == keys
+            assert [r.key for r in best_and_worst(connection, scorer_id, clips.dataset_id, 9, shard)] == keys
+            assert len(defined_values(connection, scorer_id, clips.dataset_id, shard)) == len(keys)
             assert status_counts(connection, scorer_id, clips.dataset_id, shard) == {"ok": len(keys)}
 
 

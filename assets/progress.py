@@ -1,0 +1,30 @@
+"""Progress of long work as log lines: soon enough for a person, few enough for Dagster's event log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+SECONDS_BETWEEN = 2.0
+
+
+def sparsely(say: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> Callable[[str], None]:
+    """`say`, but with at least two seconds between two lines; the lines in between are dropped.
+
+    >>> times, lines = iter([0.0, 0.5, 2.5]), []
+    >>> tell = sparsely(lines.append, clock=lambda: next(times))
+    >>> for line in ("one", "two", "three"):
+    ...     tell(line)
+    >>> lines
+    ['one', 'three']
+    """
+    said_at: float | None = None
+
+    def tell(line: str) -> None:
+        nonlocal said_at
+        now = clock()
+        if said_at is None or now - said_at >= SECONDS_BETWEEN:
+            said_at = now
+            say(line)
+
+    return tell
