@@ -3,16 +3,25 @@
 The numbers equal those of the authors' code 1.0.0; docs/metrics/vcs.md explains them.
 """
 
+from metrics_core.vcs.batch import vcs_batch, vcs_sweep
+from metrics_core.vcs.checks import VCSWarning
 from metrics_core.vcs.chunking import chunk_segments
 from metrics_core.vcs.result import DistanceDetail, LineDetail, VCSResult, best_reference
 from metrics_core.vcs.score import vcs_from_embeddings, vcs_from_similarity
+from metrics_core.vcs.short import ShortResult, vcs_short, words_of
 
 __all__ = [
     "DistanceDetail",
     "LineDetail",
+    "ShortResult",
     "VCSResult",
+    "VCSWarning",
     "best_reference",
     "chunk_segments",
+    "vcs_batch",
     "vcs_from_embeddings",
     "vcs_from_similarity",
+    "vcs_short",
+    "vcs_sweep",
+    "words_of",
 ]

@@ -29,9 +29,9 @@ def step_lengths(rise: IntArray) -> npt.NDArray[np.float64]:
     return np.asarray(np.sqrt(1 + rise * rise), dtype=np.float64)
 
 
-def line_length(steps: npt.NDArray[np.float64]) -> float:
-    """Sum of the steps from first to last: always in this order, so that equal lines compare equal."""
-    return float(np.cumsum(steps)[-1])
+def line_length(steps: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Sum of the last axis' steps from first to last: always in this order, so that equal lines compare equal."""
+    return np.asarray(steps.cumsum(axis=-1)[..., -1])
 
 
 def band_of(windows: Windows) -> Band:
@@ -44,8 +44,8 @@ def band_of(windows: Windows) -> Band:
         floor, ceil = extreme_paths(windows)
     floor_steps = step_lengths(np.diff(floor))
     return Band(
-        line_length(floor_steps),
-        line_length(step_lengths(np.diff(ceil))),
+        float(line_length(floor_steps)),
+        float(line_length(step_lengths(np.diff(ceil)))),
         tuple(floor.tolist()),
         tuple(ceil.tolist()),
         floor_steps,

@@ -14,7 +14,7 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Matches:
-    """Per walked chunk: its match's index, similarity and offset from the window (0 inside)."""
+    """Per pair and walked chunk, (pairs, walked): its match's index, similarity and offset from the window."""
 
     index: IntArray
     similarity: FloatArray
@@ -24,22 +24,22 @@ class Matches:
 def best_matches(
     rows: FloatArray, window_cells: IntArray, context_cutoff: float, context_window_control: float
 ) -> Matches:
-    """Match every row of `rows` (walked chunks, timeline); several texts of one shape may be stacked as rows.
+    """Match every row of `rows` (pairs, walked chunks, timeline), pairs of texts of one shape.
 
     Among a row's candidates the nearest to its window wins, then the most similar, then the lowest index.
     `window_cells` is (walked chunks, width): each row's window cells, the last repeated as padding.
     """
-    threshold = candidate_threshold(rows.max(axis=1), context_cutoff, context_window_control)
-    walk = np.arange(len(rows))
-    inside = rows[walk[:, None], window_cells]
-    best = inside.argmax(axis=1)
-    index, similarity = window_cells[walk, best], inside[walk, best]
+    threshold = candidate_threshold(rows.max(axis=2), context_cutoff, context_window_control)
+    walk = np.arange(len(window_cells))
+    inside = rows[:, walk[:, None], window_cells]
+    index, similarity = window_cells[walk, inside.argmax(axis=2)], inside.max(axis=2)
     offset = np.zeros_like(index)
-    astray = np.flatnonzero(similarity < threshold)
-    if astray.size:
-        start, end = window_cells[astray, 0], window_cells[astray, -1] + 1
-        index[astray], offset[astray] = nearest_outside(rows[astray], threshold[astray], start, end)
-        similarity[astray] = rows[astray, index[astray]]
+    pair, chunk = (similarity < threshold).nonzero()
+    if pair.size:
+        start, end = window_cells[chunk, 0], window_cells[chunk, -1] + 1
+        nearest, distance = nearest_outside(rows[pair, chunk], threshold[pair, chunk], start, end)
+        index[pair, chunk], offset[pair, chunk] = nearest, distance
+        similarity[pair, chunk] = rows[pair, chunk, nearest]
     return Matches(index, similarity, offset)
 
 
@@ -66,15 +66,15 @@ def nearest_outside(
     neighbours before and after the window.
     """
     n, timeline = rows.shape
-    candidates = np.flatnonzero(rows >= threshold[:, None])
-    first = np.arange(n) * timeline
-    following = np.searchsorted(candidates, first + start)
+    candidates = (rows >= threshold[:, None]).ravel().nonzero()[0]
+    walk = np.arange(n)
+    first = walk * timeline
+    following = candidates.searchsorted(first + start)
     fenced = np.concatenate([[-1], candidates, [n * timeline]])
     before, after = fenced[following] - first, fenced[following + 1] - first
     # A neighbour that lies in another row is farther away than any of this row's.
     gap_before = np.where(before >= 0, start - before, timeline)
     gap_after = np.where(after < timeline, after - end + 1, timeline)
-    walk = np.arange(n)
     stronger_after = rows[walk, np.minimum(after, timeline - 1)] > rows[walk, np.maximum(before, 0)]
     take_after = (gap_after < gap_before) | ((gap_after == gap_before) & stronger_after)
     return np.where(take_after, after, before), np.where(take_after, gap_after, gap_before)

@@ -4,50 +4,68 @@ from __future__ import annotations
 
 import numpy as np
 
-from metrics_core.vcs.band import line_length, step_lengths
+from metrics_core.vcs.band import Band, line_length, step_lengths
 from metrics_core.vcs.geometry import Direction
 from metrics_core.vcs.result import DistanceDetail, LineDetail
 from metrics_core.vcs.windows import IntArray
 
+# How a step was counted: not at all, capped to the floor line's step, or standard.
+STEP_LETTERS = np.frombuffer(b"-cs", dtype=np.uint8)
 
-def nas_d(offset: IntArray, direction: Direction, lct: float) -> tuple[float, DistanceDetail]:
-    """1 - P_total / P_max, in [0, 1]; 0 where P_max is 0, as in the authors' code.
 
-    A match within the tolerance costs nothing, one beyond it its whole offset from the window.
+def nas_d(
+    offset: IntArray, direction: Direction, lct: float, short_text: bool
+) -> tuple[list[float], list[DistanceDetail]]:
+    """1 - P_total / P_max of every pair, in [0, 1]; `offset` is (pairs, walked chunks).
+
+    A match within the tolerance costs nothing, one beyond it its whole offset from the window. P_max is 0
+    where every window holds the whole timeline, so that no match can miss it: the authors' code scores that
+    0, `short_text` scores it 1.
     """
-    penalised = offset[offset > lct * direction.lct_height]
-    total = int(penalised.sum()) / direction.windows.timeline
-    detail = DistanceDetail(direction.lct_height, direction.max_penalty, total)
-    return (1.0 - total / direction.max_penalty if direction.max_penalty else 0.0), detail
+    height, largest = direction.lct_height, direction.max_penalty
+    penalised = np.where(offset > lct * height, offset, 0).sum(axis=1)
+    totals = [penalty / direction.windows.timeline for penalty in penalised.tolist()]
+    details = [DistanceDetail(height, largest, total) for total in totals]
+    if largest == 0.0:
+        return [float(short_text)] * len(totals), details
+    return [1.0 - total / largest for total in totals], details
 
 
-def nas_l(match: IntArray, direction: Direction, lct: float) -> tuple[float, LineDetail]:
-    """How well the length of the line through the matches fits between the floor and ceil lines, in [0, 1].
+def nas_l(match: IntArray, direction: Direction, lct: float) -> tuple[list[float], list[LineDetail]]:
+    """How well each pair's line through its matches fits between the floor and ceil lines, in [0, 1].
 
-    Without tolerance a step backwards adds nothing; with any tolerance, however small, it counts like the
-    same step forwards.
+    `match` is (pairs, walked chunks). Without tolerance a step backwards adds nothing; with any tolerance,
+    however small, it counts like the same step forwards.
     """
-    band = direction.band
-    if match.size == 1:
-        return 1.0, LineDetail(0.0, 0.0, 0.0, None, None, (), (), "")
-    rise = match[1:] - match[:-1]
-    size = np.abs(rise) if lct > 0 else rise
-    omega_lct = direction.omega0 + direction.kappa * lct
-    standard = (size >= 0) & (size <= direction.omega0)
-    counted = standard | ((size >= 0) & (size <= omega_lct))
+    n_pairs, n_walked = match.shape
+    if n_walked == 1:
+        return [1.0] * n_pairs, [LineDetail(0.0, 0.0, 0.0, None, None, (), (), "")] * n_pairs
+    band, omega0 = direction.band, direction.omega0
+    omega_lct = omega0 + direction.kappa * lct
+    rise = match[:, 1:] - match[:, :-1]
+    size = np.abs(rise) if lct > 0 else np.where(rise < 0, np.inf, rise)
+    standard, counted = size <= omega0, size <= omega_lct
     steps = np.where(standard, step_lengths(rise), np.where(counted, band.floor_steps, 0.0))
-    letters = np.where(standard, ord("s"), np.where(counted, ord("c"), ord("-")))
-    actual = line_length(steps)
-    detail = LineDetail(
-        actual,
-        band.floor_length,
-        band.ceil_length,
-        direction.omega0,
-        omega_lct,
-        band.floor_path,
-        band.ceil_path,
-        letters.astype(np.uint8).tobytes().decode("ascii"),
-    )
-    if actual < band.floor_length:
-        return actual / band.floor_length, detail
-    return (band.ceil_length / actual if actual > band.ceil_length else 1.0), detail
+    letters = STEP_LETTERS[np.add(standard, counted, dtype=np.intp)].tobytes().decode("ascii")
+    lengths = line_length(steps).tolist()
+    details = [
+        LineDetail(
+            length,
+            band.floor_length,
+            band.ceil_length,
+            omega0,
+            omega_lct,
+            band.floor_path,
+            band.ceil_path,
+            letters[i * (n_walked - 1) : (i + 1) * (n_walked - 1)],
+        )
+        for i, length in enumerate(lengths)
+    ]
+    return [fit_in_band(length, band) for length in lengths], details
+
+
+def fit_in_band(length: float, band: Band) -> float:
+    """1 between the floor and ceil lines' lengths, outside the smaller of both lengths over the larger."""
+    if length < band.floor_length:
+        return length / band.floor_length
+    return band.ceil_length / length if length > band.ceil_length else 1.0

@@ -81,11 +81,14 @@ class VCSResult:
 
     @property
     def always_zero(self) -> bool:
-        """True when the numbers of chunks alone force VCS to 0 (up to rounding), whatever the texts say."""
+        """True when the numbers of chunks alone force VCS to 0 (up to rounding), whatever the texts say.
+
+        Never true of a pair scored with `short_text=True`.
+        """
         return (
             self.window_regularizer == 1.0
-            or self.nas_d_detail_precision.max_penalty == 0.0
-            or self.nas_d_detail_recall.max_penalty == 0.0
+            or (self.nas_d_detail_precision.max_penalty == 0.0 and self.nas_d_precision == 0.0)
+            or (self.nas_d_detail_recall.max_penalty == 0.0 and self.nas_d_recall == 0.0)
         )
 
 

@@ -305,9 +305,15 @@ def test_public_surface() -> None:
     assert metrics_core.vcs.__all__ == [
         "DistanceDetail",
         "LineDetail",
+        "ShortResult",
         "VCSResult",
+        "VCSWarning",
         "best_reference",
         "chunk_segments",
+        "vcs_batch",
         "vcs_from_embeddings",
         "vcs_from_similarity",
+        "vcs_short",
+        "vcs_sweep",
+        "words_of",
     ]

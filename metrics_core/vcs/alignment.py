@@ -1,0 +1,129 @@
+"""From similarities of pairs of one shape to their results: both directions, and how their parts are joined."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from metrics_core.vcs.checks import Parameters
+from metrics_core.vcs.geometry import Direction, Geometry, geometry_of
+from metrics_core.vcs.matching import FloatArray, Matches, best_matches
+from metrics_core.vcs.narrative import nas_d, nas_l
+from metrics_core.vcs.result import DistanceDetail, LineDetail, VCSResult
+
+
+@dataclass(frozen=True, slots=True)
+class DirectionScore:
+    """What one direction contributes to one pair."""
+
+    las: float
+    nas_d: float
+    nas_l: float
+    match: tuple[int, ...]
+    distance: DistanceDetail
+    line: LineDetail
+
+
+def score_stack(stack: FloatArray, gas: Sequence[float], parameters: Parameters) -> list[list[VCSResult]]:
+    """Results of every pair of a stack (pairs, R, G): one list of all pairs for each of `parameters.lcts`.
+
+    Chunks are matched once for all tolerances: matches do not depend on them.
+    """
+    geometry = geometry_of(*stack.shape[1:])
+    context = parameters.context_cutoff, parameters.context_window_control
+    precision = best_matches(stack.transpose(0, 2, 1), geometry.precision.window_cells, *context)
+    recall = best_matches(stack, geometry.recall.window_cells, *context)
+    return [
+        [
+            join_directions(*pair, geometry, parameters.short_text)
+            for pair in zip(
+                gas,
+                score_direction(precision, geometry.precision, lct, parameters.short_text),
+                score_direction(recall, geometry.recall, lct, parameters.short_text),
+                strict=True,
+            )
+        ]
+        for lct in parameters.lcts
+    ]
+
+
+def score_direction(matches: Matches, direction: Direction, lct: float, short_text: bool) -> list[DirectionScore]:
+    """LAS, NAS-D and NAS-L of one direction, per pair."""
+    # One memory layout, so one order of addition: a pair's mean has the same last bit in every stack.
+    similarity = np.ascontiguousarray(matches.similarity)
+    distances, distance_details = nas_d(matches.offset, direction, lct, short_text)
+    lines, line_details = nas_l(matches.index, direction, lct)
+    return [
+        DirectionScore(*columns)
+        for columns in zip(
+            (similarity.sum(axis=1) / similarity.shape[1]).tolist(),
+            distances,
+            lines,
+            map(tuple, matches.index.tolist()),
+            distance_details,
+            line_details,
+            strict=True,
+        )
+    ]
+
+
+def join_directions(
+    gas: float, precision: DirectionScore, recall: DirectionScore, geometry: Geometry, short_text: bool
+) -> VCSResult:
+    """The harmonic means of both directions, SAS, NAS and VCS."""
+    las = harmonic_mean(precision.las, recall.las)
+    distance = harmonic_mean(precision.nas_d, recall.nas_d)
+    line = harmonic_mean(precision.nas_l, recall.nas_l)
+    nas_f1 = harmonic_mean(distance, line)
+    # A regulariser of 1 says that the windows rule nothing out: it leaves no NAS to regularise.
+    regularizer = 0.0 if short_text and geometry.window_regularizer == 1.0 else geometry.window_regularizer
+    sas = modulated(gas, las)
+    nas = narrative_alignment(nas_f1, regularizer)
+    return VCSResult(
+        vcs=modulated(min(sas, nas), max(sas, nas)),
+        gas=gas,
+        sas=sas,
+        las=las,
+        las_precision=precision.las,
+        las_recall=recall.las,
+        nas=nas,
+        nas_f1=nas_f1,
+        nas_d=distance,
+        nas_d_precision=precision.nas_d,
+        nas_d_recall=recall.nas_d,
+        nas_l=line,
+        nas_l_precision=precision.nas_l,
+        nas_l_recall=recall.nas_l,
+        window_regularizer=regularizer,
+        window_area=geometry.window_area,
+        windows_precision=geometry.precision.window_pairs,
+        windows_recall=geometry.recall.window_pairs,
+        match_precision=precision.match,
+        match_recall=recall.match,
+        nas_d_detail_precision=precision.distance,
+        nas_d_detail_recall=recall.distance,
+        nas_l_detail_precision=precision.line,
+        nas_l_detail_recall=recall.line,
+    )
+
+
+def harmonic_mean(precision: float, recall: float) -> float:
+    """F1 as the authors' code computes it, also for negative values; 0 where the sum is 0."""
+    total = precision + recall
+    return 2 * precision * recall / total if total else 0.0
+
+
+def modulated(score: float, by: float) -> float:
+    """`score` less what `by` lacks to 1, rescaled: (score - (1 - by)) / by, or 0 where that is negative.
+
+    SAS = modulated(GAS, LAS); VCS = modulated(the smaller of SAS and NAS, the larger).
+    """
+    remainder = score - (1 - by)
+    return remainder / by if by > 0 and remainder > 0 else 0.0
+
+
+def narrative_alignment(nas_f1: float, regularizer: float) -> float:
+    """NAS: NAS-F1 rescaled so that the window regulariser becomes 0."""
+    return (nas_f1 - regularizer) / (1 - regularizer) if nas_f1 > regularizer else 0.0

@@ -1,0 +1,96 @@
+"""What VCS accepts: its settings and matrices are refused where unusable, and warned of where they mislead."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from metrics_core.vcs.matching import FloatArray
+
+# Rounding of float32 or bfloat16 unit vectors stays below this; vectors that nobody normalised do not.
+ROUNDING = 0.01
+
+
+class VCSWarning(UserWarning):
+    """The numbers are defined, yet probably not what the caller means. Given once per call, never per pair."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """The settings of the metric, checked; `lcts` holds one tolerance for each result asked of a pair."""
+
+    lcts: tuple[float, ...]
+    context_cutoff: float
+    context_window_control: float
+    short_text: bool
+
+    def __post_init__(self) -> None:
+        for lct in self.lcts:
+            if not (math.isfinite(lct) and lct >= 0):
+                raise ValueError(f"lct is {lct}: give a finite tolerance of 0 or more.")
+        if not math.isfinite(self.context_cutoff):
+            raise ValueError(f"context_cutoff is {self.context_cutoff}: give a finite similarity.")
+        if not (math.isfinite(self.context_window_control) and self.context_window_control >= 0):
+            raise ValueError(
+                f"context_window_control is {self.context_window_control}: give a finite number of 0 or more."
+            )
+
+
+def checked_gas(gas: float, pair: str = "") -> float:
+    """`gas` as a Python float, or a ValueError; `pair` names the pair in the message, as in " of pair 3"."""
+    if not math.isfinite(gas):
+        raise ValueError(f"gas{pair} is {gas}: give the finite cosine similarity of the two whole texts.")
+    return float(gas)
+
+
+def check_shape(name: str, array: npt.NDArray[Any], ndim: int) -> None:
+    """Raise ValueError for an array that is empty or has other than `ndim` dimensions."""
+    if array.size == 0:
+        raise ValueError(
+            f"{name} is empty (shape {array.shape}): both texts need at least one chunk, "
+            "so record such a pair as not scored."
+        )
+    if array.ndim != ndim:
+        raise ValueError(f"{name} has shape {array.shape}: give an array with {ndim} dimension(s).")
+
+
+def checked_matrix(name: str, values: npt.ArrayLike) -> FloatArray:
+    """A matrix of finite similarities in float64, or a ValueError that says what is wrong with it."""
+    matrix = np.asarray(values, dtype=np.float64)
+    check_shape(name, matrix, ndim=2)
+    if not math.isfinite(largest_magnitude(matrix)):
+        raise ValueError(f"{name} holds NaN or infinite values: check the encoder's output for this pair.")
+    return matrix
+
+
+def largest_magnitude(array: FloatArray) -> float:
+    """The largest absolute value; NaN where there is one."""
+    return max(float(array.max()), -float(array.min()))
+
+
+def warn_of_fractional_lct(lcts: Sequence[float]) -> None:
+    """Warn the caller's caller of a tolerance between 0 and 1, which does more than it seems to."""
+    if any(0 < lct < 1 for lct in lcts):
+        warnings.warn(
+            "Any lct above 0, however small, makes NAS-L count backward steps as forward ones, so that a story told "
+            "backwards can score: use 0 where order matters.",
+            VCSWarning,
+            stacklevel=3,
+        )
+
+
+def warn_of_range(largest: float) -> None:
+    """Warn the caller's caller of similarities that cannot be cosines; `largest` is the largest magnitude."""
+    if largest > 1 + ROUNDING:
+        warnings.warn(
+            "There are similarities outside [-1, 1], so they are no cosines and VCS may leave [0, 1]: normalise the "
+            "embeddings, or use vcs_from_embeddings, which does.",
+            VCSWarning,
+            stacklevel=3,
+        )

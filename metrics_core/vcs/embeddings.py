@@ -1,0 +1,98 @@
+"""From embeddings to the similarities that VCS compares: cosines of chunks (S) and of whole texts (GAS)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from metrics_core.vcs.checks import check_shape
+from metrics_core.vcs.matching import FloatArray
+from metrics_core.vcs.stacks import stacks_of
+
+# One pair's embeddings and their numbers of dimensions: chunks one row each, texts one vector.
+NAMES = {"reference_chunks": 2, "generated_chunks": 2, "reference_text": 1, "generated_text": 1}
+Embeddings = tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike, npt.ArrayLike]
+SMALLEST_LENGTH = float(np.finfo(np.float64).tiny)
+
+
+def similarities_of(
+    reference_chunks: npt.ArrayLike,
+    generated_chunks: npt.ArrayLike,
+    reference_text: npt.ArrayLike,
+    generated_text: npt.ArrayLike,
+) -> tuple[FloatArray, float]:
+    """The cosines (R, G) of two texts' chunks, and the cosine of the whole texts, in float64.
+
+    Chunks are (R, d) and (G, d), texts (e,); rows need not have unit length, and a zero vector has cosine 0.
+    Raises ValueError for embeddings that are empty, not finite, of a wrong or of unequal dimensions.
+
+    >>> similarities_of([[2.0, 0.0]], [[3.0, 0.0], [0.0, 1.0]], [1.0, 0.0], [0.0, 2.0])
+    (array([[1., 0.]]), 0.0)
+    """
+    arrays = checked_embeddings((reference_chunks, generated_chunks, reference_text, generated_text))
+    similarity, (gas,) = cosines_of_stack([array[None].astype(np.float64) for array in arrays], [""])
+    return similarity[0], gas
+
+
+def similarities_of_pairs(embeddings: Iterable[Embeddings]) -> list[tuple[FloatArray, float]]:
+    """`similarities_of` many pairs, the input of `vcs_batch`: pairs of one shape are multiplied together.
+
+    Each pair is given as (reference_chunks, generated_chunks, reference_text, generated_text). Equal to
+    `similarities_of` up to rounding; errors name the pair by its position from 0.
+
+    >>> story, text = np.eye(3), np.ones(4)
+    >>> [(similarity.shape, gas) for similarity, gas in similarities_of_pairs([(story, story[:2], text, -text)])]
+    [((3, 2), -1.0)]
+    """
+    checked = [checked_embeddings(each, f" of pair {i}") for i, each in enumerate(embeddings)]
+    found: dict[int, tuple[FloatArray, float]] = {}
+    for members in stacks_of([tuple(array.shape for array in arrays) for arrays in checked]):
+        stack = [np.stack(arrays, dtype=np.float64) for arrays in zip(*(checked[i] for i in members), strict=True)]
+        similarity, gas = cosines_of_stack(stack, [f" of pair {i}" for i in members])
+        found.update(zip(members, zip(similarity, gas, strict=True), strict=True))
+    return [found[i] for i in range(len(checked))]
+
+
+def checked_embeddings(embeddings: Embeddings, pair: str = "") -> list[npt.NDArray[Any]]:
+    """One pair's four arrays, or a ValueError that names the array and, by `pair`, the pair."""
+    arrays = [np.asarray(values) for values in embeddings]
+    for (name, ndim), array in zip(NAMES.items(), arrays, strict=True):
+        check_shape(name + pair, array, ndim)
+    for what, reference, generated in (("texts", arrays[2], arrays[3]), ("chunks", arrays[0], arrays[1])):
+        if reference.shape[-1] != generated.shape[-1]:
+            raise ValueError(
+                f"The embeddings of the {what}{pair} have {reference.shape[-1]} and {generated.shape[-1]} "
+                "dimensions: embed both sides with one encoder."
+            )
+    return arrays
+
+
+def cosines_of_stack(stack: Sequence[FloatArray], pairs: Sequence[str]) -> tuple[FloatArray, list[float]]:
+    """Similarities (pairs, R, G) and the GAS of every pair, from stacks of the pairs' four arrays.
+
+    Rounding beyond 1 is cut off: it would push perfect scores above 1.
+    """
+    reference_chunks, generated_chunks, reference_text, generated_text = stack
+    r_chunks, g_chunks, r_text, g_text = (lengths(*each, pairs) for each in zip(NAMES, stack, strict=True))
+    similarity: FloatArray = reference_chunks @ generated_chunks.swapaxes(1, 2)
+    similarity /= r_chunks[:, :, None]
+    similarity /= g_chunks[:, None, :]
+    gas = np.vecdot(reference_text, generated_text) / r_text / g_text
+    return np.clip(similarity, -1.0, 1.0, out=similarity), np.clip(gas, -1.0, 1.0).tolist()
+
+
+def lengths(name: str, vectors: FloatArray, pairs: Sequence[str]) -> FloatArray:
+    """Lengths along the last axis, never 0, so that a zero vector divided by its length stays zero.
+
+    Raises ValueError naming the first pair of the stack with a length that is not finite.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        length: FloatArray = np.sqrt(np.vecdot(vectors, vectors))
+    finite = np.isfinite(length)
+    if not finite.all():
+        pair = pairs[np.argwhere(~finite)[0, 0]]
+        raise ValueError(f"{name}{pair} holds NaN, infinite or huge values: check the encoder's output for this pair.")
+    return np.maximum(length, SMALLEST_LENGTH)
