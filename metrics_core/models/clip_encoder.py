@@ -1,9 +1,10 @@
 """Image-text encoders from open_clip: any architecture, a checkpoint file, a local folder, a hub tag or hub id.
 
 Spelling of a model: `ARCHITECTURE` and `checkpoint`, where the architecture is a name that open_clip knows or the path
-of a JSON model configuration, and the checkpoint is a file (.safetensors, or .pt/.pth/.bin read with weights_only) or a
-tag of open_clip such as `laion2b_s34b_b79k`. Fine-tuned CLIP such as PAC-S loads the same way; low-rank adapters in its
-checkpoint (`*.lora_A`, `*.lora_B`) are merged into the weights they belong to.
+of a JSON model configuration (clip_loading tells what may lie beside it), and the checkpoint is a file (.safetensors,
+or .pt/.pth/.bin read with weights_only) or a tag of open_clip such as `laion2b_s34b_b79k`. Fine-tuned CLIP such as
+PAC-S loads the same way; low-rank adapters in its checkpoint (`*.lora_A`, `*.lora_B`) are merged into the weights they
+belong to.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metrics_core.models.clip_loading import load_clip
+from metrics_core.models.clip_loading import configuration_files, load_clip
 from metrics_core.models.clip_text import text_features
 from metrics_core.models.revision import model_revision
 from metrics_core.protocols import ModelIdentity
@@ -52,8 +53,7 @@ class OpenClipEncoder:
         weights = Path(self._checkpoint).expanduser()
         revision = model_revision(self._checkpoint) if weights.exists() else f"open_clip:{self._checkpoint}"
         params: dict[str, str] = {"architecture": Path(self._architecture).stem, "precision": self._precision}
-        if Path(self._architecture).is_file():
-            params["configuration"] = model_revision(self._architecture)
+        params |= {kind: model_revision(str(file)) for kind, file in configuration_files(self._architecture).items()}
         return ModelIdentity(self._name, revision, params)
 
     @property

@@ -1,13 +1,21 @@
-"""Loading open_clip models: configuration, weights, adapters, tokenizer and image transform."""
+"""Loading open_clip models: configuration, weights, adapters, tokenizer and image transform.
+
+A JSON configuration may bring two files of its own, in the same folder: NAME.vocab.json, a list of words for the
+WordTokenizer instead of CLIP's, and NAME.preprocess.json, fields of open_clip's PreprocessCfg such as resize_mode.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from metrics_core.models.word_tokenizer import WordTokenizer
+
 _ADAPTER = re.compile(r"(?P<target>.+)\.lora_(?P<half>[AB])(\.weight)?$")
+_BESIDE = {"vocabulary": "vocab", "preprocess": "preprocess"}
 
 
 class CheckpointMismatch(ValueError):
@@ -52,9 +60,19 @@ def load_clip(architecture: str, checkpoint: str, precision: str) -> LoadedClip:
             f"checkpoint {checkpoint!r} is neither a file nor a tag that open_clip knows for {name}"
         )
     model = model.to(device=device, dtype=dtype).eval().requires_grad_(False)
-    transform = image_transform_v2(PreprocessCfg(**get_model_preprocess_cfg(model)), is_train=False)
+    preprocess = get_model_preprocess_cfg(model) | _own_preprocess(architecture)
+    transform = image_transform_v2(PreprocessCfg(**preprocess), is_train=False)
     dim = open_clip.get_model_config(name)["embed_dim"]
-    return LoadedClip(model, open_clip.get_tokenizer(name), transform, device, dtype, dim)
+    return LoadedClip(model, _tokenizer(architecture, name), transform, device, dtype, dim)
+
+
+def configuration_files(architecture: str) -> dict[str, Path]:
+    """The files that make up an architecture: configuration, vocabulary, preprocess; {} for a name of open_clip."""
+    path = Path(architecture).expanduser()
+    if path.suffix != ".json" or not path.is_file():
+        return {}
+    beside = {kind: path.with_suffix(f".{ending}.json") for kind, ending in _BESIDE.items()}
+    return {"configuration": path} | {kind: file for kind, file in beside.items() if file.is_file()}
 
 
 def merge_adapters(state: dict[str, Any], scale: float = 1.0) -> dict[str, Any]:
@@ -77,11 +95,31 @@ def merge_adapters(state: dict[str, Any], scale: float = 1.0) -> dict[str, Any]:
 def _register(architecture: str) -> str:
     import open_clip
 
-    path = Path(architecture).expanduser()
-    if path.suffix == ".json" and path.is_file():
-        open_clip.add_model_config(path)
-        return path.stem
+    if configuration := configuration_files(architecture).get("configuration"):
+        open_clip.add_model_config(configuration)
+        return configuration.stem
     return architecture
+
+
+def _own_preprocess(architecture: str) -> dict[str, Any]:
+    file = configuration_files(architecture).get("preprocess")
+    return dict(json.loads(file.read_text(encoding="utf-8"))) if file else {}
+
+
+def _tokenizer(architecture: str, name: str) -> Any:
+    import open_clip
+
+    file = configuration_files(architecture).get("vocabulary")
+    if file is None:
+        return open_clip.get_tokenizer(name)
+    text = open_clip.get_model_config(name)["text_cfg"]
+    tokenizer = WordTokenizer.from_file(file, text["context_length"])
+    if tokenizer.vocab_size != text["vocab_size"]:
+        raise CheckpointMismatch(
+            f"{file.name} has {tokenizer.vocab_size} tokens, the four special ones included, but vocab_size of the "
+            f"configuration {name} is {text['vocab_size']}: use the vocabulary that the model was trained with"
+        )
+    return tokenizer
 
 
 def _load_weights(model: Any, file: Path) -> None:

@@ -20,7 +20,7 @@ def text_features(loaded: LoadedClip, texts: Sequence[str], batch_size: int) -> 
     if not texts:
         return features
     tokens = loaded.tokenizer(list(texts))
-    encode = _encode_short if _runs_at_own_length(loaded.model) else type(loaded.model).encode_text
+    encode = encode_short if _runs_at_own_length(loaded.model) else type(loaded.model).encode_text
     with torch.inference_mode():
         for length, members in _by_length(loaded, tokens).items():
             for start in range(0, len(members), batch_size):
@@ -42,14 +42,18 @@ def _by_length(loaded: LoadedClip, tokens: Any) -> dict[int, list[int]]:
     return groups
 
 
-def _encode_short(model: Any, tokens: Any) -> Any:
-    """open_clip's own text tower, with positions and causal mask cut to the length of the tokens (n, length)."""
+def encode_short(model: Any, tokens: Any) -> Any:
+    """open_clip's own text tower, with positions and causal mask cut to the length of the tokens (n, length).
+
+    The feature is the one at the end token, whose number is the highest; padding after it is not seen.
+    """
+    import torch
+
     length = tokens.shape[1]
     dtype = model.transformer.get_cast_dtype()
     x = model.token_embedding(tokens).to(dtype) + model.positional_embedding[:length].to(dtype)
     x = model.transformer(x, attn_mask=model.attn_mask[:length, :length])
-    # The end token stands last: the tokens were cut right after it.
-    x = model.ln_final(x)[:, -1]
+    x = model.ln_final(x)[torch.arange(len(tokens), device=tokens.device), tokens.argmax(dim=1)]
     projection = model.text_projection
     return projection(x) if callable(projection) else x @ projection
 

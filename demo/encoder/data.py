@@ -1,0 +1,85 @@
+"""Training clips: a few small frames of each, what is true of each frame, and what is told of the whole clip."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from random import Random
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from demo import render
+from demo.describe import describe
+from demo.encoder.texts import Statement, looks_phrases, statements
+from demo.motion import view_at
+from demo.story import make_clip
+from demo.wording import VOICES
+from demo.world import Actor, Clip
+from metrics_core.models.word_tokenizer import split_words
+
+Frame = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class ShownFrame:
+    """What is true of one frame: statements, and phrases that name the actors in view."""
+
+    statements: tuple[Statement, ...]
+    looks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TrainingClip:
+    """Frames uint8 (n, size, size, 3) and their texts; `true` are all texts and `words` all words of the clip."""
+
+    pixels: Frame
+    frames: tuple[ShownFrame, ...]
+    accounts: tuple[tuple[str, ...], ...]
+    true: frozenset[str]
+    words: frozenset[str]
+
+
+def training_clip(seed: int, n_frames: int, size: int) -> TrainingClip:
+    """One clip with `n_frames` frames, one at a random place in each equal part of its length."""
+    clip, rng = make_clip(seed), Random(f"frames/{seed}")
+    numbers = [int((part + rng.random()) * clip.n_frames / n_frames) for part in range(n_frames)]
+    told = statements(clip)
+    frames = tuple(_shown(clip, told, number) for number in numbers)
+    accounts = tuple(tuple(sentence.text for sentence in describe(clip, voice)) for voice in VOICES[:3])
+    texts = {text for statement in told for text in (*statement.sentences, *statement.phrases)}
+    true = frozenset(texts.union(*(frame.looks for frame in frames), *accounts))
+    words = frozenset(word for text in true for word in split_words(text))
+    pixels = np.stack([_small(frame, size) for frame in frames_at(clip, numbers)])
+    return TrainingClip(pixels, frames, accounts, true, words)
+
+
+def frames_at(clip: Clip, numbers: Sequence[int]) -> Iterator[Frame]:
+    """Single frames, pixel for pixel those of `render_frames`, without drawing the others."""
+    shade = render._shade(clip.style)
+    for number in numbers:
+        view, sprites = view_at(clip, number)
+        frame = render._backdrop(clip, view)
+        for sprite in sprites:
+            render._draw(frame, view, sprite)
+        yield render._styled(frame, clip.style, shade)
+
+
+def _shown(clip: Clip, told: tuple[Statement, ...], number: int) -> ShownFrame:
+    active = tuple(statement for statement in told if statement.start <= number < statement.end)
+    looks = (phrase for actor in _in_view(clip, number) for phrase in looks_phrases(actor.looks()))
+    return ShownFrame(active, tuple(looks))
+
+
+def _in_view(clip: Clip, number: int) -> Iterator[Actor]:
+    """Actors that are at rest in view; an event's own actor is left to the event's sentences."""
+    last = clip.events[-1].after
+    scene = next((event.before for event in clip.events if number < event.end), last)
+    acting = next((event.actor for event in clip.events if event.start <= number < event.end), None)
+    return (actor for index, actor in enumerate(scene.actors) if actor.visible and index != acting)
+
+
+def _small(frame: Frame, size: int) -> Frame:
+    """As open_clip's image transform does it with resize_mode "squash"."""
+    return np.asarray(Image.fromarray(frame).resize((size, size), Image.Resampling.BICUBIC))

@@ -1,0 +1,70 @@
+"""A tokenizer of whole words with a small vocabulary of its own, used like the tokenizers of open_clip."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+# Pairs such as "five-pointed" are two words; case does not matter.
+_WORD = re.compile(r"[^\W_]+")
+
+
+class WordTokenizer:
+    """Words to numbers: 0 pads, 1 stands for any unknown word, then the words, the start and the end of a text.
+
+    The end has the highest number because CLIP's text tower pools where the number is highest.
+
+    >>> tokenizer = WordTokenizer(["red", "star"], context_length=5)
+    >>> tokenizer.encode("A red star."), tokenizer.vocab_size, tokenizer.eot_token_id
+    ([1, 2, 3], 6, 5)
+    >>> tokenizer(["red", "red star red star"]).tolist()
+    [[4, 2, 5, 0, 0], [4, 2, 3, 2, 5]]
+    """
+
+    def __init__(self, words: Sequence[str], context_length: int) -> None:
+        self.context_length = context_length
+        self._numbers = {word: number for number, word in enumerate(words, start=2)}
+        self.sot_token_id = len(self._numbers) + 2
+        self.eot_token_id = len(self._numbers) + 3
+
+    @classmethod
+    def from_file(cls, file: Path, context_length: int) -> WordTokenizer:
+        """Read the vocabulary from a JSON list of different words; ValueError for anything else."""
+        words = json.loads(file.read_text(encoding="utf-8"))
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise ValueError(f'{file.name} is not a JSON list of words: write it as ["red", "star"]')
+        if len(set(words)) < len(words):
+            repeated = next(word for word in words if words.count(word) > 1)
+            raise ValueError(f"{file.name} holds {repeated!r} more than once: list each word once")
+        return cls(words, context_length)
+
+    @property
+    def vocab_size(self) -> int:
+        """How many numbers there are, the four special ones included: vocab_size of the model's configuration."""
+        return len(self._numbers) + 4
+
+    def encode(self, text: str) -> list[int]:
+        """Numbers of the words of a text, without start and end, uncut."""
+        return [self._numbers.get(word, 1) for word in split_words(text)]
+
+    def __call__(self, texts: Sequence[str]) -> Any:
+        """LongTensor (n, context_length): each text from start to end, cut with its end kept, then padded with 0."""
+        import torch
+
+        tokens = torch.zeros(len(texts), self.context_length, dtype=torch.long)
+        for row, text in enumerate(texts):
+            words = self.encode(text)[: self.context_length - 2]
+            tokens[row, : len(words) + 2] = torch.tensor([self.sot_token_id, *words, self.eot_token_id])
+        return tokens
+
+
+def split_words(text: str) -> list[str]:
+    """The words of a text in lower case.
+
+    >>> split_words("A five-pointed Star!")
+    ['a', 'five', 'pointed', 'star']
+    """
+    return _WORD.findall(text.lower())
