@@ -196,7 +196,7 @@ def test_best_and_worst_come_best_first_with_ties_by_kind_and_key(engine: Engine
         assert defined_values(connection, scorer_id, clips.dataset_id) == [0.5] * 5 + [-0.5]
         assert values_by_system(connection, scorer_id, clips.dataset_id) == {
             "long": [0.5] * 4 + [-0.5],
-            "system": [0.5],
+            "brief": [0.5],
         }
     assert [row.key for row in found] == ["B", "a", "b", "é", "A", "low"]
     assert [row.key for row in two] == ["B", "a", "A", "low"]
