@@ -23,7 +23,7 @@ class Curation:
         home: Path,
         settings: ScorerSettings,
         connect: Callable[[], Engine],
-        scorers: Mapping[str, Callable[[ScorerSettings], Scorer]],
+        scorers: Mapping[str, type[Scorer]],
     ) -> None:
         self.home = home
         self._settings = settings
@@ -38,7 +38,7 @@ class Curation:
     @cached_property
     def scorers(self) -> dict[str, Scorer]:
         """One scorer per metric; the models behind them load when they are first used."""
-        return {metric: make(self._settings) for metric, make in self._scorers.items()}
+        return {metric: scorer.from_settings(self._settings) for metric, scorer in self._scorers.items()}
 
     def folder(self, name: str) -> Path:
         """A folder below the home folder, made when it is missing."""

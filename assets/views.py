@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 
-from assets.scores.assets import asset_name
-from assets.scores.registry import METRICS
+from assets.scores.registry import METRICS, asset_name
 
 _SCORES = [asset_name(metric) for metric in METRICS]
 

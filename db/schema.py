@@ -190,6 +190,23 @@ text_embedding = sa.Table(
     sa.Column("embedding", VECTOR(), nullable=False),
 )
 
+frame_set = sa.Table(
+    "frame_set",
+    METADATA,
+    _parent("encoder.encoder_id", primary_key=True),
+    _parent("video.video_id", primary_key=True),
+    _digest("content_sha256"),
+    _text("status"),
+    _text("error", nullable=True),
+    sa.Column("n_frames", sa.Integer, nullable=True),
+    sa.Column("n_sampled", sa.Integer, nullable=False),
+    _text("reader", nullable=True),
+    _now("encoded_at"),
+    sa.Index("ix_frame_set_video_id", "video_id"),
+    sa.CheckConstraint("status IN ('ok', 'unreadable', 'failed')", name="status"),
+    sa.CheckConstraint("(status = 'ok') = (error IS NULL)", name="reason_unless_ok"),
+)
+
 frame_embedding = sa.Table(
     "frame_embedding",
     METADATA,

@@ -44,6 +44,7 @@ class PendingSample:
     answer: str | None
     video_id: int
     video_status: str
+    video_error: str | None
     input_sha256: bytes
     references: tuple[ReferenceText, ...]
 

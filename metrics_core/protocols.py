@@ -39,6 +39,37 @@ class TextEncoder(Protocol):
         ...
 
 
+class ImageEncoder(Protocol):
+    """Turns images into vectors. Knowing its identity must not load the model."""
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """Model, revision and parameters."""
+        ...
+
+    @property
+    def batch_size(self) -> int:
+        """How many images are best encoded at once."""
+        ...
+
+    @property
+    def dim(self) -> int:
+        """Numbers per feature, known without loading the model."""
+        ...
+
+    def load(self) -> None:
+        """Load the model now, in this thread, so that other threads may call `preprocess`."""
+        ...
+
+    def preprocess(self, image: NDArray[np.uint8]) -> Any:
+        """An RGB image (H, W, 3) as the model wants it. May be called from any thread once the model is loaded."""
+        ...
+
+    def encode_preprocessed(self, images: Sequence[Any]) -> NDArray[np.float32]:
+        """Features (n, dim) of preprocessed images, in their order; a row without direction is all zeros, never NaN."""
+        ...
+
+
 class SentenceSplitter(Protocol):
     """Splits a text into sentences."""
 

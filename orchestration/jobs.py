@@ -4,8 +4,7 @@ from datetime import datetime, timedelta, timezone
 
 import dagster as dg
 
-from assets.scores.assets import asset_name
-from assets.scores.registry import METRICS
+from assets.scores.registry import METRICS, scoring_assets
 
 KEEP_RUNS_DAYS = 30
 
@@ -18,7 +17,7 @@ ingest_job = dg.define_asset_job(
 # One process from embedding to score: a step in a process of its own would load torch again.
 scoring_job = dg.define_asset_job(
     "scoring_job",
-    selection=dg.AssetSelection.assets("text_embedding", *[asset_name(metric) for metric in METRICS]),
+    selection=dg.AssetSelection.assets(*scoring_assets(METRICS)),
     executor_def=dg.in_process_executor,
     description="Embed and score what a shard lacks, and check the scores.",
 )

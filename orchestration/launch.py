@@ -14,7 +14,7 @@ from dagster import DagsterExecutionStepExecutionError
 
 from assets.ingest.assets import REPORT
 from assets.partitions import DATASETS, announce_partitions, dataset_of_key, shard_keys
-from assets.scores.assets import asset_name
+from assets.scores.registry import asset_name, scoring_assets
 from assets.scores.run import activate, n_pending
 from db.server import is_alive
 from orchestration.definitions import defs
@@ -50,7 +50,7 @@ def run_scoring(dataset: str, metrics: list[str]) -> Iterator[tuple[str, dict[st
     # Also where nothing is left to score: these settings may be those of a scorer that was retired.
     for scorer in scorers.values():
         activate(engine(), scorer)
-    assets = ["text_embedding", *[asset_name(metric) for metric in metrics]]
+    assets = scoring_assets(metrics)
     materialised = [instance().get_materialized_partitions(dg.AssetKey(asset)) for asset in assets]
     for shard, key in enumerate(shard_keys(found)):
         pending = any(n_pending(engine(), scorer, found, shard) for scorer in scorers.values())

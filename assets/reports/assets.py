@@ -5,8 +5,7 @@ import dagster as dg
 from assets.curation import Curation
 from assets.partitions import DATASETS, dataset_of_key
 from assets.reports.dataset_report import report_markdown
-from assets.scores.assets import asset_name
-from assets.scores.registry import METRICS
+from assets.scores.registry import METRICS, asset_name
 from assets.thresholds.assets import WHEN_SCORES_CHANGE
 
 

@@ -7,17 +7,12 @@ from assets.partitions import SHARDS, shard_of_key
 from assets.progress import sparsely
 from assets.reports.plots import histogram, markdown_image
 from assets.reports.tables import sample_table
-from assets.scores.registry import METRICS
+from assets.scores.registry import METRICS, asset_name, looks_at_frames
 from assets.scores.run import score_shard
 from db.scores import best_and_worst, defined_values, status_counts
 
 # So many best and as many worst samples are shown on the asset's page.
 N_EXTREMES = 5
-
-
-def asset_name(metric: str) -> str:
-    """The key of a metric's asset."""
-    return f"{metric}_score"
 
 
 def build_score_asset(metric: str) -> dg.AssetsDefinition:
@@ -27,7 +22,7 @@ def build_score_asset(metric: str) -> dg.AssetsDefinition:
         name=asset_name(metric),
         group_name="scores",
         partitions_def=SHARDS,
-        deps=["text_embedding", "sample", "reference"],
+        deps=["text_embedding", "sample", *(["frame_embedding"] if looks_at_frames(metric) else ["reference"])],
         kinds={"postgres", "numpy"},
         retry_policy=dg.RetryPolicy(max_retries=2, delay=5),
         description=f"The metric {metric} for every sample of the shard that lacks it or whose inputs changed.",

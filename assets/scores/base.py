@@ -8,13 +8,12 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationInfo, field_validator
 
+from db.frames import VideoFrames
 from db.work import PendingSample
+from metrics_core.frames.encoding import FrameEncoder
 from metrics_core.protocols import TextEncoder
-
-Status = Literal["ok", "not_applicable", "no_reference", "empty_text", "failed"]
-Vectors = Mapping[str, NDArray[np.float32]]
 
 
 class ScorerSettings(BaseModel):
@@ -26,14 +25,45 @@ class ScorerSettings(BaseModel):
     vcs_lct: float = Field(default=0.0, ge=0.0, description="local chronology tolerance")
     vcs_context_cutoff: float = Field(default=0.6)
     vcs_context_window_control: float = Field(default=4.0, gt=0.0)
+    image_text_encoder: str = Field(default="demo", description="`demo`, an architecture of open_clip or a JSON file")
+    image_text_checkpoint: str = Field(default="", description="file, or a tag of open_clip", validate_default=True)
+    image_text_precision: Literal["fp32", "bf16", "fp16"] = Field(default="fp32", description="counts on a GPU only")
+    frames_every: int = Field(default=30, ge=1, description="distance between two sampled frames")
+    frames_cap: int = Field(default=128, ge=1, description="the most sampled frames per video, spread evenly")
+    evqa_long_text: Literal["chunk_mean", "truncate"] = "chunk_mean"
+    evqa_keywords_from: Literal["question_and_answer", "answer"] = "question_and_answer"
+    evqa_dedup: bool = Field(default=True, description="whether a keyword that repeats another counts once")
+
+    @field_validator("image_text_checkpoint")
+    @classmethod
+    def _complete(cls, checkpoint: str, info: ValidationInfo) -> str:
+        architecture = info.data.get("image_text_encoder")
+        if bool(checkpoint) == (architecture == "demo"):
+            raise ValueError(
+                "it belongs to an image-text encoder other than `demo`: give both or neither, the checkpoint as a file "
+                "or a tag of open_clip"
+            )
+        return checkpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """What models made of a batch's inputs: vectors by text, and sampled frames by video_id."""
+
+    texts: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
+    frames: Mapping[int, VideoFrames] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a scorer says of one sample: a value and its components, or a status with a reason."""
+    """What a scorer says of one sample: a value and its components, or a status with a reason.
+
+    The status is "ok" exactly where there is a value. "failed" is tried again by the next run; every other status, such
+    as "no_reference", is final for these inputs.
+    """
 
     value: float | None
-    status: Status = "ok"
+    status: str = "ok"
     reason: str | None = None
     components: Mapping[str, Any] = field(default_factory=dict)
 
@@ -49,6 +79,13 @@ class Scorer(Protocol):
     # What a score depends on (keys of db.work.INPUT_DIGESTS): when one of them changes, the score is stale.
     inputs: frozenset[str]
     text_encoder: TextEncoder
+    # None for a scorer that never looks at a video.
+    frame_encoder: FrameEncoder | None
+
+    @classmethod
+    def from_settings(cls, settings: ScorerSettings) -> Scorer:
+        """The scorer that the settings describe, with its real models, which load when they are first used."""
+        ...
 
     def models(self) -> dict[str, Any]:
         """Identities of the models, for the fingerprint."""
@@ -62,6 +99,6 @@ class Scorer(Protocol):
         """The texts whose vectors `score` will want."""
         ...
 
-    def score(self, samples: Sequence[PendingSample], vectors: Vectors) -> list[Outcome]:
+    def score(self, samples: Sequence[PendingSample], features: Features) -> list[Outcome]:
         """One outcome per sample, in order. Anything that a single bad sample can cause is an outcome, not an error."""
         ...

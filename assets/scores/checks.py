@@ -6,8 +6,7 @@ import dagster as dg
 
 from assets.curation import Curation
 from assets.partitions import SHARDS, shard_of_key
-from assets.scores.assets import asset_name
-from assets.scores.registry import METRICS
+from assets.scores.registry import METRICS, asset_name
 from db.quality import ShardQuality, shard_quality
 from db.scores import active_scorer
 

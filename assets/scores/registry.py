@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 
-from assets.scores.base import Scorer, ScorerSettings
+from assets.scores.base import Scorer
+from assets.scores.evqa import EVQAScorer
 from assets.scores.vcs import VCSScorer
 
-SCORERS: dict[str, Callable[[ScorerSettings], Scorer]] = {
-    "vcs": VCSScorer.from_settings,
+SCORERS: dict[str, type[Scorer]] = {
+    "vcs": VCSScorer,
+    "evqa": EVQAScorer,
 }
 METRICS = tuple(SCORERS)
+
+
+def looks_at_frames(metric: str) -> bool:
+    """Whether a metric's scorer needs the frames of the videos."""
+    return "video" in SCORERS[metric].inputs
+
+
+def asset_name(metric: str) -> str:
+    """The key of a metric's asset."""
+    return f"{metric}_score"
+
+
+def scoring_assets(metrics: Iterable[str]) -> list[str]:
+    """The assets of a run that scores a shard with these metrics, the embeddings that they need first."""
+    chosen = list(metrics)
+    frames = ["frame_embedding"] if any(map(looks_at_frames, chosen)) else []
+    return ["text_embedding", *frames, *map(asset_name, chosen)]

@@ -6,10 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy.engine import Engine
 
-from assets.scores.base import Outcome, Scorer, Vectors
+from assets.scores.base import Features, Outcome, Scorer
 from db.embeddings import find_encoder, load_texts
+from db.frames import VideoFrames, load_frames, pending_videos
 from db.manifest import Dataset
 from db.scores import ScoreRow, find_scorer, register_scorer, write_scores
 from db.work import PendingSample, batches, load_samples, pending_samples
@@ -28,7 +31,7 @@ class ShardScores:
 
 
 class MissingVectors(RuntimeError):
-    """Vectors that the scorer needs are not in the database yet."""
+    """Vectors of texts or frames that the scorer needs are not in the database yet."""
 
 
 def activate(engine: Engine, scorer: Scorer) -> int:
@@ -67,7 +70,7 @@ def score_shard(
 ) -> ShardScores:
     """Score what the scorer has not scored on this shard, batch by batch, each batch one transaction.
 
-    Raises MissingVectors before it writes anything of a batch whose texts are not embedded.
+    Raises MissingVectors before it writes anything of a batch whose texts or frames are not embedded.
     """
     scorer_id = activate(engine, scorer)
     todo = pending(engine, scorer, scorer_id, dataset, shard)
@@ -75,7 +78,8 @@ def score_shard(
     for ids in batches(todo, BATCH_SIZE):
         with engine.connect() as connection:
             samples = load_samples(connection, ids, scorer.inputs)
-        outcomes = scorer.score(samples, _vectors(engine, scorer, samples))
+        features = Features(_texts(engine, scorer, samples), _frames(engine, scorer, samples))
+        outcomes = scorer.score(samples, features)
         counts = write_scores(engine, scorer_id, run_id, _rows(samples, outcomes))
         written += counts.inserted + counts.updated
         done += len(ids)
@@ -93,17 +97,35 @@ def _identity(scorer: Scorer) -> dict[str, Any]:
     }
 
 
-def _vectors(engine: Engine, scorer: Scorer, samples: Sequence[PendingSample]) -> Vectors:
+def _texts(engine: Engine, scorer: Scorer, samples: Sequence[PendingSample]) -> dict[str, NDArray[np.float32]]:
     wanted = {text for sample in samples for text in scorer.texts(sample)}
     if not wanted:
         return {}
+    identity = scorer.text_encoder.identity
     with engine.connect() as connection:
-        encoder_id = find_encoder(connection, scorer.text_encoder.identity.as_dict())
+        encoder_id = find_encoder(connection, identity.as_dict())
     found = {} if encoder_id is None else load_texts(engine, encoder_id, wanted)
     if len(found) < len(wanted):
         raise MissingVectors(
-            f"{len(wanted) - len(found)} of {len(wanted)} texts have no vector of "
-            f"{scorer.text_encoder.identity.model_id}: materialise text_embedding for this shard first"
+            f"{len(wanted) - len(found)} of {len(wanted)} texts have no vector of {identity.model_id}: "
+            "materialise text_embedding for this shard first"
+        )
+    return found
+
+
+def _frames(engine: Engine, scorer: Scorer, samples: Sequence[PendingSample]) -> dict[int, VideoFrames]:
+    if scorer.frame_encoder is None:
+        return {}
+    identity = scorer.frame_encoder.identity
+    wanted = sorted({sample.video_id for sample in samples})
+    with engine.connect() as connection:
+        encoder_id = find_encoder(connection, identity.as_dict())
+        pending_now = pending_videos(connection, encoder_id, wanted)
+    found = {} if encoder_id is None else load_frames(engine, encoder_id, wanted)
+    if unseen := [video.key for video in pending_now if video.video_id not in found]:
+        raise MissingVectors(
+            f"{len(unseen)} of {len(wanted)} videos, {unseen[0]!r} for one, have no frames of {identity.model_id}: "
+            "materialise frame_embedding for this shard first"
         )
     return found
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from assets.scores.base import Outcome, ScorerSettings, Vectors
+from assets.scores.base import Features, Outcome, ScorerSettings
 from db.work import PendingSample
+from metrics_core.frames.encoding import FrameEncoder
 from metrics_core.models.sentence_splitter import make_splitter
 from metrics_core.models.text_encoder import make_text_encoder
 from metrics_core.protocols import SentenceSplitter, TextEncoder
@@ -25,6 +26,7 @@ class VCSScorer:
     code_version = "1"
     value_range = (0.0, 1.0)
     inputs = frozenset({"text", "references"})
+    frame_encoder: FrameEncoder | None = None
 
     def __init__(self, settings: ScorerSettings, text_encoder: TextEncoder, splitter: SentenceSplitter) -> None:
         self.text_encoder = text_encoder
@@ -64,11 +66,11 @@ class VCSScorer:
             yield text
             yield from self._chunks(text)
 
-    def score(self, samples: Sequence[PendingSample], vectors: Vectors) -> list[Outcome]:
+    def score(self, samples: Sequence[PendingSample], features: Features) -> list[Outcome]:
         """One outcome per sample."""
-        return [self._score_one(sample, vectors) for sample in samples]
+        return [self._score_one(sample, features) for sample in samples]
 
-    def _score_one(self, sample: PendingSample, vectors: Vectors) -> Outcome:
+    def _score_one(self, sample: PendingSample, features: Features) -> Outcome:
         if sample.kind != "caption":
             return Outcome(
                 None,
@@ -82,11 +84,12 @@ class VCSScorer:
         usable = [reference for reference in sample.references if self._chunks(reference.text)]
         if not usable:
             return Outcome(None, "no_reference", "no reference of the video holds a sentence")
-        results = [self._compare(reference.text, sample.text, vectors) for reference in usable]
+        results = [self._compare(reference.text, sample.text, features) for reference in usable]
         best = best_reference(results)
         return Outcome(results[best].vcs, components=_components(results[best], usable[best].key, len(usable)))
 
-    def _compare(self, reference: str, generated: str, vectors: Vectors) -> VCSResult:
+    def _compare(self, reference: str, generated: str, features: Features) -> VCSResult:
+        vectors = features.texts
         return vcs_from_embeddings(
             np.stack([vectors[chunk] for chunk in self._chunks(reference)]),
             np.stack([vectors[chunk] for chunk in self._chunks(generated)]),

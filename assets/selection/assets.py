@@ -5,8 +5,7 @@ import dagster as dg
 from assets.curation import Curation
 from assets.partitions import DATASETS, dataset_of_key
 from assets.reports.tables import markdown_table
-from assets.scores.assets import asset_name
-from assets.scores.registry import METRICS
+from assets.scores.registry import METRICS, asset_name
 from assets.selection.export import export_selection
 from assets.thresholds.assets import WHEN_SCORES_CHANGE
 from db.selection import freeze_selection, selection_rows

@@ -7,8 +7,7 @@ from assets.curation import Curation
 from assets.partitions import DATASETS, dataset_of_key
 from assets.reports.plots import histogram, markdown_image
 from assets.reports.tables import markdown_table
-from assets.scores.assets import asset_name
-from assets.scores.registry import METRICS
+from assets.scores.registry import METRICS, asset_name
 from db.manifest import Dataset
 from db.scores import active_scorer, defined_values
 from db.selection import kept

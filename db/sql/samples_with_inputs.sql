@@ -8,6 +8,7 @@ SELECT s.sample_id,
        s.answer,
        v.video_id,
        v.status AS video_status,
+       v.error AS video_error,
        {input_sha256} AS input_sha256,
        COALESCE(
            (SELECT jsonb_agg(jsonb_build_object('key', r.key, 'text', r.text) ORDER BY r.key COLLATE "C")

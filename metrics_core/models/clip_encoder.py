@@ -17,7 +17,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from metrics_core.models.clip_loading import configuration_files, load_clip
+from metrics_core.models.clip_loading import (
+    configuration_files,
+    embedding_size,
+    load_clip,
+    load_tokenizer,
+    precision_in_use,
+)
 from metrics_core.models.clip_text import text_features
 from metrics_core.models.revision import model_revision
 from metrics_core.protocols import ModelIdentity
@@ -29,7 +35,8 @@ class OpenClipEncoder:
     """An open_clip model, loaded when the first text or image is encoded.
 
     float32 on a CPU; `precision` ("fp32", "bf16", "fp16") counts on a GPU only. Features come out raw (not normalised)
-    in float32: the metrics normalise.
+    in float32: the metrics normalise. A feature that is not finite comes out as zeros: it has no direction, which the
+    metrics report.
     """
 
     def __init__(
@@ -45,25 +52,35 @@ class OpenClipEncoder:
         self._checkpoint = checkpoint
         self._name = name or f"{Path(architecture).stem}/{Path(checkpoint).stem}"
         self._precision = precision
-        self._batch_size = batch_size
+        self.batch_size = batch_size
 
     @property
     def identity(self) -> ModelIdentity:
-        """Name, revision of the weights and configuration, and precision."""
+        """Name, revision of the weights and configuration, and the precision that this machine computes in."""
         weights = Path(self._checkpoint).expanduser()
         revision = model_revision(self._checkpoint) if weights.exists() else f"open_clip:{self._checkpoint}"
-        params: dict[str, str] = {"architecture": Path(self._architecture).stem, "precision": self._precision}
+        params: dict[str, str] = {"architecture": Path(self._architecture).stem}
+        params["precision"] = precision_in_use(self._precision)
         params |= {kind: model_revision(str(file)) for kind, file in configuration_files(self._architecture).items()}
         return ModelIdentity(self._name, revision, params)
 
     @property
+    def dim(self) -> int:
+        """Numbers per feature."""
+        return embedding_size(self._architecture)
+
+    @property
     def context_length(self) -> int:
         """How many tokens a text may have, start and end included."""
-        return int(self._loaded.tokenizer.context_length)
+        return int(self._tokenizer.context_length)
 
     def count_tokens(self, text: str) -> int:
         """Tokens of a text with its start and end token, uncut."""
-        return len(self._loaded.tokenizer.encode(text)) + 2
+        return len(self._tokenizer.encode(text)) + 2
+
+    def load(self) -> None:
+        """Load the model now."""
+        _ = self._loaded
 
     def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Features (n, dim) of texts, each cut to the context with its end token kept.
@@ -71,25 +88,60 @@ class OpenClipEncoder:
         Texts of one length share a batch and run at that length instead of being padded to the context: the text tower
         is causal, so the feature at the end token does not see what would follow it.
         """
-        return text_features(self._loaded, texts, self._batch_size)
+        return _zero_unless_finite(text_features(self._loaded, texts, self.dim, self.batch_size))
 
     def encode_images(self, images: Sequence[Pixels]) -> NDArray[np.float32]:
         """Features (n, dim) of RGB images, each uint8 (H, W, 3) of any size."""
-        import torch
-
-        loaded, features = self._loaded, []
-        with torch.inference_mode():
-            for start in range(0, len(images), self._batch_size):
-                batch = torch.stack([self.preprocess(image) for image in images[start : start + self._batch_size]])
-                features.append(loaded.model.encode_image(batch.to(loaded.device, loaded.dtype)).float().cpu().numpy())
-        return np.concatenate(features) if features else np.empty((0, loaded.dim), np.float32)
+        return self.encode_preprocessed([self.preprocess(image) for image in images])
 
     def preprocess(self, image: Pixels) -> Any:
-        """The image as the model wants it: a float tensor (3, size, size). Safe to call from other threads."""
+        """The image as the model wants it: a float tensor (3, size, size). For other threads, call `load` first."""
         from PIL import Image
 
         return self._loaded.transform(Image.fromarray(image))
 
+    def encode_preprocessed(self, images: Sequence[Any]) -> NDArray[np.float32]:
+        """Features (n, dim) of images that went through `preprocess`."""
+        import torch
+
+        loaded = self._loaded
+        features = [np.empty((0, self.dim), np.float32)]
+        with torch.inference_mode():
+            for start in range(0, len(images), self.batch_size):
+                batch = torch.stack(list(images[start : start + self.batch_size]))
+                features.append(loaded.model.encode_image(batch.to(loaded.device, loaded.dtype)).float().cpu().numpy())
+        return _zero_unless_finite(np.concatenate(features))
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        # Without the weights: counting tokens must not cost the memory of the model.
+        return load_tokenizer(self._architecture)
+
     @cached_property
     def _loaded(self) -> Any:
         return load_clip(self._architecture, self._checkpoint, self._precision)
+
+
+class ClipTexts:
+    """The text side of an image-text encoder as a TextEncoder: unit vectors, zeros where there is no direction."""
+
+    def __init__(self, encoder: OpenClipEncoder) -> None:
+        self._encoder = encoder
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """The encoder, with a parameter that tells its text vectors from those of its images."""
+        whole = self._encoder.identity
+        return ModelIdentity(whole.model_id, whole.revision, {**whole.params, "features": "texts"})
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Vectors (n, dim) of length 1, in the order of the texts, each text cut to the context of the encoder."""
+        features = self._encoder.encode_texts(texts)
+        lengths = np.linalg.norm(features, axis=1, keepdims=True)
+        units: NDArray[np.float32] = features / np.where(lengths > 0, lengths, np.float32(1))
+        return units
+
+
+def _zero_unless_finite(features: NDArray[np.float32]) -> NDArray[np.float32]:
+    features[~np.isfinite(features).all(axis=1)] = 0
+    return features

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from metrics_core.models.revision import ModelNotFound
 from metrics_core.models.word_tokenizer import WordTokenizer
 
 _ADAPTER = re.compile(r"(?P<target>.+)\.lora_(?P<half>[AB])(\.weight)?$")
@@ -31,13 +32,12 @@ class LoadedClip:
     transform: Any
     device: Any
     dtype: Any
-    dim: int
 
 
 def load_clip(architecture: str, checkpoint: str, precision: str) -> LoadedClip:
     """Build the model and load its weights.
 
-    Raises CheckpointMismatch when the weights do not fit, FileNotFoundError when neither file nor tag is known.
+    Raises CheckpointMismatch when the weights do not fit, ModelNotFound when architecture or checkpoint is unknown.
     """
     import open_clip
     import torch
@@ -46,9 +46,7 @@ def load_clip(architecture: str, checkpoint: str, precision: str) -> LoadedClip:
 
     name = _register(architecture)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
-    if device.type == "cpu":
-        dtype = torch.float32
+    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision_in_use(precision)]
     file = Path(checkpoint).expanduser()
     if file.is_file():
         model = open_clip.create_model(name, pretrained=None, load_weights=False)
@@ -56,14 +54,45 @@ def load_clip(architecture: str, checkpoint: str, precision: str) -> LoadedClip:
     elif checkpoint in open_clip.list_pretrained_tags_by_model(name):
         model = open_clip.create_model(name, pretrained=checkpoint)
     else:
-        raise FileNotFoundError(
-            f"checkpoint {checkpoint!r} is neither a file nor a tag that open_clip knows for {name}"
-        )
+        raise ModelNotFound(f"checkpoint {checkpoint!r} is neither a file nor a tag that open_clip knows for {name}")
     model = model.to(device=device, dtype=dtype).eval().requires_grad_(False)
     preprocess = get_model_preprocess_cfg(model) | _own_preprocess(architecture)
     transform = image_transform_v2(PreprocessCfg(**preprocess), is_train=False)
-    dim = open_clip.get_model_config(name)["embed_dim"]
-    return LoadedClip(model, _tokenizer(architecture, name), transform, device, dtype, dim)
+    return LoadedClip(model, load_tokenizer(architecture), transform, device, dtype)
+
+
+def precision_in_use(precision: str) -> str:
+    """`precision` on a GPU; on a CPU always "fp32"."""
+    if precision == "fp32":
+        return precision
+    import torch
+
+    return precision if torch.cuda.is_available() else "fp32"
+
+
+def embedding_size(architecture: str) -> int:
+    """Numbers per feature of an architecture, from its configuration alone."""
+    import open_clip
+
+    return int(open_clip.get_model_config(_register(architecture))["embed_dim"])
+
+
+def load_tokenizer(architecture: str) -> Any:
+    """The tokenizer of an architecture, without its weights; CheckpointMismatch when its vocabulary does not fit."""
+    import open_clip
+
+    name = _register(architecture)
+    file = configuration_files(architecture).get("vocabulary")
+    if file is None:
+        return open_clip.get_tokenizer(name)
+    text = open_clip.get_model_config(name)["text_cfg"]
+    tokenizer = WordTokenizer.from_file(file, text["context_length"])
+    if tokenizer.vocab_size != text["vocab_size"]:
+        raise CheckpointMismatch(
+            f"{file.name} has {tokenizer.vocab_size} tokens, the four special ones included, but vocab_size of the "
+            f"configuration {name} is {text['vocab_size']}: use the vocabulary that the model was trained with"
+        )
+    return tokenizer
 
 
 def configuration_files(architecture: str) -> dict[str, Path]:
@@ -98,28 +127,14 @@ def _register(architecture: str) -> str:
     if configuration := configuration_files(architecture).get("configuration"):
         open_clip.add_model_config(configuration)
         return configuration.stem
+    if architecture not in open_clip.list_models():
+        raise ModelNotFound(f"{architecture!r} is neither an architecture that open_clip knows nor a JSON file of one")
     return architecture
 
 
 def _own_preprocess(architecture: str) -> dict[str, Any]:
     file = configuration_files(architecture).get("preprocess")
     return dict(json.loads(file.read_text(encoding="utf-8"))) if file else {}
-
-
-def _tokenizer(architecture: str, name: str) -> Any:
-    import open_clip
-
-    file = configuration_files(architecture).get("vocabulary")
-    if file is None:
-        return open_clip.get_tokenizer(name)
-    text = open_clip.get_model_config(name)["text_cfg"]
-    tokenizer = WordTokenizer.from_file(file, text["context_length"])
-    if tokenizer.vocab_size != text["vocab_size"]:
-        raise CheckpointMismatch(
-            f"{file.name} has {tokenizer.vocab_size} tokens, the four special ones included, but vocab_size of the "
-            f"configuration {name} is {text['vocab_size']}: use the vocabulary that the model was trained with"
-        )
-    return tokenizer
 
 
 def _load_weights(model: Any, file: Path) -> None:

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from metrics_core.models.clip_loading import LoadedClip
 
 
-def text_features(loaded: LoadedClip, texts: Sequence[str], batch_size: int) -> NDArray[np.float32]:
+def text_features(loaded: LoadedClip, texts: Sequence[str], dim: int, batch_size: int) -> NDArray[np.float32]:
     """Features (n, dim) in float32, in the order of the texts."""
     import torch
 
-    features = np.empty((len(texts), loaded.dim), np.float32)
+    features = np.empty((len(texts), dim), np.float32)
     if not texts:
         return features
     tokens = loaded.tokenizer(list(texts))

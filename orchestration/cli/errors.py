@@ -13,6 +13,7 @@ from db.filters import FilterError
 from db.reader import QueryError
 from db.selection import SelectionError
 from db.server import DatabaseUnavailable
+from metrics_core.models.clip_loading import CheckpointMismatch
 from metrics_core.models.revision import ModelNotFound
 from orchestration.settings import SettingsError
 
@@ -22,6 +23,7 @@ class UsageError(ValueError):
 
 
 _PLAIN = (
+    CheckpointMismatch,
     DatabaseUnavailable,
     FilterError,
     ImportError,

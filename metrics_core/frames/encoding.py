@@ -1,0 +1,162 @@
+"""From video files to features of their sampled frames, decoding and preprocessing while the encoder is at work."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metrics_core.frames.decoding import DecodingWorker
+from metrics_core.frames.records import FrameReadError
+from metrics_core.protocols import ImageEncoder, ModelIdentity
+
+Key = TypeVar("Key")
+
+# Decoders at work beside one encoder; more would fill the memory with frames faster than they are encoded.
+MOST_DECODERS = 8
+# Decoding a minute of 720p takes seconds; a film in 4K takes about as long as it plays.
+TIMEOUT_S, TIMEOUT_PER_SECOND_OF_VIDEO = 60.0, 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class FrameEncoder:
+    """An image encoder with the rule by which frames of a video are picked for it, see `sample_indices`."""
+
+    images: ImageEncoder
+    every: int = 30
+    cap: int | None = None
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """The image encoder and the sampling: other frames are other features."""
+        encoder = self.images.identity
+        params = {**encoder.params, "features": "frames", "every": self.every, "cap": self.cap}
+        return ModelIdentity(encoder.model_id, encoder.revision, params)
+
+
+@dataclass(frozen=True, slots=True)
+class VideoFile(Generic[Key]):
+    """A file whose frames are wanted; `key` comes back with them, `duration_s` bounds how long decoding may take."""
+
+    key: Key
+    path: Path
+    duration_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EncodedFrames:
+    """Features of a video's sampled frames: `indices` (T,), `times_s` (T,) in seconds and raw `features` (T, dim).
+
+    `n_frames` counts the decodable frames of the video; `reader` names the decoder that gave the pixels.
+    """
+
+    indices: NDArray[np.int64]
+    times_s: NDArray[np.float64]
+    features: NDArray[np.float32]
+    n_frames: int
+    reader: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Decoded:
+    """Sampled frames of a video, the pixels already as the encoder wants them: those of the file are far larger."""
+
+    indices: NDArray[np.int64]
+    times_s: NDArray[np.float64]
+    n_frames: int
+    reader: str
+    images: list[Any]
+
+
+def encode_videos(
+    encoder: FrameEncoder, videos: Iterable[VideoFile[Key]], *, n_decoders: int | None = None
+) -> Iterator[tuple[Key, EncodedFrames | FrameReadError]]:
+    """Features of the sampled frames of each video, in the order of the videos; an unreadable one gives its error.
+
+    Decoding and preprocessing run in `n_decoders` threads (by default half of the cores), each with a decoder process
+    of its own, while this thread encodes. A batch is filled with frames of consecutive videos. At most two videos a
+    decoder are held, as preprocessed images of their sampled frames.
+    """
+    encoder.images.load()
+    n_decoders = n_decoders or max(1, min(MOST_DECODERS, (os.cpu_count() or 1) // 2))
+    waiting: deque[tuple[Key, _Decoded | FrameReadError]] = deque()
+    images: list[Any] = []
+    rows: deque[NDArray[np.float32]] = deque()
+    for key, decoded in _decode_ahead(encoder, videos, n_decoders):
+        waiting.append((key, decoded))
+        if isinstance(decoded, _Decoded):
+            images += decoded.images
+            # The batch holds them now.
+            decoded.images.clear()
+        while len(images) >= encoder.images.batch_size:
+            rows.extend(encoder.images.encode_preprocessed(images[: encoder.images.batch_size]))
+            del images[: encoder.images.batch_size]
+        yield from _complete(waiting, rows)
+    rows.extend(encoder.images.encode_preprocessed(images))
+    yield from _complete(waiting, rows)
+
+
+def _complete(
+    waiting: deque[tuple[Key, _Decoded | FrameReadError]], rows: deque[NDArray[np.float32]]
+) -> Iterator[tuple[Key, EncodedFrames | FrameReadError]]:
+    """The videos at the head of `waiting` whose rows are all there."""
+    while waiting:
+        key, decoded = waiting[0]
+        if isinstance(decoded, FrameReadError):
+            waiting.popleft()
+            yield key, decoded
+            continue
+        if len(rows) < len(decoded.indices):
+            return
+        waiting.popleft()
+        features = np.stack([rows.popleft() for _ in decoded.indices])
+        yield key, EncodedFrames(decoded.indices, decoded.times_s, features, decoded.n_frames, decoded.reader)
+
+
+def _decode_ahead(
+    encoder: FrameEncoder, videos: Iterable[VideoFile[Key]], n_decoders: int
+) -> Iterator[tuple[Key, _Decoded | FrameReadError]]:
+    """Decoded videos in their order, each decoder one video ahead of the one that is waited for."""
+    with ExitStack() as stack:
+        free: SimpleQueue[DecodingWorker] = SimpleQueue()
+        pool = stack.enter_context(ThreadPoolExecutor(n_decoders, thread_name_prefix="decoder"))
+        for _ in range(n_decoders):
+            # Closed before the pool is waited for: a decoder that is killed ends its thread's request.
+            free.put(stack.enter_context(DecodingWorker()))
+
+        def submit(video: VideoFile[Key]) -> tuple[Key, Future[_Decoded | FrameReadError]]:
+            return video.key, pool.submit(_decode, encoder, video, free)
+
+        rest = iter(videos)
+        ahead = deque(submit(video) for video in islice(rest, 2 * n_decoders))
+        stack.callback(lambda: [future.cancel() for _, future in ahead])
+        while ahead:
+            key, future = ahead.popleft()
+            decoded = future.result()
+            ahead.extend(submit(video) for video in islice(rest, 1))
+            yield key, decoded
+
+
+def _decode(
+    encoder: FrameEncoder, video: VideoFile[Any], free: SimpleQueue[DecodingWorker]
+) -> _Decoded | FrameReadError:
+    worker = free.get()
+    limit = TIMEOUT_S + TIMEOUT_PER_SECOND_OF_VIDEO * (video.duration_s or 0.0)
+    try:
+        frames = worker.read(video.path, every=encoder.every, cap=encoder.cap, timeout_s=limit)
+        images = [encoder.images.preprocess(pixels) for pixels in frames.pixels]
+    except FrameReadError as error:
+        return error
+    finally:
+        free.put(worker)
+    return _Decoded(frames.indices, frames.times_s, frames.n_frames, frames.reader, images)
