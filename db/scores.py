@@ -82,6 +82,12 @@ def active_scorer(connection: Connection, metric: str) -> int | None:
     return connection.scalar(query)
 
 
+def active_models(connection: Connection, metric: str) -> list[str]:
+    """Names of the models behind the metric's active scorer; [] when the metric has never been run."""
+    used = connection.scalar(sa.select(scorer.c.models).where(scorer.c.metric == metric, scorer.c.status == "active"))
+    return [model["model_id"] for model in (used or {}).values()]
+
+
 def write_scores(engine: Engine, scorer_id: int, run_id: str, rows: Sequence[ScoreRow]) -> Upserted:
     """Write one batch of scores in one transaction. Rows whose sample is gone by now are left out."""
     columns = ["scorer_id", "sample_id", "input_sha256", "value", "components", "status", "error", "run_id"]

@@ -35,7 +35,7 @@ class Selection:
 
 
 def sample_scores(metrics: list[str]) -> sa.TableClause:
-    """The view sample_scores as a typed table; each metric is a number with a status beside it."""
+    """The view sample_scores as a typed table; each metric is a number with its status and models beside it."""
     texts = ["dataset", "video", "kind", "sample", "system", "text", "video_status"]
     return sa.table(
         "sample_scores",
@@ -44,7 +44,7 @@ def sample_scores(metrics: list[str]) -> sa.TableClause:
         sa.column("duration_s", sa.Double),
         sa.column("sample_id", sa.BigInteger),
         *[sa.column(metric, sa.Double) for metric in metrics],
-        *[sa.column(f"{metric}_status", sa.Text) for metric in metrics],
+        *[sa.column(f"{metric}_{about}", sa.Text) for metric in metrics for about in ("status", "models")],
     )
 
 
@@ -56,10 +56,11 @@ def known_metrics(connection: Connection) -> list[str]:
 
 
 def list_scores(connection: Connection, dataset: str, by: str, limit: int | None) -> list[dict[str, Any]]:
-    """Samples of a dataset with every metric's value and status, best first; undefined values are None and last."""
+    """Samples of a dataset with value, status and models of every metric, best first, undefined values last as None."""
     metrics = known_metrics(connection)
     view = sample_scores(metrics)
-    columns = ["sample", "video", "kind", "system", *[c for m in metrics for c in (m, f"{m}_status")]]
+    of_metrics = [f"{metric}{about}" for metric in metrics for about in ("", "_status", "_models")]
+    columns = ["sample", "video", "kind", "system", *of_metrics]
     query = (
         sa.select(*[view.c[name] for name in columns])
         .where(view.c.dataset == dataset)
@@ -152,7 +153,7 @@ def _rank(
         *_pairs({name: view.c[name] for name in ("dataset", "sample", "video", "kind", "system", "text")}),
         *_pairs({"question": sample.c.question, "answer": sample.c.answer, "uri": video.c.uri}),
         *_pairs({"content_sha256": sa.func.encode(video.c.content_sha256, "hex")}),
-        *_pairs({metric: view.c[metric] for metric in metrics}),
+        *_pairs({name: view.c[name] for metric in metrics for name in (metric, f"{metric}_models")}),
     )
     is_active = sa.and_(scorer.c.metric == by, scorer.c.status == "active")
     chosen = (

@@ -15,7 +15,7 @@ _METRIC = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
 def create_views(connection: Connection, metrics: Sequence[str]) -> None:
-    """Make every view, with the columns `<metric>` and `<metric>_status` in sample_scores for each metric.
+    """Make every view; sample_scores has columns `<metric>`, `<metric>_status` and `<metric>_models` for each metric.
 
     Raises ValueError for a metric whose name is no plain lower-case identifier.
     """
@@ -51,18 +51,26 @@ def sample_scores_columns(metrics: Sequence[str]) -> list[str]:
         "duration_s",
         "sample_id",
     ]
-    return base + [column for metric in metrics for column in (metric, f"{metric}_status")]
+    return base + [column for metric in metrics for column in (metric, f"{metric}_status", f"{metric}_models")]
 
 
 def _sample_scores_sql(metrics: Sequence[str]) -> str:
     for metric in metrics:
         if not _METRIC.fullmatch(metric):
             raise ValueError(f"metric name {metric!r} must be lower-case letters, digits and underscores")
-    columns = "".join(f",\n       {m}_score.value AS {m},\n       {m}_score.status AS {m}_status" for m in metrics)
+    columns = "".join(
+        f",\n       {m}_score.value AS {m},\n       {m}_score.status AS {m}_status"
+        f",\n       {m}_models.models AS {m}_models"
+        for m in metrics
+    )
     joins = "".join(
         f"\nLEFT JOIN scorer {m}_scorer ON {m}_scorer.metric = '{m}' AND {m}_scorer.status = 'active'"
         f"\nLEFT JOIN score {m}_score ON {m}_score.scorer_id = {m}_scorer.scorer_id"
         f" AND {m}_score.sample_id = s.sample_id"
+        # Grouped by scorer_id, so that Postgres sees one row per scorer and drops the join where nobody asks for it.
+        f"\nLEFT JOIN (SELECT scorer_id, string_agg(model->>'model_id', ', ' ORDER BY role) AS models"
+        f" FROM scorer, jsonb_each(scorer.models) AS used (role, model) GROUP BY scorer_id) {m}_models"
+        f" ON {m}_models.scorer_id = {m}_score.scorer_id"
         for m in metrics
     )
     return (_SQL / "sample_scores.sql").read_text().format(columns=columns, joins=joins)

@@ -96,6 +96,17 @@ def _text_encoder() -> tuple[bool, str]:
     return True, f"{identity.model_id}, revision {identity.revision[:19]}"
 
 
+def _image_text_encoder() -> tuple[bool, str]:
+    from assets.scores.image_text import DEMO, make_image_text_encoder
+
+    given = settings()
+    encoder = make_image_text_encoder(given.image_text_encoder, given.image_text_checkpoint, given.image_text_precision)
+    detail = f"{encoder.identity.model_id}, revision {encoder.identity.revision[:19]}, {encoder.dim} dimensions"
+    if given.image_text_encoder == DEMO:
+        detail += "; it knows the demo's clips alone: for others set REELSIEVE_IMAGE_TEXT_ENCODER and _CHECKPOINT"
+    return True, detail
+
+
 def _splitter() -> tuple[bool, str]:
     from metrics_core.models.sentence_splitter import make_splitter
 
@@ -127,6 +138,7 @@ _CHECKS: dict[str, Callable[[], tuple[bool, str]]] = {
     "database": _database,
     "read-only role": _reader,
     "text encoder": _text_encoder,
+    "image-text encoder": _image_text_encoder,
     "sentence splitter": _splitter,
     "video decoders": _decoders,
     "device": _device,

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy.engine import Engine
 
+from assets.reports.labels import metric_label
 from assets.reports.plots import by_system, histogram, markdown_image
 from assets.reports.tables import markdown_table, sample_table
 from db.manifest import Dataset
@@ -27,7 +28,7 @@ def report_markdown(engine: Engine, dataset: Dataset, metrics: Sequence[str]) ->
                 systems = values_by_system(connection, scorer_id, dataset.dataset_id)
                 statuses = status_counts(connection, scorer_id, dataset.dataset_id)
                 extremes = best_and_worst(connection, scorer_id, dataset.dataset_id, N_EXTREMES)
-                parts.append(_metric(metric, systems, statuses, extremes))
+                parts.append(_metric(metric_label(connection, metric), systems, statuses, extremes))
         parts.append(
             _people(
                 ratings_by_system(connection, dataset.dataset_id),

@@ -5,8 +5,10 @@ import dagster as dg
 from assets.curation import Curation
 from assets.partitions import SHARDS, shard_of_key
 from assets.progress import sparsely
+from assets.reports.labels import demo_models, metric_label
 from assets.reports.plots import histogram, markdown_image
 from assets.reports.tables import sample_table
+from assets.scores.image_text import DEMO_DATASET
 from assets.scores.registry import METRICS, asset_name, looks_at_frames
 from assets.scores.run import score_shard
 from db.scores import best_and_worst, defined_values, status_counts
@@ -42,6 +44,13 @@ def build_score_asset(metric: str) -> dg.AssetsDefinition:
             statuses = status_counts(connection, report.scorer_id, dataset.dataset_id, shard)
             values = defined_values(connection, report.scorer_id, dataset.dataset_id, shard)
             extremes = best_and_worst(connection, report.scorer_id, dataset.dataset_id, N_EXTREMES, shard)
+            label, demo_only = metric_label(connection, metric), demo_models(connection, metric)
+        if values and demo_only and dataset.name != DEMO_DATASET:
+            context.log.warning(
+                f"{metric} on {dataset.name} was made with {', '.join(demo_only)}, which knows the demo's drawn clips "
+                "alone: its numbers mean nothing here; set REELSIEVE_IMAGE_TEXT_ENCODER and "
+                "REELSIEVE_IMAGE_TEXT_CHECKPOINT to a real encoder"
+            )
         metadata: dict[str, dg.MetadataValue] = {
             "scorer_id": dg.MetadataValue.int(report.scorer_id),
             "samples_pending": dg.MetadataValue.int(report.n_pending),
@@ -49,9 +58,9 @@ def build_score_asset(metric: str) -> dg.AssetsDefinition:
             "statuses": dg.MetadataValue.json(statuses),
         }
         if values:
-            plot = histogram(values, metric, f"{metric} on {context.partition_key}")
-            metadata["distribution"] = dg.MetadataValue.md(markdown_image(plot, f"distribution of {metric}"))
-            metadata["best_and_worst"] = dg.MetadataValue.md(sample_table(extremes, metric))
+            plot = histogram(values, label, f"{label} on {context.partition_key}")
+            metadata["distribution"] = dg.MetadataValue.md(markdown_image(plot, f"distribution of {label}"))
+            metadata["best_and_worst"] = dg.MetadataValue.md(sample_table(extremes, label))
         return dg.MaterializeResult(metadata=metadata)
 
     return score

@@ -4,6 +4,7 @@ import dagster as dg
 
 from assets.curation import Curation
 from assets.partitions import DATASETS, dataset_of_key
+from assets.reports.labels import metric_label
 from assets.reports.tables import markdown_table
 from assets.scores.registry import METRICS, asset_name
 from assets.selection.export import export_selection
@@ -33,6 +34,7 @@ def training_subset(
     dataset = dataset_of_key(curation.engine, context.partition_key)
     with curation.engine.begin() as connection:
         chosen = freeze_selection(connection, dataset, by=config.by, keep=config.keep, where=config.where)
+        label = metric_label(connection, config.by)
     path = curation.folder("selections") / f"{dataset.name}-{chosen.selection_id}.parquet"
     # Anew each time: a file of this name may come from another database that this home folder was used with.
     export_selection(curation.engine, chosen.selection_id, path)
@@ -47,6 +49,6 @@ def training_subset(
             "score_hash": chosen.score_hash,
             "is_new": chosen.is_new,
             "path": dg.MetadataValue.path(str(path)),
-            "first_rows": dg.MetadataValue.md(markdown_table(["rank", "sample", "system", config.by], preview)),
+            "first_rows": dg.MetadataValue.md(markdown_table(["rank", "sample", "system", label], preview)),
         }
     )

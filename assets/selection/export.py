@@ -64,4 +64,4 @@ def _arrow_type(name: str, row: dict[str, Any], pa: Any) -> Any:
     texts = {"dataset", "sample", "video", "kind", "system", "text", "question", "answer", "uri", "content_sha256"}
     if name == "rank":
         return pa.int64()
-    return pa.string() if name in texts else pa.float64()
+    return pa.string() if name in texts or name.endswith("_models") else pa.float64()

@@ -5,6 +5,7 @@ from sqlalchemy.engine import Engine
 
 from assets.curation import Curation
 from assets.partitions import DATASETS, dataset_of_key
+from assets.reports.labels import metric_label
 from assets.reports.plots import histogram, markdown_image
 from assets.reports.tables import markdown_table
 from assets.scores.registry import METRICS, asset_name
@@ -35,6 +36,7 @@ def _metric(engine: Engine, dataset: Dataset, metric: str) -> dg.MetadataValue:
     """Store the thresholds of one metric and describe them."""
     with engine.begin() as connection:
         scorer_id = active_scorer(connection, metric)
+        label = metric_label(connection, metric)
         values = [] if scorer_id is None else defined_values(connection, scorer_id, dataset.dataset_id)
         if scorer_id is None or not values:
             return dg.MetadataValue.text("no defined score on this dataset")
@@ -51,6 +53,6 @@ def _metric(engine: Engine, dataset: Dataset, metric: str) -> dg.MetadataValue:
             )
     rows = [[f"{share:.2%}", str(kept(share, len(values))), f"{value:.4f}"] for share, value in cutoffs.items()]
     lines = {f"{share:g}": value for share, value in cutoffs.items()}
-    plot = histogram(values, metric, f"{metric} on {dataset.name}", lines)
+    plot = histogram(values, label, f"{label} on {dataset.name}", lines)
     table = markdown_table(["share", "samples", "at least"], rows)
-    return dg.MetadataValue.md(f"{table}\n\n{markdown_image(plot, f'distribution of {metric} with its thresholds')}")
+    return dg.MetadataValue.md(f"{table}\n\n{markdown_image(plot, f'distribution of {label} with its thresholds')}")

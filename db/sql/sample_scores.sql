@@ -1,4 +1,4 @@
--- One row per sample, one pair of columns per metric; only the scores of active scorers.
+-- One row per sample; value, status and models of each metric, the scores of active scorers only.
 CREATE VIEW sample_scores AS
 SELECT d.name AS dataset,
        s.shard,

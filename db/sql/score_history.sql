@@ -13,7 +13,8 @@ SELECT d.name AS dataset,
        c.error,
        c.components,
        c.run_id,
-       c.scored_at
+       c.scored_at,
+       scorer.models
 FROM score c
 JOIN scorer USING (scorer_id)
 JOIN sample s USING (sample_id)

@@ -7,7 +7,10 @@ WordTokenizer instead of CLIP's, and NAME.preprocess.json, fields of open_clip's
 from __future__ import annotations
 
 import json
+import logging
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,7 +52,8 @@ def load_clip(architecture: str, checkpoint: str, precision: str) -> LoadedClip:
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision_in_use(precision)]
     file = Path(checkpoint).expanduser()
     if file.is_file():
-        model = open_clip.create_model(name, pretrained=None, load_weights=False)
+        with _without_warning("No pretrained weights loaded"):
+            model = open_clip.create_model(name, pretrained=None, load_weights=False)
         _load_weights(model, file)
     elif checkpoint in open_clip.list_pretrained_tags_by_model(name):
         model = open_clip.create_model(name, pretrained=checkpoint)
@@ -135,6 +139,20 @@ def _register(architecture: str) -> str:
 def _own_preprocess(architecture: str) -> dict[str, Any]:
     file = configuration_files(architecture).get("preprocess")
     return dict(json.loads(file.read_text(encoding="utf-8"))) if file else {}
+
+
+@contextmanager
+def _without_warning(beginning: str) -> Iterator[None]:
+    """Keep a warning off the log that open_clip gives although what it warns of is meant."""
+
+    def is_other(record: logging.LogRecord) -> bool:
+        return not record.getMessage().startswith(beginning)
+
+    logging.getLogger().addFilter(is_other)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeFilter(is_other)
 
 
 def _load_weights(model: Any, file: Path) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
@@ -41,6 +42,7 @@ def scores(
 ) -> None:
     """List the scores of a dataset, best first; a value that is not defined is null."""
     from assets.partitions import dataset_of_key
+    from assets.reports.labels import metric_label
     from assets.scores.registry import METRICS
     from db.selection import list_scores
     from orchestration.cli.errors import UsageError
@@ -51,9 +53,18 @@ def scores(
     dataset_of_key(engine(), dataset)
     with engine().connect() as connection:
         rows = list_scores(connection, dataset, by or METRICS[0], None if as_json else limit)
+        labels = {metric: metric_label(connection, metric) for metric in METRICS}
     if as_json:
         print_json(rows)
         return
-    print_rows(rows, empty=f"dataset {dataset} has no samples")
+    print_rows([_cells(row, labels) for row in rows], empty=f"dataset {dataset} has no samples")
     if len(rows) == limit:
         console.print(f"the first {limit}; --limit shows more, --json all")
+
+
+def _cells(row: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, Any]:
+    """A row of the table: where a metric has no value its status stands instead, so that all fits the terminal."""
+    cells = {name: row[name] for name in ("sample", "video", "kind", "system")}
+    for metric, label in labels.items():
+        cells[label] = row[f"{metric}_status"] if row[metric] is None else row[metric]
+    return cells

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 
 from orchestration.cli.output import console, print_rows
 
@@ -26,9 +28,10 @@ def demo() -> None:
     written = sum(sum(counts.values()) for _, counts in run_scoring(DATASET, list(METRICS)))
     console.print(f"scored: {written} samples" if written else "scored: nothing was left to score")
     conclusions = run_conclusions(DATASET)
+    _show_systems(METRICS)
     _show_best_and_worst(METRICS[0])
     subset = conclusions["training_subset"]
-    query = "SELECT system, avg(vcs) FROM sample_scores GROUP BY 1 ORDER BY 2 DESC"
+    query = "SELECT system, avg(vcs) AS vcs, avg(evqa) AS evqa FROM sample_scores GROUP BY 1 ORDER BY 2 DESC"
     console.print(
         f"\ntraining subset: {subset['rows']} samples, {METRICS[0]} at least {subset['cutoff']:.4f}: {subset['path']}"
         f"\nreport:          {conclusions['dataset_report']['path']}"
@@ -37,11 +40,35 @@ def demo() -> None:
         soft_wrap=True,
         markup=False,
     )
-    console.print("The clips, captions and ratings of the demo are synthetic: made by a program, rated by a rule.")
+    console.print(
+        "The clips, captions and ratings of the demo are synthetic: made by a program, rated by a rule. "
+        "The demo encoder knows these clips alone."
+    )
     console.print(f"done in {time.monotonic() - started:.0f} s")
 
 
-def _show_best_and_worst(metric: str, n: int = 6) -> None:
+def _show_systems(metrics: Sequence[str]) -> None:
+    from assets.partitions import dataset_of_key
+    from assets.reports.labels import metric_label
+    from db.scores import active_scorer, values_by_system
+    from orchestration.platform import engine
+
+    dataset = dataset_of_key(engine(), DATASET)
+    means: dict[str, dict[str, float]] = {}
+    with engine().connect() as connection:
+        labels = {metric: metric_label(connection, metric) for metric in metrics}
+        for metric in metrics:
+            scorer_id = active_scorer(connection, metric)
+            by_system = {} if scorer_id is None else values_by_system(connection, scorer_id, dataset.dataset_id)
+            for system, values in by_system.items():
+                means.setdefault(system, {})[labels[metric]] = fmean(values)
+    console.print("\n[bold]mean scores of the systems[/bold]")
+    best_first = sorted(means, key=lambda system: -means[system].get(labels[metrics[0]], -1.0))
+    rows = [{"system": s, **{label: means[s].get(label) for label in labels.values()}} for s in best_first]
+    print_rows(rows, empty="no sample has a score")
+
+
+def _show_best_and_worst(metric: str, n: int = 4) -> None:
     from assets.partitions import dataset_of_key
     from assets.reports.tables import excerpt
     from db.scores import active_scorer, best_and_worst
