@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
@@ -42,7 +42,7 @@ def run_ingest(folder: Path, dataset: str, rows: Path | None, n_shards: int | No
     raise RunFailed("the ingest ended without a report: look at its run with reelsieve ui")
 
 
-def run_scoring(dataset: str, metrics: list[str]) -> Iterator[tuple[str, dict[str, int]]]:
+def run_scoring(dataset: str, metrics: Sequence[str]) -> Iterator[tuple[str, dict[str, int]]]:
     """Score every shard of a dataset that lacks something; yields its key and the number written per metric."""
     found = dataset_of_key(engine(), dataset)
     announce_partitions(instance(), found)

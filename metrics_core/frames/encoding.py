@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -92,17 +92,20 @@ def encode_videos(
     waiting: deque[tuple[Key, _Decoded | FrameReadError]] = deque()
     images: list[Any] = []
     rows: deque[NDArray[np.float32]] = deque()
-    for key, decoded in _decode_ahead(encoder, videos, n_decoders):
-        waiting.append((key, decoded))
-        if isinstance(decoded, _Decoded):
-            images += decoded.images
-            # The batch holds them now.
-            decoded.images.clear()
-        while len(images) >= encoder.images.batch_size:
-            rows.extend(encoder.images.encode_preprocessed(images[: encoder.images.batch_size]))
-            del images[: encoder.images.batch_size]
-        yield from _complete(waiting, rows)
-    rows.extend(encoder.images.encode_preprocessed(images))
+    # Closed by hand: after an error of the encoder its traceback would keep the decoders alive.
+    with closing(_decode_ahead(encoder, videos, n_decoders)) as ahead:
+        for key, decoded in ahead:
+            waiting.append((key, decoded))
+            if isinstance(decoded, _Decoded):
+                images += decoded.images
+                # The batch holds them now.
+                decoded.images.clear()
+            while len(images) >= encoder.images.batch_size:
+                rows.extend(encoder.images.encode_preprocessed(images[: encoder.images.batch_size]))
+                del images[: encoder.images.batch_size]
+            yield from _complete(waiting, rows)
+    if images:
+        rows.extend(encoder.images.encode_preprocessed(images))
     yield from _complete(waiting, rows)
 
 
@@ -125,14 +128,14 @@ def _complete(
 
 def _decode_ahead(
     encoder: FrameEncoder, videos: Iterable[VideoFile[Key]], n_decoders: int
-) -> Iterator[tuple[Key, _Decoded | FrameReadError]]:
+) -> Generator[tuple[Key, _Decoded | FrameReadError], None, None]:
     """Decoded videos in their order, each decoder one video ahead of the one that is waited for."""
     with ExitStack() as stack:
         free: SimpleQueue[DecodingWorker] = SimpleQueue()
-        pool = stack.enter_context(ThreadPoolExecutor(n_decoders, thread_name_prefix="decoder"))
         for _ in range(n_decoders):
-            # Closed before the pool is waited for: a decoder that is killed ends its thread's request.
             free.put(stack.enter_context(DecodingWorker()))
+        # Entered last, so ended first: a thread that still runs would start its closed worker anew.
+        pool = stack.enter_context(ThreadPoolExecutor(n_decoders, thread_name_prefix="decoder"))
 
         def submit(video: VideoFile[Key]) -> tuple[Key, Future[_Decoded | FrameReadError]]:
             return video.key, pool.submit(_decode, encoder, video, free)

@@ -81,7 +81,9 @@ def change_text(engine: Engine, sample_id: int, text: str) -> None:
 def activate(engine: Engine, metric: str = "vcs", version: str = "1") -> int:
     """The id of the metric's scorer of this version, which becomes the active one."""
     with engine.begin() as connection:
-        return register_scorer(connection, metric=metric, models={"encoder": "tiny"}, params={}, code_version=version)
+        return register_scorer(
+            connection, metric=metric, models={"encoder": {"model_id": "tiny"}}, params={}, code_version=version
+        )
 
 
 def ok(sample_id: int, value: float, input_sha256: bytes = INPUT) -> ScoreRow:

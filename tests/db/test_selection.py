@@ -171,7 +171,9 @@ def test_frozen_rows_outlive_every_change(engine: Engine, clips: Dataset) -> Non
         "uri": "media/video 2 a.mp4",
         "content_sha256": "1bee16bda27b6ae9e63c1b26e2b1ffba6a3ecb0cd8c4ac4a1f8a6fa1b4a1f9cf",
         "vcs": 0.9,
+        "vcs_models": "tiny",
         "evqa": 0.25,
+        "evqa_models": "tiny",
     } | {"content_sha256": before[0]["content_sha256"]}
     assert re.fullmatch("[0-9a-f]{64}", before[0]["content_sha256"])
     change_text(engine, samples["a"], "changed")
@@ -287,8 +289,10 @@ def test_scores_listed_best_first_and_undefined_last(engine: Engine, clips: Data
         "system": "brief",
         "vcs": 0.1,
         "vcs_status": "ok",
+        "vcs_models": "tiny",
         "evqa": 0.5,
         "evqa_status": "ok",
+        "evqa_models": "tiny",
     }
     assert (found[3]["vcs"], found[3]["vcs_status"]) == (None, "undefined")
 

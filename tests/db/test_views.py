@@ -64,9 +64,13 @@ def test_sample_scores_has_one_row_per_sample_and_null_where_undefined(engine: E
         "sample_id": samples[0],
         "vcs": 0.75,
         "vcs_status": "ok",
+        "vcs_models": "tiny",
         "evqa": -0.5,
         "evqa_status": "ok",
+        "evqa_models": "tiny",
     }
+    (unscored,) = rows(engine, "SELECT * FROM sample_scores WHERE sample = 's3'")
+    assert (unscored["vcs_models"], unscored["evqa_models"]) == (None, None)
 
 
 def test_sample_scores_shows_the_active_scorer_alone(engine: Engine, clips: Dataset) -> None:

@@ -218,6 +218,7 @@ def test_what_a_scorer_sees_of_a_sample(engine: Engine) -> None:
         answer="A dog",
         video_id=video_id,
         video_status="damaged",
+        video_error=None,
         input_sha256=expected_digest(("text",), "Who? A dog", {}, None),
         references=tuple(ReferenceText(key, f"text of {key}") for key in ("B", "a", "b")),
     )

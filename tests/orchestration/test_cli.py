@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from assets.scores.registry import METRICS
 from tests.command_line import Done, run_command
 from tests.orchestration.conftest import Installation, forget_installation
 
@@ -77,7 +78,7 @@ def test_ingest_reports_each_table(scored: dict[str, Any]) -> None:
 
 
 def test_score_reports_each_shard_and_scores_nothing_twice(run: Run, scored: dict[str, Any]) -> None:
-    assert scored["score"] == {"dataset": "cli", "shards": [{"shard": "cli:0000", "vcs": 5}]}
+    assert scored["score"] == {"dataset": "cli", "shards": [{"shard": "cli:0000", **dict.fromkeys(METRICS, 5)}]}
     again = run("score", "--dataset", "cli")
     assert again.returncode == 0
     assert "nothing to score" in again.stdout

@@ -16,6 +16,7 @@ import pytest
 import sqlalchemy as sa
 from dagster_postgres import PostgresEventLogStorage
 
+from assets.scores.registry import METRICS, scoring_assets
 from db.engine import open_engine
 from db.server import DAGSTER, sibling_url
 from orchestration.definitions import defs
@@ -40,9 +41,11 @@ PNG = re.compile(r"!\[[^]]*\]\(data:image/png;base64,([A-Za-z0-9+/=]+)\)")
 def scored(installation: Installation) -> dict[str, dict[str, Any]]:
     """A small data set that went through all three jobs; the metadata of its conclusions."""
     run_ingest(installation.manifest, DATASET, None, len(SHARDS))
-    done = dict(run_scoring(DATASET, ["vcs"]))
+    done = dict(run_scoring(DATASET, METRICS))
     assert list(done) == SHARDS
-    assert sum(written["vcs"] for written in done.values()) == 36
+    assert {metric: sum(written[metric] for written in done.values()) for metric in METRICS} == dict.fromkeys(
+        METRICS, 36
+    )
     return run_conclusions(DATASET)
 
 
@@ -110,7 +113,7 @@ def test_a_materialised_asset_is_found_on_the_postgres_storage() -> None:
 def test_every_asset_is_materialised_for_its_partitions() -> None:
     expected = {
         **{name: {DATASET} for name in INGESTED},
-        **{name: set(SHARDS) for name in ("text_embedding", "vcs_score")},
+        **{name: set(SHARDS) for name in scoring_assets(METRICS)},
         **{name: {DATASET} for name in ("threshold", "training_subset", "dataset_report")},
     }
     assert {name: instance().get_materialized_partitions(dg.AssetKey(name)) for name in expected} == expected
@@ -129,7 +132,7 @@ def test_nothing_is_written_beside_the_configuration(installation: Installation)
 
 def test_finished_work_launches_nothing() -> None:
     before = instance().get_runs_count()
-    assert list(run_scoring(DATASET, ["vcs"])) == []
+    assert list(run_scoring(DATASET, METRICS)) == []
     assert instance().get_runs_count() == before
 
 
@@ -226,8 +229,8 @@ def test_score_missing_asks_for_exactly_the_shards_with_work(tmp_path: Path) -> 
     assert len(expected) < len(SHARDS) + 4, "some shards must have nothing to do"
     assert tick_of_schedule() == (expected, None)
 
-    list(run_scoring("late", ["vcs"]))
-    list(run_scoring(DATASET, ["vcs"]))
+    list(run_scoring("late", METRICS))
+    list(run_scoring(DATASET, METRICS))
     assert tick_of_schedule() == (set(), "every sample of every dataset is scored")
 
 
@@ -321,7 +324,7 @@ def test_prune_deletes_old_runs_but_the_last_to_materialise(installation: Instal
     assert ingests[1] in left, "superseded, but not old"
     assert ingests[2] in left, "old, but what it made is the newest"
     assert instance().get_materialized_partitions(dg.AssetKey("vcs_score")) == shards
-    assert list(run_scoring(DATASET, ["vcs"])) == []
+    assert list(run_scoring(DATASET, METRICS)) == []
 
 
 def make_old(run_ids: set[str]) -> None:

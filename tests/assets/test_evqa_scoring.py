@@ -1,0 +1,348 @@
+"""EVQAScore on a real database: real video files, the demo encoder, and all ways in which a sample has no score."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from numpy.typing import NDArray
+from sqlalchemy.engine import Engine
+
+from assets.embeddings.frames import ShardVideos, embed_frames
+from assets.embeddings.run import ShardTexts, embed_shard
+from assets.ingest.run import ingest_folder
+from assets.scores.base import ScorerSettings
+from assets.scores.checks import judge
+from assets.scores.evqa import EVQAScorer
+from assets.scores.image_text import make_image_text_encoder
+from assets.scores.run import MissingVectors, ShardScores, activate, n_pending, score_shard
+from db.embeddings import find_encoder
+from db.frames import shard_frames
+from db.manifest import Dataset, find_dataset
+from db.quality import shard_quality
+from demo.encoder import demo_encoder
+from metrics_core.evqa import evqa_from_features
+from metrics_core.frames import read_frames
+from metrics_core.keywords import RuleKeywords
+from metrics_core.models.sentence_splitter import RuleSplitter
+from tests.assets.manifests import candidate, qa, write_clip, write_manifest
+
+SHORT = "A red circle stands in the middle. A blue square slides to the left."
+LONG = " ".join(f"A red circle number {i} slides to the left side and a green square blinks twice." for i in range(9))
+FRAMES_EVERY = 5
+
+
+class CountingEncoder:
+    """The demo encoder, counting the images and texts that it encodes."""
+
+    def __init__(self) -> None:
+        self._encoder = demo_encoder()
+        self.n_images = 0
+        self.texts: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._encoder, name)
+
+    def encode_preprocessed(self, images: Sequence[Any]) -> NDArray[np.float32]:
+        self.n_images += len(images)
+        return self._encoder.encode_preprocessed(images)
+
+    def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        self.texts += texts
+        return self._encoder.encode_texts(texts)
+
+
+class Bench(NamedTuple):
+    """A database, a manifest folder in it, and the encoder that is watched."""
+
+    engine: Engine
+    folder: Path
+    encoder: CountingEncoder
+
+    def scorer(self, **settings: Any) -> EVQAScorer:
+        chosen = ScorerSettings(**{"frames_every": FRAMES_EVERY, **settings})
+        return EVQAScorer(chosen, self.encoder, RuleKeywords(), RuleSplitter())  # type: ignore[arg-type]  # counts only
+
+    @property
+    def dataset(self) -> Dataset:
+        with self.engine.connect() as connection:
+            found = find_dataset(connection, "set")
+        assert found is not None
+        return found
+
+    def ingest(self) -> None:
+        assert ingest_folder(self.engine, self.folder, "set", n_shards=1).rejected == 0
+
+    def frames(self, scorer: EVQAScorer) -> ShardVideos:
+        assert scorer.frame_encoder is not None
+        return embed_frames(self.engine, scorer, scorer.frame_encoder, self.dataset, 0)
+
+    def texts(self, scorer: EVQAScorer) -> ShardTexts:
+        return embed_shard(self.engine, scorer, self.dataset, 0)
+
+    def run(self, scorer: EVQAScorer) -> ShardScores:
+        self.frames(scorer)
+        self.texts(scorer)
+        return score_shard(self.engine, scorer, self.dataset, 0, run_id="run")
+
+    def scores(self, scorer: EVQAScorer) -> dict[str, Any]:
+        query = sa.text("SELECT s.key, c.* FROM score c JOIN sample s USING (sample_id) WHERE scorer_id = :id")
+        with self.engine.connect() as connection:
+            found = connection.execute(query, {"id": activate(self.engine, scorer)})
+            return {row.key: row for row in found}
+
+
+@pytest.fixture
+def bench(engine: Engine, tmp_path: Path) -> Bench:
+    """Two videos of noise and one without a file, with captions and a question."""
+    folder = tmp_path / "set"
+    folder.mkdir()
+    for name, n_frames, brightness in (("dark", 12, 40), ("bright", 23, 220)):
+        write_clip(folder / "videos" / f"{name}.avi", n_frames=n_frames, brightness=brightness)
+    write_manifest(
+        folder,
+        ["told", *({"video_id": name, "path": f"videos/{name}.avi"} for name in ("dark", "bright"))],
+        captions=[
+            candidate("short", "dark", SHORT),
+            candidate("long", "bright", LONG),
+            candidate("again", "bright", SHORT),
+            candidate("function words", "bright", "It is what it is."),
+            candidate("no file", "told", SHORT),
+        ],
+        qa=[qa("asked", "bright", "What colour is the circle?", "The red circle is red.")],
+    )
+    bench = Bench(engine, folder, CountingEncoder())
+    bench.ingest()
+    return bench
+
+
+def by_hand(path: Path, chunks: Sequence[str], tokens: Sequence[int], keywords: Sequence[str]) -> Any:
+    """The result from pixels and strings, without the platform."""
+    encoder = demo_encoder()
+    frames = encoder.encode_images(list(read_frames(path, every=FRAMES_EVERY).pixels))
+    rows = encoder.encode_texts(chunks).astype(np.float64)
+    units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    return evqa_from_features(frames, encoder.encode_texts(keywords), np.average(units, axis=0, weights=tokens))
+
+
+# Values
+
+
+def test_a_caption_scores_as_by_hand(bench: Bench) -> None:
+    scorer = bench.scorer()
+    bench.run(scorer)
+    row = bench.scores(scorer)["short"]
+    keywords = ["red circle", "stands", "middle", "blue square", "slides", "left"]
+    want = by_hand(bench.folder / "videos" / "dark.avi", [SHORT], [1], keywords)
+    assert (row.status, row.error) == ("ok", None)
+    assert row.value == pytest.approx(want.score, abs=1e-6)
+    for part in ("precision", "recall", "f1", "coarse", "score"):
+        assert row.components[part] == pytest.approx(getattr(want, part), abs=1e-6)
+    # Frames 0, 5 and 10 of 12; start and end token and 16 words and stops.
+    assert {name: row.components[name] for name in ("keywords", "n_keywords", "n_frames", "text_truncated")} == {
+        "keywords": keywords,
+        "n_keywords": 6,
+        "n_frames": 3,
+        "text_truncated": False,
+    }
+    assert row.components["text_tokens"] == demo_encoder().count_tokens(SHORT)
+    assert row.components["text_chunks"] == 1
+
+
+def test_a_question_answer_pair_scores_times_the_logarithm_of_its_keywords(bench: Bench) -> None:
+    scorer = bench.scorer()
+    bench.run(scorer)
+    row = bench.scores(scorer)["asked"]
+    text = "What colour is the circle? The red circle is red."
+    want = by_hand(bench.folder / "videos" / "bright.avi", [text], [1], row.components["keywords"])
+    assert row.components["keywords"] == ["colour", "circle", "red circle", "red"]
+    assert row.value == pytest.approx(want.score * math.log(5), abs=1e-6)
+    assert row.components["score"] == pytest.approx(want.score, abs=1e-6)
+
+
+def test_keywords_may_come_from_the_answer_alone(bench: Bench) -> None:
+    scorer = bench.scorer(evqa_keywords_from="answer", evqa_dedup=False)
+    bench.run(scorer)
+    rows = bench.scores(scorer)
+    assert rows["asked"].components["keywords"] == ["red circle", "red"]
+    assert rows["short"].components["keywords"][0] == "red circle"
+
+
+def test_raw_and_cleaned_keywords_are_kept(bench: Bench) -> None:
+    scorer = bench.scorer()
+    bench.run(scorer)
+    components = bench.scores(scorer)["long"].components
+    assert components["keywords_raw"].count("green square blinks twice") == 9
+    assert components["keywords"].count("green square blinks twice") == 1
+    assert len(components["keywords_raw"]) > components["n_keywords"] == len(components["keywords"])
+
+
+def test_a_long_text_is_averaged_over_its_chunks_or_cut(bench: Bench) -> None:
+    mean, cut = bench.scorer(), bench.scorer(evqa_long_text="truncate")
+    for scorer in (mean, cut):
+        bench.run(scorer)
+    averaged, shortened = bench.scores(mean)["long"], bench.scores(cut)["long"]
+    path, keywords = bench.folder / "videos" / "bright.avi", averaged.components["keywords"]
+    assert averaged.components["text_chunks"] > 1
+    assert averaged.components["text_tokens"] == shortened.components["text_tokens"] > demo_encoder().context_length
+    assert (averaged.components["text_truncated"], shortened.components["text_truncated"]) == (False, True)
+    assert shortened.value == pytest.approx(by_hand(path, [LONG], [1], keywords).score, abs=1e-6)
+    assert abs(averaged.components["coarse"] - shortened.components["coarse"]) > 1e-4
+    assert bench.scores(cut)["short"].value == pytest.approx(bench.scores(mean)["short"].value, abs=1e-6)
+
+
+# No value
+
+
+def test_what_has_no_score_says_why(bench: Bench) -> None:
+    scorer = bench.scorer()
+    report = bench.run(scorer)
+    rows = bench.scores(scorer)
+    assert report.n_written == len(rows) == 6
+    undefined = {key: (row.value, row.status, row.error) for key, row in rows.items() if row.status != "ok"}
+    assert undefined == {
+        "function words": (None, "no_keywords", "the text has no keyword"),
+        "no file": (None, "no_frames", "the video has no file: EVQAScore compares texts with frames"),
+    }
+    assert rows["function words"].components["coarse"] is not None
+    with bench.engine.connect() as connection:
+        quality = shard_quality(connection, activate(bench.engine, scorer), bench.dataset.dataset_id, 0, scorer.inputs)
+    assert set(judge(quality, scorer.value_range).values()) == {True}
+
+
+def test_a_file_that_is_gone_or_changed_is_tried_again(bench: Bench) -> None:
+    dark, bright = (bench.folder / "videos" / name for name in ("dark.avi", "bright.avi"))
+    kept, original = dark.read_bytes(), dark.stat()
+    dark.unlink()
+    write_clip(bright, n_frames=30)
+    scorer = bench.scorer()
+    bench.run(scorer)
+    rows = bench.scores(scorer)
+    assert {rows[key].status for key in ("short", "long", "again", "asked")} == {"failed"}
+    assert "no such file" in rows["short"].error
+    assert "changed since it was ingested" in rows["long"].error
+    assert all("ingest the folder" in rows[key].error for key in ("short", "long"))
+    assert n_pending(bench.engine, scorer, bench.dataset, 0) == 5
+
+    dark.write_bytes(kept)
+    os.utime(dark, ns=(original.st_atime_ns, original.st_mtime_ns))
+    bench.ingest()
+    bench.run(scorer)
+    rows = bench.scores(scorer)
+    assert {rows[key].status for key in ("short", "long", "again", "asked")} == {"ok"}
+    assert rows["long"].components["n_frames"] == 6
+    assert n_pending(bench.engine, scorer, bench.dataset, 0) == 0
+
+
+def test_a_file_without_a_readable_frame_is_given_up(bench: Bench) -> None:
+    path = bench.folder / "videos" / "dark.avi"
+    with bench.engine.begin() as connection:
+        path.write_bytes(b"RIFF" + bytes(400))
+        stat = path.stat()
+        connection.execute(
+            sa.text("UPDATE video SET size_bytes = :size, mtime_ns = :time WHERE key = 'dark'"),
+            {"size": stat.st_size, "time": stat.st_mtime_ns},
+        )
+    scorer = bench.scorer()
+    bench.run(scorer)
+    row = bench.scores(scorer)["short"]
+    assert (row.value, row.status) == (None, "no_frames")
+    assert "dark.avi" in row.error
+    assert n_pending(bench.engine, scorer, bench.dataset, 0) == 0
+
+
+# Work
+
+
+def test_each_video_and_text_is_encoded_once(bench: Bench) -> None:
+    first = bench.scorer()
+    report = bench.frames(first)
+    assert (report.n_videos, report.n_frames, report.n_without_frames) == (2, 3 + 5, 0)
+    bench.run(first)
+    assert bench.encoder.n_images == 8
+    assert len(bench.encoder.texts) == len(set(bench.encoder.texts))
+    # Nothing of a sample whose video has no file.
+    assert bench.run(first).n_pending == 0
+
+    other = bench.scorer(evqa_keywords_from="answer")
+    bench.run(other)
+    assert bench.encoder.n_images == 8, "another scorer with the same encoder and sampling shares the frames"
+    bench.run(bench.scorer(frames_every=2))
+    assert bench.encoder.n_images == 8 + 6 + 12
+
+
+def test_a_changed_file_makes_its_own_samples_stale(bench: Bench) -> None:
+    scorer = bench.scorer()
+    bench.run(scorer)
+    before = bench.scores(scorer)
+    write_clip(bench.folder / "videos" / "dark.avi", n_frames=26, brightness=90)
+    bench.ingest()
+    assert n_pending(bench.engine, scorer, bench.dataset, 0) == 1
+    with pytest.raises(MissingVectors, match=r"1 of 1 videos, 'dark' for one, have no frames of demo encoder"):
+        score_shard(bench.engine, scorer, bench.dataset, 0, run_id="early")
+    bench.run(scorer)
+    after = bench.scores(scorer)
+    assert bench.encoder.n_images == 8 + 6
+    assert after["short"].components["n_frames"] == 6
+    assert after["short"].value != before["short"].value
+    assert after["long"].scored_at == before["long"].scored_at
+
+
+def test_a_crash_keeps_the_videos_that_were_written(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("assets.embeddings.frames.VIDEOS_PER_WRITE", 1)
+    scorer = bench.scorer()
+    encode = bench.encoder.encode_preprocessed
+
+    def dies_on_the_second(images: Sequence[Any]) -> NDArray[np.float32]:
+        if bench.encoder.n_images:
+            raise MemoryError("the second batch does not fit")
+        return encode(images)
+
+    bench.encoder.batch_size = 5
+    monkeypatch.setattr(bench.encoder, "encode_preprocessed", dies_on_the_second)
+    with pytest.raises(MemoryError):
+        bench.frames(scorer)
+    monkeypatch.setattr(bench.encoder, "encode_preprocessed", encode)
+    assert scorer.frame_encoder is not None
+    with bench.engine.connect() as connection:
+        encoder_id = find_encoder(connection, scorer.frame_encoder.identity.as_dict())
+        counts = shard_frames(connection, encoder_id, bench.dataset.dataset_id, 0)
+    assert (counts.n_videos, counts.n_missing, counts.n_sampled, counts.n_stored) == (2, 1, 5, 5)
+    assert bench.frames(scorer).n_videos == 1
+
+
+# Settings
+
+
+def test_another_model_sampling_or_rule_is_another_scorer(bench: Bench) -> None:
+    rules: list[dict[str, Any]] = [
+        {},
+        {"frames_every": 7},
+        {"frames_cap": 4},
+        {"evqa_long_text": "truncate"},
+        {"evqa_keywords_from": "answer"},
+        {"evqa_dedup": False},
+    ]
+    ids = {activate(bench.engine, bench.scorer(**rule)) for rule in rules}
+    assert len(ids) == len(rules)
+
+
+def test_the_default_is_the_demo_encoder_and_says_so() -> None:
+    scorer = EVQAScorer.from_settings(ScorerSettings())
+    assert scorer.models()["image_text_encoder"]["model_id"] == "demo encoder"
+    assert scorer.models()["image_text_encoder"]["revision"].startswith("sha256:")
+    named = make_image_text_encoder("ViT-B-32", "laion2b_s34b_b79k", "bf16").identity
+    assert (named.model_id, named.revision) == ("ViT-B-32/laion2b_s34b_b79k", "open_clip:laion2b_s34b_b79k")
+    assert named.params == {"architecture": "ViT-B-32", "precision": "fp32"}, "no GPU here"
+
+
+@pytest.mark.parametrize("given", [{"image_text_encoder": "ViT-B-32"}, {"image_text_checkpoint": "laion2b_s34b_b79k"}])
+def test_encoder_and_checkpoint_go_together(given: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="give both or neither"):
+        ScorerSettings(**given)

@@ -1,0 +1,183 @@
+"""Frames of videos in the database: which are wanted, what is stored, what is found again."""
+
+from __future__ import annotations
+
+import hashlib
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from db import schema
+from db.embeddings import register_encoder
+from db.frames import FrameRows, ShardFrames, load_frames, pending_videos, shard_frames, store_frames
+from db.manifest import Dataset
+from tests.db.builders import add_sample, add_video, make_dataset, wait_for_lock
+
+IDENTITY = {"model_id": "tiny", "revision": "1", "params": {"every": 30}}
+
+
+def sha(content: bytes) -> bytes:
+    return hashlib.sha256(content).digest()
+
+
+def frames_of(video_id: int, content: bytes = b"one", n: int = 2, *, value: float = 1.0) -> FrameRows:
+    features = np.full((n, 3), value, np.float32) * np.arange(1, n + 1, dtype=np.float32)[:, None]
+    return FrameRows(
+        video_id,
+        sha(content),
+        indices=[30 * i for i in range(n)],
+        times_s=[float(i) for i in range(n)],
+        features=features,
+        n_frames=30 * n,
+        reader="pyav",
+    )
+
+
+@pytest.fixture
+def clips(engine: Engine) -> Dataset:
+    return make_dataset(engine)
+
+
+@pytest.fixture
+def encoder_id(engine: Engine) -> int:
+    with engine.begin() as connection:
+        return register_encoder(connection, IDENTITY, 3)
+
+
+def wanted(engine: Engine, encoder_id: int | None, *video_ids: int) -> list[str]:
+    with engine.connect() as connection:
+        return [video.key for video in pending_videos(connection, encoder_id, video_ids)]
+
+
+def add_file(engine: Engine, clips: Dataset, key: str, status: str = "ok") -> int:
+    video_id = add_video(engine, clips, key, content=b"one", status=status)
+    with engine.begin() as connection:
+        connection.execute(
+            sa.update(schema.video).where(schema.video.c.video_id == video_id).values(size_bytes=3, mtime_ns=7)
+        )
+    return video_id
+
+
+def change_content(engine: Engine, video_id: int, content: bytes) -> None:
+    with engine.begin() as connection:
+        connection.execute(
+            sa.update(schema.video).where(schema.video.c.video_id == video_id).values(content_sha256=sha(content))
+        )
+
+
+def test_only_videos_that_decode_are_wanted(engine: Engine, clips: Dataset, encoder_id: int) -> None:
+    keys = {status: add_file(engine, clips, status, status) for status in ("ok", "damaged", "undecodable")}
+    text_only = add_video(engine, clips, "text_only", status="text_only")
+    assert wanted(engine, encoder_id, *keys.values(), text_only) == ["ok", "damaged"]
+    assert wanted(engine, None, keys["ok"]) == ["ok"]
+    with engine.connect() as connection:
+        (video,) = pending_videos(connection, encoder_id, [keys["ok"]])
+    assert (video.uri, video.size_bytes, video.mtime_ns, video.content_sha256) == ("media/ok.mp4", 3, 7, sha(b"one"))
+
+
+def test_frames_come_back_in_their_order_with_their_numbers(engine: Engine, clips: Dataset, encoder_id: int) -> None:
+    first, second = (add_file(engine, clips, key) for key in ("a", "b"))
+    assert store_frames(engine, encoder_id, [frames_of(second, n=1), frames_of(first, n=12)]) == 2
+    found = load_frames(engine, encoder_id, [first, second, 10**9])
+    assert set(found) == {first, second}
+    np.testing.assert_array_equal(found[first].features, frames_of(first, n=12).features)
+    assert found[first].features.dtype == np.float32
+    assert (found[second].status, found[second].error, found[second].features.shape) == ("ok", None, (1, 3))
+    with engine.connect() as connection:
+        rows = connection.execute(sa.select(schema.frame_embedding).order_by("frame_index")).all()
+        (kept,) = connection.execute(sa.select(schema.frame_set).where(schema.frame_set.c.video_id == first))
+    assert [(row.frame_index, row.time_s) for row in rows if row.video_id == first] == [
+        (30 * i, float(i)) for i in range(12)
+    ]
+    assert (kept.n_frames, kept.n_sampled, kept.reader, bytes(kept.content_sha256)) == (360, 12, "pyav", sha(b"one"))
+    assert wanted(engine, encoder_id, first, second) == []
+
+
+def test_another_encoder_has_seen_nothing(engine: Engine, clips: Dataset, encoder_id: int) -> None:
+    video_id = add_file(engine, clips, "a")
+    store_frames(engine, encoder_id, [frames_of(video_id)])
+    with engine.begin() as connection:
+        other = register_encoder(connection, {**IDENTITY, "params": {"every": 10}}, 3)
+    assert other != encoder_id
+    assert wanted(engine, other, video_id) == ["a"]
+    assert load_frames(engine, other, [video_id]) == {}
+
+
+def test_frames_of_an_older_content_are_wanted_again_and_not_found(
+    engine: Engine, clips: Dataset, encoder_id: int
+) -> None:
+    video_id = add_file(engine, clips, "a")
+    store_frames(engine, encoder_id, [frames_of(video_id, n=5)])
+    change_content(engine, video_id, b"two")
+    assert wanted(engine, encoder_id, video_id) == ["a"]
+    assert load_frames(engine, encoder_id, [video_id]) == {}
+    store_frames(engine, encoder_id, [frames_of(video_id, b"two", n=2, value=4.0)])
+    np.testing.assert_array_equal(load_frames(engine, encoder_id, [video_id])[video_id].features, [[4] * 3, [8] * 3])
+
+
+def test_what_failed_is_wanted_again_and_what_is_unreadable_is_not(
+    engine: Engine, clips: Dataset, encoder_id: int
+) -> None:
+    failed, unreadable = (add_file(engine, clips, key) for key in ("failed", "unreadable"))
+    store_frames(
+        engine,
+        encoder_id,
+        [
+            FrameRows(failed, sha(b"one"), "failed", "no such file"),
+            FrameRows(unreadable, sha(b"one"), "unreadable", "no decoder"),
+        ],
+    )
+    assert wanted(engine, encoder_id, failed, unreadable) == ["failed"]
+    found = load_frames(engine, encoder_id, [failed, unreadable])
+    assert (found[failed].status, found[failed].error) == ("failed", "no such file")
+    assert found[unreadable].features.shape == (0, 0)
+    store_frames(engine, encoder_id, [frames_of(failed)])
+    assert load_frames(engine, encoder_id, [failed])[failed].error is None
+
+
+def test_a_video_that_is_gone_is_left_out(engine: Engine, clips: Dataset, encoder_id: int) -> None:
+    video_id = add_file(engine, clips, "a")
+    assert store_frames(engine, encoder_id, [frames_of(10**9), frames_of(video_id)]) == 1
+    assert set(load_frames(engine, encoder_id, [video_id, 10**9])) == {video_id}
+
+
+def test_two_runs_on_one_video_end_with_the_frames_of_one(engine: Engine, clips: Dataset, encoder_id: int) -> None:
+    video_id = add_file(engine, clips, "a")
+    with ThreadPoolExecutor(1) as pool, engine.connect() as holder:
+        with holder.begin():
+            holder.execute(sa.text("SELECT 1 FROM video WHERE video_id = :id FOR NO KEY UPDATE"), {"id": video_id})
+            other = pool.submit(store_frames, engine, encoder_id, [frames_of(video_id, n=3)])
+            wait_for_lock(engine, other)
+            assert not other.done()
+        other.result()
+    store_frames(engine, encoder_id, [frames_of(video_id, n=2, value=5.0)])
+    np.testing.assert_array_equal(load_frames(engine, encoder_id, [video_id])[video_id].features, [[5] * 3, [10] * 3])
+
+
+def test_the_frames_of_a_shard_are_counted(engine: Engine, clips: Dataset, encoder_id: int) -> None:
+    ids = {key: add_file(engine, clips, key) for key in ("ok", "missing", "stale", "failed", "unreadable")}
+    without_sample, undecodable = add_file(engine, clips, "idle"), add_file(engine, clips, "bad", "undecodable")
+    for key, video_id in [*ids.items(), ("bad", undecodable)]:
+        add_sample(engine, clips, video_id, f"sample of {key}")
+    store_frames(
+        engine,
+        encoder_id,
+        [
+            frames_of(ids["ok"], n=4),
+            frames_of(ids["stale"], b"old", n=3),
+            frames_of(without_sample, n=9),
+            FrameRows(ids["failed"], sha(b"one"), "failed", "gone"),
+            FrameRows(ids["unreadable"], sha(b"one"), "unreadable", "broken"),
+        ],
+    )
+    with engine.begin() as connection:
+        assert shard_frames(connection, encoder_id, clips.dataset_id, 0) == ShardFrames(
+            n_videos=5, n_missing=2, n_failed=1, n_unreadable=1, n_sampled=7, n_stored=7
+        )
+        connection.execute(sa.delete(schema.frame_embedding).where(schema.frame_embedding.c.frame_index == 90))
+        counts = shard_frames(connection, encoder_id, clips.dataset_id, 0)
+        assert (counts.n_sampled, counts.n_stored) == (7, 6)
+        assert shard_frames(connection, None, clips.dataset_id, 0).n_missing == 5
