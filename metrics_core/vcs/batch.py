@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from metrics_core.stacks import stacks_of
 from metrics_core.vcs.alignment import score_stack
 from metrics_core.vcs.checks import (
     Parameters,
@@ -17,7 +18,6 @@ from metrics_core.vcs.checks import (
     warn_of_range,
 )
 from metrics_core.vcs.result import VCSResult
-from metrics_core.vcs.stacks import stacks_of
 
 
 def vcs_batch(

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from metrics_core.stacks import stacks_of
 from metrics_core.vcs.checks import check_shape
 from metrics_core.vcs.matching import FloatArray
-from metrics_core.vcs.stacks import stacks_of
 
 # One pair's embeddings and their numbers of dimensions: chunks one row each, texts one vector.
 NAMES = {"reference_chunks": 2, "generated_chunks": 2, "reference_text": 1, "generated_text": 1}

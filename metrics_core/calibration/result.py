@@ -1,0 +1,131 @@
+"""What calibration returns: a threshold, how it does on its labels, and how far it could have come out otherwise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+Objective = Literal["f1", "youden", "mcc", "coverage"]
+Status = Literal["ok", "no_labels", "no_positive", "no_negative"]
+
+
+class CalibrationWarning(UserWarning):
+    """The threshold is defined, yet probably not what the caller wants. Given once per call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confusion:
+    """How often predictions and labels agree; each number is None where its denominator is 0."""
+
+    true_positive: int
+    false_positive: int
+    false_negative: int
+    true_negative: int
+
+    @property
+    def n(self) -> int:
+        """All labels."""
+        return self.n_positive + self.false_positive + self.true_negative
+
+    @property
+    def n_positive(self) -> int:
+        """Labels that say yes."""
+        return self.true_positive + self.false_negative
+
+    @property
+    def n_predicted(self) -> int:
+        """Predictions that say yes."""
+        return self.true_positive + self.false_positive
+
+    @property
+    def prevalence(self) -> float | None:
+        """Share of labels that say yes."""
+        return ratio(self.n_positive, self.n)
+
+    @property
+    def predicted_rate(self) -> float | None:
+        """Share of predictions that say yes."""
+        return ratio(self.n_predicted, self.n)
+
+    @property
+    def accuracy(self) -> float | None:
+        """Share of predictions that equal their label."""
+        return ratio(self.true_positive + self.true_negative, self.n)
+
+    @property
+    def precision(self) -> float | None:
+        """Share of predicted yes that are right."""
+        return ratio(self.true_positive, self.n_predicted)
+
+    @property
+    def recall(self) -> float | None:
+        """Share of labelled yes that are found."""
+        return ratio(self.true_positive, self.n_positive)
+
+    @property
+    def f1(self) -> float | None:
+        """2TP / (2TP + FP + FN), in [0, 1]."""
+        return ratio(2 * self.true_positive, self.n_positive + self.n_predicted)
+
+    @property
+    def all_positive_f1(self) -> float | None:
+        """F1 of saying yes to everything, 2p / (1 + p) with p the prevalence; None without a positive label."""
+        return ratio(2 * self.n_positive, self.n_positive + self.n) if self.n_positive else None
+
+    @property
+    def youden(self) -> float | None:
+        """Youden's J, recall less the false positive rate, in [-1, 1]; None unless both kinds of label are there."""
+        n_negative = self.n - self.n_positive
+        return ratio(
+            self.true_positive * n_negative - self.false_positive * self.n_positive, self.n_positive * n_negative
+        )
+
+    @property
+    def mcc(self) -> float | None:
+        """Matthews' correlation of predictions and labels in [-1, 1]; None where either of them is constant."""
+        margins = self.n_positive * (self.n - self.n_positive) * self.n_predicted * (self.n - self.n_predicted)
+        association = self.true_positive * self.true_negative - self.false_positive * self.false_negative
+        return association / math.sqrt(margins) if margins else None
+
+
+def ratio(part: int, whole: int) -> float | None:
+    """part / whole; None where `whole` is 0."""
+    return part / whole if whole else None
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdInterval:
+    """Percentile bootstrap interval of a threshold: the middle `level` of the thresholds of resampled label sets.
+
+    n_groups: what was drawn with replacement (labels, or groups of them such as videos). n_undefined of n_resamples
+    had no threshold and are left out. low and high are None where all are, or where there are fewer than two groups.
+    """
+
+    low: float | None
+    high: float | None
+    level: float
+    n_groups: int
+    n_resamples: int
+    n_undefined: int
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """A threshold, predicting yes for score >= value, and how it does on `n` labels, `n_positive` of which are yes.
+
+    value and counts are given exactly when `status` is "ok". Otherwise there is no label at all ("no_labels"), none
+    that says yes ("no_positive") or, for objectives that need both kinds, none that says no ("no_negative"); `reason`
+    says so. pooled: the value comes from the labels of all dimensions. warnings: sentences on why it may mislead.
+    """
+
+    value: float | None
+    objective: Objective
+    n: int
+    n_positive: int
+    counts: Confusion | None
+    status: Status = "ok"
+    reason: str | None = None
+    pooled: bool = False
+    warnings: tuple[str, ...] = ()
+    interval: ThresholdInterval | None = None

@@ -1,0 +1,33 @@
+"""SodaM: timed predictions aligned with reference segments, and coverage of keypoints scored along that alignment.
+
+Written from the published recurrence; docs/metrics/ecs.md explains the numbers.
+"""
+
+from metrics_core.sodam.alignment import align, align_batch
+from metrics_core.sodam.coverage import count_covered, coverage, verifier_passes
+from metrics_core.sodam.merging import merged_spans, merged_texts
+from metrics_core.sodam.result import Alignment, ClipScore, DimensionScore, PairScore, SystemScore, TemporalScore
+from metrics_core.sodam.score import score_clip, system_score
+from metrics_core.sodam.spans import SodamWarning, iou_of_spans
+from metrics_core.sodam.temporal import temporal_score
+
+__all__ = [
+    "Alignment",
+    "ClipScore",
+    "DimensionScore",
+    "PairScore",
+    "SodamWarning",
+    "SystemScore",
+    "TemporalScore",
+    "align",
+    "align_batch",
+    "count_covered",
+    "coverage",
+    "iou_of_spans",
+    "merged_spans",
+    "merged_texts",
+    "score_clip",
+    "system_score",
+    "temporal_score",
+    "verifier_passes",
+]

@@ -1,0 +1,118 @@
+"""From two lists of spans to their alignment, for one clip or for many at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from metrics_core.sodam.merging import owners_of
+from metrics_core.sodam.recurrence import best_totals, official_path, optimal_path
+from metrics_core.sodam.result import Alignment, Compat
+from metrics_core.sodam.spans import FloatArray, IntArray, checked_spans, iou_of_spans, time_order, warn_of_swapped
+from metrics_core.stacks import stacks_of
+
+
+def align(reference_spans: npt.ArrayLike, predicted_spans: npt.ArrayLike, *, compat: Compat | None = None) -> Alignment:
+    """Align predicted segments with reference segments so that the sum of their IoU is greatest (arXiv 2602.08711).
+
+    Spans are (N, 2) and (M, 2) in seconds, in any order; N and M may be 0. Pairs keep the order of time on both sides
+    and always overlap; of equally good alignments the one with the earliest anchors counts. Every other prediction is
+    merged into the anchored reference before or after it that it overlaps more, or is an orphan.
+
+    compat="official" gives what the official code gives: spans in the order of the input, the last pair of each row
+    instead of the optimal path, and every prediction in a group, overlap or not. `value` is then the worth of those
+    anchors. Raises ValueError for another shape or seconds that are not finite; a reversed span is swapped, counted
+    and warned of (SodamWarning).
+
+    >>> references, predictions = [[0, 10], [10, 20]], [[0, 8], [9, 15], [15, 20]]
+    >>> align(references, predictions)
+    Alignment(anchors=((0, 0), (1, 2)), groups={0: (0,), 1: (1, 2)}, orphans=(), value=1.3, n_swapped=0)
+    >>> align(references, predictions, compat="official").groups
+    {0: (0, 1), 1: (2,)}
+    >>> align([[0, 10]], [[20, 30]]).orphans
+    (0,)
+    """
+    references, reversed_references = checked_spans("reference_spans", reference_spans)
+    predictions, reversed_predictions = checked_spans("predicted_spans", predicted_spans)
+    n_swapped = reversed_references + reversed_predictions
+    warn_of_swapped(n_swapped)
+    return align_stack(references[None], predictions[None], [n_swapped], is_official(compat))[0]
+
+
+def align_batch(
+    pairs: Iterable[tuple[npt.ArrayLike, npt.ArrayLike]], *, compat: Compat | None = None
+) -> list[Alignment]:
+    """`align` many clips, each given as (reference_spans, predicted_spans): the same alignments, found faster.
+
+    Clips with equal numbers of segments are aligned together. Errors name the clip by its position from 0; reversed
+    spans are warned of once.
+
+    >>> [alignment.value for alignment in align_batch([([[0, 4]], [[0, 2]]), ([], [[0, 1]]), ([[0, 4]], [[3, 4]])])]
+    [0.5, 0.0, 0.25]
+    """
+    official = is_official(compat)
+    references, predictions, n_swapped = [], [], []
+    for i, (reference_spans, predicted_spans) in enumerate(pairs):
+        reference, reversed_references = checked_spans(f"reference_spans of pair {i}", reference_spans)
+        prediction, reversed_predictions = checked_spans(f"predicted_spans of pair {i}", predicted_spans)
+        references.append(reference)
+        predictions.append(prediction)
+        n_swapped.append(reversed_references + reversed_predictions)
+    warn_of_swapped(sum(n_swapped))
+    found: dict[int, Alignment] = {}
+    # One more than the segments on either side: the shape of the table, never empty.
+    shapes = [((len(left) + 1, len(right) + 1),) for left, right in zip(references, predictions, strict=True)]
+    for members in stacks_of(shapes):
+        reference_stack, prediction_stack = (np.stack([side[i] for i in members]) for side in (references, predictions))
+        aligned = align_stack(reference_stack, prediction_stack, [n_swapped[i] for i in members], official)
+        found.update(zip(members, aligned, strict=True))
+    return [found[i] for i in range(len(references))]
+
+
+def is_official(compat: Compat | None) -> bool:
+    """Whether the official code's behaviour is asked for; ValueError for any other name."""
+    if compat not in (None, "official"):
+        raise ValueError(f'compat is {compat!r}: give "official", or None for the behaviour described in the docs.')
+    return compat == "official"
+
+
+def align_stack(
+    references: FloatArray, predictions: FloatArray, n_swapped: list[int], official: bool
+) -> list[Alignment]:
+    """Alignments of clips of one shape, from their spans (clips, N, 2) and (clips, M, 2)."""
+    sides = references, predictions
+    if official:
+        orders = [np.broadcast_to(np.arange(side.shape[1]), side.shape[:2]) for side in sides]
+    else:
+        orders = [time_order(side) for side in sides]
+    iou = iou_of_spans(
+        *(np.take_along_axis(side, order[..., None], axis=1) for side, order in zip(sides, orders, strict=True))
+    )
+    total = best_totals(iou)
+    path = official_path(total) if official else optimal_path(total)
+    owners = owners_of(path, iou, official)
+    values = worth_of(path, iou) if official else total[:, -1, -1]
+    columns = (*(order.tolist() for order in orders), path.tolist(), owners.tolist(), values.tolist(), n_swapped)
+    return [assembled(*clip) for clip in zip(*columns, strict=True)]
+
+
+def worth_of(path: IntArray, iou: FloatArray) -> FloatArray:
+    """Sum of the IoU along each path."""
+    on_path = path[:, :, None] == np.arange(iou.shape[2])
+    worth: FloatArray = np.where(on_path, iou, 0.0).sum(axis=(1, 2))
+    return worth
+
+
+def assembled(
+    references: list[int], predictions: list[int], path: list[int], owners: list[int], value: float, n_swapped: int
+) -> Alignment:
+    """One clip's alignment in the indices of its input; `references` and `predictions` are in order of alignment."""
+    anchors = tuple((references[i], predictions[j]) for i, j in enumerate(path) if j >= 0)
+    groups: dict[int, list[int]] = {reference: [] for reference, _ in anchors}
+    orphans: list[int] = []
+    for j, i in enumerate(owners):
+        (groups[references[i]] if i >= 0 else orphans).append(predictions[j])
+    members = {reference: tuple(group) for reference, group in groups.items()}
+    return Alignment(anchors, members, tuple(orphans), value, n_swapped)

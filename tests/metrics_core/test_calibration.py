@@ -1,0 +1,493 @@
+"""Thresholds against brute force over every cut in fractions, resamples written out, and known hash positions."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import warnings
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import metrics_core.calibration
+import metrics_core.calibration.intervals
+from metrics_core.calibration import (
+    CalibrationWarning,
+    Confusion,
+    best_threshold,
+    calibration_mask,
+    split_position,
+    threshold_interval,
+    thresholds_by_dimension,
+)
+from metrics_core.calibration.intervals import resamples
+from metrics_core.calibration.objectives import Parameters
+
+pytestmark = pytest.mark.filterwarnings("ignore::metrics_core.calibration.CalibrationWarning")
+
+SCORES_H = [0.95, 0.90, 0.80, 0.60, 0.55, 0.30, 0.20, 0.05]
+LABELS_H = [1, 1, 0, 1, 0, 0, 1, 0]
+OBJECTIVES: list[Any] = ["f1", "youden", "mcc", "coverage"]
+CONSTANT = "All 4 scores are 0.5: no threshold can tell these labels apart."
+
+
+def test_the_public_surface() -> None:
+    assert metrics_core.calibration.__all__ == sorted(metrics_core.calibration.__all__)
+    assert all(hasattr(metrics_core.calibration, name) for name in metrics_core.calibration.__all__)
+
+
+# Brute force
+
+
+def confusion(scores: list[float], labels: list[int], tau: float) -> tuple[int, int, int, int]:
+    """True and false positives, false and true negatives, one label at a time."""
+    cells = [(score >= tau, label == 1) for score, label in zip(scores, labels, strict=True)]
+    return (
+        cells.count((True, True)),
+        cells.count((True, False)),
+        cells.count((False, True)),
+        cells.count((False, False)),
+    )
+
+
+def f1_of(tp: int, fp: int, fn: int, tn: int) -> Fraction:
+    return Fraction(2 * tp, 2 * tp + fp + fn)
+
+
+def youden_of(tp: int, fp: int, fn: int, tn: int) -> Fraction:
+    return Fraction(tp, tp + fn) - Fraction(fp, fp + tn)
+
+
+def signed_square_of_mcc(tp: int, fp: int, fn: int, tn: int) -> Fraction:
+    margins = (tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)
+    association = tp * tn - fp * fn
+    return Fraction(association * abs(association), margins) if margins else Fraction(0)
+
+
+def coverage_of(tp: int, fp: int, fn: int, tn: int) -> Fraction:
+    return -abs(Fraction(tp + fp, tp + fp + fn + tn) - Fraction(tp + fn, tp + fp + fn + tn))
+
+
+MEASURES: dict[str, Callable[[int, int, int, int], Fraction]] = {
+    "f1": f1_of,
+    "youden": youden_of,
+    "mcc": signed_square_of_mcc,
+    "coverage": coverage_of,
+}
+
+
+def by_brute_force(scores: list[float], labels: list[int], objective: str, candidates: list[float]) -> float | None:
+    """The largest of the best candidates; None where the objective has no value."""
+    needs_negative = objective in ("youden", "mcc")
+    if not scores or (objective != "coverage" and 1 not in labels) or (needs_negative and 0 not in labels):
+        return None
+    return max(candidates, key=lambda tau: (MEASURES[objective](*confusion(scores, labels, tau)), tau))
+
+
+def all_cuts(scores: list[float]) -> list[float]:
+    return [*set(scores), math.nextafter(max(scores), math.inf)] if scores else []
+
+
+def test_case_h() -> None:
+    by_tau = {
+        0.95: Fraction(2, 5),
+        0.90: Fraction(2, 3),
+        0.80: Fraction(4, 7),
+        0.60: Fraction(3, 4),
+        0.55: Fraction(2, 3),
+        0.30: Fraction(3, 5),
+        0.20: Fraction(8, 11),
+        0.05: Fraction(2, 3),
+    }
+    assert {tau: f1_of(*confusion(SCORES_H, LABELS_H, tau)) for tau in SCORES_H} == by_tau
+    found = best_threshold(SCORES_H, LABELS_H)
+    assert (found.value, found.objective, found.n, found.n_positive, found.status) == (0.60, "f1", 8, 4, "ok")
+    assert found.counts == Confusion(3, 1, 1, 3)
+    assert found.counts.f1 == 0.75
+    assert (found.warnings, found.pooled, found.interval) == ((), False, None)
+
+
+labelled = st.lists(
+    st.tuples(st.sampled_from([-1.5, -0.0, 0.0, 0.1, 0.3, 0.95, 1.0]) | st.floats(-2, 2), st.integers(0, 1)),
+    max_size=14,
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(labelled, st.sampled_from(OBJECTIVES))
+def test_the_best_of_all_cuts(pairs: list[tuple[float, int]], objective: Any) -> None:
+    """Few distinct scores make ties of scores, few labels ties of the objective."""
+    scores, labels = [score for score, _ in pairs], [label for _, label in pairs]
+    found = best_threshold(scores, labels, objective)
+    expected = by_brute_force(scores, labels, objective, all_cuts(scores))
+    assert found.value == expected
+    assert (found.n, found.n_positive) == (len(labels), sum(labels))
+    assert (found.status == "ok") == (expected is not None) == (found.counts is not None) == (found.reason is None)
+    if found.counts and expected is not None:
+        assert found.counts == Confusion(*confusion(scores, labels, expected))
+
+
+@settings(max_examples=100, deadline=None)
+@given(labelled, st.sampled_from(OBJECTIVES), st.sampled_from([0.05, 0.1, 0.25, 1.0]))
+def test_the_best_of_a_grid(pairs: list[tuple[float, int]], objective: Any, step: float) -> None:
+    scores, labels = [score for score, _ in pairs], [label for _, label in pairs]
+    candidates = [float(f"{k * step:.2f}") for k in range(round(1 / step) + 1)]
+    found = best_threshold(scores, labels, objective, grid_step=step)
+    assert found.value == by_brute_force(scores, labels, objective, candidates)
+
+
+def test_a_score_on_the_grid_counts_as_reaching_it() -> None:
+    """0.95 is the nineteenth step, though 19 * 0.05 is a little more in floats."""
+    assert best_threshold([0.95, 0.9], [True, False], grid_step=0.05).value == 0.95
+
+
+@settings(max_examples=100, deadline=None)
+@given(labelled, st.sampled_from(OBJECTIVES), st.randoms(use_true_random=False))
+def test_order_and_copies_of_the_labels_do_not_matter(pairs: list[Any], objective: Any, shuffle: Any) -> None:
+    def value(of: list[Any]) -> float | None:
+        return best_threshold([score for score, _ in of], [label for _, label in of], objective).value
+
+    shuffled = list(pairs)
+    shuffle.shuffle(shuffled)
+    assert value(pairs) == value(shuffled) == value(pairs * 3)
+
+
+@settings(max_examples=100, deadline=None)
+@given(labelled)
+def test_never_worse_than_saying_yes_to_all(pairs: list[Any]) -> None:
+    counts = best_threshold([score for score, _ in pairs], [label for _, label in pairs]).counts
+    assert counts is None or (counts.f1 or 0) >= (counts.all_positive_f1 or 0)
+
+
+@settings(max_examples=200, deadline=None)
+@given(*[st.integers(0, 6)] * 4)
+def test_numbers_of_a_confusion(tp: int, fp: int, fn: int, tn: int) -> None:
+    """Each is its textbook formula, and None where that divides by 0."""
+    counts, n, p = Confusion(tp, fp, fn, tn), tp + fp + fn + tn, tp + fn
+
+    def over(part: float, whole: float) -> Any:
+        return pytest.approx(part / whole) if whole else None
+
+    assert (counts.n, counts.n_positive, counts.n_predicted) == (n, p, tp + fp)
+    assert (counts.prevalence, counts.predicted_rate) == (over(p, n), over(tp + fp, n))
+    assert (counts.accuracy, counts.precision, counts.recall) == (over(tp + tn, n), over(tp, tp + fp), over(tp, p))
+    assert counts.f1 == over(tp, tp + (fp + fn) / 2)
+    assert counts.all_positive_f1 == (over(2 * p / n, 1 + p / n) if p else None)
+    assert counts.youden == (pytest.approx(tp / p + tn / (n - p) - 1) if p and n - p else None)
+    margins = (tp + fp) * p * (fp + tn) * (fn + tn)
+    assert counts.mcc == (pytest.approx((tp * tn - fp * fn) / math.sqrt(margins)) if margins else None)
+
+
+def test_the_value_above_all_scores_predicts_nothing() -> None:
+    """Where high scores mean no, the best correlation and coverage of one yes in four come from elsewhere."""
+    scores, labels = [0.9, 0.8, 0.2, 0.1], [False, False, True, True]
+    above = math.nextafter(0.9, 1.0)
+    for objective in ("youden", "mcc"):
+        found = best_threshold(scores, labels, objective)
+        assert found.value == above
+        assert found.counts == Confusion(0, 0, 2, 2)
+    assert best_threshold(scores, [False] * 4, "coverage").value == above
+    assert best_threshold(scores, [True] * 4, "coverage").value == 0.1
+
+
+# What has no threshold, and what to be warned of
+
+
+@pytest.mark.parametrize(
+    ("labels", "objective", "status"),
+    [
+        ([], "f1", "no_labels"),
+        ([], "coverage", "no_labels"),
+        ([False, False], "f1", "no_positive"),
+        ([False, False], "youden", "no_positive"),
+        ([False, False], "mcc", "no_positive"),
+        ([True, True], "youden", "no_negative"),
+        ([True, True], "mcc", "no_negative"),
+    ],
+)
+def test_what_has_no_threshold_has_a_status(labels: list[bool], objective: Any, status: str) -> None:
+    found = best_threshold([0.4, 0.6][: len(labels)], labels, objective)
+    assert (found.value, found.counts, found.status, found.warnings) == (None, None, status, ())
+    assert found.reason
+    interval = threshold_interval([0.4, 0.6][: len(labels)], labels, objective, n_resamples=20)
+    assert (interval.low, interval.high) == (None, None)
+    assert interval.n_undefined == (20 if labels else 0)
+
+
+@pytest.mark.filterwarnings("default::metrics_core.calibration.CalibrationWarning")
+def test_doubtful_thresholds_are_warned_of() -> None:
+    with pytest.warns(CalibrationWarning, match="All 4 scores are 0.5") as caught:
+        found = best_threshold([0.5] * 4, [True, False, False, False])
+    assert len(caught) == 1
+    always = (
+        "The threshold says yes to 100.0% of the labels, and 25.0% of them are yes: "
+        "F1 is 0.400, and 0.400 for always saying yes."
+    )
+    assert found.warnings == (CONSTANT, always)
+    with pytest.warns(CalibrationWarning, match=r"says yes to 4\.0% of the labels") as caught:
+        found = best_threshold(np.arange(25) / 25, [False] * 24 + [True])
+    assert len(caught) == len(found.warnings) == 1
+
+
+@pytest.mark.parametrize(("n_positive", "warned"), [(19, False), (20, True), (1, False), (0, True)])
+def test_where_nearly_all_and_nearly_nothing_begin(n_positive: int, warned: bool) -> None:
+    """Of 20 labels 19 are 95 % and 1 is 5 %: neither is beyond the limits."""
+    labels = [False] * (20 - n_positive) + [True] * n_positive
+    found = best_threshold(np.arange(20) / 20, labels, "coverage")
+    assert found.counts is not None
+    assert found.counts.n_predicted == n_positive
+    assert bool(found.warnings) == warned
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"scores": [0.1], "labels": [1, 0]}, r"scores have shape \(1,\), labels \(2,\)"),
+        ({"scores": [[0.1]], "labels": [[1]]}, r"scores have shape \(1, 1\)"),
+        ({"scores": [0.1, float("nan")], "labels": [1, 0]}, "score 1 is nan: give finite scores"),
+        ({"scores": [float("inf"), 0.1], "labels": [1, 0]}, "score 0 is inf"),
+        ({"scores": [0.1, 0.2], "labels": [1, 2]}, "label 1 is 2: give True or False"),
+        ({"scores": [0.1, 0.2], "labels": [None, True]}, "label 0 is None"),
+        ({"scores": [0.1, 0.2], "labels": ["no", "yes"]}, "label 0 is no"),
+        ({"objective": "accuracy"}, "objective is 'accuracy': give one of f1, youden, mcc, coverage"),
+        ({"grid_step": 0.3}, "grid_step is 0.3: give a step that divides 1"),
+        ({"grid_step": 0.0}, "grid_step is 0.0"),
+        ({"grid_step": float("nan")}, "grid_step is nan"),
+    ],
+)
+def test_bad_input_is_refused(arguments: dict[str, Any], message: str) -> None:
+    arguments = {"scores": SCORES_H, "labels": LABELS_H, **arguments}
+    with pytest.raises(ValueError, match=message):
+        best_threshold(**arguments)
+    with pytest.raises(ValueError, match=message):
+        threshold_interval(**arguments)
+    with pytest.raises(ValueError, match=message):
+        thresholds_by_dimension(**arguments, dimensions=["events"] * len(arguments["scores"]))
+
+
+def test_bad_settings_of_the_bootstrap_are_refused() -> None:
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"level": 1.0}, "level is 1.0"),
+        ({"n_resamples": 0}, "n_resamples is 0"),
+        ({"groups": ["a"]}, "There are 1 groups for 8 labels"),
+    ]
+    for arguments, message in wrong:
+        with pytest.raises(ValueError, match=message):
+            threshold_interval(SCORES_H, LABELS_H, **arguments)
+    with pytest.raises(ValueError, match="There are 7 dimensions for 8 labels"):
+        thresholds_by_dimension(SCORES_H, LABELS_H, ["events"] * 7)
+
+
+# Intervals
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([0.1, 0.3, 0.5, 0.9]), st.integers(0, 1), st.sampled_from("abcd")),
+        min_size=1,
+        max_size=9,
+    ),
+    st.sampled_from(OBJECTIVES),
+    st.sampled_from([None, 0.1]),
+)
+def test_an_interval_equals_thresholds_of_resamples_written_out(
+    rows: list[tuple[float, int, str]], objective: Any, step: float | None
+) -> None:
+    rows = sorted(rows, key=lambda row: -row[0])
+    scores, labels, videos = (list(column) for column in zip(*rows, strict=True))
+    parameters = Parameters(objective, step, 0.8, 25, seed=3)
+    found = threshold_interval(
+        scores, labels, objective, groups=videos, grid_step=step, level=0.8, n_resamples=25, seed=3
+    )
+    numbers = {video: i for i, video in enumerate(dict.fromkeys(videos))}
+    assert found.n_groups == len(numbers)
+    if len(numbers) < 2:
+        assert (found.low, found.high, found.n_undefined) == (None, None, 0)
+        return
+    group_of = np.array([numbers[video] for video in videos])
+    values = []
+    for weights in np.concatenate(list(resamples(group_of, len(numbers), parameters))):
+        assert all(len(set(weights[group_of == group])) == 1 for group in numbers.values())  # a video is drawn whole
+        assert sum(weights[group_of == group][0] for group in numbers.values()) == len(numbers)
+        drawn, drawn_labels = np.repeat(scores, weights).tolist(), np.repeat(labels, weights).tolist()
+        above = [math.nextafter(max(scores), math.inf)]  # above all scores, drawn or not
+        candidates = [*set(drawn), *above] if step is None else [k / 10 for k in range(11)]
+        values.append(by_brute_force(drawn, drawn_labels, objective, candidates))
+    defined = sorted(value for value in values if value is not None)
+    assert found.n_undefined == 25 - len(defined)
+    if not defined:
+        assert (found.low, found.high) == (None, None)
+        return
+    low, high = (defined[max(math.ceil(len(defined) * Fraction(share, 10)), 1) - 1] for share in (1, 9))
+    assert (found.low, found.high) == (low, high)
+
+
+def noisy(n: int) -> tuple[list[float], list[int]]:
+    rng = np.random.default_rng(8)
+    labels = rng.integers(0, 2, n)
+    return (0.3 * labels + rng.uniform(0, 0.7, n)).tolist(), labels.tolist()
+
+
+def test_copies_of_a_label_in_its_video_are_no_evidence() -> None:
+    scores, labels = noisy(40)
+    videos = list(range(40))
+    once = threshold_interval(scores, labels, groups=videos)
+    assert once == threshold_interval(scores, labels)
+    assert threshold_interval(scores * 5, labels * 5, groups=videos * 5) == once
+    one_by_one = threshold_interval(scores * 5, labels * 5)
+    assert once.low is not None
+    assert once.high is not None
+    assert one_by_one.low is not None
+    assert one_by_one.high is not None
+    assert one_by_one.high - one_by_one.low < once.high - once.low
+    value = best_threshold(scores, labels).value
+    assert value is not None
+    assert once.low <= value <= once.high
+
+
+def test_intervals_repeat_themselves_and_do_not_depend_on_the_size_of_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    scores, labels = noisy(30)
+    whole = threshold_interval(scores, labels, "mcc", level=0.5, n_resamples=50)
+    assert threshold_interval(scores, labels, "mcc", level=0.5, n_resamples=50) == whole
+    assert len({threshold_interval(scores, labels, "mcc", level=0.5, n_resamples=50, seed=i) for i in range(5)}) > 1
+    for cells in (1, 95):
+        monkeypatch.setattr(metrics_core.calibration.intervals, "CELLS", cells)
+        assert threshold_interval(scores, labels, "mcc", level=0.5, n_resamples=50) == whole
+
+
+# By dimension
+
+
+def checklist() -> tuple[list[float], list[int], list[str], list[str]]:
+    """Three dimensions, mixed: 40 labels of events, 30 of speech without a yes, 19 of camera."""
+    rng = np.random.default_rng(2)
+    dimensions = rng.permutation(["events"] * 40 + ["speech"] * 30 + ["camera"] * 19).tolist()
+    labels = [0 if dimension == "speech" else int(rng.integers(2)) for dimension in dimensions]
+    scores = [0.4 * label + rng.uniform(0, 0.6) for label in labels]
+    return scores, labels, dimensions, [f"video {rng.integers(12)}" for _ in dimensions]
+
+
+def test_thresholds_by_dimension() -> None:
+    scores, labels, dimensions, videos = checklist()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = thresholds_by_dimension(
+            scores, labels, dimensions, names=["camera", "lighting"], groups=videos, n_resamples=30
+        )
+    assert list(found.by_dimension)[:2] == ["camera", "lighting"]
+    assert found.by_dimension.keys() == {"camera", "lighting", "events", "speech"}
+    everything = best_threshold(scores, labels)
+    assert (found.pooled.value, found.pooled.counts, found.pooled.pooled) == (
+        everything.value,
+        everything.counts,
+        False,
+    )
+    assert found.pooled.interval == threshold_interval(scores, labels, groups=videos, n_resamples=30)
+
+    rows = [i for i, dimension in enumerate(dimensions) if dimension == "events"]
+    own_scores, own_labels, own_videos = ([column[i] for i in rows] for column in (scores, labels, videos))
+    events, alone = found.by_dimension["events"], best_threshold(own_scores, own_labels)
+    assert (events.value, events.counts, events.pooled, events.warnings) == (alone.value, alone.counts, False, ())
+    assert events.interval == threshold_interval(own_scores, own_labels, groups=own_videos, n_resamples=30)
+
+    applies = "The threshold of all dimensions together applies, because"
+    reasons = {
+        "camera": f"{applies} there are 19 label(s), fewer than 20.",
+        "lighting": f"{applies} there are 0 label(s), fewer than 20.",
+        "speech": f"{applies} no label says yes.",
+    }
+    for name, reason in reasons.items():
+        fallen_back = found.by_dimension[name]
+        assert (fallen_back.value, fallen_back.pooled, fallen_back.status) == (found.pooled.value, True, "ok")
+        assert (fallen_back.warnings, fallen_back.interval) == ((reason,), found.pooled.interval)
+        of_dimension = [label for label, dimension in zip(labels, dimensions, strict=True) if dimension == name]
+        assert (fallen_back.n, fallen_back.n_positive) == (len(of_dimension), sum(of_dimension))
+        assert fallen_back.counts is not None
+        assert (fallen_back.counts.n, fallen_back.counts.n_positive) == (fallen_back.n, fallen_back.n_positive)
+    expected = [f"{name}: {reason}" for name, reason in reasons.items()]
+    assert [sorted(str(warning.message).split("\n")) for warning in caught] == [expected]
+
+
+def test_the_number_of_labels_that_suffices_can_be_set() -> None:
+    scores, labels, dimensions, _ = checklist()
+    found = thresholds_by_dimension(scores, labels, dimensions, min_labels=19, n_resamples=1)
+    assert not found.by_dimension["camera"].pooled
+    assert found.by_dimension["speech"].pooled  # without a yes, however many labels suffice
+
+
+def test_a_dimension_without_a_no_falls_back_where_the_objective_needs_one() -> None:
+    scores, labels = [0.8, 0.6, 0.4, 0.2] * 10, [1, 1, 0, 0] * 5 + [1] * 20
+    dimensions = ["events"] * 20 + ["camera"] * 20
+    youden = thresholds_by_dimension(scores, labels, dimensions, "youden", n_resamples=5).by_dimension["camera"]
+    assert (youden.pooled, "no label says no" in youden.warnings[0]) == (True, True)
+    f1 = thresholds_by_dimension(scores, labels, dimensions, "f1", n_resamples=5).by_dimension["camera"]
+    assert (f1.pooled, f1.value) == (False, 0.2)
+
+
+def test_a_dimension_without_a_yes_falls_back_even_where_the_objective_is_defined() -> None:
+    scores, labels = [0.8, 0.6, 0.4, 0.2] * 10, [1, 1, 0, 0] * 5 + [0] * 20
+    dimensions = ["events"] * 20 + ["camera"] * 20
+    found = thresholds_by_dimension(scores, labels, dimensions, "coverage", n_resamples=5).by_dimension
+    assert (found["events"].pooled, found["camera"].pooled) == (False, True)
+
+
+def test_without_a_pooled_threshold_nothing_is_made_up() -> None:
+    found = thresholds_by_dimension([0.2, 0.3], [0, 0], ["events", "camera"], names=["speech"])
+    assert {name: (each.value, each.status, each.n, each.counts) for name, each in found.by_dimension.items()} == {
+        "speech": (None, "no_positive", 0, None),
+        "events": (None, "no_positive", 1, None),
+        "camera": (None, "no_positive", 1, None),
+    }
+    empty = thresholds_by_dimension([], [], [], names=["speech"])
+    assert (empty.pooled.status, empty.by_dimension["speech"].status) == ("no_labels", "no_labels")
+
+
+# The split
+
+
+def test_case_j() -> None:
+    expected = {
+        "v_uqiMw7tQ1Cc": (0.067378, True),
+        "v_bXdq2zI1Ms0": (0.121204, True),
+        "v_FsS_NCZEfaI": (0.492179, False),
+        "v_a1WhnMcTbrY": (0.881932, False),
+        "v_HWV_ccmZVPA": (0.664957, False),
+    }
+    assert {key: round(split_position(key), 6) for key in expected} == {key: u for key, (u, _) in expected.items()}
+    assert calibration_mask(expected).tolist() == [calibrates for _, calibrates in expected.values()]
+
+
+def test_the_share_of_activitynet(shared_data: Path) -> None:
+    keys = json.loads((shared_data / "anet_captions" / "val_1.json").read_text(encoding="utf-8")).keys()
+    mask = calibration_mask(keys)
+    assert (mask.sum(), mask.size) == (1001, 4917)
+
+
+@given(st.lists(st.text(min_size=1), max_size=20), st.floats(0, 1), st.floats(0, 1))
+def test_a_key_stays_where_it_is(keys: list[str], share: float, other: float) -> None:
+    """Whatever its company; a larger share only adds keys. The position is 16 hex digits of the hash over 16^16."""
+    mask = calibration_mask(keys, share)
+    assert mask.dtype == np.bool_
+    for key, chosen in zip(keys, mask.tolist(), strict=True):
+        position = int(hashlib.sha256(key.encode()).hexdigest()[:16], 16) / 16**16
+        assert split_position(key) == position
+        assert chosen == (position < share)
+        assert not calibration_mask([key], position).any()
+    smaller, larger = sorted([share, other])
+    assert (calibration_mask(keys, smaller) <= calibration_mask(keys, larger)).all()
+
+
+def test_bad_keys_and_shares_are_refused() -> None:
+    with pytest.raises(ValueError, match="The key is empty"):
+        calibration_mask(["a", ""])
+    for share in (-0.1, 1.1, float("nan")):
+        with pytest.raises(ValueError, match="share is"):
+            calibration_mask(["a"], share)
