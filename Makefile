@@ -6,7 +6,7 @@ BIN        := $(VENV)/bin
 UV_VERSION := 0.13.8
 INSTALLED  := $(VENV)/.installed
 
-.PHONY: setup demo test lint types lock clean
+.PHONY: setup demo test bench lint types lock clean
 .DEFAULT_GOAL := setup
 
 setup: $(INSTALLED)
@@ -29,6 +29,20 @@ demo: setup
 test: setup
 	@$(BIN)/python -m pytest
 
+# Each prints a table and writes benchmarks/results/NAME.json; all of them take about half an hour on two cores. The VCS
+# authors' package is timed against ours in an environment of its own: it is no dependency of this project.
+BENCHMARKS := vcs decoding evqa overhead memory ingest sodam vatex_eval
+OFFICIAL   := .venv-bench
+
+bench: setup
+	@test -x $(OFFICIAL)/bin/python || $(BIN)/uv venv --quiet --python $(BIN)/python $(OFFICIAL)
+	@$(BIN)/uv pip install --quiet --python $(OFFICIAL)/bin/python video-comprehension-score==1.0.0 torch==2.13.0
+	@for name in $(BENCHMARKS); do \
+	  echo "== $$name"; \
+	  python=$(BIN)/python; test $$name = vcs && python=$(OFFICIAL)/bin/python; \
+	  $$python -m benchmarks.$$name || exit 1; \
+	done
+
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -44,5 +58,5 @@ lock: setup
 
 # The data of the embedded server (.reelsieve) stays: it may hold scores that took days.
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(OFFICIAL) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

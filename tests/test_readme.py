@@ -13,6 +13,7 @@ from unittest.mock import patch
 import pytest
 from sqlalchemy.engine import URL
 
+from assets.scores.registry import METRICS
 from db.server import stop_embedded
 from tests.command_line import Done, run_command
 from tests.conftest import PROJECT
@@ -57,8 +58,9 @@ def demo(newcomer: Path) -> Done:
 
 def test_the_demo_scores_every_caption_and_says_where_to_look(demo: Done, newcomer: Path) -> None:
     assert demo.returncode == 0, demo.stderr
-    assert "scored: 840 samples" in demo.stdout
+    assert f"scored: {840 * len(METRICS)} scores" in demo.stdout
     assert "sys_faithful" in demo.stdout
+    assert "evqa (demo encoder)" in demo.stdout
     assert "synthetic" in demo.stdout
     for folder, suffix in (("selections", "parquet"), ("reports", "md")):
         (path,) = (newcomer / ".reelsieve" / folder).glob(f"demo*.{suffix}")

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from assets.scores.registry import METRICS
+from tests.assets.manifests import write_clip
 from tests.command_line import Done, run_command
 from tests.orchestration.conftest import Installation, forget_installation
 
@@ -103,6 +104,25 @@ def test_scores_are_ordered_and_null_where_undefined(run: Run, scored: dict[str,
     assert values["v1_faithful"] > values["v1_shuffled"]
     statuses = {row["sample"]: row["vcs_status"] for row in rows if row["vcs"] is None}
     assert statuses == {"v2_a": "no_reference", "q1": "not_applicable"}
+
+
+def test_scores_of_the_demo_encoder_say_so_and_warn_elsewhere(run: Run, tmp_path: Path) -> None:
+    write_clip(tmp_path / "videos" / "noise.avi", n_frames=40)
+    write_rows(tmp_path / "videos.jsonl", [{"video_id": "noise", "path": "videos/noise.avi"}])
+    caption = {"caption_id": "c", "video_id": "noise", "role": "candidate", "system": "sys", "text": TEXTS["brief"]}
+    write_rows(tmp_path / "captions.jsonl", [caption])
+    assert run("ingest", str(tmp_path), "--dataset", "real").returncode == 0
+    scored = run("score", "--dataset", "real", "--metric", "evqa")
+    assert scored.returncode == 0, scored.stderr
+    said = " ".join(scored.stderr.split())
+    assert "made with demo encoder, which knows the demo's drawn clips alone: its numbers mean nothing here" in said
+    assert "REELSIEVE_IMAGE_TEXT_ENCODER" in said
+    table = run("scores", "--dataset", "real", "--by", "evqa").stdout
+    assert "evqa (demo encoder)" in " ".join(table.split())
+    (row,) = read_json(run("scores", "--dataset", "real", "--json"))
+    assert isinstance(row["evqa"], float)
+    assert row["evqa_models"].startswith("demo encoder, ")
+    assert (row["vcs"], row["vcs_status"], row["vcs_models"]) == (None, None, None)
 
 
 def test_select_freezes_and_exports(run: Run, scored: dict[str, Any], tmp_path: Path) -> None:

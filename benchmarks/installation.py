@@ -1,0 +1,33 @@
+"""A temporary installation for benchmarks, and rows of manifests."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+
+@contextmanager
+def installation(folder: Path) -> Iterator[None]:
+    """A fresh home folder for this process; its server is stopped at the end."""
+    from db.server import stop_embedded
+
+    os.environ["REELSIEVE_HOME"] = str(folder)
+    os.environ.pop("CURATION_DB_URL", None)
+    try:
+        yield
+    finally:
+        stop_embedded(folder)
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """The rows of a JSON Lines file."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write rows as JSON Lines."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")

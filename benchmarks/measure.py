@@ -1,0 +1,74 @@
+"""What every benchmark needs: alternating runs, medians with their spread, the machine, and the result as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The median of some numbers and the range of their middle half."""
+
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        """The spread of the values; of one value, itself."""
+        if len(values) < 2:
+            return cls(values[0], values[0], values[0])
+        low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
+        return cls(middle, low, high)
+
+    def __str__(self) -> str:
+        return f"{self.median:.3g} ({self.low:.3g} to {self.high:.3g})"
+
+    def as_dict(self) -> dict[str, float]:
+        """Plain data."""
+        return {"median": self.median, "low": self.low, "high": self.high}
+
+
+def seconds(call: Callable[[], object]) -> float:
+    """Wall time of one call."""
+    started = time.perf_counter()
+    call()
+    return time.perf_counter() - started
+
+
+def alternate(calls: Mapping[str, Callable[[], object]], runs: int) -> dict[str, list[float]]:
+    """Seconds of each call, one run of all after the other, so that other load on the machine meets all alike."""
+    taken: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(runs):
+        for name, call in calls.items():
+            taken[name].append(seconds(call))
+    return taken
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were taken on, and how busy it was."""
+    return {
+        "cores": os.cpu_count(),
+        "machine": platform.machine(),
+        "system": platform.system(),
+        "python": platform.python_version(),
+        "load_average": [round(load, 2) for load in os.getloadavg()],
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def save(name: str, result: Mapping[str, Any]) -> Path:
+    """Write a benchmark's result, with the machine, to results/NAME.json."""
+    path = RESULTS / f"{name}.json"
+    path.write_text(json.dumps({"machine": machine(), **result}, indent=2) + "\n", encoding="utf-8")
+    return path
