@@ -37,7 +37,7 @@ pytestmark = pytest.mark.slow
 
 BATCH = 256
 N_SAMPLES = 2 * N_VIDEOS
-SCORE = ("score", "--dataset", "d", "--json")
+SCORE = ("score", "--dataset", "d", "--metric", "vcs", "--json")
 WENT_AWAY = (
     "error: the database went away in the middle of the work: what was written stays, nothing is lost; run the same "
     "command again, it starts the embedded server anew (a server of CURATION_DB_URL must be back first)"
