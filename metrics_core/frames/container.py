@@ -44,18 +44,25 @@ class Timeline:
 
     Attributes:
         times_s: float64, shape (n,), sorted, seconds since the first frame.
+        ticks: int64, shape (n,), sorted: the time stamps themselves in the stream's unit; empty where one is missing.
+        key_frames: int64, shape (k,), increasing: the frames, counted from 0, that are key frames with no packet before
+            them that is shown later; empty where time stamps are missing or repeated or packets are not to be shown.
         codec: name of the coding.
         bits: bits per colour component.
         closed_groups: the stream opens with a key frame, and none of its key frames is followed by a picture that is
             shown before it and needs the group before (x265 writes such open groups by default).
         n_missing: packets that the container's index lists but that cannot be read.
+        fully_indexed: the index lists every packet that was read (in MP4 and AVI), so none was lost unnoticed.
     """
 
     times_s: NDArray[np.float64]
+    ticks: NDArray[np.int64]
+    key_frames: NDArray[np.int64]
     codec: str
     bits: int
     closed_groups: bool
     n_missing: int
+    fully_indexed: bool
 
 
 @contextmanager
@@ -111,12 +118,16 @@ def read_timeline(path: Path) -> Timeline:
         if not stamps:
             raise FrameReadError(path, "the video stream is empty")
         decoder = stream.codec_context
+        n_indexed = indexed_packets(stream)
         return Timeline(
             times_s=presentation_times(path, stamps, stream),
+            ticks=np.sort(np.array([] if None in stamps else stamps, dtype=np.int64)),
+            key_frames=_key_frames(packets),
             codec=decoder.codec.canonical_name,
             bits=decoder.format.components[0].bits if decoder.format else 8,
             closed_groups=_has_closed_groups([(pts, is_key) for pts, is_key, _ in packets]),
-            n_missing=max(indexed_packets(stream) - len(packets), 0),
+            n_missing=max(n_indexed - len(packets), 0),
+            fully_indexed=n_indexed >= len(packets),
         )
 
 
@@ -129,6 +140,16 @@ def _has_closed_groups(packets: list[tuple[int | None, bool]]) -> bool:
                 return False
             earliest_behind = pts if earliest_behind is None else min(pts, earliest_behind)
     return packets[0][1]
+
+
+def _key_frames(packets: list[tuple[int | None, bool, bool]]) -> NDArray[np.int64]:
+    """`Timeline.key_frames` of packets (time stamp, is key, is discarded) in decoding order."""
+    stamps = np.array([pts for pts, _, _ in packets if pts is not None], dtype=np.int64)
+    if len(set(stamps.tolist())) < len(packets) or any(is_discard for _, _, is_discard in packets):
+        return np.empty(0, dtype=np.int64)
+    keys = np.array([place for place, (_, is_key, _) in enumerate(packets) if is_key], dtype=np.int64)
+    n_shown_before = np.searchsorted(np.sort(stamps), stamps[keys])
+    return np.asarray(keys[n_shown_before == keys])
 
 
 def presentation_times(path: Path, stamps: Sequence[int | None], stream: VideoStream) -> NDArray[np.float64]:
