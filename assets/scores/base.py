@@ -25,6 +25,8 @@ class ScorerSettings(BaseModel):
     vcs_lct: float = Field(default=0.0, ge=0.0, description="local chronology tolerance")
     vcs_context_cutoff: float = Field(default=0.6)
     vcs_context_window_control: float = Field(default=4.0, gt=0.0)
+    vcs_short_text: bool = Field(default=False, description="whether shapes that are always 0 get a score")
+    vcs_short_lct: float = Field(default=1.0, ge=0.0, description="local chronology tolerance of VCS_short")
     image_text_encoder: str = Field(default="demo", description="`demo`, an architecture of open_clip or a JSON file")
     image_text_checkpoint: str = Field(default="", description="file, or a tag of open_clip", validate_default=True)
     image_text_precision: Literal["fp32", "bf16", "fp16"] = Field(default="fp32", description="counts on a GPU only")

@@ -7,10 +7,12 @@ from collections.abc import Iterable
 from assets.scores.base import Scorer
 from assets.scores.evqa import EVQAScorer
 from assets.scores.vcs import VCSScorer
+from assets.scores.vcs_short import VCSShortScorer
 
 SCORERS: dict[str, type[Scorer]] = {
     "vcs": VCSScorer,
     "evqa": EVQAScorer,
+    "vcs_short": VCSShortScorer,
 }
 METRICS = tuple(SCORERS)
 

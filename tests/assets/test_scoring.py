@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,15 @@ from sqlalchemy.engine import Engine
 
 from assets.embeddings.run import embed_shard
 from assets.ingest.run import ingest_folder
-from assets.scores.base import ScorerSettings
+from assets.scores.base import Features, Scorer, ScorerSettings
 from assets.scores.checks import ENOUGH_TO_VARY, RANGE_TOLERANCE, judge
 from assets.scores.run import BATCH_SIZE, MissingVectors, activate, n_pending, pending, score_shard
 from assets.scores.vcs import VCSScorer
+from assets.scores.vcs_short import VCSShortScorer
 from db.manifest import Dataset, find_dataset
 from db.quality import ShardQuality, shard_quality
 from db.scores import status_counts
+from db.work import PendingSample, ReferenceText
 from metrics_core.models.sentence_splitter import RuleSplitter
 from metrics_core.protocols import ModelIdentity, SentenceSplitter, TextEncoder
 from metrics_core.vcs import VCSResult, vcs_from_embeddings
@@ -63,6 +65,17 @@ TEXTS = {
     "second": ["Someone opens the box.", "A cat jumps out!", "Then a door is closed."],
     "brief": ["A cat leaves a box."],
     "rice": ["Dr. Ray cooks rice.", "It boils for 2.5 minutes.", "She eats it."],
+}
+# Their words without punctuation and stop words, picked by hand.
+WORDS = {
+    "r1": ["man", "opens", "red", "box", "lifts", "cat", "cat", "runs", "away", "closes", "door"],
+    "r2": ["Someone", "opens", "box", "cat", "jumps", "door", "closed"],
+    "r3": ["Dr", "Ray", "cooks", "rice", "pot", "boils", "25", "minutes", "eats"],
+    "good": ["man", "opens", "red", "box", "lifts", "cat", "cat", "runs", "closes", "door"],
+    "shuffled": ["cat", "runs", "man", "opens", "red", "box", "closes", "door", "lifts", "cat"],
+    "second": ["Someone", "opens", "box", "cat", "jumps", "door", "closed"],
+    "brief": ["cat", "leaves", "box"],
+    "rice": ["Dr", "Ray", "cooks", "rice", "boils", "25", "minutes", "eats"],
 }
 VIDEO_OF = {"good": "cat", "shuffled": "cat", "second": "cat", "brief": "cat", "rice": "rice"}
 REFERENCES_OF = {"cat": ["r1", "r2"], "rice": ["r3"]}
@@ -109,12 +122,16 @@ def vcs_scorer(encoder: TextEncoder, splitter: SentenceSplitter | None = None, *
     return VCSScorer(ScorerSettings(**settings), encoder, splitter or RuleSplitter())
 
 
-def embed_and_score(shard: Shard, scorer: VCSScorer) -> None:
+def short_scorer(encoder: TextEncoder, **settings: Any) -> VCSShortScorer:
+    return VCSShortScorer(ScorerSettings(**settings), encoder)
+
+
+def embed_and_score(shard: Shard, scorer: Scorer) -> None:
     embed_shard(shard[0], scorer, shard[1], 0)
     score_shard(shard[0], scorer, shard[1], 0, run_id="run")
 
 
-def stored(engine: Engine, scorer: VCSScorer) -> dict[str, Any]:
+def stored(engine: Engine, scorer: Scorer) -> dict[str, Any]:
     """Rows of table score by the key of their sample."""
     query = sa.text("SELECT s.key, c.* FROM score c JOIN sample s USING (sample_id) WHERE scorer_id = :id")
     scorer_id = activate(engine, scorer)
@@ -130,11 +147,11 @@ def execute(engine: Engine, statement: str) -> None:
 # Values
 
 
-def by_hand(reference: str, generated: str, **parameters: float) -> VCSResult:
+def by_hand(chunks: Mapping[str, list[str]], reference: str, generated: str, **parameters: Any) -> VCSResult:
     vector = HashEncoder().vector
     return vcs_from_embeddings(
-        [vector(sentence) for sentence in TEXTS[reference]],
-        [vector(sentence) for sentence in TEXTS[generated]],
+        [vector(chunk) for chunk in chunks[reference]],
+        [vector(chunk) for chunk in chunks[generated]],
         vector(whole(reference)),
         vector(whole(generated)),
         **parameters,
@@ -142,23 +159,40 @@ def by_hand(reference: str, generated: str, **parameters: float) -> VCSResult:
 
 
 @pytest.mark.parametrize(
-    ("settings", "parameters"),
+    ("make", "settings", "chunk", "chunks", "parameters"),
     [
-        ({}, {}),
+        (vcs_scorer, {}, "chunk", TEXTS, {}),
         (
-            {"vcs_lct": 1.0, "vcs_context_cutoff": 0.2, "vcs_context_window_control": 2.0},
-            {"lct": 1.0, "context_cutoff": 0.2, "context_window_control": 2.0},
+            vcs_scorer,
+            {"vcs_lct": 1.0, "vcs_context_cutoff": 0.2, "vcs_context_window_control": 2.0, "vcs_short_text": True},
+            "chunk",
+            TEXTS,
+            {"lct": 1.0, "context_cutoff": 0.2, "context_window_control": 2.0, "short_text": True},
+        ),
+        (short_scorer, {"vcs_lct": 5.0, "vcs_chunk_size": 3}, "word", WORDS, {"lct": 1.0}),
+        (
+            short_scorer,
+            {"vcs_short_lct": 0.0, "vcs_context_cutoff": 0.2, "vcs_short_text": True},
+            "word",
+            WORDS,
+            {"lct": 0.0, "context_cutoff": 0.2, "short_text": True},
         ),
     ],
+    ids=["vcs", "vcs set", "words", "words set"],
 )
 def test_scores_are_those_of_the_metric_against_the_best_reference(
-    shard: Shard, settings: dict[str, Any], parameters: dict[str, float]
+    shard: Shard,
+    make: Callable[..., Scorer],
+    settings: dict[str, Any],
+    chunk: str,
+    chunks: dict[str, list[str]],
+    parameters: dict[str, Any],
 ) -> None:
-    scorer = vcs_scorer(HashEncoder(), **settings)
+    scorer = make(HashEncoder(), **settings)
     embed_and_score(shard, scorer)
     scores = stored(shard[0], scorer)
     for name, video in VIDEO_OF.items():
-        results = {key: by_hand(key, name, **parameters) for key in REFERENCES_OF[video]}
+        results = {key: by_hand(chunks, key, name, **parameters) for key in REFERENCES_OF[video]}
         best = max(results, key=lambda key: (results[key].vcs, results[key].margin))
         row, want = scores[name], results[best]
         assert (row.status, row.error, row.run_id) == ("ok", None, "run")
@@ -166,8 +200,8 @@ def test_scores_are_those_of_the_metric_against_the_best_reference(
         assert row.value == pytest.approx(max(result.vcs for result in results.values()), abs=1e-9)
         assert row.components["reference"] == best
         assert row.components["n_references"] == len(results)
-        assert row.components["n_reference_chunks"] == len(TEXTS[best])
-        assert row.components["n_generated_chunks"] == len(TEXTS[name])
+        assert row.components[f"n_reference_{chunk}s"] == len(chunks[best])
+        assert row.components[f"n_generated_{chunk}s"] == len(chunks[name])
         assert row.components["always_zero"] is want.always_zero
         for part in ("gas", "las", "sas", "nas", "nas_d", "nas_l", "window_regularizer", "margin"):
             assert row.components[part] == pytest.approx(getattr(want, part), abs=1e-9), part
@@ -204,6 +238,23 @@ def test_what_has_no_score_has_a_reason(shard: Shard) -> None:
     assert len(scores) == len(statuses) + len(VIDEO_OF)
 
 
+def test_words_that_are_no_words_have_a_reason() -> None:
+    def refusal(text: str, *references: str, kind: str = "caption") -> tuple[str, str | None]:
+        named = tuple(ReferenceText(f"r{i}", reference) for i, reference in enumerate(references))
+        sample = PendingSample(1, "s", kind, "sys", text, None, None, 1, "text_only", None, b"", named)
+        (outcome,) = short_scorer(HashEncoder()).score([sample], Features())
+        assert outcome.value is None
+        return outcome.status, outcome.reason
+
+    assert refusal("It is!", "A dog.") == ("empty_text", "the caption holds no word besides stop words")
+    assert refusal("A dog.", "It is!", "...") == (
+        "no_reference",
+        "no reference of the video holds a word besides stop words",
+    )
+    assert refusal("A dog.")[0] == "no_reference"
+    assert refusal("A dog.", "A dog.", kind="qa")[0] == "not_applicable"
+
+
 # Work done once
 
 
@@ -217,6 +268,49 @@ def test_every_distinct_text_is_embedded_once(shard: Shard) -> None:
     assert encoder.encoded.count("He closes a door.") == 1
     assert not {"The cat.", "What runs away? The cat."} & set(encoder.encoded)
     assert report.model_id == "words"
+
+
+def test_every_distinct_word_is_embedded_once(shard: Shard) -> None:
+    encoder = HashEncoder()
+    report = embed_shard(shard[0], short_scorer(encoder), shard[1], 0)
+    assert len(encoder.encoded) == len(set(encoder.encoded)) == report.n_embedded
+    words = {word for each in WORDS.values() for word in each}
+    texts = {caption["text"] for caption in CAPTIONS if caption["video_id"] != "lonely"}
+    assert set(encoder.encoded) == words | texts | {"bird", "sings"}
+
+
+@pytest.mark.parametrize(("make", "name"), [(vcs_scorer, "vcs_lct"), (short_scorer, "vcs_short_lct")])
+def test_a_sweep_over_the_tolerance_embeds_nothing_again(shard: Shard, make: Callable[..., Scorer], name: str) -> None:
+    engine, dataset = shard
+    tolerances = (0.0, 1.0, 2.0)
+    embed_shard(engine, make(HashEncoder(), **{name: tolerances[0]}), dataset, 0)
+    found = []
+    for lct in tolerances:
+        encoder = HashEncoder()
+        scorer = make(encoder, **{name: lct})
+        assert embed_shard(engine, scorer, dataset, 0).n_embedded == 0
+        assert score_shard(engine, scorer, dataset, 0, run_id="run").n_pending == 12
+        assert encoder.encoded == []
+        found.append(stored(engine, scorer)["shuffled"].value)
+    assert found[0] < found[1] <= found[2]
+    with engine.connect() as connection:
+        history = connection.scalars(
+            sa.text("SELECT value FROM score_history WHERE sample = 'shuffled' ORDER BY scorer_id")
+        )
+        assert list(history) == found
+
+
+def test_a_setting_that_is_not_used_leaves_the_fingerprint(shard: Shard) -> None:
+    """Scorers from before there was `vcs_short_text` are still the same scorers."""
+    assert vcs_scorer(HashEncoder()).params() == {
+        "chunk_size": 1,
+        "lct": 0.0,
+        "context_cutoff": 0.6,
+        "context_window_control": 4.0,
+        "references": "maximum",
+    }
+    plain, repaired = (activate(shard[0], vcs_scorer(HashEncoder(), vcs_short_text=on)) for on in (False, True))
+    assert plain != repaired
 
 
 def test_a_second_run_does_nothing_and_does_not_touch_the_model(shard: Shard) -> None:

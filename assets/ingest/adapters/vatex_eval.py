@@ -1,0 +1,108 @@
+"""VATEX-EVAL: candidate captions with the ratings of three people, and references, without media.
+
+The file has one JSON object per video: {"video_id": .., "references": [9 texts], "candidates": [{"text": ..,
+"ratings": [3 whole numbers from 1 to 5]}, ..]}. Run it as a program:
+
+    python -m assets.ingest.adapters.vatex_eval VATEX.jsonl FOLDER --references 9
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import BaseModel, Field, ValidationError
+
+from assets.ingest.rejects import ManifestError
+
+N_REFERENCES = 9
+RATERS = ("rater_1", "rater_2", "rater_3")
+# Each rater gave a caption one judgement; the file does not say of what.
+ASPECT = "overall"
+
+Row = dict[str, Any]
+
+
+class _Candidate(BaseModel):
+    text: str
+    ratings: list[int] = Field(min_length=len(RATERS), max_length=len(RATERS))
+
+
+class _Video(BaseModel):
+    video_id: str
+    references: list[str] = Field(min_length=N_REFERENCES)
+    candidates: list[_Candidate]
+
+
+def convert(source: Path, folder: Path, *, references: int = N_REFERENCES) -> dict[str, int]:
+    """Write videos.jsonl, captions.jsonl and ratings.jsonl; returns counts.
+
+    Each video keeps the first `references` of its references, 1 to 9. Ids: `<video>__reference_1` and
+    `<video>__candidate_1`, counted from 1; the file does not say who wrote a candidate, so its system is its place:
+    `candidate_1`. Raises ManifestError, before anything is written, for a line that is not as described above.
+    """
+    entries = list(_read(source))
+    tables: dict[str, list[Row]] = {"videos": [], "captions": [], "ratings": []}
+    for entry in entries:
+        tables["videos"].append({"video_id": entry.video_id})
+        tables["captions"] += _reference_rows(entry.video_id, entry.references[:references])
+        for place, candidate in enumerate(entry.candidates, start=1):
+            caption, *ratings = _candidate_rows(entry.video_id, f"candidate_{place}", candidate)
+            tables["captions"].append(caption)
+            tables["ratings"] += ratings
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, rows in tables.items():
+        lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        (folder / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
+    return {name: len(rows) for name, rows in tables.items()}
+
+
+def _read(source: Path) -> Iterator[_Video]:
+    with source.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, start=1):
+            try:
+                yield _Video.model_validate_json(line)
+            except ValidationError as error:
+                first = error.errors(include_url=False)[0]
+                field = ".".join(map(str, first["loc"])) or "the line"
+                raise ManifestError(
+                    f"{source.name}, line {number}, {field}: {first['msg']}: give VATEX-EVAL as one object per video "
+                    f"with video_id, {N_REFERENCES} references and candidates with {len(RATERS)} whole ratings"
+                ) from None
+
+
+def _reference_rows(video: str, texts: Sequence[str]) -> list[Row]:
+    return [
+        {"caption_id": f"{video}__reference_{place}", "video_id": video, "role": "reference", "text": text}
+        for place, text in enumerate(texts, start=1)
+    ]
+
+
+def _candidate_rows(video: str, system: str, candidate: _Candidate) -> Iterator[Row]:
+    """The caption's row, then its ratings'."""
+    key = f"{video}__{system}"
+    yield {"caption_id": key, "video_id": video, "role": "candidate", "system": system, "text": candidate.text}
+    for rater, value in zip(RATERS, candidate.ratings, strict=True):
+        yield {"caption_id": key, "rater": rater, "aspect": ASPECT, "value": value}
+
+
+def main(
+    source: Annotated[Path, typer.Argument(help="VATEX-EVAL as JSON Lines, one video per line.")],
+    folder: Annotated[Path, typer.Argument(help="Manifest folder to write.")],
+    references: Annotated[
+        int, typer.Option(min=1, max=N_REFERENCES, help="References per video; the benchmark takes 1 or 9.")
+    ] = N_REFERENCES,
+) -> None:
+    """Rewrite VATEX-EVAL as a manifest folder."""
+    try:
+        counts = convert(source, folder, references=references)
+    except ManifestError as error:
+        raise SystemExit(str(error)) from None
+    typer.echo(json.dumps(counts))
+
+
+if __name__ == "__main__":
+    typer.run(main)
