@@ -94,3 +94,27 @@ class KeywordExtractor(Protocol):
     def extract(self, text: str) -> list[str]:
         """The keywords in order, as they come: `metrics_core.keywords.clean_keywords` tidies them; [] for none."""
         ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entailments:
+    """What an EntailmentModel says about n pairs, in their order.
+
+    probabilities (n,): P(entailment), in [0, 1]. truncated (n,): whether the premise was cut to fit into the model.
+    """
+
+    probabilities: NDArray[np.float64]
+    truncated: NDArray[np.bool_]
+
+
+class EntailmentModel(Protocol):
+    """Says whether a premise entails a hypothesis. Knowing its identity must not load the model."""
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """Model, revision and the precision it computes in: another precision gives other probabilities."""
+        ...
+
+    def entailment(self, pairs: Sequence[tuple[str, str]]) -> Entailments:
+        """P(entailment) of (premise, hypothesis) pairs; that of a pair does not depend on the others of the call."""
+        ...

@@ -1,0 +1,50 @@
+"""What ECS returns for one caption."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from metrics_core.sodam.result import ClipScore, Status
+
+Mode = Literal["flat_micro", "flat_macro", "sodam"]
+
+
+class ECSWarning(UserWarning):
+    """The numbers are defined, yet the input is probably not what the caller means. Given once per call."""
+
+
+@dataclass(frozen=True, slots=True)
+class ECSResult:
+    """ECS of one caption. Numbers lie in [0, 1] or are None; `reason` says in words what a status other than ok means.
+
+    =============  =====================================  =================================
+    status         meaning                                score
+    =============  =====================================  =================================
+    ok             scored                                 a number
+    no_prediction  the caption has no sentence            0: it covers nothing
+    no_reference   there is no keypoint to cover          None, to be left out of all means
+    =============  =====================================  =================================
+
+    by_dimension: the score of each dimension, None where the clip has no keypoint of it. counts: (covered, all)
+    keypoints of each dimension, as the verdicts say. aligned: SodaM's parts (precision, recall, pairs) in mode "sodam".
+    """
+
+    mode: Mode
+    status: Status
+    score: float | None
+    by_dimension: Mapping[str, float | None]
+    counts: Mapping[str, tuple[int, int]]
+    aligned: ClipScore | None = None
+
+    @property
+    def reason(self) -> str | None:
+        """Why the status is not "ok"; None where it is."""
+        return REASONS.get(self.status)
+
+
+REASONS: Mapping[Status, str] = {
+    "no_prediction": "the caption has no sentence, so no keypoint is covered",
+    "no_reference": "there is no keypoint to cover",
+}

@@ -1,0 +1,112 @@
+"""From verdicts on keypoints to the score of a caption: flat, or along a SodaM alignment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from metrics_core.ecs.result import ECSResult, Mode
+from metrics_core.ecs.verdict import KeypointVerdict
+from metrics_core.sodam import Alignment, count_covered, coverage, score_clip
+from metrics_core.sodam.coverage import Average
+from metrics_core.sodam.result import Compat, Status
+
+FlatMode = Literal["flat_micro", "flat_macro"]
+AVERAGES: dict[str, Average] = {"flat_micro": "micro", "flat_macro": "macro"}
+NOTHING_PREDICTED = Alignment((), {}, (), 0.0)
+
+
+def resolve_mode(mode: Mode | Literal["auto"], *, timed_reference: bool, timed_prediction: bool) -> Mode:
+    """The mode that counts for a caption: "auto" is "sodam" where both sides have times, else "flat_micro".
+
+    Raises ValueError for another name, and for "sodam" where a side has no times.
+
+    >>> resolve_mode("auto", timed_reference=True, timed_prediction=False)
+    'flat_micro'
+    """
+    timed = timed_reference and timed_prediction
+    if mode == "auto":
+        return "sodam" if timed else "flat_micro"
+    if mode not in ("flat_micro", "flat_macro", "sodam"):
+        raise ValueError(f'mode is {mode!r}: give "auto", "flat_micro", "flat_macro" or "sodam".')
+    if mode == "sodam" and not timed:
+        side = "prediction" if timed_reference else "reference"
+        raise ValueError(f'The {side} has no times, which mode "sodam" needs: use "auto" or a flat mode.')
+    return mode
+
+
+def flat_score(
+    dimensions: Sequence[str],
+    verdicts: Sequence[KeypointVerdict],
+    *,
+    mode: FlatMode = "flat_micro",
+    names: Sequence[str] = (),
+) -> ECSResult:
+    """Covered share of a clip's keypoints, given the dimension of each and the verdict on it.
+
+    "flat_micro" counts all keypoints alike, "flat_macro" is the mean over the dimensions that have keypoints. All
+    keypoints must have been verified on the same text. names: dimensions that come first in the result and are in it
+    even without a keypoint. Raises ValueError for another mode and for verdicts without a decision.
+
+    >>> verdicts = [KeypointVerdict(0.9, 0, covered=True), KeypointVerdict(0.1, 3, covered=False)]
+    >>> result = flat_score(["events", "camera"], verdicts, names=["camera", "events", "speech"])
+    >>> result.score, result.by_dimension
+    (0.5, {'camera': 0.0, 'events': 1.0, 'speech': None})
+    """
+    if mode not in AVERAGES:
+        raise ValueError(f'mode is {mode!r}: give "flat_micro" or "flat_macro".')
+    counts = counts_of(dimensions, verdicts, names)
+    score = coverage(counts, AVERAGES[mode])
+    by_dimension = {name: coverage({name: count}) for name, count in counts.items()}
+    has_sentence = any(verdict.probability is not None for verdict in verdicts)
+    status: Status = "no_reference" if score is None else "ok" if has_sentence else "no_prediction"
+    return ECSResult(mode, status, score, by_dimension, counts)
+
+
+def sodam_score(
+    alignment: Alignment,
+    dimensions: Sequence[Sequence[str]],
+    verdicts: Sequence[Sequence[KeypointVerdict]],
+    *,
+    n_sentences: int,
+    pair_score: Average = "micro",
+    compat: Compat | None = None,
+    names: Sequence[str] = (),
+) -> ECSResult:
+    """SodaM's F1 of a clip, given for each reference segment its keypoints' dimensions and the verdicts on them.
+
+    A segment's keypoints are to be verified on the text merged into it (`merged_texts`); without one there is nothing
+    to plan on, and `decide` says so. n_sentences: sentences of all predicted segments; 0 makes "no_prediction" of
+    segments without a text. pair_score and compat as for `score_clip`, names as for `flat_score`.
+
+    >>> alignment = Alignment(((0, 0),), {0: (0,)}, (), 0.9)
+    >>> verdicts = [[KeypointVerdict(0.9, 0, covered=True)], [KeypointVerdict(None, None, covered=False)]]
+    >>> result = sodam_score(alignment, [["events"], ["events"]], verdicts, n_sentences=3)
+    >>> result.score, result.counts
+    (0.6666666666666666, {'events': (1, 2)})
+    """
+    by_segment = [counts_of(*segment, names) for segment in zip(dimensions, verdicts, strict=True)]
+    aligned = score_clip(
+        alignment if n_sentences else NOTHING_PREDICTED, by_segment, pair_score=pair_score, compat=compat
+    )
+    counts = counts_of(
+        [dimension for segment in dimensions for dimension in segment],
+        [verdict for segment in verdicts for verdict in segment],
+        names,
+    )
+    f1_of = {name: dimension.f1 for name, dimension in aligned.by_dimension.items()}
+    by_dimension = {name: f1_of.get(name) for name in counts}
+    return ECSResult("sodam", aligned.status, aligned.total, by_dimension, counts, aligned)
+
+
+def counts_of(
+    dimensions: Sequence[str], verdicts: Sequence[KeypointVerdict], names: Sequence[str]
+) -> dict[str, tuple[int, int]]:
+    """(covered, all) keypoints by dimension; ValueError for a verdict that is still open."""
+    undecided = next((i for i, verdict in enumerate(verdicts) if verdict.covered is None), None)
+    if undecided is not None:
+        raise ValueError(f"The verdict on keypoint {undecided} is open: decide it at a threshold first.")
+    if len(dimensions) != len(verdicts):
+        raise ValueError(f"There are {len(dimensions)} dimensions for {len(verdicts)} verdicts: give one for each.")
+    covered = [bool(verdict.covered) for verdict in verdicts]
+    return dict.fromkeys(names, (0, 0)) | count_covered(dimensions, covered)

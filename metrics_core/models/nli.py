@@ -1,0 +1,85 @@
+"""Entailment from any NLI classifier: a CrossEncoder of sentence-transformers or a sequence classifier of transformers.
+
+Both are the same folder of files: configuration, tokenizer and weights of a transformer with a classification head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from metrics_core.models.clip_loading import precision_in_use
+from metrics_core.models.nli_inputs import encode_pairs, token_batches
+from metrics_core.models.nli_loading import LoadedClassifier, load_classifier
+from metrics_core.models.revision import model_revision
+from metrics_core.protocols import Entailments, ModelIdentity
+
+PRECISIONS = ("fp32", "bf16", "fp16")
+
+
+class NliClassifier:
+    """A fine-tuned NLI model, loaded when the first pair is judged.
+
+    `model` is a local folder or a hub id. Which class means entailment is read from its configuration, by name.
+    float32 on a CPU; `precision` ("fp32", "bf16", "fp16") counts on a GPU only. A batch holds at most `max_tokens`
+    tokens, padding included, and at least one pair. Weights are read as safetensors only, and no code of the model.
+    """
+
+    def __init__(self, model: str, *, precision: str = "fp32", max_tokens: int = 4096) -> None:
+        if precision not in PRECISIONS:
+            raise ValueError(f"precision is {precision!r}: give one of {', '.join(PRECISIONS)}.")
+        if max_tokens < 1:
+            raise ValueError(f"max_tokens is {max_tokens}: give the tokens that a batch may hold, 1 or more.")
+        self._model_id = model
+        self._precision = precision
+        self._max_tokens = max_tokens
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """Name, revision, and the precision that this machine computes in."""
+        params = {"precision": precision_in_use(self._precision)}
+        return ModelIdentity(self._model_id, model_revision(self._model_id), params)
+
+    def entailment(self, pairs: Sequence[tuple[str, str]]) -> Entailments:
+        """P(entailment) of (premise, hypothesis) pairs, in their order: the softmax over all classes, in float64.
+
+        A premise that does not fit into the model is cut at its end and counted as truncated, the hypothesis never:
+        one that leaves no room for a premise raises HypothesisTooLong before any pair is judged. Pairs of like length
+        share a batch, so give many at once. Raises ValueError, quoting the pair, where the model's output is not
+        finite, and NoEntailmentClass, CheckpointMismatch or ModelNotFound for a model that cannot be used.
+        """
+        probabilities = np.empty(len(pairs))
+        if not pairs:
+            return Entailments(probabilities, np.zeros(0, dtype=np.bool_))
+        loaded = self._loaded
+        encoded = encode_pairs(loaded.tokenizer, pairs, loaded.max_length)
+        for rows in token_batches(encoded.lengths, self._max_tokens):
+            logits = loaded.logits(encoded.batch(rows))
+            bad = np.flatnonzero(~np.isfinite(logits).all(axis=1))
+            if bad.size:
+                premise, hypothesis = pairs[rows[bad[0]]]
+                raise ValueError(
+                    f"{self._model_id} gave an output that is not finite for the premise {premise[:80]!r} and the "
+                    f"hypothesis {hypothesis[:80]!r}: try another precision"
+                )
+            probabilities[rows] = class_probabilities(logits, loaded.entailment)
+        return Entailments(probabilities, encoded.truncated)
+
+    @cached_property
+    def _loaded(self) -> LoadedClassifier:
+        return load_classifier(self._model_id, model_revision(self._model_id), precision_in_use(self._precision))
+
+
+def class_probabilities(logits: npt.NDArray[np.float64], index: int) -> npt.NDArray[np.float64]:
+    """Softmax probability (n,) of one class from finite logits (n, classes).
+
+    >>> class_probabilities(np.log([[1.0, 3.0, 1.0]]), 1).round(12).tolist()
+    [0.6]
+    """
+    # The greatest logit becomes 0, so that no exponential overflows.
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    probabilities: npt.NDArray[np.float64] = powers[:, index] / powers.sum(axis=1)
+    return probabilities

@@ -1,0 +1,84 @@
+"""(premise, hypothesis) pairs as a model's input: cut where they are too long, batched by length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+class HypothesisTooLong(ValueError):
+    """Hypotheses so long that the model has no room for a premise; `hypotheses` lists each of them once."""
+
+    def __init__(self, hypotheses: Sequence[str], max_length: int) -> None:
+        self.hypotheses = tuple(hypotheses)
+        super().__init__(
+            f"{len(self.hypotheses)} hypothesis(es) leave no room for a premise in the {max_length} tokens of the "
+            f"model, the first {self.hypotheses[0][:80]!r}: shorten or split them"
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EncodedPairs:
+    """Tokenised pairs: their length in tokens, and whether the premise was cut (n,)."""
+
+    tokenizer: Any
+    columns: dict[str, list[list[int]]]
+    truncated: npt.NDArray[np.bool_]
+
+    @property
+    def lengths(self) -> list[int]:
+        """Tokens of each pair, special ones included."""
+        return [len(tokens) for tokens in self.columns["input_ids"]]
+
+    def batch(self, rows: Sequence[int]) -> Any:
+        """The model's input tensors for some of the pairs, padded to the longest of them."""
+        chosen = {name: [column[row] for row in rows] for name, column in self.columns.items()}
+        return self.tokenizer.pad(chosen, return_tensors="pt")
+
+
+def encode_pairs(tokenizer: Any, pairs: Sequence[tuple[str, str]], max_length: int) -> EncodedPairs:
+    """Tokenise pairs, at least one, and cut premises so that each pair has at most `max_length` tokens.
+
+    Raises HypothesisTooLong where a pair is too long and its hypothesis leaves room for no token of the premise.
+    """
+    # Our own limit applies, so the tokenizer need not warn of what is beyond it.
+    columns = dict(tokenizer(*map(list, zip(*pairs, strict=True)), verbose=False))
+    truncated = np.array([len(tokens) > max_length for tokens in columns["input_ids"]])
+    rows = np.flatnonzero(truncated).tolist()
+    if rows:
+        premises, hypotheses = ([pairs[row][side] for row in rows] for side in (0, 1))
+        check_room(tokenizer, hypotheses, max_length)
+        cut = tokenizer(premises, hypotheses, truncation="only_first", max_length=max_length)
+        for name, column in columns.items():
+            for row, values in zip(rows, cut[name], strict=True):
+                column[row] = values
+    return EncodedPairs(tokenizer, columns, truncated)
+
+
+def check_room(tokenizer: Any, hypotheses: Sequence[str], max_length: int) -> None:
+    """HypothesisTooLong unless each hypothesis leaves room for one token of a premise."""
+    different = list(dict.fromkeys(hypotheses))
+    alone = tokenizer([""] * len(different), different, verbose=False)["input_ids"]
+    too_long = [text for text, tokens in zip(different, alone, strict=True) if len(tokens) >= max_length]
+    if too_long:
+        raise HypothesisTooLong(too_long, max_length)
+
+
+def token_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
+    """Rows in batches of like length, longest first, each of at most `max_tokens` after padding or of one row.
+
+    The longest come first so that a batch too large for the memory shows at once.
+
+    >>> list(token_batches([3, 9, 4, 1], max_tokens=8))
+    [[1], [2, 0], [3]]
+    """
+    order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
+    start = 0
+    while start < len(order):
+        size = max(1, max_tokens // lengths[order[start]])
+        yield order[start : start + size]
+        start += size

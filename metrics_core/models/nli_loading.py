@@ -1,0 +1,105 @@
+"""Loading NLI classifiers: which class is entailment, how long an input may be, and weights that are complete."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from metrics_core.models.clip_loading import CheckpointMismatch
+
+# Tokenizers that do not know their limit say 10**30.
+UNLIMITED = 10**9
+
+
+class NoEntailmentClass(ValueError):
+    """A classifier without exactly one class that means entailment."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedClassifier:
+    """A classifier ready for inference: the number of its entailment class, the tokens that an input may have."""
+
+    model: Any
+    tokenizer: Any
+    entailment: int
+    max_length: int
+
+    def logits(self, batch: Any) -> npt.NDArray[np.float64]:
+        """The model's raw output (n, classes) for a batch of input tensors."""
+        import torch
+
+        with torch.inference_mode():
+            output = self.model(**batch.to(self.model.device)).logits
+        logits: npt.NDArray[np.float64] = output.float().cpu().numpy().astype(np.float64)
+        return logits
+
+
+def load_classifier(source: str, revision: str, precision: str) -> LoadedClassifier:
+    """Load a local folder or a hub id at a revision (that of `model_revision`) in "fp32", "bf16" or "fp16".
+
+    Raises NoEntailmentClass before any weight is read, and CheckpointMismatch for weights that are not complete.
+    """
+    import torch
+    from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
+
+    # What the identity names is what is loaded, also when the hub's main branch has moved on.
+    where = {"trust_remote_code": False} | ({} if revision.startswith("sha256:") else {"revision": revision})
+    config = AutoConfig.from_pretrained(source, **where)
+    entailment = entailment_index(config.id2label, source)
+    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
+    # transformers draws its own progress bar of loaded weights, which would tear ours apart.
+    with contextlib.redirect_stderr(io.StringIO()):
+        model, report = AutoModelForSequenceClassification.from_pretrained(
+            source, config=config, dtype=dtype, use_safetensors=True, output_loading_info=True, **where
+        )
+    if missing := sorted(report["missing_keys"]):
+        raise CheckpointMismatch(
+            f"{source} lacks {len(missing)} weights of the classifier, {missing[0]!r} for one: "
+            "give a model that was fine-tuned for NLI, not the one that it was made from"
+        )
+    tokenizer = AutoTokenizer.from_pretrained(source, truncation_side="right", **where)
+    model = model.to("cuda" if torch.cuda.is_available() else "cpu").eval().requires_grad_(False)
+    return LoadedClassifier(model, tokenizer, entailment, longest_input(model, tokenizer, source))
+
+
+def entailment_index(id2label: Mapping[int, str], source: str) -> int:
+    """The number of the one class whose name begins with "entail", whatever its case; NoEntailmentClass without it.
+
+    Models order their classes differently, so the name alone says which it is; "not_entailment" is the other class.
+
+    >>> entailment_index({0: "contradiction", 1: "ENTAILMENT", 2: "neutral"}, "some model")
+    1
+    """
+    found = [index for index, label in id2label.items() if str(label).strip().casefold().startswith("entail")]
+    names = ", ".join(str(label) for label in id2label.values())
+    if len(found) != 1:
+        raise NoEntailmentClass(
+            f"{source} has {len(found) or 'no'} classes named entailment; its classes are {names}. "
+            "Give a model trained for NLI, or write the names of its classes into id2label of its config.json"
+        )
+    if len(id2label) == 1:
+        raise NoEntailmentClass(f"{source} has the single output {names}: give a model with one output for each class")
+    return int(found[0])
+
+
+def longest_input(model: Any, tokenizer: Any, source: str) -> int:
+    """Tokens that the model takes: the lesser of its positions and of what its tokenizer says.
+
+    Raises ValueError where neither is known.
+    """
+    limits = [tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None)]
+    for name, module in model.named_modules():
+        # Where padding has a position of its own, as in RoBERTa, the first token's position comes after it.
+        padding = getattr(module, "padding_idx", None) if name.endswith("position_embeddings") else None
+        if padding is not None:
+            limits.append(module.num_embeddings - padding - 1)
+    known = [int(limit) for limit in limits if limit is not None and 0 < limit < UNLIMITED]
+    if not known:
+        raise ValueError(f"{source} does not say how long an input may be: set model_max_length in its tokenizer")
+    return min(known)
