@@ -118,7 +118,7 @@ class VCSScorer(ReferenceScorer):
     """Video Comprehension Score (code 1.0.0 of its authors) on chunks of sentences."""
 
     metric = "vcs"
-    code_version = "1"
+    code_version = "2"
     chunk = "chunk"
     content = "sentence"
 

@@ -73,15 +73,31 @@ def checked_embeddings(embeddings: Embeddings, pair: str = "") -> list[npt.NDArr
 def cosines_of_stack(stack: Sequence[FloatArray], pairs: Sequence[str]) -> tuple[FloatArray, list[float]]:
     """Similarities (pairs, R, G) and the GAS of every pair, from stacks of the pairs' four arrays.
 
-    Rounding beyond 1 is cut off: it would push perfect scores above 1.
+    Rounding beyond 1 is cut off: it would push perfect scores above 1. Chunks with the same embedding, such as a word
+    that a text repeats, have the same similarities to the last bit, so that no rounding chooses between them.
     """
     reference_chunks, generated_chunks, reference_text, generated_text = stack
     r_chunks, g_chunks, r_text, g_text = (lengths(*each, pairs) for each in zip(NAMES, stack, strict=True))
     similarity: FloatArray = reference_chunks @ generated_chunks.swapaxes(1, 2)
     similarity /= r_chunks[:, :, None]
     similarity /= g_chunks[:, None, :]
+    even_out_repeats(similarity, reference_chunks, axis=0)
+    even_out_repeats(similarity, generated_chunks, axis=1)
     gas = np.vecdot(reference_text, generated_text) / r_text / g_text
     return np.clip(similarity, -1.0, 1.0, out=similarity), np.clip(gas, -1.0, 1.0).tolist()
+
+
+def even_out_repeats(similarity: FloatArray, chunks: FloatArray, axis: int) -> None:
+    """Give the chunks of a pair that repeat an earlier one its similarities, in place.
+
+    `similarity` is (pairs, R, G), `chunks` (pairs, n, d) with n along `axis` of a pair. A matrix product sums the same
+    row in another order at another place, so equal rows come out unequal in the last bit.
+    """
+    # Rows that are equal begin alike; the few pairs in which some do are looked at in full.
+    beginnings = np.sort(chunks[:, :, 0], axis=1)
+    for pair in np.flatnonzero((beginnings[:, 1:] == beginnings[:, :-1]).any(axis=1)):
+        _, first, inverse = np.unique(chunks[pair], axis=0, return_index=True, return_inverse=True)
+        similarity[pair] = similarity[pair].take(first[inverse.reshape(-1)], axis=axis)
 
 
 def lengths(name: str, vectors: FloatArray, pairs: Sequence[str]) -> FloatArray:

@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -199,3 +200,26 @@ class TestWarnings:
     def test_no_warning_of_rounding_whole_tolerances_and_always_zero_shapes(self) -> None:
         vcs_batch([(np.eye(3) * 1.004, 1.0), (np.eye(2), 1.0)], lct=2)
         vcs_sweep(np.eye(1), 1.0, [0, 1])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.integers(1, 9), st.integers(1, 5))
+def test_chunks_that_repeat_are_alike_to_the_last_bit(seed: int, n_reference: int, n_generated: int, n: int) -> None:
+    rng = np.random.default_rng(seed)
+    words = rng.normal(size=(4, 384)).astype(np.float32)
+    pairs = [
+        (words[rng.integers(4, size=n_reference)], words[rng.integers(4, size=n_generated)], words[0], words[1])
+        for _ in range(n)
+    ]
+    for (reference, generated, *_), (similarity, _) in zip(pairs, similarities_of_pairs(pairs), strict=True):
+        for i, j in combinations(range(n_reference), 2):
+            if (reference[i] == reference[j]).all():
+                assert (similarity[i] == similarity[j]).all()
+        for i, j in combinations(range(n_generated), 2):
+            if (generated[i] == generated[j]).all():
+                assert (similarity[:, i] == similarity[:, j]).all()
+        np.testing.assert_allclose(similarity, unit(reference) @ unit(generated).T, atol=1e-6)
+
+
+def unit(rows: np.ndarray) -> np.ndarray:
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
