@@ -10,8 +10,7 @@ import psycopg
 import sqlalchemy as sa
 from pgvector.sqlalchemy import VECTOR
 from psycopg import sql
-from psycopg.types.json import Jsonb
-from sqlalchemy.dialects.postgresql import JSONB, dialect
+from sqlalchemy.dialects.postgresql import dialect
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +97,10 @@ def copy_rows(
     statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(
         target, sql.SQL(", ").join(sql.Identifier(column.name) for column in columns)
     )
-    is_json = [isinstance(column.type, JSONB) for column in columns]
     with connection.cursor() as cursor, cursor.copy(statement) as copy:
         copy.set_types([_type_name(column) for column in columns])
         for row in rows:
-            copy.write_row([_jsonb(v) if j else v for v, j in zip(row, is_json, strict=True)])
+            copy.write_row(row)
 
 
 def natural_key(table: sa.Table) -> list[str]:
@@ -140,7 +138,3 @@ def _type_name(column: sa.Column[Any]) -> str:
     if isinstance(column.type, VECTOR):
         return "vector"
     return column.type.compile(dialect=dialect()).lower()  # type: ignore[no-untyped-call]  # SQLAlchemy leaves dialects untyped
-
-
-def _jsonb(value: Any) -> Any:
-    return None if value is None else Jsonb(value)

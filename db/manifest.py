@@ -92,7 +92,7 @@ class IngestStore:
 
     def seen(self, kind: str, keys: Sequence[str]) -> dict[str, bytes]:
         """Which of the ids this ingest has accepted before, with the hash of the row."""
-        query = "SELECT key, row_sha256 FROM ingest_seen WHERE kind = %s AND key = ANY(%s)"
+        query = "SELECT key, row_sha256 FROM ingest_seen WHERE kind = %s AND key = ANY(%b)"
         return {row.key: bytes(row.row_sha256) for row in self._rows(query, [kind, list(keys)])}
 
     def mark_seen(self, kind: str, rows: Mapping[str, bytes]) -> None:
@@ -105,27 +105,31 @@ class IngestStore:
         copy_rows(self._connection, sql.Identifier("ingest_seen"), columns, [(kind, k, h) for k, h in rows.items()])
 
     def videos(self, keys: Sequence[str]) -> dict[str, Any]:
-        """Stored videos by key, with what the checks and the probe need to know of them."""
-        query = (
-            "SELECT v.*, (SELECT max(jsonb_array_length(r.segments)) FROM reference r "
-            "WHERE r.video_id = v.video_id AND jsonb_typeof(r.segments) = 'array') AS n_segments "
-            "FROM video v WHERE v.dataset_id = %s AND v.key = ANY(%s)"
-        )
+        """Stored videos by key, with all columns."""
+        query = "SELECT * FROM video WHERE dataset_id = %s AND key = ANY(%b)"
         return {row.key: row for row in self._rows(query, [self.dataset.dataset_id, list(keys)])}
+
+    def segment_counts(self, video_ids: Sequence[int]) -> dict[int, int]:
+        """The largest number of segments that a reference of each video has; videos without any are left out."""
+        query = (
+            "SELECT video_id, max(jsonb_array_length(segments)) AS n_segments FROM reference "
+            "WHERE video_id = ANY(%b) AND jsonb_typeof(segments) = 'array' GROUP BY video_id"
+        )
+        return {row.video_id: row.n_segments for row in self._rows(query, [list(video_ids)])}
 
     def references(self, keys: Sequence[str]) -> dict[str, Any]:
         """Stored references by key: reference_id, video_id."""
-        query = "SELECT key, reference_id, video_id FROM reference WHERE dataset_id = %s AND key = ANY(%s)"
+        query = "SELECT key, reference_id, video_id FROM reference WHERE dataset_id = %s AND key = ANY(%b)"
         return {row.key: row for row in self._rows(query, [self.dataset.dataset_id, list(keys)])}
 
     def samples(self, kind: str, keys: Sequence[str]) -> dict[str, Any]:
         """Stored samples of a kind by key: sample_id, video_id."""
-        query = "SELECT key, sample_id, video_id FROM sample WHERE dataset_id = %s AND kind = %s AND key = ANY(%s)"
+        query = "SELECT key, sample_id, video_id FROM sample WHERE dataset_id = %s AND kind = %s AND key = ANY(%b)"
         return {row.key: row for row in self._rows(query, [self.dataset.dataset_id, kind, list(keys)])}
 
     def keypoints(self, keys: Sequence[str]) -> dict[str, Any]:
         """Stored keypoints by key: keypoint_id, video_id."""
-        query = "SELECT key, keypoint_id, video_id FROM keypoint WHERE dataset_id = %s AND key = ANY(%s)"
+        query = "SELECT key, keypoint_id, video_id FROM keypoint WHERE dataset_id = %s AND key = ANY(%b)"
         return {row.key: row for row in self._rows(query, [self.dataset.dataset_id, list(keys)])}
 
     def write(self, kind: str, rows: Sequence[Rows]) -> Upserted:
@@ -138,8 +142,10 @@ class IngestStore:
         return upsert(self._connection, METADATA.tables[name], columns, values, compare=compare)
 
     def _rows(self, query: str, values: Sequence[Any]) -> list[Any]:
-        with self._connection.cursor(row_factory=namedtuple_row) as cursor:
-            return cursor.execute(query.encode(), values).fetchall()
+        # Binary, since a thousand keys take long to quote. Not prepared, since a statement would keep the plan that it
+        # got while the tables were empty, which reads all their rows.
+        with self._connection.cursor(row_factory=namedtuple_row, binary=True) as cursor:
+            return cursor.execute(query.encode(), values, prepare=False).fetchall()
 
 
 @contextmanager

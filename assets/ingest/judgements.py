@@ -16,15 +16,16 @@ LABEL_SOURCE = "manifest"
 def resolve_keypoints(store: IngestStore, _folder: Path, rows: Sequence[KeypointRow]) -> list[Resolved]:
     """Keypoints; a segment index must exist in some reference of the video."""
     videos = store.videos([row.video_id for row in rows])
+    segment_counts = store.segment_counts([video.video_id for video in videos.values()])
     resolved: list[Resolved] = []
     for row in rows:
         video = videos.get(row.video_id)
         if video is None:
             resolved.append(no_such("video", "video_id", row.video_id))
-        elif row.segment_index is not None and row.segment_index >= (video.n_segments or 0):
+        elif row.segment_index is not None and row.segment_index >= (n := segment_counts.get(video.video_id, 0)):
             reason = (
                 f"field 'segment_index' is {row.segment_index}: the references of video {row.video_id!r} have at "
-                f"most {video.n_segments or 0} segments, counted from 0"
+                f"most {n} segments, counted from 0"
             )
             resolved.append(Reject("segment_index_out_of_range", reason))
         else:

@@ -6,6 +6,7 @@ No row can stop the rows after it: what cannot be read comes out as a RawRow tha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.rows import RawRow
 from assets.ingest.strict_json import parse_object
 
-__all__ = ["TABLES", "UNKNOWN_KIND", "ManifestError", "find_tables", "read_mixed", "read_table"]
+__all__ = ["TABLES", "UNKNOWN_KIND", "ManifestError", "count_rows", "find_tables", "read_mixed", "read_table"]
 
 # Kind of row -> name of its table, in the order of ingest: what is pointed to comes before what points to it.
 TABLES: dict[str, str] = {
@@ -61,40 +62,54 @@ def read_table(path: Path, kind: str) -> Iterator[RawRow]:
     reader = _READERS.get(path.suffix)
     if reader is None:
         raise ManifestError(f"{path.name}: unknown format: use {', '.join(_READERS)}")
-    for line, content, raw in _readable(path, kind, reader):
-        if isinstance(content, Reject):
-            yield RawRow(path.name, line, kind, None, content, raw)
-        else:
-            yield RawRow(path.name, line, kind, content, None, raw)
+    with _readable(path):
+        for line, content, raw in reader(path, kind):
+            if isinstance(content, Reject):
+                yield RawRow(path.name, line, kind, None, content, raw)
+            else:
+                yield RawRow(path.name, line, kind, content, None, raw)
+
+
+def count_rows(path: Path, kind: str) -> int:
+    """How many rows `read_table` gives; JSON Lines are counted without being parsed. Raises ManifestError."""
+    if path.suffix != ".jsonl":
+        return sum(1 for _ in read_table(path, kind))
+    with _readable(path):
+        return sum(1 for _ in _lines(path))
 
 
 def read_mixed(path: Path) -> Iterator[RawRow]:
     """The rows of a JSON Lines file whose field `kind` says which table each row belongs to."""
-    for line, content, raw in _readable(path, UNKNOWN_KIND, _json_lines):
-        if isinstance(content, Reject):
-            yield RawRow(path.name, line, UNKNOWN_KIND, None, content, raw)
-            continue
-        kind = content.pop("kind", None)
-        if isinstance(kind, str) and kind in TABLES:
-            yield RawRow(path.name, line, kind, content, None, raw)
-        else:
-            reject = Reject("unknown_kind", f"field 'kind' is {shown(kind)}: use one of {', '.join(TABLES)}")
-            yield RawRow(path.name, line, UNKNOWN_KIND, None, reject, raw)
+    with _readable(path):
+        for line, content, raw in _json_lines(path, UNKNOWN_KIND):
+            if isinstance(content, Reject):
+                yield RawRow(path.name, line, UNKNOWN_KIND, None, content, raw)
+                continue
+            kind = content.pop("kind", None)
+            if isinstance(kind, str) and kind in TABLES:
+                yield RawRow(path.name, line, kind, content, None, raw)
+            else:
+                reject = Reject("unknown_kind", f"field 'kind' is {shown(kind)}: use one of {', '.join(TABLES)}")
+                yield RawRow(path.name, line, UNKNOWN_KIND, None, reject, raw)
 
 
-def _readable(path: Path, kind: str, reader: _Reader) -> _Rows:
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
     try:
-        yield from reader(path, kind)
+        yield
     except OSError as error:
         raise ManifestError(f"{path.name}: cannot be read: {error.strerror or error}") from error
 
 
 def _json_lines(path: Path, _: str) -> _Rows:
     """JSON has its own types, so the kind of row does not matter."""
+    for line in _lines(path):
+        yield line.number, _fields(line), storable(line.data)
+
+
+def _lines(path: Path) -> Iterator[Line]:
     with path.open("rb") as file:
-        for line in bounded_lines(file):
-            if line.data.strip():
-                yield line.number, _fields(line), storable(line.data)
+        yield from (line for line in bounded_lines(file) if line.data.strip())
 
 
 def _fields(line: Line) -> dict[str, Any] | Reject:

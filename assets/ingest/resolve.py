@@ -63,8 +63,10 @@ def resolve_videos(store: IngestStore, folder: Path, rows: Sequence[VideoRow]) -
 def resolve_captions(store: IngestStore, _folder: Path, rows: Sequence[CaptionRow]) -> list[Resolved]:
     """References and candidates."""
     videos = store.videos([row.video_id for row in rows])
-    keys = [row.caption_id for row in rows]
-    taken = {"candidate": store.references(keys), "reference": store.samples("caption", keys)}
+    taken = {
+        "candidate": store.references([row.caption_id for row in rows if row.role == "candidate"]),
+        "reference": store.samples("caption", [row.caption_id for row in rows if row.role == "reference"]),
+    }
     resolved: list[Resolved] = []
     for row in rows:
         video = videos.get(row.video_id)
@@ -132,7 +134,7 @@ def _reference_columns(store: IngestStore, row: CaptionRow, video: Any) -> dict[
         "key": row.caption_id,
         "annotator": row.system,
         "text": row.text,
-        "segments": _plain_segments(row.segments),
+        "segments": row.content.get("segments"),
         "text_sha256": hashlib.sha256(row.text.encode()).digest(),
         "extra": row.extra or None,
         "row_sha256": content_sha256(row),
@@ -144,7 +146,7 @@ def _caption_columns(store: IngestStore, row: CaptionRow, video: Any) -> dict[st
         **_sample_columns(store, video, row.caption_id, "caption", row.system, row.text),
         "question": None,
         "answer": None,
-        "segments": _plain_segments(row.segments),
+        "segments": row.content.get("segments"),
         "extra": row.extra or None,
         "row_sha256": content_sha256(row),
     }
@@ -161,10 +163,6 @@ def _sample_columns(store: IngestStore, video: Any, key: str, kind: str, system:
         "text": text,
         "text_sha256": hashlib.sha256(text.encode()).digest(),
     }
-
-
-def _plain_segments(segments: list[Segment] | None) -> list[dict[str, Any]] | None:
-    return None if segments is None else [segment.model_dump(exclude_none=True) for segment in segments]
 
 
 def _segments_outside(segments: list[Segment] | None, duration_s: float | None) -> Reject | None:

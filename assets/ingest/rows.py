@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
@@ -53,6 +54,11 @@ class _Fields(BaseModel):
     def extra(self) -> dict[str, Any]:
         """The fields of the row that the manifest does not define, kept as they came."""
         return self.model_extra or {}
+
+    @cached_property
+    def content(self) -> dict[str, Any]:
+        """All fields as plain data, at any depth without those that are null."""
+        return self.model_dump(exclude_none=True)
 
 
 class Segment(_Fields):
@@ -163,6 +169,8 @@ _CODES: dict[str, Code] = {
 }
 _UNKNOWN_WORDS: dict[str, Code] = {"dimension": "unknown_dimension", "role": "unknown_role"}
 
+_canonical_json = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
+
 
 def validate(row: RawRow) -> ValidRow | Reject:
     """The checked row, or the first rule that it breaks. Null is absence, except in a required field.
@@ -187,9 +195,7 @@ def validate(row: RawRow) -> ValidRow | Reject:
 
 def content_sha256(row: ValidRow) -> bytes:
     """SHA-256 (32 bytes) of all fields as canonical JSON: equal content, equal hash, whatever the order."""
-    fields = row.model_dump(exclude_none=True)
-    canonical = json.dumps(fields, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode("utf-8")).digest()
+    return hashlib.sha256(_canonical_json(row.content).encode("utf-8")).digest()
 
 
 def _explained(error: ErrorDetails) -> Reject:

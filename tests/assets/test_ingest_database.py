@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Engine
 
 from assets.ingest.readers import TABLES
-from assets.ingest.run import BATCH_SIZE, IngestReport, ingest_folder
+from assets.ingest.run import BATCH_SIZE, FILES_PER_BATCH, IngestReport, ingest_folder
 from db.manifest import find_dataset, list_rejects
 from db.scores import ScoreRow, register_scorer, write_scores
 from db.work import load_samples, pending_samples
@@ -655,6 +655,26 @@ def test_an_interrupted_ingest_is_finished_by_the_next(engine: Engine, long_fold
         ingest_folder(engine, long_folder, "set")
         assert content(engine) == want
     assert progress[-1] == ("qa.jsonl", BATCH_SIZE + 10)
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_a_batch_probes_few_files_but_takes_many_rows(engine: Engine, tmp_path: Path, mixed: bool) -> None:
+    texts = [{"video_id": f"text {i}"} for i in range(BATCH_SIZE + 5)]
+    files = [{"video_id": f"file {i}", "path": "missing.mp4"} for i in range(FILES_PER_BATCH + 2)]
+    videos: list[Row] = [*texts, *files]
+    progress: list[tuple[str, int]] = []
+
+    def note(source: str, done: int) -> None:
+        progress.append((source, done))
+
+    if mixed:
+        path = write_lines(tmp_path / "rows.jsonl", of_kind("video", *videos))
+        ingest_folder(engine, write_manifest(tmp_path / "set"), "set", mixed_rows=path, progress=note)
+    else:
+        ingest_folder(engine, write_manifest(tmp_path / "set", videos), "set", progress=note)
+    assert [done for _, done in progress] == [BATCH_SIZE, len(texts) + FILES_PER_BATCH, len(videos)]
+    assert rows(engine, "SELECT count(*) FROM video") == [(len(texts),)]
+    assert len(rejected(engine)) == len(files)
 
 
 def test_two_ingests_at_once_end_like_one(engine: Engine, long_folder: Path) -> None:

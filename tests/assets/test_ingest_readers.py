@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assets.ingest.lines import MAX_LINE_BYTES
-from assets.ingest.readers import TABLES, UNKNOWN_KIND, ManifestError, find_tables, read_mixed, read_table
+from assets.ingest.readers import TABLES, UNKNOWN_KIND, ManifestError, count_rows, find_tables, read_mixed, read_table
 from assets.ingest.rejects import CODES, Reject
 from assets.ingest.rows import DIMENSIONS, RawRow, ValidRow, content_sha256, validate
 
@@ -182,6 +182,25 @@ def test_a_line_at_the_limit_is_read(tmp_path: Path) -> None:
 def test_reading_is_lazy(tmp_path: Path) -> None:
     path = written(tmp_path, "ratings.jsonl", json.dumps(RATING).encode() + b"\n" + b"{" * 100)
     assert next(read_table(path, "rating")).line == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "n_rows"),
+    [
+        ("ratings.jsonl", b'\xef\xbb\xbf{"a": 1}\n\n \t\r\n{"broken\n[]\n{"text": "\xe2\x80\xa8"}', 4),
+        ("ratings.jsonl", b"", 0),
+        ("ratings.csv", b'caption_id,rater\nc1,"two\nlines"\n\nc2\n', 2),
+    ],
+)
+def test_rows_are_counted_as_they_are_read(tmp_path: Path, name: str, content: bytes, n_rows: int) -> None:
+    path = written(tmp_path, name, content)
+    assert count_rows(path, "rating") == len(read(path)) == n_rows
+
+
+@pytest.mark.parametrize("name", ["ratings.jsonl", "ratings.csv"])
+def test_counting_names_a_table_that_cannot_be_opened(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ManifestError, match=name):
+        count_rows(tmp_path / name, "rating")
 
 
 # Mixed files
