@@ -2,12 +2,14 @@
 
 Both sides get the same ready embeddings and run alternately in one process and on one thread, so that other load on
 the machine meets both alike; a run repeats its call until it has taken 50 ms, so that neither starts with the other's
-data in the processor's caches. Times are medians, the spread is the range of the middle half of the runs. The authors'
-package is no dependency of this project: run this with the Python of an environment of its own that has it.
+data in the processor's caches. As in timeit, the collector of reference cycles is off meanwhile. Times are medians, the
+spread is the range of the middle half of the runs. The authors' package is no dependency of this project: run this with
+the Python of an environment of its own that has it.
 """
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -159,12 +161,17 @@ def measure(case: Case) -> dict[str, Any]:
 
 def timed(function: Callable[[], object]) -> float:
     """Milliseconds that one call takes, the mean of calls that take RUN_MS together."""
-    start, calls, elapsed = time.perf_counter(), 0, 0.0
-    while elapsed < RUN_MS:
-        function()
-        calls += 1
-        elapsed = (time.perf_counter() - start) * 1000
-    return elapsed / calls
+    gc.collect()
+    gc.disable()
+    try:
+        start, calls, elapsed = time.perf_counter(), 0, 0.0
+        while elapsed < RUN_MS:
+            function()
+            calls += 1
+            elapsed = (time.perf_counter() - start) * 1000
+        return elapsed / calls
+    finally:
+        gc.enable()
 
 
 def spread(values: list[float]) -> dict[str, float]:

@@ -10,12 +10,12 @@ import numpy.typing as npt
 
 from metrics_core.stacks import stacks_of
 from metrics_core.vcs.checks import check_shape
-from metrics_core.vcs.matching import FloatArray
 
 # One pair's embeddings and their numbers of dimensions: chunks one row each, texts one vector.
 NAMES = {"reference_chunks": 2, "generated_chunks": 2, "reference_text": 1, "generated_text": 1}
+# float64, or float32 where all embeddings of a call are.
+FloatArray = npt.NDArray[Any]
 Embeddings = tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike, npt.ArrayLike]
-SMALLEST_LENGTH = float(np.finfo(np.float64).tiny)
 
 
 def similarities_of(
@@ -24,16 +24,19 @@ def similarities_of(
     reference_text: npt.ArrayLike,
     generated_text: npt.ArrayLike,
 ) -> tuple[FloatArray, float]:
-    """The cosines (R, G) of two texts' chunks, and the cosine of the whole texts, in float64.
+    """The cosines (R, G) of two texts' chunks, and the cosine of the whole texts.
 
     Chunks are (R, d) and (G, d), texts (e,); rows need not have unit length, and a zero vector has cosine 0.
+    Embeddings that are float32, as encoders give them, are multiplied in float32, as the authors do; all others in
+    float64. The result is float64 either way.
     Raises ValueError for embeddings that are empty, not finite, of a wrong or of unequal dimensions.
 
     >>> similarities_of([[2.0, 0.0]], [[3.0, 0.0], [0.0, 1.0]], [1.0, 0.0], [0.0, 2.0])
     (array([[1., 0.]]), 0.0)
     """
     arrays = checked_embeddings((reference_chunks, generated_chunks, reference_text, generated_text))
-    similarity, (gas,) = cosines_of_stack([array[None].astype(np.float64) for array in arrays], [""])
+    dtype = precision_of([arrays])
+    similarity, (gas,) = cosines_of_stack([array[None].astype(dtype) for array in arrays], [""])
     return similarity[0], gas
 
 
@@ -48,12 +51,18 @@ def similarities_of_pairs(embeddings: Iterable[Embeddings]) -> list[tuple[FloatA
     [((3, 2), -1.0)]
     """
     checked = [checked_embeddings(each, f" of pair {i}") for i, each in enumerate(embeddings)]
+    dtype = precision_of(checked)
     found: dict[int, tuple[FloatArray, float]] = {}
     for members in stacks_of([tuple(array.shape for array in arrays) for arrays in checked]):
-        stack = [np.stack(arrays, dtype=np.float64) for arrays in zip(*(checked[i] for i in members), strict=True)]
+        stack = [np.stack(arrays, dtype=dtype) for arrays in zip(*(checked[i] for i in members), strict=True)]
         similarity, gas = cosines_of_stack(stack, [f" of pair {i}" for i in members])
         found.update(zip(members, zip(similarity, gas, strict=True), strict=True))
     return [found[i] for i in range(len(checked))]
+
+
+def precision_of(pairs: Iterable[Sequence[npt.NDArray[Any]]]) -> type[np.float32] | type[np.float64]:
+    """float32 where every array is, else float64: one precision for a call, whatever pairs share a stack."""
+    return np.float32 if all(array.dtype == np.float32 for arrays in pairs for array in arrays) else np.float64
 
 
 def checked_embeddings(embeddings: Embeddings, pair: str = "") -> list[npt.NDArray[Any]]:
@@ -84,7 +93,8 @@ def cosines_of_stack(stack: Sequence[FloatArray], pairs: Sequence[str]) -> tuple
     even_out_repeats(similarity, reference_chunks, axis=0)
     even_out_repeats(similarity, generated_chunks, axis=1)
     gas = np.vecdot(reference_text, generated_text) / r_text / g_text
-    return np.clip(similarity, -1.0, 1.0, out=similarity), np.clip(gas, -1.0, 1.0).tolist()
+    np.clip(similarity, -1.0, 1.0, out=similarity)
+    return similarity.astype(np.float64, copy=False), np.clip(gas, -1.0, 1.0).tolist()
 
 
 def even_out_repeats(similarity: FloatArray, chunks: FloatArray, axis: int) -> None:
@@ -111,4 +121,5 @@ def lengths(name: str, vectors: FloatArray, pairs: Sequence[str]) -> FloatArray:
     if not finite.all():
         pair = pairs[np.argwhere(~finite)[0, 0]]
         raise ValueError(f"{name}{pair} holds NaN, infinite or huge values: check the encoder's output for this pair.")
-    return np.maximum(length, SMALLEST_LENGTH)
+    never_zero: FloatArray = np.maximum(length, np.finfo(length.dtype).tiny)
+    return never_zero

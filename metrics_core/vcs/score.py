@@ -62,7 +62,8 @@ def vcs_from_embeddings(
 ) -> VCSResult:
     """VCS from embeddings of the chunks, (R, d) and (G, d), and of the two whole raw texts, (e,) each.
 
-    Rows need not have unit length: similarities are cosines, computed in float64; a zero vector has cosine 0.
+    Rows need not have unit length: similarities are cosines, and a zero vector has cosine 0. They are computed
+    in float32 where all embeddings are float32, as encoders give them and the authors' code does, else in float64.
     The settings, errors and warnings are those of `vcs_from_similarity`; unequal dimensions also raise ValueError.
 
     >>> story = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]

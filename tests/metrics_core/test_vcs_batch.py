@@ -223,3 +223,11 @@ def test_chunks_that_repeat_are_alike_to_the_last_bit(seed: int, n_reference: in
 
 def unit(rows: np.ndarray) -> np.ndarray:
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def test_a_zero_vector_of_single_precision_has_cosine_0() -> None:
+    chunks, text = np.array([[0, 0], [3, 4]], np.float32), np.array([1, 0], np.float32)
+    similarity, gas = similarities_of(chunks, chunks, text, text)
+    assert similarity.dtype == np.float64
+    assert similarity[0].tolist() == similarity[:, 0].tolist() == [0, 0]
+    assert (similarity[1, 1], gas) == (pytest.approx(1, abs=1e-6), 1.0)
