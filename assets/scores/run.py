@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy.engine import Engine
+from threadpoolctl import threadpool_limits
 
 from assets.scores.base import Features, Outcome, Scorer
 from db.embeddings import find_encoder, load_texts
@@ -79,7 +80,9 @@ def score_shard(
         with engine.connect() as connection:
             samples = load_samples(connection, ids, scorer.inputs)
         features = Features(_texts(engine, scorer, samples), _frames(engine, scorer, samples))
-        outcomes = scorer.score(samples, features)
+        # The products of one sample are small: more threads gain little and, on a busy machine, wait for each other.
+        with threadpool_limits(1, user_api="blas"):
+            outcomes = scorer.score(samples, features)
         counts = write_scores(engine, scorer_id, run_id, _rows(samples, outcomes))
         written += counts.inserted + counts.updated
         done += len(ids)

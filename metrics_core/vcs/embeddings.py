@@ -106,8 +106,9 @@ def even_out_repeats(similarity: FloatArray, chunks: FloatArray, axis: int) -> N
     # Rows that are equal begin alike; the few pairs in which some do are looked at in full.
     beginnings = np.sort(chunks[:, :, 0], axis=1)
     for pair in np.flatnonzero((beginnings[:, 1:] == beginnings[:, :-1]).any(axis=1)):
-        _, first, inverse = np.unique(chunks[pair], axis=0, return_index=True, return_inverse=True)
-        similarity[pair] = similarity[pair].take(first[inverse.reshape(-1)], axis=axis)
+        places: dict[bytes, int] = {}
+        first = [places.setdefault(row.tobytes(), place) for place, row in enumerate(chunks[pair])]
+        similarity[pair] = similarity[pair].take(first, axis=axis)
 
 
 def lengths(name: str, vectors: FloatArray, pairs: Sequence[str]) -> FloatArray:
