@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from db.schema import sample, score
 from db.work import with_input_digest
 
 
@@ -36,3 +37,21 @@ def shard_quality(
     statement = sa.text(with_input_digest("shard_quality", inputs))
     values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "shard": shard}
     return ShardQuality(**connection.execute(statement, values).mappings().one())
+
+
+def first_failure(connection: Connection, scorer_id: int | None, dataset_id: int, shard: int) -> tuple[str, str] | None:
+    """Key and error of the first sample of a shard that failed, or None."""
+    query = (
+        sa.select(sample.c.key, score.c.error)
+        .join(score, score.c.sample_id == sample.c.sample_id)
+        .where(
+            score.c.scorer_id == scorer_id,
+            score.c.status == "failed",
+            sample.c.dataset_id == dataset_id,
+            sample.c.shard == shard,
+        )
+        .order_by(sample.c.sample_id)
+        .limit(1)
+    )
+    row = connection.execute(query).one_or_none()
+    return None if row is None else (row.key, row.error)

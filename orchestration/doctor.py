@@ -101,6 +101,7 @@ def _image_text_encoder() -> tuple[bool, str]:
 
     given = settings()
     encoder = make_image_text_encoder(given.image_text_encoder, given.image_text_checkpoint, given.image_text_precision)
+    encoder.check()
     detail = f"{encoder.identity.model_id}, revision {encoder.identity.revision[:19]}, {encoder.dim} dimensions"
     if given.image_text_encoder == DEMO:
         detail += "; it knows the demo's clips alone: for others set REELSIEVE_IMAGE_TEXT_ENCODER and _CHECKPOINT"

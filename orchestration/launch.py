@@ -12,10 +12,13 @@ from typing import Any, cast
 import dagster as dg
 from dagster import DagsterExecutionStepExecutionError
 
+# Neither has a public place.
+from dagster._core.errors import DagsterAssetCheckFailedError, DagsterExecutionInterruptedError
+
 from assets.ingest.assets import REPORT
 from assets.partitions import DATASETS, announce_partitions, dataset_of_key, shard_keys
 from assets.scores.registry import asset_name, scoring_assets
-from assets.scores.run import activate, n_pending
+from assets.scores.run import activate_if_complete, n_pending
 from db.server import is_alive
 from orchestration.definitions import defs
 from orchestration.platform import curation, engine, instance
@@ -47,16 +50,23 @@ def run_scoring(dataset: str, metrics: Sequence[str]) -> Iterator[tuple[str, dic
     found = dataset_of_key(engine(), dataset)
     announce_partitions(instance(), found)
     scorers = {metric: curation_scorers()[metric] for metric in metrics}
-    # Also where nothing is left to score: these settings may be those of a scorer that was retired.
     for scorer in scorers.values():
-        activate(engine(), scorer)
+        activate_if_complete(engine(), scorer, [found])
     assets = scoring_assets(metrics)
+    failed: list[DagsterAssetCheckFailedError] = []
     materialised = [instance().get_materialized_partitions(dg.AssetKey(asset)) for asset in assets]
     for shard, key in enumerate(shard_keys(found)):
         pending = any(n_pending(engine(), scorer, found, shard) for scorer in scorers.values())
         if pending or not all(key in keys for keys in materialised) or not _ended_well(key):
-            result = run_job("scoring_job", key, {}, assets)
-            yield key, {metric: _written(result, metric) for metric in metrics}
+            try:
+                result = run_job("scoring_job", key, {}, assets)
+            except DagsterAssetCheckFailedError as error:
+                # One bad file must not keep the shards behind it from being scored.
+                failed.append(error)
+            else:
+                yield key, {metric: _written(result, metric) for metric in metrics}
+    if failed:
+        raise failed[0]
 
 
 def run_conclusions(dataset: str, selection: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:
@@ -93,6 +103,8 @@ def run_job(
         )
     except DagsterExecutionStepExecutionError as error:
         raise error.user_exception from None
+    except DagsterExecutionInterruptedError:
+        raise KeyboardInterrupt from None
 
 
 def close_dead_runs() -> None:

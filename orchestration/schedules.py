@@ -6,7 +6,7 @@ import dagster as dg
 
 from assets.curation import Curation
 from assets.partitions import SHARDS, shard_keys
-from assets.scores.run import activate, n_pending
+from assets.scores.run import activate_if_complete, n_pending
 from db.manifest import list_datasets
 from orchestration.jobs import prune_job, scoring_job
 
@@ -21,10 +21,10 @@ def score_missing(
 ) -> Iterator[dg.RunRequest | dg.SkipReason]:
     """A run for every shard in which some scorer has something left to score."""
     asked = False
-    for scorer in curation.scorers.values():
-        activate(curation.engine, scorer)
     with curation.engine.connect() as connection:
         datasets = list_datasets(connection)
+    for scorer in curation.scorers.values():
+        activate_if_complete(curation.engine, scorer, datasets)
     known = set(context.instance.get_dynamic_partitions(str(SHARDS.name)))
     for dataset in datasets:
         for shard, key in enumerate(shard_keys(dataset)):

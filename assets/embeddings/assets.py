@@ -27,7 +27,6 @@ _CHECKS = {
     deps=["sample", "reference"],
     kinds={"postgres", "pytorch"},
     pool=ENCODER_POOL,
-    retry_policy=dg.RetryPolicy(max_retries=2, delay=5),
 )
 def text_embedding(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
     """Vectors of every text that the shard's unscored samples need: each distinct text once per encoder."""
@@ -56,7 +55,6 @@ def text_embedding(context: dg.AssetExecutionContext, curation: dg.ResourceParam
     deps=["sample", "video"],
     kinds={"postgres", "pytorch"},
     pool=ENCODER_POOL,
-    retry_policy=dg.RetryPolicy(max_retries=2, delay=5),
 )
 def frame_embedding(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
     """Features of the sampled frames of each video that the shard's unscored samples need, once per encoder."""

@@ -10,13 +10,13 @@ from pathlib import Path
 from sqlalchemy.engine import Engine
 
 from assets.scores.base import Scorer
-from assets.scores.run import BATCH_SIZE, Progress, activate, pending
+from assets.scores.run import BATCH_SIZE, Progress, pending
 from db.embeddings import find_encoder, register_encoder
 from db.frames import FrameRows, PendingVideo, pending_videos, store_frames
 from db.manifest import Dataset
 from db.work import batches, load_samples
 from metrics_core.frames.encoding import EncodedFrames, FrameEncoder, VideoFile, encode_videos
-from metrics_core.frames.records import FrameReadError
+from metrics_core.frames.records import DecoderFailed, FrameReadError
 
 # Videos encoded between two writes: what a crash costs at most.
 VIDEOS_PER_WRITE = 32
@@ -43,8 +43,8 @@ def embed_frames(
 ) -> ShardVideos:
     """Decode and encode each video of the scorer's pending samples whose frames `encoder` has not seen, once.
 
-    A file that is missing or has changed since it was ingested is stored as failed and tried again by the next run. The
-    model is loaded only when there is a file to be decoded.
+    A file that is missing or has changed since it was ingested, or on which the decoder died or ran out of time, is
+    stored as failed and tried again by the next run. The model is loaded only when there is a file to be decoded.
     """
     todo = _pending(engine, scorer, encoder, dataset, shard)
     n_videos = n_frames = n_without = 0
@@ -64,7 +64,7 @@ def embed_frames(
 
 
 def _pending(engine: Engine, scorer: Scorer, encoder: FrameEncoder, dataset: Dataset, shard: int) -> list[PendingVideo]:
-    todo = pending(engine, scorer, activate(engine, scorer), dataset, shard)
+    todo = pending(engine, scorer, dataset, shard)
     with engine.connect() as connection:
         videos = {
             sample.video_id
@@ -83,7 +83,11 @@ def _frames_of(encoder: FrameEncoder, videos: Sequence[PendingVideo]) -> Iterato
     files = [VideoFile(video, Path(video.uri), video.duration_s) for video in videos if not faults[video.video_id]]
     if files:
         for video, encoded in encode_videos(encoder, files):
-            yield _rows(video, encoded)
+            # Hours may lie between the first look and this one: what was read must be what was ingested.
+            if fault := _fault(video):
+                yield FrameRows(video.video_id, video.content_sha256, "failed", fault)
+            else:
+                yield _rows(video, encoded)
 
 
 def _fault(video: PendingVideo) -> str | None:
@@ -99,6 +103,8 @@ def _fault(video: PendingVideo) -> str | None:
 
 
 def _rows(video: PendingVideo, encoded: EncodedFrames | FrameReadError) -> FrameRows:
+    if isinstance(encoded, DecoderFailed):
+        return FrameRows(video.video_id, video.content_sha256, "failed", str(encoded))
     if isinstance(encoded, FrameReadError):
         return FrameRows(video.video_id, video.content_sha256, "unreadable", str(encoded))
     return FrameRows(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy.engine import Engine
 
 from assets.scores.base import Scorer
-from assets.scores.run import BATCH_SIZE, Progress, activate, pending
+from assets.scores.run import BATCH_SIZE, Progress, pending
 from db.embeddings import find_encoder, missing_texts, register_encoder, store_texts
 from db.manifest import Dataset
 from db.work import batches, load_samples
@@ -51,7 +51,7 @@ def embed_shard(
 
 
 def _wanted(engine: Engine, scorer: Scorer, dataset: Dataset, shard: int) -> Iterator[str]:
-    todo = pending(engine, scorer, activate(engine, scorer), dataset, shard)
+    todo = pending(engine, scorer, dataset, shard)
     with engine.connect() as connection:
         for ids in batches(todo, BATCH_SIZE):
             for sample in load_samples(connection, ids, scorer.inputs):

@@ -26,7 +26,6 @@ def build_score_asset(metric: str) -> dg.AssetsDefinition:
         partitions_def=SHARDS,
         deps=["text_embedding", "sample", *(["frame_embedding"] if looks_at_frames(metric) else ["reference"])],
         kinds={"postgres", "numpy"},
-        retry_policy=dg.RetryPolicy(max_retries=2, delay=5),
         description=f"The metric {metric} for every sample of the shard that lacks it or whose inputs changed.",
     )
     def score(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:

@@ -7,7 +7,7 @@ import dagster as dg
 from assets.curation import Curation
 from assets.partitions import SHARDS, shard_of_key
 from assets.scores.registry import METRICS, asset_name
-from db.quality import ShardQuality, shard_quality
+from db.quality import ShardQuality, first_failure, shard_quality
 from db.scores import active_scorer
 
 # With fewer defined scores than this a constant is no surprise.
@@ -39,6 +39,11 @@ def build_score_checks(metric: str) -> dg.AssetChecksDefinition:
         with curation.engine.connect() as connection:
             scorer_id = active_scorer(connection, metric)
             quality = shard_quality(connection, scorer_id, dataset.dataset_id, shard, scorer.inputs)
+            failure = first_failure(connection, scorer_id, dataset.dataset_id, shard)
+        if failure:
+            context.log.warning(
+                f"{quality.n_failed} samples failed with {metric}, {failure[0]!r} for one: {failure[1]}"
+            )
         verdicts = judge(quality, scorer.value_range)
         for name in _CHECKS:
             severity = dg.AssetCheckSeverity.WARN if name == "not_constant" else dg.AssetCheckSeverity.ERROR

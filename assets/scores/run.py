@@ -41,19 +41,26 @@ def activate(engine: Engine, scorer: Scorer) -> int:
         return register_scorer(connection, **_identity(scorer))
 
 
+def activate_if_complete(engine: Engine, scorer: Scorer, datasets: Sequence[Dataset]) -> None:
+    """Make a scorer its metric's active one where nothing is left to score, so that no run would do it.
+
+    It may be one that was retired: the settings went back to it.
+    """
+    if not any(n_pending(engine, scorer, dataset, shard) for dataset in datasets for shard in range(dataset.n_shards)):
+        activate(engine, scorer)
+
+
 def n_pending(engine: Engine, scorer: Scorer, dataset: Dataset, shard: int) -> int:
-    """How many samples of a shard the scorer has still to score. Looks only: which scorer is active stays as it is."""
-    with engine.connect() as connection:
-        scorer_id = find_scorer(connection, **_identity(scorer))
-    return len(pending(engine, scorer, scorer_id, dataset, shard))
+    """How many samples of a shard the scorer has still to score."""
+    return len(pending(engine, scorer, dataset, shard))
 
 
-def pending(engine: Engine, scorer: Scorer, scorer_id: int | None, dataset: Dataset, shard: int) -> list[int]:
-    """Ids of the samples of a shard that the scorer has still to score."""
+def pending(engine: Engine, scorer: Scorer, dataset: Dataset, shard: int) -> list[int]:
+    """Ids of the samples of a shard that the scorer has still to score. Looks only: the active scorer stays active."""
     with engine.connect() as connection:
         return pending_samples(
             connection,
-            scorer_id=scorer_id,
+            scorer_id=find_scorer(connection, **_identity(scorer)),
             dataset_id=dataset.dataset_id,
             shard=shard,
             inputs=scorer.inputs,
@@ -71,10 +78,11 @@ def score_shard(
 ) -> ShardScores:
     """Score what the scorer has not scored on this shard, batch by batch, each batch one transaction.
 
-    Raises MissingVectors before it writes anything of a batch whose texts or frames are not embedded.
+    Raises MissingVectors before it writes anything of a batch whose texts or frames are not embedded. The scorer
+    becomes its metric's active one here and not before: until its models have loaded, the last one's numbers are shown.
     """
     scorer_id = activate(engine, scorer)
-    todo = pending(engine, scorer, scorer_id, dataset, shard)
+    todo = pending(engine, scorer, dataset, shard)
     written = done = 0
     for ids in batches(todo, BATCH_SIZE):
         with engine.connect() as connection:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from metrics_core.frames.probe import NOTHING_KNOWN
 from metrics_core.frames.process import WorkerFailed, WorkerProcess
 from metrics_core.frames.readers import check_reader_name, default_readers
-from metrics_core.frames.records import FrameReadError, NotAVideo, SampledFrames, VideoProbe
+from metrics_core.frames.records import DecoderFailed, FrameReadError, NotAVideo, SampledFrames, VideoProbe
 from metrics_core.frames.sampling import sample_indices
 
 
@@ -70,18 +70,20 @@ class DecodingWorker:
         if not path.is_file():
             raise FrameReadError(path, "this is not a file" if path.exists() else "there is no such file")
         said: list[str] = []
+        error = FrameReadError
         for name in names:
             request = {"task": "read", "path": str(path.absolute()), "reader": name, "every": every, "cap": cap}
             try:
                 answer, arrays = self._request(request, timeout_s)
             except WorkerFailed as failure:
                 said.append(f"{name}: {failure}")
+                error = DecoderFailed
                 continue
             if arrays:
                 indices, times_s, pixels = arrays
                 return SampledFrames(indices, times_s, pixels, answer["n_frames"], answer["reader"])
             said.append(f"{name}: {answer.get('error') or answer['not_a_video']}")
-        raise FrameReadError(path, f"no reader can read its frames ({'; '.join(said)})")
+        raise error(path, f"no reader can read its frames ({'; '.join(said)})")
 
     def probe(self, path: Path, *, timeout_s: float = 60.0) -> VideoProbe:
         """See `probe_video`."""

@@ -22,6 +22,10 @@ class FrameReadError(Exception):
         return f"{self.path}: {self.reason}"
 
 
+class DecoderFailed(FrameReadError):
+    """A decoder crashed or ran out of time on ``path``: perhaps because of the file, perhaps of a busy machine."""
+
+
 class NotAVideo(FrameReadError):
     """The file holds no video stream at all: text, sound only, a still picture, nothing."""
 

@@ -1,4 +1,4 @@
-"""Image-text encoders from open_clip: any architecture, a checkpoint file, a local folder, a hub tag or hub id.
+"""Image-text encoders from open_clip: an architecture with a checkpoint file or a tag of open_clip.
 
 Spelling of a model: `ARCHITECTURE` and `checkpoint`, where the architecture is a name that open_clip knows or the path
 of a JSON model configuration (clip_loading tells what may lie beside it), and the checkpoint is a file (.safetensors,
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metrics_core.models.clip_loading import (
+    check_model,
     configuration_files,
     embedding_size,
     load_clip,
@@ -77,6 +78,10 @@ class OpenClipEncoder:
     def count_tokens(self, text: str) -> int:
         """Tokens of a text with its start and end token, uncut."""
         return len(self._tokenizer.encode(text)) + 2
+
+    def check(self) -> None:
+        """Raise ModelNotFound unless architecture and checkpoint are there; loads neither."""
+        check_model(self._architecture, self._checkpoint)
 
     def load(self) -> None:
         """Load the model now."""

@@ -50,15 +50,14 @@ def load_clip(architecture: str, checkpoint: str, precision: str) -> LoadedClip:
     name = _register(architecture)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision_in_use(precision)]
+    check_model(architecture, checkpoint)
     file = Path(checkpoint).expanduser()
     if file.is_file():
         with _without_warning("No pretrained weights loaded"):
             model = open_clip.create_model(name, pretrained=None, load_weights=False)
         _load_weights(model, file)
-    elif checkpoint in open_clip.list_pretrained_tags_by_model(name):
-        model = open_clip.create_model(name, pretrained=checkpoint)
     else:
-        raise ModelNotFound(f"checkpoint {checkpoint!r} is neither a file nor a tag that open_clip knows for {name}")
+        model = open_clip.create_model(name, pretrained=checkpoint)
     model = model.to(device=device, dtype=dtype).eval().requires_grad_(False)
     preprocess = get_model_preprocess_cfg(model) | _own_preprocess(architecture)
     transform = image_transform_v2(PreprocessCfg(**preprocess), is_train=False)
@@ -79,6 +78,16 @@ def embedding_size(architecture: str) -> int:
     import open_clip
 
     return int(open_clip.get_model_config(_register(architecture))["embed_dim"])
+
+
+def check_model(architecture: str, checkpoint: str) -> None:
+    """Raise ModelNotFound unless architecture and checkpoint are there; neither is loaded."""
+    import open_clip
+
+    name = _register(architecture)
+    if Path(checkpoint).expanduser().is_file() or checkpoint in open_clip.list_pretrained_tags_by_model(name):
+        return
+    raise ModelNotFound(f"checkpoint {checkpoint!r} is neither a file nor a tag that open_clip knows for {name}")
 
 
 def load_tokenizer(architecture: str) -> Any:
@@ -129,6 +138,10 @@ def _register(architecture: str) -> str:
     import open_clip
 
     if configuration := configuration_files(architecture).get("configuration"):
+        try:
+            json.loads(configuration.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise CheckpointMismatch(f"{configuration} is no JSON: {error}") from error
         open_clip.add_model_config(configuration)
         return configuration.stem
     if architecture not in open_clip.list_models():
@@ -156,7 +169,14 @@ def _without_warning(beginning: str) -> Iterator[None]:
 
 
 def _load_weights(model: Any, file: Path) -> None:
-    state = merge_adapters(_read_state(file))
+    try:
+        state = merge_adapters(_read_state(file))
+    except CheckpointMismatch:
+        raise
+    except Exception as error:  # each format has errors of its own, and none of them names the file
+        raise CheckpointMismatch(
+            f"{file} holds no weights that can be read ({type(error).__name__}): check it"
+        ) from error
     own = model.state_dict()
     # Buffers that a checkpoint may or may not carry.
     optional = {"attn_mask", "input_resolution", "context_length", "vocab_size"}

@@ -59,5 +59,6 @@ def encode_short(model: Any, tokens: Any) -> Any:
 
 
 def _runs_at_own_length(model: Any) -> bool:
-    """Only the causal tower of CLIP itself does; others are padded to their context."""
-    return getattr(model, "attn_mask", None) is not None and hasattr(model, "token_embedding")
+    """Only the causal tower of CLIP itself does, read at its end token; others are padded to their context."""
+    is_causal = getattr(model, "attn_mask", None) is not None and hasattr(model, "token_embedding")
+    return is_causal and getattr(model, "text_pool_type", None) == "argmax"

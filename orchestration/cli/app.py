@@ -10,6 +10,7 @@ import typer
 from orchestration.cli import data, database, overview, scoring, selecting, showcase
 from orchestration.cli.output import hide_connection_attempts
 
+STOPPED_BY_HAND = 130
 app = typer.Typer(
     name="reelsieve",
     help="Scores, sifts and selects video-caption training data.",
@@ -39,9 +40,11 @@ def main() -> None:
     hide_connection_attempts()
     try:
         app()
-    except KeyboardInterrupt:
-        typer.echo("stopped; the same command goes on from here", err=True)
-        sys.exit(130)
+    except SystemExit as end:
+        # Typer makes a Ctrl-C into this exit code and says nothing.
+        if end.code == STOPPED_BY_HAND:
+            typer.echo("stopped; the same command goes on from here", err=True)
+        raise
     except Exception as error:
         # Imported late: it needs Dagster, which takes seconds, and most commands end well.
         from orchestration.cli.errors import explain

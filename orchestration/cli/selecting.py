@@ -24,6 +24,7 @@ def select(
 ) -> None:
     """Freeze the best samples: rows, rule, cutoff and score hash. The same rule gives the same selection."""
     from assets.partitions import dataset_of_key
+    from assets.reports.labels import metric_label
     from assets.selection.export import export_selection
     from db.selection import freeze_selection
     from orchestration.platform import engine
@@ -31,6 +32,7 @@ def select(
     found = dataset_of_key(engine(), dataset)
     with engine().begin() as connection:
         chosen = freeze_selection(connection, found, by=by, keep=keep, where=where)
+        label = metric_label(connection, by)
     path = export_selection(engine(), chosen.selection_id, export) if export else None
     if as_json:
         answer = {
@@ -40,12 +42,13 @@ def select(
             "path": str(path) if path else None,
             "n_eligible": chosen.n_eligible,
             "score_hash": chosen.score_hash,
+            "by": label,
         }
         print_json(answer)
         return
     console.print(
         f"selection {chosen.selection_id}: {chosen.n} of {chosen.n_eligible} samples of {dataset}, "
-        f"{by} at least {chosen.cutoff:.4f}" + ("" if chosen.is_new else " (made before, unchanged)")
+        f"{label} at least {chosen.cutoff:.4f}" + ("" if chosen.is_new else " (made before, unchanged)")
     )
     console.print(
         f"written to {path}" if path else f"write it with: reelsieve export {chosen.selection_id} FILE.parquet",

@@ -31,7 +31,10 @@ def demo() -> None:
     _show_systems(METRICS)
     _show_best_and_worst(METRICS[0])
     subset = conclusions["training_subset"]
-    query = "SELECT system, avg(vcs) AS vcs, avg(evqa) AS evqa FROM sample_scores GROUP BY 1 ORDER BY 2 DESC"
+    query = (
+        "SELECT system, avg(vcs) AS vcs, avg(evqa) AS evqa, min(evqa_models) AS evqa_by FROM sample_scores "
+        "GROUP BY 1 ORDER BY 2 DESC"
+    )
     console.print(
         f"\ntraining subset: {subset['rows']} samples, {METRICS[0]} at least {subset['cutoff']:.4f}: {subset['path']}"
         f"\nreport:          {conclusions['dataset_report']['path']}"

@@ -21,7 +21,7 @@ from assets.scores.base import ScorerSettings
 from assets.scores.checks import judge
 from assets.scores.evqa import EVQAScorer
 from assets.scores.image_text import make_image_text_encoder
-from assets.scores.run import MissingVectors, ShardScores, activate, n_pending, score_shard
+from assets.scores.run import MissingVectors, ShardScores, activate, activate_if_complete, n_pending, score_shard
 from db.embeddings import find_encoder
 from db.frames import shard_frames
 from db.manifest import Dataset, find_dataset
@@ -240,6 +240,34 @@ def test_a_file_that_is_gone_or_changed_is_tried_again(bench: Bench) -> None:
     assert n_pending(bench.engine, scorer, bench.dataset, 0) == 0
 
 
+def test_a_file_that_is_replaced_while_it_is_read_is_tried_again(bench: Bench) -> None:
+    encode = bench.encoder.encode_preprocessed
+
+    def replaces_the_file(images: Sequence[Any]) -> NDArray[np.float32]:
+        write_clip(bench.folder / "videos" / "dark.avi", n_frames=15)
+        return encode(images)
+
+    bench.encoder.encode_preprocessed = replaces_the_file  # type: ignore[method-assign]  # as another program would
+    scorer = bench.scorer()
+    bench.run(scorer)
+    row = bench.scores(scorer)["short"]
+    assert row.status == "failed"
+    assert "changed since it was ingested" in row.error
+
+
+def test_a_decoder_that_does_not_answer_is_tried_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    scorer = bench.scorer()
+    with monkeypatch.context() as busy:
+        busy.setattr("metrics_core.frames.encoding.TIMEOUT_S", 1e-3)
+        busy.setattr("metrics_core.frames.encoding.TIMEOUT_PER_SECOND_OF_VIDEO", 0.0)
+        bench.run(scorer)
+    rows = bench.scores(scorer)
+    assert {rows[key].status for key in ("short", "long", "again", "asked")} == {"failed"}
+    assert "exceeded the limit" in rows["short"].error
+    bench.run(scorer)
+    assert bench.scores(scorer)["short"].status == "ok"
+
+
 def test_a_file_without_a_readable_frame_is_given_up(bench: Bench) -> None:
     path = bench.folder / "videos" / "dark.avi"
     with bench.engine.begin() as connection:
@@ -315,6 +343,27 @@ def test_a_crash_keeps_the_videos_that_were_written(bench: Bench, monkeypatch: p
         counts = shard_frames(connection, encoder_id, bench.dataset.dataset_id, 0)
     assert (counts.n_videos, counts.n_missing, counts.n_sampled, counts.n_stored) == (2, 1, 5, 5)
     assert bench.frames(scorer).n_videos == 1
+
+
+def test_the_scorer_before_stays_active_until_its_successor_scores(bench: Bench) -> None:
+    first, second = bench.scorer(), bench.scorer(frames_every=7)
+    bench.run(first)
+    query = sa.text("SELECT params->>'frames_every' FROM scorer WHERE status = 'active'")
+
+    def active() -> str:
+        with bench.engine.connect() as connection:
+            return str(connection.scalar(query))
+
+    bench.frames(second)
+    bench.texts(second)
+    assert active() == str(FRAMES_EVERY)
+    bench.run(second)
+    assert active() == "7"
+    activate_if_complete(bench.engine, second, [bench.dataset])
+    activate_if_complete(bench.engine, bench.scorer(frames_every=9), [bench.dataset])
+    assert active() == "7"
+    activate_if_complete(bench.engine, first, [bench.dataset])
+    assert active() == str(FRAMES_EVERY)
 
 
 # Settings

@@ -443,7 +443,7 @@ def test_a_batch_without_its_vectors_costs_no_batch_before_it(many: Shard) -> No
     engine, dataset = many
     scorer = vcs_scorer(HashEncoder())
     embed_shard(engine, scorer, dataset, 0)
-    late = pending(engine, scorer, activate(engine, scorer), dataset, 0)[BATCH_SIZE + 3]
+    late = pending(engine, scorer, dataset, 0)[BATCH_SIZE + 3]
     execute(
         engine,
         f"DELETE FROM text_embedding WHERE text_sha256 = (SELECT text_sha256 FROM sample WHERE sample_id = {late})",

@@ -160,6 +160,21 @@ def test_a_scoring_killed_between_two_batches_goes_on_from_there(finished: Home,
     assert scored(url) == {table: undisturbed[table] for table in scored(url)}
 
 
+def test_a_scoring_stopped_by_hand_says_so_and_goes_on_from_there(finished: Home, undisturbed: State) -> None:
+    url = finished.url
+    with connect(url) as connection:
+        connection.execute("DELETE FROM score")
+    with hold(url, "score", "true"):
+        command = finished.run(*SCORE)
+        until(lambda: "STARTED" in run_statuses(url) or not command.is_running, "a run")
+        os.kill(command.pid, signal.SIGINT)
+    assert command.wait() == 130
+    assert "stopped; the same command goes on from here" in command.stderr
+    assert "Traceback" not in command.stderr
+    assert finished.run(*SCORE).wait() == 0
+    assert scored(url) == {table: undisturbed[table] for table in scored(url)}
+
+
 def test_two_scorings_of_one_shard_at_once_end_as_one_does(fresh: Home, undisturbed: State) -> None:
     url, dagster = fresh.url, sibling_url(fresh.url, DAGSTER)
     with hold(url, "score", "true") as writing:
