@@ -49,7 +49,7 @@ lint: setup
 	$(BIN)/lint-imports --no-logo
 
 types: setup
-	$(BIN)/mypy metrics_core db assets orchestration demo
+	$(BIN)/mypy metrics_core db assets orchestration demo verifier
 
 # Keeps the pins that still hold; to move them, delete requirements.lock first.
 lock: setup

@@ -8,7 +8,7 @@ import pkgutil
 
 import pytest
 
-ROOMS = ("metrics_core", "db", "assets", "orchestration", "demo")
+ROOMS = ("metrics_core", "db", "assets", "orchestration", "demo", "verifier")
 MODULES = [
     module.name
     for room in ROOMS
