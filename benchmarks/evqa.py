@@ -29,8 +29,8 @@ from metrics_core.frames.encoding import EncodedFrames, FrameEncoder, VideoFile,
 from metrics_core.keywords import RuleKeywords, keywords_of
 from metrics_core.models.clip_encoder import OpenClipEncoder
 
-RUNS = 5
-N_CLIPS, CLIP_SECONDS, FPS = 4, 20, 30
+RUNS = 3
+N_CLIPS, CLIP_SECONDS, FPS = 2, 12, 30
 WIDTH, HEIGHT = 1280, 720
 ARCHITECTURE = "ViT-B-32"
 TEXT = "A man in a red coat lifts a heavy box. Two dogs run over the wet lawn while a child watches them."
