@@ -9,9 +9,7 @@ tells how much the machine was busy with something else. decord is left out wher
 
 from __future__ import annotations
 
-import json
 import os
-import platform
 import statistics
 import sys
 import tempfile
@@ -25,11 +23,12 @@ from typing import Any
 import av
 import numpy as np
 
+from benchmarks.measure import RESULTS, save
 from metrics_core.frames import DecordReader, PyAVReader, SampledFrames, sample_indices
 from metrics_core.frames.container import read_timeline
 from metrics_core.frames.pyav_reader import decode_in_order
 
-RESULT = Path(__file__).parent / "results" / "decoding.json"
+RESULT = RESULTS / "decoding.json"
 WIDTH, HEIGHT, RATE, SECONDS, EVERY = 1280, 720, 30, 60, 30
 KEY_FRAME_SPACINGS = (250, 30)
 RUNS = 3
@@ -135,18 +134,9 @@ def main(result: Path) -> None:
             print("\n".join(map(line, rows)), flush=True)
             cases.append({"key_frame_every": key_frame_every, "megabits_per_second": megabits, "ways": rows})
             path.unlink()
-    machine = {
-        "python": platform.python_version(),
-        "av": av.__version__,
-        "decord": import_module("decord").__version__ if "decord" in ways else None,
-        "system": f"{platform.system()} {platform.machine()}",
-        "cores": os.cpu_count(),
-        "load_average_before": load_before,
-        "load_average_after": os.getloadavg(),
-    }
+    versions = {"av": av.__version__, "decord": import_module("decord").__version__ if "decord" in ways else None}
     clip = {"width": WIDTH, "height": HEIGHT, "fps": RATE, "seconds": SECONDS, "every": EVERY, "runs": RUNS}
-    result.parent.mkdir(parents=True, exist_ok=True)
-    result.write_text(json.dumps({"machine": machine, "clip": clip, "cases": cases}, indent=2) + "\n", encoding="utf-8")
+    save(result, {"clip": clip, "cases": cases}, load_average_before=load_before, **versions)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.measure import Spread, alternate, save
+from benchmarks.measure import RESULTS, Spread, alternate, save
 from demo.build import demo_clips
 from demo.encoder import demo_encoder
 from demo.encoder.data import frames_at
@@ -179,7 +179,7 @@ def main() -> None:
             "texts": texts(encoder),
             "pipeline": pipeline(Path(folder), encoder),
         }
-    print(f"\nwritten to {save('evqa', result)}")
+    print(f"\nwritten to {save(RESULTS / 'evqa.json', result)}")
 
 
 if __name__ == "__main__":

@@ -11,9 +11,7 @@ are told apart by client (this process) and server (all processes of Postgres), 
 
 from __future__ import annotations
 
-import json
 import os
-import platform
 import statistics
 import sys
 import tempfile
@@ -32,14 +30,15 @@ from sqlalchemy.engine import URL, Engine
 
 from assets.ingest.adapters import anet_captions
 from assets.ingest.run import ingest_folder
+from benchmarks.installation import temporary_server
+from benchmarks.measure import DATA, RESULTS, save, spread
 from db.bulk import copy_rows
 from db.engine import open_engine, psycopg_transaction
 from db.migrate import migrate
 from db.schema import METADATA
-from db.server import sibling_url, start_embedded, stop_embedded
+from db.server import sibling_url
 
-RESULT = Path(__file__).parent / "results" / "ingest.json"
-DATA = Path(os.environ.get("REELSIEVE_TEST_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+RESULT = RESULTS / "ingest.json"
 TABLES = ("dataset", "video", "reference", "sample")
 REPEATS = 9
 TARGET = 0.3
@@ -98,13 +97,10 @@ class Server:
 
 
 @contextmanager
-def temporary_server(home: Path) -> Iterator[Server]:
-    """Start the embedded server of a home folder and stop it at the end."""
-    url = start_embedded(home)
-    try:
+def measured_server(home: Path) -> Iterator[Server]:
+    """The embedded server of a home folder with its process, stopped at the end."""
+    with temporary_server(home) as url:
         yield Server(url, int((home / "postgres" / "postmaster.pid").read_text().splitlines()[0]))
-    finally:
-        stop_embedded(home)
 
 
 def stored_rows(engine: Engine) -> Rows:
@@ -133,12 +129,6 @@ def measure(server: Server, folder: Path) -> tuple[int, dict[str, list[Cost]]]:
             for name in ("ingest", "again"):
                 costs[name].append(server.cost(partial(ingest_folder, engine, folder, "set")))
     return sum(report.accepted.values()), costs
-
-
-def spread(values: Sequence[float]) -> dict[str, float]:
-    """Median and the limits of the middle half."""
-    low, median, high = statistics.quantiles(values, n=4, method="inclusive")
-    return {"median": median, "low": low, "high": high}
 
 
 def summary(n_rows: int, costs: Mapping[str, Sequence[Cost]]) -> dict[str, Any]:
@@ -178,20 +168,12 @@ def main(result: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="reelsieve-") as temporary:
         folder = Path(temporary) / "anet"
         anet_captions.convert(references, candidates, folder)
-        with temporary_server(Path(temporary) / "home") as server:
+        with measured_server(Path(temporary) / "home") as server:
             n_rows, costs = measure(server, folder)
     after = os.getloadavg()
     rows = summary(n_rows, costs)
-    machine = {
-        "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.machine()}",
-        "cores": os.cpu_count(),
-        "load_average_before": before,
-        "load_average_after": after,
-    }
-    content = {"machine": machine, "rows": n_rows, "repeats": REPEATS, "target": TARGET, "measured": rows}
-    result.parent.mkdir(parents=True, exist_ok=True)
-    result.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    content = {"rows": n_rows, "repeats": REPEATS, "target": TARGET, "measured": rows}
+    save(result, content, load_average_before=before)
     for name, row in rows.items():
         print(line(name, row))
     print(

@@ -7,20 +7,30 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import URL
+
+
+@contextmanager
+def temporary_server(home: Path) -> Iterator[URL]:
+    """The embedded server of a home folder, stopped at the end."""
+    from db.server import start_embedded, stop_embedded
+
+    try:
+        yield start_embedded(home)
+    finally:
+        stop_embedded(home)
 
 
 @contextmanager
 def installation(folder: Path) -> Iterator[None]:
     """A fresh home folder for this process; its server is stopped at the end."""
-    from db.server import stop_embedded
-
     os.environ["REELSIEVE_HOME"] = str(folder)
     os.environ.pop("CURATION_DB_URL", None)
-    try:
+    with temporary_server(folder):
         yield
-    finally:
-        stop_embedded(folder)
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
+# As the tests look for it.
+DATA = Path(os.environ.get("REELSIEVE_TEST_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 
 
 @dataclass(frozen=True)
@@ -55,8 +57,13 @@ def alternate(calls: Mapping[str, Callable[[], object]], runs: int) -> dict[str,
     return taken
 
 
-def machine() -> dict[str, Any]:
-    """What the figures were taken on, and how busy it was."""
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """Median and the limits of the middle half, as plain data."""
+    return Spread.of(values).as_dict()
+
+
+def machine(**more: Any) -> dict[str, Any]:
+    """What the figures were taken on, and how busy it was; `more` are versions and the like."""
     return {
         "cores": os.cpu_count(),
         "machine": platform.machine(),
@@ -64,11 +71,13 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "load_average": [round(load, 2) for load in os.getloadavg()],
         "date": time.strftime("%Y-%m-%d"),
+        **more,
     }
 
 
-def save(name: str, result: Mapping[str, Any]) -> Path:
-    """Write a benchmark's result, with the machine, to results/NAME.json."""
-    path = RESULTS / f"{name}.json"
-    path.write_text(json.dumps({"machine": machine(), **result}, indent=2) + "\n", encoding="utf-8")
+def save(path: Path, result: Mapping[str, Any], **of_machine: Any) -> Path:
+    """Write a benchmark's result to a file of JSON, with the machine and what else is to be known of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = {"machine": machine(**of_machine), **result}
+    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     return path

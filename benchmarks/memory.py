@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.installation import installation, read_rows, write_rows
-from benchmarks.measure import save
+from benchmarks.measure import RESULTS, save
 
 WANTED = 0.10
 N_VIDEOS = (14, 140)
@@ -85,7 +85,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         result = memory(Path(folder))
-    print(f"\nwritten to {save('memory', result)}")
+    print(f"\nwritten to {save(RESULTS / 'memory.json', result)}")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.installation import installation, write_rows
-from benchmarks.measure import Spread, save, seconds
+from benchmarks.measure import RESULTS, Spread, save, seconds
 
 RUNS = 3
 N_CLIPS = 167
@@ -118,17 +118,11 @@ def _forget_scores(engine: Any, dataset_id: int) -> None:
         )
 
 
-def _timed(call: Any) -> float:
-    started = time.perf_counter()
-    call()
-    return time.perf_counter() - started
-
-
 def main() -> None:
     """Run it and write results/overhead.json."""
     with tempfile.TemporaryDirectory() as folder:
         result = overhead(Path(folder) / "captions")
-    print(f"\nwritten to {save('overhead', result)}")
+    print(f"\nwritten to {save(RESULTS / 'overhead.json', result)}")
 
 
 if __name__ == "__main__":

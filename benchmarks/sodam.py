@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
-import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -25,10 +23,10 @@ os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL
 
 import numpy as np  # after the number of threads is set, which it reads once
 
+from benchmarks.measure import DATA, RESULTS, save, spread
 from metrics_core.sodam import align, align_batch
 
-RESULT = Path(__file__).parent / "results" / "sodam.json"
-DATA = Path(os.environ.get("REELSIEVE_TEST_DATA", Path(__file__).parents[2] / "shared" / "data")) / "anet_captions"
+RESULT = RESULTS / "sodam.json"
 Spans = list[list[float]]
 Pair = tuple[Spans, Spans]
 
@@ -45,7 +43,7 @@ class Case:
 
 def activitynet_case() -> Case:
     """Annotator 1 as the reference, annotator 2 as the prediction."""
-    files = [DATA / f"val_{i}.json" for i in (1, 2)]
+    files = [DATA / "anet_captions" / f"val_{i}.json" for i in (1, 2)]
     missing = [str(file) for file in files if not file.is_file()]
     if missing:
         raise SystemExit(f"{missing[0]} does not exist: set REELSIEVE_TEST_DATA to the folder of the test data.")
@@ -116,12 +114,6 @@ def macro(pairs: list[Pair], values: list[float]) -> dict[str, float]:
     return dict(zip(("precision", "recall", "f1"), map(float, means), strict=True))
 
 
-def spread(values: list[float]) -> dict[str, float]:
-    """Median and the limits of the middle half."""
-    low, median, high = statistics.quantiles(values, n=4, method="inclusive")
-    return {"median": median, "low": low, "high": high}
-
-
 def line(row: dict[str, Any]) -> str:
     """One line of the table."""
     batch = row["batch_ms"]
@@ -140,15 +132,7 @@ def main(result: Path) -> None:
     for case in cases:
         rows.append(measure(case))
         print(line(rows[-1]), flush=True)
-    machine = {
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "system": f"{platform.system()} {platform.machine()}",
-        "cores": os.cpu_count(),
-        "load_average": os.getloadavg(),
-    }
-    result.parent.mkdir(parents=True, exist_ok=True)
-    result.write_text(json.dumps({"machine": machine, "cases": rows}, indent=2) + "\n", encoding="utf-8")
+    save(result, {"cases": rows}, numpy=np.__version__)
 
 
 if __name__ == "__main__":

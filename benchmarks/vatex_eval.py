@@ -32,15 +32,14 @@ from assets.scores.base import ScorerSettings
 from assets.scores.registry import METRICS
 from assets.scores.run import score_shard
 from assets.scores.vcs_short import VCSShortScorer
-from benchmarks.measure import save
+from benchmarks.installation import temporary_server
+from benchmarks.measure import DATA, RESULTS, save
 from db.embeddings import find_encoder, load_texts
 from db.engine import open_engine
 from db.manifest import Dataset, find_dataset
 from db.migrate import migrate
-from db.server import start_embedded, stop_embedded
 from db.work import load_samples
 
-DATA = Path(os.environ.get("REELSIEVE_TEST_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 REFERENCES = (1, 9)
 TOLERANCES = (1.0, 0.0)
 JUDGED = """
@@ -79,14 +78,11 @@ class Clock:
 @contextmanager
 def temporary_engine(home: Path) -> Iterator[Engine]:
     """An engine on a migrated, empty database of an embedded server that stops at the end."""
-    url = start_embedded(home)
-    try:
+    with temporary_server(home) as url:
         migrate(url, METRICS)
         engine = open_engine(url)
         yield engine
         engine.dispose()
-    finally:
-        stop_embedded(home)
 
 
 def evaluate(engine: Engine, source: Path, folder: Path, n_references: int, clock: Clock) -> list[dict[str, Any]]:
@@ -192,7 +188,7 @@ def main() -> None:
             folder = Path(temporary) / f"references_{n_references}"
             rows += evaluate(engine, source, folder, n_references, clock)
     print(*table(rows), sep="\n")
-    save("vatex_eval", {"steps": clock.steps, "results": rows})
+    save(RESULTS / "vatex_eval.json", {"steps": clock.steps, "results": rows})
 
 
 if __name__ == "__main__":

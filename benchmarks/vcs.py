@@ -11,10 +11,7 @@ from __future__ import annotations
 
 import gc
 import importlib
-import json
 import os
-import platform
-import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -27,11 +24,12 @@ os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL
 
 import numpy as np  # after the number of threads is set, which it reads once
 
+from benchmarks.measure import RESULTS, save, spread
 from metrics_core.vcs import vcs_from_embeddings
 from metrics_core.vcs.batch import vcs_batch, vcs_sweep
 from metrics_core.vcs.embeddings import similarities_of, similarities_of_pairs
 
-RESULT = Path(__file__).parent / "results" / "vcs.json"
+RESULT = RESULTS / "vcs.json"
 DIMENSIONS = 384
 RUN_MS = 50.0
 HOW_TO_INSTALL = """The authors' package is not installed here. Give it an environment outside this folder:
@@ -174,12 +172,6 @@ def timed(function: Callable[[], object]) -> float:
         gc.enable()
 
 
-def spread(values: list[float]) -> dict[str, float]:
-    """Median and the limits of the middle half."""
-    low, median, high = statistics.quantiles(values, n=4, method="inclusive")
-    return {"median": median, "low": low, "high": high}
-
-
 def warm_up_allocator() -> None:
     """Free one large block, as any process has that loaded an encoder.
 
@@ -221,16 +213,7 @@ def main(result: Path) -> None:
     for make in cases:
         rows.append(measure(make()))
         print(line(rows[-1]), flush=True)
-    machine = {
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "torch": importlib.import_module("torch").__version__,
-        "system": f"{platform.system()} {platform.machine()}",
-        "cores": os.cpu_count(),
-        "load_average": os.getloadavg(),
-    }
-    result.parent.mkdir(parents=True, exist_ok=True)
-    result.write_text(json.dumps({"machine": machine, "cases": rows}, indent=2) + "\n", encoding="utf-8")
+    save(result, {"cases": rows}, numpy=np.__version__, torch=importlib.import_module("torch").__version__)
 
 
 if __name__ == "__main__":
