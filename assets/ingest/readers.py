@@ -62,7 +62,7 @@ def read_table(path: Path, kind: str) -> Iterator[RawRow]:
     reader = _READERS.get(path.suffix)
     if reader is None:
         raise ManifestError(f"{path.name}: unknown format: use {', '.join(_READERS)}")
-    with _readable(path):
+    with readable(path):
         for line, content, raw in reader(path, kind):
             if isinstance(content, Reject):
                 yield RawRow(path.name, line, kind, None, content, raw)
@@ -74,13 +74,13 @@ def count_rows(path: Path, kind: str) -> int:
     """How many rows `read_table` gives; JSON Lines are counted without being parsed. Raises ManifestError."""
     if path.suffix != ".jsonl":
         return sum(1 for _ in read_table(path, kind))
-    with _readable(path):
+    with readable(path):
         return sum(1 for _ in _lines(path))
 
 
 def read_mixed(path: Path) -> Iterator[RawRow]:
     """The rows of a JSON Lines file whose field `kind` says which table each row belongs to."""
-    with _readable(path):
+    with readable(path):
         for line, content, raw in _json_lines(path, UNKNOWN_KIND):
             if isinstance(content, Reject):
                 yield RawRow(path.name, line, UNKNOWN_KIND, None, content, raw)
@@ -94,7 +94,8 @@ def read_mixed(path: Path) -> Iterator[RawRow]:
 
 
 @contextmanager
-def _readable(path: Path) -> Iterator[None]:
+def readable(path: Path) -> Iterator[None]:
+    """Make an error of the file system a ManifestError that names the file."""
     try:
         yield
     except OSError as error:

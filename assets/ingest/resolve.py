@@ -136,7 +136,7 @@ def _reference_columns(store: IngestStore, row: CaptionRow, video: Any) -> dict[
         "text": row.text,
         "segments": row.content.get("segments"),
         "text_sha256": hashlib.sha256(row.text.encode()).digest(),
-        "extra": row.extra or None,
+        "extra": _extra(row),
         "row_sha256": content_sha256(row),
     }
 
@@ -147,9 +147,13 @@ def _caption_columns(store: IngestStore, row: CaptionRow, video: Any) -> dict[st
         "question": None,
         "answer": None,
         "segments": row.content.get("segments"),
-        "extra": row.extra or None,
+        "extra": _extra(row),
         "row_sha256": content_sha256(row),
     }
+
+
+def _extra(row: CaptionRow) -> dict[str, Any] | None:
+    return (row.extra if row.parse_error is None else {"parse_error": row.parse_error, **row.extra}) or None
 
 
 def _sample_columns(store: IngestStore, video: Any, key: str, kind: str, system: str, text: str) -> dict[str, Any]:

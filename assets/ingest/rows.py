@@ -7,21 +7,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_core import PydanticCustomError
 
 from assets.ingest import hygiene
+from assets.ingest.faults import explained
 from assets.ingest.hygiene import shown
-from assets.ingest.rejects import Code, Reject
+from assets.ingest.rejects import Reject
 
-Dimension = Literal[
-    "segment_detail", "video_background", "acoustics", "shooting_style", "speech_content", "camera_state"
-]
-DIMENSIONS: tuple[str, ...] = get_args(Dimension)
+# Those of OmniDCBench; a folder may have others, see assets/ingest/dimensions.py.
+DIMENSIONS = ("segment_detail", "video_background", "acoustics", "shooting_style", "speech_content", "camera_state")
 MAX_ID = 512
 MAX_PATH = 4096
 MAX_INDEX = 2**31 - 1
@@ -62,15 +62,15 @@ class _Fields(BaseModel):
 
 
 class Segment(_Fields):
-    """A stretch of a video: 0 <= start_s < end_s, in seconds."""
+    """A stretch of a video: 0 <= start_s <= end_s, in seconds. One without length overlaps nothing but is kept."""
 
     start_s: Annotated[float, Field(ge=0)]
     end_s: float
     text: str | None = None
 
     @model_validator(mode="after")
-    def _ends_after_start(self) -> Segment:
-        if self.end_s <= self.start_s:
+    def _does_not_end_before_its_start(self) -> Segment:
+        if self.end_s < self.start_s:
             times = {"start": self.start_s, "end": self.end_s}
             raise PydanticCustomError("segment_order", "runs from {start} s to {end} s: end it later", times)
         return self
@@ -86,19 +86,31 @@ class VideoRow(_Fields):
 
 
 class CaptionRow(_Fields):
-    """A reference or a candidate caption of a video; a reference without a system is by "reference"."""
+    """A reference or a candidate caption of a video; a reference without a system is by "reference".
+
+    A candidate whose text could not be read from what a model wrote says so in `parse_error` and has the text "".
+    """
 
     caption_id: Id
     video_id: Id
     role: Literal["reference", "candidate"]
     system: Id = "reference"
-    text: Text
+    text: str
     segments: list[Segment] | None = None
+    parse_error: Text | None = None
 
     @model_validator(mode="after")
     def _candidates_name_their_system(self) -> CaptionRow:
         if self.role == "candidate" and "system" not in self.model_fields_set:
             raise PydanticCustomError("missing_field", "field 'system' is missing: say who wrote it")
+        return self
+
+    @model_validator(mode="after")
+    def _has_text_unless_none_could_be_read(self) -> CaptionRow:
+        could_not_be_read = self.role == "candidate" and self.parse_error is not None and self.text == ""
+        if not could_not_be_read and not self.text.strip():
+            remedy = "fill it in; only a candidate with a parse_error may have the text ''"
+            raise PydanticCustomError("empty_text", f"field 'text' is empty or only white space: {remedy}")
         return self
 
 
@@ -107,7 +119,7 @@ class KeypointRow(_Fields):
 
     keypoint_id: Id
     video_id: Id
-    dimension: Dimension
+    dimension: str
     text: Text
     segment_index: Annotated[int, Field(ge=0, le=MAX_INDEX)] | None = None
 
@@ -156,24 +168,13 @@ _REQUIRED = {
     for kind, model in MODELS.items()
 }
 
-# Errors of pydantic by type; every other one says that the type is wrong.
-_CODES: dict[str, Code] = {
-    "missing": "missing_field",
-    "string_too_long": "too_long",
-    "string_pattern_mismatch": "empty_text",
-    "greater_than": "out_of_range",
-    "greater_than_equal": "out_of_range",
-    "less_than_equal": "out_of_range",
-    "segment_order": "segment_order",
-    "missing_field": "missing_field",
-}
-_UNKNOWN_WORDS: dict[str, Code] = {"dimension": "unknown_dimension", "role": "unknown_role"}
-
 _canonical_json = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
 
 
-def validate(row: RawRow) -> ValidRow | Reject:
+def validate(row: RawRow, dimensions: Collection[str] = DIMENSIONS) -> ValidRow | Reject:
     """The checked row, or the first rule that it breaks. Null is absence, except in a required field.
+
+    `dimensions` are the names that keypoints may use.
 
     >>> fields = {"caption_id": "c1", "rater": "r1", "aspect": "coverage", "value": 7}
     >>> validate(RawRow("ratings.jsonl", 1, "rating", fields, None, ""))
@@ -188,31 +189,15 @@ def validate(row: RawRow) -> ValidRow | Reject:
         required = _REQUIRED[row.kind]
         payload = {name: value for name, value in payload.items() if value is not None or name in required}
     try:
-        return MODELS[row.kind].model_validate(payload)
+        checked = MODELS[row.kind].model_validate(payload)
     except ValidationError as error:
-        return _explained(error.errors(include_url=False)[0])
+        return explained(error.errors(include_url=False)[0])
+    if isinstance(checked, KeypointRow) and checked.dimension not in dimensions:
+        reason = f"field 'dimension' is {shown(checked.dimension)}: use one of {', '.join(dimensions)}"
+        return Reject("unknown_dimension", reason)
+    return checked
 
 
 def content_sha256(row: ValidRow) -> bytes:
     """SHA-256 (32 bytes) of all fields as canonical JSON: equal content, equal hash, whatever the order."""
     return hashlib.sha256(_canonical_json(row.content).encode("utf-8")).digest()
-
-
-def _explained(error: ErrorDetails) -> Reject:
-    """The short code and a sentence that names the field, out of one error of pydantic."""
-    field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error["loc"]).lstrip(".")
-    found, code = error["input"], _CODES.get(error["type"], "wrong_type")
-    message = error["msg"][0].lower() + error["msg"][1:]
-    if error["type"] == "literal_error" and isinstance(found, str):
-        code = _UNKNOWN_WORDS[field]
-    if error["type"] == "missing":
-        return Reject(code, f"field '{field}' is missing: add it")
-    if not field:
-        return Reject(code, message)
-    if code == "empty_text":
-        return Reject(code, f"field '{field}' is empty or only white space: fill it in")
-    if code == "too_long":
-        return Reject(code, f"field '{field}' has {len(found)} characters: {message}")
-    if code == "segment_order":
-        return Reject(code, f"field '{field}' {message}")
-    return Reject(code, f"field '{field}' is {shown(found)}: {message}")

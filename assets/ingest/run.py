@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import gc
-import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,18 +12,18 @@ from typing import Any
 
 from sqlalchemy.engine import Engine
 
-from assets.ingest.readers import TABLES, count_rows, find_tables, read_mixed, read_table
+from assets.ingest.dimensions import find_dimensions
+from assets.ingest.readers import TABLES, find_tables, read_mixed, read_table
 from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.resolve import RESOLVERS, id_parts, row_key
 from assets.ingest.resolved import TableRow
 from assets.ingest.rows import RawRow, ValidRow, content_sha256, validate
-from db.manifest import Dataset, IngestStore, ensure_dataset, find_dataset, ingest_store
+from assets.ingest.shards import open_dataset
+from db.manifest import IngestStore, ingest_store
 
 BATCH_SIZE = 1000
 # A file is probed inside its batch's transaction, which takes up to a minute where it makes trouble.
 FILES_PER_BATCH = 64
-SAMPLES_PER_SHARD = 4000
-MAX_SHARDS = 10_000
 Progress = Callable[[str, int], None]
 
 
@@ -62,7 +61,7 @@ def ingest_folder(
     ingest_reject and never stops the rows after it. `n_shards` counts only for a new dataset; without it there is one
     shard per 4,000 samples. Raises ManifestError when the folder as a whole cannot be read.
     """
-    tables = find_tables(folder)
+    tables, dimensions = find_tables(folder), find_dimensions(folder)
     sources = [path.name for path in tables.values()]
     if mixed_rows is not None:
         if mixed_rows.name in sources:
@@ -70,12 +69,12 @@ def ingest_folder(
                 f"{mixed_rows.name}: the folder has a table of this name: rename the file of mixed rows"
             )
         sources.append(mixed_rows.name)
-    dataset = _dataset(engine, name, n_shards, tables)
+    dataset = open_dataset(engine, name, n_shards, tables)
     report = IngestReport(dataset.name)
     with ingest_store(engine, dataset) as store, _older_objects_left_alone():
         with store.transaction():
             store.forget_rejects(sources)
-        ingest = _Ingest(store, folder, report, progress)
+        ingest = _Ingest(store, folder, dimensions, report, progress)
         for kind, path in tables.items():
             ingest.rows(read_table(path, kind))
         if mixed_rows is not None:
@@ -83,30 +82,31 @@ def ingest_folder(
     return report
 
 
+@dataclass(frozen=True, slots=True)
 class _Ingest:
-    def __init__(self, store: IngestStore, folder: Path, report: IngestReport, progress: Progress | None) -> None:
-        self._store = store
-        self._folder = folder
-        self._report = report
-        self._progress = progress
+    store: IngestStore
+    folder: Path
+    dimensions: Collection[str]
+    report: IngestReport
+    progress: Progress | None
 
     def rows(self, rows: Iterable[RawRow]) -> None:
         """Ingest a stream of rows; in a batch of mixed rows what is pointed to goes in before what points to it."""
         done = 0
         for batch in _batches(rows):
-            with self._store.transaction():
+            with self.store.transaction():
                 for kind in dict.fromkeys((*TABLES, *(row.kind for row in batch))):
                     if of_kind := [row for row in batch if row.kind == kind]:
                         self._batch(kind, of_kind)
             done += len(batch)
-            if self._progress:
-                self._progress(batch[-1].source, done)
+            if self.progress:
+                self.progress(batch[-1].source, done)
 
     def _batch(self, kind: str, rows: Sequence[RawRow]) -> None:
         rejects: list[tuple[RawRow, Reject]] = []
         valid: list[tuple[RawRow, ValidRow]] = []
         for row in rows:
-            checked = validate(row)
+            checked = validate(row, self.dimensions)
             if isinstance(checked, Reject):
                 rejects.append((row, checked))
             else:
@@ -114,8 +114,8 @@ class _Ingest:
         if valid:
             fresh = self._without_repeats(kind, valid, rejects)
             self._write(kind, fresh, rejects)
-        self._report.rejected += len(rejects)
-        self._store.write_rejects(
+        self.report.rejected += len(rejects)
+        self.store.write_rejects(
             [(row.source, row.line, reject.code, reject.reason, row.raw) for row, reject in rejects]
         )
 
@@ -128,7 +128,7 @@ class _Ingest:
         """The rows by id, in rounds without a repeated id; what an earlier row settles is counted or refused here."""
         waiting = list(rows)
         while waiting:
-            seen = self._store.seen(kind, [row_key(kind, row) for _, row in waiting])
+            seen = self.store.seen(kind, [row_key(kind, row) for _, row in waiting])
             this_round: dict[str, tuple[RawRow, ValidRow]] = {}
             later = []
             for raw, row in waiting:
@@ -151,7 +151,7 @@ class _Ingest:
         rejects: list[tuple[RawRow, Reject]],
     ) -> None:
         if content_sha256(row) == first:
-            self._report.unchanged[TABLES[kind]] += 1
+            self.report.unchanged[TABLES[kind]] += 1
             return
         shown = " / ".join(id_parts(kind, row))
         reason = (
@@ -166,7 +166,7 @@ class _Ingest:
         rejects: list[tuple[RawRow, Reject]],
     ) -> None:
         for rows in rounds:
-            resolved = RESOLVERS[kind](self._store, self._folder, [row for _, row in rows.values()])
+            resolved = RESOLVERS[kind](self.store, self.folder, [row for _, row in rows.values()])
             by_table: dict[str, list[dict[str, Any]]] = {}
             written: dict[str, bytes] = {}
             for (key, (raw, _)), answer in zip(rows.items(), resolved, strict=True):
@@ -176,10 +176,10 @@ class _Ingest:
                 else:
                     rejects.append((raw, answer))
             for table, columns in by_table.items():
-                counts = self._store.write(table, columns)
-                self._report.accepted[TABLES[kind]] += counts.inserted + counts.updated
-                self._report.unchanged[TABLES[kind]] += counts.unchanged
-            self._store.mark_seen(kind, written)
+                counts = self.store.write(table, columns)
+                self.report.accepted[TABLES[kind]] += counts.inserted + counts.updated
+                self.report.unchanged[TABLES[kind]] += counts.unchanged
+            self.store.mark_seen(kind, written)
 
 
 @contextmanager
@@ -208,20 +208,3 @@ def _batches(rows: Iterable[RawRow]) -> Iterator[list[RawRow]]:
             batch, n_files = [], 0
     if batch:
         yield batch
-
-
-def _dataset(engine: Engine, name: str, n_shards: int | None, tables: Mapping[str, Path]) -> Dataset:
-    """The dataset of this name. Only for a new one are the rows counted, which reads their tables once more."""
-    with engine.connect() as connection:
-        found = find_dataset(connection, name)
-    if found is not None:
-        return found
-    wanted = n_shards or _wanted_shards(tables)
-    with engine.begin() as connection:
-        return ensure_dataset(connection, name, wanted)
-
-
-def _wanted_shards(tables: Mapping[str, Path]) -> int:
-    """One shard per 4,000 captions and questions."""
-    n_rows = sum(count_rows(tables[kind], kind) for kind in ("caption", "qa") if kind in tables)
-    return min(max(1, math.ceil(n_rows / SAMPLES_PER_SHARD)), MAX_SHARDS)

@@ -20,7 +20,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Engine
 
-from assets.ingest.readers import TABLES
+from assets.ingest.readers import TABLES, ManifestError
 from assets.ingest.run import BATCH_SIZE, FILES_PER_BATCH, IngestReport, ingest_folder
 from db.manifest import find_dataset, list_rejects
 from db.scores import ScoreRow, register_scorer, write_scores
@@ -521,6 +521,38 @@ def test_what_points_to_a_refused_row_is_refused_too(cross: Cross) -> None:
     ]
     codes = ["file_missing", "dangling_reference", "dangling_reference"]
     assert cross(lines) == [("rows.jsonl", line, code) for line, code in enumerate(codes, 1)]
+
+
+def test_keypoints_use_the_dimensions_of_their_folder(engine: Engine, tmp_path: Path) -> None:
+    points = [keypoint("k1", "v1", dimension="mood"), keypoint("k2", "v1")]
+    folder = write_manifest(tmp_path / "set", ["v1"], keypoints=points)
+    more = write_lines(tmp_path / "more.jsonl", of_kind("keypoint", keypoint("k3", "v1", dimension="pace")))
+    (folder / "dimensions.json").write_text('["mood", "pace"]')
+    ingest_folder(engine, folder, "set", mixed_rows=more)
+    assert rejected(engine) == [("keypoints.jsonl", 2, "unknown_dimension")]
+    assert rows(engine, "SELECT key, dimension FROM keypoint ORDER BY key") == [("k1", "mood"), ("k3", "pace")]
+    (folder / "dimensions.json").write_text("mood")
+    with pytest.raises(ManifestError, match=r"dimensions\.json"):
+        ingest_folder(engine, folder, "other")
+    assert rows(engine, "SELECT name FROM dataset") == [("set",)]
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_a_caption_that_could_not_be_read_is_a_sample(engine: Engine, tmp_path: Path, suffix: str) -> None:
+    unread = candidate("c", "v1", "", parse_error="line 3: no JSON", raw="[{", tries=2)
+    told = reference("r", "v1", "A pan.", parse_error="line 4: half a segment")
+    folder = write_manifest(tmp_path / "set", ["v1"], captions=[unread, told, candidate("d", "v1", "")])
+    if suffix == "parquet":
+        captions = [json.loads(line) for line in (folder / "captions.jsonl").read_text().splitlines()]
+        (folder / "captions.jsonl").unlink()
+        write_parquet(folder / "captions.parquet", [{**dict.fromkeys(unread), **row} for row in captions])
+    ingest_folder(engine, folder, "set")
+    assert rejected(engine) == [(f"captions.{suffix}", 3, "empty_text")]
+    extra = {"parse_error": "line 3: no JSON", "raw": "[{", "tries": 2}
+    assert rows(engine, "SELECT key, text, extra FROM sample") == [("c", "", extra)]
+    assert rows(engine, "SELECT key, extra FROM reference") == [("r", {"parse_error": "line 4: half a segment"})]
+    again = ingest_folder(engine, folder, "set")
+    assert is_untouched(again)
 
 
 def test_a_repaired_row_is_no_longer_listed_as_refused(engine: Engine, tmp_path: Path) -> None:

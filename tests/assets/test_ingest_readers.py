@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from assets.ingest.dimensions import find_dimensions
 from assets.ingest.lines import MAX_LINE_BYTES
 from assets.ingest.readers import TABLES, UNKNOWN_KIND, ManifestError, count_rows, find_tables, read_mixed, read_table
 from assets.ingest.rejects import CODES, Reject
@@ -66,6 +67,42 @@ def test_unusable_folders_are_refused_in_one_sentence(tmp_path: Path, names: lis
 def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match="no such folder"):
         find_tables(tmp_path / "none")
+
+
+def test_dimensions_are_those_of_omnidcbench_or_the_folders_own(tmp_path: Path) -> None:
+    assert find_dimensions(tmp_path) == DIMENSIONS
+    longest = "x" * 40
+    written(tmp_path, "dimensions.json", b'\xef\xbb\xbf ["statement", "a_1",\n "%s"]\n' % longest.encode())
+    assert find_dimensions(tmp_path) == ("statement", "a_1", longest)
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (b'["events"', "the JSON stops after 9 characters"),
+        (b"", "the JSON stops after 0 characters"),
+        (b'{"events": 1}', "it holds no list of names"),
+        (b"[]", "it holds no list of names"),
+        (b'["events", "Mood"]', "'Mood' is no name"),
+        (b'["1st"]', "'1st' is no name"),
+        (b'[""]', "'' is no name"),
+        (b'["a\\n"]', r"'a\\n' is no name"),
+        (b'["caf\xe9"]', "'caf\ufffd' is no name"),
+        (b'["x%s"]' % (b"x" * 40), "'x{41}' is no name"),
+        (b"[5]", "5 is no name"),
+        (b'["events", "mood", "events"]', "'events' is there twice"),
+    ],
+)
+def test_bad_dimensions_are_refused_in_one_sentence(tmp_path: Path, content: bytes, fault: str) -> None:
+    written(tmp_path, "dimensions.json", content)
+    with pytest.raises(ManifestError, match=rf"^dimensions\.json: {fault}.*: give a JSON list of distinct names"):
+        find_dimensions(tmp_path)
+
+
+def test_dimensions_that_cannot_be_opened_are_named(tmp_path: Path) -> None:
+    (tmp_path / "dimensions.json").mkdir()
+    with pytest.raises(ManifestError, match=r"dimensions\.json: cannot be read"):
+        find_dimensions(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["ratings.jsonl", "ratings.csv", "ratings.parquet", "ratings.txt"])

@@ -175,6 +175,8 @@ BROKEN: list[tuple[str, str, Any, str]] = [
     ("caption", "text", "\x00", "nul_character"),
     ("caption", "text", "\udfff", "lone_surrogate"),
     ("caption", "text", "\x85", "control_characters"),
+    ("caption", "parse_error", "", "empty_text"),
+    ("caption", "parse_error", 5, "wrong_type"),
     ("caption", "role", "reviewer", "unknown_role"),
     ("caption", "role", "Reference", "unknown_role"),
     ("caption", "role", 1, "wrong_type"),
@@ -187,13 +189,14 @@ BROKEN: list[tuple[str, str, Any, str]] = [
     ("caption", "segments", [{"start_s": "1", "end_s": 2}], "wrong_type"),
     ("caption", "segments", [{"start_s": False, "end_s": 2}], "wrong_type"),
     ("caption", "segments", [{"start_s": -0.5, "end_s": 2}], "out_of_range"),
-    ("caption", "segments", [{"start_s": 2, "end_s": 2}], "segment_order"),
+    ("caption", "segments", [{"start_s": 2, "end_s": 1.999}], "segment_order"),
     ("caption", "segments", [SEGMENT, {"start_s": 4.0, "end_s": 1.5}], "segment_order"),
     ("caption", "segments", [{**SEGMENT, "end_s": float("inf")}], "not_finite"),
     ("caption", "segments", [{**SEGMENT, "text": "a\x1b[31m"}], "control_characters"),
     ("caption", "segments", [{**SEGMENT, "text": 5}], "wrong_type"),
     ("keypoint", "dimension", "mood", "unknown_dimension"),
     ("keypoint", "dimension", "Acoustics", "unknown_dimension"),
+    ("keypoint", "dimension", "", "unknown_dimension"),
     ("keypoint", "dimension", 3, "wrong_type"),
     ("keypoint", "segment_index", -1, "out_of_range"),
     ("keypoint", "segment_index", 2**31, "out_of_range"),
@@ -224,6 +227,7 @@ def test_broken_fields_get_their_code_and_are_named(kind: str, name: str, value:
 def test_limits_are_inclusive() -> None:
     valid(changed("video", video_id="v" * 512))
     valid(changed("caption", text="x" * 100_000))
+    valid(changed("caption", segments=[{"start_s": 2, "end_s": 2}]))
     valid(changed("keypoint", segment_index=2**31 - 1))
     for value in range(1, 6):
         valid(changed("rating", value=value))
@@ -234,6 +238,36 @@ def test_the_dimensions_are_the_six_of_the_pack() -> None:
     assert list(DIMENSIONS) == six
     for dimension in six:
         valid(changed("keypoint", dimension=dimension))
+
+
+def test_a_keypoint_may_use_the_names_it_is_given_and_no_others() -> None:
+    raw = RawRow("keypoints.jsonl", 1, "keypoint", {**GOOD["keypoint"], "dimension": "mood"}, None, "")
+    valid(validate(raw, ("events", "mood")))
+    reject = Reject("unknown_dimension", "field 'dimension' is 'mood': use one of events, moods")
+    assert validate(raw, ("events", "moods")) == reject
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({}, None),
+        ({"raw": "[{"}, None),
+        ({"text": "A pan."}, None),
+        ({"parse_error": None}, "empty_text"),
+        ({"parse_error": " "}, "empty_text"),
+        ({"parse_error": True}, "wrong_type"),
+        ({"text": " "}, "empty_text"),
+        ({"text": None}, "wrong_type"),
+        ({"role": "reference"}, "empty_text"),
+        ({"role": "reference", "text": "A pan."}, None),
+    ],
+)
+def test_only_a_candidate_that_says_why_may_have_an_empty_text(changes: dict[str, Any], code: str | None) -> None:
+    row = changed("caption", **{"text": "", "parse_error": "line 3: no JSON", **changes})
+    assert (row.code if isinstance(row, Reject) else None) == code
+    if isinstance(row, CaptionRow):
+        assert row.parse_error == "line 3: no JSON"
+        assert row.extra == {name: value for name, value in changes.items() if name == "raw"}
 
 
 def test_unknown_fields_are_kept_in_rows_and_segments() -> None:

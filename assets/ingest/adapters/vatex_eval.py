@@ -11,11 +11,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 
+from assets.ingest.adapters.tables import Row, read_models, write_tables
 from assets.ingest.rejects import ManifestError
 
 N_REFERENCES = 9
@@ -23,7 +24,10 @@ RATERS = ("rater_1", "rater_2", "rater_3")
 # Each rater gave a caption one judgement; the file does not say of what.
 ASPECT = "overall"
 
-Row = dict[str, Any]
+REMEDY = (
+    f"give VATEX-EVAL as one object per video with video_id, {N_REFERENCES} references and candidates with "
+    f"{len(RATERS)} whole ratings"
+)
 
 
 class _Candidate(BaseModel):
@@ -44,7 +48,7 @@ def convert(source: Path, folder: Path, *, references: int = N_REFERENCES) -> di
     `<video>__candidate_1`, counted from 1; the file does not say who wrote a candidate, so its system is its place:
     `candidate_1`. Raises ManifestError, before anything is written, for a line that is not as described above.
     """
-    entries = list(_read(source))
+    entries = list(read_models(source, _Video, REMEDY))
     tables: dict[str, list[Row]] = {"videos": [], "captions": [], "ratings": []}
     for entry in entries:
         tables["videos"].append({"video_id": entry.video_id})
@@ -53,25 +57,8 @@ def convert(source: Path, folder: Path, *, references: int = N_REFERENCES) -> di
             caption, *ratings = _candidate_rows(entry.video_id, f"candidate_{place}", candidate)
             tables["captions"].append(caption)
             tables["ratings"] += ratings
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, rows in tables.items():
-        lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-        (folder / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
+    write_tables(folder, tables)
     return {name: len(rows) for name, rows in tables.items()}
-
-
-def _read(source: Path) -> Iterator[_Video]:
-    with source.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            try:
-                yield _Video.model_validate_json(line)
-            except ValidationError as error:
-                first = error.errors(include_url=False)[0]
-                field = ".".join(map(str, first["loc"])) or "the line"
-                raise ManifestError(
-                    f"{source.name}, line {number}, {field}: {first['msg']}: give VATEX-EVAL as one object per video "
-                    f"with video_id, {N_REFERENCES} references and candidates with {len(RATERS)} whole ratings"
-                ) from None
 
 
 def _reference_rows(video: str, texts: Sequence[str]) -> list[Row]:

@@ -1,0 +1,51 @@
+"""The program; see the package."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from assets.ingest.adapters.omnidcbench.convert import convert
+from assets.ingest.hygiene import shown
+from assets.ingest.rejects import ManifestError
+
+
+def _by_system(option: str, given: Sequence[str]) -> dict[str, Path]:
+    files: dict[str, Path] = {}
+    for text in given:
+        system, equals, file = text.partition("=")
+        if not equals or not file:
+            raise ManifestError(f"{option} {text}: write SYSTEM=FILE")
+        if system in files:
+            raise ManifestError(f"{option} {text}: system {shown(system)} has a file already: give one per system")
+        files[system] = Path(file)
+    return files
+
+
+def main(
+    references: Annotated[Path, typer.Argument(help="OmniDCBench's references as JSON Lines, one clip per line.")],
+    folder: Annotated[Path, typer.Argument(help="Manifest folder to write.")],
+    predictions: Annotated[list[str], typer.Option(help="SYSTEM=FILE: what a system predicted; once per system.")],
+    labels: Annotated[
+        list[str] | None, typer.Option(help="SYSTEM=FILE: which keypoints a judge found in the system's captions.")
+    ] = None,
+) -> None:
+    """Rewrite files of OmniDCBench as a manifest folder."""
+    try:
+        counts = convert(
+            references,
+            folder,
+            predictions=_by_system("--predictions", predictions),
+            labels=_by_system("--labels", labels or []),
+        )
+    except ManifestError as error:
+        raise SystemExit(str(error)) from None
+    typer.echo(json.dumps(counts))
+
+
+if __name__ == "__main__":
+    typer.run(main)

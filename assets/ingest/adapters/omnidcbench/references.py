@@ -1,0 +1,130 @@
+"""The references of OmniDCBench: each clip's timed segments and the keypoints that belong to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from assets.ingest import hygiene
+from assets.ingest.adapters.omnidcbench.segments import DIMENSIONS, STORYLINE, TIMES, span_of, text_of
+from assets.ingest.adapters.tables import Row
+from assets.ingest.hygiene import shown
+from assets.ingest.lines import bounded_lines
+from assets.ingest.readers import readable
+from assets.ingest.rejects import ManifestError, Reject
+from assets.ingest.strict_json import parse_object
+
+# Leaves room in an id of 512 characters for what the ids of captions and keypoints add.
+MAX_CLIP_PATH = 400
+ANNOTATIONS = ("human_json_anno_en", "human_json_anno")
+
+
+class Keypoint(NamedTuple):
+    """A fact of one dimension (a name of the manifest) and segment (from 0); `place` counts from 1 in its list."""
+
+    segment: int
+    dimension: str
+    place: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Clip:
+    """A clip's reference: rows of segments with start_s, end_s and text, keypoints, and what was put right.
+
+    n_swapped: segments that were written from end to start. n_dropped: keypoints without text or for the storyline.
+    """
+
+    path: str
+    segments: list[Row]
+    keypoints: list[Keypoint]
+    n_swapped: int
+    n_dropped: int
+
+    @property
+    def text(self) -> str:
+        """The texts of the segments, joined by line feeds; "" where the clip has no reference."""
+        return "\n".join(filter(None, (segment["text"] for segment in self.segments)))
+
+
+def read_references(source: Path) -> list[Clip]:
+    """The clips of a file in order. Raises ManifestError that names file, line and field, for the first fault."""
+    clips: dict[str, Clip] = {}
+    with readable(source), source.open("rb") as file:
+        for line in bounded_lines(file):
+            if not line.data.strip():
+                continue
+            try:
+                clip = _read_clip(line.data)
+                if clip.path in clips:
+                    raise _Fault(f"clip_path: {shown(clip.path)} came before: give each clip once")
+            except _Fault as fault:
+                raise ManifestError(f"{source.name}, line {line.number}, {fault}") from None
+            clips[clip.path] = clip
+    if not clips:
+        raise ManifestError(f"{source.name}: there is no clip in it: give JSON Lines, one object per clip")
+    return list(clips.values())
+
+
+class _Fault(ValueError):
+    """What is wrong with a line: the field, the fault and the remedy."""
+
+
+def _read_clip(line: bytes) -> Clip:
+    record = parse_object(line)
+    if isinstance(record, Reject):
+        raise _Fault(f"the line: {record.reason}: give JSON Lines, one object per clip")
+    path = record.get("clip_path")
+    if not isinstance(path, str) or not path.strip() or len(path) > MAX_CLIP_PATH:
+        raise _Fault(f"clip_path: it is {shown(path)}: give a path of 1 to {MAX_CLIP_PATH} characters")
+    annotated = {name: record[name] for name in ANNOTATIONS if record.get(name) is not None}
+    name = next(filter(annotated.get, annotated), next(iter(annotated), ANNOTATIONS[-1]))
+    if not isinstance(annotated.get(name), list):
+        raise _Fault(f"{name}: it is {shown(annotated.get(name))}: give the list of the clip's segments")
+    segments: list[Row] = []
+    everything: list[Keypoint] = []
+    n_swapped = 0
+    for i, segment in enumerate(annotated[name]):
+        row, keypoints, swapped = _read_segment(f"{name}[{i}]", i, segment)
+        segments.append(row)
+        everything += keypoints
+        n_swapped += swapped
+    usable = [keypoint for keypoint in everything if keypoint.text.strip() and keypoint.dimension != STORYLINE]
+    clip = Clip(path, segments, usable, n_swapped, len(everything) - len(usable))
+    fault = hygiene.check({"clip_path": path, name: [clip.text, segments, [keypoint.text for keypoint in usable]]})
+    if fault is not None:
+        raise _Fault(fault.reason)
+    return clip
+
+
+def _read_segment(field: str, index: int, segment: object) -> tuple[Row, list[Keypoint], bool]:
+    """The segment's row, all its keypoints, and whether its times were swapped."""
+    if not isinstance(segment, dict):
+        raise _Fault(f"{field}: it is {shown(segment)}: give an object with timestamp, texts and keypoints")
+    span = span_of(segment.get("timestamp"))
+    if span is None:
+        raise _Fault(f"{field}.timestamp: it is {shown(segment.get('timestamp'))}: write it as {TIMES}")
+    for name in ("caption", *DIMENSIONS, *(f"{name}_en" for name in DIMENSIONS)):
+        if not isinstance(segment.get(name), str | None):
+            raise _Fault(f"{field}.{name}: it is {shown(segment[name])}: give a text")
+    keypoints = list(_read_keypoints(f"{field}.keypoints", index, segment.get("keypoints") or {}))
+    # A segment that is told by its keypoints alone has these as its text.
+    text = text_of(segment, DIMENSIONS) or "\n".join(keypoint.text for keypoint in keypoints).strip()
+    return {"start_s": span.start_s, "end_s": span.end_s, "text": text}, keypoints, span.swapped
+
+
+def _read_keypoints(field: str, index: int, by_dimension: object) -> Iterator[Keypoint]:
+    names = {**DIMENSIONS, STORYLINE: STORYLINE}
+    if not isinstance(by_dimension, dict):
+        raise _Fault(f"{field}: it is {shown(by_dimension)}: give an object of dimensions")
+    if strange := [name for name in by_dimension if name.removesuffix("_en") not in names]:
+        raise _Fault(f"{field}: {shown(strange[0])} is no dimension: use {', '.join(DIMENSIONS)}")
+    for name, dimension in names.items():
+        found = by_dimension.get(f"{name}_en") or by_dimension.get(name) or {}
+        texts = found.get("gt_keypoints") or [] if isinstance(found, dict) else None
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            raise _Fault(f'{field}.{name}: it is {shown(found)}: give {{"gt_keypoints": a list of texts}}')
+        for place, text in enumerate(texts, start=1):
+            yield Keypoint(index, dimension, place, text)

@@ -1,0 +1,45 @@
+"""What the adapters share: lines of a published file as checked models, and rows written as a manifest's tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from assets.ingest.dimensions import DIMENSIONS_FILE
+from assets.ingest.lines import bounded_lines
+from assets.ingest.readers import readable
+from assets.ingest.rejects import ManifestError
+
+Row = dict[str, Any]
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def read_models(source: Path, model: type[Model], remedy: str) -> Iterator[Model]:
+    """Each line of a JSON Lines file as the model.
+
+    Raises ManifestError, with the remedy, for a line that does not fit; it names the file, the line and the field.
+    """
+    with readable(source), source.open("rb") as file:
+        for line in bounded_lines(file):
+            if not line.data.strip():
+                continue
+            try:
+                yield model.model_validate_json(line.data)
+            except ValidationError as error:
+                first = error.errors(include_url=False)[0]
+                field = ".".join(map(str, first["loc"])) or "the line"
+                raise ManifestError(f"{source.name}, line {line.number}, {field}: {first['msg']}: {remedy}") from None
+
+
+def write_tables(folder: Path, tables: Mapping[str, Iterable[Row]], dimensions: Iterable[str] | None = None) -> None:
+    """Write NAME.jsonl for each table, and dimensions.json where the data set has dimensions of its own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, rows in tables.items():
+        lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        (folder / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
+    if dimensions is not None:
+        (folder / DIMENSIONS_FILE).write_text(json.dumps(list(dimensions)) + "\n", encoding="utf-8")
