@@ -218,6 +218,28 @@ frame_embedding = sa.Table(
     sa.Index("ix_frame_embedding_video_id", "video_id"),
 )
 
+verifier = sa.Table(
+    "verifier",
+    METADATA,
+    _id("verifier_id"),
+    sa.Column("fingerprint", sa.Text, nullable=False, unique=True),
+    _text("model_id"),
+    _text("revision"),
+    _json("params", nullable=False),
+    _now("created_at"),
+)
+
+entailment = sa.Table(
+    "entailment",
+    METADATA,
+    _parent("verifier.verifier_id", primary_key=True),
+    sa.Column("pair_sha256", sa.LargeBinary, primary_key=True),
+    sa.Column("probability", sa.Double, nullable=False),
+    sa.Column("truncated", sa.Boolean, nullable=False),
+    # Refuses NaN too, which Postgres holds to be greater than every number.
+    sa.CheckConstraint("probability BETWEEN 0 AND 1", name="probability"),
+)
+
 scorer = sa.Table(
     "scorer",
     METADATA,
@@ -251,6 +273,43 @@ score = sa.Table(
     sa.CheckConstraint("(status = 'ok') = (error IS NULL)", name="reason_unless_ok"),
 )
 
+verdict_set = sa.Table(
+    "verdict_set",
+    METADATA,
+    _parent("scorer.scorer_id", primary_key=True),
+    _parent("sample.sample_id", primary_key=True),
+    _digest("input_sha256"),
+    _text("status"),
+    _text("error", nullable=True),
+    sa.Column("n_sentences", sa.Integer, nullable=False),
+    sa.Column("n_passes", sa.Integer, nullable=False),
+    _text("run_id"),
+    _now("verified_at"),
+    sa.Index("ix_verdict_set_sample_id", "sample_id"),
+    sa.CheckConstraint("status IN ('ok', 'unverifiable')", name="status"),
+    sa.CheckConstraint("(status = 'ok') = (error IS NULL)", name="reason_unless_ok"),
+)
+
+ecs_verdict = sa.Table(
+    "ecs_verdict",
+    METADATA,
+    sa.Column("scorer_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("sample_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    _parent("keypoint.keypoint_id", primary_key=True),
+    sa.Column("probability", sa.Double, nullable=True),
+    sa.Column("sentence_index", sa.Integer, nullable=True),
+    _text("sentence", nullable=True),
+    sa.Column("is_lower_bound", sa.Boolean, nullable=False),
+    sa.Column("n_passes", sa.Integer, nullable=False),
+    sa.ForeignKeyConstraint(
+        ["scorer_id", "sample_id"], ["verdict_set.scorer_id", "verdict_set.sample_id"], ondelete="CASCADE"
+    ),
+    sa.Index("ix_ecs_verdict_sample_id", "sample_id"),
+    sa.Index("ix_ecs_verdict_keypoint_id", "keypoint_id"),
+    sa.CheckConstraint("probability BETWEEN 0 AND 1", name="probability"),
+    sa.CheckConstraint("num_nulls(probability, sentence_index, sentence) IN (0, 3)", name="best_sentence"),
+)
+
 threshold = sa.Table(
     "threshold",
     METADATA,
@@ -264,6 +323,8 @@ threshold = sa.Table(
     _text("objective"),
     sa.Column("value", sa.Double, nullable=False),
     sa.Column("n", sa.BigInteger, nullable=False),
+    sa.Column("n_positive", sa.BigInteger, nullable=True),
+    sa.Column("details", JSONB(none_as_null=True), nullable=False, server_default="{}"),
     _now("created_at"),
     sa.UniqueConstraint(
         "scorer_id",

@@ -45,10 +45,12 @@ def register_scorer(
     models: Mapping[str, Any],
     params: Mapping[str, Any],
     code_version: str,
+    activate: bool = True,
 ) -> int:
     """The id of the scorer with exactly these models, parameters and code version; it becomes the metric's active one.
 
-    A metric has one active scorer; the one before is retired, its scores stay in view score_history.
+    A metric has one active scorer; the one before is retired, its scores stay in view score_history. Without `activate`
+    a new scorer is a candidate, and one that is known stays what it is.
     """
     identity = {"metric": metric, "models": models, "params": params, "code_version": code_version}
     digest = fingerprint(identity)
@@ -59,7 +61,7 @@ def register_scorer(
     )
     is_this = scorer.c.fingerprint == digest
     row = connection.execute(sa.select(scorer.c.scorer_id, scorer.c.status).where(is_this)).one()
-    if row.status != "active":
+    if activate and row.status != "active":
         connection.execute(
             sa.update(scorer).where(scorer.c.metric == metric, scorer.c.status == "active").values(status="retired")
         )

@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Connection
 
-from db.schema import threshold
+from db.schema import scorer, threshold
+
+METHOD_LABELS = "keypoint_labels"
+"""Thresholds found on labels of keypoints; those of scope "dataset" are in force where a scorer decides keypoints."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelThreshold:
+    """A threshold of one dimension: `value` is best for `objective` on `n` labels, `n_positive` of which say yes.
+
+    shard: None for scope "dataset". details: plain data that says how the value was found.
+    """
+
+    scope: Literal["dataset", "shard"]
+    shard: int | None
+    dimension: str
+    objective: str
+    value: float
+    n: int
+    n_positive: int
+    details: Mapping[str, Any]
 
 
 def store_threshold(
@@ -35,3 +57,53 @@ def store_threshold(
             constraint="uq_threshold_scope", set_={"value": value, "n": n, "created_at": sa.func.now()}
         )
     )
+
+
+def replace_label_thresholds(
+    connection: Connection, scorer_id: int, dataset_id: int, rows: Sequence[LabelThreshold]
+) -> None:
+    """Put these in the place of all that labels gave this scorer on this dataset: what is stored is in force.
+
+    Raises ValueError where a dimension has two thresholds in one scope, since only one can be in force.
+    """
+    places = [(row.scope, row.shard, row.dimension) for row in rows]
+    if repeated := next((place for place in places if places.count(place) > 1), None):
+        raise ValueError(f"dimension {repeated[2]!r} has several thresholds in scope {repeated[0]!r}: give one")
+    # Two runs may replace at once: the later one waits here, then removes what the earlier one stored.
+    is_this = scorer.c.scorer_id == scorer_id
+    connection.execute(sa.select(scorer.c.scorer_id).where(is_this).with_for_update(key_share=True))
+    connection.execute(sa.delete(threshold).where(*_of_labels(scorer_id, dataset_id)))
+    if rows:
+        common = {"scorer_id": scorer_id, "dataset_id": dataset_id, "method": METHOD_LABELS}
+        connection.execute(sa.insert(threshold), [{**common, **_columns(row)} for row in rows])
+
+
+def label_thresholds(connection: Connection, scorer_id: int, dataset_id: int) -> dict[str, float]:
+    """The thresholds in force for this scorer on this dataset, by dimension; {} where labels gave none."""
+    query = (
+        sa.select(threshold.c.dimension, threshold.c.value)
+        .where(*_of_labels(scorer_id, dataset_id), threshold.c.scope == "dataset")
+        .order_by(sa.collate(threshold.c.dimension, "C"))
+    )
+    return {row.dimension: row.value for row in connection.execute(query)}
+
+
+def _of_labels(scorer_id: int, dataset_id: int) -> list[sa.ColumnElement[bool]]:
+    return [
+        threshold.c.scorer_id == scorer_id,
+        threshold.c.dataset_id == dataset_id,
+        threshold.c.method == METHOD_LABELS,
+    ]
+
+
+def _columns(row: LabelThreshold) -> dict[str, Any]:
+    return {
+        "scope": row.scope,
+        "shard": row.shard,
+        "dimension": row.dimension,
+        "objective": row.objective,
+        "value": row.value,
+        "n": row.n,
+        "n_positive": row.n_positive,
+        "details": dict(row.details),
+    }

@@ -9,7 +9,7 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-VIEWS = ("sample_scores", "dataset_summary", "score_history")
+VIEWS = ("sample_scores", "dataset_summary", "score_history", "keypoint_verdicts")
 _SQL = Path(__file__).parent / "sql"
 _METRIC = re.compile(r"[a-z][a-z0-9_]{0,39}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dagster as dg
 
 import assets
-from orchestration.jobs import dataset_job, ingest_job, prune_job, scoring_job
+from orchestration.jobs import calibration_job, dataset_job, ingest_job, prune_job, scoring_job
 from orchestration.platform import curation
 from orchestration.schedules import SCHEDULES
 from orchestration.sensors import SENSORS
@@ -18,7 +18,7 @@ def defs() -> dg.Definitions:
     return dg.Definitions.merge(
         dg.load_definitions_from_package_module(assets),
         dg.Definitions(
-            jobs=[ingest_job, scoring_job, dataset_job, prune_job],
+            jobs=[ingest_job, scoring_job, calibration_job, dataset_job, prune_job],
             schedules=SCHEDULES,
             sensors=SENSORS,
             resources={"curation": curation()},

@@ -96,6 +96,13 @@ def _text_encoder() -> tuple[bool, str]:
     return True, f"{identity.model_id}, revision {identity.revision[:19]}"
 
 
+def _verifier() -> tuple[bool, str]:
+    from assets.scores.verifiers import make_verifier
+
+    identity = make_verifier(settings().ecs_verifier, settings().ecs_verifier_precision).identity
+    return True, f"{identity.model_id}, revision {identity.revision[:19]}"
+
+
 def _image_text_encoder() -> tuple[bool, str]:
     from assets.scores.image_text import DEMO, make_image_text_encoder
 
@@ -139,6 +146,7 @@ _CHECKS: dict[str, Callable[[], tuple[bool, str]]] = {
     "database": _database,
     "read-only role": _reader,
     "text encoder": _text_encoder,
+    "verifier": _verifier,
     "image-text encoder": _image_text_encoder,
     "sentence splitter": _splitter,
     "video decoders": _decoders,

@@ -21,6 +21,12 @@ scoring_job = dg.define_asset_job(
     executor_def=dg.in_process_executor,
     description="Embed and score what a shard lacks, and check the scores.",
 )
+calibration_job = dg.define_asset_job(
+    "calibration_job",
+    selection=dg.AssetSelection.assets("ecs_thresholds"),
+    executor_def=dg.in_process_executor,
+    description="Choose the thresholds of a dataset's checklists on its labels; scoring_job then applies them.",
+)
 dataset_job = dg.define_asset_job(
     "dataset_job",
     selection=dg.AssetSelection.assets("threshold", "training_subset", "dataset_report"),

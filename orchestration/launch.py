@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -17,8 +18,10 @@ from dagster._core.errors import DagsterAssetCheckFailedError, DagsterExecutionI
 
 from assets.ingest.assets import REPORT
 from assets.partitions import DATASETS, announce_partitions, dataset_of_key, shard_keys
-from assets.scores.registry import asset_name, scoring_assets
-from assets.scores.run import activate_if_complete, n_pending
+from assets.scores.pending import activate_if_complete, pending_by_shard, unverified
+from assets.scores.registry import METRICS, asset_name, reads_verdicts, scoring_assets
+from assets.thresholds.label_assets import REPORT as CALIBRATION
+from db.manifest import Dataset
 from db.server import is_alive
 from orchestration.definitions import defs
 from orchestration.platform import curation, engine, instance
@@ -45,21 +48,32 @@ def run_ingest(folder: Path, dataset: str, rows: Path | None, n_shards: int | No
     raise RunFailed("the ingest ended without a report: look at its run with reelsieve ui")
 
 
-def run_scoring(dataset: str, metrics: Sequence[str]) -> Iterator[tuple[str, dict[str, int]]]:
-    """Score every shard of a dataset that lacks something; yields its key and the number written per metric."""
+def run_scoring(
+    dataset: str, metrics: Sequence[str], *, early_exit: bool = False
+) -> Iterator[tuple[str, dict[str, int]]]:
+    """Score every shard of a dataset that lacks something; yields its key and the number written per metric.
+
+    early_exit: whether to stop verifying a keypoint at its threshold, for metrics that read verdicts. Without it, what
+    an earlier run so left as lower bounds is completed.
+    """
     found = dataset_of_key(engine(), dataset)
     announce_partitions(instance(), found)
-    scorers = {metric: curation_scorers()[metric] for metric in metrics}
-    for scorer in scorers.values():
-        activate_if_complete(engine(), scorer, [found])
+    pending: Counter[tuple[str, int]] = Counter()
+    for metric in metrics:
+        scorer = curation_scorers()[metric]
+        counts = pending_by_shard(engine(), scorer, [found])
+        activate_if_complete(engine(), scorer, counts)
+        pending.update(counts)
     assets = scoring_assets(metrics)
+    config = {"ops": {"ecs_verdict": {"config": {"early_exit": True}}}} if early_exit else {}
+    incomplete = set() if early_exit else _unverified_shards(found, metrics)
     failed: list[DagsterAssetCheckFailedError] = []
     materialised = [instance().get_materialized_partitions(dg.AssetKey(asset)) for asset in assets]
     for shard, key in enumerate(shard_keys(found)):
-        pending = any(n_pending(engine(), scorer, found, shard) for scorer in scorers.values())
-        if pending or not all(key in keys for keys in materialised) or not _ended_well(key):
+        todo = pending[found.name, shard] or shard in incomplete
+        if todo or not all(key in keys for keys in materialised) or not _ended_well(key):
             try:
-                result = run_job("scoring_job", key, {}, assets)
+                result = run_job("scoring_job", key, config, assets)
             except DagsterAssetCheckFailedError as error:
                 # One bad file must not keep the shards behind it from being scored.
                 failed.append(error)
@@ -67,6 +81,24 @@ def run_scoring(dataset: str, metrics: Sequence[str]) -> Iterator[tuple[str, dic
                 yield key, {metric: _written(result, metric) for metric in metrics}
     if failed:
         raise failed[0]
+
+
+def run_calibration(dataset: str, objective: str, labels: str) -> dict[str, dict[str, Any]]:
+    """Choose thresholds on labels and bring the scores up to them; returns by metric what was found.
+
+    Verdicts that are missing, or that an early exit left as lower bounds, are reached first; else no model is needed.
+    """
+    found = dataset_of_key(engine(), dataset)
+    announce_partitions(instance(), found)
+    metrics = [metric for metric in METRICS if reads_verdicts(metric)]
+    for shard in sorted(_unverified_shards(found, metrics)):
+        run_job("scoring_job", shard_keys(found)[shard], {}, scoring_assets(metrics))
+    config = {"ops": {"ecs_thresholds": {"config": {"objective": objective, "labels": labels}}}}
+    result = run_job("calibration_job", dataset, config)
+    for key in shard_keys(found):
+        run_job("scoring_job", key, {}, [asset_name(metric) for metric in metrics])
+    (event,) = result.asset_materializations_for_node("ecs_thresholds")
+    return cast("dict[str, dict[str, Any]]", event.metadata[CALIBRATION].value)
 
 
 def run_conclusions(dataset: str, selection: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:
@@ -135,6 +167,16 @@ def _definitions() -> dg.Definitions:
 def curation_scorers() -> dict[str, Any]:
     """The scorers of this installation by metric."""
     return curation().scorers
+
+
+def _unverified_shards(dataset: Dataset, metrics: Sequence[str]) -> set[int]:
+    """The shards where a caption lacks verdicts or has only lower bounds."""
+    scorers = [curation_scorers()[metric] for metric in metrics if reads_verdicts(metric)]
+    return {
+        shard
+        for shard in range(dataset.n_shards)
+        if any(unverified(engine(), scorer, dataset, shard, in_full=True) for scorer in scorers)
+    }
 
 
 def _ended_well(partition: str) -> bool:

@@ -1,12 +1,13 @@
 """When things run by themselves: an hourly look for unscored samples and a weekly clean-up."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 import dagster as dg
 
 from assets.curation import Curation
 from assets.partitions import SHARDS, shard_keys
-from assets.scores.run import activate_if_complete, n_pending
+from assets.scores.pending import activate_if_complete, pending_by_shard
 from db.manifest import list_datasets
 from orchestration.jobs import prune_job, scoring_job
 
@@ -20,18 +21,22 @@ def score_missing(
     context: dg.ScheduleEvaluationContext, curation: dg.ResourceParam[Curation]
 ) -> Iterator[dg.RunRequest | dg.SkipReason]:
     """A run for every shard in which some scorer has something left to score."""
-    asked = False
     with curation.engine.connect() as connection:
         datasets = list_datasets(connection)
+    pending: Counter[tuple[str, int]] = Counter()
     for scorer in curation.scorers.values():
-        activate_if_complete(curation.engine, scorer, datasets)
+        counts = pending_by_shard(curation.engine, scorer, datasets)
+        activate_if_complete(curation.engine, scorer, counts)
+        pending.update(counts)
     known = set(context.instance.get_dynamic_partitions(str(SHARDS.name)))
-    for dataset in datasets:
-        for shard, key in enumerate(shard_keys(dataset)):
-            if key in known and any(n_pending(curation.engine, s, dataset, shard) for s in curation.scorers.values()):
-                asked = True
-                yield dg.RunRequest(run_key=key, partition_key=key)
-    if not asked:
+    wanted = [
+        key
+        for dataset in datasets
+        for shard, key in enumerate(shard_keys(dataset))
+        if key in known and pending[dataset.name, shard]
+    ]
+    yield from (dg.RunRequest(run_key=key, partition_key=key) for key in wanted)
+    if not wanted:
         yield dg.SkipReason("every sample of every dataset is scored")
 
 

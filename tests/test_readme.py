@@ -33,7 +33,9 @@ def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path, None, 
     folder = tmp_path_factory.mktemp("newcomer")
     forget_installation()
     before = Path.cwd()
-    with patch.dict(os.environ, {"REELSIEVE_HOME": str(folder / ".reelsieve"), "COLUMNS": "80"}):
+    # Verifying eight sentences per keypoint, as by default, would take most of the demo's time.
+    given = {"REELSIEVE_HOME": str(folder / ".reelsieve"), "COLUMNS": "80", "REELSIEVE_ECS_SENTENCES": "2"}
+    with patch.dict(os.environ, given):
         os.environ.pop("CURATION_DB_URL", None)
         os.environ.pop("REELSIEVE_TEXT_ENCODER", None)
         os.chdir(folder)

@@ -33,7 +33,7 @@ def text_embedding(context: dg.AssetExecutionContext, curation: dg.ResourceParam
     dataset, shard = shard_of_key(curation.engine, context.partition_key)
     tell = sparsely(context.log.info)
     metadata: dict[str, int | str] = {}
-    for metric, scorer in _scorers_of_run(context, curation).items():
+    for metric, scorer in scorers_of_run(context, curation).items():
         report = embed_shard(
             curation.engine,
             scorer,
@@ -61,7 +61,7 @@ def frame_embedding(context: dg.AssetExecutionContext, curation: dg.ResourcePara
     dataset, shard = shard_of_key(curation.engine, context.partition_key)
     tell = sparsely(context.log.info)
     metadata: dict[str, int | str] = {}
-    for metric, scorer in _scorers_of_run(context, curation).items():
+    for metric, scorer in scorers_of_run(context, curation).items():
         if scorer.frame_encoder is None:
             continue
         report = embed_frames(
@@ -108,7 +108,7 @@ def frame_checks(
         yield dg.AssetCheckResult(asset_key="frame_embedding", check_name=name, passed=passed[name], metadata=metadata)
 
 
-def _scorers_of_run(context: dg.AssetExecutionContext, curation: Curation) -> dict[str, Scorer]:
+def scorers_of_run(context: dg.AssetExecutionContext, curation: Curation) -> dict[str, Scorer]:
     """The scorers that this run goes on to score with; all where it only embeds."""
     chosen = context.run.asset_selection or frozenset()
     wanted = {m: s for m, s in curation.scorers.items() if dg.AssetKey(asset_name(m)) in chosen}

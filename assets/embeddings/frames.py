@@ -10,11 +10,11 @@ from pathlib import Path
 from sqlalchemy.engine import Engine
 
 from assets.scores.base import Scorer
-from assets.scores.run import BATCH_SIZE, Progress, pending
+from assets.scores.pending import pending_batches
+from assets.scores.run import Progress
 from db.embeddings import find_encoder, register_encoder
 from db.frames import FrameRows, PendingVideo, pending_videos, store_frames
 from db.manifest import Dataset
-from db.work import batches, load_samples
 from metrics_core.frames.encoding import EncodedFrames, FrameEncoder, VideoFile, encode_videos
 from metrics_core.frames.records import DecoderFailed, FrameReadError
 
@@ -64,13 +64,9 @@ def embed_frames(
 
 
 def _pending(engine: Engine, scorer: Scorer, encoder: FrameEncoder, dataset: Dataset, shard: int) -> list[PendingVideo]:
-    todo = pending(engine, scorer, dataset, shard)
+    batches = pending_batches(engine, scorer, dataset, shard)
+    videos = {sample.video_id for samples in batches for sample in samples}
     with engine.connect() as connection:
-        videos = {
-            sample.video_id
-            for ids in batches(todo, BATCH_SIZE)
-            for sample in load_samples(connection, ids, scorer.inputs)
-        }
         encoder_id = find_encoder(connection, encoder.identity.as_dict())
         return pending_videos(connection, encoder_id, sorted(videos))
 

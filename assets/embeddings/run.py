@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy.engine import Engine
 
 from assets.scores.base import Scorer
-from assets.scores.run import BATCH_SIZE, Progress, pending
+from assets.scores.pending import pending_batches
+from assets.scores.run import Progress
 from db.embeddings import find_encoder, missing_texts, register_encoder, store_texts
 from db.manifest import Dataset
-from db.work import batches, load_samples
 from metrics_core.protocols import TextEncoder
 
 # Texts encoded between two writes: enough to sort by length, little enough to lose in a crash.
@@ -35,7 +35,8 @@ def embed_shard(
     The model is loaded only when there is such a text.
     """
     encoder = scorer.text_encoder
-    wanted = dict.fromkeys(_wanted(engine, scorer, dataset, shard))
+    batches = pending_batches(engine, scorer, dataset, shard)
+    wanted = dict.fromkeys(text for samples in batches for sample in samples for text in scorer.texts(sample))
     with engine.connect() as connection:
         missing = missing_texts(connection, find_encoder(connection, encoder.identity.as_dict()), wanted)
     # Longest first: neighbours in length share a batch, and running out of memory shows at once, not at the end.
@@ -48,14 +49,6 @@ def embed_shard(
         if progress:
             progress(min(start + CHUNK, len(missing)), len(missing))
     return ShardTexts(len(wanted), done, encoder.identity.model_id)
-
-
-def _wanted(engine: Engine, scorer: Scorer, dataset: Dataset, shard: int) -> Iterator[str]:
-    todo = pending(engine, scorer, dataset, shard)
-    with engine.connect() as connection:
-        for ids in batches(todo, BATCH_SIZE):
-            for sample in load_samples(connection, ids, scorer.inputs):
-                yield from scorer.texts(sample)
 
 
 def _embed(engine: Engine, encoder: TextEncoder, texts: Sequence[str]) -> int:

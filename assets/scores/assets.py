@@ -9,7 +9,7 @@ from assets.reports.labels import demo_models, metric_label
 from assets.reports.plots import histogram, markdown_image
 from assets.reports.tables import sample_table
 from assets.scores.image_text import DEMO_DATASET
-from assets.scores.registry import METRICS, asset_name, looks_at_frames
+from assets.scores.registry import METRICS, asset_name, looks_at_frames, reads_verdicts
 from assets.scores.run import score_shard
 from db.scores import best_and_worst, defined_values, status_counts
 
@@ -24,7 +24,7 @@ def build_score_asset(metric: str) -> dg.AssetsDefinition:
         name=asset_name(metric),
         group_name="scores",
         partitions_def=SHARDS,
-        deps=["text_embedding", "sample", *(["frame_embedding"] if looks_at_frames(metric) else ["reference"])],
+        deps=_upstream(metric),
         kinds={"postgres", "numpy"},
         description=f"The metric {metric} for every sample of the shard that lacks it or whose inputs changed.",
     )
@@ -63,6 +63,14 @@ def build_score_asset(metric: str) -> dg.AssetsDefinition:
         return dg.MaterializeResult(metadata=metadata)
 
     return score
+
+
+def _upstream(metric: str) -> list[str | dg.AssetDep]:
+    """What a metric's scorer reads."""
+    if reads_verdicts(metric):
+        thresholds = dg.AssetDep("ecs_thresholds", partition_mapping=dg.AllPartitionMapping())
+        return ["sample", "keypoint", "reference", "ecs_verdict", thresholds]
+    return ["sample", "text_embedding", "frame_embedding" if looks_at_frames(metric) else "reference"]
 
 
 score_assets = [build_score_asset(metric) for metric in METRICS]

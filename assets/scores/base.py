@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field, ValidationInfo, field_validator
 
+from assets.scores.checklist import Checklist
 from db.frames import VideoFrames
+from db.verdicts import VerdictSet
 from db.work import PendingSample
 from metrics_core.frames.encoding import FrameEncoder
 from metrics_core.protocols import TextEncoder
@@ -35,6 +37,15 @@ class ScorerSettings(BaseModel):
     evqa_long_text: Literal["chunk_mean", "truncate"] = "chunk_mean"
     evqa_keywords_from: Literal["question_and_answer", "answer"] = "question_and_answer"
     evqa_dedup: bool = Field(default=True, description="whether a keyword that repeats another counts once")
+    ecs_verifier: str = Field(default="offline", description="local folder or hub id of an NLI model, or `offline`")
+    ecs_verifier_precision: Literal["fp32", "bf16", "fp16"] = Field(default="fp32", description="counts on a GPU only")
+    ecs_sentences: Annotated[int, Field(ge=1)] | Literal["all"] = Field(
+        default=8, description="sentences verified per keypoint, the nearest first, or `all`"
+    )
+    ecs_mode: Literal["auto", "flat_micro", "flat_macro", "sodam"] = "auto"
+    ecs_threshold: float | None = Field(
+        default=None, ge=0.0, le=1.0, description="where no labels were calibrated on; default: the verifier's own"
+    )
 
     @field_validator("image_text_checkpoint")
     @classmethod
@@ -50,10 +61,11 @@ class ScorerSettings(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What models made of a batch's inputs: vectors by text, and sampled frames by video_id."""
+    """What models made of a batch's inputs: vectors by text, sampled frames by video_id, verdicts by sample_id."""
 
     texts: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     frames: Mapping[int, VideoFrames] = field(default_factory=dict)
+    verdicts: Mapping[int, VerdictSet] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +95,8 @@ class Scorer(Protocol):
     text_encoder: TextEncoder
     # None for a scorer that never looks at a video.
     frame_encoder: FrameEncoder | None
+    # None for a scorer that compares vectors itself. Else it reads the verdicts on keypoints that were reached with it.
+    checklist: Checklist | None
 
     @classmethod
     def from_settings(cls, settings: ScorerSettings) -> Scorer:
@@ -98,7 +112,7 @@ class Scorer(Protocol):
         ...
 
     def texts(self, sample: PendingSample) -> Iterable[str]:
-        """The texts whose vectors `score` will want."""
+        """The texts whose vectors `score` will want, or whoever reaches the verdicts that it reads."""
         ...
 
     def score(self, samples: Sequence[PendingSample], features: Features) -> list[Outcome]:

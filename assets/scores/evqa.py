@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assets.scores.base import Features, Outcome, ScorerSettings
+from assets.scores.checklist import Checklist
 from assets.scores.image_text import make_image_text_encoder
 from db.frames import VideoFrames
 from db.work import PendingSample
@@ -41,6 +42,7 @@ class EVQAScorer:
     # A caption lies in [-1, 1]; ln(n + 1) takes a question-answer pair beyond, to 6.9 with 1,000 keywords.
     value_range = (-7.0, 7.0)
     inputs = frozenset({"text", "video"})
+    checklist: Checklist | None = None
 
     def __init__(
         self,
@@ -105,6 +107,8 @@ class EVQAScorer:
             return _without_frames(frames)
         reading = self._read(sample.text, sample.answer)
         notes = self._notes(reading, len(frames.features))
+        if not reading.plan.chunks:
+            return Outcome(None, "empty_text", "the caption is empty", notes)
         try:
             whole = weighted_mean(_rows(reading.plan.chunks, features.texts), reading.plan.tokens)
         except BadFeature as error:

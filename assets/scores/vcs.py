@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assets.scores.base import Features, Outcome, ScorerSettings
+from assets.scores.checklist import Checklist
 from db.work import PendingSample, ReferenceText
 from metrics_core.frames.encoding import FrameEncoder
 from metrics_core.models.sentence_splitter import make_splitter
@@ -28,6 +29,7 @@ class ReferenceScorer:
     value_range = (0.0, 1.0)
     inputs = frozenset({"text", "references"})
     frame_encoder: FrameEncoder | None = None
+    checklist: Checklist | None = None
     # What a chunk is called in the components, and what a text without any lacks.
     chunk: str
     content: str
@@ -57,7 +59,7 @@ class ReferenceScorer:
 
     def texts(self, sample: PendingSample) -> Iterator[str]:
         """The whole text and the chunks of the caption and of each reference."""
-        if sample.kind != "caption" or not sample.references:
+        if sample.kind != "caption" or not sample.text or not sample.references:
             return
         for text in (sample.text, *(reference.text for reference in sample.references)):
             yield text

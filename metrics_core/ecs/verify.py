@@ -14,15 +14,19 @@ from metrics_core.protocols import EntailmentModel
 class Verification:
     """Verdicts in the order of the plans, and what they cost.
 
-    n_passes: pairs that were judged for some keypoint, each keypoint counting its own (the paper's NLI passes).
-    n_pairs: different pairs among them, which is what the model was given. n_truncated: those of n_pairs whose premise
-    was cut to fit into the model.
+    passes: for each plan, the pairs that were judged for it. n_pairs: different pairs among them, which is what the
+    model was given. n_truncated: those of n_pairs whose premise was cut to fit into the model.
     """
 
     verdicts: tuple[KeypointVerdict, ...]
-    n_passes: int
+    passes: tuple[int, ...]
     n_pairs: int
     n_truncated: int
+
+    @property
+    def n_passes(self) -> int:
+        """Pairs judged for some keypoint, each keypoint counting its own (the paper's NLI passes)."""
+        return sum(self.passes)
 
 
 class Answers:
@@ -59,8 +63,8 @@ def verify(
         decide(plan, [answers.probability_of[pair] for pair in plan.pairs], level)
         for plan, level in zip(plans, levels, strict=True)
     )
-    n_passes = sum(plan.n_passes for plan in plans)
-    return Verification(verdicts, n_passes, len(answers.probability_of), answers.n_truncated)
+    passes = tuple(plan.n_passes for plan in plans)
+    return Verification(verdicts, passes, len(answers.probability_of), answers.n_truncated)
 
 
 def verify_early_exit(
@@ -89,7 +93,7 @@ def verify_early_exit(
         decide_so_far(plan, probabilities, level)
         for plan, probabilities, level in zip(plans, seen, thresholds, strict=True)
     )
-    return Verification(verdicts, sum(map(len, seen)), len(answers.probability_of), answers.n_truncated)
+    return Verification(verdicts, tuple(map(len, seen)), len(answers.probability_of), answers.n_truncated)
 
 
 def check_thresholds(thresholds: Sequence[float | None], plans: Sequence[KeypointPlan]) -> None:

@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from orchestration.cli import data, database, overview, scoring, selecting, showcase
+from orchestration.cli import checklists, data, database, overview, scoring, selecting, showcase
 from orchestration.cli.output import hide_connection_attempts
 
 STOPPED_BY_HAND = 130
@@ -23,6 +23,8 @@ app.command("ingest")(data.ingest)
 app.command("rejects")(data.rejects)
 app.command("score")(scoring.score)
 app.command("scores")(scoring.scores)
+app.command("calibrate")(checklists.calibrate)
+app.command("explain")(checklists.explain)
 app.command("select")(selecting.select)
 app.command("export")(selecting.export)
 app.command("status")(overview.status)

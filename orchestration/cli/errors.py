@@ -8,12 +8,14 @@ from dagster import DagsterError
 
 from assets.ingest.rejects import ManifestError
 from assets.partitions import UnknownDataset
-from assets.scores.run import MissingVectors
+from assets.scores.features import MissingVectors
+from assets.thresholds.calibrate import NoLabels
 from db.filters import FilterError
 from db.reader import QueryError
 from db.selection import SelectionError
 from db.server import DatabaseUnavailable
 from metrics_core.models.clip_loading import CheckpointMismatch
+from metrics_core.models.nli_loading import NoEntailmentClass
 from metrics_core.models.revision import ModelNotFound
 from orchestration.settings import SettingsError
 
@@ -30,6 +32,8 @@ _PLAIN = (
     ManifestError,
     MissingVectors,
     ModelNotFound,
+    NoEntailmentClass,
+    NoLabels,
     QueryError,
     SelectionError,
     SettingsError,

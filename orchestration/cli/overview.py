@@ -14,7 +14,7 @@ from orchestration.cli.output import AsJson, console, print_json, print_rows
 
 def status(as_json: AsJson = False) -> None:
     """Datasets, what they hold, and how many samples each metric has still to score."""
-    from assets.scores.run import n_pending
+    from assets.scores.pending import pending_by_shard
     from db.manifest import list_datasets
     from db.report import dataset_summary
     from orchestration.platform import curation, engine
@@ -26,9 +26,7 @@ def status(as_json: AsJson = False) -> None:
         for dataset in datasets:
             row = dataset_summary(connection, dataset.name)
             for metric, scorer in scorers.items():
-                row[f"{metric}_pending"] = sum(
-                    n_pending(engine(), scorer, dataset, shard) for shard in range(dataset.n_shards)
-                )
+                row[f"{metric}_pending"] = sum(pending_by_shard(engine(), scorer, [dataset]).values())
             rows.append(row)
     if as_json:
         print_json(rows)

@@ -17,17 +17,22 @@ def score(
     metric: Annotated[
         list[str] | None, typer.Option(help="A metric; may be given several times (default: all).")
     ] = None,
+    early_exit: Annotated[
+        bool, typer.Option("--early-exit", help="Stop verifying a keypoint at its threshold: same ECS, fewer passes.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Embed and score what the dataset lacks. Stop it at any moment: the same command goes on where it was."""
-    from assets.scores.registry import METRICS
+    from assets.scores.registry import METRICS, reads_verdicts
     from orchestration.cli.errors import UsageError
     from orchestration.launch import run_scoring
 
     metrics = metric or list(METRICS)
     if unknown := [name for name in metrics if name not in METRICS]:
         raise UsageError(f"there is no metric {unknown[0]!r}: choose of {', '.join(METRICS)}")
-    shards = [{"shard": key, **written} for key, written in run_scoring(dataset, metrics)]
+    if early_exit and not any(map(reads_verdicts, metrics)):
+        raise UsageError(f"--early-exit concerns metrics that verify keypoints, which {', '.join(metrics)} does not")
+    shards = [{"shard": key, **written} for key, written in run_scoring(dataset, metrics, early_exit=early_exit)]
     if as_json:
         print_json({"dataset": dataset, "shards": shards})
     else:

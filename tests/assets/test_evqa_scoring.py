@@ -20,8 +20,10 @@ from assets.ingest.run import ingest_folder
 from assets.scores.base import ScorerSettings
 from assets.scores.checks import judge
 from assets.scores.evqa import EVQAScorer
+from assets.scores.features import MissingVectors
 from assets.scores.image_text import make_image_text_encoder
-from assets.scores.run import MissingVectors, ShardScores, activate, activate_if_complete, n_pending, score_shard
+from assets.scores.pending import activate, activate_if_complete, pending, pending_by_shard
+from assets.scores.run import ShardScores, score_shard
 from db.embeddings import find_encoder
 from db.frames import shard_frames
 from db.manifest import Dataset, find_dataset
@@ -82,6 +84,9 @@ class Bench(NamedTuple):
     def frames(self, scorer: EVQAScorer) -> ShardVideos:
         assert scorer.frame_encoder is not None
         return embed_frames(self.engine, scorer, scorer.frame_encoder, self.dataset, 0)
+
+    def settle(self, scorer: EVQAScorer) -> None:
+        activate_if_complete(self.engine, scorer, pending_by_shard(self.engine, scorer, [self.dataset]))
 
     def texts(self, scorer: EVQAScorer) -> ShardTexts:
         return embed_shard(self.engine, scorer, self.dataset, 0)
@@ -216,6 +221,15 @@ def test_what_has_no_score_says_why(bench: Bench) -> None:
     assert set(judge(quality, scorer.value_range).values()) == {True}
 
 
+def test_a_prediction_that_could_not_be_read_has_no_score(bench: Bench) -> None:
+    write_manifest(bench.folder, [], captions=[candidate("unread", "dark", "", parse_error="no JSON")])
+    bench.ingest()
+    scorer = bench.scorer()
+    bench.run(scorer)
+    row = bench.scores(scorer)["unread"]
+    assert (row.status, row.value, row.error) == ("empty_text", None, "the caption is empty")
+
+
 def test_a_file_that_is_gone_or_changed_is_tried_again(bench: Bench) -> None:
     dark, bright = (bench.folder / "videos" / name for name in ("dark.avi", "bright.avi"))
     kept, original = dark.read_bytes(), dark.stat()
@@ -228,7 +242,7 @@ def test_a_file_that_is_gone_or_changed_is_tried_again(bench: Bench) -> None:
     assert "no such file" in rows["short"].error
     assert "changed since it was ingested" in rows["long"].error
     assert all("ingest the folder" in rows[key].error for key in ("short", "long"))
-    assert n_pending(bench.engine, scorer, bench.dataset, 0) == 5
+    assert len(pending(bench.engine, scorer, bench.dataset, 0)) == 5
 
     dark.write_bytes(kept)
     os.utime(dark, ns=(original.st_atime_ns, original.st_mtime_ns))
@@ -237,7 +251,7 @@ def test_a_file_that_is_gone_or_changed_is_tried_again(bench: Bench) -> None:
     rows = bench.scores(scorer)
     assert {rows[key].status for key in ("short", "long", "again", "asked")} == {"ok"}
     assert rows["long"].components["n_frames"] == 6
-    assert n_pending(bench.engine, scorer, bench.dataset, 0) == 0
+    assert len(pending(bench.engine, scorer, bench.dataset, 0)) == 0
 
 
 def test_a_file_that_is_replaced_while_it_is_read_is_tried_again(bench: Bench) -> None:
@@ -282,7 +296,7 @@ def test_a_file_without_a_readable_frame_is_given_up(bench: Bench) -> None:
     row = bench.scores(scorer)["short"]
     assert (row.value, row.status) == (None, "no_frames")
     assert "dark.avi" in row.error
-    assert n_pending(bench.engine, scorer, bench.dataset, 0) == 0
+    assert len(pending(bench.engine, scorer, bench.dataset, 0)) == 0
 
 
 # Work
@@ -311,7 +325,7 @@ def test_a_changed_file_makes_its_own_samples_stale(bench: Bench) -> None:
     before = bench.scores(scorer)
     write_clip(bench.folder / "videos" / "dark.avi", n_frames=26, brightness=90)
     bench.ingest()
-    assert n_pending(bench.engine, scorer, bench.dataset, 0) == 1
+    assert len(pending(bench.engine, scorer, bench.dataset, 0)) == 1
     with pytest.raises(MissingVectors, match=r"1 of 1 videos, 'dark' for one, have no frames of demo encoder"):
         score_shard(bench.engine, scorer, bench.dataset, 0, run_id="early")
     bench.run(scorer)
@@ -359,10 +373,10 @@ def test_the_scorer_before_stays_active_until_its_successor_scores(bench: Bench)
     assert active() == str(FRAMES_EVERY)
     bench.run(second)
     assert active() == "7"
-    activate_if_complete(bench.engine, second, [bench.dataset])
-    activate_if_complete(bench.engine, bench.scorer(frames_every=9), [bench.dataset])
+    bench.settle(second)
+    bench.settle(bench.scorer(frames_every=9))
     assert active() == "7"
-    activate_if_complete(bench.engine, first, [bench.dataset])
+    bench.settle(first)
     assert active() == str(FRAMES_EVERY)
 
 
@@ -392,6 +406,6 @@ def test_the_default_is_the_demo_encoder_and_says_so() -> None:
 
 
 @pytest.mark.parametrize("given", [{"image_text_encoder": "ViT-B-32"}, {"image_text_checkpoint": "laion2b_s34b_b79k"}])
-def test_encoder_and_checkpoint_go_together(given: dict[str, str]) -> None:
+def test_encoder_and_checkpoint_go_together(given: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="give both or neither"):
         ScorerSettings(**given)

@@ -18,7 +18,8 @@ from assets.embeddings.run import embed_shard
 from assets.ingest.run import ingest_folder
 from assets.scores.base import ScorerSettings
 from assets.scores.evqa import EVQAScorer
-from assets.scores.run import activate, score_shard
+from assets.scores.pending import activate
+from assets.scores.run import score_shard
 from db.embeddings import find_encoder
 from db.frames import load_frames, shard_frames
 from db.manifest import Dataset, find_dataset

@@ -19,7 +19,9 @@ from assets.embeddings.run import embed_shard
 from assets.ingest.run import ingest_folder
 from assets.scores.base import Features, Scorer, ScorerSettings
 from assets.scores.checks import ENOUGH_TO_VARY, RANGE_TOLERANCE, judge
-from assets.scores.run import BATCH_SIZE, MissingVectors, activate, n_pending, pending, score_shard
+from assets.scores.features import MissingVectors
+from assets.scores.pending import BATCH_SIZE, activate, pending
+from assets.scores.run import score_shard
 from assets.scores.vcs import VCSScorer
 from assets.scores.vcs_short import VCSShortScorer
 from db.manifest import Dataset, find_dataset
@@ -316,7 +318,7 @@ def test_a_setting_that_is_not_used_leaves_the_fingerprint(shard: Shard) -> None
 def test_a_second_run_does_nothing_and_does_not_touch_the_model(shard: Shard) -> None:
     engine, dataset = shard
     scorer = vcs_scorer(HashEncoder())
-    assert n_pending(engine, scorer, dataset, 0) == 12
+    assert len(pending(engine, scorer, dataset, 0)) == 12
     embed_and_score(shard, scorer)
     before = stored(engine, scorer)
     idle = HashEncoder()
@@ -363,9 +365,9 @@ def test_other_models_or_parameters_make_another_scorer(shard: Shard, other: VCS
     first = vcs_scorer(HashEncoder())
     embed_and_score(shard, first)
     assert activate(engine, other) != activate(engine, first)
-    assert n_pending(engine, other, dataset, 0) == 12
+    assert len(pending(engine, other, dataset, 0)) == 12
     # Back to the first settings: its scores are still there.
-    assert n_pending(engine, vcs_scorer(HashEncoder()), dataset, 0) == 0
+    assert len(pending(engine, vcs_scorer(HashEncoder()), dataset, 0)) == 0
 
 
 # What goes wrong

@@ -38,7 +38,7 @@ def add_video(engine: Engine, dataset: Dataset, key: str, *, content: bytes | No
     return _insert(engine, schema.video, row)
 
 
-def add_reference(engine: Engine, dataset: Dataset, video_id: int, key: str, text: str) -> int:
+def add_reference(engine: Engine, dataset: Dataset, video_id: int, key: str, text: str, **columns: Any) -> int:
     row = {
         "dataset_id": dataset.dataset_id,
         "video_id": video_id,
@@ -47,8 +47,36 @@ def add_reference(engine: Engine, dataset: Dataset, video_id: int, key: str, tex
         "text": text,
         "text_sha256": text_sha256(text),
         "row_sha256": text_sha256(text),
+        **columns,
     }
     return _insert(engine, schema.reference, row)
+
+
+def add_keypoint(
+    engine: Engine,
+    dataset: Dataset,
+    video_id: int,
+    key: str,
+    dimension: str = "events",
+    text: str = "A dog runs.",
+    segment_index: int | None = None,
+) -> int:
+    row = {
+        "dataset_id": dataset.dataset_id,
+        "video_id": video_id,
+        "key": key,
+        "dimension": dimension,
+        "text": text,
+        "segment_index": segment_index,
+        "row_sha256": text_sha256(key),
+    }
+    return _insert(engine, schema.keypoint, row)
+
+
+def add_label(engine: Engine, keypoint_id: int, sample_id: int, covered: bool, source: str = "manifest") -> None:
+    row = {"keypoint_id": keypoint_id, "sample_id": sample_id, "source": source, "covered": covered}
+    with engine.begin() as connection:
+        connection.execute(schema.keypoint_label.insert().values(**row, row_sha256=b"row"))
 
 
 def add_sample(
@@ -78,11 +106,31 @@ def change_text(engine: Engine, sample_id: int, text: str) -> None:
         connection.execute(changed.values(text=text, text_sha256=text_sha256(text)))
 
 
+def change(engine: Engine, table: sa.Table, row_id: int, **values: Any) -> None:
+    """Set columns of the row with this id."""
+    (key,) = table.primary_key.columns
+    with engine.begin() as connection:
+        connection.execute(sa.update(table).where(key == row_id).values(**values))
+
+
+def remove(engine: Engine, table: sa.Table, row_id: int) -> None:
+    """Delete the row with this id, and all that hangs on it."""
+    (key,) = table.primary_key.columns
+    with engine.begin() as connection:
+        connection.execute(sa.delete(table).where(key == row_id))
+
+
 def activate(engine: Engine, metric: str = "vcs", version: str = "1") -> int:
     """The id of the metric's scorer of this version, which becomes the active one."""
+    return register(engine, metric, version, activate=True)
+
+
+def register(engine: Engine, metric: str = "vcs", version: str = "1", *, activate: bool = False) -> int:
+    """The id of the metric's scorer of this version, which stays what it is, or is a candidate when it is new."""
+    models = {"encoder": {"model_id": "tiny"}}
     with engine.begin() as connection:
         return register_scorer(
-            connection, metric=metric, models={"encoder": {"model_id": "tiny"}}, params={}, code_version=version
+            connection, metric=metric, models=models, params={}, code_version=version, activate=activate
         )
 
 

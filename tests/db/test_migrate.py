@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -13,7 +14,18 @@ from db.engine import open_engine
 from db.migrate import check_schema, downgrade, is_current, migrate
 from db.schema import METADATA
 from db.server import DatabaseUnavailable, sibling_url
+from db.thresholds import store_threshold
+from db.verdicts import VerdictRow, VerdictSet, write_verdicts
 from db.views import VIEWS, create_views, sample_scores_columns
+from tests.db.builders import (
+    INPUT,
+    add_keypoint,
+    add_label,
+    add_sample,
+    add_video,
+    make_dataset,
+    set_scores,
+)
 
 
 def relations(engine: Engine) -> set[str]:
@@ -44,6 +56,46 @@ def test_downgrade_removes_everything_and_upgrade_brings_it_back(database: URL, 
     assert relations(engine) == {"alembic_version"}
     migrate(database, ["vcs"])
     assert relations(engine) == {*METADATA.tables, *VIEWS, "alembic_version"}
+
+
+def test_data_of_an_older_revision_stays_through_upgrade_and_downgrade(database: URL, engine: Engine) -> None:
+    downgrade(database, "0002")
+    clips = make_dataset(engine)
+    video_id = add_video(engine, clips, "v", content=b"frames")
+    sample_id = add_sample(engine, clips, video_id, "s")
+    keypoint_id = add_keypoint(engine, clips, video_id, "k")
+    add_label(engine, keypoint_id, sample_id, True)
+    scorer_id = set_scores(engine, {sample_id: 0.5})
+    found = {"scorer_id": scorer_id, "dataset_id": clips.dataset_id, "method": "fraction", "objective": "top 10 %"}
+    with engine.begin() as connection:
+        store_threshold(connection, **found, value=0.25, n=1)
+    before = contents(engine)
+    assert len(before["threshold"]) == 1
+
+    migrate(database, ["vcs"])
+    with engine.connect() as connection:
+        check_schema(connection)
+        row = connection.execute(sa.select(METADATA.tables["threshold"])).one()
+    assert (row.value, row.n, row.n_positive, row.details) == (0.25, 1, None, {})
+    verdict = VerdictRow(keypoint_id, 0.5, 0, "A dog runs.", False, 1)
+    assert write_verdicts(engine, scorer_id, "run", [VerdictSet(sample_id, INPUT, 1, (verdict,))]) == 1
+
+    downgrade(database, "0002")
+    assert contents(engine) == before
+    migrate(database, ["vcs"])
+    with engine.connect() as connection:
+        check_schema(connection)
+
+
+def contents(engine: Engine) -> dict[str, list[tuple[Any, ...]]]:
+    """Every row of every table there is."""
+    tables = sa.MetaData()
+    tables.reflect(engine)
+    with engine.connect() as connection:
+        return {
+            name: [tuple(row) for row in connection.execute(sa.select(table))]
+            for name, table in sorted(tables.tables.items())
+        }
 
 
 def test_two_migrations_at_once_end_in_one_schema(migrated_template: URL) -> None:

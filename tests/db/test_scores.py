@@ -26,7 +26,7 @@ from db.scores import (
     values_by_system,
     write_scores,
 )
-from tests.db.builders import INPUT, activate, add_sample, add_video, make_dataset, ok, set_scores, undefined
+from tests.db.builders import INPUT, activate, add_sample, add_video, make_dataset, ok, register, set_scores, undefined
 
 
 @pytest.fixture
@@ -82,6 +82,18 @@ def test_going_back_to_an_old_identity_makes_it_active_again(engine: Engine) -> 
     old, new = activate(engine, version="1"), activate(engine, version="2")
     assert activate(engine, version="1") == old
     assert statuses(engine, "vcs") == {old: "active", new: "retired"}
+
+
+def test_a_scorer_may_be_registered_without_becoming_active(engine: Engine) -> None:
+    active = activate(engine, version="1")
+    candidate = register(engine, version="2")
+    assert statuses(engine, "vcs") == {active: "active", candidate: "candidate"}
+    assert register(engine, version="2") == candidate
+    assert register(engine, version="1") == active
+    assert statuses(engine, "vcs") == {active: "active", candidate: "candidate"}
+    assert activate(engine, version="2") == candidate
+    assert register(engine, version="1") == active
+    assert statuses(engine, "vcs") == {active: "retired", candidate: "active"}
 
 
 def test_a_metric_that_never_ran_has_no_active_scorer(engine: Engine) -> None:

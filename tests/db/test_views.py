@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
+from assets.ingest.judgements import LABEL_SOURCE
 from db import schema
 from db.manifest import Dataset
-from db.scores import write_scores
+from db.scores import ScoreRow, write_scores
+from db.verdicts import VerdictRow, VerdictSet, write_verdicts
 from db.views import create_views, is_up_to_date, sample_scores_columns
 from tests.db.builders import (
+    INPUT,
     activate,
+    add_keypoint,
+    add_label,
     add_reference,
     add_sample,
     add_video,
     make_dataset,
     ok,
+    remove,
     set_scores,
     undefined,
 )
@@ -120,6 +127,96 @@ def test_dataset_summary_counts_each_thing_of_its_own_dataset(engine: Engine, cl
     ]
 
 
+VERDICT_COLUMNS = [
+    *("dataset", "shard", "video", "sample", "system", "dimension", "keypoint", "keypoint_text", "segment_index"),
+    *("probability", "threshold", "covered", "sentence_index", "sentence", "is_lower_bound", "label"),
+    *("sample_id", "keypoint_id"),
+]
+
+
+def verify(engine: Engine, scorer_id: int, sample_id: int, probabilities: Mapping[int, float | None]) -> None:
+    """Store a verdict on each keypoint; one without a probability is of a caption without sentences."""
+    verdicts = tuple(
+        VerdictRow(keypoint_id, None, None, None, False, 0)
+        if probability is None
+        else VerdictRow(keypoint_id, probability, 1, "A dog runs.", False, 2)
+        for keypoint_id, probability in probabilities.items()
+    )
+    write_verdicts(engine, scorer_id, "run", [VerdictSet(sample_id, INPUT, 2, verdicts)])
+
+
+def test_keypoint_verdicts_shows_what_was_found_beside_threshold_and_label(engine: Engine, clips: Dataset) -> None:
+    video_id = add_video(engine, clips, "v")
+    sample_id = add_sample(engine, clips, video_id, "s")
+    running = add_keypoint(engine, clips, video_id, "k0", "events", "A dog runs.", 3)
+    panning = add_keypoint(engine, clips, video_id, "k1", "camera", "It pans.")
+    add_label(engine, running, sample_id, True, source=LABEL_SOURCE)
+    add_label(engine, panning, sample_id, True, source="judge:tiny")
+    scorer_id = activate(engine, "ecs")
+    verify(engine, scorer_id, sample_id, {running: 0.75, panning: 0.5})
+    components = {"thresholds": {"events": 0.75, "camera": 0.5000001}}
+    write_scores(engine, scorer_id, "run", [ScoreRow(sample_id, INPUT, 0.5, components, "ok", None)])
+    first, second = rows(engine, "SELECT * FROM keypoint_verdicts ORDER BY keypoint")
+    assert list(first) == VERDICT_COLUMNS
+    assert first == {
+        "dataset": "clips",
+        "shard": 0,
+        "video": "v",
+        "sample": "s",
+        "system": "brief",
+        "dimension": "events",
+        "keypoint": "k0",
+        "keypoint_text": "A dog runs.",
+        "segment_index": 3,
+        "probability": 0.75,
+        "threshold": 0.75,
+        "covered": True,
+        "sentence_index": 1,
+        "sentence": "A dog runs.",
+        "is_lower_bound": False,
+        "label": True,
+        "sample_id": sample_id,
+        "keypoint_id": running,
+    }
+    assert (second["keypoint"], second["covered"], second["label"]) == ("k1", False, None)
+
+
+def test_a_keypoint_is_covered_or_not_once_there_is_a_threshold(engine: Engine, clips: Dataset) -> None:
+    video_id = add_video(engine, clips, "v")
+    keypoints = {name: add_keypoint(engine, clips, video_id, name, name) for name in ("decided", "other")}
+    samples = {name: add_sample(engine, clips, video_id, name) for name in ("scored", "silent", "unscored", "failed")}
+    scorer_id = activate(engine, "ecs")
+    for name, sample_id in samples.items():
+        verify(engine, scorer_id, sample_id, dict.fromkeys(keypoints.values(), None if name == "silent" else 0.25))
+    components = {"thresholds": {"decided": 0.25}}
+    scores = [ScoreRow(samples[name], INPUT, 0.5, components, "ok", None) for name in ("scored", "silent")]
+    write_scores(engine, scorer_id, "run", [*scores, undefined(samples["failed"], "failed")])
+    found = rows(engine, "SELECT sample, keypoint, covered FROM keypoint_verdicts")
+    covered = {(row["sample"], row["keypoint"]): row["covered"] for row in found}
+    assert covered == {
+        ("scored", "decided"): True,
+        ("silent", "decided"): False,
+        **{(name, "decided"): None for name in ("unscored", "failed")},
+        **{(name, "other"): None for name in samples},
+    }
+
+
+def test_keypoint_verdicts_shows_active_scorers_alone(engine: Engine, clips: Dataset) -> None:
+    video_id = add_video(engine, clips, "v")
+    sample_id = add_sample(engine, clips, video_id, "s")
+    keypoint_id = add_keypoint(engine, clips, video_id, "k")
+    query = "SELECT probability FROM keypoint_verdicts ORDER BY probability"
+    for version, probability in (("1", 0.25), ("2", 0.5)):
+        verify(engine, activate(engine, "ecs", version), sample_id, {keypoint_id: probability})
+    assert rows(engine, query) == [{"probability": 0.5}]
+    verify(engine, activate(engine, "other"), sample_id, {keypoint_id: 0.75})
+    assert rows(engine, query) == [{"probability": 0.5}, {"probability": 0.75}]
+    activate(engine, "ecs", "1")
+    assert rows(engine, query) == [{"probability": 0.25}, {"probability": 0.75}]
+    remove(engine, schema.keypoint, keypoint_id)
+    assert rows(engine, query) == []
+
+
 def test_views_of_other_metrics_are_out_of_date(engine: Engine, clips: Dataset) -> None:
     assert clips
     with engine.connect() as connection:
@@ -140,9 +237,10 @@ def fill(engine: Engine, dataset: Dataset, twice: bool = False) -> None:
         set_scores(engine, dict.fromkeys(samples, 0.1), version="old")
         set_scores(engine, {samples[0]: 0.5, samples[1]: None, samples[3]: 0.25})
         set_scores(engine, {samples[0]: 0.5}, metric="evqa")
+        for i in range(2):
+            add_keypoint(engine, dataset, videos[0], f"{name}k{i}")
         with engine.begin() as connection:
             for i in range(2):
-                connection.execute(schema.keypoint.insert().values(_keypoint(dataset, videos[0], f"{name}k{i}")))
                 connection.execute(
                     schema.rating.insert().values(
                         sample_id=samples[i], rater="ann", aspect="detail", value=i, row_sha256=b"row"
@@ -153,8 +251,3 @@ def fill(engine: Engine, dataset: Dataset, twice: bool = False) -> None:
                     dataset_id=dataset.dataset_id, source=name, line=1, code="bad", reason="bad", raw="{"
                 )
             )
-
-
-def _keypoint(dataset: Dataset, video_id: int, key: str) -> dict[str, Any]:
-    row = {"key": key, "dimension": "action", "text": "a dog runs", "row_sha256": b"row"}
-    return {"dataset_id": dataset.dataset_id, "video_id": video_id, **row}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import sqlalchemy as sa
@@ -207,8 +207,9 @@ def test_what_a_scorer_sees_of_a_sample(engine: Engine) -> None:
         engine, clips, video_id, "q", "Who? A dog", kind="qa", question="Who?", answer="A dog", system="gpt"
     )
     with engine.connect() as connection:
-        (loaded,) = load_samples(connection, [sample_id], ("text",))
-    assert loaded == PendingSample(
+        (loaded,) = load_samples(connection, [sample_id], ("references",))
+        (text_alone,) = load_samples(connection, [sample_id], ("text",))
+    expected = PendingSample(
         sample_id=sample_id,
         key="q",
         kind="qa",
@@ -219,9 +220,12 @@ def test_what_a_scorer_sees_of_a_sample(engine: Engine) -> None:
         video_id=video_id,
         video_status="damaged",
         video_error=None,
-        input_sha256=expected_digest(("text",), "Who? A dog", {}, None),
+        input_sha256=expected_digest(("references",), "", {key: f"text of {key}" for key in "bBa"}, None),
         references=tuple(ReferenceText(key, f"text of {key}") for key in ("B", "a", "b")),
     )
+    assert loaded == expected
+    digest = expected_digest(("text",), "Who? A dog", {}, None)
+    assert text_alone == replace(expected, input_sha256=digest, references=())
 
 
 def test_samples_come_in_order_of_id_and_missing_ones_are_left_out(shard: Shard) -> None:

@@ -1,0 +1,47 @@
+"""What a calibration found, as rows for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from assets.thresholds.calibrate import Calibration
+
+
+def threshold_rows(found: Calibration) -> list[dict[str, Any]]:
+    """A row per dimension: threshold with its 95 % interval, and the labels it was chosen on."""
+    rows = []
+    for name, each in found.by_dimension.items():
+        low, high = (each.interval.low, each.interval.high) if each.interval else (None, None)
+        rows.append(
+            {
+                "dimension": name,
+                "threshold": each.value,
+                "from": low,
+                "to": high,
+                "labels": each.n,
+                "positive": each.n_positive,
+                "f1": each.counts.f1 if each.counts else None,
+                "chosen on": "all dimensions" if each.pooled else "its own labels",
+            }
+        )
+    return rows
+
+
+def evaluation_rows(found: Calibration) -> list[dict[str, Any]]:
+    """A row per dimension and one in total: agreement on the other labels, beside what needs no metric.
+
+    majority: accuracy of always saying the more frequent answer. all_positive_f1: F1 of always saying yes.
+    """
+    return [
+        {
+            "dimension": name,
+            "labels": counts.n,
+            "positive": counts.n_positive,
+            "accuracy": counts.accuracy,
+            "majority": max(counts.prevalence, 1 - counts.prevalence) if counts.prevalence is not None else None,
+            "f1": counts.f1,
+            "all_positive_f1": counts.all_positive_f1,
+            "mcc": counts.mcc,
+        }
+        for name, counts in found.evaluated.items()
+    ]

@@ -1,0 +1,36 @@
+-- One row per keypoint that an active scorer has verified on a caption: what it found, and what a person or a judge says.
+-- The threshold is the one by which the stored score was made; without a score there is none yet.
+CREATE OR REPLACE VIEW keypoint_verdicts AS
+SELECT d.name AS dataset,
+       s.shard,
+       v.key AS video,
+       s.key AS sample,
+       s.system,
+       k.dimension,
+       k.key AS keypoint,
+       k.text AS keypoint_text,
+       k.segment_index,
+       e.probability,
+       decided.threshold,
+       CASE WHEN decided.threshold IS NULL THEN NULL
+            WHEN e.probability IS NULL AND w.status = 'ok' THEN false
+            ELSE e.probability >= decided.threshold
+       END AS covered,
+       e.sentence_index,
+       e.sentence,
+       e.is_lower_bound,
+       l.covered AS label,
+       e.sample_id,
+       e.keypoint_id
+FROM ecs_verdict e
+JOIN scorer ON scorer.scorer_id = e.scorer_id AND scorer.status = 'active'
+JOIN verdict_set w ON w.scorer_id = e.scorer_id AND w.sample_id = e.sample_id
+JOIN keypoint k ON k.keypoint_id = e.keypoint_id
+JOIN sample s ON s.sample_id = e.sample_id
+JOIN video v ON v.video_id = s.video_id
+JOIN dataset d ON d.dataset_id = s.dataset_id
+LEFT JOIN score c ON c.scorer_id = e.scorer_id AND c.sample_id = e.sample_id
+LEFT JOIN LATERAL (SELECT CAST(c.components->'thresholds'->>k.dimension AS float8) AS threshold) decided ON true
+-- 'manifest' is the source of labels that came in with the data.
+LEFT JOIN keypoint_label l
+       ON l.keypoint_id = e.keypoint_id AND l.sample_id = e.sample_id AND l.source = 'manifest'

@@ -1,0 +1,16 @@
+-- What a scorer says of each keypoint that a source has labelled, beside the label.
+SELECT s.shard,
+       COALESCE(v.extra->>'group_id', v.key) AS "group",
+       k.dimension,
+       e.probability,
+       e.is_lower_bound,
+       l.covered
+FROM keypoint_label l
+JOIN ecs_verdict e USING (keypoint_id, sample_id)
+JOIN keypoint k USING (keypoint_id)
+JOIN sample s USING (sample_id)
+JOIN video v ON v.video_id = s.video_id
+WHERE e.scorer_id = :scorer_id
+  AND s.dataset_id = :dataset_id
+  AND l.source = :source
+ORDER BY s.key COLLATE "C", k.key COLLATE "C"

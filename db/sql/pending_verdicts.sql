@@ -1,0 +1,31 @@
+-- The captions of a shard whose checklist a scorer has not verified, or not for their present inputs, or not far enough:
+-- a keypoint's lower bound must reach its threshold. A set that says more passes than its verdicts has lost a keypoint.
+-- The placeholder in braces becomes one of the expressions in db/work.py, never user input.
+SELECT s.sample_id
+FROM sample s
+JOIN video v USING (video_id)
+LEFT JOIN verdict_set w ON w.scorer_id = CAST(:scorer_id AS bigint) AND w.sample_id = s.sample_id
+WHERE s.dataset_id = :dataset_id
+  AND s.shard = :shard
+  AND s.kind = 'caption'
+  AND EXISTS (SELECT 1 FROM keypoint k WHERE k.video_id = s.video_id)
+  AND (w.sample_id IS NULL
+       OR w.input_sha256 <> {input_sha256}
+       OR w.n_passes <> (SELECT COALESCE(sum(e.n_passes), 0)
+                         FROM ecs_verdict e
+                         WHERE e.scorer_id = w.scorer_id AND e.sample_id = w.sample_id)
+       OR EXISTS (SELECT 1
+                  FROM ecs_verdict e
+                  JOIN keypoint k USING (keypoint_id)
+                  LEFT JOIN threshold t
+                         ON t.scorer_id = e.scorer_id
+                        AND t.dataset_id = s.dataset_id
+                        AND t.scope = 'dataset'
+                        AND t.method = 'keypoint_labels'
+                        AND t.dimension = k.dimension
+                  WHERE e.scorer_id = w.scorer_id
+                    AND e.sample_id = w.sample_id
+                    AND e.is_lower_bound
+                    AND (CAST(:default_threshold AS float8) IS NULL
+                         OR (e.probability >= COALESCE(t.value, CAST(:default_threshold AS float8))) IS NOT TRUE)))
+ORDER BY s.sample_id

@@ -1,0 +1,29 @@
+-- The verdicts on some samples' checklists, of the sets that saw their present inputs; a set without verdicts is one row.
+-- A set that says more passes than its verdicts has lost a keypoint, and is left out.
+-- Materialized, so that the digest is of each sample and not of each verdict.
+WITH present AS MATERIALIZED (
+    SELECT w.*
+    FROM verdict_set w
+    JOIN sample s USING (sample_id)
+    JOIN video v USING (video_id)
+    WHERE w.scorer_id = CAST(:scorer_id AS bigint)
+      AND w.sample_id = ANY(:sample_ids)
+      AND w.input_sha256 = {input_sha256}
+      AND w.n_passes = (SELECT COALESCE(sum(e.n_passes), 0)
+                        FROM ecs_verdict e
+                        WHERE e.scorer_id = w.scorer_id AND e.sample_id = w.sample_id))
+SELECT w.sample_id,
+       w.input_sha256,
+       w.n_sentences,
+       w.status,
+       w.error,
+       e.keypoint_id,
+       e.probability,
+       e.sentence_index,
+       e.sentence,
+       e.is_lower_bound,
+       e.n_passes
+FROM present w
+LEFT JOIN (ecs_verdict e JOIN keypoint k USING (keypoint_id))
+       ON e.scorer_id = w.scorer_id AND e.sample_id = w.sample_id
+ORDER BY w.sample_id, k.key COLLATE "C"

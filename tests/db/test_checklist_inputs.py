@@ -1,0 +1,316 @@
+"""What a checklist depends on: keypoints, segments and thresholds, as a scorer sees them and as they age scores."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy.engine import Engine
+
+from db import schema
+from db.manifest import Dataset
+from db.quality import shard_quality
+from db.scores import write_scores
+from db.thresholds import LabelThreshold, replace_label_thresholds, store_threshold
+from db.work import KeypointText, PendingSample, ReferenceText, TimedText, load_samples, pending_samples
+from tests.db.builders import (
+    activate,
+    add_keypoint,
+    add_reference,
+    add_sample,
+    add_video,
+    change,
+    change_text,
+    empty,
+    make_dataset,
+    ok,
+    remove,
+)
+
+ECS = ("text", "keypoints", "segments", "thresholds")
+SEGMENTS = [{"text": "A dog runs.", "end_s": 2.5, "start_s": 0}, {"end_s": 4, "start_s": 2.5}]
+TIMED = (TimedText(0.0, 2.5, "A dog runs."), TimedText(2.5, 4.0, None))
+
+
+@dataclass
+class Checklists:
+    """Two videos of two captions each and a scorer of checklists."""
+
+    engine: Engine
+    dataset: Dataset
+    videos: list[int]
+    samples: list[int]
+    scorer_id: int
+    inputs: Sequence[str] = ECS
+
+    def load(self) -> list[PendingSample]:
+        with self.engine.connect() as connection:
+            return load_samples(connection, self.samples, self.inputs, self.scorer_id)
+
+    def digests(self) -> list[bytes]:
+        return [sample.input_sha256 for sample in self.load()]
+
+    def score(self) -> None:
+        rows = [ok(sample.sample_id, 0.5, sample.input_sha256) for sample in self.load()]
+        write_scores(self.engine, self.scorer_id, "run", rows)
+        assert self.stale() == []
+
+    def stale(self) -> list[int]:
+        """The samples to be scored again, which the checks must count alike."""
+        place = {"scorer_id": self.scorer_id, "dataset_id": self.dataset.dataset_id, "shard": 0, "inputs": self.inputs}
+        with self.engine.connect() as connection:
+            pending = pending_samples(connection, **place)
+            assert shard_quality(connection, **place).n_stale == len(pending)
+        return pending
+
+    def put_thresholds(self, **values: float) -> None:
+        rows = [LabelThreshold("dataset", None, name, "f1", value, 9, 3, {}) for name, value in values.items()]
+        with self.engine.begin() as connection:
+            replace_label_thresholds(connection, self.scorer_id, self.dataset.dataset_id, rows)
+
+
+def checklists(engine: Engine, name: str, scorer_id: int) -> Checklists:
+    clips = make_dataset(engine, name)
+    videos = [add_video(engine, clips, key, content=b"frames") for key in ("v0", "v1")]
+    samples = [add_sample(engine, clips, videos[i // 2], f"s{i}", segments=SEGMENTS) for i in range(4)]
+    for video_id in videos:
+        add_reference(engine, clips, video_id, f"r{video_id}", "a reference", segments=SEGMENTS)
+        add_keypoint(engine, clips, video_id, f"k{video_id}", segment_index=1)
+    return Checklists(engine, clips, videos, samples, scorer_id)
+
+
+@pytest.fixture
+def clips(engine: Engine) -> Checklists:
+    return checklists(engine, "clips", activate(engine, "ecs"))
+
+
+def sha256(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
+
+
+# What a scorer sees
+
+
+def test_what_a_scorer_of_checklists_sees(engine: Engine, clips: Checklists) -> None:
+    other = add_keypoint(engine, clips.dataset, clips.videos[0], "B", "camera", "It pans — 犬.")
+    add_reference(engine, clips.dataset, clips.videos[0], "a reference without segments", "one more")
+    change(engine, schema.sample, clips.samples[0], extra={"parse_error": "no JSON", "other": 1})
+    clips.put_thresholds(events=0.1 + 0.2, camera=1.0)
+    first, second, third, _ = clips.load()
+    assert first.references == (
+        ReferenceText("a reference without segments", "one more"),
+        ReferenceText(f"r{clips.videos[0]}", "a reference", TIMED),
+    )
+    assert first.segments == TIMED
+    assert [keypoint.key for keypoint in first.keypoints] == ["B", f"k{clips.videos[0]}"]
+    assert first.keypoints[0] == KeypointText(other, "B", "camera", "It pans — 犬.", None)
+    assert (first.keypoints[1].dimension, first.keypoints[1].segment_index) == ("events", 1)
+    assert first.thresholds == {"events": 0.1 + 0.2, "camera": 1.0}
+    assert {type(value) for value in first.thresholds.values()} == {float}
+    assert (first.parse_error, second.parse_error) == ("no JSON", None)
+    assert second.keypoints == first.keypoints
+    assert [keypoint.key for keypoint in third.keypoints] == [f"k{clips.videos[1]}"]
+
+
+@pytest.mark.parametrize("inputs", [("text",), ("video",), ("references",), ("keypoints",), ("thresholds",), ECS])
+def test_a_scorer_sees_nothing_that_its_inputs_do_not_name(clips: Checklists, inputs: tuple[str, ...]) -> None:
+    clips.put_thresholds(events=0.5)
+    full = clips.load()[0]
+    clips.inputs = inputs
+    seen = clips.load()[0]
+    bare = tuple(replace(reference, segments=()) for reference in full.references)
+    assert seen == replace(
+        full,
+        input_sha256=seen.input_sha256,
+        segments=full.segments if "segments" in inputs else (),
+        references=full.references if "segments" in inputs else bare if "references" in inputs else (),
+        keypoints=full.keypoints if "keypoints" in inputs else (),
+        thresholds=full.thresholds if "thresholds" in inputs else {},
+    )
+
+
+def test_a_video_without_anything_gives_empty_fields(engine: Engine, clips: Checklists) -> None:
+    bare = add_sample(engine, clips.dataset, add_video(engine, clips.dataset, "bare"), "bare")
+    with engine.connect() as connection:
+        (loaded,) = load_samples(connection, [bare], [*ECS, "references"], clips.scorer_id)
+    assert (loaded.references, loaded.segments, loaded.keypoints, loaded.thresholds) == ((), (), (), {})
+
+
+# The digests
+
+
+def part(name: str, clips: Checklists) -> bytes:
+    """The digest of one input of the first sample, which SQL hashes once for the part and once for the whole."""
+    clips.inputs = (name,)
+    return clips.digests()[0]
+
+
+def whole(content: bytes) -> bytes:
+    return hashlib.sha256(hashlib.sha256(content).digest()).digest()
+
+
+def test_the_digest_of_keypoints_equals_an_independent_one(engine: Engine, clips: Checklists) -> None:
+    added = [("Z", "camera", "It pans.", None), ("é", "events", "Ein Hund läuft — 犬.", 0), ("a", "", "", 10)]
+    for keypoint in added:
+        add_keypoint(engine, clips.dataset, clips.videos[0], *keypoint)
+    everything = [(f"k{clips.videos[0]}", "events", "A dog runs.", 1), *added]
+    content = b"".join(
+        sha256(key) + sha256(dimension) + sha256(text) + sha256("" if index is None else str(index))
+        for key, dimension, text, index in sorted(everything, key=lambda keypoint: keypoint[0].encode())
+    )
+    assert part("keypoints", clips) == whole(content)
+
+
+def test_the_digest_of_segments_equals_an_independent_one(engine: Engine, clips: Checklists) -> None:
+    add_reference(engine, clips.dataset, clips.videos[0], "R", "without segments")
+    content = sha256(json.dumps(SEGMENTS)) + sha256("R") + sha256("")
+    content += sha256(f"r{clips.videos[0]}") + sha256(json.dumps(SEGMENTS))
+    assert part("segments", clips) == whole(content)
+    bare = add_sample(engine, clips.dataset, add_video(engine, clips.dataset, "bare"), "bare")
+    clips.samples = [bare]
+    assert part("segments", clips) == whole(sha256(""))
+
+
+def test_the_digest_of_thresholds_equals_an_independent_one(clips: Checklists) -> None:
+    assert part("thresholds", clips) == whole(b"")
+    clips.put_thresholds(speech=0.1 + 0.2, Camera=0.5)
+    content = sha256("Camera") + struct.pack(">d", 0.5) + sha256("speech") + struct.pack(">d", 0.1 + 0.2)
+    assert part("thresholds", clips) == whole(content)
+
+
+WORDS = st.text(alphabet="ab1", max_size=2)
+KEYPOINTS = st.dictionaries(WORDS, st.tuples(WORDS, WORDS, st.none() | st.integers(0, 11)), max_size=3)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(KEYPOINTS, KEYPOINTS)
+def test_only_equal_checklists_have_equal_digests(engine: Engine, one: dict[str, Any], other: dict[str, Any]) -> None:
+    empty(engine)
+    digests = []
+    for name, keypoints in (("one", one), ("other", other)):
+        dataset = make_dataset(engine, name)
+        video_id = add_video(engine, dataset, "v")
+        for key, columns in keypoints.items():
+            add_keypoint(engine, dataset, video_id, key, *columns)
+        sample_id = add_sample(engine, dataset, video_id, "s")
+        with engine.connect() as connection:
+            digests.append(load_samples(connection, [sample_id], ("keypoints",))[0].input_sha256)
+    assert (digests[0] == digests[1]) == (one == other)
+
+
+# What makes a score stale
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"key": "another"},
+        {"dimension": "camera"},
+        {"text": "A cat runs."},
+        {"segment_index": 0},
+        {"segment_index": None},
+    ],
+)
+def test_a_changed_keypoint_makes_the_captions_of_its_video_stale(
+    engine: Engine, clips: Checklists, values: dict[str, Any]
+) -> None:
+    clips.score()
+    keypoint = clips.load()[0].keypoints[0]
+    change(engine, schema.keypoint, keypoint.keypoint_id, **values)
+    assert clips.stale() == clips.samples[:2]
+    change(engine, schema.keypoint, keypoint.keypoint_id, **{name: getattr(keypoint, name) for name in values})
+    assert clips.stale() == []
+
+
+def test_a_keypoint_added_moved_and_removed(engine: Engine, clips: Checklists) -> None:
+    clips.score()
+    added = add_keypoint(engine, clips.dataset, clips.videos[1], "more")
+    assert clips.stale() == clips.samples[2:]
+    clips.score()
+    change(engine, schema.keypoint, added, video_id=clips.videos[0])
+    assert clips.stale() == clips.samples
+    clips.score()
+    remove(engine, schema.keypoint, added)
+    assert clips.stale() == clips.samples[:2]
+
+
+def test_what_is_no_part_of_a_checklist_makes_nothing_stale(engine: Engine, clips: Checklists) -> None:
+    clips.score()
+    keypoint_id = clips.load()[0].keypoints[0].keypoint_id
+    change(engine, schema.keypoint, keypoint_id, extra={"note": "checked"}, row_sha256=b"new")
+    change(engine, schema.video, clips.videos[0], content_sha256=sha256("cut anew"))
+    assert clips.stale() == []
+
+
+def test_changed_segments_make_stale_whoever_looks_at_them(engine: Engine, clips: Checklists) -> None:
+    clips.score()
+    change(engine, schema.sample, clips.samples[1], segments=SEGMENTS[:1])
+    assert clips.stale() == [clips.samples[1]]
+    clips.score()
+    (reference,) = clips.load()[3].references
+    with engine.connect() as connection:
+        of_key = schema.reference.c.key == reference.key
+        reference_id = connection.scalar(sa.select(schema.reference.c.reference_id).where(of_key))
+    assert reference_id is not None
+    change(engine, schema.reference, reference_id, segments=[{**SEGMENTS[0], "end_s": 2.25}])
+    assert clips.stale() == clips.samples[2:]
+    change(engine, schema.reference, reference_id, segments=[dict(reversed(each.items())) for each in SEGMENTS])
+    assert clips.stale() == []
+
+
+def test_a_changed_text_makes_its_caption_alone_stale(engine: Engine, clips: Checklists) -> None:
+    clips.score()
+    change_text(engine, clips.samples[3], "A cat.")
+    assert clips.stale() == [clips.samples[3]]
+
+
+def test_a_threshold_makes_stale_the_scores_of_its_scorer_and_dataset_and_no_others(
+    engine: Engine, clips: Checklists
+) -> None:
+    elsewhere = checklists(engine, "elsewhere", clips.scorer_id)
+    other_scorer = replace(clips, scorer_id=activate(engine, "ecs", "2"))
+    without = replace(clips, scorer_id=activate(engine, "vcs"), inputs=("text", "keypoints"))
+    untouched = [elsewhere, other_scorer, without]
+    for each in (clips, *untouched):
+        each.score()
+    steps: list[dict[str, float]] = [{"events": 0.5}, {"events": 0.25}, {"camera": 0.25}, {"camera": 0.25, "b": 1}, {}]
+    for thresholds in steps:
+        clips.put_thresholds(**thresholds)
+        assert clips.stale() == clips.samples
+        assert [each.stale() for each in untouched] == [[], [], []]
+        clips.score()
+        clips.put_thresholds(**thresholds)
+        assert clips.stale() == []
+
+
+def test_thresholds_that_are_not_in_force_make_nothing_stale(engine: Engine, clips: Checklists) -> None:
+    clips.put_thresholds(events=0.5)
+    clips.score()
+    in_force = LabelThreshold("dataset", None, "events", "f1", 0.5, 9, 3, {})
+    found = {"scorer_id": clips.scorer_id, "dataset_id": clips.dataset.dataset_id}
+    with engine.begin() as connection:
+        store_threshold(connection, **found, method="fraction", objective="top 10 %", value=0.25, n=4)
+        of_hand = {**found, "scope": "dataset", "method": "by hand", "objective": "none"}
+        connection.execute(schema.threshold.insert().values(**of_hand, dimension="camera", value=0.25, n=0))
+        shard = LabelThreshold("shard", 0, "events", "f1", 0.75, 9, 3, {})
+        in_other_words = replace(in_force, objective="mcc", n=10, details={"mcc": 0.5})
+        replace_label_thresholds(connection, clips.scorer_id, clips.dataset.dataset_id, [in_other_words, shard])
+    assert clips.stale() == []
+    assert clips.load()[0].thresholds == {"events": 0.5}
+
+
+def test_a_scorer_that_is_not_registered_has_no_thresholds(engine: Engine, clips: Checklists) -> None:
+    clips.put_thresholds(events=0.5)
+    with engine.connect() as connection:
+        (loaded, *_) = load_samples(connection, clips.samples, ECS)
+        pending = pending_samples(connection, scorer_id=None, dataset_id=clips.dataset.dataset_id, shard=0, inputs=ECS)
+    assert loaded.thresholds == {}
+    assert pending == clips.samples

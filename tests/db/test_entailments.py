@@ -1,0 +1,131 @@
+"""Judged pairs: exact, and each pair once per verifier."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy.engine import Engine
+
+from db import schema
+from db.entailments import (
+    Judged,
+    Pair,
+    find_verifier,
+    load_entailments,
+    pair_sha256,
+    register_verifier,
+    store_entailments,
+)
+from tests.db.builders import empty
+
+IDENTITY = {"model_id": "tiny-nli", "revision": "0", "params": {"dtype": "float32", "length": 256}}
+
+
+def new_verifier(engine: Engine, **change: object) -> int:
+    with engine.begin() as connection:
+        return register_verifier(connection, {**IDENTITY, **change})
+
+
+def n_stored(engine: Engine) -> int:
+    with engine.connect() as connection:
+        return connection.scalar(sa.select(sa.func.count()).select_from(schema.entailment)) or 0
+
+
+def test_a_verifier_is_found_by_its_whole_identity(engine: Engine) -> None:
+    with engine.connect() as connection:
+        assert find_verifier(connection, IDENTITY) is None
+    first = new_verifier(engine)
+    assert new_verifier(engine, params={"length": 256, "dtype": "float32"}) == first
+    others = [
+        new_verifier(engine, model_id="small-nli"),
+        new_verifier(engine, revision="1"),
+        new_verifier(engine, params={"dtype": "float16", "length": 256}),
+    ]
+    assert len({first, *others}) == 4
+    with engine.connect() as connection:
+        assert find_verifier(connection, IDENTITY) == first
+        row = connection.execute(sa.select(schema.verifier).where(schema.verifier.c.verifier_id == first)).one()
+    assert (row.model_id, row.revision, row.params) == ("tiny-nli", "0", IDENTITY["params"])
+
+
+def test_the_key_of_a_pair_hashes_each_text_first() -> None:
+    premise, hypothesis = hashlib.sha256(b"\xe7\x8a\xac").digest(), hashlib.sha256(b"A dog.").digest()
+    assert pair_sha256("犬", "A dog.") == hashlib.sha256(premise + hypothesis).digest()
+
+
+TEXTS = st.text(alphabet="ab犬'\\\n\t ", max_size=4)
+
+
+@given(st.tuples(TEXTS, TEXTS), st.tuples(TEXTS, TEXTS))
+def test_only_equal_pairs_have_equal_keys(first: Pair, second: Pair) -> None:
+    assert (pair_sha256(*first) == pair_sha256(*second)) == (first == second)
+
+
+JUDGED = st.builds(Judged, st.floats(0, 1), st.booleans())
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.dictionaries(st.tuples(TEXTS, TEXTS), JUDGED, max_size=20))
+def test_what_was_said_comes_back_exactly(engine: Engine, judged: dict[Pair, Judged]) -> None:
+    empty(engine)
+    verifier_id = new_verifier(engine)
+    assert store_entailments(engine, verifier_id, judged) == len(judged)
+    assert load_entailments(engine, verifier_id, [*judged, ("never", "judged")]) == judged
+
+
+def test_each_pair_is_stored_once_and_never_changed(engine: Engine) -> None:
+    verifier_id = new_verifier(engine)
+    first, other = ("A dog runs.", "A dog."), ("A dog.", "A dog runs.")
+    assert store_entailments(engine, verifier_id, {first: Judged(0.75, False)}) == 1
+    assert store_entailments(engine, verifier_id, {first: Judged(0.5, True), other: Judged(0.25, True)}) == 1
+    assert n_stored(engine) == 2
+    assert load_entailments(engine, verifier_id, [first, other]) == {
+        first: Judged(0.75, False),
+        other: Judged(0.25, True),
+    }
+
+
+def test_verifiers_keep_apart(engine: Engine) -> None:
+    first, second = new_verifier(engine), new_verifier(engine, revision="1")
+    pair = ("A dog runs.", "A dog.")
+    store_entailments(engine, first, {pair: Judged(0.75, False)})
+    assert load_entailments(engine, second, [pair]) == {}
+    assert store_entailments(engine, second, {pair: Judged(0.5, False)}) == 1
+    assert load_entailments(engine, first, [pair]) == {pair: Judged(0.75, False)}
+
+
+def test_a_hundred_thousand_pairs_at_once(engine: Engine) -> None:
+    verifier_id = new_verifier(engine)
+    judged = {(f"Sentence {i % 1000}.", f"Keypoint {i}."): Judged(i / 100_000, i % 3 == 0) for i in range(100_000)}
+    assert store_entailments(engine, verifier_id, judged) == 100_000
+    assert store_entailments(engine, verifier_id, judged) == 0
+    assert load_entailments(engine, verifier_id, judged) == judged
+
+
+def test_nothing_to_store_and_nothing_to_load(engine: Engine) -> None:
+    verifier_id = new_verifier(engine)
+    assert store_entailments(engine, verifier_id, {}) == 0
+    assert load_entailments(engine, verifier_id, []) == {}
+
+
+@pytest.mark.parametrize("probability", [math.nan, math.inf, -math.inf, -1e-9, math.nextafter(1, 2)])
+def test_what_is_no_probability_is_refused_and_nothing_is_stored(engine: Engine, probability: float) -> None:
+    verifier_id = new_verifier(engine)
+    judged = {("a", "b"): Judged(0.5, False), ("a", "c"): Judged(probability, False)}
+    with pytest.raises(psycopg.errors.CheckViolation, match="ck_entailment_probability"):
+        store_entailments(engine, verifier_id, judged)
+    assert n_stored(engine) == 0
+
+
+def test_a_verifier_takes_what_it_said_along(engine: Engine) -> None:
+    verifier_id = new_verifier(engine)
+    store_entailments(engine, verifier_id, {("a", "b"): Judged(0.5, False)})
+    with engine.begin() as connection:
+        connection.execute(sa.delete(schema.verifier))
+    assert n_stored(engine) == 0

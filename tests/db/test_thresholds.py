@@ -1,0 +1,114 @@
+"""Stored thresholds: what labels gave is replaced as a whole, what other methods gave stays."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from db import schema
+from db.manifest import Dataset
+from db.thresholds import (
+    METHOD_LABELS,
+    LabelThreshold,
+    label_thresholds,
+    replace_label_thresholds,
+    store_threshold,
+)
+from tests.db.builders import activate, make_dataset, wait_for_lock
+
+EVENTS = LabelThreshold("dataset", None, "events", "f1", 0.1 + 0.2, 40, 13, {"f1": 0.75, "warnings": ["few"]})
+CAMERA = LabelThreshold("dataset", None, "camera", "f1", 0.9, 20, 0, {})
+SHARD = LabelThreshold("shard", 1, "events", "f1", 0.5, 10, 4, {"ci": [0.25, None]})
+
+
+@pytest.fixture
+def clips(engine: Engine) -> Dataset:
+    return make_dataset(engine)
+
+
+@pytest.fixture
+def scorer_id(engine: Engine) -> int:
+    return activate(engine, "ecs")
+
+
+def put(engine: Engine, scorer_id: int, dataset: Dataset, *rows: LabelThreshold) -> None:
+    with engine.begin() as connection:
+        replace_label_thresholds(connection, scorer_id, dataset.dataset_id, rows)
+
+
+def in_force(engine: Engine, scorer_id: int, dataset: Dataset) -> dict[str, float]:
+    with engine.connect() as connection:
+        return label_thresholds(connection, scorer_id, dataset.dataset_id)
+
+
+def stored(engine: Engine) -> list[Any]:
+    with engine.connect() as connection:
+        return list(connection.execute(sa.select(schema.threshold).order_by("threshold_id")))
+
+
+def test_thresholds_come_back_with_what_they_rest_on(engine: Engine, clips: Dataset, scorer_id: int) -> None:
+    assert in_force(engine, scorer_id, clips) == {}
+    put(engine, scorer_id, clips, EVENTS, CAMERA, SHARD)
+    assert in_force(engine, scorer_id, clips) == {"camera": 0.9, "events": 0.1 + 0.2}
+    rows = stored(engine)
+    assert {row.method for row in rows} == {METHOD_LABELS}
+    found = [
+        LabelThreshold(r.scope, r.shard, r.dimension, r.objective, r.value, r.n, r.n_positive, r.details) for r in rows
+    ]
+    assert found == [EVENTS, CAMERA, SHARD]
+
+
+def test_new_thresholds_take_the_place_of_all_old_ones(engine: Engine, clips: Dataset, scorer_id: int) -> None:
+    put(engine, scorer_id, clips, EVENTS, CAMERA, SHARD)
+    put(engine, scorer_id, clips, replace(CAMERA, value=0.5, objective="mcc"))
+    assert in_force(engine, scorer_id, clips) == {"camera": 0.5}
+    assert len(stored(engine)) == 1
+    put(engine, scorer_id, clips)
+    assert stored(engine) == []
+
+
+def test_other_methods_scorers_and_datasets_are_left_alone(engine: Engine, clips: Dataset, scorer_id: int) -> None:
+    other_scorer, other = activate(engine, "ecs", "2"), make_dataset(engine, "other")
+    with engine.begin() as connection:
+        store_threshold(
+            connection,
+            scorer_id=scorer_id,
+            dataset_id=clips.dataset_id,
+            method="fraction",
+            objective="top",
+            value=0.125,
+            n=8,
+        )
+    put(engine, other_scorer, clips, EVENTS)
+    put(engine, scorer_id, other, CAMERA)
+    before = stored(engine)
+    put(engine, scorer_id, clips, SHARD)
+    assert in_force(engine, scorer_id, clips) == {}
+    put(engine, scorer_id, clips)
+    assert stored(engine) == before
+    assert (before[0].n_positive, before[0].details) == (None, {})
+    assert in_force(engine, other_scorer, clips) == {"events": EVENTS.value}
+
+
+def test_two_thresholds_of_one_dimension_are_refused(engine: Engine, clips: Dataset, scorer_id: int) -> None:
+    put(engine, scorer_id, clips, CAMERA)
+    with pytest.raises(ValueError, match="dimension 'events' has several thresholds in scope 'dataset'"):
+        put(engine, scorer_id, clips, EVENTS, replace(EVENTS, objective="mcc"))
+    assert in_force(engine, scorer_id, clips) == {"camera": 0.9}
+
+
+def test_of_two_that_replace_at_once_the_later_one_stays_whole(engine: Engine, clips: Dataset, scorer_id: int) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        with engine.begin() as first:
+            replace_label_thresholds(first, scorer_id, clips.dataset_id, [EVENTS, SHARD])
+            later = pool.submit(put, engine, scorer_id, clips, replace(EVENTS, value=0.75), CAMERA)
+            wait_for_lock(engine, later)
+            assert not later.done()
+        later.result()
+    assert in_force(engine, scorer_id, clips) == {"events": 0.75, "camera": 0.9}
+    assert len(stored(engine)) == 2
