@@ -23,9 +23,9 @@ from metrics_core.models.clip_loading import (
     embedding_size,
     load_clip,
     load_tokenizer,
-    precision_in_use,
 )
 from metrics_core.models.clip_text import text_features
+from metrics_core.models.precision import precision_in_use
 from metrics_core.models.revision import model_revision
 from metrics_core.protocols import ModelIdentity
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from metrics_core.models.precision import precision_in_use, torch_dtype
 from metrics_core.models.revision import ModelNotFound
 from metrics_core.models.word_tokenizer import WordTokenizer
 
@@ -49,7 +50,7 @@ def load_clip(architecture: str, checkpoint: str, precision: str) -> LoadedClip:
 
     name = _register(architecture)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision_in_use(precision)]
+    dtype = torch_dtype(precision_in_use(precision))
     check_model(architecture, checkpoint)
     file = Path(checkpoint).expanduser()
     if file.is_file():
@@ -62,15 +63,6 @@ def load_clip(architecture: str, checkpoint: str, precision: str) -> LoadedClip:
     preprocess = get_model_preprocess_cfg(model) | _own_preprocess(architecture)
     transform = image_transform_v2(PreprocessCfg(**preprocess), is_train=False)
     return LoadedClip(model, load_tokenizer(architecture), transform, device, dtype)
-
-
-def precision_in_use(precision: str) -> str:
-    """`precision` on a GPU; on a CPU always "fp32"."""
-    if precision == "fp32":
-        return precision
-    import torch
-
-    return precision if torch.cuda.is_available() else "fp32"
 
 
 def embedding_size(architecture: str) -> int:

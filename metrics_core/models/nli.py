@@ -11,9 +11,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.models.clip_loading import precision_in_use
 from metrics_core.models.nli_inputs import encode_pairs, token_batches
 from metrics_core.models.nli_loading import LoadedClassifier, load_classifier
+from metrics_core.models.precision import precision_in_use
 from metrics_core.models.revision import model_revision
 from metrics_core.protocols import Entailments, ModelIdentity
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metrics_core.models.clip_loading import CheckpointMismatch
+from metrics_core.models.precision import torch_dtype
 
 # Tokenizers that do not know their limit say 10**30.
 UNLIMITED = 10**9
@@ -52,11 +53,10 @@ def load_classifier(source: str, revision: str, precision: str) -> LoadedClassif
     where = {"trust_remote_code": False} | ({} if revision.startswith("sha256:") else {"revision": revision})
     config = AutoConfig.from_pretrained(source, **where)
     entailment = entailment_index(config.id2label, source)
-    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
     # transformers draws its own progress bar of loaded weights, which would tear ours apart.
     with contextlib.redirect_stderr(io.StringIO()):
         model, report = AutoModelForSequenceClassification.from_pretrained(
-            source, config=config, dtype=dtype, use_safetensors=True, output_loading_info=True, **where
+            source, config=config, dtype=torch_dtype(precision), use_safetensors=True, output_loading_info=True, **where
         )
     if missing := sorted(report["missing_keys"]):
         raise CheckpointMismatch(
