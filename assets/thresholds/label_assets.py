@@ -8,11 +8,12 @@ from assets.curation import Curation
 from assets.partitions import DATASETS, dataset_of_key
 from assets.reports.tables import markdown_table
 from assets.scores.registry import METRICS, reads_verdicts
-from assets.thresholds.calibrate import Calibration, calibrate
+from assets.thresholds.calibrate import TOTAL, Calibration, calibrate
 from assets.thresholds.tables import evaluation_rows, threshold_rows
 
 # Where the command line finds the tables among the run's metadata.
 REPORT = "calibration"
+BETTER = "better_than_always_yes"
 
 
 class CalibrationConfig(dg.Config):
@@ -27,6 +28,14 @@ class CalibrationConfig(dg.Config):
     partitions_def=DATASETS,
     deps=[dg.AssetDep("ecs_verdict", partition_mapping=dg.AllPartitionMapping()), "keypoint_label"],
     kinds={"postgres", "numpy"},
+    check_specs=[
+        dg.AssetCheckSpec(
+            BETTER,
+            asset="ecs_thresholds",
+            partitions_def=DATASETS,
+            description="On the labels of the other videos F1 is above that of always saying yes.",
+        )
+    ],
 )
 def ecs_thresholds(
     context: dg.AssetExecutionContext, config: CalibrationConfig, curation: dg.ResourceParam[Curation]
@@ -34,11 +43,13 @@ def ecs_thresholds(
     """From which probability on a keypoint counts as covered, by dimension, chosen on labels; scores follow."""
     dataset = dataset_of_key(curation.engine, context.partition_key)
     metadata: dict[str, Any] = {}
-    report = {}
+    report: dict[str, Any] = {}
+    passed = True
     for metric in filter(reads_verdicts, METRICS):
         found = calibrate(curation.engine, curation.scorers[metric], dataset, config.objective, config.labels)
         for warning in found.warnings:
             context.log.warning(warning)
+        passed &= _is_better_than_always_yes(found)
         metadata |= {f"{metric}_thresholds": dg.MetadataValue.md(_markdown(found))}
         report[metric] = {
             "objective": found.objective,
@@ -48,7 +59,16 @@ def ecs_thresholds(
             "shard_thresholds": found.n_shard_thresholds,
             "warnings": found.warnings,
         }
-    return dg.MaterializeResult(metadata={**metadata, REPORT: dg.MetadataValue.json(report)})
+    check = dg.AssetCheckResult(check_name=BETTER, passed=passed, severity=dg.AssetCheckSeverity.WARN)
+    return dg.MaterializeResult(metadata={**metadata, REPORT: dg.MetadataValue.json(report)}, check_results=[check])
+
+
+def _is_better_than_always_yes(found: Calibration) -> bool:
+    """Whether it is, where there are labels to tell by."""
+    total = found.evaluated.get(TOTAL)
+    if total is None or total.all_positive_f1 is None:
+        return True
+    return total.f1 is not None and total.f1 > total.all_positive_f1
 
 
 def _markdown(found: Calibration) -> str:

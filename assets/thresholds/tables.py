@@ -8,7 +8,7 @@ from assets.thresholds.calibrate import Calibration
 
 
 def threshold_rows(found: Calibration) -> list[dict[str, Any]]:
-    """A row per dimension: threshold with its 95 % interval, and the labels it was chosen on."""
+    """A row per dimension: threshold with its 95 % interval, and its labels; pooled: chosen on those of all."""
     rows = []
     for name, each in found.by_dimension.items():
         low, high = (each.interval.low, each.interval.high) if each.interval else (None, None)
@@ -16,12 +16,12 @@ def threshold_rows(found: Calibration) -> list[dict[str, Any]]:
             {
                 "dimension": name,
                 "threshold": each.value,
-                "from": low,
-                "to": high,
+                "low": low,
+                "high": high,
                 "labels": each.n,
                 "positive": each.n_positive,
                 "f1": each.counts.f1 if each.counts else None,
-                "chosen on": "all dimensions" if each.pooled else "its own labels",
+                "pooled": each.pooled,
             }
         )
     return rows

@@ -50,10 +50,27 @@ def calibrate(
         print_json({"dataset": dataset, **found})
         return
     console.print(f"[bold]thresholds for the best {objective.value}, with their 95 % intervals[/bold]")
-    print_rows(found["thresholds"], empty="no dimension has labels")
+    print_rows([_threshold(row) for row in found["thresholds"]], empty="no dimension has labels")
     console.print("\n[bold]on the labels of the other videos[/bold]")
-    print_rows(found["evaluation"], empty="no labels are left: thresholds were chosen on all, so nothing says how good")
+    print_rows(
+        [_evaluation(row) for row in found["evaluation"]],
+        empty="no labels are left: thresholds were chosen on all, so nothing says how good they are",
+    )
+    console.print("majority: accuracy of the more frequent answer; always yes: the F1 of that", style="dim")
     console.print(f"\nthe scores of {dataset} follow these thresholds now", markup=False)
+
+
+def _threshold(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row that fits 80 columns."""
+    interval = "–" if row["low"] is None else f"{row['low']:.3f} – {row['high']:.3f}"
+    chosen_on = "all dimensions" if row["pooled"] else "its own"
+    names = ("dimension", "threshold", "labels", "positive", "f1")
+    return {**{name: row[name] for name in names}, "interval": interval, "labels of": chosen_on}
+
+
+def _evaluation(row: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("dimension", "labels", "accuracy", "majority", "f1")
+    return {**{name: row[name] for name in names}, "always yes": row["all_positive_f1"], "mcc": row["mcc"]}
 
 
 def explain(
