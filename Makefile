@@ -29,9 +29,9 @@ demo: setup
 test: setup
 	@$(BIN)/python -m pytest
 
-# Each prints a table and writes benchmarks/results/NAME.json; all of them take about half an hour on two cores. The VCS
+# Each prints a table and writes benchmarks/results/NAME.json; all of them take more than an hour on two cores. The VCS
 # authors' package is timed against ours in an environment of its own: it is no dependency of this project.
-BENCHMARKS := vcs decoding evqa overhead memory ingest sodam vatex_eval
+BENCHMARKS := vcs decoding evqa overhead memory ingest sodam vatex_eval ecs_agreement ecs_ablation
 OFFICIAL   := .venv-bench
 
 bench: setup

@@ -37,7 +37,7 @@ class ScorerSettings(BaseModel):
     evqa_long_text: Literal["chunk_mean", "truncate"] = "chunk_mean"
     evqa_keywords_from: Literal["question_and_answer", "answer"] = "question_and_answer"
     evqa_dedup: bool = Field(default=True, description="whether a keyword that repeats another counts once")
-    ecs_verifier: str = Field(default="offline", description="local folder or hub id of an NLI model, or `offline`")
+    ecs_verifier: str = Field(default="offline", description="folder or hub id of an NLI model, `offline`, `lexical`")
     ecs_verifier_precision: Literal["fp32", "bf16", "fp16"] = Field(default="fp32", description="counts on a GPU only")
     ecs_sentences: Annotated[int, Field(ge=1)] | Literal["all"] = Field(
         default=8, description="sentences verified per keypoint, the nearest first, or `all`"

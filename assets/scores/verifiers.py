@@ -1,24 +1,27 @@
-"""The model that the settings name for verifying keypoints: our own small one, or any NLI classifier."""
+"""The model that the settings name for verifying keypoints: our own, any NLI classifier, or words in common."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
+from metrics_core.models.baseline_verifiers import LexicalVerifier
 from metrics_core.models.nli import NliClassifier
 from metrics_core.protocols import EntailmentModel
 
-OFFLINE = "offline"
-# An NLI model says "entailed" from here on, as long as no labels say otherwise.
+OFFLINE, LEXICAL = "offline", "lexical"
+# An NLI model, or half of the words, says "entailed" from here on, as long as no labels say otherwise.
 EVEN_ODDS = 0.5
 
 
 @lru_cache(maxsize=4)
 def make_verifier(model: str, precision: str) -> EntailmentModel:
-    """The verifier of the settings, one per process: `offline`, or a local folder or hub id of an NLI classifier."""
+    """The verifier of the settings, one per process: `offline`, `lexical`, or folder or hub id of an NLI classifier."""
     if model == OFFLINE:
         from verifier import offline_verifier
 
         return offline_verifier()
+    if model == LEXICAL:
+        return LexicalVerifier()
     return NliClassifier(model, precision=precision)
 
 

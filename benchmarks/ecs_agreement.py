@@ -1,0 +1,161 @@
+"""ECS against people, beside rules that need no verifier (Table 1 of the paper): `python -m benchmarks.ecs_agreement`.
+
+Data sets: REALSumm's statements, ten real clips, the synthetic demo world, and DREAM-1K without labels. A caption's
+score is the share of its keypoints that reach their dimension's threshold, which is the best for F1 on other clips;
+what people say of a caption is the share of its keypoints labelled as covered. Rules:
+
+- length-only: words of the caption, the same for all its keypoints;
+- lexical: content-word recall of the best sentence;
+- embedding-only: cosine of the best sentence, by the bundled all-MiniLM-L6-v2;
+- ECS: the offline verifier on the 8 nearest sentences.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from benchmarks.ecs_data import LABELLED, DataSet, dream1k, realsumm_by_hash
+from benchmarks.ecs_run import Answers, BoolArray, Embeddings, FloatArray, Items, levels_of, plans_of, scores_of
+from benchmarks.ecs_tables import LEGEND, agreement_table, dimension_table, unlabelled_table
+from benchmarks.measure import RESULTS, save
+from metrics_core.agreement import (
+    cohen_kappa,
+    confusion_of,
+    correlation,
+    majority_accuracy,
+    mean_correlation,
+    pairwise_agreement,
+    system_agreement,
+)
+from metrics_core.calibration import Confusion
+from metrics_core.ecs import DEFAULT_R
+from metrics_core.models.baseline_verifiers import CosineVerifier, LexicalVerifier
+from metrics_core.models.text_encoder import make_text_encoder
+from verifier import default_threshold, offline_verifier
+
+ECS = f"ECS, r = {DEFAULT_R}"
+
+
+def scores_by_rule(data: DataSet, encoder: Embeddings, answers: Answers) -> dict[str, FloatArray]:
+    """Each rule's score of every keypoint."""
+    print(f"{data.name}: {len(data.captions):,} captions", file=sys.stderr, flush=True)
+    every_sentence = plans_of(data.captions)
+    return {
+        "length-only": Items(data.captions).words(),
+        "lexical": scores_of(every_sentence, LexicalVerifier()),
+        "embedding-only": scores_of(every_sentence, CosineVerifier(encoder)),
+        ECS: scores_of(plans_of(data.captions, encoder, DEFAULT_R), answers),
+    }
+
+
+def agreement(data: DataSet, scores: FloatArray, levels: FloatArray) -> dict[str, Any]:
+    """How the keypoints that reach their level agree with the labels, where there is a level."""
+    judged, kept = data.judged(), ~np.isnan(levels)
+    items, covered = Items(judged.captions), scores[kept] >= levels[kept]
+    metric, people = items.means(covered), items.means(items.labels)
+    clips, systems = [each.clip for each in judged.captions], [each.system for each in judged.captions]
+    pairs = pairwise_agreement(metric, people, clips)
+    return {
+        "keypoints": of_keypoints(confusion_of(covered, items.labels)),
+        "captions": asdict(correlation(metric, people)),
+        "captions_within_systems": asdict(mean_correlation(metric, people, systems)),
+        "captions_by_mean_score": asdict(correlation(items.means(scores[kept]), people)),
+        "pairwise": {**asdict(pairs), "share": pairs.share},
+        "systems": asdict(system_agreement(metric, people, systems, clips)),
+    }
+
+
+def of_keypoints(counts: Confusion) -> dict[str, Any]:
+    """The numbers of a confusion table, beside those of rules that always say the same."""
+    names = ("n", "prevalence", "predicted_rate", "accuracy", "f1", "mcc", "all_positive_f1")
+    more = {"kappa": cohen_kappa(counts), "majority_accuracy": majority_accuracy(counts)}
+    return {**asdict(counts), **{name: getattr(counts, name) for name in names}, **more}
+
+
+def by_dimension(data: DataSet, decided: Mapping[str, BoolArray]) -> dict[str, dict[str, Any]]:
+    """The keypoint numbers of each dimension and of all, for each way to decide all keypoints of a data set."""
+    items = Items(data.captions)
+    parts = {name: items.dimensions == name for name in dict.fromkeys(items.dimensions)}
+    parts["all"] = np.ones_like(items.labels)
+    return {
+        name: {way: of_keypoints(confusion_of(yes[rows], items.labels[rows])) for way, yes in decided.items()}
+        for name, rows in parts.items()
+    }
+
+
+def labelled(data: DataSet, encoder: Embeddings, answers: Answers) -> dict[str, Any]:
+    """Table 1 of a data set with labels; where every caption is judged, ECS by dimension at two kinds of threshold."""
+    scores = scores_by_rule(data, encoder, answers)
+    levels = {name: levels_of(data, each) for name, each in scores.items()}
+    rows = {name: agreement(data, each, levels[name]) for name, each in scores.items()}
+    print(*agreement_table(data, rows), sep="\n", flush=True)
+    result: dict[str, Any] = {"note": data.note, "rules": rows}
+    if not np.isnan(levels[ECS]).any():
+        decided = {"default": scores[ECS] >= default_threshold(), "calibrated": scores[ECS] >= levels[ECS]}
+        result |= {"default_threshold": default_threshold(), "dimensions": by_dimension(data, decided)}
+        print(*dimension_table(result["dimensions"], default_threshold()), sep="\n", flush=True)
+    return result
+
+
+def lexical_floor() -> dict[str, Any]:
+    """Content-word recall on all articles, split by hash: a rule without training may see them all."""
+    data = realsumm_by_hash()
+    scores = scores_of(plans_of(data.captions), LexicalVerifier())
+    levels = levels_of(data, scores)
+    rows = {"lexical": agreement(data, scores, levels)}
+    print(*agreement_table(data, rows), sep="\n", flush=True)
+    return {"note": data.note, "threshold": float(np.nanmax(levels)), "rules": rows}
+
+
+def without_labels(encoder: Embeddings, answers: Answers) -> dict[str, Any]:
+    """DREAM-1K: does a clip's own caption cover more of its events than another clip's?"""
+    data = dream1k()
+    spent = encoder.seconds, answers.seconds, answers.n_pairs
+    scores = scores_by_rule(data, encoder, answers)
+    items = Items(data.captions)
+    values = {f"{name}, mean score": items.means(each) for name, each in scores.items()}
+    values[f"{ECS}, share from {default_threshold():.3f} on"] = items.means(scores[ECS] >= default_threshold())
+    rows = {name: own_against_other(each) for name, each in values.items()}
+    passes = sum(min(DEFAULT_R, len(each.sentences)) * len(each.keypoints) for each in data.captions)
+    now = encoder.seconds, answers.seconds, answers.n_pairs
+    names = ("embedding_s", "judging_s", "pairs")
+    cost = {"passes": passes, **{name: after - before for name, after, before in zip(names, now, spent, strict=True)}}
+    print(*unlabelled_table(data, rows, cost), sep="\n", flush=True)
+    return {"note": data.note, "rules": rows, "cost": cost}
+
+
+def own_against_other(values: FloatArray) -> dict[str, Any]:
+    """Means of both, and on how many clips the own caption wins; a clip's two captions follow each other."""
+    own, other = values.reshape(-1, 2).T
+    wins, ties = int((own > other).sum()), int((own == other).sum())
+    means = {"own": float(own.mean()), "other": float(other.mean())}
+    return {**means, "clips": own.size, "wins": wins, "ties": ties, "auc": (wins + ties / 2) / own.size}
+
+
+def main() -> None:
+    """Measure all data sets, print the tables and write results/ecs_agreement.json."""
+    import torch
+
+    torch.set_num_threads(1)
+    model, text_encoder = offline_verifier(), make_text_encoder("offline")
+    # Both are loaded before anything is timed.
+    text_encoder.encode(["A dog."])
+    model.entailment([("A dog.", "A dog.")])
+    encoder, answers = Embeddings(text_encoder), Answers(model)
+    result: dict[str, Any] = {"verifier": model.identity.as_dict(), "encoder": encoder.identity.as_dict()}
+    result["realsumm_by_hash"] = lexical_floor()
+    for load in LABELLED:
+        data = load()
+        result[data.name] = labelled(data, encoder, answers)
+    result["dream1k"] = without_labels(encoder, answers)
+    print(LEGEND)
+    print(f"\nwritten to {save(RESULTS / 'ecs_agreement.json', result)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""Yes and no: predictions against labels, and what a rule that ignores the text would reach."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from metrics_core.calibration import Confusion
+from metrics_core.calibration.result import ratio
+
+
+def confusion_of(predicted: npt.ArrayLike, labels: npt.ArrayLike) -> Confusion:
+    """How often predictions (n,) and labels (n,) of yes and no agree; ValueError for other shapes or other values.
+
+    >>> confusion_of([True, True, False], [True, False, False])
+    Confusion(true_positive=1, false_positive=1, false_negative=0, true_negative=1)
+    """
+    sides = [np.asarray(predicted), np.asarray(labels)]
+    if sides[0].ndim != 1 or sides[0].shape != sides[1].shape:
+        raise ValueError(
+            f"predicted has shape {sides[0].shape}, labels {sides[1].shape}: give one label for each prediction, (n,)."
+        )
+    for name, side in zip(("prediction", "label"), sides, strict=True):
+        odd = np.flatnonzero(~((side == 0) | (side == 1)))
+        if odd.size:
+            raise ValueError(f"{name} {odd[0]} is {side[odd[0]]}: give True or False, and leave out what has none.")
+    yes, truth = (side.astype(np.bool_) for side in sides)
+    cells = (yes & truth, yes & ~truth, ~yes & truth, ~yes & ~truth)
+    return Confusion(*(int(cell.sum()) for cell in cells))
+
+
+def majority_accuracy(counts: Confusion) -> float | None:
+    """Accuracy of always giving the commoner label, in [0.5, 1]; None without a label.
+
+    >>> majority_accuracy(Confusion(1, 1, 0, 2))
+    0.75
+    """
+    return ratio(max(counts.n_positive, counts.n - counts.n_positive), counts.n)
+
+
+def cohen_kappa(counts: Confusion) -> float | None:
+    """Agreement beyond chance, in [-1, 1], chance being that both sides say yes as often as they do.
+
+    None where chance alone agrees always: without a label, or where both sides are the same constant.
+
+    >>> cohen_kappa(Confusion(true_positive=20, false_positive=5, false_negative=10, true_negative=15))
+    0.4
+    """
+    both_no = (counts.n - counts.n_predicted) * (counts.n - counts.n_positive)
+    by_chance = counts.n_predicted * counts.n_positive + both_no
+    agreed = counts.n * (counts.true_positive + counts.true_negative)
+    return ratio(agreed - by_chance, counts.n**2 - by_chance)

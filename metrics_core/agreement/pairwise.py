@@ -1,0 +1,103 @@
+"""Which of two captions of one video is better: does the metric decide as people do?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+import numpy.typing as npt
+
+from metrics_core.agreement.inputs import both_sides, group_numbers
+from metrics_core.calibration.labels import IntArray
+from metrics_core.calibration.result import ratio
+
+TOLERANCE = 1e-9
+"""Differences up to this are rounding: 0.5 - 0.4 counts as a gap of 0.1, and 0.1 + 0.2 is tied with 0.3."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairwiseAgreement:
+    """How a metric decides the pairs that people tell apart by at least `gap`.
+
+    Of n_pairs pairs, n_eligible have such a gap; n_agreeing of those are ordered alike, and n_tied are tied in the
+    metric, which counts as disagreement. low, high: Wilson interval of the share, which takes the pairs as
+    independent: of many systems on few videos they are not, and it is too narrow. None without an eligible pair.
+    """
+
+    gap: float
+    n_pairs: int
+    n_eligible: int
+    n_agreeing: int
+    n_tied: int
+    low: float | None
+    high: float | None
+
+    @property
+    def share(self) -> float | None:
+        """n_agreeing / n_eligible, in [0, 1]; None without an eligible pair."""
+        return ratio(self.n_agreeing, self.n_eligible)
+
+
+def pairwise_agreement(
+    metric: npt.ArrayLike,
+    people: npt.ArrayLike,
+    clips: Sequence[object],
+    gap: float = 0.10,
+    *,
+    level: float = 0.95,
+) -> PairwiseAgreement:
+    """Compare every two captions of the same clip (Pairwise@gap of the ECS paper, there with two systems).
+
+    metric, people (n,): the scores of each caption; clips (n,): its clip. Raises ValueError for a gap that is not
+    positive, a level outside (0, 1), shapes that do not fit and numbers that are not finite.
+
+    >>> found = pairwise_agreement([0.6, 0.5, 0.5, 0.5], [0.5, 0.4, 0.2, 0.6], ["a", "a", "b", "b"])
+    >>> found.n_agreeing, found.n_tied, found.n_eligible
+    (1, 1, 2)
+    """
+    if not gap > TOLERANCE:
+        raise ValueError(f"gap is {gap}: give the least difference in people's scores that counts, above 0.")
+    left, right = both_sides(metric, people)
+    number = group_numbers("clips", clips, left.size)
+    one, other = pairs_inside(number)
+    metric_gaps, people_gaps = left[one] - left[other], right[one] - right[other]
+    eligible = np.abs(people_gaps) >= gap - TOLERANCE
+    tied = eligible & (np.abs(metric_gaps) <= TOLERANCE)
+    agreeing = eligible & ~tied & (np.sign(metric_gaps) == np.sign(people_gaps))
+    n_eligible, n_agreeing = int(eligible.sum()), int(agreeing.sum())
+    low, high = wilson_interval(n_agreeing, n_eligible, level)
+    return PairwiseAgreement(gap, one.size, n_eligible, n_agreeing, int(tied.sum()), low, high)
+
+
+def pairs_inside(group: IntArray) -> tuple[IntArray, IntArray]:
+    """The positions of both items of every pair of the same group.
+
+    >>> [rows.tolist() for rows in pairs_inside(np.array([0, 1, 0, 1, 0]))]
+    [[0, 0, 2, 1], [2, 4, 4, 3]]
+    """
+    order = np.argsort(group, kind="stable")
+    members = np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
+    one, other = np.concatenate([rows[np.stack(np.triu_indices(rows.size, k=1))] for rows in members], axis=1)
+    return one, other
+
+
+def wilson_interval(successes: int, n: int, level: float = 0.95) -> tuple[float | None, float | None]:
+    """Wilson's score interval of a share of n independent trials; (None, None) without a trial.
+
+    Raises ValueError for a level outside (0, 1).
+
+    >>> [round(limit, 4) for limit in wilson_interval(1, 3)]
+    [0.0615, 0.7923]
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"level is {level}: give how sure the interval is to be, such as 0.95.")
+    if n == 0:
+        return None, None
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    share, spread = successes / n, z * z / n
+    centre = share + spread / 2
+    reach = z * math.sqrt(share * (1 - share) / n + spread / n / 4)
+    return max(0.0, (centre - reach) / (1 + spread)), min(1.0, (centre + reach) / (1 + spread))
