@@ -63,7 +63,7 @@ def calibrate(
 def _threshold(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row that fits 80 columns."""
     interval = "–" if row["low"] is None else f"{row['low']:.3f} – {row['high']:.3f}"
-    chosen_on = "all dimensions" if row["pooled"] else "its own"
+    chosen_on = "all" if row["pooled"] else "its own"
     names = ("dimension", "threshold", "labels", "positive", "f1")
     return {**{name: row[name] for name in names}, "interval": interval, "labels of": chosen_on}
 
