@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from random import Random
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from metrics_core.models.nli_inputs import encode_pairs, token_batches
+from metrics_core.models.repeatable import repeatable
 from verifier import FOLDER, WEIGHTS
 from verifier.classifier import OfflineVerifier
 from verifier.data import CLASSES, Pair
@@ -48,7 +48,7 @@ class Settings:
 def train(sources: Sources, settings: Settings, file: Path) -> dict[str, Any]:
     """Train on all sources and write the weights to the file; returns times, sizes and the losses."""
     started = time.perf_counter()
-    with repeatable(settings):
+    with repeatable(settings.seed, settings.threads):
         encoder = new_encoder()
         adapters, head = attach_adapters(encoder, settings.rank), new_head()
         with_dropout(encoder, settings.dropout)
@@ -63,23 +63,6 @@ def train(sources: Sources, settings: Settings, file: Path) -> dict[str, Any]:
         "pairs": sum(len(batch) for batch in batches),
         "losses": losses,
     }
-
-
-@contextmanager
-def repeatable(settings: Settings) -> Iterator[None]:
-    """Seeds torch and fixes the order of its sums; its former state comes back at the end."""
-    import torch
-
-    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
-    with torch.random.fork_rng():
-        torch.manual_seed(settings.seed)
-        torch.use_deterministic_algorithms(True)
-        torch.set_num_threads(settings.threads)
-        try:
-            yield
-        finally:
-            torch.use_deterministic_algorithms(deterministic)
-            torch.set_num_threads(threads)
 
 
 def with_dropout(encoder: Any, share: float) -> None:

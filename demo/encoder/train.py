@@ -9,8 +9,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
@@ -25,6 +24,7 @@ from demo.encoder.evaluate import FIRST_SEED as FIRST_FRESH_SEED
 from demo.encoder.evaluate import evaluate
 from demo.encoder.losses import batch_loss
 from demo.encoder.record import write_record
+from metrics_core.models.repeatable import repeatable
 from metrics_core.models.word_tokenizer import WordTokenizer
 
 VOCABULARY, PREPROCESS = "demo_clip.vocab.json", "demo_clip.preprocess.json"
@@ -66,7 +66,7 @@ def train(settings: Settings, folder: Path) -> dict[str, Any]:
     clips = [training_clip(seed, settings.frames_per_clip, settings.image_size) for seed in seeds]
     words = sorted(frozenset().union(*(clip.words for clip in clips)))
     prepared = time.perf_counter()
-    with repeatable(settings):
+    with repeatable(settings.seed, settings.threads):
         model, tokenizer = new_model(settings, words, folder)
         losses = optimise(model, tokenizer, clips, settings)
     state = {name: value.detach().contiguous() for name, value in model.state_dict().items()}
@@ -77,23 +77,6 @@ def train(settings: Settings, folder: Path) -> dict[str, Any]:
         "weights": sum(value.numel() for value in state.values()),
         "losses": losses,
     }
-
-
-@contextmanager
-def repeatable(settings: Settings) -> Iterator[None]:
-    """Seeds torch and fixes the order of its sums; its former state comes back at the end."""
-    import torch
-
-    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
-    with torch.random.fork_rng():
-        torch.manual_seed(settings.seed)
-        torch.use_deterministic_algorithms(True)
-        torch.set_num_threads(settings.threads)
-        try:
-            yield
-        finally:
-            torch.use_deterministic_algorithms(deterministic)
-            torch.set_num_threads(threads)
 
 
 def new_model(settings: Settings, words: Sequence[str], folder: Path) -> tuple[Any, WordTokenizer]:

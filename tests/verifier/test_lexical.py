@@ -79,4 +79,5 @@ def test_every_feature_is_finite_and_small(premise: str, hypothesis: str) -> Non
 def test_a_matrix_has_a_row_for_each_pair() -> None:
     assert feature_matrix([]).shape == (0, len(FEATURES))
     pairs = [("A dog.", "A cat."), ("A dog.", "A dog.")]
-    assert feature_matrix(pairs).tolist() == np.float32([lexical_features(*pair) for pair in pairs]).tolist()
+    expected = np.array([lexical_features(*pair) for pair in pairs], dtype=np.float32)
+    assert feature_matrix(pairs).tolist() == expected.tolist()
