@@ -28,8 +28,8 @@ from metrics_core.protocols import EntailmentModel
 from verifier import offline_verifier
 
 DEPTHS: dict[str, int | None] = {EXHAUSTIVE: None, NEAREST: DEFAULT_R, "r = 4": 4, "r = 2": 2}
-N_PAIRS, RUNS = 3000, 3
-DEMO_CLIPS = 24
+N_PAIRS, RUNS = 1200, 3
+DEMO_CLIPS = 12
 # Share of the reduction in passes that has to arrive as a reduction in time.
 TARGET = 0.85
 
