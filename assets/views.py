@@ -20,5 +20,10 @@ views = [
     _view(
         "dataset_summary", "One row per dataset: how much of everything there is.", ["sample", "reference", *_SCORES]
     ),
+    _view(
+        "keypoint_verdicts",
+        "One row per keypoint and caption: probability, threshold, decision, the sentence behind it, and the label.",
+        ["ecs_verdict", "ecs_score", "keypoint_label"],
+    ),
     _view("score_history", "Every score of every scorer, the retired ones included.", _SCORES),
 ]
