@@ -62,12 +62,16 @@ def calibrate(engine: Engine, scorer: Scorer, dataset: Dataset, objective: Objec
     scorer_id = register(engine, scorer)
     with engine.connect() as connection:
         labelled = labelled_verdicts(connection, scorer_id, dataset.dataset_id, LABEL_SOURCE)
-    # A lower bound says too little of where a threshold should lie.
-    usable = [verdict for verdict in labelled if not verdict.is_lower_bound]
-    chosen, others = _split(usable, part)
+    # A lower bound says too little of where a threshold should lie; and to leave out those that have one would be to
+    # leave out what was covered.
+    if any(verdict.is_lower_bound for verdict in labelled):
+        raise NoLabels(
+            f"an early exit left lower bounds beside labels of {dataset.name}: score it without early exit first"
+        )
+    chosen, others = _split(labelled, part)
     found = _thresholds(chosen, objective)
     if found.pooled.value is None:
-        raise NoLabels(_why_none(dataset.name, labelled, usable, found.pooled))
+        raise NoLabels(_why_none(dataset.name, labelled, found.pooled))
     by_shard = {
         shard: _thresholds([verdict for verdict in chosen if verdict.shard == shard], objective)
         for shard in sorted({verdict.shard for verdict in chosen})
@@ -146,22 +150,18 @@ def _provenance(threshold: Threshold, part: Part) -> dict[str, Any]:
     }
 
 
-def _why_none(
-    dataset: str, labelled: Sequence[LabelledVerdict], usable: Sequence[LabelledVerdict], pooled: Threshold
-) -> str:
+def _why_none(dataset: str, labelled: Sequence[LabelledVerdict], pooled: Threshold) -> str:
     if not labelled:
         return (
             f"{dataset} has no labels on keypoints with verdicts: ingest keypoint_labels, then score with ecs; until "
             "then the verifier's default threshold counts"
         )
-    if not usable:
-        return f"an early exit left only lower bounds beside the labels of {dataset}: score it without early exit first"
     if pooled.status != "no_labels":
         return (
             f"the {pooled.n} labels of {dataset} to choose thresholds on give none for {pooled.objective}: "
             f"{pooled.reason}; label more captions"
         )
-    n_judged = sum(verdict.probability is not None for verdict in usable)
+    n_judged = sum(verdict.probability is not None for verdict in labelled)
     if n_judged == 0:
         return f"no labelled caption of {dataset} has a sentence to judge: label captions that say something"
     return (

@@ -46,8 +46,8 @@ def ecs_verdict(
         )
         if report.unverifiable:
             context.log.warning(
-                f"{len(report.unverifiable)} captions of {context.partition_key} have no verdicts, because of the "
-                f"first: {report.unverifiable[0]}"
+                f"{len(report.unverifiable)} captions of {context.partition_key} have no verdicts, the first for this "
+                f"reason: {report.unverifiable[0]}"
             )
         metadata |= {
             f"{metric}_captions": report.n_captions,

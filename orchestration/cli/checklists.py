@@ -56,7 +56,8 @@ def calibrate(
         [_evaluation(row) for row in found["evaluation"]],
         empty="no labels are left: thresholds were chosen on all, so nothing says how good they are",
     )
-    console.print("majority: accuracy of the more frequent answer; always yes: the F1 of that", style="dim")
+    if found["evaluation"]:
+        console.print("majority: accuracy of the more frequent answer; always yes: the F1 of that", style="dim")
     console.print(f"\nthe scores of {dataset} follow these thresholds now", markup=False)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from fractions import Fraction
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,11 @@ def keypoint(key: str, video: str, **more: Any) -> Row:
 
 def label(keypoint: str, caption: str, covered: bool = True) -> Row:
     return {"keypoint_id": keypoint, "caption_id": caption, "covered": covered}
+
+
+def spans(*times: tuple[float, float], texts: Iterable[str | None] = ()) -> list[Row]:
+    """Segments of these (start, end) in seconds, the first with the first text and so on."""
+    return [{"start_s": start, "end_s": end, "text": text} for (start, end), text in zip_longest(times, texts)]
 
 
 def rating(caption: str, value: int = 3, rater: str = "r1") -> Row:

@@ -1,4 +1,4 @@
-"""A whole installation in a temporary home: embedded Postgres, Dagster's storage on it, and a tiny text encoder."""
+"""A whole installation in a temporary home: embedded Postgres, Dagster's storage on it, and tiny text models."""
 
 from __future__ import annotations
 
@@ -7,12 +7,19 @@ import os
 from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import pytest
 
 from db.server import stop_embedded
 
+if TYPE_CHECKING:
+    from transformers import BertConfig
+
+SYSTEMS = ("faithful", "shuffled", "brief")
+# Of the keypoints of each video.
+DIMENSIONS = ("segment_detail", "segment_detail", "shooting_style")
 SUBJECTS = ("a man", "a woman", "two children", "a dog", "a cook", "a swimmer")
 ACTIONS = ("opens a red door", "crosses the wet street", "lifts a heavy box", "pours hot water into a cup")
 
@@ -27,14 +34,19 @@ class Installation:
 
 @pytest.fixture(scope="module")
 def installation(
-    tmp_path_factory: pytest.TempPathFactory, tiny_text_encoder: Path
+    tmp_path_factory: pytest.TempPathFactory, tiny_text_encoder: Path, tiny_verifier: Path
 ) -> Generator[Installation, None, None]:
     """This process set up for a fresh home; afterwards as it was before, with the embedded server stopped."""
     home = tmp_path_factory.mktemp("home")
     manifest = write_manifest(tmp_path_factory.mktemp("manifest"))
     # Settings, engine and instance are kept per process; those of an earlier home must not be found, nor left behind.
     forget_installation()
-    with patch.dict(os.environ, {"REELSIEVE_HOME": str(home), "REELSIEVE_TEXT_ENCODER": str(tiny_text_encoder)}):
+    variables = {
+        "REELSIEVE_HOME": str(home),
+        "REELSIEVE_TEXT_ENCODER": str(tiny_text_encoder),
+        "REELSIEVE_ECS_VERIFIER": str(tiny_verifier),
+    }
+    with patch.dict(os.environ, variables):
         os.environ.pop("CURATION_DB_URL", None)
         try:
             yield Installation(home, manifest)
@@ -49,14 +61,42 @@ def tiny_text_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     import torch
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-    from transformers import BertConfig, BertModel, BertTokenizerFast
+    from transformers import BertModel
 
     folder = tmp_path_factory.mktemp("encoder")
+    torch.manual_seed(0)
+    BertModel(letters(folder / "bert")).save_pretrained(folder / "bert")
+    words = Transformer(str(folder / "bert"), max_seq_length=128)
+    model = SentenceTransformer(modules=[words, Pooling(words.get_embedding_dimension())], device="cpu")
+    model.save(str(folder / "model"), safe_serialization=True)
+    return folder / "model"
+
+
+@pytest.fixture(scope="session")
+def tiny_verifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an NLI classifier as tiny and as random."""
+    import torch
+    from transformers import BertForSequenceClassification
+
+    folder = tmp_path_factory.mktemp("verifier")
+    # Of the first seeds the one whose probabilities lie widest around a half.
+    torch.manual_seed(15)
+    config = letters(folder)
+    config.id2label = {0: "contradiction", 1: "entailment", 2: "neutral"}
+    BertForSequenceClassification(config).save_pretrained(folder)
+    return folder
+
+
+def letters(folder: Path) -> BertConfig:
+    """The configuration of a small BERT over letters, whose tokenizer is saved in the folder."""
+    from transformers import BertConfig, BertTokenizerFast
+
     pieces = [f"{prefix}{letter}" for letter in "abcdefghijklmnopqrstuvwxyz0123456789.,-'" for prefix in ("", "##")]
+    folder.mkdir(exist_ok=True)
     vocabulary = folder / "vocab.txt"
     vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *pieces]))
-    torch.manual_seed(0)
-    config = BertConfig(
+    BertTokenizerFast(vocab=str(vocabulary)).save_pretrained(folder)
+    return BertConfig(
         vocab_size=len(pieces) + 5,
         hidden_size=16,
         num_hidden_layers=1,
@@ -64,17 +104,11 @@ def tiny_text_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         intermediate_size=32,
         initializer_range=0.5,
     )
-    BertModel(config).save_pretrained(folder / "bert")
-    BertTokenizerFast(vocab_file=str(vocabulary)).save_pretrained(folder / "bert")
-    words = Transformer(str(folder / "bert"), max_seq_length=128)
-    model = SentenceTransformer(modules=[words, Pooling(words.get_embedding_dimension())], device="cpu")
-    model.save(str(folder / "model"), safe_serialization=True)
-    return folder / "model"
 
 
 def write_manifest(folder: Path, *, n_videos: int = 12, prefix: str = "clip") -> Path:
-    """Write a text-only manifest: per video two references and a candidate of each of three systems."""
-    videos, captions = [], []
+    """Write a text-only manifest: per video two references, a candidate of each system, and labelled keypoints."""
+    tables: dict[str, list[dict[str, Any]]] = {"videos": [], "captions": [], "keypoints": [], "keypoint_labels": []}
     for number in range(n_videos):
         video = f"{prefix}_{number:02d}"
         subject = SUBJECTS[number % len(SUBJECTS)]
@@ -85,9 +119,9 @@ def write_manifest(folder: Path, *, n_videos: int = 12, prefix: str = "clip") ->
             "shuffled": [" ".join(sentences[::-1])],
             "brief": [f"{sentences[0]} A bird sings {number} songs."],
         }
-        videos.append({"video_id": video, "duration_s": 10.0 + number})
+        tables["videos"].append({"video_id": video, "duration_s": 10.0 + number})
         for system, versions in texts.items():
-            captions += [
+            tables["captions"] += [
                 {
                     "caption_id": f"{video}_{system}_{version}",
                     "video_id": video,
@@ -97,7 +131,18 @@ def write_manifest(folder: Path, *, n_videos: int = 12, prefix: str = "clip") ->
                 }
                 for version, text in enumerate(versions)
             ]
-    for name, rows in (("videos", videos), ("captions", captions)):
+        for place, dimension in enumerate(DIMENSIONS):
+            keypoint = {"keypoint_id": f"{video}_{place}", "video_id": video}
+            tables["keypoints"].append({**keypoint, "dimension": dimension, "text": sentences[place]})
+            tables["keypoint_labels"] += [
+                {
+                    "keypoint_id": f"{video}_{place}",
+                    "caption_id": f"{video}_{system}_0",
+                    "covered": sentences[place] in texts[system][0],
+                }
+                for system in SYSTEMS
+            ]
+    for name, rows in tables.items():
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return folder
 

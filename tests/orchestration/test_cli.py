@@ -204,16 +204,34 @@ def test_a_wrong_setting_is_named(run: Run, scored: dict[str, Any], variables: d
 
 def test_doctor_finds_everything_here(run: Run, scored: dict[str, Any]) -> None:
     findings = json.loads(run("doctor", "--json").stdout)
-    assert {finding["what"] for finding in findings} >= {"database", "text encoder", "read-only role", "video decoders"}
+    assert {finding["what"] for finding in findings} >= {
+        "database", "text encoder", "verifier", "read-only role", "video decoders"
+    }  # fmt: skip
     assert [finding for finding in findings if not finding["ok"]] == []
 
 
-def test_doctor_names_what_is_missing(run: Run, scored: dict[str, Any]) -> None:
-    done = run("doctor", "--json", REELSIEVE_TEXT_ENCODER="no/such-model", HF_HUB_OFFLINE="1")
+@pytest.mark.parametrize(
+    ("what", "variables", "says"),
+    [
+        ("text encoder", {"TEXT_ENCODER": "no/such-model"}, "REELSIEVE_TEXT_ENCODER"),
+        ("verifier", {"ECS_VERIFIER": "no/such-model"}, "REELSIEVE_ECS_VERIFIER"),
+        (
+            "image-text encoder",
+            {"IMAGE_TEXT_ENCODER": "ViT-B-32", "IMAGE_TEXT_CHECKPOINT": "no/such-model"},
+            "neither a file nor a tag that open_clip knows",
+        ),
+    ],
+)
+def test_doctor_names_what_is_missing(
+    run: Run, scored: dict[str, Any], what: str, variables: dict[str, str], says: str
+) -> None:
+    settings = {f"REELSIEVE_{name}": value for name, value in variables.items()}
+    done = run("doctor", "--json", HF_HUB_OFFLINE="1", **settings)
     assert done.returncode == 1
     (missing,) = [finding for finding in json.loads(done.stdout) if not finding["ok"]]
-    assert missing["what"] == "text encoder"
-    assert "REELSIEVE_TEXT_ENCODER" in missing["detail"]
+    assert missing["what"] == what
+    assert "no/such-model" in missing["detail"]
+    assert says in missing["detail"]
 
 
 def test_the_server_stops_and_starts(run: Run, scored: dict[str, Any]) -> None:

@@ -14,19 +14,25 @@ import dagster as dg
 import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
+
+# It has no public place.
+from dagster._core.errors import DagsterAssetCheckFailedError
 from dagster_postgres import PostgresEventLogStorage
 
 from assets.scores.registry import METRICS, looks_at_frames, scoring_assets
 from db.engine import open_engine
+from db.manifest import Dataset
 from db.server import DAGSTER, sibling_url
 from orchestration.definitions import defs
 from orchestration.jobs import KEEP_RUNS_DAYS, prune_job
-from orchestration.launch import run_conclusions, run_ingest, run_job, run_scoring
+from orchestration.launch import run_calibration, run_conclusions, run_ingest, run_job, run_scoring
 from orchestration.platform import PROJECT, curation, database_url, engine, instance
 from orchestration.schedules import score_missing
 from orchestration.sensors import SETTLED_AFTER_S, inbox
+from tests.assets.manifests import Row, candidate, write_clip
+from tests.assets.manifests import write_manifest as tables
 from tests.command_line import run_command
-from tests.orchestration.conftest import Installation, write_manifest
+from tests.orchestration.conftest import DIMENSIONS, Installation, write_manifest
 
 DATASET = "tiny"
 SHARDS = [f"{DATASET}:{shard:04d}" for shard in range(3)]
@@ -39,13 +45,14 @@ PNG = re.compile(r"!\[[^]]*\]\(data:image/png;base64,([A-Za-z0-9+/=]+)\)")
 
 @pytest.fixture(scope="module", autouse=True)
 def scored(installation: Installation) -> dict[str, dict[str, Any]]:
-    """A small data set that went through all three jobs; the metadata of its conclusions."""
+    """A small data set that went through all jobs; the metadata of its conclusions."""
     run_ingest(installation.manifest, DATASET, None, len(SHARDS))
     done = dict(run_scoring(DATASET, METRICS))
     assert list(done) == SHARDS
     assert {metric: sum(written[metric] for written in done.values()) for metric in METRICS} == dict.fromkeys(
         METRICS, 36
     )
+    run_calibration(DATASET, "f1", "all")
     return run_conclusions(DATASET)
 
 
@@ -114,9 +121,27 @@ def test_every_asset_is_materialised_for_its_partitions() -> None:
     expected = {
         **{name: {DATASET} for name in INGESTED},
         **{name: set(SHARDS) for name in scoring_assets(METRICS)},
-        **{name: {DATASET} for name in ("threshold", "training_subset", "dataset_report")},
+        **{name: {DATASET} for name in ("ecs_thresholds", "threshold", "training_subset", "dataset_report")},
     }
     assert {name: instance().get_materialized_partitions(dg.AssetKey(name)) for name in expected} == expected
+
+
+def test_a_metric_is_scored_with_what_it_reads() -> None:
+    assert scoring_assets(["vcs"]) == ["text_embedding", "vcs_score"]
+    assert scoring_assets(["ecs"]) == ["text_embedding", "ecs_verdict", "ecs_score"]
+    assert scoring_assets(["evqa", "ecs"]) == [
+        "text_embedding", "frame_embedding", "ecs_verdict", "evqa_score", "ecs_score"
+    ]  # fmt: skip
+    graph = defs().get_repository_def().asset_graph
+    deps = {
+        name: {key.to_user_string() for key in graph.get(dg.AssetKey(name)).parent_keys}
+        for name in ("ecs_verdict", "ecs_score", "ecs_thresholds")
+    }
+    assert deps == {
+        "ecs_verdict": {"text_embedding", "sample", "keypoint", "reference"},
+        "ecs_score": {"ecs_verdict", "ecs_thresholds", "sample", "keypoint", "reference"},
+        "ecs_thresholds": {"ecs_verdict", "keypoint_label"},
+    }
 
 
 def test_a_run_writes_few_events() -> None:
@@ -158,6 +183,38 @@ def test_score_metadata_holds_counts_plot_and_table() -> None:
         assert rows[0][1] == "faithful"
 
 
+def test_verdict_metadata_counts_keypoints_and_passes() -> None:
+    """By the run that scored: three captions a video, of four, four and two sentences, with three keypoints."""
+    wanted = [dg.AssetRecordsFilter(asset_key=dg.AssetKey("ecs_verdict"), asset_partitions=[shard]) for shard in SHARDS]
+    oldest = [instance().fetch_materializations(each, limit=99).records[-1].asset_materialization for each in wanted]
+    found: list[dict[str, Any]] = [
+        {name: value.value for name, value in each.metadata.items()} for each in oldest if each
+    ]
+    assert [sum(shard[f"ecs_{name}"] for shard in found) for name in ("captions", "keypoints", "passes")] == [
+        36, 36 * 3, 12 * 3 * 10
+    ]  # fmt: skip
+    assert all(0 < shard["ecs_pairs_judged"] < shard["ecs_passes"] for shard in found)
+    assert {shard["ecs_pairs_truncated"] for shard in found} == {0}
+    assert {shard["ecs_verifier"] for shard in found} == {os.environ["REELSIEVE_ECS_VERIFIER"]}
+
+
+def test_calibration_metadata_holds_tables_and_scores_follow() -> None:
+    found = metadata("ecs_thresholds", DATASET)
+    header, *rows = table_rows(found["ecs_thresholds"])
+    assert header[:2] == ["dimension", "threshold"]
+    report = found["calibration"]["ecs"]
+    assert (report["objective"], report["labels"], report["evaluation"]) == ("f1", "all", [])
+    thresholds = {row["dimension"]: row["threshold"] for row in report["thresholds"]}
+    assert [row[:2] for row in rows] == [[name, str(value)] for name, value in thresholds.items()]
+    assert set(thresholds) == set(DIMENSIONS)
+    with engine().connect() as connection:
+        scored_at = connection.exec_driver_sql(
+            "SELECT DISTINCT components->'thresholds' FROM score JOIN scorer USING (scorer_id) WHERE metric = 'ecs' "
+            "AND scorer.status = 'active'"
+        )
+        assert list(scored_at.scalars()) == [thresholds]
+
+
 def test_threshold_metadata_holds_cutoffs_and_plot(scored: dict[str, dict[str, Any]]) -> None:
     assert metadata("threshold", DATASET) == scored["threshold"]
     text = scored["threshold"]["vcs"]
@@ -191,6 +248,60 @@ def test_check_passed_for_each_partition(name: str) -> None:
         assert evaluation.passed
         assert evaluation.blocking
         assert evaluation.metadata["n_unscored"].value == 0
+
+
+def test_the_check_of_verdicts_sees_one_that_is_missing() -> None:
+    def check(shard: str) -> dg.AssetCheckEvaluation:
+        # The check alone, since the asset would mend what it looks for.
+        step = ["ecs_verdict_verdicts_present"]
+        job = defs().resolve_job_def("scoring_job")
+        done = job.execute_in_process(instance=instance(), partition_key=shard, op_selection=step, raise_on_error=False)
+        (evaluation,) = done.get_asset_check_evaluations()
+        return evaluation
+
+    with engine().connect() as connection:
+        shard = connection.exec_driver_sql("SELECT shard FROM sample WHERE key = 'clip_05_brief_0'").scalar_one()
+    execute(
+        "DELETE FROM verdict_set USING sample s WHERE verdict_set.sample_id = s.sample_id AND key = 'clip_05_brief_0'"
+    )
+    found = check(SHARDS[shard])
+    assert (found.passed, found.blocking) == (False, True)
+    assert {name: value.value for name, value in found.metadata.items()} == {"ecs_missing": 1}
+    assert check(SHARDS[(shard + 1) % 3]).passed
+    run_job("scoring_job", SHARDS[shard], {}, scoring_assets(["ecs"]))
+    assert check(SHARDS[shard]).passed
+
+
+def test_one_shard_that_fails_does_not_keep_the_next_from_being_scored(tmp_path: Path) -> None:
+    """The file of the first shard's video is gone: its sample fails, which the check says; the other one is scored."""
+    names: dict[int, str] = {}
+    for name in (f"noise {i}" for i in range(9)):
+        names.setdefault(Dataset(0, "uneven", 2).shard_of(name), name)
+    for name in names.values():
+        write_clip(tmp_path / "videos" / f"{name}.avi")
+    videos: list[str | Row] = [{"video_id": name, "path": f"videos/{name}.avi"} for name in names.values()]
+    captions = [candidate(f"told of {name}", name, "A red ball rolls.") for name in names.values()]
+    run_ingest(tables(tmp_path, videos, captions=captions), "uneven", None, 2)
+    (tmp_path / "videos" / f"{names[0]}.avi").unlink()
+
+    done = run_command("score", "--dataset", "uneven", "--metric", "evqa", "--json")
+
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    said = " ".join(done.stderr.split())
+    assert f"1 samples failed with evqa, 'told of {names[0]}' for one: " in said
+    assert "no such file" in said
+    assert "error: a blocking check failed" in done.stderr
+    with engine().connect() as connection:
+        rows = connection.exec_driver_sql("SELECT video, evqa_status FROM sample_scores WHERE dataset = 'uneven'")
+        assert dict(map(tuple, rows)) == {names[0]: "failed", names[1]: "ok"}
+    # The next run tries the failed shard again, and no other.
+    with pytest.raises(DagsterAssetCheckFailedError, match="coverage"):
+        list(run_scoring("uneven", ["evqa"]))
+    key = dg.AssetCheckKey(dg.AssetKey("evqa_score"), "coverage")
+    history = instance().event_log_storage.get_asset_check_execution_history(key, limit=3)
+    assert [record.partition for record in history] == ["uneven:0000", "uneven:0001", "uneven:0000"]
+    execute("DELETE FROM dataset WHERE name = 'uneven'")
 
 
 def test_a_failing_check_ends_the_command_line_with_a_sentence(tmp_path: Path) -> None:

@@ -1,0 +1,454 @@
+"""Thresholds from labels on a real database: chosen as the metric's own functions choose, in force without a model."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from assets.scores.ecs import ECSScorer
+from assets.scores.pending import register
+from assets.thresholds.calibrate import TOTAL, Calibration, NoLabels, calibrate, evaluate
+from assets.thresholds.tables import evaluation_rows, threshold_rows
+from db.thresholds import label_thresholds
+from db.verdicts import LabelledVerdict
+from metrics_core.calibration import CalibrationWarning, Confusion, Threshold, split_position, thresholds_by_dimension
+from metrics_core.calibration.result import Objective
+from tests.assets.manifests import Row, candidate, keypoint, label
+from tests.assets.verifying import Bench, ToldVerifier, ecs, no_model
+
+EVENTS, CAMERA = "segment_detail", "camera_state"
+# A keypoint each. Events have labels enough in the fifth of the videos that thresholds are chosen on, the camera not.
+ASPECTS = {"a": EVENTS, "b": EVENTS, "c": EVENTS, "d": EVENTS, "camera": CAMERA}
+VIDEOS = [f"v{i:02d}" for i in range(60)]
+CHOSEN_ON = [video for video in VIDEOS if split_position(video) < 0.2]
+Labels = Literal["calibration", "all"]
+Item = tuple[str, str, float, bool]
+
+
+def probability(_: str, hypothesis: str) -> float:
+    """Of a keypoint, in steps, so that some are equal; nothing to do with any caption."""
+    return round(random.Random(hypothesis).random(), 2)
+
+
+def is_covered(video: str, aspect: str) -> bool:
+    """What the labels say: mostly yes where the probability is great, and for the camera from lower on."""
+    chance = probability("", f"{video} {aspect}") + (0.3 if aspect == "camera" else 0.0)
+    return random.Random(f"label of {video} {aspect}").random() < chance
+
+
+# Video, dimension, probability and label of everything that is labelled.
+ITEMS: list[Item] = [
+    (video, dimension, probability("", f"{video} {aspect}"), is_covered(video, aspect))
+    for video in VIDEOS
+    for aspect, dimension in ASPECTS.items()
+]
+
+
+def captions() -> list[Row]:
+    return [candidate(f"{video} told", video, f"Told of {video}.") for video in VIDEOS]
+
+
+def keypoints() -> list[Row]:
+    return [
+        keypoint(f"{video} {aspect}", video, dimension=dimension, text=f"{video} {aspect}")
+        for video in VIDEOS
+        for aspect, dimension in ASPECTS.items()
+    ]
+
+
+def labels(videos: Iterable[str] = VIDEOS) -> list[Row]:
+    return [
+        label(f"{video} {aspect}", f"{video} told", is_covered(video, aspect)) for video in videos for aspect in ASPECTS
+    ]
+
+
+@pytest.fixture
+def bench(engine: Engine, tmp_path: Path) -> Bench:
+    """Two shards of labelled captions that are scored at the default threshold."""
+    bench = Bench(engine, tmp_path)
+    bench.ingest(VIDEOS, captions=captions(), keypoints=keypoints(), keypoint_labels=labels(), n_shards=2)
+    bench.run(scorer())
+    return bench
+
+
+def scorer() -> ECSScorer:
+    return ecs(ToldVerifier(probability))
+
+
+def idle() -> ECSScorer:
+    """The same scorer, whose model must not be asked."""
+    return ecs(no_model())
+
+
+def calibrated(bench: Bench, objective: Objective = "f1", part: Labels = "calibration") -> Calibration:
+    return calibrate(bench.engine, idle(), bench.dataset, objective, part)
+
+
+def stored(bench: Bench) -> list[Any]:
+    """Rows of table threshold of the dataset, but for their time."""
+    query = sa.text(
+        "SELECT scope, shard, method, dimension, objective, value, n, n_positive, details FROM threshold "
+        "WHERE dataset_id = :id ORDER BY scope, shard, dimension"
+    )
+    with bench.engine.connect() as connection:
+        return list(connection.execute(query, {"id": bench.dataset.dataset_id}))
+
+
+def in_force(bench: Bench) -> dict[str, float]:
+    with bench.engine.connect() as connection:
+        return label_thresholds(connection, register(bench.engine, idle()), bench.dataset.dataset_id)
+
+
+def of(videos: Iterable[str]) -> list[Item]:
+    return [item for item in ITEMS if item[0] in set(videos)]
+
+
+def by_metric(items: Sequence[Item], objective: Objective = "f1") -> dict[str, Threshold]:
+    """What metrics_core chooses on these labels."""
+    videos, dimensions, probabilities, covered = zip(*items, strict=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)
+        found = thresholds_by_dimension(probabilities, covered, dimensions, objective, groups=videos)
+    return dict(found.by_dimension)
+
+
+def best_f1(items: Sequence[Item]) -> float:
+    """The threshold of the greatest F1, of equal ones the largest, by trying them all."""
+
+    def f1(threshold: float) -> float:
+        predicted = [p >= threshold for _, _, p, _ in items]
+        hits = sum(yes and covered for yes, (*_, covered) in zip(predicted, items, strict=True))
+        return 2 * hits / (sum(predicted) + sum(covered for *_, covered in items))
+
+    return max({p for _, _, p, _ in items}, key=lambda threshold: (f1(threshold), threshold))
+
+
+# Which thresholds
+
+
+def test_the_data_is_worth_something() -> None:
+    """Enough labels of events and not of the camera, thresholds that differ, and none that is the default one."""
+    assert 5 <= len(CHOSEN_ON) < 20
+    events, camera = ([item for item in ITEMS if item[1] == name] for name in (EVENTS, CAMERA))
+    assert len({best_f1(events), best_f1(camera), best_f1(of(CHOSEN_ON)), 0.5}) == 4
+
+
+def test_thresholds_are_those_of_the_metrics_own_calibration(bench: Bench) -> None:
+    found = calibrated(bench)
+    assert (found.objective, found.part) == ("f1", "calibration")
+    assert dict(found.by_dimension) == by_metric(of(CHOSEN_ON))
+    events, camera = found.by_dimension[EVENTS], found.by_dimension[CAMERA]
+    assert (events.n, camera.n) == (4 * len(CHOSEN_ON), len(CHOSEN_ON))
+    assert events.value == best_f1([item for item in of(CHOSEN_ON) if item[1] == EVENTS])
+    # Too few labels of its own.
+    assert (events.pooled, camera.pooled) == (False, True)
+    assert camera.value == best_f1(of(CHOSEN_ON))
+    assert found.warnings == [f"{name}: {text}" for name, each in found.by_dimension.items() for text in each.warnings]
+    assert any(text.startswith(f"{CAMERA}: The threshold of all dimensions") for text in found.warnings)
+    assert in_force(bench) == {EVENTS: events.value, CAMERA: camera.value}
+
+
+def test_all_labels_may_be_used(bench: Bench) -> None:
+    found = calibrated(bench, part="all")
+    assert dict(found.by_dimension) == by_metric(ITEMS)
+    camera = [item for item in ITEMS if item[1] == CAMERA]
+    assert (found.by_dimension[CAMERA].value, found.by_dimension[CAMERA].pooled) == (best_f1(camera), False)
+    # Nothing is left that says how good they are.
+    assert found.evaluated == {}
+    assert evaluation_rows(found) == []
+    assert {row.details["videos"] for row in stored(bench)} == {"all"}
+
+
+def test_what_is_stored_says_what_it_rests_on(bench: Bench) -> None:
+    found = calibrated(bench, part="all")
+    rows = stored(bench)
+    assert {row.method for row in rows} == {"keypoint_labels"}
+    assert {row.objective for row in rows} == {"f1"}
+    whole = {row.dimension: row for row in rows if row.scope == "dataset"}
+    assert set(whole) == {EVENTS, CAMERA}
+    for name, row in whole.items():
+        want = found.by_dimension[name]
+        assert want.counts is not None
+        assert want.interval is not None
+        assert (row.shard, row.value, row.n, row.n_positive) == (None, want.value, want.n, want.n_positive)
+        interval = row.details.pop("interval")
+        assert (interval["low"], interval["high"]) == (want.interval.low, want.interval.high)
+        assert (interval["level"], interval["n_groups"], interval["n_resamples"]) == (0.95, len(VIDEOS), 1000)
+        assert row.details == {
+            "labels": "manifest",
+            "videos": "all",
+            "pooled": False,
+            "f1": want.counts.f1,
+            "mcc": want.counts.mcc,
+            "warnings": list(want.warnings),
+        }
+
+
+@pytest.mark.parametrize("part", ["calibration", "all"])
+def test_shards_with_labels_enough_have_thresholds_that_are_not_in_force(bench: Bench, part: Labels) -> None:
+    found = calibrated(bench, part=part)
+    of_shards = {(row.shard, row.dimension): row for row in stored(bench) if row.scope == "shard"}
+    items = {
+        (shard, name): [item for item in ITEMS if item[1] == name and bench.dataset.shard_of(item[0]) == shard]
+        for shard in (0, 1)
+        for name in (EVENTS, CAMERA)
+    }
+    if part == "calibration":
+        items = {key: [item for item in each if item[0] in CHOSEN_ON] for key, each in items.items()}
+    wanted = {key for key, each in items.items() if len(each) >= 20}
+    assert {name for _, name in wanted} == ({EVENTS} if part == "calibration" else {EVENTS, CAMERA})
+    assert set(of_shards) == wanted
+    assert found.n_shard_thresholds == len(wanted)
+    for key, row in of_shards.items():
+        assert (row.value, row.n) == (best_f1(items[key]), len(items[key]))
+        assert row.n_positive == sum(covered for *_, covered in items[key])
+    assert in_force(bench) == {name: each.value for name, each in found.by_dimension.items()}
+
+
+def test_labels_of_other_videos_do_not_count(bench: Bench) -> None:
+    """Turned round they move no threshold, and what is said of how good the thresholds are follows them."""
+    before = calibrated(bench)
+    rows = stored(bench)
+    bench.execute(
+        "UPDATE keypoint_label SET covered = NOT covered FROM sample s JOIN video v USING (video_id) "
+        "WHERE s.sample_id = keypoint_label.sample_id AND NOT v.key = ANY(:videos)",
+        videos=CHOSEN_ON,
+    )
+    after = calibrated(bench)
+    assert after.by_dimension == before.by_dimension
+    assert stored(bench) == rows
+    assert after.evaluated[TOTAL].accuracy == pytest.approx(1 - (before.evaluated[TOTAL].accuracy or 0))
+
+
+def test_videos_of_one_group_belong_into_one_part(engine: Engine, tmp_path: Path) -> None:
+    group = next(f"film {i}" for i in range(99) if split_position(f"film {i}") < 0.2)
+    # Those that the split by video would leave to the evaluation.
+    others = [video for video in VIDEOS if video not in CHOSEN_ON][:10]
+    bench = Bench(engine, tmp_path)
+    videos: list[str | Row] = [{"video_id": video, "group_id": group} if video in others else video for video in VIDEOS]
+    bench.ingest(videos, captions=captions(), keypoints=keypoints(), keypoint_labels=labels())
+    bench.verify(scorer())
+    found = calibrated(bench)
+    items = [(group if video in others else video, *rest) for video, *rest in of([*CHOSEN_ON, *others])]
+    assert found.by_dimension == by_metric(items)  # type: ignore[arg-type]  # a star in a tuple loses the types
+    interval = found.by_dimension[EVENTS].interval
+    assert interval is not None
+    assert interval.n_groups == len(CHOSEN_ON) + 1
+
+
+# In force
+
+
+def by_hand(video: str, thresholds: dict[str, float]) -> float:
+    """The share of a video's keypoints at these thresholds."""
+    mine = of([video])
+    return sum(p >= thresholds[dimension] for _, dimension, p, _ in mine) / len(mine)
+
+
+def test_scores_follow_without_a_model(bench: Bench) -> None:
+    default = {EVENTS: 0.5, CAMERA: 0.5}
+    assert bench.values(idle()) == {f"{video} told": pytest.approx(by_hand(video, default)) for video in VIDEOS}
+    assert bench.pending(idle()) == set()
+    found = calibrated(bench)
+    thresholds = in_force(bench)
+    assert bench.pending(idle()) == {f"{video} told" for video in VIDEOS}
+    assert bench.unverified(idle()) == set()
+    assert bench.score(idle()) == len(VIDEOS)
+    rows = bench.scores(idle())
+    assert {key: row.value for key, row in rows.items()} == {
+        f"{video} told": pytest.approx(by_hand(video, thresholds)) for video in VIDEOS
+    }
+    assert rows["v00 told"].components["thresholds"] == thresholds
+    assert rows["v00 told"].components["calibrated"] == sorted(thresholds)
+    assert {name: each.value for name, each in found.by_dimension.items()} == thresholds
+    # The same labels give the same thresholds, by which everything is scored already.
+    calibrated(bench)
+    assert bench.pending(idle()) == set()
+
+
+def test_another_objective_takes_the_place_of_the_first(bench: Bench) -> None:
+    calibrated(bench)
+    first = in_force(bench)
+    bench.score(idle())
+    objectives: list[Objective] = ["coverage", "youden", "mcc"]
+    for objective in objectives:
+        found = calibrated(bench, objective)
+        assert dict(found.by_dimension) == by_metric(of(CHOSEN_ON), objective)
+        assert {row.objective for row in stored(bench)} == {objective}
+        assert in_force(bench) == {name: each.value for name, each in found.by_dimension.items()}
+    assert len([row for row in stored(bench) if row.scope == "dataset"]) == 2
+    calibrated(bench, "coverage")
+    assert in_force(bench) != first
+    assert bench.pending(idle()) == {f"{video} told" for video in VIDEOS}
+
+
+def test_other_datasets_and_scorers_stay_as_they_are(bench: Bench) -> None:
+    other = Bench(bench.engine, bench.folder, "other")
+    other.ingest(VIDEOS[:3], captions=captions()[:3], keypoints=keypoints()[:15], keypoint_labels=labels(VIDEOS[:3]))
+    other.run(scorer())
+    strict = ecs(ToldVerifier(probability), ecs_threshold=0.9)
+    bench.run(strict)
+    before = other.scores(idle())
+    calibrated(bench)
+    assert other.pending(idle()) == bench.pending(strict) == set()
+    assert len(bench.pending(idle())) == len(VIDEOS)
+    assert stored(other) == []
+    assert other.scores(idle()) == before
+
+
+def test_a_dimension_without_labels_keeps_the_default(engine: Engine, tmp_path: Path) -> None:
+    bench = Bench(engine, tmp_path)
+    of_events = [row for row in labels() if not row["keypoint_id"].endswith("camera")]
+    bench.ingest(VIDEOS, captions=captions(), keypoints=keypoints(), keypoint_labels=of_events)
+    bench.verify(scorer())
+    calibrated(bench)
+    assert set(in_force(bench)) == {EVENTS}
+    bench.score(idle())
+    thresholds = {**in_force(bench), CAMERA: 0.5}
+    parts = bench.scores(idle())["v00 told"].components
+    assert (parts["thresholds"], parts["calibrated"]) == (thresholds, [EVENTS])
+    assert bench.values(idle()) == {f"{video} told": pytest.approx(by_hand(video, thresholds)) for video in VIDEOS}
+
+
+# No labels
+
+
+def refused(bench: Bench, objective: Objective = "f1", part: Labels = "calibration") -> str:
+    """The sentence; nothing is stored then, and what was in force stays."""
+    before = stored(bench)
+    with pytest.raises(NoLabels) as caught:
+        calibrated(bench, objective, part)
+    assert stored(bench) == before
+    return str(caught.value)
+
+
+def test_without_labels_a_sentence_says_what_to_do(engine: Engine, tmp_path: Path) -> None:
+    bench = Bench(engine, tmp_path)
+    others = [video for video in VIDEOS if video not in CHOSEN_ON]
+    bench.ingest(VIDEOS, captions=captions(), keypoints=keypoints())
+    bench.verify(scorer())
+    nothing = "set has no labels on keypoints with verdicts: ingest keypoint_labels, then score with ecs; until then"
+    assert refused(bench).startswith(nothing)
+    assert refused(bench, part="all").startswith(nothing)
+
+    bench.ingest(VIDEOS, captions=captions(), keypoints=keypoints(), keypoint_labels=labels(others[:2]))
+    assert refused(bench) == (
+        "none of the 10 labels of set lies in the fifth of the videos that thresholds are chosen on: calibrate on all "
+        "of them with --labels all"
+    )
+    calibrated(bench, part="all")
+    before = in_force(bench)
+    assert before
+    # Those that are in force stay when there is nothing to take their place.
+    bench.execute("UPDATE keypoint_label SET covered = false")
+    assert refused(bench, part="all") == (
+        "the 10 labels of set to choose thresholds on give none for f1: no label says yes; label more captions"
+    )
+    bench.execute("UPDATE keypoint_label SET covered = true")
+    assert "give none for youden: no label says no" in refused(bench, "youden", "all")
+    assert in_force(bench) == before
+
+
+def test_labels_wait_for_verdicts_that_are_complete(engine: Engine, tmp_path: Path) -> None:
+    """Those that an early exit left are the covered ones: what remains would be no fair choice of labels."""
+    bench = Bench(engine, tmp_path)
+    said = [candidate(f"{video} told", video, "One thing. Another thing.") for video in VIDEOS]
+    bench.ingest(VIDEOS, captions=said, keypoints=keypoints(), keypoint_labels=labels())
+    assert "no labels on keypoints with verdicts" in refused(bench)
+    bench.verify(scorer(), early_exit=True)
+    assert {row.is_lower_bound for row in bench.verdicts(idle()).values()} == {True, False}
+    for part in ("calibration", "all"):
+        assert refused(bench, part=part) == (
+            "an early exit left lower bounds beside labels of set: score it without early exit first"
+        )
+    bench.verify(scorer())
+    assert dict(calibrated(bench).by_dimension) == by_metric(of(CHOSEN_ON))
+
+
+def test_labels_of_captions_that_say_nothing_do_not_count(engine: Engine, tmp_path: Path) -> None:
+    bench = Bench(engine, tmp_path)
+    silent = [candidate(f"{video} told", video, "", parse_error="no JSON") for video in VIDEOS]
+    bench.ingest(VIDEOS, captions=silent, keypoints=keypoints(), keypoint_labels=labels())
+    bench.verify(idle())
+    for part in ("calibration", "all"):
+        assert refused(bench, part=part) == (
+            "no labelled caption of set has a sentence to judge: label captions that say something"
+        )
+
+
+# How good they are
+
+
+def verdict(dimension: str, probability: float | None, covered: bool) -> LabelledVerdict:
+    return LabelledVerdict(0, "v", dimension, probability, False, covered)
+
+
+def test_agreement_is_counted_by_hand() -> None:
+    thresholds = {
+        name: Threshold(value, "f1", 9, 5, None) for name, value in ((EVENTS, 0.5), (CAMERA, 0.25), ("speech", None))
+    }
+    labelled = [
+        verdict(EVENTS, 0.5, True),
+        verdict(EVENTS, 0.9, True),
+        verdict(EVENTS, 0.6, False),
+        verdict(EVENTS, 0.4999, True),
+        # Without a sentence nothing is covered.
+        verdict(EVENTS, None, True),
+        verdict(EVENTS, None, False),
+        verdict(CAMERA, 0.3, False),
+        verdict(CAMERA, 0.2, False),
+        # There is no threshold to decide these by.
+        verdict("speech", 0.9, True),
+        verdict("acoustics", 0.9, True),
+    ]
+    found = evaluate(labelled, thresholds)
+    assert found == {EVENTS: Confusion(2, 1, 2, 1), CAMERA: Confusion(0, 1, 0, 1), TOTAL: Confusion(2, 2, 2, 2)}
+    assert list(found)[-1] == TOTAL
+    assert evaluate([], thresholds) == {}
+    events, camera, total = evaluation_rows(Calibration("f1", "calibration", thresholds, found, 0))
+    assert events == {
+        "dimension": EVENTS,
+        "labels": 6,
+        "positive": 4,
+        "accuracy": 0.5,
+        "majority": pytest.approx(4 / 6),
+        "f1": pytest.approx(4 / 7),
+        "all_positive_f1": pytest.approx(0.8),
+        "mcc": pytest.approx(0.0),
+    }
+    assert (camera["positive"], camera["majority"], camera["all_positive_f1"]) == (0, 1.0, None)
+    assert (total["dimension"], total["accuracy"]) == (TOTAL, 0.5)
+
+
+def test_agreement_is_on_the_labels_of_the_other_videos(bench: Bench) -> None:
+    found = calibrated(bench)
+    thresholds = in_force(bench)
+    others = [item for item in ITEMS if item[0] not in CHOSEN_ON]
+    right = sum((p >= thresholds[dimension]) == covered for _, dimension, p, covered in others)
+    assert (found.evaluated[TOTAL].n, found.evaluated[TOTAL].accuracy) == (len(others), right / len(others))
+    assert {name: counts.n for name, counts in found.evaluated.items()} == {
+        EVENTS: 4 * (60 - len(CHOSEN_ON)),
+        CAMERA: 60 - len(CHOSEN_ON),
+        TOTAL: len(others),
+    }
+    by_name = {row["dimension"]: row for row in threshold_rows(found)}
+    for name, each in found.by_dimension.items():
+        assert each.interval is not None
+        assert each.counts is not None
+        assert by_name[name] == {
+            "dimension": name,
+            "threshold": each.value,
+            "low": each.interval.low,
+            "high": each.interval.high,
+            "labels": each.n,
+            "positive": each.n_positive,
+            "f1": each.counts.f1,
+            "pooled": name == CAMERA,
+        }

@@ -1,0 +1,238 @@
+"""Checklists on the command line: score --early-exit, explain, calibrate; a tiny random verifier, a small data set."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from metrics_core.calibration import split_position
+from orchestration.platform import engine, instance
+from tests.command_line import Done, run_command
+from tests.orchestration.conftest import DIMENSIONS, Installation, write_manifest
+
+CAPTION = "clip_02_faithful_0"
+N_CAPTIONS, N_LABELS = 36, 108
+# Four sentences of two captions and two of the third, three keypoints: all of a video, with 8 sentences a keypoint.
+N_PASSES = 12 * 3 * (4 + 4 + 2)
+
+
+def read_json(done: Done) -> Any:
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def count(query: str) -> int:
+    with engine().connect() as connection:
+        return int(connection.exec_driver_sql(f"SELECT count(*) FROM {query}").scalar() or 0)
+
+
+def explained(*options: str) -> Any:
+    return read_json(run_command("explain", CAPTION, "-d", "tiny", "--json", *options))
+
+
+def scores() -> dict[str, float]:
+    rows = read_json(run_command("scores", "-d", "tiny", "--json"))
+    assert {row["ecs_status"] for row in rows} == {"ok"}
+    return {row["sample"]: row["ecs"] for row in rows}
+
+
+def newest_report() -> Any:
+    """What the last calibration found."""
+    wanted = dg.AssetRecordsFilter(asset_key=dg.AssetKey("ecs_thresholds"), asset_partitions=["tiny"])
+    found = instance().fetch_materializations(wanted, limit=1).records[0].asset_materialization
+    assert found is not None
+    report: Any = found.metadata["calibration"].value
+    return report["ecs"]
+
+
+def newest_check() -> tuple[bool, dg.AssetCheckSeverity]:
+    """Whether the last thresholds are better than always saying yes, and how grave it is if not."""
+    key = dg.AssetCheckKey(dg.AssetKey("ecs_thresholds"), "better_than_always_yes")
+    (newest,) = instance().event_log_storage.get_asset_check_execution_history(key, limit=1)
+    assert newest.evaluation is not None
+    return newest.evaluation.passed, newest.evaluation.severity
+
+
+@pytest.fixture(scope="module")
+def story(installation: Installation) -> dict[str, Any]:
+    """What commands answer one after the other, with the state of the database in between."""
+    found: dict[str, Any] = {}
+
+    def keep(name: str, *arguments: str) -> None:
+        found[name] = run_command(*arguments, "-d", "tiny", "--json")
+
+    keep("ingest", "ingest", str(installation.manifest))
+    keep("too early", "explain", CAPTION)
+    keep("early", "score", "--metric", "ecs", "--early-exit")
+    found["bounds"] = count("ecs_verdict WHERE is_lower_bound")
+    found["judged early"] = count("entailment")
+    found["early scores"] = scores()
+    found["explained early"] = run_command("explain", CAPTION, "-d", "tiny")
+    keep("early again", "score", "--metric", "ecs", "--early-exit")
+    keep("in full", "score", "--metric", "ecs")
+    found["bounds left"] = count("ecs_verdict WHERE is_lower_bound")
+    found["judged"] = count("entailment")
+    found["scores"] = scores()
+    keep("again", "score", "--metric", "ecs")
+    found["before"] = explained()
+    keep("calibrate", "calibrate", "--labels", "all", "--objective", "coverage")
+    found["judged by calibrate"] = count("entailment") - found["judged"]
+    found["after"] = explained()
+    return found
+
+
+# score --early-exit
+
+
+def test_an_early_exit_gives_the_same_scores_for_fewer_pairs(story: dict[str, Any]) -> None:
+    shards = read_json(story["early"])["shards"]
+    assert [shard["shard"] for shard in shards] == ["tiny:0000"]
+    assert sum(shard["ecs"] for shard in shards) == N_CAPTIONS
+    assert 0 < story["judged early"] < story["judged"] < N_PASSES
+    assert story["bounds"] > 0
+    assert len(story["scores"]) == N_CAPTIONS
+    assert story["early scores"] == story["scores"]
+    assert read_json(story["early again"])["shards"] == []
+
+
+def test_a_run_without_early_exit_completes_what_one_left(story: dict[str, Any]) -> None:
+    """No score is lacking, and yet probabilities that are lower bounds are of no use for calibration."""
+    shards = read_json(story["in full"])["shards"]
+    assert shards
+    assert {shard["ecs"] for shard in shards} == {0}
+    assert story["bounds left"] == 0
+    assert read_json(story["again"])["shards"] == []
+
+
+def test_an_early_exit_needs_something_to_verify(installation: Installation, story: dict[str, Any]) -> None:
+    done = run_command("score", "-d", "tiny", "--metric", "vcs", "--early-exit")
+    assert (done.returncode, done.stderr.strip()) == (
+        1,
+        "error: --early-exit concerns metrics that verify keypoints, which vcs does not",
+    )
+
+
+# explain
+
+
+def test_explain_says_why(story: dict[str, Any]) -> None:
+    found = story["before"]
+    assert (found["sample"], found["system"], found["video"]) == (CAPTION, "faithful", "clip_02")
+    assert found["status"] == "ok"
+    verdicts = found["verdicts"]
+    assert [(row["keypoint"], row["dimension"]) for row in verdicts] == [
+        (f"clip_02_{place}", dimension) for place, dimension in enumerate(DIMENSIONS)
+    ]
+    assert found["value"] == pytest.approx(sum(row["covered"] for row in verdicts) / 3) == story["scores"][CAPTION]
+    for row in verdicts:
+        assert row["covered"] == (row["probability"] >= row["threshold"])
+        assert (row["threshold"], row["label"], row["is_lower_bound"]) == (0.5, True, False)
+        assert row["sentence"] in found["text"]
+        assert row["keypoint_text"] in found["text"]
+
+
+def test_explain_prints_a_row_for_each_keypoint(story: dict[str, Any]) -> None:
+    early = story["explained early"].stdout
+    assert "≥ " in early
+    done = run_command("explain", CAPTION, "-d", "tiny")
+    assert done.returncode == 0, done.stderr
+    text = " ".join(done.stdout.split())
+    found = story["after"]
+    assert f"{CAPTION} by faithful: ecs {found['value']:.4f}" in text
+    covered = sum(row["covered"] for row in found["verdicts"])
+    assert f"{covered} of 3 keypoints covered; mode flat_micro" in text
+    assert (text.count("✓"), text.count("✗")) == (covered, 3 - covered)
+    assert "≥ " not in text
+    for row in found["verdicts"]:
+        assert f"{row['probability']:.3f} {row['threshold']:.3f} yes" in text
+    for dimension in DIMENSIONS:
+        assert dimension in text
+
+
+# calibrate
+
+
+def test_calibrate_chooses_thresholds_that_are_in_force_at_once(story: dict[str, Any]) -> None:
+    found = read_json(story["calibrate"])
+    assert (found["dataset"], found["objective"], found["labels"]) == ("tiny", "coverage", "all")
+    rows = {row["dimension"]: row for row in found["thresholds"]}
+    assert {name: (row["labels"], row["positive"], row["pooled"]) for name, row in rows.items()} == {
+        "segment_detail": (72, 60, False),
+        "shooting_style": (36, 24, False),
+    }
+    assert found["evaluation"] == []
+    # The verifier was asked nothing, and the scores have changed.
+    assert story["judged by calibrate"] == 0
+    after = story["after"]["verdicts"]
+    assert {row["dimension"]: row["threshold"] for row in after} == {
+        name: row["threshold"] for name, row in rows.items()
+    }
+    before = story["before"]["verdicts"]
+    assert [row["probability"] for row in after] == [row["probability"] for row in before]
+    assert story["after"]["value"] == pytest.approx(sum(row["covered"] for row in after) / 3)
+    assert story["after"]["components"]["calibrated"] == sorted(rows)
+    assert len(scores()) == N_CAPTIONS
+
+
+def test_calibrate_prints_tables_and_warns(story: dict[str, Any]) -> None:
+    """On the labels of a fifth of the videos, of which there are two: too few for one of the dimensions."""
+    chosen_on = [i for i in range(12) if split_position(f"clip_{i:02d}") < 0.2]
+    assert chosen_on == [2, 6]
+    done = run_command("calibrate", "-d", "tiny")
+    assert done.returncode == 0, done.stderr
+    text = " ".join(done.stdout.split())
+    assert "thresholds for the best f1, with their 95 % intervals" in text
+    assert "on the labels of the other videos" in text
+    said = " ".join(done.stderr.split())
+    assert "segment_detail: The threshold of all dimensions together applies, because there are 12 label(s)" in said
+    report = newest_report()
+    for row in report["thresholds"]:
+        assert f"{row['f1']:.4f} {row['low']:.3f} – {row['high']:.3f} all" in text
+    total = report["evaluation"][-1]
+    assert (total["dimension"], total["labels"], total["positive"]) == ("all dimensions", 90, 70)
+    assert f"all dimensions 90 {total['accuracy']:.4f} {total['majority']:.4f} {total['f1']:.4f}" in text
+    assert "the scores of tiny follow these thresholds now" in text
+    # A verifier that is no better than always saying yes gets a warning, and its thresholds are in force all the same.
+    assert newest_check() == (total["f1"] > total["all_positive_f1"], dg.AssetCheckSeverity.WARN)
+    # Where no labels are left, a sentence stands in the place of the table.
+    done = run_command("calibrate", "-d", "tiny", "--labels", "all")
+    text = " ".join(done.stdout.split())
+    assert "no labels are left: thresholds were chosen on all, so nothing says how good" in text
+    assert "majority" not in text
+    assert newest_check()[0]
+
+
+# Mistakes
+
+
+def test_a_mistake_gets_one_sentence(story: dict[str, Any], tmp_path: Any) -> None:
+    assert story["too early"].returncode == 1
+    assert story["too early"].stderr.strip() == (
+        f"error: '{CAPTION}' has no ecs yet: reelsieve score --dataset tiny --metric ecs"
+    )
+    bare = write_manifest(tmp_path, n_videos=1, prefix="bare")
+    (bare / "keypoint_labels.jsonl").unlink()
+    assert run_command("ingest", str(bare), "-d", "bare").returncode == 0
+    for arguments, says in (
+        (["explain", "nobody", "-d", "tiny"], "tiny has no caption 'nobody': reelsieve scores --dataset tiny lists"),
+        (["explain", CAPTION, "-d", "nowhere"], "there is no dataset 'nowhere'"),
+        (["calibrate", "-d", "nowhere"], "there is no dataset 'nowhere'"),
+        (["calibrate", "-d", "bare"], "bare has no labels on keypoints with verdicts: ingest keypoint_labels"),
+    ):
+        done = run_command(*arguments)
+        assert done.returncode == 1
+        sentence = done.stderr.strip().splitlines()[-1]
+        assert sentence.startswith(f"error: {says}")
+        assert "Traceback" not in done.stderr
+
+
+# doctor
+
+
+def test_doctor_names_the_verifier_in_use(story: dict[str, Any]) -> None:
+    findings = {finding["what"]: finding for finding in json.loads(run_command("doctor", "--json").stdout)}
+    assert findings["verifier"]["ok"]
+    assert "revision sha256:" in findings["verifier"]["detail"]
