@@ -32,7 +32,7 @@ class OfflineVerifier:
     def __init__(self, weights: Path) -> None:
         self._weights = weights
 
-    @property
+    @cached_property
     def identity(self) -> ModelIdentity:
         """Name, hash of the weights, and what else moves the output: the encoder below and the lexical features."""
         encoder = f"all-MiniLM-L6-v2 {model_revision(bundled_minilm())}"

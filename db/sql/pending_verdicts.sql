@@ -1,5 +1,5 @@
 -- The captions of a shard whose checklist a scorer has not verified, or not for their present inputs, or not far enough:
--- a keypoint's lower bound must reach its threshold. A set that says more passes than its verdicts has lost a keypoint.
+-- a keypoint's lower bound must reach its threshold. A set with fewer verdicts than keypoints has lost one.
 -- The placeholder in braces becomes one of the expressions in db/work.py, never user input.
 SELECT s.sample_id
 FROM sample s
@@ -11,9 +11,9 @@ WHERE s.dataset_id = :dataset_id
   AND EXISTS (SELECT 1 FROM keypoint k WHERE k.video_id = s.video_id)
   AND (w.sample_id IS NULL
        OR w.input_sha256 <> {input_sha256}
-       OR w.n_passes <> (SELECT COALESCE(sum(e.n_passes), 0)
-                         FROM ecs_verdict e
-                         WHERE e.scorer_id = w.scorer_id AND e.sample_id = w.sample_id)
+       OR (w.status = 'ok'
+           AND (SELECT count(*) FROM ecs_verdict e WHERE e.scorer_id = w.scorer_id AND e.sample_id = w.sample_id)
+               <> (SELECT count(*) FROM keypoint k WHERE k.video_id = s.video_id))
        OR EXISTS (SELECT 1
                   FROM ecs_verdict e
                   JOIN keypoint k USING (keypoint_id)

@@ -1,5 +1,5 @@
 -- The verdicts on some samples' checklists, of the sets that saw their present inputs; a set without verdicts is one row.
--- A set that says more passes than its verdicts has lost a keypoint, and is left out.
+-- A set with fewer verdicts than its video has keypoints has lost one, and is left out.
 -- Materialized, so that the digest is of each sample and not of each verdict.
 WITH present AS MATERIALIZED (
     SELECT w.*
@@ -9,9 +9,9 @@ WITH present AS MATERIALIZED (
     WHERE w.scorer_id = CAST(:scorer_id AS bigint)
       AND w.sample_id = ANY(:sample_ids)
       AND w.input_sha256 = {input_sha256}
-      AND w.n_passes = (SELECT COALESCE(sum(e.n_passes), 0)
-                        FROM ecs_verdict e
-                        WHERE e.scorer_id = w.scorer_id AND e.sample_id = w.sample_id))
+      AND (w.status <> 'ok'
+           OR (SELECT count(*) FROM ecs_verdict e WHERE e.scorer_id = w.scorer_id AND e.sample_id = w.sample_id)
+              = (SELECT count(*) FROM keypoint k WHERE k.video_id = s.video_id)))
 SELECT w.sample_id,
        w.input_sha256,
        w.n_sentences,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
@@ -152,14 +152,16 @@ def test_a_new_set_takes_the_place_of_the_old_one_whole(bench: Bench) -> None:
     for sample_id in bench.samples:
         bench.verify(sample_id)
     other = activate(bench.engine, "ecs", "2")
-    write_verdicts(bench.engine, other, "run", [bench.new_set(bench.samples[0], verdict(bench.keypoints[0], 0.125))])
+    events, camera = bench.keypoints
+    of_other = (verdict(camera, 0.125), verdict(events, 0.25))
+    write_verdicts(bench.engine, other, "run", [bench.new_set(bench.samples[0], *of_other)])
     before = bench.load()
-    bench.verify(bench.samples[0], verdict(bench.keypoints[1], 0.75))
+    bench.verify(bench.samples[0], verdict(camera, 0.75), silent(events))
     after = bench.load()
-    assert after[bench.samples[0]].verdicts == (verdict(bench.keypoints[1], 0.75),)
+    assert after[bench.samples[0]].verdicts == (verdict(camera, 0.75), silent(events))
     assert after[bench.samples[1]] == before[bench.samples[1]]
     found = load_verdicts(bench.engine, other, bench.samples, bench.inputs)
-    assert found[bench.samples[0]].verdicts == (verdict(bench.keypoints[0], 0.125),)
+    assert found[bench.samples[0]].verdicts == of_other
 
 
 def test_writing_the_same_again_changes_nothing(bench: Bench) -> None:
@@ -226,7 +228,8 @@ def test_a_set_has_a_reason_exactly_where_it_is_not_ok(
 
 
 def test_of_two_runs_on_one_caption_the_later_one_stays_whole(bench: Bench) -> None:
-    later = bench.new_set(bench.samples[0], verdict(bench.keypoints[1], 0.75))
+    events, camera = bench.keypoints
+    later = bench.new_set(bench.samples[0], verdict(camera, 0.75), verdict(events, 0.25))
     bench.verify(bench.samples[0])
     with ThreadPoolExecutor(1) as pool, bench.engine.connect() as holder:
         with holder.begin():
@@ -261,6 +264,18 @@ def test_a_deleted_keypoint_takes_its_verdicts_along_and_leaves_the_others(bench
 
 
 # What is still to be verified
+
+
+@pytest.mark.parametrize("of", [verdict, silent])
+def test_a_keypoint_that_comes_back_is_verified_again(bench: Bench, of: Callable[[int], VerdictRow]) -> None:
+    first, second = bench.samples
+    for sample_id in bench.samples:
+        bench.verify(sample_id, *map(of, bench.keypoints))
+    remove(bench.engine, schema.keypoint, bench.keypoints[0])
+    bench.keypoints[0] = add_keypoint(bench.engine, bench.dataset, bench.video_id, "k1", "events")
+    assert (bench.pending(), bench.load()) == ([first, second], {})
+    bench.verify(first, *map(of, bench.keypoints))
+    assert (bench.pending(), list(bench.load())) == ([second], [first])
 
 
 def test_everything_is_pending_before_and_nothing_after(bench: Bench) -> None:
