@@ -130,8 +130,12 @@ def without_labels(encoder: Embeddings, answers: Answers) -> dict[str, Any]:
 
 
 def own_against_other(values: FloatArray) -> dict[str, Any]:
-    """Means of both, and on how many clips the own caption wins; a clip's two captions follow each other."""
-    own, other = values.reshape(-1, 2).T
+    """Means of both, and on how many clips the own caption wins; a clip's two captions follow each other.
+
+    Clips without events, which have no value, are left out.
+    """
+    pairs = values.reshape(-1, 2)
+    own, other = pairs[~np.isnan(pairs).any(axis=1)].T
     wins, ties = int((own > other).sum()), int((own == other).sum())
     means = {"own": float(own.mean()), "other": float(other.mean())}
     return {**means, "clips": own.size, "wins": wins, "ties": ties, "auc": (wins + ties / 2) / own.size}
