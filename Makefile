@@ -6,7 +6,12 @@ BIN        := $(VENV)/bin
 UV_VERSION := 0.13.8
 INSTALLED  := $(VENV)/.installed
 
-.PHONY: setup demo test bench lint types lock clean
+# Packages are installed without bytecode, and many containers forbid Python to write it: every process would compile
+# thousands of modules again. Compiling all packages would take minutes, so only those that commands import are compiled.
+IMPORTED   := import sentence_transformers, open_clip, av, pyarrow.parquet, matplotlib.figure, orchestration.definitions; \
+              from transformers import AutoModelForSequenceClassification, BertForSequenceClassification, BertModel
+
+.PHONY: setup demo test attack bench lint types lock clean
 .DEFAULT_GOAL := setup
 
 setup: $(INSTALLED)
@@ -20,6 +25,8 @@ $(INSTALLED): requirements.lock pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	@$(BIN)/uv pip install --python $(BIN)/python -r requirements.lock
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps -e .
+	@echo "Compiling what the commands import, once"
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -c '$(IMPORTED)'
 	@touch $@
 	@echo "Reelsieve is installed: try make demo, or $(BIN)/reelsieve --help"
 
@@ -27,10 +34,18 @@ demo: setup
 	@$(BIN)/reelsieve demo
 
 test: setup
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n 2 --dist loadfile
 
-# Each prints a table and writes benchmarks/results/NAME.json; all of them take more than an hour on two cores. The VCS
-# authors' package is timed against ours in an environment of its own: it is no dependency of this project.
+# A campaign takes some minutes and prints its seed, what it did and what broke; SEED=1 repeats a run whose seed was 1.
+CAMPAIGNS := manifests filters queries kills
+
+attack: setup
+	@failed=0; for name in $(CAMPAIGNS); do \
+	  $(BIN)/python -m tests.attack.$$name $(if $(SEED),--seed $(SEED)) || failed=1; \
+	done; exit $$failed
+
+# A benchmark prints a table and writes benchmarks/results/NAME.json; all together take more than an hour on two cores.
+# The VCS authors' package is no dependency of this project, so it is timed against ours in its own environment.
 BENCHMARKS := vcs decoding evqa overhead memory ingest sodam vatex_eval ecs_agreement ecs_ablation
 OFFICIAL   := .venv-bench
 

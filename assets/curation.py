@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sqlalchemy.engine import Engine
 
-from assets.scores.base import Scorer, ScorerSettings
+from assets.scores.base import Scorer
 
 
 class Curation:
@@ -21,7 +21,7 @@ class Curation:
     def __init__(
         self,
         home: Path,
-        settings: ScorerSettings,
+        settings: object,
         connect: Callable[[], Engine],
         scorers: Mapping[str, type[Scorer]],
     ) -> None:

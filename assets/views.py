@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 
+from assets.ecs.verdicts import KeypointVerdicts
 from assets.scores.registry import METRICS, asset_name
 
 _SCORES = [asset_name(metric) for metric in METRICS]
@@ -23,7 +24,12 @@ views = [
     _view(
         "keypoint_verdicts",
         "One row per keypoint and caption: probability, threshold, decision, the sentence behind it, and the label.",
-        ["ecs_verdict", "ecs_score", "keypoint_label"],
+        [KeypointVerdicts.asset, "ecs_score", "keypoint_label"],
     ),
-    _view("score_history", "Every score of every scorer, the retired ones included.", _SCORES),
+    _view(
+        "score_history",
+        "Every score of every scorer, the retired and replaced ones included, with the reason of each change.",
+        _SCORES,
+    ),
+    _view("current_score", "Every score beside what its inputs are now; a stale one has no value.", _SCORES),
 ]

@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.cosine_verifier import CosineVerifier
 from benchmarks.ecs_data import LABELLED, DataSet, dream1k, realsumm_by_hash
-from benchmarks.ecs_run import Answers, BoolArray, Embeddings, FloatArray, Items, levels_of, plans_of, scores_of
+from benchmarks.ecs_run import Answers, Embeddings, Items, levels_of, plans_of, scores_of
 from benchmarks.ecs_tables import LEGEND, agreement_table, dimension_table, unlabelled_table
 from benchmarks.measure import RESULTS, save
 from metrics_core.agreement import (
@@ -32,9 +33,10 @@ from metrics_core.agreement import (
     pairwise_agreement,
     system_agreement,
 )
+from metrics_core.arrays import BoolArray, FloatArray
 from metrics_core.calibration import Confusion
 from metrics_core.ecs import DEFAULT_R
-from metrics_core.models.baseline_verifiers import CosineVerifier, LexicalVerifier
+from metrics_core.models.lexical_verifier import LexicalVerifier
 from metrics_core.models.text_encoder import make_text_encoder
 from verifier import default_threshold, offline_verifier
 

@@ -13,13 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.ecs_data import Caption, DataSet
+from metrics_core.arrays import BoolArray, FloatArray
 from metrics_core.calibration import CalibrationWarning, thresholds_by_dimension
 from metrics_core.ecs import KeypointPlan, Pair, nearest_sentences, plan_keypoints, verify
 from metrics_core.models.word_tokenizer import split_words
 from metrics_core.protocols import EntailmentModel, Entailments, ModelIdentity, TextEncoder
 
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 CHUNK = 1024
 EVERY_S = 10.0
 

@@ -68,7 +68,7 @@ class Server:
     def __init__(self, url: URL, pid: int) -> None:
         self._empty = sibling_url(url, "empty")
         self._process = psutil.Process(pid)
-        migrate(self._empty, [])
+        migrate(self._empty, {})
 
     @contextmanager
     def fresh(self) -> Iterator[Engine]:

@@ -33,8 +33,9 @@ def write_captions(folder: Path, n_clips: int) -> None:
 
 def overhead(folder: Path) -> dict[str, Any]:
     """Time inside and outside metric code, first and second run, for each metric that needs no video."""
-    from assets.partitions import dataset_of_key
-    from assets.scores.registry import METRICS, looks_at_frames
+    from assets.datasets import dataset_of_key
+    from assets.scores.registry import METRICS, source_kinds
+    from assets.sources.frames import SampledFrames
     from orchestration.launch import curation_scorers, run_ingest, run_scoring
     from orchestration.platform import engine
 
@@ -44,7 +45,7 @@ def overhead(folder: Path) -> dict[str, Any]:
         run_ingest(folder, "captions", None, 1)
         dataset = dataset_of_key(engine(), "captions")
         found = {}
-        for metric in [name for name in METRICS if not looks_at_frames(name)]:
+        for metric in [name for name in METRICS if SampledFrames.asset not in source_kinds([name])]:
             list(run_scoring("captions", [metric]))
             watched = _Watched(curation_scorers()[metric])
             first, second, inside, shard = [], [], [], []

@@ -25,22 +25,23 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.embeddings.run import embed_shard
 from assets.ingest.adapters import vatex_eval
 from assets.ingest.run import ingest_folder
-from assets.scores.base import ScorerSettings
-from assets.scores.registry import METRICS
+from assets.scores.pending import make_source, register
+from assets.scores.registry import METRIC_INPUTS
 from assets.scores.run import score_shard
-from assets.scores.vcs_short import VCSShortScorer
+from assets.scores.vcs_short import VCSShortScorer, VCSShortSettings
+from assets.sources.base import Order
+from assets.sources.texts import TextVectors
 from benchmarks.installation import temporary_server
 from benchmarks.measure import DATA, RESULTS, save
-from db.embeddings import find_encoder, load_texts
 from db.engine import open_engine
+from db.inputs import REFERENCES
 from db.manifest import Dataset, find_dataset
 from db.migrate import migrate
 from db.work import load_samples
 
-REFERENCES = (1, 9)
+REFERENCE_COUNTS = (1, 9)
 TOLERANCES = (1.0, 0.0)
 JUDGED = """
     SELECT s.sample_id,
@@ -79,7 +80,7 @@ class Clock:
 def temporary_engine(home: Path) -> Iterator[Engine]:
     """An engine on a migrated, empty database of an embedded server that stops at the end."""
     with temporary_server(home) as url:
-        migrate(url, METRICS)
+        migrate(url, METRIC_INPUTS)
         engine = open_engine(url)
         yield engine
         engine.dispose()
@@ -102,9 +103,13 @@ def evaluate(engine: Engine, source: Path, folder: Path, n_references: int, cloc
 
 def score_and_judge(engine: Engine, dataset: Dataset, lct: float, clock: Clock) -> dict[str, Any]:
     """Embed, score and query a dataset at one tolerance."""
-    scorer = VCSShortScorer.from_settings(ScorerSettings(text_encoder="offline", vcs_short_lct=lct))
+    # As in the paper's tables, a caption whose shape forces a 0 counts with that 0.
+    settings = VCSShortSettings(text_encoder="offline", vcs_short_lct=lct, vcs_shape_zeros=True)
+    scorer = VCSShortScorer.from_settings(settings)
     shards, step = range(dataset.n_shards), f"{dataset.name}, lct {lct:g}"
-    embedded = clock.time(f"{step}: embed", lambda: [embed_shard(engine, scorer, dataset, shard) for shard in shards])
+    scorer_id = register(engine, scorer)
+    orders = [Order(engine, dataset, shard, scorer_id, run_id=step) for shard in shards]
+    embedded = clock.time(f"{step}: embed", lambda: [make_source(scorer, TextVectors, order) for order in orders])
     clock.time(f"{step}: score", lambda: [score_shard(engine, scorer, dataset, i, run_id=step) for i in shards])
     judged = clock.time(f"{step}: query", lambda: query(engine, dataset))
     values = np.array([row.value for row in judged])
@@ -119,7 +124,7 @@ def score_and_judge(engine: Engine, dataset: Dataset, lct: float, clock: Clock) 
         "captions": len(judged),
         "zeros": int((values == 0).sum()),
         "always_zero": sum(row.always_zero for row in judged),
-        "texts_embedded": sum(each.n_embedded for each in embedded),
+        "texts_embedded": sum(int(counts["texts_embedded"]) for counts in embedded),
         "correlations": clock.time(
             f"{step}: correlate", lambda: {name: correlations(each, ratings) for name, each in scores.items()}
         ),
@@ -136,12 +141,12 @@ def highest_gas(engine: Engine, scorer: VCSShortScorer, sample_ids: list[int]) -
     """The highest cosine of each caption and its references, from the stored vectors."""
     with engine.connect() as connection:
         samples = load_samples(connection, sample_ids, scorer.inputs)
-        encoder_id = find_encoder(connection, scorer.text_encoder.identity.as_dict())
-    assert encoder_id is not None
-    texts = {text for sample in samples for text in (sample.text, *(each.text for each in sample.references))}
-    vectors = load_texts(engine, encoder_id, texts)
+    vectors = scorer.vectors.load(engine, register(engine, scorer), samples)
     return np.array(
-        [max(float(vectors[each.text] @ vectors[sample.text]) for each in sample.references) for sample in samples]
+        [
+            max(float(vectors[reference.text] @ vectors[sample.text]) for reference in sample[REFERENCES])
+            for sample in samples
+        ]
     )
 
 
@@ -184,7 +189,7 @@ def main() -> None:
         tempfile.TemporaryDirectory(prefix="reelsieve-") as temporary,
         temporary_engine(Path(temporary) / "home") as engine,
     ):
-        for n_references in REFERENCES:
+        for n_references in REFERENCE_COUNTS:
             folder = Path(temporary) / f"references_{n_references}"
             rows += evaluate(engine, source, folder, n_references, clock)
     print(*table(rows), sep="\n")

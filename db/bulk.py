@@ -15,11 +15,14 @@ from sqlalchemy.dialects.postgresql import dialect
 
 @dataclass(frozen=True, slots=True)
 class Upserted:
-    """How many rows an upsert inserted, changed and found as they were."""
+    """How many rows an upsert inserted, updated and left unchanged."""
 
     inserted: int
     updated: int
     unchanged: int
+
+    def __add__(self, other: Upserted) -> Upserted:
+        return Upserted(self.inserted + other.inserted, self.updated + other.updated, self.unchanged + other.unchanged)
 
 
 def upsert(
@@ -72,7 +75,7 @@ def insert_missing(
     columns: Sequence[str],
     rows: Sequence[Sequence[Any]],
 ) -> int:
-    """Insert the rows whose key is not there yet; returns how many were."""
+    """Insert the rows whose key is not in the table yet; returns how many rows it inserted."""
     if not rows:
         return 0
     staging = _fill_staging(connection, table, columns, rows)
@@ -104,7 +107,7 @@ def copy_rows(
 
 
 def natural_key(table: sa.Table) -> list[str]:
-    """The columns by which rows of the world are told apart: the unique constraint, else the primary key."""
+    """The columns that identify a row: those of the unique constraint, else those of the primary key."""
     for constraint in sorted(table.constraints, key=lambda c: str(c.name)):
         if isinstance(constraint, sa.UniqueConstraint):
             return [column.name for column in constraint.columns]

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import sqlalchemy as sa
 from numpy.typing import NDArray
 from pgvector import Vector
-from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Connection, Engine
 
 from db.bulk import insert_missing
 from db.engine import psycopg_transaction
-from db.fingerprint import fingerprint
-from db.schema import encoder, text_embedding
+from db.schema import text_embedding
 
 
 def text_sha256(text: str) -> bytes:
@@ -24,51 +21,37 @@ def text_sha256(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
-def register_encoder(connection: Connection, identity: Mapping[str, Any], dim: int) -> int:
-    """The id of the encoder with this identity (model_id, revision, params), registering it when it is new."""
-    row = insert(encoder).values(**identity, fingerprint=fingerprint(identity), dim=dim)
-    connection.execute(row.on_conflict_do_nothing())
-    found = find_encoder(connection, identity)
-    assert found is not None
-    return found
-
-
-def find_encoder(connection: Connection, identity: Mapping[str, Any]) -> int | None:
-    """The id of the encoder with this identity, or None when it has embedded nothing yet."""
-    return connection.scalar(sa.select(encoder.c.encoder_id).where(encoder.c.fingerprint == fingerprint(identity)))
-
-
-def missing_texts(connection: Connection, encoder_id: int | None, texts: Iterable[str]) -> list[str]:
+def missing_texts(connection: Connection, model_id: int | None, texts: Iterable[str]) -> list[str]:
     """The distinct texts that have no vector of this encoder, in order of first appearance."""
     by_key = {text_sha256(text): text for text in texts}
-    if encoder_id is None or not by_key:
+    if model_id is None or not by_key:
         return list(by_key.values())
     query = sa.select(text_embedding.c.text_sha256).where(
-        text_embedding.c.encoder_id == encoder_id,
+        text_embedding.c.model_id == model_id,
         text_embedding.c.text_sha256 == sa.any_(sa.bindparam("keys")),
     )
     present = {bytes(key) for key in connection.scalars(query, {"keys": list(by_key)})}
     return [text for key, text in by_key.items() if key not in present]
 
 
-def store_texts(engine: Engine, encoder_id: int, texts: Sequence[str], vectors: NDArray[np.float32]) -> int:
-    """Store the vectors (n, dim) of n texts in one transaction; texts that are there already are left as they are."""
+def store_texts(engine: Engine, model_id: int, texts: Sequence[str], vectors: NDArray[np.float32]) -> int:
+    """Store the vectors (n, dim) of n texts in one transaction; a text that has a vector keeps it."""
     rows = {text_sha256(text): Vector(row) for text, row in zip(texts, vectors, strict=True)}
     with psycopg_transaction(engine) as connection:
         return insert_missing(
             connection,
             text_embedding,
-            ["encoder_id", "text_sha256", "embedding"],
-            [(encoder_id, key, vector) for key, vector in rows.items()],
+            ["model_id", "text_sha256", "embedding"],
+            [(model_id, key, vector) for key, vector in rows.items()],
         )
 
 
-def load_texts(engine: Engine, encoder_id: int, texts: Iterable[str]) -> dict[str, NDArray[np.float32]]:
-    """The stored vectors (dim,) of those texts that have one."""
+def load_texts(engine: Engine, model_id: int, texts: Iterable[str]) -> dict[str, NDArray[np.float32]]:
+    """The stored vectors (dim,) by text; a text without a vector is left out."""
     by_key = {text_sha256(text): text for text in texts}
     with psycopg_transaction(engine) as connection, connection.cursor(binary=True) as cursor:
         cursor.execute(
-            "SELECT text_sha256, embedding FROM text_embedding WHERE encoder_id = %s AND text_sha256 = ANY(%s)",
-            [encoder_id, list(by_key)],
+            "SELECT text_sha256, embedding FROM text_embedding WHERE model_id = %s AND text_sha256 = ANY(%s)",
+            [model_id, list(by_key)],
         )
         return {by_key[bytes(key)]: vector.to_numpy().astype(np.float32, copy=False) for key, vector in cursor}

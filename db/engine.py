@@ -12,10 +12,13 @@ import sqlalchemy as sa
 from pgvector.psycopg import register_vector
 from sqlalchemy.engine import URL, Engine
 
-from db.server import DatabaseUnavailable
+from db.server import DatabaseUnavailable, shown_url
 
 CONNECT_ATTEMPTS = 20
 CONNECT_PAUSE_S = 0.25
+# Seconds of silence before a connection is probed, seconds between two probes, and how many probes may be lost.
+# Networks drop connections that are idle for minutes, and a connection that holds a lock is idle.
+KEEPALIVE = {"keepalives_idle": 15, "keepalives_interval": 5, "keepalives_count": 4}
 
 
 def open_engine(url: URL, *, attempts: int = CONNECT_ATTEMPTS) -> Engine:
@@ -23,7 +26,7 @@ def open_engine(url: URL, *, attempts: int = CONNECT_ATTEMPTS) -> Engine:
 
     Raises DatabaseUnavailable, without the password, when the server does not answer within about five seconds.
     """
-    engine = sa.create_engine(url, pool_pre_ping=True, pool_size=2, max_overflow=4)
+    engine = sa.create_engine(url, pool_pre_ping=True, pool_size=2, max_overflow=4, connect_args=KEEPALIVE)
     sa.event.listen(engine, "connect", _register_types)
     for attempt in range(attempts):
         try:
@@ -32,14 +35,26 @@ def open_engine(url: URL, *, attempts: int = CONNECT_ATTEMPTS) -> Engine:
         except sa.exc.OperationalError as error:
             if attempt == attempts - 1 or _is_final(error):
                 engine.dispose()
-                shown = url.render_as_string(hide_password=True)
-                reason = str(error.orig).strip().splitlines()[0]
-                raise DatabaseUnavailable(
-                    f"no connection to {shown}: {reason}. Check that the server runs (reelsieve doctor) "
-                    "and that the database exists (reelsieve db migrate)"
-                ) from None
+                raise no_connection(url, error.orig or error) from None
             time.sleep(CONNECT_PAUSE_S)
     raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def connect(url: URL, **settings: Any) -> psycopg.Connection[Any]:
+    """A psycopg connection outside any pool, with further settings of libpq."""
+    # Not by the URL as text: libpq refuses some characters that SQLAlchemy leaves in it, such as a space in a password.
+    _, arguments = url.get_dialect()().create_connect_args(url)
+    connection: psycopg.Connection[Any] = psycopg.connect(**arguments, **settings)
+    return connection
+
+
+def no_connection(url: URL, error: BaseException) -> DatabaseUnavailable:
+    """The exception to raise for a connection that was refused with this error; its message holds no password."""
+    reason = str(error).strip().splitlines()[0]
+    return DatabaseUnavailable(
+        f"no connection to database {url.database} at {shown_url(url)}: {reason}. Check that the server runs "
+        "(reelsieve doctor) and that the database exists (reelsieve db migrate)"
+    )
 
 
 @contextmanager
@@ -65,6 +80,6 @@ def _register_types(connection: Any, _record: Any) -> None:
 
 
 def _is_final(error: sa.exc.OperationalError) -> bool:
-    """Errors that no waiting mends: a wrong password or a database that does not exist."""
+    """Whether waiting cannot mend the error: a wrong password or a database that does not exist."""
     text = str(error.orig)
     return "does not exist" in text or "authentication failed" in text or "no password supplied" in text

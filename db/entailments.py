@@ -5,17 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.engine import Engine
 
 from db.bulk import insert_missing
 from db.embeddings import text_sha256
 from db.engine import psycopg_transaction
-from db.fingerprint import fingerprint
-from db.schema import entailment, verifier
+from db.schema import entailment
 
 Pair = tuple[str, str]
 """(premise, hypothesis)."""
@@ -23,14 +19,14 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What a verifier says of a pair: P(entailment) in [0, 1], and whether it saw only the beginning of the premise."""
+    """A verifier's answer on a pair: P(entailment) in [0, 1]; truncated: it saw only the beginning of the premise."""
 
     probability: float
     truncated: bool
 
 
 def pair_sha256(premise: str, hypothesis: str) -> bytes:
-    """The key of a pair in table entailment; each text is hashed first, so that none can borrow from the other.
+    """The key of a pair in table entailment; each text is hashed on its own, so that moving a boundary changes it.
 
     >>> pair_sha256("ab", "c") == pair_sha256("a", "bc")
     False
@@ -38,22 +34,8 @@ def pair_sha256(premise: str, hypothesis: str) -> bytes:
     return hashlib.sha256(text_sha256(premise) + text_sha256(hypothesis)).digest()
 
 
-def register_verifier(connection: Connection, identity: Mapping[str, Any]) -> int:
-    """The id of the verifier with this identity (model_id, revision, params), registering it when it is new."""
-    row = insert(verifier).values(**identity, fingerprint=fingerprint(identity))
-    connection.execute(row.on_conflict_do_nothing())
-    found = find_verifier(connection, identity)
-    assert found is not None
-    return found
-
-
-def find_verifier(connection: Connection, identity: Mapping[str, Any]) -> int | None:
-    """The id of the verifier with this identity, or None when it has judged nothing yet."""
-    return connection.scalar(sa.select(verifier.c.verifier_id).where(verifier.c.fingerprint == fingerprint(identity)))
-
-
-def store_entailments(engine: Engine, verifier_id: int, judged: Mapping[Pair, Judged]) -> int:
-    """Store judged pairs in one transaction, leaving those there already as they are; returns how many were new.
+def store_entailments(engine: Engine, model_id: int, judged: Mapping[Pair, Judged]) -> int:
+    """Store judged pairs in one transaction; a pair that is stored stays unchanged. Returns how many were new.
 
     Raises psycopg.errors.CheckViolation, storing none, for a probability that is NaN or outside [0, 1].
     """
@@ -61,18 +43,17 @@ def store_entailments(engine: Engine, verifier_id: int, judged: Mapping[Pair, Ju
         return insert_missing(
             connection,
             entailment,
-            ["verifier_id", "pair_sha256", "probability", "truncated"],
-            [(verifier_id, pair_sha256(*pair), said.probability, said.truncated) for pair, said in judged.items()],
+            ["model_id", "pair_sha256", "probability", "truncated"],
+            [(model_id, pair_sha256(*pair), answer.probability, answer.truncated) for pair, answer in judged.items()],
         )
 
 
-def load_entailments(engine: Engine, verifier_id: int, pairs: Iterable[Pair]) -> dict[Pair, Judged]:
-    """What this verifier said of those of the pairs that it has judged."""
+def load_entailments(engine: Engine, model_id: int, pairs: Iterable[Pair]) -> dict[Pair, Judged]:
+    """This verifier's stored answers by pair; a pair that it has not judged is left out."""
     by_key = {pair_sha256(*pair): pair for pair in pairs}
     with psycopg_transaction(engine) as connection, connection.cursor(binary=True) as cursor:
         cursor.execute(
-            "SELECT pair_sha256, probability, truncated FROM entailment "
-            "WHERE verifier_id = %s AND pair_sha256 = ANY(%b)",
-            [verifier_id, list(by_key)],
+            "SELECT pair_sha256, probability, truncated FROM entailment WHERE model_id = %s AND pair_sha256 = ANY(%b)",
+            [model_id, list(by_key)],
         )
         return {by_key[bytes(key)]: Judged(probability, truncated) for key, probability, truncated in cursor}

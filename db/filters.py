@@ -69,6 +69,8 @@ TOO_DEEP = f"the filter is nested too deeply: {MAX_DEPTH} levels are allowed"
 class FilterError(ValueError):
     """The text is not a condition of the filter language; the message says in one sentence what is wrong."""
 
+    plain = True
+
 
 @dataclass(frozen=True)
 class Operand:
@@ -77,7 +79,7 @@ class Operand:
     expression: sa.ColumnElement[Any]
     kind: Kind
     name: str
-    """What an error message calls it."""
+    """The operand's name in error messages."""
 
 
 def parse_filter(text: str, columns: Columns) -> Condition:
@@ -129,8 +131,7 @@ def _check_tokens(text: str, tokens: Sequence[Token], columns: Columns) -> None:
     end = depth = 0
     for index, token in enumerate(tokens):
         _check_gap(text[end : token.start])
-        if token.token_type is TokenType.IS and index and tokens[index - 1].token_type is TokenType.NOT:
-            raise FilterError("'not is' is not allowed in a filter: write is not null")
+        _check_null_test([other.token_type for other in tokens[max(0, index - 2) : index + 1]])
         end = token.end + 1
         source = text[token.start : end]
         depth += (source == "(") - (source == ")")
@@ -141,10 +142,21 @@ def _check_tokens(text: str, tokens: Sequence[Token], columns: Columns) -> None:
     _check_gap(text[end:])
 
 
+def _check_null_test(last: Sequence[TokenType]) -> None:
+    """Refuse spellings of `is not null` that only sqlglot accepts; `last` holds a token and the two before it."""
+    if last[-2:] == [TokenType.NOT, TokenType.IS]:
+        raise FilterError("'not is' is not allowed in a filter: write is not null")
+    if last[-2:] == [TokenType.NOT, TokenType.NULL] and last[:-2] != [TokenType.IS]:
+        raise FilterError("'not null' needs an 'is' before it: write is not null")
+
+
 def _check_gap(gap: str) -> None:
     # The tokenizer drops comments, so a comment shows only as text that no token covers.
-    if gap.strip():
-        raise FilterError(f"a comment is not allowed in a filter: {gap.strip()[:40]!r}")
+    rest = gap.strip(" \t\n\r\f\v")
+    if rest.isspace():
+        raise FilterError(f"the space {rest[0]!r} is not allowed in a filter: write a plain one")
+    if rest:
+        raise FilterError(f"a comment is not allowed in a filter: {rest[:40]!r}")
 
 
 def _check_token(token: Token, source: str, is_call: bool, columns: Columns) -> None:

@@ -1,7 +1,7 @@
-"""Features of sampled frames: each video once per encoder, with a row that says what became of its frames.
+"""Features of sampled frames, stored once per video and encoder, with a row that holds their status.
 
-Status of a video under an encoder: "ok"; "unreadable", for this content there is no hope; "failed", the file was not
-there or is not the one that was ingested, so the next run tries again.
+Status of a video under an encoder: "ok"; "unreadable": no run can read frames of this content; "failed": the file was
+missing or differs from the ingested file, so the next run tries again.
 """
 
 from __future__ import annotations
@@ -34,20 +34,28 @@ def no_features() -> NDArray[np.float32]:
 
 @dataclass(frozen=True, slots=True)
 class PendingVideo:
-    """A video whose frames an encoder has not seen, or not in their present form."""
+    """A video whose frames an encoder has not seen, or not in their present form.
+
+    `ctime_ns` and `inode` are None where the video was ingested before they were stored.
+    """
 
     video_id: int
     key: str
     uri: str
     size_bytes: int
     mtime_ns: int
+    ctime_ns: int | None
+    inode: int | None
     content_sha256: bytes
     duration_s: float | None
+    n_frames: int | None
+    width: int | None
+    height: int | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FrameRows:
-    """What is stored of a video: `indices` (T,), `times_s` (T,) and `features` (T, dim), or why there are none."""
+    """Frames of a video: `indices` (T,), `times_s` (T,), `features` (T, dim); without any, `error` says why."""
 
     video_id: int
     content_sha256: bytes
@@ -62,16 +70,17 @@ class FrameRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VideoFrames:
-    """Features (T, dim) of a video's sampled frames in their order; without any, `error` says why."""
+    """Features (T, dim) and times (T,) in seconds of a video's sampled frames; without any, `error` says why."""
 
     status: Status
     error: str | None
     features: NDArray[np.float32]
+    times_s: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class ShardFrames:
-    """Counts over the videos of a shard that have samples and a file that decodes."""
+class FrameCounts:
+    """Counts over some videos whose file decodes."""
 
     n_videos: int
     n_missing: int
@@ -85,20 +94,20 @@ class ShardFrames:
         return asdict(self)
 
 
-def pending_videos(connection: Connection, encoder_id: int | None, video_ids: Collection[int]) -> list[PendingVideo]:
-    """Those of the videos that can be decoded and have no frames of this encoder for their present content.
+def pending_videos(connection: Connection, model_id: int | None, video_ids: Collection[int]) -> list[PendingVideo]:
+    """The videos among these that decode and have no frames of this encoder for their present content.
 
-    None is an encoder that is not registered yet: it has seen no video.
+    model_id: None for an encoder that is not registered yet and so has seen no video.
     """
     query = sa.text((_SQL / "pending_videos.sql").read_text())
-    rows = connection.execute(query, {"encoder_id": encoder_id, "video_ids": list(video_ids)}).mappings()
+    rows = connection.execute(query, {"model_id": model_id, "video_ids": list(video_ids)}).mappings()
     return [PendingVideo(**{**row, "content_sha256": bytes(row["content_sha256"])}) for row in rows]
 
 
-def store_frames(engine: Engine, encoder_id: int, videos: Sequence[FrameRows]) -> int:
-    """Store the frames of some videos in one transaction, in place of what was there; returns how many videos.
+def store_frames(engine: Engine, model_id: int, videos: Sequence[FrameRows]) -> int:
+    """Replace the stored frames of these videos in one transaction; returns how many videos were stored.
 
-    A video that is gone by now is left out.
+    A video that has been deleted meanwhile is left out.
     """
     ids = [video.video_id for video in videos]
     with psycopg_transaction(engine) as connection:
@@ -110,55 +119,61 @@ def store_frames(engine: Engine, encoder_id: int, videos: Sequence[FrameRows]) -
         }
         kept = [video for video in videos if video.video_id in alive]
         connection.execute(
-            "DELETE FROM frame_embedding WHERE encoder_id = %s AND video_id = ANY(%s)", [encoder_id, sorted(alive)]
+            "DELETE FROM frame_embedding WHERE model_id = %s AND video_id = ANY(%s)", [model_id, sorted(alive)]
         )
-        _copy_features(connection, encoder_id, kept)
-        _upsert_sets(connection, encoder_id, kept)
+        _copy_features(connection, model_id, kept)
+        _upsert_sets(connection, model_id, kept)
     return len(kept)
 
 
-def load_frames(engine: Engine, encoder_id: int, video_ids: Collection[int]) -> dict[int, VideoFrames]:
-    """The frames of those of the videos whose present content this encoder has seen."""
-    parameters = [encoder_id, list(video_ids)]
+def load_frames(engine: Engine, model_id: int, video_ids: Collection[int]) -> dict[int, VideoFrames]:
+    """Stored frames by video_id; a video whose present content this encoder has not seen is left out."""
+    parameters = [model_id, list(video_ids)]
     features: dict[int, list[NDArray[np.float32]]] = {}
+    times: dict[int, list[float]] = {}
     with psycopg_transaction(engine) as connection, connection.cursor(binary=True) as cursor:
         cursor.execute((_SQL / "frame_sets.sql").read_bytes(), parameters)
         sets = cursor.fetchall()
         cursor.execute(
-            "SELECT video_id, embedding FROM frame_embedding WHERE encoder_id = %s AND video_id = ANY(%s) "
+            "SELECT video_id, time_s, embedding FROM frame_embedding WHERE model_id = %s AND video_id = ANY(%s) "
             "ORDER BY video_id, frame_index",
             parameters,
         )
-        for video_id, vector in cursor:
+        for video_id, time_s, vector in cursor:
+            times.setdefault(video_id, []).append(time_s)
             features.setdefault(video_id, []).append(vector.to_numpy().astype(np.float32, copy=False))
     return {
-        video_id: VideoFrames(status, error, np.stack(features[video_id]) if video_id in features else no_features())
+        video_id: VideoFrames(
+            status,
+            error,
+            np.stack(features[video_id]) if video_id in features else no_features(),
+            tuple(times.get(video_id, ())),
+        )
         for video_id, status, error in sets
     }
 
 
-def shard_frames(connection: Connection, encoder_id: int | None, dataset_id: int, shard: int) -> ShardFrames:
-    """Count what became of the frames of a shard's videos."""
-    query = sa.text((_SQL / "shard_frames.sql").read_text())
-    values = {"encoder_id": encoder_id, "dataset_id": dataset_id, "shard": shard}
-    row = connection.execute(query, values).mappings().one()
-    return ShardFrames(**{name: int(n) for name, n in row.items()})
+def count_frames(connection: Connection, model_id: int | None, video_ids: Collection[int]) -> FrameCounts:
+    """Count videos that decode, and their frames, by status. model_id: None for an encoder that has seen no video."""
+    query = sa.text((_SQL / "frame_counts.sql").read_text())
+    row = connection.execute(query, {"model_id": model_id, "video_ids": list(video_ids)}).mappings().one()
+    return FrameCounts(**{name: int(n) for name, n in row.items()})
 
 
-def _copy_features(connection: psycopg.Connection[Any], encoder_id: int, videos: Sequence[FrameRows]) -> None:
-    columns = [frame_embedding.c[name] for name in ("encoder_id", "video_id", "frame_index", "time_s", "embedding")]
+def _copy_features(connection: psycopg.Connection[Any], model_id: int, videos: Sequence[FrameRows]) -> None:
+    columns = [frame_embedding.c[name] for name in ("model_id", "video_id", "frame_index", "time_s", "embedding")]
     rows = (
-        (encoder_id, video.video_id, int(index), float(time_s), Vector(feature))
+        (model_id, video.video_id, int(index), float(time_s), Vector(feature))
         for video in videos
         for index, time_s, feature in zip(video.indices, video.times_s, video.features, strict=True)
     )
     copy_rows(connection, sql.Identifier(frame_embedding.name), columns, rows)
 
 
-def _upsert_sets(connection: psycopg.Connection[Any], encoder_id: int, videos: Sequence[FrameRows]) -> None:
+def _upsert_sets(connection: psycopg.Connection[Any], model_id: int, videos: Sequence[FrameRows]) -> None:
     compared = ["content_sha256", "status", "error", "n_frames", "n_sampled", "reader"]
     rows = [
-        (encoder_id, v.video_id, v.content_sha256, v.status, v.error, v.n_frames, len(v.indices), v.reader)
+        (model_id, v.video_id, v.content_sha256, v.status, v.error, v.n_frames, len(v.indices), v.reader)
         for v in videos
     ]
-    upsert(connection, frame_set, ["encoder_id", "video_id", *compared], rows, compare=compared, touch=["encoded_at"])
+    upsert(connection, frame_set, ["model_id", "video_id", *compared], rows, compare=compared, touch=["encoded_at"])

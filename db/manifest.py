@@ -1,4 +1,4 @@
-"""The database half of ingest: what is there already, what this ingest has seen, and writing rows of every table."""
+"""The database half of ingest: it looks up stored rows, keeps the ids of this ingest and writes every table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 import sqlalchemy as sa
@@ -22,13 +22,35 @@ Rows = Mapping[str, Any]
 
 # By kind of manifest row: the table, and the columns that decide whether a row changed.
 TABLES = {
-    "video": ("video", ("row_sha256", "content_sha256", "uri", "mtime_ns", "status", "error")),
+    "video": ("video", ("row_sha256", "content_sha256", "uri", "mtime_ns", "ctime_ns", "inode", "status", "error")),
     "reference": ("reference", ("row_sha256", "video_id")),
     "sample": ("sample", ("row_sha256", "video_id", "shard")),
     "keypoint": ("keypoint", ("row_sha256", "video_id")),
     "keypoint_label": ("keypoint_label", ("row_sha256",)),
     "rating": ("rating", ("row_sha256",)),
 }
+
+
+# Classes of SQLSTATE that blame the row: data that does not fit, a broken constraint, a limit such as that of an index.
+_OF_THE_ROW = ("22", "23", "54")
+
+
+class RejectRow(NamedTuple):
+    """A refused row with the name of its file, or the first of `n_rows` that are not listed one by one."""
+
+    source: str
+    line: int
+    code: str
+    reason: str
+    raw: str
+    n_rows: int
+
+
+class Written(NamedTuple):
+    """How many rows were written, and the reason of each refused row by its position."""
+
+    counts: Upserted
+    refused: dict[int, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +83,9 @@ def list_datasets(connection: Connection) -> list[Dataset]:
 def ensure_dataset(connection: Connection, name: str, n_shards: int) -> Dataset:
     """The dataset of this name; `n_shards` counts only when it is new."""
     connection.execute(insert(dataset).values(name=name, n_shards=n_shards).on_conflict_do_nothing())
-    found = find_dataset(connection, name)
-    assert found is not None
-    return found
+    stored = find_dataset(connection, name)
+    assert stored is not None
+    return stored
 
 
 class IngestStore:
@@ -84,14 +106,14 @@ class IngestStore:
             [self.dataset.dataset_id, list(sources)],
         )
 
-    def write_rejects(self, rows: Sequence[tuple[str, int, str, str, str]]) -> None:
-        """Store (source, line, code, reason, raw) of refused rows."""
-        columns = ["dataset_id", "source", "line", "code", "reason", "raw"]
+    def write_rejects(self, rows: Sequence[RejectRow]) -> None:
+        """Store refused rows."""
+        columns = ["dataset_id", *RejectRow._fields]
         values = [(self.dataset.dataset_id, *row) for row in rows]
-        upsert(self._connection, ingest_reject, columns, values, compare=["code", "reason", "raw"])
+        upsert(self._connection, ingest_reject, columns, values, compare=["code", "reason", "raw", "n_rows"])
 
     def seen(self, kind: str, keys: Sequence[str]) -> dict[str, bytes]:
-        """Which of the ids this ingest has accepted before, with the hash of the row."""
+        """The row hashes of those ids that this ingest has accepted before, by id."""
         query = "SELECT key, row_sha256 FROM ingest_seen WHERE kind = %s AND key = ANY(%b)"
         return {row.key: bytes(row.row_sha256) for row in self._rows(query, [kind, list(keys)])}
 
@@ -132,14 +154,35 @@ class IngestStore:
         query = "SELECT key, keypoint_id, video_id FROM keypoint WHERE dataset_id = %s AND key = ANY(%b)"
         return {row.key: row for row in self._rows(query, [self.dataset.dataset_id, list(keys)])}
 
-    def write(self, kind: str, rows: Sequence[Rows]) -> Upserted:
-        """Insert or update rows of one table; all rows must have the same columns."""
+    def write(self, kind: str, rows: Sequence[Rows]) -> Written:
+        """Insert or update rows of one table; all rows must have the same columns. To be called in a transaction.
+
+        A row that the database refuses is left out, and every other one is written. Errors that no row is to blame for,
+        such as a lost connection or a full disk, are raised.
+        """
         if not rows:
-            return Upserted(0, 0, 0)
+            return Written(Upserted(0, 0, 0), {})
         name, compare = TABLES[kind]
-        columns = list(rows[0])
         values = [tuple(row.values()) for row in rows]
-        return upsert(self._connection, METADATA.tables[name], columns, values, compare=compare)
+        return self._write(METADATA.tables[name], list(rows[0]), values, compare)
+
+    def _write(
+        self, table: sa.Table, columns: Sequence[str], values: Sequence[tuple[Any, ...]], compare: Sequence[str]
+    ) -> Written:
+        try:
+            with self.transaction():
+                return Written(upsert(self._connection, table, columns, values, compare=compare), {})
+        except psycopg.Error as error:
+            if not _blames_the_row(error):
+                raise
+            if len(values) == 1:
+                return Written(Upserted(0, 0, 0), {0: _reason(error)})
+        # One refusal undoes the whole statement, so the two halves are tried separately.
+        middle = len(values) // 2
+        first = self._write(table, columns, values[:middle], compare)
+        second = self._write(table, columns, values[middle:], compare)
+        refused = first.refused | {middle + position: reason for position, reason in second.refused.items()}
+        return Written(first.counts + second.counts, refused)
 
     def _rows(self, query: str, values: Sequence[Any]) -> list[Any]:
         # Binary, since a thousand keys take long to quote. Not prepared, since a statement would keep the plan that it
@@ -148,26 +191,50 @@ class IngestStore:
             return cursor.execute(query.encode(), values, prepare=False).fetchall()
 
 
+def _blames_the_row(error: psycopg.Error) -> bool:
+    # A value that psycopg itself cannot send raises a DataError without a state.
+    return isinstance(error, psycopg.DataError) or (error.sqlstate or "").startswith(_OF_THE_ROW)
+
+
+def _reason(error: psycopg.Error) -> str:
+    return error.diag.message_primary or str(error)
+
+
 @contextmanager
 def ingest_store(engine: Engine, dataset: Dataset) -> Iterator[IngestStore]:
     """Open an ingest of a dataset. A second one of the same dataset waits until this one ends."""
-    pooled = engine.raw_connection()
-    connection: psycopg.Connection[Any] = pooled.driver_connection  # type: ignore[assignment]  # engine is psycopg
-    try:
-        connection.execute("SELECT pg_advisory_lock(hashtext('reelsieve ingest'), %s)", [dataset.dataset_id])
-        connection.execute(
-            "CREATE TEMPORARY TABLE ingest_seen (kind text, key text, row_sha256 bytea, PRIMARY KEY (kind, key))"
-        )
-        connection.commit()
-        yield IngestStore(connection, dataset)
-    finally:
-        # Closing for good drops the temporary tables and frees the lock, whatever state the connection is in.
-        pooled.invalidate()
-        pooled.close()
+    with _turn(engine, dataset):
+        pooled = engine.raw_connection()
+        connection: psycopg.Connection[Any] = pooled.driver_connection  # type: ignore[assignment]  # engine is psycopg
+        try:
+            connection.execute(
+                "CREATE TEMPORARY TABLE ingest_seen (kind text, key text, row_sha256 bytea, PRIMARY KEY (kind, key))"
+            )
+            connection.commit()
+            yield IngestStore(connection, dataset)
+        finally:
+            # Closing for good drops the temporary table, whatever state the connection is in.
+            pooled.invalidate()
+            pooled.close()
+
+
+@contextmanager
+def _turn(engine: Engine, ingested: Dataset) -> Iterator[None]:
+    """Wait until no ingest of the dataset is under way, and let none begin meanwhile.
+
+    The lock is on the dataset's row, in a transaction of its own beside the ingest's transactions. Anyone who can
+    connect could take an advisory lock; this lock needs a right that the reader lacks.
+    """
+    row = sa.select(dataset.c.dataset_id).where(dataset.c.dataset_id == ingested.dataset_id)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
+        # FOR NO KEY UPDATE: rows that point to the dataset can be written.
+        connection.execute(row.with_for_update(key_share=True))
+        yield
 
 
 def list_rejects(connection: Connection, dataset_id: int) -> list[dict[str, Any]]:
-    """Refused rows as {source, line, code, reason}, by source and line."""
-    columns = [ingest_reject.c[name] for name in ("source", "line", "code", "reason")]
+    """Refused rows as {source, line, code, n_rows, reason}, by source and line."""
+    columns = [ingest_reject.c[name] for name in ("source", "line", "code", "n_rows", "reason")]
     query = sa.select(*columns).where(ingest_reject.c.dataset_id == dataset_id).order_by(*columns[:2])
     return [dict(row) for row in connection.execute(query).mappings()]

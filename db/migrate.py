@@ -5,27 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy.engine import URL, Connection
 
 from db.engine import open_engine
 from db.reader import create_reader_role
 from db.server import CURATION, DAGSTER, DatabaseUnavailable, sibling_url
-from db.views import create_views, drop_views
+from db.views import MetricInputs, create_views, drop_views
 
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+# The newest migration. Alembic itself is imported only to migrate: most commands find the schema as it should be.
+REVISION = "0006"
 # Any constant of our own: it names the advisory lock that keeps two migrations from running at once.
 MIGRATION_LOCK = 7_326_413
 
 
-def migrate(url: URL, metrics: Sequence[str]) -> str:
+def migrate(url: URL, metrics: MetricInputs, tables: Sequence[sa.Table] = ()) -> str:
     """Create what is missing and upgrade to the newest revision; returns that revision.
 
-    `metrics` are the names that become columns of the view sample_scores. Safe to call at once from several processes.
+    metrics: the inputs of each metric's scores, by the metric's name, which becomes a column of view sample_scores.
+    tables: the tables of installed sources outside this schema. Safe to call at once from several processes.
     Raises DatabaseUnavailable when a database cannot be created or pgvector is not installed on the server.
     """
     for name in (url.database or CURATION, DAGSTER):
@@ -33,19 +36,25 @@ def migrate(url: URL, metrics: Sequence[str]) -> str:
     engine = open_engine(url)
     try:
         with engine.begin() as connection, _migration_lock(connection):
-            _create_extension(connection)
-            if _current(connection) != _head():
+            _create_extension(connection, url)
+            if _current(connection) != REVISION:
+                from alembic import command
+
                 drop_views(connection)
                 command.upgrade(_config(connection), "head")
+            for table in tables:
+                table.create(connection, checkfirst=True)
             create_views(connection, metrics)
             create_reader_role(connection, url)
-            return _head()
+            return REVISION
     finally:
         engine.dispose()
 
 
 def downgrade(url: URL, revision: str) -> None:
     """Go back to an older revision ("base" removes every table)."""
+    from alembic import command
+
     engine = open_engine(url)
     try:
         with engine.begin() as connection, _migration_lock(connection):
@@ -57,15 +66,19 @@ def downgrade(url: URL, revision: str) -> None:
 
 def check_schema(connection: Connection) -> None:
     """Raise alembic.util.exc.CommandError when the tables and db.schema disagree."""
+    from alembic import command
+
     command.check(_config(connection))
 
 
 def is_current(connection: Connection) -> bool:
     """Whether the schema is at its newest revision."""
-    return _current(connection) == _head()
+    return _current(connection) == REVISION
 
 
 def _config(connection: Connection) -> Config:
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
     config.attributes["connection"] = connection
@@ -73,15 +86,10 @@ def _config(connection: Connection) -> Config:
 
 
 def _current(connection: Connection) -> str | None:
-    return MigrationContext.configure(connection).get_current_revision()
-
-
-def _head() -> str:
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
-    head = ScriptDirectory.from_config(config).get_current_head()
-    assert head is not None
-    return head
+    if not sa.inspect(connection).has_table("alembic_version"):
+        return None
+    revision: str | None = connection.scalar(sa.text("SELECT version_num FROM alembic_version"))
+    return revision
 
 
 @contextmanager
@@ -103,8 +111,8 @@ def _create_database(url: URL, name: str) -> None:
                 connection.exec_driver_sql(f"CREATE DATABASE {quoted}")
     except sa.exc.ProgrammingError as error:
         raise DatabaseUnavailable(
-            f"database {name} does not exist and may not be created by this user ({str(error.orig).strip()}): "
-            f"ask the server's owner for CREATE DATABASE {name}"
+            f"database {name} does not exist and may not be created by {url.username} ({_first_line(error)}): "
+            f"ask the server's owner for CREATE DATABASE {name} OWNER {url.username}"
         ) from None
     finally:
         engine.dispose()
@@ -114,21 +122,31 @@ def _maintenance_engine(url: URL, name: str) -> sa.Engine | None:
     """An engine from which `name` can be created, or None where it exists already and answers."""
     try:
         open_engine(sibling_url(url, name), attempts=1).dispose()
-    except DatabaseUnavailable:
-        return open_engine(sibling_url(url, "postgres"))
+    except DatabaseUnavailable as refused:
+        try:
+            return open_engine(sibling_url(url, "postgres"))
+        except DatabaseUnavailable:
+            # The user asked for this database, not for `postgres`: report its refusal.
+            raise refused from None
     return None
 
 
-def _create_extension(connection: Connection) -> None:
+def _first_line(error: sa.exc.DBAPIError) -> str:
+    return str(error.orig).strip().splitlines()[0]
+
+
+def _create_extension(connection: Connection, url: URL) -> None:
     if connection.scalar(sa.text("SELECT 1 FROM pg_extension WHERE extname = 'vector'")):
         return
     available = sa.text("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'")
     if connection.scalar(available) is None:
-        raise DatabaseUnavailable("this Postgres server lacks pgvector: install the extension `vector` on it")
+        raise DatabaseUnavailable(
+            f"the Postgres server of database {url.database} lacks pgvector: install the extension `vector` on it"
+        )
     try:
         connection.execute(sa.text("CREATE EXTENSION IF NOT EXISTS vector"))
     except sa.exc.ProgrammingError as error:
         raise DatabaseUnavailable(
-            f"pgvector is not set up in this database and this user may not do it ({str(error.orig).strip()}): "
-            "ask the server's owner to run CREATE EXTENSION vector in it"
+            f"pgvector is not set up in database {url.database} and {url.username} may not do it "
+            f"({_first_line(error)}): ask the server's owner to run CREATE EXTENSION vector in it"
         ) from None

@@ -1,15 +1,16 @@
-"""What the asset checks look at: counts over the scores of one shard."""
+"""Counts over the scores of one shard, for the asset checks."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.schema import sample, score
-from db.work import with_input_digest
+
+_SQL = Path(__file__).parent / "sql"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +31,9 @@ class ShardQuality:
         return asdict(self)
 
 
-def shard_quality(
-    connection: Connection, scorer_id: int | None, dataset_id: int, shard: int, inputs: Collection[str]
-) -> ShardQuality:
-    """Count the scores of a shard by what the checks ask."""
-    statement = sa.text(with_input_digest("shard_quality", inputs))
+def shard_quality(connection: Connection, scorer_id: int | None, dataset_id: int, shard: int) -> ShardQuality:
+    """Count the scores of a shard by status; a stale score counts only as stale. scorer_id: None if not registered."""
+    statement = sa.text((_SQL / "shard_quality.sql").read_text())
     values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "shard": shard}
     return ShardQuality(**connection.execute(statement, values).mappings().one())
 

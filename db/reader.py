@@ -1,10 +1,14 @@
-"""The read-only role behind `reelsieve sql`: it may look at everything of ours and change nothing."""
+"""The read-only role behind `reelsieve sql`: it may read every table and view and change nothing.
+
+Where the role cannot log in, the owner stands in for it, in a transaction that only reads.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -13,18 +17,24 @@ import sqlalchemy as sa
 from psycopg import sql
 from sqlalchemy.engine import URL, Connection
 
+from db.engine import connect, no_connection
+
 READER = "reelsieve_reader"
 STATEMENT_TIMEOUT = "10min"
+# A member of one of these roles, as every superuser is, reaches beyond the database.
+_OF_THE_MACHINE = ("pg_execute_server_program", "pg_read_server_files", "pg_write_server_files")
 
 
 class QueryError(ValueError):
     """The user's SQL could not be run; the message is the server's."""
 
+    plain = True
+
 
 def reader_password(url: URL) -> str | None:
     """The reader's password, derived from the owner's, so that it is stored nowhere and the same everywhere.
 
-    None where the owner has none: one derived from nothing would be known to all the world.
+    None where the owner has no password: anyone could derive a password from nothing.
     """
     if not url.password:
         return None
@@ -32,18 +42,18 @@ def reader_password(url: URL) -> str | None:
 
 
 def create_reader_role(connection: Connection, url: URL) -> None:
-    """Create or refresh the role and its rights. Skipped where this user may not create roles."""
-    may_create = sa.text("SELECT rolcreaterole OR rolsuper FROM pg_roles WHERE rolname = current_user")
-    if not connection.scalar(may_create):
-        return
+    """Create or refresh the role and its rights, as far as this user may; `_stand_in` covers the other case."""
     raw: psycopg.Connection[Any] = connection.connection.driver_connection  # type: ignore[assignment]  # psycopg engine
     role = sql.Identifier(READER)
     exists = connection.scalar(sa.text("SELECT 1 FROM pg_roles WHERE rolname = :name"), {"name": READER})
-    login = sql.SQL(("ALTER" if exists else "CREATE") + " ROLE {} LOGIN PASSWORD {}")
-    # A role that somebody else made on this server stays as it is; it may still read what is granted below.
-    with suppress(psycopg.errors.InsufficientPrivilege), connection.begin_nested():
-        raw.execute(login.format(role, sql.Literal(reader_password(url))))
-        raw.execute(sql.SQL("ALTER ROLE {} SET default_transaction_read_only = on").format(role))
+    if connection.scalar(sa.text("SELECT rolcreaterole OR rolsuper FROM pg_roles WHERE rolname = current_user")):
+        login = sql.SQL(("ALTER" if exists else "CREATE") + " ROLE {} LOGIN PASSWORD {}")
+        # A role that somebody else made on this server stays as it is; it may still read what is granted below.
+        with suppress(psycopg.errors.InsufficientPrivilege), connection.begin_nested():
+            raw.execute(login.format(role, sql.Literal(reader_password(url))))
+            raw.execute(sql.SQL("ALTER ROLE {} SET default_transaction_read_only = on").format(role))
+    elif not exists:
+        return
     for grant in (
         "GRANT USAGE ON SCHEMA public TO {}",
         "GRANT SELECT ON ALL TABLES IN SCHEMA public TO {}",
@@ -52,31 +62,61 @@ def create_reader_role(connection: Connection, url: URL) -> None:
         raw.execute(sql.SQL(grant).format(role))
 
 
-def run_read_only(url: URL, query: str) -> list[dict[str, Any]]:
-    """Run one SQL statement as the reader and return its rows; raises QueryError with the server's sentence."""
+def run_read_only(url: URL, query: str, *, tell: Callable[[str], object]) -> list[dict[str, Any]]:
+    """Run one SQL statement as the reader and return its rows.
+
+    `tell` is given a sentence where the owner had to stand in for the reader. Raises QueryError with the server's
+    sentence, and DatabaseUnavailable where the database itself cannot be reached.
+    """
     if query.lstrip()[:4].lower() == "copy":
         raise QueryError("COPY is not for this command: write a SELECT")
-    reader = url.set(drivername="postgresql", username=READER, password=reader_password(url))
+    connection = _connect(url, tell)
     try:
-        connection = psycopg.connect(reader.render_as_string(hide_password=False))
-    except psycopg.OperationalError as error:
-        reason = str(error).strip().splitlines()[0]
-        raise QueryError(
-            f"the role {READER} cannot log in ({reason}): run reelsieve db migrate as a user that may create roles"
-        ) from None
-    try:
-        with connection:
-            connection.read_only = True
-            connection.execute(sql.SQL("SET LOCAL statement_timeout = {}").format(STATEMENT_TIMEOUT))
-            # The extended protocol accepts exactly one statement, so nothing can follow a closing semicolon.
-            cursor = connection.execute(query.encode(), prepare=True)
-            names = _column_names(cursor)
-            return [dict(zip(names, row, strict=True)) for row in cursor] if names else []
+        connection.read_only = True
+        connection.execute(sql.SQL("SET LOCAL statement_timeout = {}").format(STATEMENT_TIMEOUT))
+        # Once a transaction has looked at data, Postgres lets nothing make it one that writes.
+        connection.execute("SELECT 1")
+        # The extended protocol accepts exactly one statement, so nothing can follow a closing semicolon.
+        cursor = connection.execute(query.encode(), prepare=True)
+        names = _column_names(cursor)
+        return [dict(zip(names, row, strict=True)) for row in cursor] if names else []
     except psycopg.Error as error:
         message = error.diag.message_primary or str(error).strip().splitlines()[0]
         raise QueryError(message) from None
     except UnicodeEncodeError:
         raise QueryError("the query holds a character that is no text: write it again by hand") from None
+    finally:
+        # Without a rollback: a COPY that has begun takes no further command, and there is nothing to roll back.
+        connection.close()
+
+
+def _connect(url: URL, tell: Callable[[str], object]) -> psycopg.Connection[Any]:
+    try:
+        return connect(url.set(username=READER, password=reader_password(url)))
+    except psycopg.OperationalError as error:
+        reason = str(error).strip().splitlines()[0]
+    return _stand_in(url, reason, tell)
+
+
+def _stand_in(url: URL, reason: str, tell: Callable[[str], object]) -> psycopg.Connection[Any]:
+    """The owner's connection; QueryError where a transaction that only reads would not hold the owner back.
+
+    It holds back no user who may read and write the server's files or run programs there, as a superuser may.
+    """
+    try:
+        connection = connect(url)
+    except psycopg.OperationalError as error:
+        raise no_connection(url, error) from None
+    why = f"the role {READER} cannot log in to database {url.database} ({reason})"
+    remedy = "reelsieve db migrate as a user with CREATEROLE mends that"
+    query = " OR ".join(f"pg_has_role('{role}', 'member')" for role in _OF_THE_MACHINE)
+    row = connection.execute(f"SELECT {query}".encode()).fetchone()
+    connection.rollback()
+    if row != (False,):
+        connection.close()
+        raise QueryError(f"{why}, and {url.username} may do more than a transaction can hold back: {remedy}")
+    tell(f"{why}, so {url.username} runs this in a transaction that can only read; {remedy}")
+    return connection
 
 
 def _column_names(cursor: psycopg.Cursor[Any]) -> list[str]:

@@ -64,6 +64,8 @@ video = sa.Table(
     _digest("content_sha256", nullable=True),
     sa.Column("size_bytes", sa.BigInteger, nullable=True),
     sa.Column("mtime_ns", sa.BigInteger, nullable=True),
+    sa.Column("ctime_ns", sa.BigInteger, nullable=True),
+    sa.Column("inode", sa.BigInteger, nullable=True),
     sa.Column("duration_s", sa.Double, nullable=True),
     sa.Column("fps", sa.Double, nullable=True),
     sa.Column("n_frames", sa.Integer, nullable=True),
@@ -74,6 +76,10 @@ video = sa.Table(
     _text("error", nullable=True),
     _json("extra"),
     _digest("row_sha256"),
+    # Kept by triggers on reference and keypoint: what db/inputs.py compares to tell whether a score is stale.
+    _digest("references_sha256", nullable=True),
+    _digest("reference_segments_digest", nullable=True),
+    _digest("keypoints_sha256", nullable=True),
     sa.UniqueConstraint("dataset_id", "key"),
     sa.Index("ix_video_dataset_id_shard", "dataset_id", "shard"),
     sa.CheckConstraint("status IN ('ok', 'damaged', 'undecodable', 'text_only')", name="status"),
@@ -167,17 +173,18 @@ ingest_reject = sa.Table(
     _text("code"),
     _text("reason"),
     _text("raw"),
+    # More than one where a file has so many refused rows of one code that the last ones are not listed.
+    sa.Column("n_rows", sa.BigInteger, nullable=False, server_default="1"),
     _now("ingested_at"),
 )
 
-encoder = sa.Table(
-    "encoder",
+model = sa.Table(
+    "model",
     METADATA,
-    _id("encoder_id"),
+    _id("model_id"),
     sa.Column("fingerprint", sa.Text, nullable=False, unique=True),
-    _text("model_id"),
+    _text("name"),
     _text("revision"),
-    sa.Column("dim", sa.Integer, nullable=False),
     _json("params", nullable=False),
     _now("created_at"),
 )
@@ -185,7 +192,7 @@ encoder = sa.Table(
 text_embedding = sa.Table(
     "text_embedding",
     METADATA,
-    _parent("encoder.encoder_id", primary_key=True),
+    _parent("model.model_id", primary_key=True),
     sa.Column("text_sha256", sa.LargeBinary, primary_key=True),
     sa.Column("embedding", VECTOR(), nullable=False),
 )
@@ -193,7 +200,7 @@ text_embedding = sa.Table(
 frame_set = sa.Table(
     "frame_set",
     METADATA,
-    _parent("encoder.encoder_id", primary_key=True),
+    _parent("model.model_id", primary_key=True),
     _parent("video.video_id", primary_key=True),
     _digest("content_sha256"),
     _text("status"),
@@ -210,7 +217,7 @@ frame_set = sa.Table(
 frame_embedding = sa.Table(
     "frame_embedding",
     METADATA,
-    _parent("encoder.encoder_id", primary_key=True),
+    _parent("model.model_id", primary_key=True),
     _parent("video.video_id", primary_key=True),
     sa.Column("frame_index", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("time_s", sa.Double, nullable=False),
@@ -218,21 +225,10 @@ frame_embedding = sa.Table(
     sa.Index("ix_frame_embedding_video_id", "video_id"),
 )
 
-verifier = sa.Table(
-    "verifier",
-    METADATA,
-    _id("verifier_id"),
-    sa.Column("fingerprint", sa.Text, nullable=False, unique=True),
-    _text("model_id"),
-    _text("revision"),
-    _json("params", nullable=False),
-    _now("created_at"),
-)
-
 entailment = sa.Table(
     "entailment",
     METADATA,
-    _parent("verifier.verifier_id", primary_key=True),
+    _parent("model.model_id", primary_key=True),
     sa.Column("pair_sha256", sa.LargeBinary, primary_key=True),
     sa.Column("probability", sa.Double, nullable=False),
     sa.Column("truncated", sa.Boolean, nullable=False),
@@ -261,6 +257,7 @@ score = sa.Table(
     _parent("scorer.scorer_id", primary_key=True),
     _parent("sample.sample_id", primary_key=True),
     _digest("input_sha256"),
+    sa.Column("input_marks", JSONB(none_as_null=True), nullable=False, server_default="{}"),
     sa.Column("value", sa.Double, nullable=True),
     _json("components", nullable=False),
     _text("status"),
@@ -271,6 +268,34 @@ score = sa.Table(
     sa.CheckConstraint("(status = 'ok') = (value IS NOT NULL)", name="value_iff_ok"),
     sa.CheckConstraint("value <> 'NaN' AND abs(value) < 'Infinity'", name="value_finite"),
     sa.CheckConstraint("(status = 'ok') = (error IS NULL)", name="reason_unless_ok"),
+)
+
+# Filled by a trigger on score: a score before it was replaced, and the reason for replacing it.
+past_score = sa.Table(
+    "past_score",
+    METADATA,
+    _id("past_score_id"),
+    _parent("scorer.scorer_id"),
+    _parent("sample.sample_id"),
+    _digest("input_sha256"),
+    sa.Column("value", sa.Double, nullable=True),
+    _json("components", nullable=False),
+    _text("status"),
+    _text("error", nullable=True),
+    _text("run_id"),
+    sa.Column("scored_at", sa.DateTime(timezone=True), nullable=False),
+    _now("replaced_at"),
+    _text("reason"),
+    sa.Index("ix_past_score_sample_id", "sample_id"),
+    sa.Index("ix_past_score_scorer_id", "scorer_id"),
+)
+
+# The views as they were made, so that a changed definition is noticed.
+view_definition = sa.Table(
+    "view_definition",
+    METADATA,
+    sa.Column("name", sa.Text, primary_key=True),
+    _digest("sql_sha256"),
 )
 
 verdict_set = sa.Table(

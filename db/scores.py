@@ -1,4 +1,4 @@
-"""Scorers and their scores: registering a scorer, writing batches of scores, reading them back."""
+"""Scorers and their scores: registering and activating a scorer, writing batches of scores, reading them back."""
 
 from __future__ import annotations
 
@@ -15,13 +15,25 @@ from db.engine import psycopg_transaction
 from db.fingerprint import fingerprint
 from db.schema import sample, score, scorer
 
+# The view of that name: every score with its sample's own columns, a stale one without its value.
+_CURRENT = sa.table(
+    "current_score",
+    *[sa.column(name, sa.BigInteger) for name in ("scorer_id", "sample_id", "dataset_id", "shard")],
+    *[sa.column(name, sa.Text) for name in ("kind", "key", "system", "text", "status", "error")],
+    sa.column("value", sa.Double),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class ScoreRow:
-    """One score as it is stored. `value` is None unless the status is "ok"; then `error` is None."""
+    """One score as it is stored. `value` is None unless the status is "ok"; then `error` is None.
+
+    input_marks: for each input a few digits of its digest, by which score_history names the inputs that changed.
+    """
 
     sample_id: int
     input_sha256: bytes
+    input_marks: Mapping[str, str]
     value: float | None
     components: Mapping[str, Any]
     status: str
@@ -39,35 +51,42 @@ class ScoredSample:
 
 
 def register_scorer(
-    connection: Connection,
-    *,
-    metric: str,
-    models: Mapping[str, Any],
-    params: Mapping[str, Any],
-    code_version: str,
-    activate: bool = True,
+    connection: Connection, *, metric: str, models: Mapping[str, Any], params: Mapping[str, Any], code_version: str
 ) -> int:
-    """The id of the scorer with exactly these models, parameters and code version; it becomes the metric's active one.
-
-    A metric has one active scorer; the one before is retired, its scores stay in view score_history. Without `activate`
-    a new scorer is a candidate, and one that is known stays what it is.
-    """
+    """The id of the scorer with exactly these models, parameters and code version; a new one is a candidate."""
     identity = {"metric": metric, "models": models, "params": params, "code_version": code_version}
     digest = fingerprint(identity)
-    # Two processes may register at once: the loser of the insert waits here, then finds the winner's row.
-    connection.execute(sa.text("SELECT pg_advisory_xact_lock(hashtext(:metric))"), {"metric": f"scorer {metric}"})
+    # Two processes may register at once: the loser of the insert waits for the winner's row, then finds it.
     connection.execute(
         insert(scorer).values(**identity, fingerprint=digest, status="candidate").on_conflict_do_nothing()
     )
-    is_this = scorer.c.fingerprint == digest
-    row = connection.execute(sa.select(scorer.c.scorer_id, scorer.c.status).where(is_this)).one()
-    if activate and row.status != "active":
-        connection.execute(
-            sa.update(scorer).where(scorer.c.metric == metric, scorer.c.status == "active").values(status="retired")
-        )
-        connection.execute(sa.update(scorer).where(is_this).values(status="active"))
-    scorer_id: int = row.scorer_id
+    scorer_id: int = connection.execute(
+        sa.select(scorer.c.scorer_id).where(scorer.c.fingerprint == digest)
+    ).scalar_one()
     return scorer_id
+
+
+def activate_scorer(connection: Connection, scorer_id: int, dataset_ids: Sequence[int]) -> None:
+    """Make a scorer its metric's active one if it has a good score (status ok) in one of these datasets.
+
+    A metric has one active scorer; the one before is retired, its scores stay in view score_history. A scorer without
+    a good score never retires one that has any: a model that cannot do its work would hide what is there. Where there
+    is no good score to hide, any score will do, so that people see why the samples have no value.
+    """
+    this = scorer.c.scorer_id == scorer_id
+    row = connection.execute(sa.select(scorer.c.metric, scorer.c.status).where(this)).one()
+    if row.status == "active":
+        return
+    # Two processes may activate at once: the second one waits here, then looks at the winner.
+    connection.execute(sa.text("SELECT pg_advisory_xact_lock(hashtext(:metric))"), {"metric": f"scorer {row.metric}"})
+    active = active_scorer(connection, row.metric)
+    is_good = score.c.status == "ok"
+    hides_good = active is not None and _has_score(connection, active, is_good)
+    is_of_datasets = sa.exists().where(sample.c.sample_id == score.c.sample_id, sample.c.dataset_id.in_(dataset_ids))
+    if _has_score(connection, scorer_id, is_of_datasets, *([is_good] if hides_good else [])):
+        was_active = sa.and_(scorer.c.metric == row.metric, scorer.c.status == "active")
+        connection.execute(sa.update(scorer).where(was_active).values(status="retired"))
+        connection.execute(sa.update(scorer).where(this).values(status="active"))
 
 
 def find_scorer(
@@ -92,11 +111,21 @@ def active_models(connection: Connection, metric: str) -> list[str]:
 
 def write_scores(engine: Engine, scorer_id: int, run_id: str, rows: Sequence[ScoreRow]) -> Upserted:
     """Write one batch of scores in one transaction. Rows whose sample is gone by now are left out."""
-    columns = ["scorer_id", "sample_id", "input_sha256", "value", "components", "status", "error", "run_id"]
+    columns = [
+        "scorer_id",
+        "sample_id",
+        "input_sha256",
+        "input_marks",
+        "value",
+        "components",
+        "status",
+        "error",
+        "run_id",
+    ]
     with psycopg_transaction(engine) as connection:
         alive = {
-            found[0]
-            for found in connection.execute(
+            row[0]
+            for row in connection.execute(
                 "SELECT sample_id FROM sample WHERE sample_id = ANY(%s) FOR KEY SHARE",
                 [[row.sample_id for row in rows]],
             )
@@ -110,6 +139,7 @@ def write_scores(engine: Engine, scorer_id: int, run_id: str, rows: Sequence[Sco
                     scorer_id,
                     r.sample_id,
                     r.input_sha256,
+                    dict(r.input_marks),
                     r.value,
                     dict(r.components),
                     r.status,
@@ -125,53 +155,76 @@ def write_scores(engine: Engine, scorer_id: int, run_id: str, rows: Sequence[Sco
 
 
 def status_counts(connection: Connection, scorer_id: int, dataset_id: int, shard: int | None = None) -> dict[str, int]:
-    """How many samples have which score status; samples without a score count as "unscored"."""
-    joined = sample.outerjoin(score, sa.and_(score.c.sample_id == sample.c.sample_id, score.c.scorer_id == scorer_id))
-    status = sa.func.coalesce(score.c.status, "unscored").label("status")
+    """The number of samples by score status; samples without a score count as "unscored"."""
+    is_of_scorer = sa.and_(_CURRENT.c.sample_id == sample.c.sample_id, _CURRENT.c.scorer_id == scorer_id)
+    joined = sample.outerjoin(_CURRENT, is_of_scorer)
+    status = sa.func.coalesce(_CURRENT.c.status, "unscored").label("status")
     query = sa.select(status, sa.func.count()).select_from(joined).where(sample.c.dataset_id == dataset_id)
     if shard is not None:
         query = query.where(sample.c.shard == shard)
     return {row[0]: row[1] for row in connection.execute(query.group_by(status).order_by(status))}
 
 
+def most_common_refusal(connection: Connection, scorer_id: int, dataset_id: int, shard: int) -> sa.Row[Any] | None:
+    """(status, error, n) of the reason for which most samples of a shard have no score, or None where all have one.
+
+    A metric that does not concern a kind of sample (status not_applicable) is no refusal.
+    """
+    query = (
+        sa.select(_CURRENT.c.status, _CURRENT.c.error, sa.func.count().label("n"))
+        .where(
+            _CURRENT.c.scorer_id == scorer_id,
+            _CURRENT.c.dataset_id == dataset_id,
+            _CURRENT.c.shard == shard,
+            _CURRENT.c.status.not_in(["ok", "not_applicable"]),
+        )
+        .group_by(_CURRENT.c.status, _CURRENT.c.error)
+        .order_by(sa.desc("n"), _CURRENT.c.status, _CURRENT.c.error)
+        .limit(1)
+    )
+    return connection.execute(query).one_or_none()
+
+
 def best_and_worst(
     connection: Connection, scorer_id: int, dataset_id: int, n: int, shard: int | None = None
 ) -> list[ScoredSample]:
     """The n best and the n worst samples with a defined score, best first, ties by kind and key; each once."""
-    order = (score.c.value.desc(), sample.c.kind, sa.collate(sample.c.key, "C"))
+    scores = _CURRENT.c
+    order = (scores.value.desc(), scores.kind, sa.collate(scores.key, "C"))
     place, total = sa.func.row_number().over(order_by=order), sa.func.count().over()
-    ranked = _defined(
-        scorer_id, dataset_id, shard, score.c.sample_id, score.c.value, place.label("place"), total.label("n")
-    )
-    outer = ranked.subquery("ranked")
+    columns = (scores.key, scores.system, scores.value, scores.text)
+    ranked = _defined(scorer_id, dataset_id, shard, *columns, place.label("place"), total.label("n")).subquery("ranked")
     query = (
-        sa.select(sample.c.key, sample.c.system, outer.c.value, sample.c.text)
-        .join(outer, outer.c.sample_id == sample.c.sample_id)
-        .where(sa.or_(outer.c.place <= n, outer.c.place > outer.c.n - n))
-        .order_by(outer.c.place)
+        sa.select(*[ranked.c[column.name] for column in columns])
+        .where(sa.or_(ranked.c.place <= n, ranked.c.place > ranked.c.n - n))
+        .order_by(ranked.c.place)
     )
     return [ScoredSample(*row) for row in connection.execute(query)]
 
 
 def defined_values(connection: Connection, scorer_id: int, dataset_id: int, shard: int | None = None) -> list[float]:
     """The values of every defined score, best first: numbers alone, which fit in memory by the million."""
-    query = _defined(scorer_id, dataset_id, shard, score.c.value).order_by(score.c.value.desc())
+    query = _defined(scorer_id, dataset_id, shard, _CURRENT.c.value).order_by(_CURRENT.c.value.desc())
     return list(connection.scalars(query))
 
 
 def values_by_system(connection: Connection, scorer_id: int, dataset_id: int) -> dict[str, list[float]]:
     """The values of every defined score of a dataset by the system that wrote the sample, each best first."""
-    query = _defined(scorer_id, dataset_id, None, sample.c.system, score.c.value).order_by(score.c.value.desc())
+    query = _defined(scorer_id, dataset_id, None, _CURRENT.c.system, _CURRENT.c.value).order_by(_CURRENT.c.value.desc())
     values: dict[str, list[float]] = {}
     for system, value in connection.execute(query):
         values.setdefault(system, []).append(value)
     return values
 
 
+def _has_score(connection: Connection, scorer_id: int, *conditions: sa.ColumnElement[bool]) -> bool:
+    exists = connection.scalar(sa.select(sa.exists().where(score.c.scorer_id == scorer_id, *conditions)))
+    return bool(exists)
+
+
 def _defined(scorer_id: int, dataset_id: int, shard: int | None, *columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
-    query = (
-        sa.select(*columns)
-        .select_from(score.join(sample, sample.c.sample_id == score.c.sample_id))
-        .where(score.c.scorer_id == scorer_id, sample.c.dataset_id == dataset_id, score.c.status == "ok")
+    scores = _CURRENT.c
+    query = sa.select(*columns).where(
+        scores.scorer_id == scorer_id, scores.dataset_id == dataset_id, scores.status == "ok"
     )
-    return query if shard is None else query.where(sample.c.shard == shard)
+    return query if shard is None else query.where(scores.shard == shard)

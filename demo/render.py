@@ -21,7 +21,7 @@ LETTERBOX, BORDER = 10, 4
 
 
 def render_frames(clip: Clip) -> Iterator[Frame]:
-    """The frames of a clip in order, each uint8 of shape (160, 224, 3), RGB.
+    """Draw the frames of a clip in order: RGB, uint8 (160, 224, 3).
 
     >>> from demo.story import make_clip
     >>> next(render_frames(make_clip(1))).shape
@@ -40,7 +40,7 @@ def render_frames(clip: Clip) -> Iterator[Frame]:
 
 
 def write_video(clip: Clip, path: Path) -> None:
-    """Encode a clip as H.264 (yuv420p, MP4) without sound; one encoder thread keeps the result repeatable."""
+    """Encode a clip as H.264 (yuv420p, MP4) without sound. A single encoder thread keeps the result repeatable."""
     import av
 
     options = {"preset": "veryfast", "crf": "20", "threads": "1"}
@@ -61,7 +61,7 @@ def _backdrop(clip: Clip, camera: Camera) -> Frame:
 
 
 def _first_colour_share(pattern: str, x: NDArray[np.float32], y: NDArray[np.float32]) -> NDArray[np.float32]:
-    """How much of the palette's first colour each point has, 0 to 1."""
+    """The share of the palette's first colour at every point, 0 to 1."""
     if pattern == "plain":
         return np.ones((1, 1), np.float32)
     if pattern == "gradient":
@@ -101,12 +101,12 @@ def _draw(frame: Frame, camera: Camera, sprite: Sprite) -> None:
 
 
 def _span(middle: float, reach: float, limit: int) -> tuple[int, int]:
-    """First pixel of a box and the one after its last, kept inside the picture."""
+    """The first pixel of a box, and the pixel after its last one, both inside the picture."""
     return max(0, int(middle - reach)), max(0, min(limit, int(middle + reach) + 1))
 
 
 def _shade(style: str) -> NDArray[np.uint16]:
-    """Brightness per pixel in 256ths; 256 leaves a pixel as it is."""
+    """The brightness of every pixel in 256ths; 256 leaves a pixel unchanged."""
     if style == "vignette":
         distance = np.hypot(COLUMNS / (WIDTH / 2), ROWS / (HEIGHT / 2))
         light = 1 - 0.8 * np.clip((distance - 0.8) / 0.55, 0, 1)

@@ -1,4 +1,4 @@
-"""Outlines of the shapes as signed distances, so that they can be drawn smoothly at any size and angle."""
+"""The shapes' outlines as signed distances, so that shapes can be drawn smoothly at any size and angle."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ OUTLINES: dict[str, Callable[[Plane, Plane], Plane]] = {
 
 
 def signed_distance(shape: str, x: Plane, y: Plane, radius: float, rotation: float = 0.0) -> Plane:
-    """Distance in pixels of points (x right, y down, from the centre) to the outline; negative is inside.
+    """Compute the distance in pixels of points (x right, y down, from the centre) to the outline, negative inside.
 
     Args:
         shape: a name of ``demo.world.SHAPES``.
         x: columns, any shape that broadcasts with ``y``.
         y: rows.
-        radius: radius of the surrounding circle in pixels.
+        radius: radius in pixels of the circle around the shape.
         rotation: angle in radians, anticlockwise.
 
     >>> zero = np.zeros((1, 1), np.float32)

@@ -1,7 +1,7 @@
-"""The scene while it is being invented: what is where, what is free, what has been used up.
+"""The stage on which a clip is invented: the scene so far, free places, and events that have already happened.
 
-Everything that is in view stays in view, does not cover another actor and can be named without doubt: each
-actor has a shape and colours of its own, so "the red star" means one thing.
+An actor in view stays in view, does not cover another actor, and has a shape and colours of its own, so that a name
+such as "the red star" means one actor.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SAFE_X, SAFE_Y = WIDTH / 2 - 2, HEIGHT / 2 - 10  # the letterbox takes 10 rows a
 
 
 class Stage:
-    """The scene so far and its random numbers; ``done`` and ``used`` keep events from being repeated."""
+    """The scene so far, with its random numbers. ``done`` and ``used`` keep events from being repeated."""
 
     def __init__(self, rng: Random, shapes: list[str], palette: tuple[str, ...], camera_moves: bool) -> None:
         backdrop = [BACKDROP_COLOURS[name] for name in palette]
@@ -45,14 +45,14 @@ class Stage:
         self.used: Counter[str] = Counter()
 
     def open(self, n_actors: int) -> None:
-        """Place the actors that are there from the first frame."""
+        """Place the actors that are in view from the first frame on."""
         for index, place in zip(range(n_actors), self.rng.sample(list(PLACES), n_actors), strict=True):
             x, y = PLACES[place]
             self.scene = self.with_actor(index, x=x, y=y, radius=SIZES[""], visible=True)
 
     @property
     def n_visible(self) -> int:
-        """How many actors are in view."""
+        """The number of actors in view."""
         return sum(actor.visible for actor in self.scene.actors)
 
     def with_actor(self, index: int, **changes: object) -> Scene:
@@ -71,7 +71,7 @@ class Stage:
         )
 
     def free_place(self, index: int, reach: float) -> tuple[str, float, float] | None:
-        """A random named place that is free for the actor, with its world position."""
+        """Choose a random named place that is free for the actor, with its world position; None where none is free."""
         names = list(PLACES)
         self.rng.shuffle(names)
         for name in names:
@@ -81,7 +81,7 @@ class Stage:
         return None
 
     def beyond(self, edge: str, x: float, y: float, reach: float) -> tuple[float, float]:
-        """The point outside the picture that lies straight behind the given edge, seen from (x, y)."""
+        """Find the point outside the picture that lies straight behind ``edge``, seen from (x, y)."""
         camera, (dx, dy) = self.scene.camera, DIRECTIONS[edge]
         edge_x, edge_y = camera.to_world(dx * WIDTH / 2, dy * HEIGHT / 2)
         return (edge_x + dx * reach if dx else x), (edge_y + dy * reach if dy else y)
@@ -95,5 +95,5 @@ def in_view(camera: Camera, actor: Actor) -> bool:
 
 
 def contrast(one: Colour, two: Colour) -> float:
-    """Euclidean distance of two RGB colours, 0 to 442."""
+    """Compute the Euclidean distance of two RGB colours, 0 to 442."""
     return math.dist(one, two)

@@ -13,7 +13,7 @@ INTRO_FRAMES, OUTRO_FRAMES = 20, 14
 
 
 def make_clip(seed: int) -> Clip:
-    """Invent one clip of 10 to 16 seconds; the same seed always gives the same clip.
+    """Invent one clip of 10 to 16 seconds. The same seed always gives the same clip.
 
     >>> clip = make_clip(1)
     >>> clip == make_clip(1), 150 <= clip.n_frames <= 240, 8 <= len(clip.events) <= 12
@@ -39,7 +39,7 @@ def next_event(stage: Stage) -> Event:
     """Choose a feasible event, preferring kinds that the clip has not shown yet, and bring it onto the stage.
 
     Raises:
-        RuntimeError: nothing is feasible; no seed from 0 to 9,999 comes to this.
+        RuntimeError: no event is feasible. This happens for no seed from 0 to 9,999.
     """
     choices: list[tuple[str, int | None]] = [(kind, i) for kind in ACTS for i in range(len(stage.scene.actors))]
     choices = [choice for choice in choices if choice not in stage.done]

@@ -1,6 +1,6 @@
 """Six captioning systems of known quality.
 
-Each candidate keeps the facts that it claims, so labels and ratings are derived, never guessed.
+A candidate keeps the facts that it claims, so labels and ratings follow from facts and are never guessed.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ SYSTEMS = (
 class Candidate:
     """A caption with its claims.
 
-    ``told`` gives, statement by statement, the position of the told sentence in the faithful account;
-    None marks a statement about nothing in this clip.
+    ``told`` gives, for every statement, the position of the same sentence in the faithful account. None marks a
+    statement that is not about this clip.
     """
 
     system: str
@@ -48,7 +48,7 @@ class Candidate:
 
 
 def candidates(clip: Clip, other: Clip) -> tuple[Candidate, ...]:
-    """The six candidates of a clip, in the order of ``SYSTEMS``.
+    """Write the six candidates of a clip, in the order of ``SYSTEMS``.
 
     Args:
         clip: the clip that is captioned.
@@ -69,7 +69,7 @@ def candidates(clip: Clip, other: Clip) -> tuple[Candidate, ...]:
 
 
 def least_alike(clips: Sequence[Clip], index: int) -> Clip:
-    """The clip that shares the fewest facts, setting and shapes with ``clips[index]``."""
+    """Choose the clip least like ``clips[index]``: fewest shared facts, then fewest shared shapes and pattern."""
     clip = clips[index]
     facts = {moment.fact for moment in clip.moments()}
 
@@ -82,9 +82,9 @@ def least_alike(clips: Sequence[Clip], index: int) -> Clip:
 
 
 def scattered_order(n: int, rng: Random) -> list[int]:
-    """A random order in which nothing keeps its place and no two neighbours follow each other as before.
+    """Draw a random order in which no item keeps its place and no two neighbours follow each other as before.
 
-    Such an order exists from four items on.
+    Such an order exists for four items or more. Raises ValueError for fewer.
 
     >>> order = scattered_order(10, Random(0))
     >>> sorted(order) == list(range(10)), any(place == item for place, item in enumerate(order))
@@ -115,7 +115,7 @@ def _brief(faithful: tuple[Sentence, ...], rng: Random) -> Candidate:
 
 
 def _hallucinating(clip: Clip, faithful: tuple[Sentence, ...], rng: Random) -> Candidate:
-    """Half of the sentences are replaced by sentences that are true of other, unpublished clips."""
+    """Replace half of the sentences by sentences that are true of other, unpublished clips."""
     false = set(rng.sample(range(len(faithful)), len(faithful) // 2))
     strangers = _strange_facts(clip, rng)
     waiting: list[tuple[Fact, ...]] = []
@@ -132,7 +132,7 @@ def _hallucinating(clip: Clip, faithful: tuple[Sentence, ...], rng: Random) -> C
 
 
 def _strange_facts(clip: Clip, rng: Random) -> Iterator[tuple[Fact, ...]]:
-    """Without end: sentences' facts of random clips that are entirely false of this one."""
+    """Yield, without end, the facts of sentences about random clips that are entirely false of this clip."""
     true = {moment.fact for moment in clip.moments()}
     pairs = {(looks.shape, looks.colour) for fact in true for looks in fact.named}
     while True:
@@ -156,7 +156,7 @@ def _wrong_details(clip: Clip, faithful: tuple[Sentence, ...]) -> Candidate:
     facts = [moment.fact for moment in clip.moments()]
     used = {looks.colour for fact in facts for looks in fact.named} | {fact.target for fact in facts}
     colours = _swap(COLOURS, used) | _swap(BACKDROP_COLOURS, set(clip.palette))
-    rng = Random(f"words/{clip.seed}/faithful")  # the same choices of wording as in the faithful account
+    rng = Random(f"words/{clip.seed}/faithful")  # the same seed chooses the same wordings as in the faithful account
     sentences = []
     for sentence in faithful:
         wrong = tuple(_with_wrong_details(fact, colours) for fact in sentence.facts)
@@ -184,5 +184,5 @@ def _with_wrong_details(fact: Fact, colours: dict[str, str]) -> Fact:
 
 
 def _wrong_number(number: int) -> int:
-    """Two, three and four change places; none and one stay, because no wording counts them."""
+    """Exchange two, three and four. Zero and one stay, because no wording counts them."""
     return {2: 3, 3: 4, 4: 2}.get(number, number)

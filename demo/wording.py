@@ -1,9 +1,9 @@
-"""How each voice words each kind of fact: data only.
+"""The words of every voice for every kind of fact. This module holds data only.
 
-Fields: {S} the actor ("the red star"), {N} the same when it is new ("a red star"), {O} the other actor,
+Fields: {S} the actor ("the red star"), {N} the actor when it is new ("a red star"), {O} the other actor,
 {target}, {at} ("in the middle"), {opposite} and {way} of a direction, {n} a number word, {times} ("twice"),
 {list} the actors left at the end, {colours}, {backdrop}, {pattern}.
-{s} {es} {ies} {is} {its} {it} follow the number of the actor or actors.
+{s} {es} {ies} {is} {its} {it} are singular or plural, as the actors are.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a demo clip consists of: vocabulary, scenes, events and the facts that text may state about them.
+"""The parts of a demo clip: vocabulary, scenes, events, and the facts that a text may state about them.
 
-Coordinates are pixels of the unzoomed picture, the origin in its middle, x to the right and y down.
-Times are frame numbers; ``start`` is inside, ``end`` is outside.
+Coordinates are pixels of the unzoomed picture, with the origin in its middle, x to the right and y down.
+Times are frame numbers: ``start`` is the first frame, ``end`` the frame after the last.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ CAMERA_KINDS = ("static", "pans", "zooms_in", "zooms_out", "camera_shakes")
 
 @dataclass(frozen=True)
 class Looks:
-    """How text names an actor; ``size`` is empty unless the statement mentions it."""
+    """The looks by which a text names an actor. ``size`` is empty unless the statement mentions it."""
 
     shape: str
     colour: str
@@ -77,10 +77,10 @@ class Looks:
 
 @dataclass(frozen=True)
 class Fact:
-    """One checkable statement about a clip; two facts are equal exactly when they say the same.
+    """One statement about a clip that can be checked. Two facts are equal exactly when they state the same.
 
-    ``target`` is a place, an edge, a direction, a new colour, a pattern or a style, depending on ``kind``;
-    ``number`` counts repetitions or pieces; ``others`` are further actors that the statement names.
+    ``target`` is a place, an edge, a direction, a new colour, a pattern or a style, depending on ``kind``.
+    ``number`` counts repetitions or pieces. ``others`` are further actors that the statement names.
     """
 
     kind: str
@@ -92,7 +92,7 @@ class Fact:
 
     @property
     def dimension(self) -> str:
-        """The keypoint dimension; no demo fact is acoustic or spoken, because the clips are silent."""
+        """The keypoint dimension. No fact is acoustic or spoken, because the clips are silent."""
         if self.kind in ("pattern", "palette"):
             return "video_background"
         if self.kind == "style":
@@ -107,24 +107,24 @@ class Fact:
 
 @dataclass(frozen=True)
 class Camera:
-    """The world point in the middle of the picture, and the magnification."""
+    """The camera: the world point in the middle of the picture, and the magnification."""
 
     x: float = 0.0
     y: float = 0.0
     zoom: float = 1.0
 
     def to_world(self, x: float, y: float) -> tuple[float, float]:
-        """World position of a point given in picture coordinates."""
+        """Convert a point from picture coordinates to world coordinates."""
         return self.x + x / self.zoom, self.y + y / self.zoom
 
     def to_picture(self, x: float, y: float) -> tuple[float, float]:
-        """Picture position of a point given in world coordinates."""
+        """Convert a point from world coordinates to picture coordinates."""
         return (x - self.x) * self.zoom, (y - self.y) * self.zoom
 
 
 @dataclass(frozen=True)
 class Actor:
-    """A shape, or a group of ``count`` equal shapes set out on a circle of radius ``spread``."""
+    """A shape, or a group of ``count`` equal shapes on a circle of radius ``spread``."""
 
     shape: str
     colour: str
@@ -137,17 +137,17 @@ class Actor:
 
     @property
     def reach(self) -> float:
-        """Radius of the circle that contains the whole actor."""
+        """The radius of the circle that contains the whole actor."""
         return self.radius + self.spread
 
     def looks(self, size: str = "") -> Looks:
-        """The actor as text names it."""
+        """The looks by which a text names the actor."""
         return Looks(self.shape, self.colour, self.count, size)
 
 
 @dataclass(frozen=True)
 class Scene:
-    """Everything that moves, at one moment."""
+    """The camera and all actors at one moment."""
 
     camera: Camera
     actors: tuple[Actor, ...]
@@ -155,7 +155,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class Event:
-    """A change from one scene to the next; ``actor`` indexes the acting actor (None: the camera acts)."""
+    """A change from one scene to the next. ``actor`` is the index of the acting actor; None where the camera acts."""
 
     fact: Fact
     actor: int | None
@@ -167,7 +167,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Moment:
-    """A fact with the frames in which it can be seen."""
+    """A fact, with the frames in which it can be seen."""
 
     fact: Fact
     start: int
@@ -176,7 +176,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Clip:
-    """A complete clip before rendering; everything else (frames, text, labels) follows from it."""
+    """A complete clip before it is drawn. Frames, texts and labels follow from it."""
 
     seed: int
     pattern: str
@@ -187,7 +187,7 @@ class Clip:
 
     @property
     def duration_s(self) -> float:
-        """Length in seconds."""
+        """The length in seconds."""
         return self.n_frames / FPS
 
     @property
@@ -196,7 +196,7 @@ class Clip:
         return frozenset(looks.shape for moment in self.moments() for looks in moment.fact.named)
 
     def moments(self) -> tuple[Moment, ...]:
-        """Every true fact in the order in which it is told: setting, opening, events, ending."""
+        """List every true fact in the order of telling: setting, opening, events, ending."""
         whole = [
             Fact("pattern", target=self.pattern),
             Fact("palette", palette=self.palette),

@@ -1,4 +1,4 @@
-"""Keywords of an English text: an extractor by rules that needs no model, and the clean-up of any extractor's list."""
+"""Keywords of an English text: an extractor by rules, without a model, and the clean-up of any extractor's keywords."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from metrics_core.protocols import KeywordExtractor, ModelIdentity
 
 
 def word_set(words: str) -> frozenset[str]:
-    """The words of a list written as one string."""
+    """The different words of a string."""
     return frozenset(words.split())
 
 
@@ -63,7 +63,7 @@ BREAK = re.compile(r"[^\w\s'-]+|\n+|\s['-]+\s|--+")
 
 
 def third_person(verb: str) -> str:
-    """The form for he, she and it."""
+    """The form of a verb after "he", "she" and "it"."""
     if verb.endswith(("s", "x", "z", "ch", "sh", "o")):
         return f"{verb}es"
     return f"{verb[:-1]}ies" if verb.endswith("y") and verb[-2] not in "aeiou" else f"{verb}s"
@@ -73,12 +73,13 @@ VERB_FORMS = VERBS | IRREGULAR_PAST | set(map(third_person, VERBS))
 
 
 class RuleKeywords:
-    """Noun phrases and content verbs of an English text by word lists and endings: no model, no download.
+    """Extracts noun phrases and content verbs of an English text by word lists and endings: no model, no download.
 
-    Function words, adverbs and punctuation separate runs of other words; a word that looks like a verb stands alone,
-    except after an article, a preposition or a number ("a parked car"). Phrases have at most four words, are in lower
-    case so that each is encoded once however it was written, and come in the order of the text, repeated where the
-    text repeats them. The rules know no grammar: an adjective in -ed or -ing that follows another stands alone, too.
+    A phrase is a run of words between function words, adverbs and punctuation. A word that looks like a verb is a
+    phrase of its own, except after an article, a preposition or a number ("a parked car"). Phrases have at most four
+    words. They are in lower case, so that every phrase is encoded once however it was written. They come in the order
+    of the text and repeat where the text does. The rules know no grammar: an adjective in -ed or -ing that follows
+    another adjective becomes a phrase of its own, too.
 
     >>> RuleKeywords().extract("A young man rides a red bicycle. Two dogs are running behind him.")
     ['young man', 'rides', 'red bicycle', 'two dogs', 'running']
@@ -86,17 +87,17 @@ class RuleKeywords:
 
     @property
     def identity(self) -> ModelIdentity:
-        """The rules and their version, raised by hand when they give other keywords."""
+        """The rules and their version, which is raised by hand when the rules give other keywords."""
         return ModelIdentity("reelsieve-keyword-rules", "1", {"language": "en"})
 
     def extract(self, text: str) -> list[str]:
-        """Phrases in order; [] for a text of function words only."""
+        """Extract the phrases in order; [] for a text of function words only."""
         segments = BREAK.split(text.replace("\u2019", "'").lower())
         return [phrase for segment in segments for phrase in phrases(WORD.findall(segment))]
 
 
 def phrases(words: Sequence[str]) -> Iterator[str]:
-    """Phrases among words (lower case) that no punctuation separates."""
+    """Yield the phrases of words in lower case that no punctuation separates."""
     run: list[str] = []
     previous = ""
     for word in [*words, ""]:
@@ -112,7 +113,7 @@ def phrases(words: Sequence[str]) -> Iterator[str]:
 
 
 def is_function_word(word: str) -> bool:
-    """Whether a word carries no content of its own: it's, don't, slowly, the; also the empty word."""
+    """Whether a word carries no content of its own, such as "it's", "don't", "slowly", "the", or is empty."""
     if not word or word.endswith("n't") or word.partition("'")[0] in FUNCTION_WORDS:
         return True
     return word.endswith("ly") and len(word) > 4 and word not in NOT_ADVERBS
@@ -126,7 +127,7 @@ def looks_like_verb(word: str) -> bool:
 
 
 def ends_like_participle(word: str) -> bool:
-    """Whether a word ends in -ing or -ed after a syllable: sewing and parked, but not string, red, seed."""
+    """Whether a word ends in -ing or -ed after a syllable: "sewing" and "parked" do, "string" and "seed" do not."""
     stem = word.removesuffix("ing").removesuffix("ed")
     is_other = stem == word or word.endswith("eed") or not word.isalpha()
     return not is_other and any(letter in "aeiouy" for letter in stem)
@@ -139,14 +140,14 @@ def opens_noun_phrase(word: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Keywords:
-    """Keywords as the extractor gave them and as they are scored."""
+    """Keywords as the extractor gave them (`raw`) and as they are scored (`cleaned`)."""
 
     raw: tuple[str, ...]
     cleaned: tuple[str, ...]
 
 
 def keywords_of(text: str, extractor: KeywordExtractor, *, dedup: bool = True) -> Keywords:
-    """Extract and clean the keywords of a text.
+    """Extract the keywords of a text and clean them.
 
     >>> keywords_of("A dog chases the dog.", RuleKeywords())
     Keywords(raw=('dog', 'chases', 'dog'), cleaned=('dog', 'chases'))
@@ -156,10 +157,10 @@ def keywords_of(text: str, extractor: KeywordExtractor, *, dedup: bool = True) -
 
 
 def clean_keywords(raw: Sequence[str], *, dedup: bool = True) -> list[str]:
-    """One keyword per item: newlines count as commas, items are split there and stripped, empty ones dropped.
+    """Split items at commas and newlines into single keywords, strip them and drop empty ones.
 
-    Repetitions go too, whatever their case, and the first one stays: they would change the weight of a keyword in
-    precision and inflate the factor ln(n + 1). `dedup=False` keeps them, as the authors' code does.
+    Of keywords that differ in case alone, the first one stays: repetitions would change the weight of a keyword in
+    precision and raise the factor ln(n + 1). `dedup=False` keeps repetitions, as the authors' code does.
 
     >>> clean_keywords(["red car, Dog", " dog\\nman,"])
     ['red car', 'Dog', 'man']

@@ -1,6 +1,6 @@
-"""Whole-text features of texts longer than a text encoder's context: encode chunks, then average.
+"""Features of texts longer than a text encoder's context: chunks are encoded one by one, then averaged.
 
-The mode is called `chunk_mean`. Cutting the text off instead (`truncate`) is done by the encoder.
+This is the mode `chunk_mean`. In the mode `truncate` the encoder cuts the text instead.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.evqa.features import feature_rows, unit_mean, unit_rows
+from metrics_core.arrays import FloatArray
+from metrics_core.vectors import feature_rows, unit_mean, unit_rows
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkPlan:
-    """Chunks of a text to be encoded one by one, in order.
+    """The chunks of a text, to be encoded one by one, in order. A blank text has no chunks.
 
-    `tokens` are the tokens of each chunk that the encoder sees, at most the limit: the lengths for `weighted_mean`.
-    `text_tokens` are those of the whole text. `truncated` is True when a single word is longer than the limit, so
-    that the encoder has to cut it. A blank text has no chunks.
+    `tokens`: how many tokens of every chunk the encoder sees, at most the limit; the lengths for `weighted_mean`.
+    `text_tokens`: the tokens of the whole text. `truncated`: whether the encoder has to cut a word, because the word
+    alone is longer than the limit.
     """
 
     chunks: tuple[str, ...]
@@ -36,10 +37,10 @@ def plan_chunks(
     split_sentences: Callable[[str], Sequence[str]],
     count_tokens: Callable[[str], int],
 ) -> ChunkPlan:
-    """Pack the sentences of a text into as few consecutive chunks of at most `limit` tokens as go in order.
+    """Pack the sentences of a text, in order, into as few chunks of at most `limit` tokens as possible.
 
-    A text within the limit is one chunk, unchanged. A sentence beyond the limit is split between words. `count_tokens`
-    and `limit` must agree on special tokens: 75 for CLIP when start and end are not counted.
+    A text within the limit is one chunk, unchanged. A longer sentence is split between words. `count_tokens` and
+    `limit` must agree on special tokens: for CLIP the limit is 75 when start and end are not counted.
     Raises ValueError when `limit` is below 1.
 
     >>> plan = plan_chunks(
@@ -69,7 +70,7 @@ def plan_chunks(
 
 
 def pack(pieces: Iterable[str], limit: int, count_tokens: Callable[[str], int]) -> list[str]:
-    """Join consecutive pieces with spaces, as many as fit into `limit` tokens; one that does not fit stays alone."""
+    """Join as many consecutive pieces with spaces as fit into `limit` tokens. A piece that is too long stays alone."""
     chunks: list[str] = []
     for piece in pieces:
         longer = f"{chunks[-1]} {piece}" if chunks else piece
@@ -80,11 +81,11 @@ def pack(pieces: Iterable[str], limit: int, count_tokens: Callable[[str], int]) 
     return chunks
 
 
-def weighted_mean(features: npt.ArrayLike, lengths: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Unit vector (d,) along the mean of the normalised chunk features (n, d), weighted by the chunks' lengths (n,).
+def weighted_mean(features: npt.ArrayLike, lengths: npt.ArrayLike) -> FloatArray:
+    """Average the normalised chunk features (n, d), weighted by the chunks' lengths (n,), into a unit vector (d,).
 
-    One chunk gives its own feature, normalised: what encoding the text at once gives. All in float64.
-    Raises ValueError without features or for lengths that are not positive, BadFeature (a ValueError) for a feature
+    A single chunk gives its own feature, normalised, as if the text were encoded at once. All arithmetic is in float64.
+    Raises ValueError without features and for lengths that are not positive, BadFeature (a ValueError) for a feature
     that is zero or not finite and where the features cancel out.
 
     >>> weighted_mean([[2.0, 0.0], [0.0, 5.0]], [3, 4]).round(4).tolist()

@@ -1,4 +1,4 @@
-"""What a model must offer to be used by the metrics. Any object with these members will do."""
+"""The members that a model must have for the metrics to use it. Any object with these members will do."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from metrics_core.frames.fit import Fit
+
 
 @dataclass(frozen=True, slots=True)
 class ModelIdentity:
-    """Which model, exactly: enough to tell two sets of numbers apart.
+    """Names a model so exactly that two models with one identity give the same numbers.
 
-    `revision` is immutable: a hub commit or a hash of the weights. `params` are the settings that move the output.
+    `revision` is immutable: a hub commit or a hash of the weights. `params` are the settings that change the output.
     """
 
     model_id: str
@@ -49,7 +51,7 @@ class ImageEncoder(Protocol):
 
     @property
     def batch_size(self) -> int:
-        """How many images are best encoded at once."""
+        """The number of images that are best encoded at once."""
         ...
 
     @property
@@ -61,12 +63,20 @@ class ImageEncoder(Protocol):
         """Load the model now, in this thread, so that other threads may call `preprocess`."""
         ...
 
+    @property
+    def fit(self) -> Fit | None:
+        """What the model looks at of a picture; None for all of it. Loads the model.
+
+        `preprocess` gives the same for a picture and for what is left of it after the fit.
+        """
+        ...
+
     def preprocess(self, image: NDArray[np.uint8]) -> Any:
-        """An RGB image (H, W, 3) as the model wants it. May be called from any thread once the model is loaded."""
+        """Prepare an RGB image (H, W, 3) for the model. Any thread may call this once the model is loaded."""
         ...
 
     def encode_preprocessed(self, images: Sequence[Any]) -> NDArray[np.float32]:
-        """Features (n, dim) of preprocessed images, in their order; a row without direction is all zeros, never NaN."""
+        """Features (n, dim) of preprocessed images, in their order. A row without direction is all zeros, never NaN."""
         ...
 
 
@@ -79,7 +89,7 @@ class SentenceSplitter(Protocol):
         ...
 
     def split(self, text: str) -> list[str]:
-        """The sentences in order, stripped, without empty ones; [] for a text that holds none."""
+        """The sentences in order, stripped, without empty ones; [] for a text without a sentence."""
         ...
 
 
@@ -92,15 +102,15 @@ class KeywordExtractor(Protocol):
         ...
 
     def extract(self, text: str) -> list[str]:
-        """The keywords in order, as they come: `metrics_core.keywords.clean_keywords` tidies them; [] for none."""
+        """The keywords in order; [] for none. `metrics_core.keywords.clean_keywords` cleans them afterwards."""
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entailments:
-    """What an EntailmentModel says about n pairs, in their order.
+    """An EntailmentModel's answers on n pairs, in the order of the pairs.
 
-    probabilities (n,): P(entailment), in [0, 1]. truncated (n,): whether the premise was cut to fit into the model.
+    probabilities (n,): P(entailment) in [0, 1]. truncated (n,): whether the premise was cut to fit into the model.
     """
 
     probabilities: NDArray[np.float64]
@@ -116,5 +126,5 @@ class EntailmentModel(Protocol):
         ...
 
     def entailment(self, pairs: Sequence[tuple[str, str]]) -> Entailments:
-        """P(entailment) of (premise, hypothesis) pairs; that of a pair does not depend on the others of the call."""
+        """P(entailment) of (premise, hypothesis) pairs. A pair's probability does not depend on the pairs beside it."""
         ...

@@ -1,4 +1,4 @@
-"""Everything Dagster knows of Reelsieve."""
+"""All definitions that Dagster loads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this installation needs in order to work, examined one by one."""
+"""The checks of `reelsieve doctor`: everything that this installation needs in order to work."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
+from assets.reports.labels import DEMO_MODELS
+from assets.sources.base import Source
+from metrics_core.models.revision import ModelNotFound
 from orchestration.settings import settings
 
 ENOUGH_DISK_GB = 2
@@ -17,7 +21,7 @@ ENOUGH_DISK_GB = 2
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing examined: whether it is as it should be, and else the remedy."""
+    """The result of one check: `detail` describes a part that works, or gives the remedy for one that does not."""
 
     what: str
     ok: bool
@@ -29,17 +33,17 @@ class Finding:
 
 
 def examine() -> list[Finding]:
-    """Every finding, in the order in which a newcomer would mend them."""
-    return [_guarded(name, check) for name, check in _CHECKS.items()]
+    """All findings, in the order in which a newcomer would mend them."""
+    return [_guarded(name, check) for name, check in (_CHECKS | _models()).items()]
 
 
 def _guarded(name: str, check: Callable[[], tuple[bool, str]]) -> Finding:
-    from orchestration.cli.errors import explain
+    from orchestration.cli.errors import judge
 
     try:
         return Finding(name, *check())
     except Exception as error:
-        return Finding(name, False, explain(error) or f"{type(error).__name__}: {error}")
+        return Finding(name, False, judge(error).sentence)
 
 
 def _python() -> tuple[bool, str]:
@@ -85,41 +89,40 @@ def _reader() -> tuple[bool, str]:
     from db.reader import run_read_only
     from orchestration.platform import database_url
 
-    run_read_only(database_url(), "SELECT count(*) FROM sample_scores")
-    return True, "the read-only role behind reelsieve sql answers"
+    notes: list[str] = []
+    run_read_only(database_url(), "SELECT count(*) FROM sample_scores", tell=notes.append)
+    return True, notes[0] if notes else "the read-only role behind reelsieve sql answers"
 
 
-def _text_encoder() -> tuple[bool, str]:
-    from metrics_core.models.text_encoder import make_text_encoder
+def _models() -> dict[str, Callable[[], tuple[bool, str]]]:
+    """One check for every model behind a metric; it makes the model do a piece of work."""
+    from assets.sources.base import chain
+    from orchestration.platform import curation
 
-    identity = make_text_encoder(settings().text_encoder).identity
-    return True, f"{identity.model_id}, revision {identity.revision[:19]}"
-
-
-def _verifier() -> tuple[bool, str]:
-    from assets.scores.verifiers import make_verifier
-
-    identity = make_verifier(settings().ecs_verifier, settings().ecs_verifier_precision).identity
-    return True, f"{identity.model_id}, revision {identity.revision[:19]}"
+    sources = [source for scorer in curation().scorers.values() for source in chain(scorer.sources)]
+    return {_name(source): partial(_tried, source) for source in sources}
 
 
-def _image_text_encoder() -> tuple[bool, str]:
-    from assets.scores.image_text import DEMO, make_image_text_encoder
+def _name(source: Source[Any]) -> str:
+    """The asset and its model; only the asset where the model is missing, as its check then reports."""
+    try:
+        return f"{source.asset}: {source.model.model_id}"
+    except ModelNotFound:
+        return source.asset
 
-    given = settings()
-    encoder = make_image_text_encoder(given.image_text_encoder, given.image_text_checkpoint, given.image_text_precision)
-    encoder.check()
-    detail = f"{encoder.identity.model_id}, revision {encoder.identity.revision[:19]}, {encoder.dim} dimensions"
-    if given.image_text_encoder == DEMO:
-        detail += "; it knows the demo's clips alone: for others set REELSIEVE_IMAGE_TEXT_ENCODER and _CHECKPOINT"
-    return True, detail
+
+def _tried(source: Source[Any]) -> tuple[bool, str]:
+    detail = f"revision {source.model.revision[:19]}, {source.try_out()}"
+    remedy = "; it knows the demo's clips alone: for others set REELSIEVE_IMAGE_TEXT_ENCODER and _CHECKPOINT"
+    return True, detail + (remedy if source.model.model_id in DEMO_MODELS else "")
 
 
 def _splitter() -> tuple[bool, str]:
-    from metrics_core.models.sentence_splitter import make_splitter
+    from assets.models.settings import SplitterSettings
 
-    identity = make_splitter(settings().sentence_splitter).identity
-    return True, f"{identity.model_id} {identity.revision[:19]}"
+    splitter = SplitterSettings(**settings().model_dump(include={"sentence_splitter"})).make_splitter()
+    splitter.split("A dog runs over the lawn.")
+    return True, f"{splitter.identity.model_id} {splitter.identity.revision[:19]}"
 
 
 def _decoders() -> tuple[bool, str]:
@@ -135,8 +138,8 @@ def _device() -> tuple[bool, str]:
 
 
 def _web() -> tuple[bool, str]:
-    found = importlib.util.find_spec("dagster_webserver") is not None
-    return found, "installed" if found else "not installed: pip install 'reelsieve[ui]'"
+    is_installed = importlib.util.find_spec("dagster_webserver") is not None
+    return is_installed, "installed" if is_installed else "not installed: pip install 'reelsieve[ui]'"
 
 
 _CHECKS: dict[str, Callable[[], tuple[bool, str]]] = {
@@ -145,9 +148,6 @@ _CHECKS: dict[str, Callable[[], tuple[bool, str]]] = {
     "home folder": _home,
     "database": _database,
     "read-only role": _reader,
-    "text encoder": _text_encoder,
-    "verifier": _verifier,
-    "image-text encoder": _image_text_encoder,
     "sentence splitter": _splitter,
     "video decoders": _decoders,
     "device": _device,

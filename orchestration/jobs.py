@@ -4,6 +4,7 @@ from datetime import datetime, timedelta, timezone
 
 import dagster as dg
 
+from assets.ecs.assets import ecs_thresholds
 from assets.scores.registry import METRICS, scoring_assets
 
 KEEP_RUNS_DAYS = 30
@@ -23,9 +24,9 @@ scoring_job = dg.define_asset_job(
 )
 calibration_job = dg.define_asset_job(
     "calibration_job",
-    selection=dg.AssetSelection.assets("ecs_thresholds"),
+    selection=dg.AssetSelection.assets(ecs_thresholds),
     executor_def=dg.in_process_executor,
-    description="Choose the thresholds of a dataset's checklists on its labels; scoring_job then applies them.",
+    description="Choose the thresholds of ECS on a dataset's labels; scoring_job then applies them.",
 )
 dataset_job = dg.define_asset_job(
     "dataset_job",

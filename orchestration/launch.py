@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -11,25 +9,18 @@ from pathlib import Path
 from typing import Any, cast
 
 import dagster as dg
-from dagster import DagsterExecutionStepExecutionError
 
-# Neither has a public place.
-from dagster._core.errors import DagsterAssetCheckFailedError, DagsterExecutionInterruptedError
-
+from assets.datasets import dataset_of_key, shard_keys
 from assets.ingest.assets import REPORT
-from assets.partitions import DATASETS, announce_partitions, dataset_of_key, shard_keys
-from assets.scores.pending import activate_if_complete, pending_by_shard, unverified
-from assets.scores.registry import METRICS, asset_name, reads_verdicts, scoring_assets
-from assets.thresholds.label_assets import REPORT as CALIBRATION
+from assets.partitions import DATASETS, announce_partitions
+from assets.scores.pending import activate_if_complete, outstanding_shards, pending_by_shard
+from assets.scores.registry import asset_name, scoring_assets, source_kinds
+from assets.sources.base import MissingEvidence
 from db.manifest import Dataset
-from db.server import is_alive
-from orchestration.definitions import defs
+from db.work import shard_state
 from orchestration.platform import curation, engine, instance
-from orchestration.terminal import LOGGER
-
-HOST, PID = "reelsieve/host", "reelsieve/pid"
-# Dagster's own tag, which has no public constant.
-PARTITION = "dagster/partition"
+from orchestration.runs import CheckFailed, run_job
+from orchestration.waiting import PARTITION
 
 
 class RunFailed(RuntimeError):
@@ -49,12 +40,12 @@ def run_ingest(folder: Path, dataset: str, rows: Path | None, n_shards: int | No
 
 
 def run_scoring(
-    dataset: str, metrics: Sequence[str], *, early_exit: bool = False
+    dataset: str, metrics: Sequence[str], options: Mapping[str, bool] | None = None
 ) -> Iterator[tuple[str, dict[str, int]]]:
     """Score every shard of a dataset that lacks something; yields its key and the number written per metric.
 
-    early_exit: whether to stop verifying a keypoint at its threshold, for metrics that read verdicts. Without it, what
-    an earlier run so left as lower bounds is completed.
+    options: those of sources, by name; each goes to every source that knows it. Without any, what an earlier run left
+    open because of an option is completed.
     """
     found = dataset_of_key(engine(), dataset)
     announce_partitions(instance(), found)
@@ -62,43 +53,27 @@ def run_scoring(
     for metric in metrics:
         scorer = curation_scorers()[metric]
         counts = pending_by_shard(engine(), scorer, [found])
-        activate_if_complete(engine(), scorer, counts)
+        activate_if_complete(engine(), scorer, [found], counts)
         pending.update(counts)
     assets = scoring_assets(metrics)
-    config = {"ops": {"ecs_verdict": {"config": {"early_exit": True}}}} if early_exit else {}
-    incomplete = set() if early_exit else _unverified_shards(found, metrics)
-    failed: list[DagsterAssetCheckFailedError] = []
+    config = _options_by_source(metrics, options or {})
+    incomplete = set() if options else _outstanding(found, metrics)
+    failed: dict[str, CheckFailed] = {}
     materialised = [instance().get_materialized_partitions(dg.AssetKey(asset)) for asset in assets]
     for shard, key in enumerate(shard_keys(found)):
         todo = pending[found.name, shard] or shard in incomplete
         if todo or not all(key in keys for keys in materialised) or not _ended_well(key):
             try:
-                result = run_job("scoring_job", key, config, assets)
-            except DagsterAssetCheckFailedError as error:
+                result = _run_shard(found, shard, config, assets)
+            except CheckFailed as error:
                 # One bad file must not keep the shards behind it from being scored.
-                failed.append(error)
+                failed[key] = error
             else:
                 yield key, {metric: _written(result, metric) for metric in metrics}
     if failed:
-        raise failed[0]
-
-
-def run_calibration(dataset: str, objective: str, labels: str) -> dict[str, dict[str, Any]]:
-    """Choose thresholds on labels and bring the scores up to them; returns by metric what was found.
-
-    Verdicts that are missing, or that an early exit left as lower bounds, are reached first; else no model is needed.
-    """
-    found = dataset_of_key(engine(), dataset)
-    announce_partitions(instance(), found)
-    metrics = [metric for metric in METRICS if reads_verdicts(metric)]
-    for shard in sorted(_unverified_shards(found, metrics)):
-        run_job("scoring_job", shard_keys(found)[shard], {}, scoring_assets(metrics))
-    config = {"ops": {"ecs_thresholds": {"config": {"objective": objective, "labels": labels}}}}
-    result = run_job("calibration_job", dataset, config)
-    for key in shard_keys(found):
-        run_job("scoring_job", key, {}, [asset_name(metric) for metric in metrics])
-    (event,) = result.asset_materializations_for_node("ecs_thresholds")
-    return cast("dict[str, dict[str, Any]]", event.metadata[CALIBRATION].value)
+        first = next(iter(failed.values()))
+        others = f"; it is one of {len(failed)} shards with a failed check: {', '.join(failed)}"
+        raise CheckFailed(f"{first}{others}") if len(failed) > 1 else first
 
 
 def run_conclusions(dataset: str, selection: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:
@@ -115,52 +90,20 @@ def run_conclusions(dataset: str, selection: Mapping[str, Any] | None = None) ->
     }
 
 
-def run_job(
-    name: str, partition: str, run_config: Mapping[str, Any], assets: list[str] | None = None
-) -> dg.ExecuteInProcessResult:
-    """Run a job in this process; an asset's own error comes out as it was raised."""
-    close_dead_runs()
-    config = {**run_config, "loggers": {LOGGER: {"config": {}}}}
-    try:
-        return (
-            _definitions()
-            .resolve_job_def(name)
-            .execute_in_process(
-                run_config=config,
-                instance=instance(),
-                partition_key=partition,
-                tags={HOST: socket.gethostname(), PID: str(os.getpid())},
-                asset_selection=[dg.AssetKey(asset) for asset in assets] if assets else None,
-            )
-        )
-    except DagsterExecutionStepExecutionError as error:
-        raise error.user_exception from None
-    except DagsterExecutionInterruptedError:
-        raise KeyboardInterrupt from None
+def _run_shard(dataset: Dataset, shard: int, config: Mapping[str, Any], assets: list[str]) -> dg.ExecuteInProcessResult:
+    """Score a shard; again where an ingest changed it meanwhile, too late for the sources of the run."""
+    while True:
+        before = _state(dataset, shard)
+        try:
+            return run_job("scoring_job", shard_keys(dataset)[shard], config, assets)
+        except (CheckFailed, MissingEvidence):
+            if _state(dataset, shard) == before:
+                raise
 
 
-def close_dead_runs() -> None:
-    """Mark runs whose process on this machine is gone as failed, and free the encoder that they held.
-
-    To be called while this process has no run of its own under way.
-    """
-    unended = [dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED]
-    for run in instance().get_runs(dg.RunsFilter(statuses=unended, tags={HOST: socket.gethostname()})):
-        pid = int(run.tags[PID])
-        # In a container the id of the process that died is soon given again, often to its successor.
-        if pid == os.getpid() or not is_alive(pid):
-            instance().report_run_failed(run, "its process ended before it did")
-            instance().event_log_storage.free_concurrency_slots_for_run(run.run_id)
-    # Those of the web interface's runs: Dagster's daemon frees them too, but only while it runs.
-    for run_id in instance().event_log_storage.get_concurrency_run_ids():
-        holder = instance().get_run_by_id(run_id)
-        if holder is None or holder.is_finished:
-            instance().event_log_storage.free_concurrency_slots_for_run(run_id)
-
-
-@lru_cache(maxsize=1)
-def _definitions() -> dg.Definitions:
-    return defs()
+def _state(dataset: Dataset, shard: int) -> str | None:
+    with engine().connect() as connection:
+        return shard_state(connection, dataset.dataset_id, shard)
 
 
 @lru_cache(maxsize=1)
@@ -169,14 +112,18 @@ def curation_scorers() -> dict[str, Any]:
     return curation().scorers
 
 
-def _unverified_shards(dataset: Dataset, metrics: Sequence[str]) -> set[int]:
-    """The shards where a caption lacks verdicts or has only lower bounds."""
-    scorers = [curation_scorers()[metric] for metric in metrics if reads_verdicts(metric)]
-    return {
-        shard
-        for shard in range(dataset.n_shards)
-        if any(unverified(engine(), scorer, dataset, shard, in_full=True) for scorer in scorers)
+def _options_by_source(metrics: Sequence[str], options: Mapping[str, bool]) -> dict[str, Any]:
+    """The run configuration that gives each option to the sources that know it."""
+    by_asset = {
+        asset: {name: value for name, value in options.items() if name in kind.options}
+        for asset, kind in source_kinds(metrics).items()
     }
+    return {"ops": {asset: {"config": known} for asset, known in by_asset.items() if known}}
+
+
+def _outstanding(dataset: Dataset, metrics: Sequence[str]) -> set[int]:
+    """The shards where a source left something open that no missing score tells of."""
+    return {shard for metric in metrics for shard in outstanding_shards(engine(), curation_scorers()[metric], dataset)}
 
 
 def _ended_well(partition: str) -> bool:

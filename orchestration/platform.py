@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Engine
 
 from assets.curation import Curation
-from assets.scores.registry import METRICS, SCORERS
+from assets.scores.registry import METRIC_INPUTS, SCORERS, SOURCE_TABLES
 from db.engine import open_engine
 from db.migrate import is_current, migrate
 from db.server import DatabaseUnavailable, curation_url, dagster_url
@@ -26,15 +26,15 @@ PROJECT = Path(__file__).resolve().parents[1]
 
 @lru_cache(maxsize=1)
 def database_url() -> URL:
-    """The curation database's URL; starts the embedded server when that is the one in use."""
+    """The curation database's URL. Starts the embedded server where no other one is configured."""
     return curation_url(settings().home_folder, settings().database)
 
 
 @lru_cache(maxsize=1)
 def engine() -> Engine:
-    """The engine of the curation database, migrated to the newest revision if it is behind."""
+    """The engine of the curation database, whose tables and views are brought up to date first."""
     if not _is_ready():
-        migrate(database_url(), METRICS)
+        migrate(database_url(), METRIC_INPUTS, SOURCE_TABLES)
     return open_engine(database_url())
 
 
@@ -51,8 +51,8 @@ def dagster_environment() -> dict[str, str]:
     folder.mkdir(parents=True, exist_ok=True)
     return {
         "DAGSTER_HOME": str(PROJECT),
-        # dagster.yaml says so too, but only this keeps Dagster's programs from making folders beside it and sending
-        # what lies in the one named `logs`.
+        # dagster.yaml says so too. Only this variable keeps Dagster's programs from making folders beside that file and
+        # from sending the files of the folder `logs`.
         "DAGSTER_DISABLE_TELEMETRY": "1",
         "REELSIEVE_HOME": str(settings().home_folder),
         "REELSIEVE_DAGSTER_URL": dagster_url(database_url()),
@@ -65,25 +65,26 @@ def instance() -> dg.DagsterInstance:
     """The Dagster instance of dagster.yaml, on the same server as the data."""
     import dagster as dg
 
-    from assets.embeddings.assets import ENCODER_POOL
+    from assets.sources.assets import MODEL_POOL
 
     with engine().begin() as connection:
         # Two processes that set up Dagster's storage and its pool at once would make one of them fail.
         connection.execute(sa.text("SELECT pg_advisory_xact_lock(hashtext('reelsieve dagster'))"))
         os.environ.update(dagster_environment())
-        found = dg.DagsterInstance.get()
-        if ENCODER_POOL not in found.event_log_storage.get_concurrency_keys():
-            found.event_log_storage.initialize_concurrency_limit_to_default(ENCODER_POOL)
-    return found
+        dagster_instance = dg.DagsterInstance.get()
+        storage = dagster_instance.event_log_storage
+        if MODEL_POOL not in storage.get_concurrency_keys():
+            storage.initialize_concurrency_limit_to_default(MODEL_POOL)
+    return dagster_instance
 
 
 def _is_ready() -> bool:
     try:
-        found = open_engine(database_url(), attempts=8)
+        opened = open_engine(database_url(), attempts=8)
     except DatabaseUnavailable:
         return False
     try:
-        with found.connect() as connection:
-            return is_current(connection) and is_up_to_date(connection, METRICS)
+        with opened.connect() as connection:
+            return is_current(connection) and is_up_to_date(connection, METRIC_INPUTS)
     finally:
-        found.dispose()
+        opened.dispose()

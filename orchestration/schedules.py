@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import dagster as dg
 
 from assets.curation import Curation
-from assets.partitions import SHARDS, shard_keys
+from assets.datasets import shard_keys
+from assets.partitions import SHARDS
 from assets.scores.pending import activate_if_complete, pending_by_shard
 from db.manifest import list_datasets
 from orchestration.jobs import prune_job, scoring_job
@@ -26,7 +27,7 @@ def score_missing(
     pending: Counter[tuple[str, int]] = Counter()
     for scorer in curation.scorers.values():
         counts = pending_by_shard(curation.engine, scorer, datasets)
-        activate_if_complete(curation.engine, scorer, counts)
+        activate_if_complete(curation.engine, scorer, datasets, counts)
         pending.update(counts)
     known = set(context.instance.get_dynamic_partitions(str(SHARDS.name)))
     wanted = [

@@ -8,6 +8,8 @@ import dagster as dg
 
 from assets.curation import Curation
 from assets.ingest.assets import DATASET_NAME
+from assets.ingest.dimensions import DIMENSIONS_FILE
+from assets.ingest.files import file_in, readable
 from assets.ingest.readers import ManifestError, find_tables
 from assets.partitions import DATASETS
 from db.fingerprint import fingerprint
@@ -52,12 +54,16 @@ def inbox(
 def state_of_tables(folder: Path) -> tuple[str, float]:
     """A digest that changes with any of the folder's tables, and when the last of them changed in seconds of the epoch.
 
-    Names, sizes and times go in: a table put back from a copy may be older than the others. Raises ManifestError when
-    the folder is no manifest.
+    Names, sizes and times go in: a table put back from a copy may be older than the others. The list of dimensions
+    counts as a table. Raises ManifestError when the folder is no manifest.
     """
-    found = {path.name: path.stat() for path in find_tables(folder).values()}
-    digest = fingerprint({name: [stat.st_size, stat.st_mtime_ns] for name, stat in found.items()})
-    return digest, max(stat.st_mtime for stat in found.values())
+    paths = [*find_tables(folder).values(), file_in(folder, DIMENSIONS_FILE)]
+    states = {}
+    for path in filter(None, paths):
+        with readable(path):
+            states[path.name] = path.stat()
+    digest = fingerprint({name: [state.st_size, state.st_mtime_ns] for name, state in states.items()})
+    return digest, max(state.st_mtime for state in states.values())
 
 
 SENSORS = [

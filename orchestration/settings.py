@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
+from typing import Any, cast
 
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import Field, SecretStr, ValidationError, create_model
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from assets.scores.base import ScorerSettings
+from assets.scores.registry import SCORERS
 
 
 class SettingsError(ValueError):
     """A setting that cannot be used; the message names the variable."""
 
+    plain = True
 
-class Settings(ScorerSettings, BaseSettings):
-    """The settings of this installation. A scorer setting X is the variable REELSIEVE_X."""
+
+class Settings(BaseSettings):
+    """The settings of this installation. A field X is the variable REELSIEVE_X."""
 
     model_config = SettingsConfigDict(env_prefix="REELSIEVE_", extra="ignore")
 
@@ -36,9 +39,15 @@ class Settings(ScorerSettings, BaseSettings):
 
 @lru_cache(maxsize=1)
 def settings() -> Settings:
-    """The settings, read once per process; SettingsError names the variable that is wrong."""
+    """The settings of the installation and of every metric, read once per process.
+
+    Raises SettingsError, which names the wrong variable.
+    """
+    groups = dict.fromkeys(scorer.settings for scorer in SCORERS.values())
+    # create_model takes several bases, but its type stub knows only one.
+    everything: type[Settings] = create_model("AllSettings", __base__=cast(Any, (Settings, *groups)))
     try:
-        return Settings()
+        return everything()
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         name = str(first["loc"][0]).upper()

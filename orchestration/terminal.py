@@ -1,15 +1,21 @@
-"""What a person at the terminal sees of a run: the assets' own log lines, one after the other, on standard error."""
+"""The log lines of assets on standard error, for a person who follows a run at the terminal."""
 
 from __future__ import annotations
 
 import logging
 
 import dagster as dg
-from rich.console import Console
 from rich.markup import escape
 
+from orchestration.cli.output import Terminal
+
 LOGGER = "terminal"
-console = Console(stderr=True, highlight=False)
+console = Terminal(stderr=True)
+
+
+def say(who: str, message: str) -> None:
+    """Print one line on standard error: the name of the speaker and the message."""
+    console.print(f"[dim]{who}:[/dim] {escape(message)}")
 
 
 class _Lines(logging.Handler):
@@ -18,7 +24,7 @@ class _Lines(logging.Handler):
         if meta.get("dagster_event") is None:
             step = meta.get("step_key") or "run"
             message = str(meta.get("orig_message", record.getMessage()))
-            console.print(f"[dim]{step}:[/dim] {escape(message)}")
+            say(step, message)
 
 
 @dg.logger({}, description="The assets' log lines on the terminal, without Dagster's own events.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from unittest.mock import patch
 
@@ -29,7 +29,8 @@ def run_command(*arguments: str, **variables: str) -> Done:
     out, err = io.StringIO(), io.StringIO()
     code = 0
     with (
-        patch.dict(os.environ, variables),
+        # Without variables the process keeps what a command sets for Dagster, whose instance is kept too.
+        patch.dict(os.environ, variables) if variables else nullcontext(),
         patch.object(sys, "argv", ["reelsieve", *arguments]),
         redirect_stdout(out),
         redirect_stderr(err),

@@ -14,7 +14,7 @@ from typing import TypeVar
 import pytest
 from sqlalchemy.engine import URL, Engine
 
-from assets.scores.registry import METRICS
+from assets.scores.registry import METRIC_INPUTS
 from db.engine import open_engine
 from db.migrate import migrate
 from db.server import sibling_url, start_embedded, stop_embedded
@@ -77,7 +77,7 @@ def server_home(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path, Non
 def migrated_template(server_home: Path) -> URL:
     """A migrated database from which every test's own database is copied."""
     url = sibling_url(start_embedded(server_home), "template_of_tests")
-    migrate(url, METRICS)
+    migrate(url, METRIC_INPUTS)
     return url
 
 

@@ -1,4 +1,4 @@
-"""A verifier of our own: says offline whether a premise entails a hypothesis. How it was made: RECORD.md."""
+"""A small verifier that says offline whether a premise entails a hypothesis. RECORD.md tells how it was made."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WEIGHTS = "verifier.safetensors"
 
 @lru_cache(maxsize=1)
 def offline_verifier() -> OfflineVerifier:
-    """The verifier with the weights beside this module, one per process.
+    """Return the verifier with the weights beside this module. A process makes it once.
 
     >>> offline_verifier().identity.model_id
     'reelsieve-verifier'
@@ -24,9 +24,9 @@ def offline_verifier() -> OfflineVerifier:
 
 @lru_cache(maxsize=1)
 def default_threshold() -> float:
-    """P(entailment) from which on a statement counts as covered where there are no labels to calibrate on.
+    """The least P(entailment) at which a statement counts as covered where there are no labels to calibrate on.
 
-    The best for F1 on the news articles that RECORD.md calls those for choices; other texts may need another one.
+    It has the best F1 on the news articles that RECORD.md sets aside for choices. Other texts may need another one.
     """
     record = json.loads((FOLDER / "record.json").read_text(encoding="utf-8"))
     threshold: float = record["measured"]["realsumm"]["threshold"]

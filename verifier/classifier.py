@@ -1,4 +1,4 @@
-"""The verifier as the metrics use it: P(entailment) of (premise, hypothesis) pairs."""
+"""The verifier as the metrics use it: it gives P(entailment) of (premise, hypothesis) pairs."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ from metrics_core.models.nli_inputs import encode_pairs, token_batches
 from metrics_core.models.revision import file_sha256, model_revision
 from metrics_core.models.text_encoder import bundled_minilm
 from metrics_core.protocols import Entailments, ModelIdentity
-from verifier.data import CLASSES
 from verifier.lexical import LEXICAL_VERSION, feature_matrix
-from verifier.model import load_weights, new_tokenizer, pair_logits
+from verifier.model import CLASSES, load_weights, new_tokenizer, pair_logits
 
 MAX_TOKENS = 512
 TOKENS_PER_BATCH = 4096
 
 
 class OfflineVerifier:
-    """A small NLI model from one file of weights and the bundled all-MiniLM-L6-v2; always float32 on the CPU.
+    """A small NLI model: one file of weights on top of the bundled all-MiniLM-L6-v2, always in float32 on the CPU.
 
-    Loaded when the first pair is judged.
+    It is loaded when the first pair is judged.
     """
 
     def __init__(self, weights: Path) -> None:
@@ -34,22 +33,23 @@ class OfflineVerifier:
 
     @cached_property
     def identity(self) -> ModelIdentity:
-        """Name, hash of the weights, and what else moves the output: the encoder below and the lexical features."""
+        """Name, hash of the weights, and what else changes the output: encoder, lexical features, precision."""
         encoder = f"all-MiniLM-L6-v2 {model_revision(bundled_minilm())}"
         params = {"encoder": encoder, "lexical": LEXICAL_VERSION, "precision": "fp32"}
         return ModelIdentity("reelsieve-verifier", f"sha256:{file_sha256(self._weights).hex()}", params)
 
     def entailment(self, pairs: Sequence[tuple[str, str]]) -> Entailments:
-        """P(entailment) of (premise, hypothesis) pairs, in their order.
+        """Judge (premise, hypothesis) pairs: P(entailment), in their order.
 
-        A premise that does not fit into 512 tokens with its hypothesis is cut at its end and counted as truncated; the
-        lexical features still see all of it. Raises HypothesisTooLong where a hypothesis leaves no room for a premise.
+        A premise that does not fit into 512 tokens with its hypothesis is cut at its end and counts as truncated. The
+        lexical features still see the whole premise. Raises HypothesisTooLong where a hypothesis leaves no room for a
+        premise.
         """
         logits, truncated = self.logits(pairs)
         return Entailments(class_probabilities(logits, CLASSES.index("entailment")), truncated)
 
     def logits(self, pairs: Sequence[tuple[str, str]]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-        """Logits (n, 3) in the order of CLASSES, and whether each premise was cut (n,)."""
+        """Compute logits (n, 3), in the order of CLASSES, and whether the premise was cut (n,)."""
         import torch
 
         logits = np.empty((len(pairs), len(CLASSES)))

@@ -1,4 +1,4 @@
-"""Lexical evidence: what the words alone say about whether a premise entails a hypothesis."""
+"""Lexical evidence: numbers from the words alone that help to decide whether a premise entails a hypothesis."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 LEXICAL_VERSION = 1
-"""Raised by hand whenever a feature changes: the weights were trained on these very numbers."""
+"""Raised by hand whenever a feature changes, because the weights were trained on exactly these numbers."""
 
 _TOKEN = re.compile(r"[a-z]+|\d+(?:[.,]\d+)*")
 _CLITIC = re.compile(r"n't\b|n’t\b")
@@ -67,7 +67,7 @@ FEATURES = (
 
 
 def words(text: str) -> list[str]:
-    """Lower-case words and numbers in order; "n't" is the word "not", number words to twenty are digits.
+    """Split a text into lower-case words and numbers. "n't" becomes "not"; number words up to twenty become digits.
 
     >>> words("Two dogs don't run.")
     ['2', 'dogs', 'do', 'not', 'run']
@@ -77,7 +77,7 @@ def words(text: str) -> list[str]:
 
 
 def stem(word: str) -> str:
-    """A word without its commonest English endings.
+    """Strip a word of its commonest English endings.
 
     >>> [stem(word) for word in ("running", "runs", "stopped", "babies", "the")]
     ['run', 'run', 'stop', 'baby', 'the']
@@ -92,12 +92,12 @@ def stem(word: str) -> str:
 
 
 def content(text_words: Sequence[str]) -> list[str]:
-    """The words that carry content: no function word, no negation."""
+    """Keep the words that carry content: neither function words nor negations."""
     return [word for word in text_words if word not in FUNCTION_WORDS and word not in NEGATIONS]
 
 
 def content_recall(premise: str, hypothesis: str) -> float:
-    """Share of the different content words of the hypothesis, stemmed, that the premise holds; 1 where it has none.
+    """Share of the hypothesis's different content words, stemmed, that the premise contains; 1 where it has none.
 
     >>> content_recall("A man is riding a horse.", "The man rides a camel.")
     0.6666666666666666
@@ -106,9 +106,9 @@ def content_recall(premise: str, hypothesis: str) -> float:
 
 
 def lexical_features(premise: str, hypothesis: str) -> list[float]:
-    """The numbers named in FEATURES: shares and flags in [0, 1], and the lengths as log(1 + words) / 5.
+    """Compute the numbers named in FEATURES: shares and flags in [0, 1], and the lengths as log(1 + words) / 5.
 
-    A share of nothing is 1: where the hypothesis names no number, none is missing.
+    A share of nothing is 1: where the hypothesis names no number, no number is missing.
 
     >>> dict(zip(FEATURES, lexical_features("Two red cars.", "Three blue cars.")))["colour_conflict"]
     1.0
@@ -124,13 +124,13 @@ def lexical_features(premise: str, hypothesis: str) -> list[float]:
 
 
 def feature_matrix(pairs: Sequence[tuple[str, str]]) -> npt.NDArray[np.float32]:
-    """Lexical features (n, len(FEATURES)) of (premise, hypothesis) pairs."""
+    """Compute the lexical features (n, len(FEATURES)) of (premise, hypothesis) pairs."""
     rows = [lexical_features(premise, hypothesis) for premise, hypothesis in pairs]
     return np.array(rows, dtype=np.float32).reshape(len(pairs), len(FEATURES))
 
 
 def _overlap(left: Sequence[str], right: Sequence[str]) -> tuple[float, ...]:
-    """How much of the hypothesis the premise holds, from content_recall to all_words_found."""
+    """Compute how much of the hypothesis the premise contains: the features content_recall to all_words_found."""
     right_content = content(right)
     left_stems, right_stems = [stem(word) for word in left], [stem(word) for word in right_content]
     content_stems = [stem(word) for word in content(left)]
@@ -149,7 +149,7 @@ def _overlap(left: Sequence[str], right: Sequence[str]) -> tuple[float, ...]:
 
 
 def _particulars(left: set[str], right: set[str], names: set[str]) -> tuple[float, ...]:
-    """Numbers, names, colours, gender and negation, from hypothesis_has_number to negation_differs."""
+    """Compare numbers, names, colours, gender and negation: hypothesis_has_number to negation_differs."""
     numbers_left, numbers_right = _numbers(left), _numbers(right)
     negated_left, negated_right = bool(left & NEGATIONS), bool(right & NEGATIONS)
     return (
@@ -170,13 +170,15 @@ def _other_gender(left: set[str], right: set[str], one: frozenset[str], other: f
     return bool(left & one and right & other) and not (left & other or right & one)
 
 
-def _share(wanted: set[str], found: set[str]) -> float:
-    return len(wanted & found) / len(wanted) if wanted else 1.0
+def _share(right: set[str], left: set[str]) -> float:
+    """Share of the items of `right` that are also in `left`; 1 where `right` is empty."""
+    return len(right & left) / len(right) if right else 1.0
 
 
-def _weighted_share(wanted: set[str], found: set[str]) -> float:
-    total = sum(len(word) for word in wanted)
-    return sum(len(word) for word in wanted & found) / total if total else 1.0
+def _weighted_share(right: set[str], left: set[str]) -> float:
+    """Share as in `_share`, where a word counts as many times as it has letters."""
+    total = sum(len(word) for word in right)
+    return sum(len(word) for word in right & left) / total if total else 1.0
 
 
 def _neighbours(stems: Sequence[str]) -> set[str]:
@@ -196,7 +198,7 @@ def _conflict(left: set[str], right: set[str]) -> float:
 
 
 def _order(left: Sequence[str], right: Sequence[str]) -> float:
-    """Share of the hypothesis's content words found one after another in the premise, at best."""
+    """Greatest share of the hypothesis's content words that occur in the premise in the same order."""
     if not right:
         return 1.0
     best = [0] * (len(left) + 1)

@@ -1,4 +1,4 @@
-"""CSV as rows of a manifest: cells are text, empty cells are absent fields, known fields get their types."""
+"""CSV as rows of a manifest: a cell is text, an empty cell is an absent field, and known fields get their types."""
 
 from __future__ import annotations
 
@@ -7,51 +7,52 @@ import re
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from assets.ingest import strict_json
+from assets.ingest.files import opened
 from assets.ingest.hygiene import storable
-from assets.ingest.lines import Line, bounded_lines
+from assets.ingest.lines import MAX_ROW_BYTES, Line, Lines, bounded_lines
+from assets.ingest.manifest_tables import ManifestTable
 from assets.ingest.rejects import ManifestError, Reject
 
-MAX_RECORD_BYTES = 2 * 2**20
-# How often a byte may be read again on average, so that no file takes more than linear time.
+# How many times a byte may be read again on average: the bound keeps the time linear in the size of the file.
 _READ_AGAIN = 4
 
-# Kind of row and field. A field of the same name in another table is not the manifest's and stays text.
-WHOLE_NUMBERS = frozenset({("keypoint", "segment_index"), ("rating", "value")})
-_NUMBERS = frozenset({("video", "duration_s")})
-_BOOLEANS = frozenset({("keypoint_label", "covered")})
-_JSON = frozenset({("caption", "segments")})
-
+# Semicolons are what spreadsheets write where the comma is a decimal sign.
+_OTHER_SEPARATOR = re.compile(r"[;\t|]")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,300}(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 
 
-def csv_rows(path: Path, kind: str) -> Iterator[tuple[int, dict[str, Any] | Reject, str]]:
-    """Line, fields or refusal, and storable beginning of every record.
+def csv_rows(path: Path, table: ManifestTable) -> Iterator[tuple[int, dict[str, Any] | Reject, str]]:
+    """For every record its line, its fields or refusal, and its beginning as text that Postgres can store.
 
-    Raises ManifestError if the header cannot be used.
+    Raises ManifestError if the header cannot be used, or if the file changes before the last record is read.
     """
-    with path.open("rb") as file:
+    with opened(path) as file:
         records = _records(file)
         header = _header(path, records)
         for line, cells, raw in records:
-            yield line, cells if isinstance(cells, Reject) else _payload(kind, header, cells), raw
+            yield line, cells if isinstance(cells, Reject) else _payload(table, header, cells), raw
 
 
 def _header(path: Path, records: Iterator[tuple[int, list[str] | Reject, str]]) -> list[str]:
     _, header, _ = next(records, (1, Reject("csv_invalid", "the file has no header line"), ""))
     if isinstance(header, Reject):
         raise ManifestError(f"{path.name}: the header cannot be read: {header.reason}")
+    if len(header) == 1 and (separator := _OTHER_SEPARATOR.search(header[0])):
+        raise ManifestError(
+            f"{path.name}: the columns seem to be separated by {separator.group()!r}: save the file with commas"
+        )
     if "" in header or len(set(header)) != len(header):
         raise ManifestError(f"{path.name}: the header must name every column once")
     return header
 
 
 class _Feed:
-    """The lines of a file as text for csv.reader, remembering those of the current record."""
+    """The lines of a file as text for csv.reader. It remembers the lines of the current record."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: Lines) -> None:
         self._lines = bounded_lines(file)
         self._waiting: deque[Line] = deque()
         self._credit = 0
@@ -64,7 +65,10 @@ class _Feed:
         self.fault: Reject | None = None
 
     def give_back(self) -> bool:
-        """Let the lines after the first be read again: a quote that is never closed swallows the rows after it."""
+        """Let all lines of the record but the first be read again; False where they were read again too often.
+
+        A quote that is never closed makes the rows after it part of its record.
+        """
         swallowed = self.record[1:]
         cost = sum(len(line.data) for line in swallowed)
         if cost > self._credit:
@@ -84,8 +88,8 @@ class _Feed:
             self._credit += _READ_AGAIN * len(line.data)
         self.record.append(line)
         self.size += len(line.data)
-        if not line.whole or self.size > MAX_RECORD_BYTES:
-            self.fault = Reject("too_long", f"a record may have {MAX_RECORD_BYTES} bytes: close its quotes")
+        if not line.whole or self.size > MAX_ROW_BYTES:
+            self.fault = Reject("too_long", f"a record may have {MAX_ROW_BYTES} bytes: close its quotes")
             raise csv.Error
         try:
             text = line.data.decode("utf-8")
@@ -99,7 +103,7 @@ class _Feed:
         return text.replace("\x00", " ")
 
 
-def _records(file: BinaryIO) -> Iterator[tuple[int, list[str] | Reject, str]]:
+def _records(file: Lines) -> Iterator[tuple[int, list[str] | Reject, str]]:
     feed = _Feed(file)
     reader = csv.reader(feed, strict=True)
     while True:
@@ -127,29 +131,29 @@ def _csv_fault(error: csv.Error) -> Reject:
     return Reject("csv_invalid", f"not valid CSV ({error}): close quotes, write inner ones twice")
 
 
-def _payload(kind: str, header: list[str], cells: list[str]) -> dict[str, Any] | Reject:
+def _payload(table: ManifestTable, header: list[str], cells: list[str]) -> dict[str, Any] | Reject:
     if len(cells) != len(header):
         counts = f"the record has {len(cells)} cells and the header {len(header)}"
         return Reject("csv_invalid", f"{counts}: put cells with commas in quotes")
     payload: dict[str, Any] = {}
     for name, cell in zip(header, cells, strict=True):
         if cell:
-            value = _converted((kind, name), cell)
+            value = _converted(cell, table.field_types.get(name))
             if isinstance(value, Reject):
                 return Reject(value.code, f"field '{name}': {value.reason}")
             payload[name] = value
     return payload
 
 
-def _converted(field: tuple[str, str], cell: str) -> Any:
-    """The value of a cell; one that does not fit its field stays text, and validation says so."""
-    if field in WHOLE_NUMBERS or field in _NUMBERS:
+def _converted(cell: str, field_type: type | None) -> Any:
+    """The cell as a value of this type. A cell that does not fit stays text, which validation then refuses."""
+    if field_type in (int, float):
         if _NUMBER.fullmatch(cell) is None:
             return cell
         number = float(cell)
-        return int(number) if field in WHOLE_NUMBERS and number.is_integer() else number
-    if field in _BOOLEANS:
+        return int(number) if field_type is int and number.is_integer() else number
+    if field_type is bool:
         return {"true": True, "false": False}.get(cell.lower(), cell)
-    if field in _JSON:
+    if field_type is list:
         return strict_json.parse(cell)
     return cell

@@ -1,4 +1,4 @@
-"""The dimensions of a manifest folder's keypoints: those of OmniDCBench, unless the folder has others."""
+"""The dimensions that the keypoints of a manifest folder may have."""
 
 from __future__ import annotations
 
@@ -6,25 +6,30 @@ import re
 from pathlib import Path
 
 from assets.ingest import strict_json
+from assets.ingest.files import file_in, readable
 from assets.ingest.hygiene import shown
-from assets.ingest.readers import readable
 from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.rows import DIMENSIONS
 
 DIMENSIONS_FILE = "dimensions.json"
+# More than any list of names needs. A larger file is not read into memory.
+_MAX_BYTES = 2**20
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
 def find_dimensions(folder: Path) -> tuple[str, ...]:
-    """The names in the folder's dimensions.json, in its order, or the six of OmniDCBench where there is no such file.
+    """The names in the folder's dimensions.json, in its order. Without that file they are the six of OmniDCBench.
 
-    Raises ManifestError if the file is anything but a list of distinct names.
+    Raises ManifestError if dimensions.json is not a regular file inside the folder, or not a list of distinct names.
     """
-    path = folder / DIMENSIONS_FILE
-    if not path.exists():
+    path = file_in(folder, DIMENSIONS_FILE)
+    if path is None:
         return DIMENSIONS
-    with readable(path):
-        names = strict_json.parse(path.read_bytes().decode("utf-8-sig", "replace"))
+    with readable(path), path.open("rb") as file:
+        content = file.read(_MAX_BYTES + 1)
+    if len(content) > _MAX_BYTES:
+        raise _unusable(path, f"it has more than {_MAX_BYTES} bytes")
+    names = strict_json.parse(content.decode("utf-8-sig", "replace"))
     if isinstance(names, Reject):
         raise _unusable(path, names.reason)
     if not isinstance(names, list) or not names:

@@ -1,9 +1,10 @@
-"""Rules for every value of a row, known field or not: what Postgres, UTF-8 and a reader can live with."""
+"""Rules for every value of a row, in known and unknown fields: Postgres, UTF-8 and people must be able to read it."""
 
 from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from typing import Any
 
 from assets.ingest.rejects import Reject
@@ -12,13 +13,19 @@ MAX_TEXT = 100_000
 MAX_DEPTH = 32
 RAW_LENGTH = 2_000
 
-# All but surrogates and Unicode category Cc, of which tab, line feed and carriage return are allowed.
-# A run of allowed characters is matched more than twice as fast as a forbidden one is searched.
+# Every character except surrogates and control characters (category Cc) other than tab, line feed and carriage return.
+# Matching a run of allowed characters is more than twice as fast as searching for a forbidden one.
 _SAFE = re.compile("[\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\U0010ffff]*")
+
+# White space, controls, format characters (zero-width, byte order mark, direction marks, soft hyphen) and marks that
+# combine with a character before them.
+_INVISIBLE = frozenset({"Zs", "Zl", "Zp", "Cc", "Cf", "Mn", "Mc", "Me"})
+# Hangul fillers and the braille pattern without dots are letters and a symbol to Unicode, and show nothing.
+_FILLERS = frozenset("\u115f\u1160\u3164\uffa0\u2800")
 
 
 def check(payload: dict[str, Any]) -> Reject | None:
-    """The first rule that a value or a key anywhere in the row breaks, or None.
+    """The refusal for the first rule that a value or a key anywhere in the row breaks, or None.
 
     >>> check({"text": "A pan is tossed.", "tags": ["pan", "kitchen"]}) is None
     True
@@ -34,7 +41,10 @@ def check(payload: dict[str, Any]) -> Reject | None:
 
 
 def _fault(value: Any) -> Reject | None:
-    """Walk level by level: no recursion that a hostile row could exhaust, and the depth is known for free."""
+    """The refusal for the first rule that the value breaks, without the name of a field.
+
+    The value is walked level by level: a hostile row cannot exhaust the recursion, and the depth is known.
+    """
     level = [value]
     for _ in range(MAX_DEPTH + 1):
         deeper: list[Any] = []
@@ -77,13 +87,30 @@ def _number_fault(number: float) -> Reject:
     return Reject("not_finite", "holds a number that is not finite: give a smaller one")
 
 
+def without_sign_of_zero(number: float | str) -> float:
+    """The number, or 0.0 for -0.0: JSON in Postgres has one zero, and a row is hashed as Postgres stores it."""
+    return float(number) + 0.0
+
+
+def is_blank(text: str) -> bool:
+    """Whether a text is empty or has only white space and invisible characters.
+
+    >>> is_blank(" \\u200b\\ufeff\\u0301"), is_blank("\\u200ba")
+    (True, False)
+    """
+    # A short cut: most texts begin with an ASCII letter, and this runs for several fields of every row.
+    if "!" <= text[:1] <= "~":
+        return False
+    return all(unicodedata.category(character) in _INVISIBLE or character in _FILLERS for character in text)
+
+
 def shown(value: object) -> str:
-    """A value as a message may quote it: at most 60 characters of a text, everything unprintable escaped."""
+    """The value as a message quotes it: at most 60 characters of a text, with unprintable characters escaped."""
     return repr(value[:60] if isinstance(value, str) else value)[:80]
 
 
 def storable(raw: bytes) -> str:
-    """The first 2,000 characters of a row as text that Postgres stores: invalid bytes and NUL are escaped.
+    """The first 2,000 characters of a row as text that Postgres can store, with invalid bytes and NUL escaped.
 
     >>> storable(b"caf\\xe9 \\x00")
     'caf\\\\xe9 \\\\x00'

@@ -1,4 +1,4 @@
-"""Manifest rows that judge captions: keypoints, their labels, and ratings. See assets/ingest/resolve.py."""
+"""From valid manifest rows to database rows: keypoints, their labels, and ratings. See assets/ingest/resolve.py."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from assets.ingest.rejects import Reject
-from assets.ingest.resolved import Resolved, TableRow, no_such
+from assets.ingest.resolve import Resolved, TableRow, no_such
 from assets.ingest.rows import KeypointLabelRow, KeypointRow, RatingRow, content_sha256
 from db.manifest import IngestStore
-
-LABEL_SOURCE = "manifest"
+from db.verdicts import MANIFEST_LABELS
 
 
 def resolve_keypoints(store: IngestStore, _folder: Path, rows: Sequence[KeypointRow]) -> list[Resolved]:
-    """Keypoints; a segment index must exist in some reference of the video."""
+    """Rows of table `keypoint`. Some reference of the video must have a segment of the keypoint's segment index."""
     videos = store.videos([row.video_id for row in rows])
     segment_counts = store.segment_counts([video.video_id for video in videos.values()])
     resolved: list[Resolved] = []
@@ -44,7 +43,7 @@ def resolve_keypoints(store: IngestStore, _folder: Path, rows: Sequence[Keypoint
 
 
 def resolve_keypoint_labels(store: IngestStore, _folder: Path, rows: Sequence[KeypointLabelRow]) -> list[Resolved]:
-    """Labels; keypoint and caption must belong to the same video."""
+    """Rows of table `keypoint_label`. Keypoint and caption must belong to the same video."""
     keypoints = store.keypoints([row.keypoint_id for row in rows])
     samples = store.samples("caption", [row.caption_id for row in rows])
     resolved: list[Resolved] = []
@@ -64,7 +63,7 @@ def resolve_keypoint_labels(store: IngestStore, _folder: Path, rows: Sequence[Ke
             columns = {
                 "keypoint_id": keypoint.keypoint_id,
                 "sample_id": sample.sample_id,
-                "source": LABEL_SOURCE,
+                "source": MANIFEST_LABELS,
                 "covered": row.covered,
                 "extra": row.extra or None,
                 "row_sha256": content_sha256(row),
@@ -74,7 +73,7 @@ def resolve_keypoint_labels(store: IngestStore, _folder: Path, rows: Sequence[Ke
 
 
 def resolve_ratings(store: IngestStore, _folder: Path, rows: Sequence[RatingRow]) -> list[Resolved]:
-    """Ratings of candidate captions."""
+    """Rows of table `rating`, for candidate captions only."""
     samples = store.samples("caption", [row.caption_id for row in rows])
     resolved: list[Resolved] = []
     for row in rows:

@@ -1,28 +1,49 @@
-"""Parquet as rows of a manifest: null is an absent field, in columns and inside structs."""
+"""Parquet as rows of a manifest: a null is an absent field, in columns and inside structs."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from assets.ingest.csv_reader import WHOLE_NUMBERS
-from assets.ingest.hygiene import RAW_LENGTH, shown, storable
+from assets.ingest.files import unchanged
+from assets.ingest.hygiene import RAW_LENGTH, shown, storable, without_sign_of_zero
+from assets.ingest.lines import MAX_ROW_BYTES
+from assets.ingest.manifest_tables import ManifestTable
 from assets.ingest.rejects import ManifestError, Reject
 
 BATCH_ROWS = 1024
-# Stands for a text that is not valid UTF-8, which Parquet files can hold.
-_BROKEN_TEXT = b"not valid UTF-8"
-# JSON has no such types; their text loses nothing.
-_WRITTEN_AS_TEXT = (pa.types.is_timestamp, pa.types.is_date, pa.types.is_time, pa.types.is_decimal)
+_TOO_LONG = Reject("too_long", f"the row, written as JSON, is longer than {MAX_ROW_BYTES} bytes: shorten it")
+# These stand in the place of values that cannot be read. `_checked` adds the name of the field.
+_BROKEN_TEXT = Reject("invalid_utf8", "is not valid UTF-8: write it as UTF-8")
+_NO_JSON = Reject("wrong_type", "holds a value that JSON cannot write: give it as text or as a number")
+_NO_SUCH_TIME = Reject("out_of_range", "is no time of a day, or no date of the years 1 to 9999: correct it")
+
+# JSON has no type for dates and times; as text they lose nothing.
+_TEMPORAL = (pa.types.is_timestamp, pa.types.is_date, pa.types.is_time)
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_FIRST_DAY, _LAST_DAY = (day.toordinal() - date(1970, 1, 1).toordinal() for day in (date.min, date.max))
+_DAY_S = 86_400
+
+_Content = tuple[dict[str, Any] | Reject, str]
 
 
-def parquet_rows(path: Path, kind: str) -> Iterator[tuple[int, dict[str, Any] | Reject, str]]:
-    """Row number from 1, fields or refusal, and storable beginning of every row. Raises ManifestError."""
+def parquet_rows(path: Path, table: ManifestTable) -> Iterator[tuple[int, dict[str, Any] | Reject, str]]:
+    """For every row its number from 1, its fields or refusal, and its beginning as text that Postgres can store.
+
+    Raises ManifestError if the file cannot be read as Parquet, or changes before its last row is read.
+    """
+    with unchanged(path):
+        yield from _rows(path, table)
+
+
+def _rows(path: Path, table: ManifestTable) -> Iterator[tuple[int, dict[str, Any] | Reject, str]]:
     number = 0
     try:
         with pq.ParquetFile(path) as file:
@@ -30,42 +51,118 @@ def parquet_rows(path: Path, kind: str) -> Iterator[tuple[int, dict[str, Any] | 
             if len(set(names)) != len(names):
                 raise ValueError("two columns have the same name: name every column once")
             for batch in file.iter_batches(batch_size=BATCH_ROWS):
-                columns = [_values((kind, name), column) for name, column in zip(names, batch.columns, strict=True)]
-                for values in zip(*columns, strict=True):
+                for content, raw in _contents(table, batch):
                     number += 1
-                    pairs = zip(names, values, strict=True)
-                    fields = {name: value for name, value in pairs if value is not None}
-                    yield number, _checked(fields), _raw(fields)
+                    yield number, content, raw
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         raise ManifestError(f"{path.name}: cannot be read as Parquet after row {number}: {error}") from error
 
 
-def _raw(fields: dict[str, Any]) -> str:
-    text = json.dumps(fields, ensure_ascii=False, default=str)
+def _contents(table: ManifestTable, batch: pa.RecordBatch) -> Iterator[_Content]:
+    """For every row of the batch its fields or refusal, and its beginning as text that Postgres can store.
+
+    A batch that may hold a row that is too long is taken row by row, because such a row is refused before it is made
+    into Python values, which take many times its memory.
+    """
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    if sum(map(_least_bytes, columns.values())) <= MAX_ROW_BYTES:
+        values = [_values(column, table.field_types.get(name)) for name, column in columns.items()]
+        for row in zip(*values, strict=True):
+            yield _checked({name: value for name, value in zip(columns, row, strict=True) if value is not None})
+    elif batch.num_rows > 1:
+        for position in range(batch.num_rows):
+            yield from _contents(table, batch.slice(position, 1))
+    else:
+        short = {name: column for name, column in columns.items() if _least_bytes(column) < RAW_LENGTH}
+        beginning = {name: _values(column, table.field_types.get(name))[0] for name, column in short.items()}
+        yield _TOO_LONG, _raw(json.dumps(beginning, ensure_ascii=False, default=_as_text))
+
+
+def _checked(fields: dict[str, Any]) -> _Content:
+    text = json.dumps(fields, ensure_ascii=False, default=_as_text)
+    raw = _raw(text)
+    # A character of UTF-8 takes at most four bytes.
+    if 4 * len(text) > MAX_ROW_BYTES and len(text.encode("utf-8", "replace")) > MAX_ROW_BYTES:
+        return _TOO_LONG, raw
+    for name, value in fields.items():
+        if isinstance(value, Reject):
+            return Reject(value.code, f"field {shown(name)} {value.reason}"), raw
+    return fields, raw
+
+
+def _raw(text: str) -> str:
     return storable(text[:RAW_LENGTH].encode("utf-8", "replace"))
 
 
-def _checked(fields: dict[str, Any]) -> dict[str, Any] | Reject:
-    for name, value in fields.items():
-        if value is _BROKEN_TEXT:
-            return Reject("invalid_utf8", f"field {shown(name)} is not valid UTF-8: write it as UTF-8")
-    return fields
+def _as_text(value: Any) -> str:
+    return f"({value.code})" if isinstance(value, Reject) else str(value)
 
 
-def _values(field: tuple[str, str], column: pa.Array) -> list[Any]:
-    """A column as Python values: whole numbers that pandas made floats are whole again, dates become text."""
+def _least_bytes(array: pa.Array) -> int:
+    """The least number of bytes that the values take as JSON.
+
+    A value that is not null counts two bytes: a comma, and a bracket, a quote or a digit. Arrow knows the lengths of
+    texts, so the texts themselves are not read.
+    """
+    kind, n_bytes = array.type, 2 * (len(array) - array.null_count)
+    if pa.types.is_struct(kind):
+        return n_bytes + sum(map(_least_bytes, array.flatten()))
+    if pa.types.is_nested(kind):
+        items = array.flatten()
+        # JSON writes the nulls of a list, unlike those of a struct.
+        return n_bytes + 2 * items.null_count + _least_bytes(items)
+    if pa.types.is_dictionary(kind):
+        lengths = pc.binary_length(array.dictionary).take(array.indices) if _is_text(kind.value_type) else None
+    else:
+        lengths = pc.binary_length(array) if _is_text(kind) else None
+    return n_bytes if lengths is None else n_bytes + (pc.sum(lengths).as_py() or 0)
+
+
+def _is_text(arrow_type: pa.DataType) -> bool:
+    types = pa.types
+    return any(is_such(arrow_type) for is_such in (types.is_string, types.is_large_string, types.is_binary))
+
+
+def _values(column: pa.Array, field_type: type | None) -> list[Any]:
+    """The column as Python values. Dates become text, and whole numbers that pandas wrote as floats become int.
+
+    A Reject stands in the place of a value that cannot be read.
+    """
     arrow_type = column.type
-    if any(is_such(arrow_type) for is_such in _WRITTEN_AS_TEXT):
+    if any(is_such(arrow_type) for is_such in _TEMPORAL):
+        return _times(column)
+    if pa.types.is_decimal(arrow_type):
         column = column.cast(pa.string())
     try:
         values = column.to_pylist()
-    except UnicodeDecodeError:
+    except (ValueError, OverflowError, LookupError):
         values = [_value(scalar) for scalar in column]
-    if field in WHOLE_NUMBERS and pa.types.is_floating(arrow_type):
+    if field_type is int and pa.types.is_floating(arrow_type):
         return [int(value) if value is not None and value.is_integer() else value for value in values]
-    if pa.types.is_nested(arrow_type):
-        return [_without_nulls(value) for value in values]
+    if pa.types.is_nested(arrow_type) or pa.types.is_floating(arrow_type):
+        return [_plain(value) for value in values]
     return values
+
+
+def _times(column: pa.Array) -> list[str | Reject | None]:
+    """Dates and times as text, with a Reject for those out of range, for which Arrow gives a wrong text."""
+    first, last = _range(column.type)
+    numbers = column.view(pa.int32() if column.type.bit_width == 32 else pa.int64()).to_pylist()
+    texts = column.cast(pa.string()).to_pylist()
+    return [
+        text if number is None or first <= number <= last else _NO_SUCH_TIME
+        for number, text in zip(numbers, texts, strict=True)
+    ]
+
+
+def _range(arrow_type: pa.DataType) -> tuple[int, int]:
+    """The least and the greatest number that Arrow stores for a time of day, or for a date of the years 1 to 9999."""
+    if pa.types.is_date32(arrow_type):
+        return _FIRST_DAY, _LAST_DAY
+    per_day = _DAY_S * (1000 if pa.types.is_date64(arrow_type) else _PER_SECOND[arrow_type.unit])
+    if pa.types.is_time(arrow_type):
+        return 0, per_day - 1
+    return _FIRST_DAY * per_day, (_LAST_DAY + 1) * per_day - 1
 
 
 def _value(scalar: pa.Scalar) -> Any:
@@ -73,11 +170,17 @@ def _value(scalar: pa.Scalar) -> Any:
         return scalar.as_py()
     except UnicodeDecodeError:
         return _BROKEN_TEXT
+    except (ValueError, OverflowError, LookupError):
+        # A date inside a list: beyond Python's range, finer than its microseconds, or of an unknown time zone.
+        return _NO_JSON
 
 
-def _without_nulls(value: Any) -> Any:
+def _plain(value: Any) -> Any:
+    """The value without the nulls of its structs, and with 0.0 for -0.0."""
+    if isinstance(value, float):
+        return without_sign_of_zero(value)
     if isinstance(value, dict):
-        return {name: _without_nulls(item) for name, item in value.items() if item is not None}
+        return {name: _plain(item) for name, item in value.items() if item is not None}
     if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
+        return [_plain(item) for item in value]
     return value

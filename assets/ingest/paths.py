@@ -1,4 +1,4 @@
-"""Paths of a manifest: relative to its folder, and never leading out of it."""
+"""Paths in a manifest: they are relative to its folder and never lead out of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from assets.ingest.hygiene import shown
 from assets.ingest.rejects import Code
 
-# Two letters at least: one letter and a colon is a drive of Windows.
+# Two letters at least: one letter with a colon is a drive of Windows.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 _DRIVE = re.compile(r"[A-Za-z]:")
 
@@ -22,7 +22,7 @@ _REMEDIES: dict[Code, str] = {
 
 
 class PathRejected(ValueError):
-    """A path that the manifest may not use; `code` is one of `rejects.CODES`."""
+    """The manifest may not use this path. `code` is a key of `rejects.CODES`, and `reason` is one sentence."""
 
     def __init__(self, code: Code, reason: str) -> None:
         super().__init__(reason)
@@ -31,12 +31,12 @@ class PathRejected(ValueError):
 
 
 def resolve_inside(folder: Path, relative: str) -> Path:
-    """The absolute path, links resolved, of a regular file inside the folder.
+    """The absolute path, without links, of a regular file inside the folder.
 
     Raises PathRejected with the code path_url, path_absolute, path_escape, file_missing or not_a_file.
     """
     root = folder.resolve()
-    code = _written_wrong(relative)
+    code = _fault_as_written(relative)
     if code is None:
         try:
             resolved = (root / relative).resolve()
@@ -49,13 +49,13 @@ def resolve_inside(folder: Path, relative: str) -> Path:
             else:
                 return resolved
         except (OSError, RuntimeError, ValueError):
-            # Names the system cannot look up: too long, a loop of links, no permission, not encodable.
+            # The system cannot look up the name: it is too long, a loop of links, forbidden or not encodable.
             code = "file_missing"
     raise PathRejected(code, f"field 'path' is {shown(relative)}: {_REMEDIES[code]}")
 
 
-def _written_wrong(relative: str) -> Code | None:
-    """What is wrong with a path before the file system is asked; backslashes count as separators."""
+def _fault_as_written(relative: str) -> Code | None:
+    """The fault that shows in the text of a path, or None. Backslashes count as separators."""
     if _SCHEME.match(relative):
         return "path_url"
     if relative.startswith(("/", "\\", "~")) or _DRIVE.match(relative):

@@ -1,69 +1,66 @@
-"""A manifest folder as a stream of raw rows: which tables it has, and the rows of each, one at a time.
+"""A manifest folder as raw rows: the tables that it has, and the rows of a table, one at a time.
 
-No row can stop the rows after it: what cannot be read comes out as a RawRow that carries a Reject.
+A row that cannot be read comes out as a RawRow with a Reject, and the rows after it are read all the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from assets.ingest.csv_reader import csv_rows
+from assets.ingest.files import file_in, opened, readable
 from assets.ingest.hygiene import shown, storable
-from assets.ingest.lines import MAX_LINE_BYTES, Line, bounded_lines
+from assets.ingest.lines import MAX_ROW_BYTES, Line, bounded_lines
+from assets.ingest.manifest_tables import MANIFEST_TABLES, ManifestTable
 from assets.ingest.parquet_reader import parquet_rows
 from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.rows import RawRow
 from assets.ingest.strict_json import parse_object
 
-__all__ = ["TABLES", "UNKNOWN_KIND", "ManifestError", "count_rows", "find_tables", "read_mixed", "read_table"]
+__all__ = ["UNKNOWN_KIND", "ManifestError", "count_rows", "find_tables", "read_mixed", "read_table"]
 
-# Kind of row -> name of its table, in the order of ingest: what is pointed to comes before what points to it.
-TABLES: dict[str, str] = {
-    "video": "videos",
-    "caption": "captions",
-    "keypoint": "keypoints",
-    "keypoint_label": "keypoint_labels",
-    "qa": "qa",
-    "rating": "ratings",
-}
-REQUIRED_KINDS = ("video", "caption")
+# The kind of a row whose table cannot be told.
 UNKNOWN_KIND = "unknown"
 
-# Line, fields or refusal, and the storable beginning of a row.
+# For every row its line, its fields or refusal, and its beginning as text that Postgres can store.
 _Rows = Iterator[tuple[int, dict[str, Any] | Reject, str]]
-_Reader = Callable[[Path, str], _Rows]
+_Reader = Callable[[Path, ManifestTable], _Rows]
 
 
 def find_tables(folder: Path) -> dict[str, Path]:
-    """The file of every kind of row that the folder has, in the order of ingest.
+    """The files of the folder's tables by the kind of their rows, in the order of ingest.
 
-    Raises ManifestError if the folder or a required table is missing, or a table is there in two formats.
+    Raises ManifestError if the folder or a required table is missing, or if a table has files in two formats or is not
+    a regular file inside the folder.
     """
     if not folder.is_dir():
         raise ManifestError(f"{folder}: no such folder: give the folder that holds the manifest's tables")
-    tables: dict[str, Path] = {}
-    for kind, name in TABLES.items():
-        found = [path for suffix in _READERS if (path := folder / f"{name}{suffix}").is_file()]
-        if len(found) > 1:
-            names = " and ".join(path.name for path in found)
+    paths_by_kind: dict[str, Path] = {}
+    for kind, table in MANIFEST_TABLES.items():
+        name = table.name
+        paths = [path for suffix in _READERS if (path := file_in(folder, f"{name}{suffix}")) is not None]
+        if len(paths) > 1:
+            names = " and ".join(path.name for path in paths)
             raise ManifestError(f"{folder}: table {name} is there twice, as {names}: keep one of them")
-        if found:
-            tables[kind] = found[0]
-        elif kind in REQUIRED_KINDS:
+        if paths:
+            paths_by_kind[kind] = paths[0]
+        elif table.is_required:
             raise ManifestError(f"{folder}: table {name} is missing: add {name}.jsonl, .csv or .parquet")
-    return tables
+    return paths_by_kind
 
 
 def read_table(path: Path, kind: str) -> Iterator[RawRow]:
-    """The rows of one table, in the format of the file's suffix. Raises ManifestError if unreadable."""
+    """The raw rows of the table whose rows are of this kind, read in the format that the file's suffix names.
+
+    Raises ManifestError if the file cannot be read, or changes before the last row is read.
+    """
     reader = _READERS.get(path.suffix)
     if reader is None:
         raise ManifestError(f"{path.name}: unknown format: use {', '.join(_READERS)}")
     with readable(path):
-        for line, content, raw in reader(path, kind):
+        for line, content, raw in reader(path, MANIFEST_TABLES[kind]):
             if isinstance(content, Reject):
                 yield RawRow(path.name, line, kind, None, content, raw)
             else:
@@ -71,7 +68,7 @@ def read_table(path: Path, kind: str) -> Iterator[RawRow]:
 
 
 def count_rows(path: Path, kind: str) -> int:
-    """How many rows `read_table` gives; JSON Lines are counted without being parsed. Raises ManifestError."""
+    """How many rows `read_table` gives, with the same errors. JSON Lines are counted without being parsed."""
     if path.suffix != ".jsonl":
         return sum(1 for _ in read_table(path, kind))
     with readable(path):
@@ -79,43 +76,39 @@ def count_rows(path: Path, kind: str) -> int:
 
 
 def read_mixed(path: Path) -> Iterator[RawRow]:
-    """The rows of a JSON Lines file whose field `kind` says which table each row belongs to."""
+    """The raw rows of a JSON Lines file in which the field `kind` names the table that a row belongs to.
+
+    Raises ManifestError if the file cannot be read, or changes before the last row is read.
+    """
     with readable(path):
-        for line, content, raw in _json_lines(path, UNKNOWN_KIND):
+        for line, content, raw in _json_lines(path):
             if isinstance(content, Reject):
                 yield RawRow(path.name, line, UNKNOWN_KIND, None, content, raw)
                 continue
             kind = content.pop("kind", None)
-            if isinstance(kind, str) and kind in TABLES:
+            if isinstance(kind, str) and kind in MANIFEST_TABLES:
                 yield RawRow(path.name, line, kind, content, None, raw)
             else:
-                reject = Reject("unknown_kind", f"field 'kind' is {shown(kind)}: use one of {', '.join(TABLES)}")
+                reject = Reject(
+                    "unknown_kind", f"field 'kind' is {shown(kind)}: use one of {', '.join(MANIFEST_TABLES)}"
+                )
                 yield RawRow(path.name, line, UNKNOWN_KIND, None, reject, raw)
 
 
-@contextmanager
-def readable(path: Path) -> Iterator[None]:
-    """Make an error of the file system a ManifestError that names the file."""
-    try:
-        yield
-    except OSError as error:
-        raise ManifestError(f"{path.name}: cannot be read: {error.strerror or error}") from error
-
-
-def _json_lines(path: Path, _: str) -> _Rows:
-    """JSON has its own types, so the kind of row does not matter."""
+def _json_lines(path: Path, _: ManifestTable | None = None) -> _Rows:
+    """The rows of a JSON Lines file. JSON has types of its own, so the table does not matter."""
     for line in _lines(path):
         yield line.number, _fields(line), storable(line.data)
 
 
 def _lines(path: Path) -> Iterator[Line]:
-    with path.open("rb") as file:
+    with opened(path) as file:
         yield from (line for line in bounded_lines(file) if line.data.strip())
 
 
 def _fields(line: Line) -> dict[str, Any] | Reject:
     if not line.whole:
-        return Reject("too_long", f"the line is longer than {MAX_LINE_BYTES} bytes: shorten it")
+        return Reject("too_long", f"the line is longer than {MAX_ROW_BYTES} bytes: shorten it")
     return parse_object(line.data)
 
 

@@ -1,6 +1,6 @@
-"""Why a row, a path or a whole manifest is refused: the codes, Reject, which carries one, and ManifestError.
+"""Refusals: the codes, `Reject` for one row, and `ManifestError` for a whole manifest.
 
-Codes are stored beside the refused row and people filter by them, so a code keeps its meaning for ever.
+A code is stored with the refused row and people filter by it, so its meaning never changes.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ Code = Literal[
     "mismatched_video",
     "segment_index_out_of_range",
     "segment_outside_clip",
+    "database_refused",
 ]
 
 # The sentences that docs/manifest.md shows; a test keeps the two equal.
@@ -59,7 +60,7 @@ CODES: dict[Code, str] = {
     "lone_surrogate": "A text contains half of a surrogate pair, which cannot be written as UTF-8.",
     "control_characters": "A text contains control characters other than tab and line break.",
     "too_long": "A line, a record, a text or an id is longer than the limit.",
-    "empty_text": "A text or an id is empty or only white space.",
+    "empty_text": "A text or an id has no visible character.",
     "missing_field": "A required field is absent.",
     "wrong_type": "A field has another type than the manifest asks for.",
     "out_of_range": "A number lies outside its range.",
@@ -77,16 +78,19 @@ CODES: dict[Code, str] = {
     "mismatched_video": "The keypoint and the caption of a label belong to different videos.",
     "segment_index_out_of_range": "The reference has no segment of this index.",
     "segment_outside_clip": "A segment ends after the end of the video.",
+    "database_refused": "The database cannot store the row; the reason is its own.",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """A refusal: one of `CODES`, and one sentence that names the field and what to do about it."""
+    """The refusal of a row: a key of `CODES`, and one sentence that names the field and the remedy."""
 
     code: Code
     reason: str
 
 
 class ManifestError(ValueError):
-    """The manifest as a whole cannot be read; the message names the file and the remedy."""
+    """The manifest cannot be read as a whole. The message names the file and the remedy."""
+
+    plain = True

@@ -1,45 +1,48 @@
-"""From valid manifest rows to database rows: ids looked up, and refused where they lead nowhere or contradict.
+"""From valid manifest rows to database rows: videos, captions and questions.
 
-One function per kind of row; each takes a batch, asks the database once or twice, and answers in order.
+A resolver takes a batch of rows of one table and asks the database once or twice for the rows that they point to. It
+gives one database row or one refusal for every row, in the order of the rows. assets/ingest/judgements.py has the
+resolvers of the other tables.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from assets.ingest.judgements import resolve_keypoint_labels, resolve_keypoints, resolve_ratings
 from assets.ingest.media import media_columns
 from assets.ingest.rejects import Reject
-from assets.ingest.resolved import Resolved, TableRow, no_such
-from assets.ingest.rows import (
-    CaptionRow,
-    QARow,
-    Segment,
-    ValidRow,
-    VideoRow,
-    content_sha256,
-)
+from assets.ingest.rows import CaptionRow, QARow, Segment, VideoRow, content_sha256
 from db.manifest import IngestStore
 
-# A segment may end this much after the clip: containers round durations and annotators round times.
+# A segment may end this long after its video: containers round durations, and annotators round times.
 SEGMENT_TOLERANCE_S = 1.0
 DEFAULT_QA_SYSTEM = "qa"
 
-_ID_FIELDS = {
-    "video": ("video_id",),
-    "caption": ("caption_id",),
-    "keypoint": ("keypoint_id",),
-    "keypoint_label": ("keypoint_id", "caption_id"),
-    "qa": ("qa_id",),
-    "rating": ("caption_id", "rater", "aspect"),
-}
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """A row that is ready to be written to a table of the database."""
+
+    table: str
+    columns: dict[str, Any]
+
+
+Resolved = TableRow | Reject
+
+
+def no_such(target: str, field: str, key: str) -> Reject:
+    """The refusal of a row whose field points to a target, such as a video, that is not in the dataset."""
+    return Reject(
+        "dangling_reference", f"field '{field}' is {key!r}: there is no such {target}; add it before this row"
+    )
 
 
 def resolve_videos(store: IngestStore, folder: Path, rows: Sequence[VideoRow]) -> list[Resolved]:
-    """Videos, probed unless the file is the one that was probed before."""
+    """Rows of table `video`. A file is probed unless it is the file that was probed before."""
     stored = store.videos([row.video_id for row in rows])
     resolved: list[Resolved] = []
     for row in rows:
@@ -61,7 +64,7 @@ def resolve_videos(store: IngestStore, folder: Path, rows: Sequence[VideoRow]) -
 
 
 def resolve_captions(store: IngestStore, _folder: Path, rows: Sequence[CaptionRow]) -> list[Resolved]:
-    """References and candidates."""
+    """Rows of table `reference` for references, and of table `sample` for candidates."""
     videos = store.videos([row.video_id for row in rows])
     taken = {
         "candidate": store.references([row.caption_id for row in rows if row.role == "candidate"]),
@@ -84,7 +87,7 @@ def resolve_captions(store: IngestStore, _folder: Path, rows: Sequence[CaptionRo
 
 
 def resolve_qa(store: IngestStore, _folder: Path, rows: Sequence[QARow]) -> list[Resolved]:
-    """Question-answer pairs; their text is question and answer joined by a space (EVQAScore's Concat)."""
+    """Rows of table `sample`, whose text is question and answer joined by a space (EVQAScore's Concat)."""
     videos = store.videos([row.video_id for row in rows])
     resolved: list[Resolved] = []
     for row in rows:
@@ -103,28 +106,6 @@ def resolve_qa(store: IngestStore, _folder: Path, rows: Sequence[QARow]) -> list
         }
         resolved.append(TableRow("sample", columns))
     return resolved
-
-
-RESOLVERS: dict[str, Callable[[IngestStore, Path, Sequence[Any]], list[Resolved]]] = {
-    "video": resolve_videos,
-    "caption": resolve_captions,
-    "keypoint": resolve_keypoints,
-    "keypoint_label": resolve_keypoint_labels,
-    "qa": resolve_qa,
-    "rating": resolve_ratings,
-}
-
-
-def row_key(kind: str, row: ValidRow) -> str:
-    """The id of a row within its kind; a label's and a rating's is made of several fields."""
-    parts = id_parts(kind, row)
-    # A line feed may stand in an id, so the parts are told apart by their lengths too.
-    return parts[0] if len(parts) == 1 else "\n".join(f"{len(part)}:{part}" for part in parts)
-
-
-def id_parts(kind: str, row: ValidRow) -> list[str]:
-    """The fields that together tell a row from all others of its kind."""
-    return [getattr(row, field) for field in _ID_FIELDS[kind]]
 
 
 def _reference_columns(store: IngestStore, row: CaptionRow, video: Any) -> dict[str, Any]:

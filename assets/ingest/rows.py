@@ -1,42 +1,52 @@
-"""The rows of a manifest: one frozen model per table, and `validate`, which makes raw rows into them.
-
-Nothing here needs the database: whether an id exists already, or a reference dangles, is decided later.
-"""
+"""The rows of a manifest: the raw row that a reader gives, and one frozen model of the valid rows of every table."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from assets.ingest import hygiene
-from assets.ingest.faults import explained
-from assets.ingest.hygiene import shown
 from assets.ingest.rejects import Reject
 
-# Those of OmniDCBench; a folder may have others, see assets/ingest/dimensions.py.
+# The dimensions of OmniDCBench; a folder may declare others, see assets/ingest/dimensions.py.
 DIMENSIONS = ("segment_detail", "video_background", "acoustics", "shooting_style", "speech_content", "camera_state")
+# In bytes of UTF-8. An entry of a Postgres index holds 2,704 bytes, and one entry has up to three ids.
 MAX_ID = 512
 MAX_PATH = 4096
 MAX_INDEX = 2**31 - 1
 
-# "\S" asks for one character that is no white space; the limit on length is hygiene's.
-Text = Annotated[str, StringConstraints(pattern=r"\S")]
-Id = Annotated[str, StringConstraints(pattern=r"\S", max_length=MAX_ID)]
+
+def _not_blank(text: str) -> str:
+    if hygiene.is_blank(text):
+        raise PydanticCustomError("empty_text", "has no visible character: fill it in")
+    return text
+
+
+def _usable_id(text: str) -> str:
+    _not_blank(text)
+    if len(text) * 4 > MAX_ID and (size := len(text.encode())) > MAX_ID:
+        numbers = {"size": size, "limit": MAX_ID}
+        raise PydanticCustomError("too_long", "has {size} bytes as UTF-8: an id may have {limit}", numbers)
+    return text
+
+
+# assets/ingest/hygiene.py limits the length of every text.
+Text = Annotated[str, AfterValidator(_not_blank)]
+Id = Annotated[str, AfterValidator(_usable_id)]
 
 
 @dataclass(frozen=True, slots=True)
 class RawRow:
-    """One row as a reader found it: a payload of fields, or the reason why there is none.
+    """One row as a reader gives it: its fields as `payload`, or the `reject` that says why they cannot be read.
 
     `line` counts from 1: the line of a JSON Lines file, the line where a record of a CSV file starts, the row
-    of a Parquet file. `raw` is the beginning of the row, safe to store, for the record of refused rows.
+    of a Parquet file. `raw` is the beginning of the row as text that Postgres can store; ingest_reject shows it.
     """
 
     source: str
@@ -52,17 +62,17 @@ class _Fields(BaseModel):
 
     @property
     def extra(self) -> dict[str, Any]:
-        """The fields of the row that the manifest does not define, kept as they came."""
+        """The fields that the manifest does not define, with the values that the row gave."""
         return self.model_extra or {}
 
     @cached_property
     def content(self) -> dict[str, Any]:
-        """All fields as plain data, at any depth without those that are null."""
+        """All fields as plain data, without null fields at any depth."""
         return self.model_dump(exclude_none=True)
 
 
 class Segment(_Fields):
-    """A stretch of a video: 0 <= start_s <= end_s, in seconds. One without length overlaps nothing but is kept."""
+    """A stretch of a video: 0 <= start_s <= end_s, in seconds. A segment may have no length; it overlaps nothing."""
 
     start_s: Annotated[float, Field(ge=0)]
     end_s: float
@@ -77,18 +87,18 @@ class Segment(_Fields):
 
 
 class VideoRow(_Fields):
-    """A video; without a path it stands for captions whose video is not at hand (text only)."""
+    """A video. A video without a path is text only: its captions are there and its file is not."""
 
     video_id: Id
-    path: Annotated[str, StringConstraints(pattern=r"\S", max_length=MAX_PATH)] | None = None
+    path: Annotated[Text, Field(max_length=MAX_PATH)] | None = None
     note: str | None = None
     duration_s: Annotated[float, Field(gt=0)] | None = None
 
 
 class CaptionRow(_Fields):
-    """A reference or a candidate caption of a video; a reference without a system is by "reference".
+    """A reference or a candidate caption of a video. A reference that names no system gets the system "reference".
 
-    A candidate whose text could not be read from what a model wrote says so in `parse_error` and has the text "".
+    Where no text could be read from a model's output, the candidate has the text "" and a `parse_error` that says why.
     """
 
     caption_id: Id
@@ -106,16 +116,16 @@ class CaptionRow(_Fields):
         return self
 
     @model_validator(mode="after")
-    def _has_text_unless_none_could_be_read(self) -> CaptionRow:
+    def _has_text_or_parse_error(self) -> CaptionRow:
         could_not_be_read = self.role == "candidate" and self.parse_error is not None and self.text == ""
-        if not could_not_be_read and not self.text.strip():
+        if not could_not_be_read and hygiene.is_blank(self.text):
             remedy = "fill it in; only a candidate with a parse_error may have the text ''"
-            raise PydanticCustomError("empty_text", f"field 'text' is empty or only white space: {remedy}")
+            raise PydanticCustomError("empty_text", f"field 'text' has no visible character: {remedy}")
         return self
 
 
 class KeypointRow(_Fields):
-    """A fact that a caption should state; `segment_index` counts the segments of the reference from 0."""
+    """A fact that a caption should state. `segment_index` counts the segments of the reference from 0."""
 
     keypoint_id: Id
     video_id: Id
@@ -125,7 +135,7 @@ class KeypointRow(_Fields):
 
 
 class KeypointLabelRow(_Fields):
-    """Whether a caption covers a keypoint, as a person or a judge says."""
+    """A person's or a judge's decision whether a caption covers a keypoint."""
 
     keypoint_id: Id
     caption_id: Id
@@ -133,7 +143,7 @@ class KeypointLabelRow(_Fields):
 
 
 class QARow(_Fields):
-    """A question about a video with the answer to be judged."""
+    """A question about a video, and the answer that is scored."""
 
     qa_id: Id
     video_id: Id
@@ -154,50 +164,9 @@ class RatingRow(_Fields):
 
 ValidRow = VideoRow | CaptionRow | KeypointRow | KeypointLabelRow | QARow | RatingRow
 
-MODELS: dict[str, type[ValidRow]] = {
-    "video": VideoRow,
-    "caption": CaptionRow,
-    "keypoint": KeypointRow,
-    "keypoint_label": KeypointLabelRow,
-    "qa": QARow,
-    "rating": RatingRow,
-}
-
-_REQUIRED = {
-    kind: frozenset(name for name, field in model.model_fields.items() if field.is_required())
-    for kind, model in MODELS.items()
-}
-
 _canonical_json = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
 
 
-def validate(row: RawRow, dimensions: Collection[str] = DIMENSIONS) -> ValidRow | Reject:
-    """The checked row, or the first rule that it breaks. Null is absence, except in a required field.
-
-    `dimensions` are the names that keypoints may use.
-
-    >>> fields = {"caption_id": "c1", "rater": "r1", "aspect": "coverage", "value": 7}
-    >>> validate(RawRow("ratings.jsonl", 1, "rating", fields, None, ""))
-    Reject(code='out_of_range', reason="field 'value' is 7: input should be less than or equal to 5")
-    """
-    if row.reject is not None:
-        return row.reject
-    payload = row.payload or {}
-    if (fault := hygiene.check(payload)) is not None:
-        return fault
-    if None in payload.values():
-        required = _REQUIRED[row.kind]
-        payload = {name: value for name, value in payload.items() if value is not None or name in required}
-    try:
-        checked = MODELS[row.kind].model_validate(payload)
-    except ValidationError as error:
-        return explained(error.errors(include_url=False)[0])
-    if isinstance(checked, KeypointRow) and checked.dimension not in dimensions:
-        reason = f"field 'dimension' is {shown(checked.dimension)}: use one of {', '.join(dimensions)}"
-        return Reject("unknown_dimension", reason)
-    return checked
-
-
 def content_sha256(row: ValidRow) -> bytes:
-    """SHA-256 (32 bytes) of all fields as canonical JSON: equal content, equal hash, whatever the order."""
+    """The SHA-256 (32 bytes) of all fields as canonical JSON. The order of the fields does not change it."""
     return hashlib.sha256(_canonical_json(row.content).encode("utf-8")).digest()

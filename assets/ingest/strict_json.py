@@ -1,4 +1,4 @@
-"""JSON without the leniency of Python's parser: no NaN, no repeated keys, no bottomless nesting."""
+"""JSON, parsed more strictly than Python does: NaN, repeated keys and deep nesting are refused."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import re
 from collections import Counter
 from typing import Any
 
-from assets.ingest.hygiene import MAX_DEPTH, shown
+from assets.ingest.hygiene import MAX_DEPTH, shown, without_sign_of_zero
 from assets.ingest.rejects import Code, Reject
 
 # Longer integers do not fit a double, and Python refuses to parse them from 4,300 digits on.
 MAX_DIGITS = 300
 
 _BRACKET = re.compile(r"[\[\]{}]")
-# What is left at the position of an error when the text stops inside a literal, a number or an escape.
+# The rest of the text from the position of an error on, when the text stops inside a literal, number or escape.
 _CUT_OFF = re.compile(r"|t|tr|tru|f|fa|fal|fals|n|nu|nul|-|\.|[eE][+-]?|\\?u[0-9a-fA-F]{0,3}")
 
 
@@ -25,7 +25,7 @@ class _Refused(Exception):
 
 
 def parse_object(data: bytes) -> dict[str, Any] | Reject:
-    """One JSON object from the bytes of a line, or why it is none.
+    """The JSON object that the bytes of a line hold, or the refusal.
 
     >>> parse_object(b'{"value": 5}')
     {'value': 5}
@@ -43,7 +43,7 @@ def parse_object(data: bytes) -> dict[str, Any] | Reject:
 
 
 def parse(text: str) -> Any:
-    """The value of a JSON text, or a Reject. Floats that overflow come out infinite: hygiene refuses them."""
+    """The value of a JSON text, or the refusal. A float that overflows becomes infinite, which hygiene.py refuses."""
     text = text.strip(" \t\r\n")
     if text.count("[") + text.count("{") > MAX_DEPTH and _too_deep(text):
         return Reject("too_deep", f"it is nested more than {MAX_DEPTH} levels deep: flatten it")
@@ -56,7 +56,7 @@ def parse(text: str) -> Any:
 
 
 def _too_deep(text: str) -> bool:
-    """Whether brackets outside strings nest too deeply; exact as far as the text is valid JSON."""
+    """Whether the brackets outside strings nest too deeply. The answer is exact for valid JSON."""
     outside_strings = "".join(text.replace("\\\\", "").replace('\\"', "").split('"')[::2])
     depth = 0
     for bracket in _BRACKET.finditer(outside_strings):
@@ -90,4 +90,6 @@ def _integer(digits: str) -> int:
     return int(digits)
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant, parse_int=_integer)
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_object, parse_constant=_constant, parse_int=_integer, parse_float=without_sign_of_zero
+)

@@ -3,7 +3,9 @@
 import dagster as dg
 
 from assets.curation import Curation
-from assets.partitions import DATASETS, dataset_of_key
+from assets.datasets import dataset_of_key
+from assets.lineage import of_all_partitions
+from assets.partitions import DATASETS
 from assets.reports.dataset_report import report_markdown
 from assets.scores.registry import METRICS, asset_name
 from assets.thresholds.assets import WHEN_SCORES_CHANGE
@@ -15,7 +17,7 @@ from assets.thresholds.assets import WHEN_SCORES_CHANGE
     deps=[
         "rating",
         "keypoint_label",
-        *[dg.AssetDep(asset_name(metric), partition_mapping=dg.AllPartitionMapping()) for metric in METRICS],
+        *[of_all_partitions(asset_name(metric)) for metric in METRICS],
     ],
     automation_condition=WHEN_SCORES_CHANGE,
     kinds={"markdown"},

@@ -9,7 +9,7 @@ from sqlalchemy.engine import Engine
 
 from assets.reports.labels import metric_label
 from assets.reports.plots import by_system, histogram, markdown_image
-from assets.reports.tables import markdown_table, sample_table
+from assets.reports.tables import escaped, markdown_table, sample_table
 from db.manifest import Dataset
 from db.report import coverage_by_system, dataset_summary, has_synthetic_ratings, ratings_by_system
 from db.scores import ScoredSample, active_scorer, best_and_worst, status_counts, values_by_system
@@ -21,7 +21,7 @@ def report_markdown(engine: Engine, dataset: Dataset, metrics: Sequence[str]) ->
     """What the dataset holds, how it scores and how people rated it."""
     with engine.connect() as connection:
         summary = dataset_summary(connection, dataset.name)
-        parts = [f"# {dataset.name}", _summary(summary)]
+        parts = [f"# {escaped(dataset.name)}", _summary(summary)]
         for metric in metrics:
             scorer_id = active_scorer(connection, metric)
             if scorer_id is not None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from sqlalchemy.engine import Connection
 
+from assets.models.settings import DEMO_ENCODER
 from db.scores import active_models
 
-DEMO_MODELS = frozenset({"demo encoder"})
+DEMO_MODELS = frozenset({DEMO_ENCODER})
 
 
 def demo_models(connection: Connection, metric: str) -> list[str]:

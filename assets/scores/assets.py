@@ -3,15 +3,16 @@
 import dagster as dg
 
 from assets.curation import Curation
-from assets.partitions import SHARDS, shard_of_key
+from assets.datasets import shard_of_key
+from assets.lineage import input_assets
+from assets.partitions import SHARDS
 from assets.progress import sparsely
-from assets.reports.labels import demo_models, metric_label
+from assets.reports.labels import metric_label
 from assets.reports.plots import histogram, markdown_image
 from assets.reports.tables import sample_table
-from assets.scores.image_text import DEMO_DATASET
-from assets.scores.registry import METRICS, asset_name, looks_at_frames, reads_verdicts
+from assets.scores.registry import METRICS, SCORERS, asset_name
 from assets.scores.run import score_shard
-from db.scores import best_and_worst, defined_values, status_counts
+from db.scores import best_and_worst, defined_values, most_common_refusal, status_counts
 
 # So many best and as many worst samples are shown on the asset's page.
 N_EXTREMES = 5
@@ -24,7 +25,7 @@ def build_score_asset(metric: str) -> dg.AssetsDefinition:
         name=asset_name(metric),
         group_name="scores",
         partitions_def=SHARDS,
-        deps=_upstream(metric),
+        deps=[*input_assets(SCORERS[metric].inputs), *(kind.asset for kind in SCORERS[metric].rests_on)],
         kinds={"postgres", "numpy"},
         description=f"The metric {metric} for every sample of the shard that lacks it or whose inputs changed.",
     )
@@ -43,13 +44,10 @@ def build_score_asset(metric: str) -> dg.AssetsDefinition:
             statuses = status_counts(connection, report.scorer_id, dataset.dataset_id, shard)
             values = defined_values(connection, report.scorer_id, dataset.dataset_id, shard)
             extremes = best_and_worst(connection, report.scorer_id, dataset.dataset_id, N_EXTREMES, shard)
-            label, demo_only = metric_label(connection, metric), demo_models(connection, metric)
-        if values and demo_only and dataset.name != DEMO_DATASET:
-            context.log.warning(
-                f"{metric} on {dataset.name} was made with {', '.join(demo_only)}, which knows the demo's drawn clips "
-                "alone: its numbers mean nothing here; set REELSIEVE_IMAGE_TEXT_ENCODER and "
-                "REELSIEVE_IMAGE_TEXT_CHECKPOINT to a real encoder"
-            )
+            label = metric_label(connection, metric)
+            refusal = most_common_refusal(connection, report.scorer_id, dataset.dataset_id, shard)
+        if refusal:
+            context.log.warning(f"{metric} says nothing of {refusal.n} samples: {refusal.status}, {refusal.error}")
         metadata: dict[str, dg.MetadataValue] = {
             "scorer_id": dg.MetadataValue.int(report.scorer_id),
             "samples_pending": dg.MetadataValue.int(report.n_pending),
@@ -63,14 +61,6 @@ def build_score_asset(metric: str) -> dg.AssetsDefinition:
         return dg.MaterializeResult(metadata=metadata)
 
     return score
-
-
-def _upstream(metric: str) -> list[str | dg.AssetDep]:
-    """What a metric's scorer reads."""
-    if reads_verdicts(metric):
-        thresholds = dg.AssetDep("ecs_thresholds", partition_mapping=dg.AllPartitionMapping())
-        return ["sample", "keypoint", "reference", "ecs_verdict", thresholds]
-    return ["sample", "text_embedding", "frame_embedding" if looks_at_frames(metric) else "reference"]
 
 
 score_assets = [build_score_asset(metric) for metric in METRICS]

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 import dagster as dg
 
 from assets.curation import Curation
-from assets.partitions import SHARDS, shard_of_key
-from assets.scores.registry import METRICS, asset_name
+from assets.datasets import shard_of_key
+from assets.partitions import SHARDS
+from assets.scores.pending import registered
+from assets.scores.registry import METRICS, SCORERS, asset_name
 from db.quality import ShardQuality, first_failure, shard_quality
-from db.scores import active_scorer
 
 # With fewer defined scores than this a constant is no surprise.
 ENOUGH_TO_VARY = 20
@@ -19,14 +20,22 @@ _CHECKS = {
     "coverage": "Every sample has a score or a reason why it cannot have one, and none failed.",
     "in_range": "Every defined score lies in the metric's range.",
     "not_constant": "The defined scores are not all the same.",
-    "inputs_fresh": "No text, reference or video changed after it was scored.",
+    "inputs_fresh": "No {inputs} changed after it was scored.",
 }
 
 
 def build_score_checks(metric: str) -> dg.AssetChecksDefinition:
     """The four checks of a metric's asset, evaluated in one step."""
+    inputs = [each.label for each in SCORERS[metric].inputs]
+    named = " or ".join([", ".join(inputs[:-1]), inputs[-1]] if len(inputs) > 1 else inputs)
     specs = [
-        dg.AssetCheckSpec(name, asset=asset_name(metric), description=text, blocking=True, partitions_def=SHARDS)
+        dg.AssetCheckSpec(
+            name,
+            asset=asset_name(metric),
+            description=text.format(inputs=named),
+            blocking=True,
+            partitions_def=SHARDS,
+        )
         for name, text in _CHECKS.items()
     ]
 
@@ -37,8 +46,8 @@ def build_score_checks(metric: str) -> dg.AssetChecksDefinition:
         dataset, shard = shard_of_key(curation.engine, context.partition_key)
         scorer = curation.scorers[metric]
         with curation.engine.connect() as connection:
-            scorer_id = active_scorer(connection, metric)
-            quality = shard_quality(connection, scorer_id, dataset.dataset_id, shard, scorer.inputs)
+            scorer_id = registered(connection, scorer)
+            quality = shard_quality(connection, scorer_id, dataset.dataset_id, shard)
             failure = first_failure(connection, scorer_id, dataset.dataset_id, shard)
         if failure:
             context.log.warning(

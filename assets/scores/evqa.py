@@ -1,27 +1,39 @@
-"""The EVQAScore scorer: captions and question-answer pairs against the sampled frames of their video."""
+"""EVQAScore: captions and question-answer pairs against the sampled frames of their video."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, Field
+from sqlalchemy.engine import Connection
 
-from assets.scores.base import Features, Outcome, ScorerSettings
-from assets.scores.checklist import Checklist
-from assets.scores.image_text import make_image_text_encoder
+from assets.models.settings import DEMO_DATASET, DEMO_ENCODER, FrameSettings, ImageTextSettings, SplitterSettings
+from assets.scores.base import Explanation, Outcome
+from assets.sources.base import Evidence, Source
+from assets.sources.frames import SampledFrames
+from assets.sources.texts import TextVectors, Vectors
 from db.frames import VideoFrames
+from db.inputs import TEXT, VIDEO, Input
 from db.work import PendingSample
-from metrics_core.evqa import BadFeature, EVQAResult, FrameFeatures, evqa_of_text, prepare_frames, qa_score
+from metrics_core.evqa import (
+    BadFeature,
+    EVQAResult,
+    FrameFeatures,
+    evqa_of_text,
+    prepare_frames,
+    qa_score,
+    similarity_to_frames,
+)
 from metrics_core.frames.encoding import FrameEncoder
 from metrics_core.keywords import Keywords, RuleKeywords, keywords_of
 from metrics_core.long_text import ChunkPlan, plan_chunks, weighted_mean
 from metrics_core.models.clip_encoder import ClipTexts, OpenClipEncoder
-from metrics_core.models.sentence_splitter import make_splitter
-from metrics_core.protocols import KeywordExtractor, SentenceSplitter, TextEncoder
+from metrics_core.protocols import KeywordExtractor, SentenceSplitter
 
 NUMBERS = ("precision", "recall", "f1", "coarse", "score")
 
@@ -34,25 +46,36 @@ class _Reading:
     plan: ChunkPlan
 
 
+class EVQASettings(ImageTextSettings, FrameSettings, SplitterSettings):
+    """The settings of EVQAScore."""
+
+    evqa_long_text: Literal["chunk_mean", "truncate"] = "chunk_mean"
+    evqa_keywords_from: Literal["question_and_answer", "answer"] = "question_and_answer"
+    evqa_dedup: bool = Field(default=True, description="whether a keyword that repeats another counts once")
+
+
 class EVQAScorer:
     """EVQAScore (arXiv 2411.06908); a question-answer pair scores score * ln(n + 1), with n its keywords."""
 
-    metric = "evqa"
-    code_version = "1"
+    metric: ClassVar[str] = "evqa"
+    code_version: ClassVar[str] = "1"
     # A caption lies in [-1, 1]; ln(n + 1) takes a question-answer pair beyond, to 6.9 with 1,000 keywords.
-    value_range = (-7.0, 7.0)
-    inputs = frozenset({"text", "video"})
-    checklist: Checklist | None = None
+    value_range: ClassVar[tuple[float, float]] = (-7.0, 7.0)
+    inputs: ClassVar[Collection[Input[Any]]] = (TEXT, VIDEO)
+    rests_on: ClassVar[tuple[type[Source[Any]], ...]] = (TextVectors, SampledFrames)
+    settings: ClassVar[type[BaseModel]] = EVQASettings
 
     def __init__(
         self,
-        settings: ScorerSettings,
+        settings: EVQASettings,
         encoder: OpenClipEncoder,
         extractor: KeywordExtractor,
         splitter: SentenceSplitter,
     ) -> None:
-        self.text_encoder: TextEncoder = ClipTexts(encoder)
-        self.frame_encoder: FrameEncoder | None = FrameEncoder(encoder, settings.frames_every, settings.frames_cap)
+        frames = FrameEncoder(encoder, settings.frames_every, settings.frames_cap)
+        self.vectors = TextVectors(ClipTexts(encoder), self.texts, self.inputs)
+        self.frames = SampledFrames(frames, self._is_scorable, self.inputs)
+        self.sources: tuple[Source[Any], ...] = (self.vectors, self.frames)
         self._settings = settings
         self._encoder = encoder
         self._extractor = extractor
@@ -61,12 +84,9 @@ class EVQAScorer:
         self._read = lru_cache(maxsize=4096)(self._read_text)
 
     @classmethod
-    def from_settings(cls, settings: ScorerSettings) -> EVQAScorer:
+    def from_settings(cls, settings: EVQASettings) -> EVQAScorer:
         """The scorer that the settings describe, with its real models."""
-        encoder = make_image_text_encoder(
-            settings.image_text_encoder, settings.image_text_checkpoint, settings.image_text_precision
-        )
-        return cls(settings, encoder, RuleKeywords(), make_splitter(settings.sentence_splitter))
+        return cls(settings, settings.make_image_text_encoder(), RuleKeywords(), settings.make_splitter())
 
     def models(self) -> dict[str, Any]:
         """Image-text encoder, keyword extractor and sentence splitter."""
@@ -89,20 +109,59 @@ class EVQAScorer:
 
     def texts(self, sample: PendingSample) -> Iterator[str]:
         """The chunks of the text and its keywords; none where there are no frames to compare them with."""
-        if _has_frames(sample):
+        if self._is_scorable(sample):
             reading = self._read(sample.text, sample.answer)
             yield from reading.plan.chunks
             yield from reading.keywords.cleaned
 
-    def score(self, samples: Sequence[PendingSample], features: Features) -> list[Outcome]:
+    def score(self, samples: Sequence[PendingSample], evidence: Evidence) -> list[Outcome]:
         """One outcome per sample; a video is prepared once for all its samples."""
-        videos = {video_id: prepare_frames(frames.features) for video_id, frames in features.frames.items()}
-        return [self._score_one(sample, features, videos) for sample in samples]
+        videos = {video_id: prepare_frames(frames.features) for video_id, frames in evidence[self.frames].items()}
+        return [self._refusal(sample) or self._score_one(sample, evidence, videos) for sample in samples]
 
-    def _score_one(self, sample: PendingSample, features: Features, videos: Mapping[int, FrameFeatures]) -> Outcome:
-        if not _has_frames(sample):
-            return Outcome(None, "no_frames", _why_no_file(sample))
-        frames = features.frames[sample.video_id]
+    def explain(
+        self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
+    ) -> Explanation:
+        """Each keyword with the frame that shows it best."""
+        keywords = self._read(sample.text, sample.answer).keywords.cleaned
+        frames = evidence[self.frames][sample.video_id]
+        cosines = similarity_to_frames(_rows(keywords, evidence[self.vectors]), frames.features)
+        rows = [
+            {
+                "keyword": keyword,
+                "cosine": float(of_frames.max()),
+                "best frame at s": frames.times_s[of_frames.argmax()],
+            }
+            for keyword, of_frames in zip(keywords, cosines, strict=True)
+        ]
+        parts = ", ".join(f"{name} {components[name]:.4f}" for name in NUMBERS if components.get(name) is not None)
+        return Explanation([f"{len(frames.times_s)} frames; {parts}"], rows)
+
+    @cached_property
+    def _knows_the_demo_alone(self) -> bool:
+        return self._encoder.identity.model_id == DEMO_ENCODER
+
+    def _is_scorable(self, sample: PendingSample) -> bool:
+        return self._refusal(sample) is None
+
+    def _refusal(self, sample: PendingSample) -> Outcome | None:
+        """Why nothing can be said of a sample, known before any model looks at it."""
+        video = sample[VIDEO]
+        if video.status == "text_only":
+            return Outcome(None, "no_frames", "the video has no file: EVQAScore compares texts with frames")
+        if video.status not in ("ok", "damaged"):
+            return Outcome(None, "no_frames", f"the video cannot be decoded: {video.error}")
+        if self._knows_the_demo_alone and sample.dataset != DEMO_DATASET:
+            return Outcome(
+                None,
+                "no_model",
+                "the demo encoder knows the clips of the demo alone: set REELSIEVE_IMAGE_TEXT_ENCODER and "
+                "REELSIEVE_IMAGE_TEXT_CHECKPOINT to a real encoder",
+            )
+        return None
+
+    def _score_one(self, sample: PendingSample, evidence: Evidence, videos: Mapping[int, FrameFeatures]) -> Outcome:
+        frames, vectors = evidence[self.frames][sample.video_id], evidence[self.vectors]
         if frames.status != "ok":
             return _without_frames(frames)
         reading = self._read(sample.text, sample.answer)
@@ -110,10 +169,10 @@ class EVQAScorer:
         if not reading.plan.chunks:
             return Outcome(None, "empty_text", "the caption is empty", notes)
         try:
-            whole = weighted_mean(_rows(reading.plan.chunks, features.texts), reading.plan.tokens)
+            whole = weighted_mean(_rows(reading.plan.chunks, vectors), reading.plan.tokens)
         except BadFeature as error:
             return Outcome(None, "bad_feature", str(error), notes)
-        keywords = _rows(reading.keywords.cleaned, features.texts)
+        keywords = _rows(reading.keywords.cleaned, vectors)
         result = evqa_of_text(videos[sample.video_id], keywords, whole)
         value = result.score if sample.kind == "caption" else qa_score(result)
         return Outcome(value, result.status, result.reason, {**_numbers(result), **notes})
@@ -141,21 +200,11 @@ class EVQAScorer:
         }
 
 
-def _has_frames(sample: PendingSample) -> bool:
-    return sample.video_status in ("ok", "damaged")
-
-
-def _why_no_file(sample: PendingSample) -> str:
-    if sample.video_status == "text_only":
-        return "the video has no file: EVQAScore compares texts with frames"
-    return f"the video cannot be decoded: {sample.video_error}"
-
-
 def _without_frames(frames: VideoFrames) -> Outcome:
     return Outcome(None, "failed" if frames.status == "failed" else "no_frames", frames.error)
 
 
-def _rows(texts: Sequence[str], vectors: Mapping[str, NDArray[np.float32]]) -> list[NDArray[np.float32]]:
+def _rows(texts: Sequence[str], vectors: Vectors) -> list[NDArray[np.float32]]:
     return [vectors[text] for text in texts]
 
 

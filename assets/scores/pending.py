@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from sqlalchemy.engine import Engine
+from sqlalchemy.engine import Connection, Engine
 
 from assets.scores.base import Scorer
-from assets.scores.checklist import INPUTS
+from assets.sources.base import Order, Source, chain
 from db.manifest import Dataset
-from db.scores import find_scorer, register_scorer
-from db.verdicts import pending_verdicts
-from db.work import PendingSample, batches, load_samples, pending_samples
-
-BATCH_SIZE = 256
-
-
-def activate(engine: Engine, scorer: Scorer) -> int:
-    """Register the scorer as its metric's active one and return its id."""
-    with engine.begin() as connection:
-        return register_scorer(connection, **_identity(scorer))
+from db.scores import activate_scorer, find_scorer, register_scorer
+from db.work import pending_samples
 
 
 def register(engine: Engine, scorer: Scorer) -> int:
     """The scorer's id, without making it the active one."""
     with engine.begin() as connection:
-        return register_scorer(connection, **_identity(scorer), activate=False)
+        return register_scorer(connection, **_identity(scorer))
+
+
+def registered(connection: Connection, scorer: Scorer) -> int | None:
+    """The scorer's id, or None when it was never run."""
+    return find_scorer(connection, **_identity(scorer))
+
+
+def activate(engine: Engine, scorer_id: int, datasets: Sequence[Dataset]) -> None:
+    """Make a scorer its metric's active one if its scores of these datasets allow it; see `activate_scorer`."""
+    with engine.begin() as connection:
+        activate_scorer(connection, scorer_id, [dataset.dataset_id for dataset in datasets])
 
 
 def pending(engine: Engine, scorer: Scorer, dataset: Dataset, shard: int) -> list[int]:
@@ -34,39 +37,28 @@ def pending(engine: Engine, scorer: Scorer, dataset: Dataset, shard: int) -> lis
     with engine.connect() as connection:
         return pending_samples(
             connection,
-            scorer_id=find_scorer(connection, **_identity(scorer)),
+            scorer_id=registered(connection, scorer),
             dataset_id=dataset.dataset_id,
             shard=shard,
             inputs=scorer.inputs,
         )
 
 
-def unverified(engine: Engine, scorer: Scorer, dataset: Dataset, shard: int, *, in_full: bool) -> list[int]:
-    """Ids of the captions of a shard whose keypoints the scorer's checklist has still to verify.
+def requests(scorer: Scorer, order: Order) -> Iterator[tuple[Source[Any], Callable[[], list[int]]]]:
+    """Every source that a scorer rests on, those first that others rest on; each with the samples to be made.
 
-    in_full: those too that an early exit decided, but left with lower bounds.
+    A source is asked for the samples that the scorer, or the source that rests on it, has still to do.
     """
-    assert scorer.checklist is not None
-    with engine.connect() as connection:
-        return pending_verdicts(
-            connection,
-            scorer_id=find_scorer(connection, **_identity(scorer)),
-            dataset_id=dataset.dataset_id,
-            shard=shard,
-            inputs=INPUTS,
-            default_threshold=None if in_full else scorer.checklist.default_threshold,
-        )
+    return _requests(scorer.sources, order, lambda: pending(order.engine, scorer, order.dataset, order.shard))
 
 
-def pending_batches(engine: Engine, scorer: Scorer, dataset: Dataset, shard: int) -> Iterator[list[PendingSample]]:
-    """The samples of a shard that models have still to look at, some at a time."""
-    if scorer.checklist is None:
-        todo = pending(engine, scorer, dataset, shard)
-    else:
-        todo = unverified(engine, scorer, dataset, shard, in_full=True)
-    for ids in batches(todo, BATCH_SIZE):
-        with engine.connect() as connection:
-            yield load_samples(connection, ids, scorer.inputs)
+def make_source(scorer: Scorer, kind: type[Source[Any]], order: Order) -> Mapping[str, int | str]:
+    """Make what a scorer lacks of one kind of source on a shard, whose own sources are made; returns its counts."""
+    counts: dict[str, int | str] = {}
+    for source, wanted in requests(scorer, order):
+        if isinstance(source, kind):
+            counts |= source.make(order, wanted())
+    return counts
 
 
 def pending_by_shard(engine: Engine, scorer: Scorer, datasets: Iterable[Dataset]) -> dict[tuple[str, int], int]:
@@ -78,13 +70,34 @@ def pending_by_shard(engine: Engine, scorer: Scorer, datasets: Iterable[Dataset]
     }
 
 
-def activate_if_complete(engine: Engine, scorer: Scorer, counts: Mapping[tuple[str, int], int]) -> None:
-    """Make a scorer its metric's active one where, by `pending_by_shard`, nothing is left to score.
+def outstanding_shards(engine: Engine, scorer: Scorer, dataset: Dataset) -> set[int]:
+    """The shards where a source of the scorer left something open that no missing score tells of."""
+    scorer_id = register(engine, scorer)
+    orders = [Order(engine, dataset, shard, scorer_id, run_id="") for shard in range(dataset.n_shards)]
+    return {order.shard for order in orders if any(source.outstanding(order) for source in chain(scorer.sources))}
 
-    No run would do it then. It may be one that was retired: the settings went back to it.
+
+def activate_if_complete(
+    engine: Engine, scorer: Scorer, datasets: Sequence[Dataset], counts: Mapping[tuple[str, int], int]
+) -> None:
+    """Make a scorer its metric's active one where, by `pending_by_shard`, nothing is left to score of some datasets.
+
+    No run would do it then. It may be one that was retired: the settings went back to it. One that has scored nothing
+    there stays what it is.
     """
-    if not any(counts.values()):
-        activate(engine, scorer)
+    with engine.connect() as connection:
+        scorer_id = registered(connection, scorer)
+    if scorer_id is not None and not any(counts.values()):
+        activate(engine, scorer_id, datasets)
+
+
+def _requests(
+    sources: Sequence[Source[Any]], order: Order, asked: Callable[[], list[int]]
+) -> Iterator[tuple[Source[Any], Callable[[], list[int]]]]:
+    for source in sources:
+        wanted = partial(source.pending, order, asked)
+        yield from _requests(source.sources, order, wanted)
+        yield source, wanted
 
 
 def _identity(scorer: Scorer) -> dict[str, Any]:

@@ -1,32 +1,38 @@
-"""The metrics there are. A new one is a module in metrics_core, a scorer here beside, and one line below."""
+"""The metrics there are: our own, and those that installed packages bring along as entry points."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from importlib.metadata import entry_points
+from typing import Any
 
+import sqlalchemy as sa
+
+from assets.ecs.scorer import ECSScorer
 from assets.scores.base import Scorer
-from assets.scores.ecs import ECSScorer
 from assets.scores.evqa import EVQAScorer
 from assets.scores.vcs import VCSScorer
 from assets.scores.vcs_short import VCSShortScorer
+from assets.sources.base import Source, chain_of_kinds
+from db.inputs import Input
 
-SCORERS: dict[str, type[Scorer]] = {
-    "vcs": VCSScorer,
-    "evqa": EVQAScorer,
-    "vcs_short": VCSShortScorer,
-    "ecs": ECSScorer,
-}
+# A package that brings a metric names its scorer's class in this group.
+ENTRY_POINTS = "reelsieve.metrics"
+
+_OURS: tuple[type[Scorer], ...] = (VCSScorer, EVQAScorer, VCSShortScorer, ECSScorer)
+_BROUGHT: tuple[type[Scorer], ...] = tuple(point.load() for point in entry_points(group=ENTRY_POINTS))
+
+SCORERS: dict[str, type[Scorer]] = {scorer.metric: scorer for scorer in (*_OURS, *_BROUGHT)}
 METRICS = tuple(SCORERS)
+METRIC_INPUTS: dict[str, Collection[Input[Any]]] = {metric: scorer.inputs for metric, scorer in SCORERS.items()}
 
 
-def looks_at_frames(metric: str) -> bool:
-    """Whether a metric's scorer needs the frames of the videos."""
-    return "video" in SCORERS[metric].inputs
+def source_kinds(metrics: Iterable[str] = METRICS) -> dict[str, type[Source[Any]]]:
+    """The kinds of sources that these metrics rest on, by asset, those first that others rest on."""
+    return chain_of_kinds([kind for metric in metrics for kind in SCORERS[metric].rests_on])
 
 
-def reads_verdicts(metric: str) -> bool:
-    """Whether a metric's scorer reads verdicts on keypoints, which another asset reaches."""
-    return "keypoints" in SCORERS[metric].inputs
+SOURCE_TABLES: tuple[sa.Table, ...] = tuple(table for kind in source_kinds().values() for table in kind.tables)
 
 
 def asset_name(metric: str) -> str:
@@ -35,8 +41,6 @@ def asset_name(metric: str) -> str:
 
 
 def scoring_assets(metrics: Iterable[str]) -> list[str]:
-    """The assets of a run that scores a shard with these metrics, what models have to make for them first."""
+    """The assets of a run that scores a shard with these metrics, what their sources have to make first."""
     chosen = list(metrics)
-    frames = ["frame_embedding"] if any(map(looks_at_frames, chosen)) else []
-    verdicts = ["ecs_verdict"] if any(map(reads_verdicts, chosen)) else []
-    return ["text_embedding", *frames, *verdicts, *map(asset_name, chosen)]
+    return [*source_kinds(chosen), *map(asset_name, chosen)]

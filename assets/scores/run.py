@@ -9,8 +9,8 @@ from sqlalchemy.engine import Engine
 from threadpoolctl import threadpool_limits
 
 from assets.scores.base import Outcome, Scorer
-from assets.scores.features import load_features
-from assets.scores.pending import BATCH_SIZE, activate, pending
+from assets.scores.pending import activate, pending, register
+from assets.sources.base import BATCH_SIZE, load_evidence
 from db.manifest import Dataset
 from db.scores import ScoreRow, write_scores
 from db.work import PendingSample, batches, load_samples
@@ -38,24 +38,28 @@ def score_shard(
 ) -> ShardScores:
     """Score what the scorer has not scored on this shard, batch by batch, each batch one transaction.
 
-    Raises MissingVectors before it writes anything of a batch that an earlier step has not prepared. The scorer
-    becomes its metric's active one here and not before: until its models have loaded, the last one's numbers are shown.
+    Raises MissingEvidence before it writes anything of a batch that a source has not prepared. The scorer becomes its
+    metric's active one with its first good score: until then the numbers of the one before are shown.
     """
-    scorer_id = activate(engine, scorer)
+    scorer_id = register(engine, scorer)
     todo = pending(engine, scorer, dataset, shard)
     written = done = 0
     for ids in batches(todo, BATCH_SIZE):
         with engine.connect() as connection:
             samples = load_samples(connection, ids, scorer.inputs, scorer_id)
-        features = load_features(engine, scorer, scorer_id, samples)
+        evidence = load_evidence(engine, scorer_id, scorer.sources, samples)
         # The products of one sample are small: more threads gain little and, on a busy machine, wait for each other.
         with threadpool_limits(1, user_api="blas"):
-            outcomes = scorer.score(samples, features)
+            outcomes = scorer.score(samples, evidence)
         counts = write_scores(engine, scorer_id, run_id, _rows(samples, outcomes))
+        activate(engine, scorer_id, [dataset])
         written += counts.inserted + counts.updated
         done += len(ids)
         if progress:
             progress(done, len(todo))
+    if not todo:
+        # The settings may have gone back to a scorer that was retired after it had scored everything.
+        activate(engine, scorer_id, [dataset])
     return ShardScores(scorer_id, len(todo), written)
 
 
@@ -64,6 +68,7 @@ def _rows(samples: Sequence[PendingSample], outcomes: Sequence[Outcome]) -> list
         ScoreRow(
             sample_id=sample.sample_id,
             input_sha256=sample.input_sha256,
+            input_marks=sample.input_marks,
             value=outcome.value,
             components=outcome.components,
             status=outcome.status,

@@ -1,26 +1,36 @@
-"""The VCS_short scorer: short captions against references word by word, the best reference counting."""
+"""VCS_short: short captions against references word by word, the best reference counting."""
 
 from __future__ import annotations
 
-from assets.scores.base import ScorerSettings
-from assets.scores.vcs import ReferenceScorer
-from metrics_core.models.text_encoder import make_text_encoder
+from typing import ClassVar
+
+from pydantic import BaseModel, Field
+
+from assets.scores.vcs import ReferenceScorer, ReferenceSettings
 from metrics_core.protocols import TextEncoder
 from metrics_core.vcs import words_of
+
+
+class VCSShortSettings(ReferenceSettings):
+    """The settings of VCS_short."""
+
+    vcs_short_lct: float = Field(default=1.0, ge=0.0, description="local chronology tolerance of VCS_short")
 
 
 class VCSShortScorer(ReferenceScorer):
     """VCS_short: VCS whose chunks are single words, without punctuation and English stop words."""
 
-    metric = "vcs_short"
-    code_version = "1"
+    metric: ClassVar[str] = "vcs_short"
+    code_version: ClassVar[str] = "1"
+    settings: ClassVar[type[BaseModel]] = VCSShortSettings
     chunk = "word"
     content = "word besides stop words"
+    too_short = "set REELSIEVE_VCS_SHORT_TEXT=true"
 
-    def __init__(self, settings: ScorerSettings, text_encoder: TextEncoder) -> None:
+    def __init__(self, settings: VCSShortSettings, text_encoder: TextEncoder) -> None:
         super().__init__(settings, text_encoder, words_of, settings.vcs_short_lct)
 
     @classmethod
-    def from_settings(cls, settings: ScorerSettings) -> VCSShortScorer:
+    def from_settings(cls, settings: VCSShortSettings) -> VCSShortScorer:
         """The scorer that the settings describe, with its real encoder."""
-        return cls(settings, make_text_encoder(settings.text_encoder))
+        return cls(settings, settings.make_text_encoder())

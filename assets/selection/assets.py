@@ -3,13 +3,15 @@
 import dagster as dg
 
 from assets.curation import Curation
-from assets.partitions import DATASETS, dataset_of_key
+from assets.datasets import dataset_of_key
+from assets.lineage import of_all_partitions
+from assets.partitions import DATASETS
 from assets.reports.labels import metric_label
 from assets.reports.tables import markdown_table
 from assets.scores.registry import METRICS, asset_name
 from assets.selection.export import export_selection
 from assets.thresholds.assets import WHEN_SCORES_CHANGE
-from db.selection import freeze_selection, selection_rows
+from db.selection import NothingToSelect, freeze_selection, selection_rows
 
 
 class SelectionConfig(dg.Config):
@@ -23,18 +25,24 @@ class SelectionConfig(dg.Config):
 @dg.asset(
     group_name="selection",
     partitions_def=DATASETS,
-    deps=[dg.AssetDep(asset_name(metric), partition_mapping=dg.AllPartitionMapping()) for metric in METRICS],
+    deps=[of_all_partitions(asset_name(metric)) for metric in METRICS],
     automation_condition=WHEN_SCORES_CHANGE,
     kinds={"postgres", "parquet"},
 )
 def training_subset(
     context: dg.AssetExecutionContext, config: SelectionConfig, curation: dg.ResourceParam[Curation]
 ) -> dg.MaterializeResult:
-    """The best share of the dataset by a metric, frozen in the database and written as Parquet."""
+    """The best share of the dataset by a metric, frozen in the database and written as Parquet; none without scores."""
     dataset = dataset_of_key(curation.engine, context.partition_key)
-    with curation.engine.begin() as connection:
-        chosen = freeze_selection(connection, dataset, by=config.by, keep=config.keep, where=config.where)
-        label = metric_label(connection, config.by)
+    try:
+        with curation.engine.begin() as connection:
+            chosen = freeze_selection(connection, dataset, by=config.by, keep=config.keep, where=config.where)
+            label = metric_label(connection, config.by)
+    except NothingToSelect as error:
+        if config.where:
+            raise
+        # A data set that is not scored yet is nobody's mistake: its conclusions wait for the scores.
+        return dg.MaterializeResult(metadata={"rows": 0, "reason": str(error)})
     path = curation.folder("selections") / f"{dataset.name}-{chosen.selection_id}.parquet"
     # Anew each time: a file of this name may come from another database that this home folder was used with.
     export_selection(curation.engine, chosen.selection_id, path)

@@ -2,49 +2,78 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import stat
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from sqlalchemy.engine import Engine
 
-from db.selection import SelectionError, find_selection, selection_rows
+from assets.selection.partial_file import partial_file, remove_abandoned
+from db.selection import SelectionError, find_selection, frozen_types, selection_rows
 
 FORMATS = (".parquet", ".jsonl")
+
+
+def export_target(path: Path) -> Path:
+    """The absolute path of a file that a selection can be written to; it may be there already, as a regular file.
+
+    Raises SelectionError for another suffix than .parquet and .jsonl, for a folder, a device and the like, for a name
+    that the file system does not take, and where its folder is missing or may not be written to.
+    """
+    if path.suffix not in FORMATS:
+        raise SelectionError(
+            f"{path.name}: cannot export to {path.suffix or 'a file without suffix'}: use .parquet or .jsonl"
+        )
+    try:
+        target = path.expanduser().resolve()
+        if not target.parent.is_dir():
+            raise SelectionError(f"{target.parent}: no such folder: make it first")
+        if not os.access(target.parent, os.W_OK, effective_ids=True):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        mode = target.stat().st_mode if target.exists() else stat.S_IFREG
+    except (OSError, RuntimeError) as error:  # RuntimeError: the home folder of nobody
+        raise _cannot_write(path, error) from error
+    if not stat.S_ISREG(mode):
+        kind = "a folder" if stat.S_ISDIR(mode) else "no regular file"
+        raise SelectionError(f"{path}: cannot export to it, because it is {kind}: give the name of a file")
+    return target
 
 
 def export_selection(engine: Engine, selection_id: int, path: Path) -> Path:
     """Write the rows of a selection in order of rank; the suffix decides the format. Returns the absolute path.
 
-    Raises SelectionError for an unknown selection, an unknown suffix or a folder that does not exist.
+    What exports that were killed left in the folder is removed. Raises SelectionError for an unknown selection and for
+    a path that cannot be written.
     """
-    path = path.expanduser().resolve()
-    if path.suffix not in FORMATS:
-        raise SelectionError(
-            f"{path.name}: cannot export to {path.suffix or 'a file without suffix'}: use .parquet or .jsonl"
-        )
-    if not path.parent.is_dir():
-        raise SelectionError(f"{path.parent}: no such folder: make it first")
+    target = export_target(path)
     with engine.connect() as connection:
         if find_selection(connection, selection_id) is None:
             raise SelectionError(f"there is no selection {selection_id}: make one with reelsieve select")
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    write = _write_parquet if path.suffix == ".parquet" else _write_jsonl
     try:
-        (_write_parquet if path.suffix == ".parquet" else _write_jsonl)(engine, selection_id, partial)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-    return path
+        remove_abandoned(target.parent)
+        with partial_file(target) as file:
+            write(engine, selection_id, file)
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+    return target
 
 
-def _write_jsonl(engine: Engine, selection_id: int, path: Path) -> None:
-    with path.open("w", encoding="utf-8") as stream:
-        for rows in selection_rows(engine, selection_id):
-            stream.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+def _cannot_write(path: Path, error: OSError | RuntimeError) -> SelectionError:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    shown = f"{str(path)[:80]}…" if len(str(path)) > 200 else path
+    return SelectionError(f"{shown}: cannot be written ({reason}): mend that or give another file")
 
 
-def _write_parquet(engine: Engine, selection_id: int, path: Path) -> None:
+def _write_jsonl(engine: Engine, selection_id: int, file: BinaryIO) -> None:
+    for rows in selection_rows(engine, selection_id):
+        file.writelines((json.dumps(row, ensure_ascii=False) + "\n").encode() for row in rows)
+
+
+def _write_parquet(engine: Engine, selection_id: int, file: BinaryIO) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -52,16 +81,10 @@ def _write_parquet(engine: Engine, selection_id: int, path: Path) -> None:
     try:
         for rows in selection_rows(engine, selection_id):
             if writer is None:
-                schema = pa.schema([(name, _arrow_type(name, rows[0], pa)) for name in rows[0]])
-                writer = pq.ParquetWriter(path, schema)
+                arrow = {int: pa.int64(), float: pa.float64(), str: pa.string()}
+                types = frozen_types(rows[0].keys())
+                writer = pq.ParquetWriter(file, pa.schema([(name, arrow[types[name]]) for name in rows[0]]))
             writer.write_table(pa.Table.from_pylist(rows, schema=writer.schema))
     finally:
         if writer is not None:
             writer.close()
-
-
-def _arrow_type(name: str, row: dict[str, Any], pa: Any) -> Any:
-    texts = {"dataset", "sample", "video", "kind", "system", "text", "question", "answer", "uri", "content_sha256"}
-    if name == "rank":
-        return pa.int64()
-    return pa.string() if name in texts or name.endswith("_models") else pa.float64()

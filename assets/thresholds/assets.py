@@ -4,7 +4,9 @@ import dagster as dg
 from sqlalchemy.engine import Engine
 
 from assets.curation import Curation
-from assets.partitions import DATASETS, dataset_of_key
+from assets.datasets import dataset_of_key
+from assets.lineage import of_all_partitions
+from assets.partitions import DATASETS
 from assets.reports.labels import metric_label
 from assets.reports.plots import histogram, markdown_image
 from assets.reports.tables import markdown_table
@@ -22,7 +24,7 @@ WHEN_SCORES_CHANGE = dg.AutomationCondition.eager().without(~dg.AutomationCondit
 @dg.asset(
     group_name="thresholds",
     partitions_def=DATASETS,
-    deps=[dg.AssetDep(asset_name(metric), partition_mapping=dg.AllPartitionMapping()) for metric in METRICS],
+    deps=[of_all_partitions(asset_name(metric)) for metric in METRICS],
     automation_condition=WHEN_SCORES_CHANGE,
     kinds={"postgres"},
 )

@@ -1,4 +1,4 @@
--- Of the rows in temporary table chosen: how many, of how many, the worst value, whose, and a hash of which they are and what they scored.
+-- Summary of temporary table chosen: rows, eligible rows, worst value, scorer, and a hash over samples and values.
 SELECT count(*) AS n,
        min(n_eligible) AS n_eligible,
        min(value) AS cutoff,

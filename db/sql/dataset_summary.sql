@@ -1,5 +1,5 @@
 -- One row per dataset: how much of everything there is.
-CREATE OR REPLACE VIEW dataset_summary AS
+CREATE VIEW dataset_summary AS
 SELECT d.name AS dataset,
        d.n_shards AS shards,
        (SELECT count(*) FROM video v WHERE v.dataset_id = d.dataset_id) AS videos,
@@ -10,7 +10,7 @@ SELECT d.name AS dataset,
        (SELECT count(*) FROM sample s WHERE s.dataset_id = d.dataset_id AND s.kind = 'qa') AS qa,
        (SELECT count(*) FROM keypoint k WHERE k.dataset_id = d.dataset_id) AS keypoints,
        (SELECT count(*) FROM rating g JOIN sample s USING (sample_id) WHERE s.dataset_id = d.dataset_id) AS ratings,
-       (SELECT count(*) FROM ingest_reject j WHERE j.dataset_id = d.dataset_id) AS rejects,
-       (SELECT count(*) FROM score c JOIN scorer USING (scorer_id) JOIN sample s USING (sample_id)
-         WHERE s.dataset_id = d.dataset_id AND scorer.status = 'active' AND c.status = 'ok') AS scores
+       (SELECT coalesce(sum(j.n_rows), 0)::bigint FROM ingest_reject j WHERE j.dataset_id = d.dataset_id) AS rejects,
+       (SELECT count(*) FROM current_score c JOIN scorer USING (scorer_id)
+         WHERE c.dataset_id = d.dataset_id AND scorer.status = 'active' AND c.status = 'ok') AS scores
 FROM dataset d

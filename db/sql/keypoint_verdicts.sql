@@ -1,6 +1,7 @@
 -- One row per keypoint that an active scorer has verified on a caption: what it found, and what a person or a judge says.
 -- The threshold is the one by which the stored score was made; without a score there is none yet.
-CREATE OR REPLACE VIEW keypoint_verdicts AS
+-- A verdict on a text that has changed since decides nothing and says so.
+CREATE VIEW keypoint_verdicts AS
 SELECT d.name AS dataset,
        s.shard,
        v.key AS video,
@@ -12,13 +13,14 @@ SELECT d.name AS dataset,
        k.segment_index,
        e.probability,
        decided.threshold,
-       CASE WHEN decided.threshold IS NULL THEN NULL
+       CASE WHEN decided.threshold IS NULL OR w.input_sha256 <> {verdict_digest} THEN NULL
             WHEN e.probability IS NULL AND w.status = 'ok' THEN false
             ELSE e.probability >= decided.threshold
        END AS covered,
        e.sentence_index,
        e.sentence,
        e.is_lower_bound,
+       w.input_sha256 <> {verdict_digest} AS is_stale,
        l.covered AS label,
        e.sample_id,
        e.keypoint_id
@@ -31,6 +33,5 @@ JOIN video v ON v.video_id = s.video_id
 JOIN dataset d ON d.dataset_id = s.dataset_id
 LEFT JOIN score c ON c.scorer_id = e.scorer_id AND c.sample_id = e.sample_id
 LEFT JOIN LATERAL (SELECT CAST(c.components->'thresholds'->>k.dimension AS float8) AS threshold) decided ON true
--- 'manifest' is the source of labels that came in with the data.
 LEFT JOIN keypoint_label l
-       ON l.keypoint_id = e.keypoint_id AND l.sample_id = e.sample_id AND l.source = 'manifest'
+       ON l.keypoint_id = e.keypoint_id AND l.sample_id = e.sample_id AND l.source = '{label_source}'

@@ -1,6 +1,6 @@
 -- The captions of a shard whose checklist a scorer has not verified, or not for their present inputs, or not far enough:
 -- a keypoint's lower bound must reach its threshold. A set with fewer verdicts than keypoints has lost one.
--- The placeholder in braces becomes one of the expressions in db/work.py, never user input.
+-- The placeholder in braces becomes one of the expressions in db/inputs.py, never user input.
 SELECT s.sample_id
 FROM sample s
 JOIN video v USING (video_id)
@@ -17,11 +17,9 @@ WHERE s.dataset_id = :dataset_id
        OR EXISTS (SELECT 1
                   FROM ecs_verdict e
                   JOIN keypoint k USING (keypoint_id)
-                  LEFT JOIN threshold t
+                  LEFT JOIN threshold_in_force t
                          ON t.scorer_id = e.scorer_id
                         AND t.dataset_id = s.dataset_id
-                        AND t.scope = 'dataset'
-                        AND t.method = 'keypoint_labels'
                         AND t.dimension = k.dimension
                   WHERE e.scorer_id = w.scorer_id
                     AND e.sample_id = w.sample_id

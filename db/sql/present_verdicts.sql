@@ -1,6 +1,6 @@
--- The verdicts on some samples' checklists, of the sets that saw their present inputs; a set without verdicts is one row.
+-- Verdicts on the given samples, from sets made for their present inputs; a set without verdicts gives one row.
 -- A set with fewer verdicts than its video has keypoints has lost one, and is left out.
--- Materialized, so that the digest is of each sample and not of each verdict.
+-- Materialized, so that the digest is computed once per sample and not once per verdict.
 WITH present AS MATERIALIZED (
     SELECT w.*
     FROM verdict_set w

@@ -1,21 +1,47 @@
--- Every score of every scorer there ever was, the retired ones included.
-CREATE OR REPLACE VIEW score_history AS
+-- Every score of every scorer there ever was: those of now, of retired scorers, and those that were replaced.
+-- `changed_because` says why a value holds no longer: the inputs that changed, the scorer, a rule.
+-- A score by a rule of an earlier version has an empty digest.
+CREATE VIEW score_history AS
 SELECT d.name AS dataset,
        s.kind,
        s.key AS sample,
        s.system,
-       scorer.metric,
-       scorer.scorer_id,
-       scorer.status AS scorer_status,
-       scorer.code_version,
+       r.metric,
+       r.scorer_id,
+       r.status AS scorer_status,
+       r.code_version,
        c.value,
        c.status,
        c.error,
        c.components,
        c.run_id,
        c.scored_at,
-       scorer.models
-FROM score c
-JOIN scorer USING (scorer_id)
+       c.replaced_at,
+       c.changed_because,
+       r.models
+FROM (SELECT c.scorer_id,
+             c.sample_id,
+             c.value,
+             c.status,
+             c.error,
+             c.components,
+             c.run_id,
+             c.scored_at,
+             CAST(NULL AS timestamptz) AS replaced_at,
+             CASE WHEN r.status = 'retired' THEN 'scorer'
+                  WHEN c.input_sha256 <> {digest_by_metric} THEN
+                      COALESCE((SELECT string_agg(n.key, ', ' ORDER BY n.key)
+                                FROM jsonb_each_text({marks_by_metric}) n
+                                WHERE c.input_marks <> '{{}}' AND n.value IS DISTINCT FROM c.input_marks->>n.key),
+                               CASE WHEN c.input_sha256 = '' THEN 'rule' ELSE 'inputs' END)
+             END AS changed_because
+      FROM score c
+      JOIN scorer r USING (scorer_id)
+      JOIN sample s USING (sample_id)
+      JOIN video v USING (video_id)
+      UNION ALL
+      SELECT scorer_id, sample_id, value, status, error, components, run_id, scored_at, replaced_at, reason
+      FROM past_score) c
+JOIN scorer r USING (scorer_id)
 JOIN sample s USING (sample_id)
 JOIN dataset d USING (dataset_id)

@@ -3,11 +3,10 @@ SELECT count(*) AS n_samples,
        count(*) FILTER (WHERE c.status = 'failed') AS n_failed,
        count(*) FILTER (WHERE c.status = 'ok') AS n_ok,
        count(DISTINCT c.value) AS n_distinct,
-       count(*) FILTER (WHERE c.input_sha256 <> {input_sha256}) AS n_stale,
+       count(*) FILTER (WHERE c.status = 'stale') AS n_stale,
        min(c.value) AS minimum,
        max(c.value) AS maximum
 FROM sample s
-JOIN video v USING (video_id)
-LEFT JOIN score c ON c.scorer_id = CAST(:scorer_id AS bigint) AND c.sample_id = s.sample_id
+LEFT JOIN current_score c ON c.scorer_id = CAST(:scorer_id AS bigint) AND c.sample_id = s.sample_id
 WHERE s.dataset_id = :dataset_id
   AND s.shard = :shard

@@ -1,4 +1,4 @@
-"""A tiny image-text encoder that knows the demo world and nothing else; RECORD.md tells how it was trained."""
+"""A tiny image-text encoder that knows nothing but the demo world. RECORD.md tells how it was trained."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ __all__ = ["demo_encoder"]
 
 
 def demo_encoder(folder: Path = FOLDER) -> OpenClipEncoder:
-    """The encoder of the demo, or one that `demo.encoder.train` wrote to another folder; loaded at its first use."""
+    """Return the demo's encoder, or one that `demo.encoder.train` wrote to another folder. Its first use loads it."""
     return OpenClipEncoder(str(folder / CONFIGURATION), str(folder / WEIGHTS), name="demo encoder")

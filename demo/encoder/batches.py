@@ -1,4 +1,4 @@
-"""Batches for contrastive training: frames with a text each, and which other texts are true of them, too."""
+"""Draws batches for contrastive training: frames with texts, and a mask of other texts that are true of their clips."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ LONGEST_CHUNK = 8  # sentences
 
 @dataclass(frozen=True)
 class Batch:
-    """`texts[i]` is true of frame i and `false_texts[i]` is not; `chunks[c]` and `false_chunks[c]` go with clip c.
+    """`texts[i]` is true of frame i, `false_texts[i]` is false; so are `chunks[c]` and `false_chunks[c]` of clip c.
 
-    Frames lie clip by clip. also_true (frames, frames) marks texts that belong to another frame but are not false of
-    this one; false texts are "" where the text has nothing to be altered.
+    The frames of one clip stand together. also_true (frames, frames) marks the texts of other frames that are true of a
+    frame's clip. A false text is "" where its true text has nothing to alter.
     """
 
     pixels: NDArray[np.uint8]
@@ -33,7 +33,7 @@ class Batch:
 
 
 def draw_batch(clips: Sequence[TrainingClip], n_frames: int, rng: Random) -> Batch:
-    """`n_frames` random frames of each clip with random texts."""
+    """Draw `n_frames` random frames of every clip, with random texts."""
     pixels, texts, false_texts, chunks, false_chunks = [], [], [], [], []
     for clip in clips:
         for index in rng.sample(range(len(clip.frames)), n_frames):
@@ -49,7 +49,7 @@ def draw_batch(clips: Sequence[TrainingClip], n_frames: int, rng: Random) -> Bat
 
 
 def draw_text(frame: ShownFrame, rng: Random) -> str:
-    """A sentence or keyword that is true of the frame; events are drawn twice as often as the setting."""
+    """Draw a sentence or keyword that is true of the frame. Events are drawn twice as often as the setting."""
     if frame.looks and rng.random() < LOOKS_SHARE:
         return rng.choice(frame.looks)
     weights = [1 if statement.start == 0 else 2 for statement in frame.statements]
@@ -58,7 +58,7 @@ def draw_text(frame: ShownFrame, rng: Random) -> str:
 
 
 def draw_chunk(sentences: Sequence[str], rng: Random) -> str:
-    """One to eight neighbouring sentences."""
+    """Draw one to eight neighbouring sentences, joined with spaces."""
     length = rng.randint(1, min(LONGEST_CHUNK, len(sentences)))
     start = rng.randint(0, len(sentences) - length)
     return " ".join(sentences[start : start + length])

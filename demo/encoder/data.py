@@ -1,4 +1,4 @@
-"""Training clips: a few small frames of each, what is true of each frame, and what is told of the whole clip."""
+"""Makes training clips: a few small frames, the texts that are true of them, and accounts of the whole clip."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ from demo import render
 from demo.describe import describe
 from demo.encoder.texts import Statement, looks_phrases, statements
 from demo.motion import view_at
+from demo.render import Frame
 from demo.story import make_clip
 from demo.wording import VOICES
 from demo.world import Actor, Clip
 from metrics_core.models.word_tokenizer import split_words
 
-Frame = NDArray[np.uint8]
-
 
 @dataclass(frozen=True)
 class ShownFrame:
-    """What is true of one frame: statements, and phrases that name the actors in view."""
+    """The texts that are true of one frame: statements, and phrases that name the actors in view."""
 
     statements: tuple[Statement, ...]
     looks: tuple[str, ...]
@@ -32,9 +31,9 @@ class ShownFrame:
 
 @dataclass(frozen=True)
 class TrainingClip:
-    """Frames uint8 (n, size, size, 3) and their texts; `true` are all texts and `words` all words of the clip."""
+    """Frames, uint8 (n, size, size, 3), with their texts. `true` has all texts of the clip, `words` all its words."""
 
-    pixels: Frame
+    pixels: NDArray[np.uint8]
     frames: tuple[ShownFrame, ...]
     accounts: tuple[tuple[str, ...], ...]
     true: frozenset[str]
@@ -42,7 +41,7 @@ class TrainingClip:
 
 
 def training_clip(seed: int, n_frames: int, size: int) -> TrainingClip:
-    """One clip with `n_frames` frames, one at a random place in each equal part of its length."""
+    """Make one clip with `n_frames` frames: equal parts of the clip give a frame each, from a random place."""
     clip, rng = make_clip(seed), Random(f"frames/{seed}")
     numbers = [int((part + rng.random()) * clip.n_frames / n_frames) for part in range(n_frames)]
     told = statements(clip)
@@ -56,7 +55,7 @@ def training_clip(seed: int, n_frames: int, size: int) -> TrainingClip:
 
 
 def frames_at(clip: Clip, numbers: Sequence[int]) -> Iterator[Frame]:
-    """Single frames, pixel for pixel those of `render_frames`, without drawing the others."""
+    """Draw single frames, equal to the frames of `render_frames`, without drawing the others."""
     shade = render._shade(clip.style)
     for number in numbers:
         view, sprites = view_at(clip, number)
@@ -73,7 +72,7 @@ def _shown(clip: Clip, told: tuple[Statement, ...], number: int) -> ShownFrame:
 
 
 def _in_view(clip: Clip, number: int) -> Iterator[Actor]:
-    """Actors that are at rest in view; an event's own actor is left to the event's sentences."""
+    """The actors at rest in view. The acting actor is left out, because the event's sentences name it."""
     last = clip.events[-1].after
     scene = next((event.before for event in clip.events if number < event.end), last)
     acting = next((event.actor for event in clip.events if event.start <= number < event.end), None)
@@ -81,5 +80,5 @@ def _in_view(clip: Clip, number: int) -> Iterator[Actor]:
 
 
 def _small(frame: Frame, size: int) -> Frame:
-    """As open_clip's image transform does it with resize_mode "squash"."""
+    """Resize a frame as open_clip's image transform does with resize_mode "squash"."""
     return np.asarray(Image.fromarray(frame).resize((size, size), Image.Resampling.BICUBIC))

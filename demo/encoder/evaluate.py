@@ -1,4 +1,4 @@
-"""How well an image-text encoder ranks true captions of fresh demo clips above false ones, by EVQAScore."""
+"""Measures how well an image-text encoder ranks true captions of new demo clips above false ones, by EVQAScore."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ EVERY = 30  # frames: two seconds
 
 
 def evaluate(encoder: OpenClipEncoder, n_clips: int = 200, first_seed: int = FIRST_SEED) -> dict[str, float]:
-    """Shares of clips, 0 to 1, in which sys_faithful scores above another system, and measures of retrieval.
+    """Measure an encoder on `n_clips` clips.
 
-    clip_of_caption: share of faithful captions whose own clip has the highest coarse cosine among all clips.
-    A caption without a score (see EVQAResult's statuses) counts in "unscored" and nowhere else. "mean" is the mean
-    EVQAScore of a system. Frames are every 30th, as drawn, without a video codec.
+    "faithful above" a system: share of clips, 0 to 1, whose sys_faithful caption scores above the system's. "mean": the
+    mean EVQAScore of a system. "unscored": share of its captions without a score (see EVQAResult's statuses), which
+    count nowhere else. clip_of_caption: share of faithful captions whose own clip has the highest coarse cosine of all
+    clips. Every 30th frame is used as drawn, without a video codec.
     """
     clips = [make_clip(first_seed + index) for index in range(n_clips)]
     videos = [video_features(encoder, clip) for clip in clips]
@@ -38,8 +39,8 @@ def evaluate(encoder: OpenClipEncoder, n_clips: int = 200, first_seed: int = FIR
             if candidate.system == "sys_faithful":
                 pooled.append(video.pooled)
                 captions.append(text)
-    found = (np.stack(captions) @ np.stack(pooled).T).argmax(axis=1) == np.arange(n_clips)
-    result = {"clip_of_caption": float(found.mean())}
+    is_own_clip = (np.stack(captions) @ np.stack(pooled).T).argmax(axis=1) == np.arange(n_clips)
+    result = {"clip_of_caption": float(is_own_clip.mean())}
     for system, others in scores.items():
         pairs = [(a, b) for a, b in zip(scores["sys_faithful"], others, strict=True) if a is not None and b is not None]
         result[f"mean {system}"] = float(np.mean([score for score in others if score is not None]))
@@ -50,12 +51,12 @@ def evaluate(encoder: OpenClipEncoder, n_clips: int = 200, first_seed: int = FIR
 
 
 def video_features(encoder: OpenClipEncoder, clip: Clip) -> FrameFeatures:
-    """The features of every 30th frame of a clip."""
+    """Encode every 30th frame of a clip."""
     return prepare_frames(encoder.encode_images(list(frames_at(clip, range(0, clip.n_frames, EVERY)))))
 
 
 def text_feature(encoder: OpenClipEncoder, text: str) -> NDArray[np.float64]:
-    """The unit feature (d,) of a text of any length, as chunk_mean has it."""
+    """Encode a text of any length into a unit feature (d,), as the mode chunk_mean does."""
     plan = plan_chunks(
         text, limit=encoder.context_length, split_sentences=RuleSplitter().split, count_tokens=encoder.count_tokens
     )

@@ -1,8 +1,8 @@
 """Contrastive losses of the demo encoder.
 
-Symmetric InfoNCE with two kinds of pairs: single frames with sentences and keywords, pooled frames of a clip with
-stretches of its captions. Texts that are true of a frame without being its own are left out of its negatives; the same
-text with other colours and counts is added to them.
+Symmetric InfoNCE with two kinds of pairs: single frames with sentences and keywords, and pooled frames of a clip with
+stretches of its captions. The negatives of a frame leave out texts of other frames that are true of its clip, and add
+its own text with other colours and counts.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from metrics_core.models.word_tokenizer import WordTokenizer
 
 
 def batch_loss(model: Any, tokenizer: WordTokenizer, batch: Batch) -> Any:
-    """Mean of the loss of frames with their texts and that of pooled clips with stretches of their captions."""
+    """Average two losses: frames with their texts, and pooled clips with stretches of their captions."""
     import torch
     from torch.nn.functional import normalize
 
-    # The permuted view keeps its memory order, channels last, which is the faster one on a CPU.
+    # The permuted view keeps its memory order, channels last, which is faster on a CPU.
     images = torch.from_numpy(batch.pixels).permute(0, 3, 1, 2).float() / 255
     mean, std = (torch.tensor(values)[:, None, None] for values in (model.visual.image_mean, model.visual.image_std))
     frames = normalize(model.encode_image((images - mean) / std), dim=-1)
@@ -39,7 +39,10 @@ def batch_loss(model: Any, tokenizer: WordTokenizer, batch: Batch) -> Any:
 
 
 def info_nce(logits: Any, false_logits: Any, ignored: Any, false_texts: Sequence[str]) -> Any:
-    """Symmetric InfoNCE of logits (n, n); row i has one more negative unless false_texts[i] is ""."""
+    """Compute symmetric InfoNCE of logits (n, n) without the `ignored` cells.
+
+    Row i has one more negative, false_logits[i], unless false_texts[i] is "".
+    """
     import torch
     from torch.nn.functional import cross_entropy
 
@@ -51,7 +54,7 @@ def info_nce(logits: Any, false_logits: Any, ignored: Any, false_texts: Sequence
 
 
 def text_features(model: Any, tokenizer: WordTokenizer, texts: Sequence[str]) -> Any:
-    """Features (n, dim) with gradients; texts of similar length run together."""
+    """Encode texts into features (n, dim) with gradients. Texts of similar length run together."""
     import torch
 
     from metrics_core.models.clip_text import encode_short

@@ -1,4 +1,4 @@
-"""The training record of the demo encoder: record.json for programs, RECORD.md for people."""
+"""Writes the demo encoder's training record: record.json for programs, RECORD.md for people."""
 
 from __future__ import annotations
 
@@ -64,7 +64,8 @@ def write_record(
 ) -> None:
     """Write record.json and RECORD.md beside the weights.
 
-    fresh: first_clip_seed, n_clips and `measured`, the numbers of `evaluate`.
+    settings: the settings of `train`. outcome: the result of `train`. fresh: first_clip_seed, n_clips and `measured`,
+    the result of `evaluate`.
     """
     files = sorted(file for file in folder.glob("demo_clip.*"))
     versions = {name: metadata.version(name) for name in ("torch", "open_clip_torch", "numpy", "pillow")}

@@ -1,4 +1,4 @@
-"""Texts that are true of a clip, with the frames they are true of, and texts made false by other colours and counts."""
+"""Makes texts that are true of a clip, with their frames, and texts that are false by other colours and counts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from demo.wording import COLOUR_WORDS, NUMBERS, VOICES
 from demo.world import BACKDROP_COLOURS, COLOURS, Clip, Fact, Looks
 from metrics_core.keywords import RuleKeywords
 
-WORDINGS = 3  # draws per voice and fact: enough to meet nearly all of its wordings
+WORDINGS = 3  # draws per voice and fact, enough to meet nearly all wordings of the fact
 COLOUR_NAMES = frozenset({*COLOURS, *(name for names in COLOUR_WORDS.values() for name in names.values())})
 FAMILIES = (sorted(COLOUR_NAMES), sorted(BACKDROP_COLOURS), [NUMBERS[n] for n in (2, 3, 4)])
 
@@ -20,7 +20,7 @@ Facts = tuple[Fact, ...]
 
 @dataclass(frozen=True)
 class Statement:
-    """Everything that says the same: sentences in all voices, their keywords, and the frames where it can be seen."""
+    """All texts that state one thing: sentences in all voices and their keywords, with the frames that show it."""
 
     start: int
     end: int
@@ -29,7 +29,7 @@ class Statement:
 
 
 def statements(clip: Clip) -> tuple[Statement, ...]:
-    """The clip's statements in the order of its moments; pattern and palette are one."""
+    """Make the clip's statements in the order of its moments. Pattern and palette are one statement."""
     pattern, palette, *rest = clip.moments()
     told: list[tuple[int, int, tuple[Facts, ...]]] = [
         (0, clip.n_frames, ((pattern.fact, palette.fact), (pattern.fact,), (palette.fact,)))
@@ -40,15 +40,15 @@ def statements(clip: Clip) -> tuple[Statement, ...]:
 
 @lru_cache(maxsize=4096)
 def looks_phrases(looks: Looks) -> tuple[str, ...]:
-    """The keywords that name an actor, in all voices: "red circle", "red disc", "red round disc"."""
+    """List the keywords that name an actor, in all voices, such as "red circle", "red disc", "red round disc"."""
     ending = Fact("remains", others=(looks,))
     return tuple(phrase for phrase in _phrases(_sentences((ending,))) if COLOUR_NAMES & set(phrase.split()))
 
 
 def altered(text: str, taken: frozenset[str], rng: Random) -> str | None:
-    """The text with other colours and counts; None where it names none.
+    """Give the text other colours and counts, which make it false; None where it names neither.
 
-    taken: words of the clip that the text is true of, so that the new colours are not true of it, too.
+    taken: words of the clip. They are never used as new colours, because these might be true of the clip, too.
 
     >>> altered("Two red stars leave.", frozenset({"red"}), Random(0)).split()[2:]
     ['stars', 'leave.']
@@ -57,7 +57,7 @@ def altered(text: str, taken: frozenset[str], rng: Random) -> str | None:
     for index, token in enumerate(words):
         name = token.lower().strip(".,")
         family = next((names for names in FAMILIES if name in names), None)
-        # How often something happens cannot be seen in one frame.
+        # A frame does not show how often something happens.
         if family is None or words[index + 1 : index + 2] in (["times"], ["times."]):
             continue
         others = [other for other in family if other != name and (family is FAMILIES[2] or other not in taken)]
@@ -74,7 +74,7 @@ def _statement(start: int, end: int, groups: tuple[Facts, ...]) -> Statement:
 
 
 def _sentences(facts: Facts) -> tuple[str, ...]:
-    """All wordings of a sentence; two voices tell pattern and palette in one, the others one by one."""
+    """All wordings of a sentence. Two voices tell pattern and palette in one sentence, the other two in two."""
     voices: tuple[str, ...] = VOICES
     if facts[0].kind in ("pattern", "palette"):
         voices = ("annotator_a", "faithful") if len(facts) == 2 else ("annotator_b", "keypoint")

@@ -24,15 +24,15 @@ from demo.encoder.evaluate import FIRST_SEED as FIRST_FRESH_SEED
 from demo.encoder.evaluate import evaluate
 from demo.encoder.losses import batch_loss
 from demo.encoder.record import write_record
-from metrics_core.models.repeatable import repeatable
 from metrics_core.models.word_tokenizer import WordTokenizer
+from verifier.training.repeatable import repeatable
 
 VOCABULARY, PREPROCESS = "demo_clip.vocab.json", "demo_clip.preprocess.json"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a training run depends on; the same settings on the same machine give the same weights."""
+    """The settings of a training run. The same settings on the same machine give the same weights."""
 
     seed: int = 5
     first_clip_seed: int = 1_000_000
@@ -49,7 +49,7 @@ class Settings:
 
 
 def model_configuration(image_size: int, vocab_size: int) -> dict[str, Any]:
-    """The model for open_clip: a narrow ResNet and a causal text tower of two layers, under a million weights."""
+    """Configure open_clip: a narrow ResNet and a causal text tower of two layers, less than a million weights."""
     return {
         "embed_dim": 96,
         "vision_cfg": {"image_size": image_size, "layers": [1, 1, 1, 1], "width": 12, "head_width": 32},
@@ -58,7 +58,7 @@ def model_configuration(image_size: int, vocab_size: int) -> dict[str, Any]:
 
 
 def train(settings: Settings, folder: Path) -> dict[str, Any]:
-    """Train and write configuration, vocabulary and weights into the folder; returns times and losses."""
+    """Train, write configuration, vocabulary and weights into the folder, and return times and losses."""
     from safetensors.torch import save_file
 
     started = time.perf_counter()
@@ -80,7 +80,7 @@ def train(settings: Settings, folder: Path) -> dict[str, Any]:
 
 
 def new_model(settings: Settings, words: Sequence[str], folder: Path) -> tuple[Any, WordTokenizer]:
-    """A random model, its files but the weights, and its tokenizer."""
+    """Make a random model with its tokenizer, and write its files except the weights."""
     import open_clip
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -97,7 +97,7 @@ def new_model(settings: Settings, words: Sequence[str], folder: Path) -> tuple[A
 def optimise(
     model: Any, tokenizer: WordTokenizer, clips: Sequence[TrainingClip], settings: Settings
 ) -> list[tuple[int, float]]:
-    """All steps of AdamW with a warm-up and a cosine decay; returns (step, mean loss since the one before)."""
+    """Run all steps of AdamW with a warm-up and a cosine decay. Returns (step, mean loss since the entry before)."""
     import torch
 
     rng = Random(f"train/{settings.seed}")
@@ -124,7 +124,7 @@ def optimise(
 
 
 def main() -> None:
-    """Train with the default settings, evaluate on fresh clips and write the record."""
+    """Train with the default settings, evaluate on clips that training never saw, and write the record."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
     settings = Settings()
     outcome = train(settings, folder)

@@ -1,6 +1,7 @@
 """Agreement: do a metric's numbers order captions, pairs of captions and systems as people do?
 
-Every function takes the two sides as arrays of the same items. What is not defined is None, never 0, and is counted.
+Every function takes both sides as arrays over the same items. A number that is not defined is None, never 0, and
+results count how often that happened.
 """
 
 from metrics_core.agreement.correlation import Correlation, MeanCorrelation, correlation, mean_correlation

@@ -1,4 +1,4 @@
-"""How alike two sides rank the same items: Spearman's rho and Kendall's tau-b, pooled and inside groups."""
+"""Rank correlations of two sides, Spearman's rho and Kendall's tau-b, over all items and inside groups."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.agreement.inputs import both_sides, group_numbers
-from metrics_core.calibration.labels import FloatArray
+from metrics_core.arrays import FloatArray, IntArray, numbered
 
 
 @dataclass(frozen=True, slots=True)
 class Correlation:
-    """Rank correlations of n items in [-1, 1]; None where a side is constant, and so for fewer than two items."""
+    """Rank correlations of n items, in [-1, 1]; None where a side is constant, and for fewer than two items."""
 
     n: int
     spearman: float | None
@@ -23,9 +22,9 @@ class Correlation:
 
 @dataclass(frozen=True, slots=True)
 class MeanCorrelation:
-    """Unweighted means of the groups' correlations, each group counting once whatever its size.
+    """Unweighted means of the groups' correlations: every group counts once, whatever its size.
 
-    n_undefined of n_groups groups have no correlation and are left out; None where that is all of them.
+    n_undefined of the n_groups groups have no correlation and are left out. The means are None where no group has one.
     """
 
     n_groups: int
@@ -35,13 +34,13 @@ class MeanCorrelation:
 
 
 def correlation(metric: npt.ArrayLike, people: npt.ArrayLike) -> Correlation:
-    """Spearman's rho (mean ranks for ties) and Kendall's tau-b of two sides (n,).
+    """Compute Spearman's rho (mean ranks for ties) and Kendall's tau-b of two sides (n,).
 
-    Only equal numbers are ties: round what may differ by rounding alone. Raises ValueError for shapes that differ and
-    for numbers that are not finite.
+    Only equal numbers are ties, so round numbers that may differ by rounding errors alone. Raises ValueError for shapes
+    that differ and for numbers that are not finite.
 
-    >>> found = correlation([1, 2, 3, 4, 5, 5], [1, 3, 2, 4, 4, 6])
-    >>> round(found.spearman, 6), round(found.kendall, 6)
+    >>> coefficients = correlation([1, 2, 3, 4, 5, 5], [1, 3, 2, 4, 4, 6])
+    >>> round(coefficients.spearman, 6), round(coefficients.kendall, 6)
     (0.897059, 0.785714)
     """
     left, right = both_sides(metric, people)
@@ -49,10 +48,11 @@ def correlation(metric: npt.ArrayLike, people: npt.ArrayLike) -> Correlation:
 
 
 def mean_correlation(metric: npt.ArrayLike, people: npt.ArrayLike, groups: Sequence[object]) -> MeanCorrelation:
-    """The mean of `correlation` inside each group.
+    """Average `correlation` over the groups.
 
-    groups (n,): the system of each caption asks whether the metric orders the captions of one system, so that a
-    difference between systems cannot help; the video of each asks whether it orders the captions of one video.
+    groups (n,): the group of every item. With systems as groups, the mean says whether the metric orders the captions
+    of one system, where a difference between systems cannot help; with videos, whether it orders the captions of one
+    video.
 
     >>> mean_correlation([1, 2, 9, 8], [1, 2, 3, 4], ["a", "a", "b", "b"]).kendall
     0.0
@@ -60,24 +60,45 @@ def mean_correlation(metric: npt.ArrayLike, people: npt.ArrayLike, groups: Seque
     left, right = both_sides(metric, people)
     number = group_numbers("groups", groups, left.size)
     n_groups = int(number.max(initial=-1)) + 1
-    found = [correlation(left[number == group], right[number == group]) for group in range(n_groups)]
-    spearman = [each.spearman for each in found if each.spearman is not None]
-    kendall = [each.kendall for each in found if each.kendall is not None]
+    by_group = [correlation(left[number == group], right[number == group]) for group in range(n_groups)]
+    spearman = [coefficients.spearman for coefficients in by_group if coefficients.spearman is not None]
+    kendall = [coefficients.kendall for coefficients in by_group if coefficients.kendall is not None]
     return MeanCorrelation(n_groups, n_groups - len(kendall), mean_of(spearman), mean_of(kendall))
 
 
+def both_sides(metric: npt.ArrayLike, people: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Return both sides as (n,) in float64. Raises ValueError for different shapes and numbers that are not finite."""
+    left, right = np.asarray(metric, dtype=np.float64), np.asarray(people, dtype=np.float64)
+    if left.ndim != 1 or left.shape != right.shape:
+        raise ValueError(
+            f"metric has shape {left.shape}, people {right.shape}: give one number of each for every item, (n,)."
+        )
+    for name, side in (("metric", left), ("people", right)):
+        bad = np.flatnonzero(~np.isfinite(side))
+        if bad.size:
+            raise ValueError(f"{name} {bad[0]} is {side[bad[0]]}: leave out items without a number on both sides.")
+    return left, right
+
+
+def group_numbers(name: str, groups: Sequence[object], n: int) -> IntArray:
+    """Number the groups of n items from 0 in order of appearance. Raises ValueError unless there are n `groups`."""
+    if len(groups) != n:
+        raise ValueError(f"There are {len(groups)} {name} for {n} items: give one for each.")
+    return numbered(groups)
+
+
 def spearman_of(left: FloatArray, right: FloatArray) -> float | None:
-    """Spearman's rho of checked sides."""
+    """Spearman's rho of checked sides; None where one is constant."""
     if is_constant(left) or is_constant(right):
         return None
-    # Imported here because the other metrics do without it, and it takes half a second.
+    # SciPy takes half a second to import, and the metrics do not need it.
     from scipy.stats import spearmanr
 
     return float(spearmanr(left, right).statistic)
 
 
 def kendall_of(left: FloatArray, right: FloatArray) -> float | None:
-    """Kendall's tau-b of checked sides."""
+    """Kendall's tau-b of checked sides; None where one is constant."""
     if is_constant(left) or is_constant(right):
         return None
     from scipy.stats import kendalltau
@@ -86,10 +107,10 @@ def kendall_of(left: FloatArray, right: FloatArray) -> float | None:
 
 
 def is_constant(side: FloatArray) -> bool:
-    """Whether a side orders nothing."""
+    """Whether all numbers of a side are equal, so that it orders nothing."""
     return side.size < 2 or bool((side == side[0]).all())
 
 
 def mean_of(values: Sequence[float]) -> float | None:
-    """The mean; None of nothing."""
+    """The mean of the values; None without a value."""
     return float(np.mean(values)) if values else None

@@ -1,16 +1,16 @@
-"""Yes and no: predictions against labels, and what a rule that ignores the text would reach."""
+"""Agreement of yes and no: predictions against labels, chance, and a rule that ignores the text."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
+from metrics_core.arithmetic import ratio
 from metrics_core.calibration import Confusion
-from metrics_core.calibration.result import ratio
 
 
 def confusion_of(predicted: npt.ArrayLike, labels: npt.ArrayLike) -> Confusion:
-    """How often predictions (n,) and labels (n,) of yes and no agree; ValueError for other shapes or other values.
+    """Count how often predictions (n,) and labels (n,) of yes and no agree. Raises ValueError for other input.
 
     >>> confusion_of([True, True, False], [True, False, False])
     Confusion(true_positive=1, false_positive=1, false_negative=0, true_negative=1)
@@ -30,7 +30,7 @@ def confusion_of(predicted: npt.ArrayLike, labels: npt.ArrayLike) -> Confusion:
 
 
 def majority_accuracy(counts: Confusion) -> float | None:
-    """Accuracy of always giving the commoner label, in [0.5, 1]; None without a label.
+    """Compute the accuracy of always predicting the commoner label, in [0.5, 1]; None without a label.
 
     >>> majority_accuracy(Confusion(1, 1, 0, 2))
     0.75
@@ -39,9 +39,10 @@ def majority_accuracy(counts: Confusion) -> float | None:
 
 
 def cohen_kappa(counts: Confusion) -> float | None:
-    """Agreement beyond chance, in [-1, 1], chance being that both sides say yes as often as they do.
+    """Compute Cohen's kappa, the agreement beyond chance, in [-1, 1].
 
-    None where chance alone agrees always: without a label, or where both sides are the same constant.
+    By chance, both sides say yes as often as they do, but independently. Kappa is None without a label, and where both
+    sides always give the same answer, because chance then agrees always.
 
     >>> cohen_kappa(Confusion(true_positive=20, false_positive=5, false_negative=10, true_negative=15))
     0.4

@@ -1,4 +1,4 @@
-"""Which of two captions of one video is better: does the metric decide as people do?"""
+"""Pairwise agreement: does the metric prefer the same one of two captions as people do?"""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.agreement.inputs import both_sides, group_numbers
-from metrics_core.calibration.labels import IntArray
-from metrics_core.calibration.result import ratio
+from metrics_core.agreement.correlation import both_sides, group_numbers
+from metrics_core.arithmetic import ratio
+from metrics_core.arrays import IntArray
 
 TOLERANCE = 1e-9
-"""Differences up to this are rounding: 0.5 - 0.4 counts as a gap of 0.1, and 0.1 + 0.2 is tied with 0.3."""
+"""Smaller differences are rounding errors: 0.5 - 0.4 counts as a gap of 0.1, and 0.1 + 0.2 is tied with 0.3."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairwiseAgreement:
-    """How a metric decides the pairs that people tell apart by at least `gap`.
+    """How often a metric and people prefer the same caption of a pair, where people's scores differ by at least `gap`.
 
-    Of n_pairs pairs, n_eligible have such a gap; n_agreeing of those are ordered alike, and n_tied are tied in the
-    metric, which counts as disagreement. low, high: Wilson interval of the share, which takes the pairs as
-    independent: of many systems on few videos they are not, and it is too narrow. None without an eligible pair.
+    n_eligible of the n_pairs pairs have such a gap. The metric orders n_agreeing eligible pairs as people do; n_tied
+    eligible pairs are tied in the metric, which counts as disagreement. low, high: Wilson interval of the share; None
+    without an eligible pair. It assumes independent pairs, so it is too narrow for many systems on few videos.
     """
 
     gap: float
@@ -51,11 +51,11 @@ def pairwise_agreement(
 ) -> PairwiseAgreement:
     """Compare every two captions of the same clip (Pairwise@gap of the ECS paper, there with two systems).
 
-    metric, people (n,): the scores of each caption; clips (n,): its clip. Raises ValueError for a gap that is not
-    positive, a level outside (0, 1), shapes that do not fit and numbers that are not finite.
+    metric, people (n,): the scores of every caption. clips (n,): the clip of every caption. Raises ValueError for a gap
+    that is not positive, a level outside (0, 1), shapes that do not fit and numbers that are not finite.
 
-    >>> found = pairwise_agreement([0.6, 0.5, 0.5, 0.5], [0.5, 0.4, 0.2, 0.6], ["a", "a", "b", "b"])
-    >>> found.n_agreeing, found.n_tied, found.n_eligible
+    >>> agreement = pairwise_agreement([0.6, 0.5, 0.5, 0.5], [0.5, 0.4, 0.2, 0.6], ["a", "a", "b", "b"])
+    >>> agreement.n_agreeing, agreement.n_tied, agreement.n_eligible
     (1, 1, 2)
     """
     if not gap > TOLERANCE:
@@ -73,7 +73,7 @@ def pairwise_agreement(
 
 
 def pairs_inside(group: IntArray) -> tuple[IntArray, IntArray]:
-    """The positions of both items of every pair of the same group.
+    """Return the positions of the first and of the second item of every pair of items in the same group.
 
     >>> [rows.tolist() for rows in pairs_inside(np.array([0, 1, 0, 1, 0]))]
     [[0, 0, 2, 1], [2, 4, 4, 3]]
@@ -85,7 +85,7 @@ def pairs_inside(group: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def wilson_interval(successes: int, n: int, level: float = 0.95) -> tuple[float | None, float | None]:
-    """Wilson's score interval of a share of n independent trials; (None, None) without a trial.
+    """Compute Wilson's score interval of the share of successes in n independent trials; (None, None) without a trial.
 
     Raises ValueError for a level outside (0, 1).
 

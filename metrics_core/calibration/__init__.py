@@ -1,12 +1,12 @@
-"""Calibration: from which score on does a verifier's yes agree best with the labels, and how sure is that threshold?
+"""Calibration: finds the threshold at which a verifier's yes and no fit the labels best, and how sure it is.
 
 docs/metrics/ecs.md explains the choices.
 """
 
 from metrics_core.calibration.by_dimension import DimensionThresholds, thresholds_by_dimension
 from metrics_core.calibration.intervals import threshold_interval
+from metrics_core.calibration.labels import calibration_mask, split_position
 from metrics_core.calibration.result import CalibrationWarning, Confusion, Threshold, ThresholdInterval
-from metrics_core.calibration.split import calibration_mask, split_position
 from metrics_core.calibration.threshold import best_threshold
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""A threshold for each dimension, or the pooled one where a dimension has too little to go by."""
+"""A threshold for every dimension: its own, or the pooled one where a dimension has too few labels."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy.typing as npt
 
 from metrics_core.calibration.intervals import interval_of
 from metrics_core.calibration.labels import Labelled, checked_labels
-from metrics_core.calibration.objectives import Parameters, status_of
 from metrics_core.calibration.result import CalibrationWarning, Objective, Threshold
+from metrics_core.calibration.search import Parameters, status_of
 from metrics_core.calibration.threshold import REASONS, find_threshold
 
 
 @dataclass(frozen=True, slots=True)
 class DimensionThresholds:
-    """The thresholds of all dimensions, and the one of all their labels together."""
+    """The threshold of every dimension, and the pooled threshold, which comes from the labels of all dimensions."""
 
     pooled: Threshold
     by_dimension: Mapping[str, Threshold]
@@ -38,19 +38,19 @@ def thresholds_by_dimension(
     n_resamples: int = 1000,
     seed: int = 0,
 ) -> DimensionThresholds:
-    """`best_threshold` of each dimension, each with its `threshold_interval`, whose arguments and errors these are.
+    """Find `best_threshold` and `threshold_interval` of every dimension. Their arguments and errors apply here, too.
 
-    dimensions (n,): the dimension of each label. names: dimensions that come first in the result and are in it even
-    without a label. A dimension with fewer than min_labels labels, without a positive one, or on whose labels the
-    objective is not defined gets the pooled threshold, its interval and a warning; its counts are those of its own
-    labels. Where the pooled one is not defined either, its status says why. All warnings come as one
-    CalibrationWarning, and each stands in its threshold.
+    dimensions (n,): the dimension of every label. names: dimensions to list first in the result, even those without a
+    label. A dimension gets the pooled threshold with its interval and a warning where it has fewer than min_labels
+    labels, no positive label, or labels on which the objective is not defined; `counts` then still counts the
+    dimension's own labels. Where the pooled threshold is not defined either, its status says why. One
+    CalibrationWarning tells all warnings, and every threshold keeps its own.
 
     >>> scores, labels = [0.9, 0.8, 0.3, 0.2] * 5 + [0.6], [True, True, False, False] * 5 + [False]
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("ignore", CalibrationWarning)
-    ...     found = thresholds_by_dimension(scores, labels, ["events"] * 20 + ["camera"])
-    >>> {name: (each.value, each.pooled) for name, each in found.by_dimension.items()}
+    ...     thresholds = thresholds_by_dimension(scores, labels, ["events"] * 20 + ["camera"]).by_dimension
+    >>> {name: (threshold.value, threshold.pooled) for name, threshold in thresholds.items()}
     {'events': (0.8, False), 'camera': (0.8, True)}
     """
     parameters = Parameters(objective, grid_step, level, n_resamples, seed)
@@ -68,12 +68,12 @@ def thresholds_by_dimension(
 
 
 def calibrated(labelled: Labelled, parameters: Parameters) -> Threshold:
-    """The threshold of some labels with its interval."""
+    """Find the threshold of a set of labels, with its interval."""
     return replace(find_threshold(labelled, parameters), interval=interval_of(labelled, parameters))
 
 
 def own_or_pooled(labelled: Labelled, pooled: Threshold, parameters: Parameters, min_labels: int) -> Threshold:
-    """The threshold of a dimension's own labels, or the pooled one where they do not suffice."""
+    """Find the threshold of a dimension's own labels; where they do not suffice, return the pooled threshold."""
     n, n_positive = labelled.labels.size, labelled.n_positive
     status = status_of(parameters.objective, n_positive, n) if n_positive else "no_positive"
     if n < min_labels:
@@ -90,7 +90,7 @@ def own_or_pooled(labelled: Labelled, pooled: Threshold, parameters: Parameters,
 
 
 def warn_of_all(thresholds: Mapping[str, Threshold]) -> None:
-    """Warn the caller's caller once of all that the thresholds' warnings say."""
-    sentences = [f"{name}: {warning}" for name, each in thresholds.items() for warning in each.warnings]
+    """Warn the caller's caller once, with the warnings of all thresholds."""
+    sentences = [f"{name}: {warning}" for name, threshold in thresholds.items() for warning in threshold.warnings]
     if sentences:
         warnings.warn("\n".join(sentences), CalibrationWarning, stacklevel=3)

@@ -1,4 +1,4 @@
-"""How far a threshold could have come out otherwise: a bootstrap over labels, or over the videos they come from."""
+"""The uncertainty of a threshold: a bootstrap over labels, or over the videos that the labels come from."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.calibration.cuts import counts_at, cuts_of
-from metrics_core.calibration.labels import FloatArray, IntArray, Labelled, checked_labels, numbered
-from metrics_core.calibration.objectives import Parameters, best_cuts, status_of
+from metrics_core.arrays import FloatArray, IntArray, numbered
+from metrics_core.calibration.labels import Labelled, checked_labels
 from metrics_core.calibration.result import Objective, ThresholdInterval
+from metrics_core.calibration.search import Parameters, best_cuts, counts_at, cuts_of, status_of
 
-# Resamples are drawn so many at a time that their weights hold up to this many numbers (8 MiB), and at least one.
+# Resamples are drawn in batches whose weights hold up to this many numbers (8 MiB); a batch has at least one resample.
 CELLS = 1 << 20
 
 
@@ -27,12 +27,12 @@ def threshold_interval(
     n_resamples: int = 1000,
     seed: int = 0,
 ) -> ThresholdInterval:
-    """Percentile bootstrap interval of `best_threshold`, whose arguments and errors these are.
+    """Compute a percentile bootstrap interval of `best_threshold`. Its arguments and errors apply here, too.
 
-    groups (n,): what is drawn with replacement, such as the video of each label. The labels of a video resemble each
-    other, so drawing them one by one (None) makes the interval too narrow. The limits are thresholds that occurred. A
-    wide interval says that the labels hardly decide where the threshold lies. Also raises ValueError unless level is
-    between 0 and 1 and n_resamples at least 1.
+    groups (n,): the group of every label, such as its video. The bootstrap draws groups with replacement; None draws
+    single labels. The labels of a video resemble each other, so drawing them one by one makes the interval too narrow.
+    The limits are thresholds that occurred. A wide interval means that the labels hardly decide where the threshold
+    lies. Also raises ValueError unless level is between 0 and 1 and n_resamples at least 1.
 
     >>> interval = threshold_interval([0.9, 0.8, 0.7, 0.3, 0.2, 0.1], [1, 1, 1, 0, 0, 0])
     >>> interval.low, interval.high
@@ -43,28 +43,31 @@ def threshold_interval(
 
 
 def interval_of(labelled: Labelled, parameters: Parameters) -> ThresholdInterval:
-    """`threshold_interval` of checked labels."""
-    # Numbered along the sorted labels, so that the same labels give the same interval in whatever company they came.
+    """Compute `threshold_interval` of checked labels."""
+    # Groups are numbered along the sorted labels, so that equal labels give equal intervals whatever labels came along.
     group_of = numbered(labelled.groups.tolist())
     n_groups = int(group_of.max(initial=-1)) + 1
     if n_groups < 2:
         return ThresholdInterval(None, None, parameters.level, n_groups, parameters.n_resamples, 0)
     cuts = cuts_of(labelled, parameters.grid_step)
-    found = []
+    batches = []
     for weights in resamples(group_of, n_groups, parameters):
         totals = np.stack([weights @ labelled.labels, weights.sum(axis=1)], axis=1)
         defined = np.array([status_of(parameters.objective, *row) == "ok" for row in totals.tolist()])
         n_positive, n = totals[defined, :1], totals[defined, 1:]
         hits, predicted = counts_at(cuts, weights[defined] * labelled.labels), counts_at(cuts, weights[defined])
-        found.append(cuts.thresholds[best_cuts(parameters.objective, hits, predicted, n_positive, n)])
-    thresholds = np.concatenate(found)
+        batches.append(cuts.thresholds[best_cuts(parameters.objective, hits, predicted, n_positive, n)])
+    thresholds = np.concatenate(batches)
     low, high = limits(thresholds, parameters.level)
     n_undefined = parameters.n_resamples - thresholds.size
     return ThresholdInterval(low, high, parameters.level, n_groups, parameters.n_resamples, n_undefined)
 
 
 def resamples(group_of: IntArray, n_groups: int, parameters: Parameters) -> Iterator[IntArray]:
-    """How often each label was drawn (some resamples, n): as often as its group, in n_groups draws with replacement."""
+    """Yield batches of resamples as counts (resamples, n): how often every label was drawn.
+
+    A resample draws n_groups groups with replacement, and a label is drawn as often as its group.
+    """
     rng = np.random.default_rng(parameters.seed)
     at_once = max(1, CELLS // group_of.size)
     for start in range(0, parameters.n_resamples, at_once):
@@ -74,7 +77,7 @@ def resamples(group_of: IntArray, n_groups: int, parameters: Parameters) -> Iter
 
 
 def limits(thresholds: FloatArray, level: float) -> tuple[float | None, float | None]:
-    """The middle `level` of the thresholds, by limits that are among them; None where there is none."""
+    """Return the limits of the middle `level` of the thresholds, which are thresholds themselves; None without any."""
     if thresholds.size == 0:
         return None, None
     outside = (1 - level) / 2

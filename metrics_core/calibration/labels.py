@@ -1,22 +1,23 @@
-"""Scores with their labels: checked and sorted."""
+"""Scores with their labels, checked and sorted, and the split of videos into those that calibrate and the others."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from metrics_core.arrays import BoolArray, FloatArray, IntArray, numbered
 from metrics_core.calibration.result import Confusion
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+CALIBRATION_SHARE = 0.20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labelled:
-    """Scores (n,), labels (n,) of 0 and 1, and the number of each label's group (n,), sorted by falling score."""
+    """Scores (n,), labels (n,) of 0 and 1, and the numbers (n,) of the labels' groups, sorted by falling score."""
 
     scores: FloatArray
     labels: IntArray
@@ -24,15 +25,15 @@ class Labelled:
 
     @property
     def n_positive(self) -> int:
-        """Labels that say yes."""
+        """The number of labels that say yes."""
         return int(self.labels.sum())
 
-    def only(self, rows: npt.NDArray[np.bool_]) -> Labelled:
-        """The labels at some of the sorted positions."""
+    def only(self, rows: BoolArray) -> Labelled:
+        """Keep the labels at the positions where `rows` (n,) is True."""
         return Labelled(self.scores[rows], self.labels[rows], self.groups[rows])
 
     def confusion(self, threshold: float) -> Confusion:
-        """How the predictions score >= threshold agree with the labels."""
+        """Count how the predictions, score >= threshold, agree with the labels."""
         n_predicted = int((self.scores >= threshold).sum())
         hits = int(self.labels[:n_predicted].sum())
         misses = self.n_positive - hits
@@ -42,29 +43,49 @@ class Labelled:
 def checked_labels(
     scores: npt.ArrayLike, labels: npt.ArrayLike, groups: Sequence[object] | None
 ) -> tuple[Labelled, IntArray]:
-    """The labels sorted, and the order that sorted them; without groups, each label is a group of its own.
+    """Sort the labels, and also return the order that sorted them. Without groups every label is a group of its own.
 
-    Raises ValueError, naming the row, for a score that is not finite or a label that is neither yes nor no.
+    Raises ValueError, naming the row, for a score that is not finite and a label that is neither yes nor no.
     """
-    values, given = np.asarray(scores, dtype=np.float64), np.asarray(labels)
-    if values.ndim != 1 or given.shape != values.shape:
+    values, answers = np.asarray(scores, dtype=np.float64), np.asarray(labels)
+    if values.ndim != 1 or answers.shape != values.shape:
         raise ValueError(
-            f"scores have shape {values.shape}, labels {given.shape}: give one label for each score, (n,)."
+            f"scores have shape {values.shape}, labels {answers.shape}: give one label for each score, (n,)."
         )
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
         raise ValueError(f"score {bad[0]} is {values[bad[0]]}: give finite scores, and leave out what was not scored.")
-    odd = np.flatnonzero(~((given == 0) | (given == 1)))
+    odd = np.flatnonzero(~((answers == 0) | (answers == 1)))
     if odd.size:
-        raise ValueError(f"label {odd[0]} is {given[odd[0]]}: give True or False, and leave out what has no label.")
+        raise ValueError(f"label {odd[0]} is {answers[odd[0]]}: give True or False, and leave out what has no label.")
     order = np.argsort(-values, kind="stable")
     if groups is not None and len(groups) != values.size:
         raise ValueError(f"There are {len(groups)} groups for {values.size} labels: give one for each label.")
     numbers = np.arange(values.size) if groups is None else numbered(groups)
-    return Labelled(values[order], given[order].astype(np.int64), numbers[order]), order
+    return Labelled(values[order], answers[order].astype(np.int64), numbers[order]), order
 
 
-def numbered(groups: Sequence[object]) -> IntArray:
-    """The number of each label's group, from 0 in order of appearance."""
-    numbers = {group: i for i, group in enumerate(dict.fromkeys(groups))}
-    return np.array([numbers[group] for group in groups], dtype=np.int64)
+def split_position(key: str) -> float:
+    """Map a key to a position in [0, 1]: the first 64 bits of its SHA-256 (UTF-8), divided by 2^64.
+
+    >>> round(split_position("v_uqiMw7tQ1Cc"), 6)
+    0.067378
+    """
+    if not key:
+        raise ValueError("The key is empty: give the id of the source video, or of the clip where it has none.")
+    return int.from_bytes(hashlib.sha256(key.encode("utf-8")).digest()[:8], "big") / 2**64
+
+
+def calibration_mask(keys: Iterable[str], share: float = CALIBRATION_SHARE) -> BoolArray:
+    """Return (n,) True for the keys whose labels calibrate: those with a `split_position` below `share`.
+
+    The split is by hash, so that adding a video never moves another one. The key is the id of the source video, or of
+    the clip where it has no source: clips of one film in both parts would leak. Raises ValueError for an empty key and
+    for a share outside [0, 1].
+
+    >>> calibration_mask(["v_uqiMw7tQ1Cc", "v_FsS_NCZEfaI"]).tolist()
+    [True, False]
+    """
+    if not 0 <= share <= 1:
+        raise ValueError(f"share is {share}: give the share of keys to calibrate with, in [0, 1].")
+    return np.array([split_position(key) < share for key in keys], dtype=np.bool_)

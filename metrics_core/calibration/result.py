@@ -1,4 +1,4 @@
-"""What calibration returns: a threshold, how it does on its labels, and how far it could have come out otherwise."""
+"""The results of calibration: a threshold, its agreement with the labels, and its interval."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from metrics_core.arithmetic import ratio
+
 Objective = Literal["f1", "youden", "mcc", "coverage"]
 Status = Literal["ok", "no_labels", "no_positive", "no_negative"]
 
 
 class CalibrationWarning(UserWarning):
-    """The threshold is defined, yet probably not what the caller wants. Given once per call."""
+    """The threshold is defined, but probably not useful to the caller. Given once per call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Confusion:
-    """How often predictions and labels agree; each number is None where its denominator is 0."""
+    """How often predictions and labels agree. A rate is None where its denominator is 0."""
 
     true_positive: int
     false_positive: int
@@ -25,17 +27,17 @@ class Confusion:
 
     @property
     def n(self) -> int:
-        """All labels."""
+        """The number of labels."""
         return self.n_positive + self.false_positive + self.true_negative
 
     @property
     def n_positive(self) -> int:
-        """Labels that say yes."""
+        """The number of labels that say yes."""
         return self.true_positive + self.false_negative
 
     @property
     def n_predicted(self) -> int:
-        """Predictions that say yes."""
+        """The number of predictions that say yes."""
         return self.true_positive + self.false_positive
 
     @property
@@ -50,17 +52,17 @@ class Confusion:
 
     @property
     def accuracy(self) -> float | None:
-        """Share of predictions that equal their label."""
+        """Share of predictions that equal the label."""
         return ratio(self.true_positive + self.true_negative, self.n)
 
     @property
     def precision(self) -> float | None:
-        """Share of predicted yes that are right."""
+        """Share of the predictions of yes that are right."""
         return ratio(self.true_positive, self.n_predicted)
 
     @property
     def recall(self) -> float | None:
-        """Share of labelled yes that are found."""
+        """Share of the labels of yes that are predicted."""
         return ratio(self.true_positive, self.n_positive)
 
     @property
@@ -70,12 +72,12 @@ class Confusion:
 
     @property
     def all_positive_f1(self) -> float | None:
-        """F1 of saying yes to everything, 2p / (1 + p) with p the prevalence; None without a positive label."""
+        """F1 of always predicting yes, 2p / (1 + p) with prevalence p; None without a positive label."""
         return ratio(2 * self.n_positive, self.n_positive + self.n) if self.n_positive else None
 
     @property
     def youden(self) -> float | None:
-        """Youden's J, recall less the false positive rate, in [-1, 1]; None unless both kinds of label are there."""
+        """Youden's J, recall minus false positive rate, in [-1, 1]; None unless some labels say yes and some no."""
         n_negative = self.n - self.n_positive
         return ratio(
             self.true_positive * n_negative - self.false_positive * self.n_positive, self.n_positive * n_negative
@@ -83,23 +85,19 @@ class Confusion:
 
     @property
     def mcc(self) -> float | None:
-        """Matthews' correlation of predictions and labels in [-1, 1]; None where either of them is constant."""
+        """Matthews' correlation of predictions and labels, in [-1, 1]; None where one of the two is constant."""
         margins = self.n_positive * (self.n - self.n_positive) * self.n_predicted * (self.n - self.n_predicted)
         association = self.true_positive * self.true_negative - self.false_positive * self.false_negative
         return association / math.sqrt(margins) if margins else None
-
-
-def ratio(part: int, whole: int) -> float | None:
-    """part / whole; None where `whole` is 0."""
-    return part / whole if whole else None
 
 
 @dataclass(frozen=True, slots=True)
 class ThresholdInterval:
     """Percentile bootstrap interval of a threshold: the middle `level` of the thresholds of resampled label sets.
 
-    n_groups: what was drawn with replacement (labels, or groups of them such as videos). n_undefined of n_resamples
-    had no threshold and are left out. low and high are None where all are, or where there are fewer than two groups.
+    n_groups: the number of groups (single labels, or the labels of a video) that a resample draws with replacement.
+    n_undefined of the n_resamples resamples had no threshold and are left out. low and high are None where no resample
+    had a threshold, or where there are fewer than two groups.
     """
 
     low: float | None
@@ -112,11 +110,12 @@ class ThresholdInterval:
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """A threshold, predicting yes for score >= value, and how it does on `n` labels, `n_positive` of which are yes.
+    """A threshold, which predicts yes for score >= value, and its agreement with `n` labels; `n_positive` say yes.
 
-    value and counts are given exactly when `status` is "ok". Otherwise there is no label at all ("no_labels"), none
-    that says yes ("no_positive") or, for objectives that need both kinds, none that says no ("no_negative"); `reason`
-    says so. pooled: the value comes from the labels of all dimensions. warnings: sentences on why it may mislead.
+    value and counts are set exactly when `status` is "ok". Otherwise there is no label at all ("no_labels"), no label
+    that says yes ("no_positive") or, for objectives that need both kinds, no label that says no ("no_negative"), and
+    `reason` says so in words. pooled: whether the value comes from the labels of all dimensions. warnings: sentences on
+    why the threshold may mislead.
     """
 
     value: float | None

@@ -1,4 +1,4 @@
-"""The best threshold of a set of labelled scores."""
+"""Finds the best threshold of a set of labelled scores."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import warnings
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.calibration.cuts import counts_at, cuts_of
 from metrics_core.calibration.labels import Labelled, checked_labels
-from metrics_core.calibration.objectives import Parameters, best_cuts, status_of
 from metrics_core.calibration.result import CalibrationWarning, Confusion, Objective, Status, Threshold
+from metrics_core.calibration.search import Parameters, best_cuts, counts_at, cuts_of, status_of
 
-# Beyond these shares of predicted yes, a threshold hardly tells one keypoint from another.
+# A threshold that says yes to fewer or to more than these shares of the scores hardly tells one score from another.
 FEW, MANY = 0.05, 0.95
 
 REASONS: dict[Status, str] = {
@@ -25,26 +24,27 @@ REASONS: dict[Status, str] = {
 def best_threshold(
     scores: npt.ArrayLike, labels: npt.ArrayLike, objective: Objective = "f1", *, grid_step: float | None = None
 ) -> Threshold:
-    """The threshold t for which the predictions score >= t fit the labels best (Eq. 3 of the ECS paper for "f1").
+    """Find the threshold t at which the predictions score >= t fit the labels best (Eq. 3 of the ECS paper for "f1").
 
-    scores (n,) are finite and higher for yes; labels (n,) are True or False. Candidates are all distinct scores and a
-    value just above them, or with grid_step its multiples in [0, 1]; of equally good ones the largest counts.
+    scores (n,) are finite, and higher scores mean yes; labels (n,) are True or False. Candidates are all distinct
+    scores and a value just above them, or the multiples of grid_step in [0, 1]. Of equally good ones, the largest wins.
 
     ==========  ==========================================================================================
-    objective   what is best
+    objective   the best threshold has
     ==========  ==========================================================================================
     f1          the greatest 2TP / (2TP + FP + FN)
-    youden      the greatest recall less false positive rate
+    youden      the greatest recall minus false positive rate
     mcc         the greatest Matthews correlation; predicting all or nothing counts as 0
-    coverage    as many predicted yes as labelled yes, which keeps a system's mean where the labels put it
+    coverage    as many predictions of yes as labels of yes, which keeps a system's mean at its labels' mean
     ==========  ==========================================================================================
 
-    Labels on which the objective is not defined give a status and no value. Warns (CalibrationWarning) of constant
-    scores, and of a threshold that says yes to more than 95 % or less than 5 % of the labels. Raises ValueError for
-    shapes that do not fit, a score that is not finite, a label that is neither yes nor no, and unknown settings.
+    Where the objective is not defined on the labels, the result has a status and no value. Warns (CalibrationWarning)
+    of constant scores, and of a threshold that says yes to more than 95 % or less than 5 % of the scores. Raises
+    ValueError for shapes that do not fit, a score that is not finite, a label that is neither yes nor no, and unknown
+    settings.
 
-    >>> found = best_threshold([0.95, 0.90, 0.80, 0.60, 0.55, 0.30, 0.20, 0.05], [1, 1, 0, 1, 0, 0, 1, 0])
-    >>> found.value, found.counts.f1
+    >>> threshold = best_threshold([0.95, 0.90, 0.80, 0.60, 0.55, 0.30, 0.20, 0.05], [1, 1, 0, 1, 0, 0, 1, 0])
+    >>> threshold.value, threshold.counts.f1
     (0.6, 0.75)
     >>> best_threshold([0.9, 0.2], [False, False]).status
     'no_positive'
@@ -57,7 +57,7 @@ def best_threshold(
 
 
 def find_threshold(labelled: Labelled, parameters: Parameters) -> Threshold:
-    """`best_threshold` of checked labels; its warnings are in the result only."""
+    """Find `best_threshold` of checked labels. Warnings are in the result, and none is raised."""
     n, n_positive = labelled.labels.size, labelled.n_positive
     status = status_of(parameters.objective, n_positive, n)
     if status != "ok":
@@ -71,14 +71,14 @@ def find_threshold(labelled: Labelled, parameters: Parameters) -> Threshold:
 
 
 def doubts(labelled: Labelled, counts: Confusion) -> tuple[str, ...]:
-    """Sentences on why the threshold may be of no use."""
-    found = []
+    """Write sentences on why the threshold may be of no use."""
+    sentences = []
     if labelled.scores[0] == labelled.scores[-1]:
-        found.append(f"All {counts.n} scores are {labelled.scores[0]:g}: no threshold can tell these labels apart.")
+        sentences.append(f"All {counts.n} scores are {labelled.scores[0]:g}: no threshold can tell these labels apart.")
     rate = counts.n_predicted / counts.n
     if not FEW <= rate <= MANY:
         sentence = f"The threshold says yes to {rate:.1%} of the labels, and {counts.prevalence:.1%} of them are yes"
         if counts.f1 is not None and counts.all_positive_f1 is not None:
             sentence += f": F1 is {counts.f1:.3f}, and {counts.all_positive_f1:.3f} for always saying yes"
-        found.append(f"{sentence}.")
-    return tuple(found)
+        sentences.append(f"{sentence}.")
+    return tuple(sentences)

@@ -1,21 +1,105 @@
-"""Planning: which (premise, hypothesis) pairs a verifier has to judge."""
+"""Planning: turns a caption and a checklist into the (premise, hypothesis) pairs that a verifier has to judge."""
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from metrics_core.ecs.retrieval import IntArray
+import numpy as np
+import numpy.typing as npt
+
+from metrics_core.arrays import IntArray
+from metrics_core.ecs.result import ECSWarning
+from metrics_core.protocols import SentenceSplitter
+from metrics_core.vectors import feature_rows, unit_rows
 
 Pair = tuple[str, str]
 """(premise, hypothesis): a sentence of the caption and a keypoint."""
 
+LONG_KEYPOINT = 40
+"""Beyond this number of words NLI models become unreliable, because they were trained on short hypotheses."""
+
+DEFAULT_R = 8
+"""Sentences per keypoint. The paper does not state the number; 8 follows from the passes that it reports."""
+
+FIELD_TAG = re.compile(r"^\s*\[[^\]\t]*\]\t")
+
+
+def premise_sentences(text: str, splitter: SentenceSplitter) -> list[str]:
+    """Split a predicted caption into its sentences, in order; [] for a text without a letter or digit.
+
+    A line break ends a sentence. A field name at the start of a line, as in "[camera_state]<TAB>Slow pan.", is removed.
+    Short sentences stay, because one word of dialogue may be a keypoint.
+
+    >>> from metrics_core.models.sentence_splitter import RuleSplitter
+    >>> premise_sentences("[events]\\tA man sits. He waves.\\n[speech]\\tHi!\\n...", RuleSplitter())
+    ['A man sits.', 'He waves.', 'Hi!']
+    """
+    lines = (FIELD_TAG.sub("", line) for line in text.splitlines())
+    sentences = (sentence for line in lines for sentence in splitter.split(line))
+    return [sentence for sentence in sentences if any(character.isalnum() for character in sentence)]
+
+
+def usable_keypoints(texts: Sequence[str]) -> list[int]:
+    """Return the positions of the keypoints that are not blank. Repeated keypoints all stay.
+
+    One ECSWarning tells of the blank keypoints and of the keypoints with more than LONG_KEYPOINT words.
+
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     usable_keypoints(["A man sits.", " ", "A man sits."])
+    [0, 2]
+    >>> print(caught[0].message)
+    1 keypoint(s) are blank and are left out, the first at position 1.
+    """
+    blank = [i for i, text in enumerate(texts) if not text.strip()]
+    long = [i for i, text in enumerate(texts) if len(text.split()) > LONG_KEYPOINT]
+    sentences = []
+    if blank:
+        sentences.append(f"{len(blank)} keypoint(s) are blank and are left out, the first at position {blank[0]}.")
+    if long:
+        sentences.append(
+            f"{len(long)} keypoint(s) have more than {LONG_KEYPOINT} words, the first at position {long[0]}: "
+            "NLI models are weak there, so write several short ones or verify their sentences apart (combine_parts)."
+        )
+    if sentences:
+        warnings.warn("\n".join(sentences), ECSWarning, stacklevel=2)
+    left_out = set(blank)
+    return [i for i in range(len(texts)) if i not in left_out]
+
+
+def nearest_sentences(keypoints: npt.ArrayLike, sentences: npt.ArrayLike, r: int | None = DEFAULT_R) -> IntArray:
+    """Rank the sentences nearest to every keypoint by cosine, best first: indices (n, min(r, m)).
+
+    keypoints: (n, d), sentences: (m, d), embeddings of one text encoder; n and m may be 0. Of equal cosines the lower
+    index comes first, so equal sentences keep their order. r=None ranks all sentences. Raises ValueError for r below 1
+    and for arrays that do not fit together, and BadFeature (a ValueError) for an embedding that is zero or not finite.
+
+    >>> nearest_sentences([[1.0, 0.0]], [[0.0, 1.0], [3.0, 4.0], [2.0, 0.0], [0.6, 0.8]], r=3).tolist()
+    [[2, 1, 3]]
+    """
+    if r is not None and r < 1:
+        raise ValueError(f"r is {r}: give at least 1 sentence for each keypoint, or None for all of them.")
+    left, right = feature_rows("keypoint embeddings", keypoints), feature_rows("sentence embeddings", sentences)
+    if not (len(left) and len(right)):
+        return np.empty((len(left), 0), dtype=np.int64)
+    if left.shape[1] != right.shape[1]:
+        raise ValueError(
+            f"keypoints have {left.shape[1]} dimensions, sentences {right.shape[1]}: embed both with one encoder."
+        )
+    # A matrix product may round equal rows differently and so break their tie; single dot products do not.
+    cosines = np.vecdot(unit_rows("keypoint", left)[:, None], unit_rows("sentence", right)[None])
+    return np.argsort(-cosines, axis=1, kind="stable")[:, :r]
+
 
 @dataclass(frozen=True, slots=True)
 class KeypointPlan:
-    """The sentences that one keypoint is to be verified on, best first; none where the caption has no sentence.
+    """One keypoint with the sentences to verify it on, best first; without any where the caption has no sentence.
 
-    sentences: their indices in the caption. premises: their texts, in the same order. hypothesis: the keypoint.
+    hypothesis: the keypoint. sentences: indices of the sentences in the caption. premises: their texts, in the same
+    order.
     """
 
     hypothesis: str
@@ -24,23 +108,23 @@ class KeypointPlan:
 
     @property
     def pairs(self) -> list[Pair]:
-        """The pairs in order of rank: one pass of the verifier each."""
+        """The pairs in order of rank. A pair costs one pass of the verifier."""
         return [(premise, self.hypothesis) for premise in self.premises]
 
     @property
     def n_passes(self) -> int:
-        """How many pairs there are: min(r, m), summed over keypoints the paper's NLI passes."""
+        """The number of pairs, min(r, m). Its sum over the keypoints is the paper's number of NLI passes."""
         return len(self.premises)
 
 
 def plan_keypoints(
     keypoints: Sequence[str], sentences: Sequence[str], nearest: IntArray | None = None
 ) -> list[KeypointPlan]:
-    """One plan for each keypoint of a caption.
+    """Make one plan for every keypoint of a caption.
 
-    nearest (n, k): for each of n keypoints the indices of its sentences, best first, from `nearest_sentences`. None
-    plans every sentence in order of the text (exhaustive verification). Raises ValueError for a blank keypoint and
-    where `nearest` does not belong to these keypoints and sentences.
+    nearest (n, k): the indices of the sentences to verify, best first, one row per keypoint, from `nearest_sentences`.
+    None plans all sentences in the order of the text (exhaustive verification). Raises ValueError for a blank keypoint
+    and where `nearest` does not belong to these keypoints and sentences.
 
     >>> import numpy as np
     >>> plan_keypoints(["Someone sits."], ["A dog.", "He sits."], np.array([[1]]))[0].pairs
@@ -65,7 +149,7 @@ def plan_keypoints(
 
 
 def unique_pairs(plans: Iterable[KeypointPlan]) -> list[Pair]:
-    """Every pair of the plans once, in order of first appearance: one flat queue over any number of captions.
+    """List every pair of the plans once, in order of first appearance: one queue for any number of captions.
 
     >>> unique_pairs(plan_keypoints(["A dog.", "A dog."], ["Dogs.", "Dogs.", "Cats."]))
     [('Dogs.', 'A dog.'), ('Cats.', 'A dog.')]

@@ -1,4 +1,4 @@
-"""What ECS returns for one caption."""
+"""The result of ECS for one caption."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Mode = Literal["flat_micro", "flat_macro", "sodam"]
 
 
 class ECSWarning(UserWarning):
-    """The numbers are defined, yet the input is probably not what the caller means. Given once per call."""
+    """The scores are defined, but the input is probably not what the caller means. Given once per call."""
 
 
 @dataclass(frozen=True, slots=True)
 class ECSResult:
-    """ECS of one caption. Numbers lie in [0, 1] or are None; `reason` says in words what a status other than ok means.
+    """ECS of one caption. Numbers lie in [0, 1] or are None; `reason` explains a status other than "ok".
 
     =============  =====================================  =================================
     status         meaning                                score
@@ -27,8 +27,8 @@ class ECSResult:
     no_reference   there is no keypoint to cover          None, to be left out of all means
     =============  =====================================  =================================
 
-    by_dimension: the score of each dimension, None where the clip has no keypoint of it. counts: (covered, all)
-    keypoints of each dimension, as the verdicts say. aligned: SodaM's parts (precision, recall, pairs) in mode "sodam".
+    by_dimension: score by dimension, None where the clip has no keypoint of the dimension. counts: (covered, all)
+    keypoints by dimension, as the verdicts say. aligned: SodaM's result (precision, recall, pairs) in mode "sodam".
     """
 
     mode: Mode

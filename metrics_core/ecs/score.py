@@ -1,4 +1,4 @@
-"""From verdicts on keypoints to the score of a caption: flat, or along a SodaM alignment."""
+"""Scores a caption by the verdicts on its keypoints: over the whole clip (flat), or along a SodaM alignment."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ NOTHING_PREDICTED = Alignment((), {}, (), 0.0)
 
 
 def resolve_mode(mode: Mode | Literal["auto"], *, timed_reference: bool, timed_prediction: bool) -> Mode:
-    """The mode that counts for a caption: "auto" is "sodam" where both sides have times, else "flat_micro".
+    """Choose the mode for a caption: "auto" becomes "sodam" where both sides have times, else "flat_micro".
 
-    Raises ValueError for another name, and for "sodam" where a side has no times.
+    Raises ValueError for an unknown mode, and for "sodam" where a side has no times.
 
     >>> resolve_mode("auto", timed_reference=True, timed_prediction=False)
     'flat_micro'
@@ -42,11 +42,11 @@ def flat_score(
     mode: FlatMode = "flat_micro",
     names: Sequence[str] = (),
 ) -> ECSResult:
-    """Covered share of a clip's keypoints, given the dimension of each and the verdict on it.
+    """Compute the covered share of a clip's keypoints, given one dimension and one verdict per keypoint.
 
-    "flat_micro" counts all keypoints alike, "flat_macro" is the mean over the dimensions that have keypoints. All
-    keypoints must have been verified on the same text. names: dimensions that come first in the result and are in it
-    even without a keypoint. Raises ValueError for another mode and for verdicts without a decision.
+    "flat_micro" counts all keypoints alike; "flat_macro" averages over the dimensions that have keypoints. All
+    keypoints must have been verified on the same text. names: dimensions to list first in the result, even those
+    without a keypoint. Raises ValueError for another mode and for a verdict without a decision.
 
     >>> verdicts = [KeypointVerdict(0.9, 0, covered=True), KeypointVerdict(0.1, 3, covered=False)]
     >>> result = flat_score(["events", "camera"], verdicts, names=["camera", "events", "speech"])
@@ -73,11 +73,12 @@ def sodam_score(
     compat: Compat | None = None,
     names: Sequence[str] = (),
 ) -> ECSResult:
-    """SodaM's F1 of a clip, given for each reference segment its keypoints' dimensions and the verdicts on them.
+    """Compute SodaM's F1 of a clip, given the dimensions of every reference segment's keypoints and their verdicts.
 
-    A segment's keypoints are to be verified on the text merged into it (`merged_texts`); without one there is nothing
-    to plan on, and `decide` says so. n_sentences: sentences of all predicted segments; 0 makes "no_prediction" of
-    segments without a text. pair_score and compat as for `score_clip`, names as for `flat_score`.
+    Verify a segment's keypoints on the text merged into the segment (`merged_texts`). Without such a text a keypoint
+    has no sentence to be verified on, and `decide` gives the verdict for that case. n_sentences: number of sentences in
+    all predicted segments; with 0 sentences nothing was predicted, whatever the alignment says. For pair_score and
+    compat see `score_clip`, for names see `flat_score`.
 
     >>> alignment = Alignment(((0, 0),), {0: (0,)}, (), 0.9)
     >>> verdicts = [[KeypointVerdict(0.9, 0, covered=True)], [KeypointVerdict(None, None, covered=False)]]
@@ -102,7 +103,7 @@ def sodam_score(
 def counts_of(
     dimensions: Sequence[str], verdicts: Sequence[KeypointVerdict], names: Sequence[str]
 ) -> dict[str, tuple[int, int]]:
-    """(covered, all) keypoints by dimension; ValueError for a verdict that is still open."""
+    """Count (covered, all) keypoints by dimension. Raises ValueError for a verdict that is still open."""
     undecided = next((i for i, verdict in enumerate(verdicts) if verdict.covered is None), None)
     if undecided is not None:
         raise ValueError(f"The verdict on keypoint {undecided} is open: decide it at a threshold first.")

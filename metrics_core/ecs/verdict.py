@@ -1,22 +1,47 @@
-"""Deciding: from a verifier's probabilities to a verdict on each keypoint, without a model."""
+"""Deciding: turns a verifier's probabilities into verdicts on keypoints, without a model."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from metrics_core.ecs.plan import KeypointPlan
+
+Combination = Literal["all", "mean"]
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """The least probability at which a keypoint counts as covered, by dimension.
+
+    default: the verifier's own threshold. It counts for a dimension without labels to calibrate on.
+
+    >>> thresholds = Thresholds({"camera": 0.3}, default=0.5)
+    >>> thresholds.of("camera"), thresholds.of("speech")
+    (0.3, 0.5)
+    """
+
+    by_dimension: Mapping[str, float]
+    default: float | None = None
+
+    def of(self, dimension: str) -> float:
+        """Return the threshold of a dimension. Raises ValueError where it has none and there is no default."""
+        threshold = self.by_dimension.get(dimension, self.default)
+        if threshold is None:
+            raise ValueError(f"There is no threshold for {dimension!r}: calibrate it, or give a default.")
+        return threshold
 
 
 @dataclass(frozen=True, slots=True)
 class KeypointVerdict:
-    """What became of one keypoint.
+    """The outcome for one keypoint.
 
-    probability: the greatest P(entailment) of its sentences, in [0, 1]. sentence: index of the sentence that has it, of
-    equal ones the best ranked. covered: probability >= threshold, None as long as there is no threshold. Where the
-    caption has no sentence, nothing was verified: probability and sentence are None and covered is False.
-    is_lower_bound: not all sentences were verified (early exit), so that the others may have a greater probability.
+    probability: the greatest P(entailment) of its sentences, in [0, 1]. sentence: index of the sentence with this
+    probability; of equal sentences the best ranked. covered: whether probability >= threshold; None as long as there is
+    no threshold. Where the caption has no sentence, probability and sentence are None and covered is False.
+    is_lower_bound: an early exit left sentences unverified, and one of them may have a greater probability.
     """
 
     probability: float | None
@@ -25,10 +50,10 @@ class KeypointVerdict:
     is_lower_bound: bool = False
 
     def at(self, threshold: float | None) -> KeypointVerdict:
-        """The same verdict at another threshold, without another pass of a model.
+        """Decide again at another threshold, without another pass of a model.
 
-        Raises ValueError for NaN, and where the probability is a lower bound below the threshold, so that the answer
-        depends on sentences that were not verified.
+        Raises ValueError for NaN, and for a lower bound below the threshold: the decision then depends on sentences
+        that were not verified.
 
         >>> KeypointVerdict(0.5, 0, covered=False).at(0.5).covered
         True
@@ -49,10 +74,10 @@ class KeypointVerdict:
 
 
 def decide(plan: KeypointPlan, probabilities: Sequence[float], threshold: float | None = None) -> KeypointVerdict:
-    """The verdict on a keypoint from P(entailment) of each of its pairs, in order of rank (Eq. 1 of the ECS paper).
+    """Decide on a keypoint, given P(entailment) of all its pairs in order of rank (Eq. 1 of the ECS paper).
 
-    Raises ValueError, quoting the pair, for a probability that is NaN or outside [0, 1], and where their number is not
-    that of the pairs.
+    Raises ValueError, quoting the pair, for a probability that is NaN or outside [0, 1], and for another number of
+    probabilities than pairs.
 
     >>> plan = KeypointPlan("Someone sits.", (4, 0), ("A man rests.", "He sits."))
     >>> decide(plan, [0.2, 0.9], threshold=0.8)
@@ -67,7 +92,10 @@ def decide(plan: KeypointPlan, probabilities: Sequence[float], threshold: float 
 
 
 def decide_so_far(plan: KeypointPlan, probabilities: Sequence[float], threshold: float | None) -> KeypointVerdict:
-    """`decide` where only the first ranks were verified; the threshold must then be reached."""
+    """Decide as `decide` does, where an early exit may have left the last ranks unverified.
+
+    If ranks are missing, the probabilities must reach the threshold, or a ValueError is raised.
+    """
     for (premise, hypothesis), probability in zip(plan.pairs, probabilities, strict=False):
         if not 0 <= probability <= 1:
             raise ValueError(
@@ -79,3 +107,32 @@ def decide_so_far(plan: KeypointPlan, probabilities: Sequence[float], threshold:
     best = max(range(len(probabilities)), key=probabilities.__getitem__)
     is_lower_bound = len(probabilities) < plan.n_passes
     return KeypointVerdict(float(probabilities[best]), plan.sentences[best], None, is_lower_bound).at(threshold)
+
+
+def combine_parts(
+    parts: Sequence[KeypointVerdict], how: Combination = "all", threshold: float | None = None
+) -> KeypointVerdict:
+    """Decide on a long keypoint, given the verdicts on its sentences, which are planned as keypoints of their own.
+
+    "all": every part must be covered, so the weakest part's probability counts. "mean": the mean of the parts'
+    probabilities counts. The result names the caption's sentence that fits the weakest part best, because a person
+    should look there first. The decisions of the parts do not count. Raises ValueError without parts, for another
+    `how`, and where parts of an early exit leave open whether the threshold is reached.
+
+    >>> parts = [KeypointVerdict(0.9, 4, covered=None), KeypointVerdict(0.4, 1, covered=None)]
+    >>> [combine_parts(parts, how, threshold=0.6).covered for how in ("all", "mean")]
+    [False, True]
+    """
+    if how not in ("all", "mean"):
+        raise ValueError(f'how is {how!r}: give "all" or "mean".')
+    if not parts:
+        raise ValueError("There are no parts: give the verdict on at least one sentence of the keypoint.")
+    probabilities = [part.probability for part in parts if part.probability is not None]
+    if len(probabilities) < len(parts):
+        return KeypointVerdict(None, None, covered=False)
+    weakest = min(range(len(parts)), key=probabilities.__getitem__)
+    if how == "all":
+        return parts[weakest].at(threshold)
+    mean = sum(probabilities) / len(parts)
+    is_lower_bound = any(part.is_lower_bound for part in parts)
+    return KeypointVerdict(mean, parts[weakest].sentence, None, is_lower_bound).at(threshold)

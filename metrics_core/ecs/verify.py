@@ -1,4 +1,4 @@
-"""Driving a verifier over plans: every planned pair once, or rank by rank until the thresholds are reached."""
+"""Verifying: has a model judge the planned pairs, all at once or rank by rank until the thresholds are reached."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from metrics_core.protocols import EntailmentModel
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """Verdicts in the order of the plans, and what they cost.
+    """Verdicts in the order of the plans, and their cost.
 
-    passes: for each plan, the pairs that were judged for it. n_pairs: different pairs among them, which is what the
-    model was given. n_truncated: those of n_pairs whose premise was cut to fit into the model.
+    passes: the number of pairs judged for every plan. n_pairs: the number of different pairs that the model was given.
+    n_truncated: the number of these pairs whose premise was cut to fit into the model.
     """
 
     verdicts: tuple[KeypointVerdict, ...]
@@ -25,12 +25,12 @@ class Verification:
 
     @property
     def n_passes(self) -> int:
-        """Pairs judged for some keypoint, each keypoint counting its own (the paper's NLI passes)."""
+        """The pairs of all plans, where a pair of two plans counts twice (the paper's NLI passes)."""
         return sum(self.passes)
 
 
 class Answers:
-    """Probabilities by pair; asks the model for a pair once."""
+    """A model's probabilities by pair. The model is asked for every pair once."""
 
     def __init__(self, model: EntailmentModel) -> None:
         self._model = model
@@ -38,22 +38,22 @@ class Answers:
         self.n_truncated = 0
 
     def ask(self, pairs: Sequence[Pair]) -> None:
-        """Have every pair judged, in one batch, that was not judged before."""
+        """Have the model judge, in one batch, all pairs that it has not judged yet."""
         new = [pair for pair in dict.fromkeys(pairs) if pair not in self.probability_of]
         if not new:
             return
-        found = self._model.entailment(new)
-        self.probability_of.update(zip(new, found.probabilities.tolist(), strict=True))
-        self.n_truncated += int(found.truncated.sum())
+        entailments = self._model.entailment(new)
+        self.probability_of.update(zip(new, entailments.probabilities.tolist(), strict=True))
+        self.n_truncated += int(entailments.truncated.sum())
 
 
 def verify(
     plans: Sequence[KeypointPlan], model: EntailmentModel, thresholds: Sequence[float] | None = None
 ) -> Verification:
-    """Judge all planned pairs, of one caption or of many, in one batch without repetitions.
+    """Judge the planned pairs of one or many captions in one batch, every pair once.
 
-    thresholds: one for each plan; without them the verdicts have a probability and no decision, as calibration needs
-    them. Raises ValueError for another number of thresholds and for probabilities that `decide` refuses.
+    thresholds: one for every plan. Without thresholds the verdicts have a probability but no decision, which is what
+    calibration needs. Raises ValueError for another number of thresholds and for probabilities that `decide` refuses.
     """
     levels = [None] * len(plans) if thresholds is None else thresholds
     check_thresholds(levels, plans)
@@ -70,11 +70,11 @@ def verify(
 def verify_early_exit(
     plans: Sequence[KeypointPlan], model: EntailmentModel, thresholds: Sequence[float]
 ) -> Verification:
-    """Judge the pairs rank by rank, and leave a keypoint alone once it reaches its threshold.
+    """Judge the pairs rank by rank, and stop with a keypoint once it reaches its threshold.
 
-    What is covered is what `verify` says, as long as the model gives a pair the same probability each time; there are
-    fewer passes. The probability of a keypoint that was left early is a lower bound, of no use for calibration. Each
-    rank is one batch over all plans, so give the plans of many captions together. Errors are those of `verify`.
+    `verify` covers the same keypoints with more passes, as long as the model always gives a pair the same probability.
+    After an early stop the probability is a lower bound, which calibration cannot use. One rank of all plans is one
+    batch, so give the plans of many captions together. Errors are the same as in `verify`.
     """
     check_thresholds(thresholds, plans)
     answers = Answers(model)
@@ -86,7 +86,7 @@ def verify_early_exit(
         answers.ask(list(asked.values()))
         for i, pair in asked.items():
             seen[i].append(answers.probability_of[pair])
-        # "not >=" keeps NaN among the undecided; the decision refuses it.
+        # "not >=" keeps NaN among the undecided, so that `decide_so_far` refuses it.
         undecided = [i for i in undecided if not seen[i][-1] >= thresholds[i]]
         rank += 1
     verdicts = tuple(
@@ -97,6 +97,6 @@ def verify_early_exit(
 
 
 def check_thresholds(thresholds: Sequence[float | None], plans: Sequence[KeypointPlan]) -> None:
-    """ValueError unless there is one for each plan."""
+    """Raise ValueError unless there is one threshold for every plan."""
     if len(thresholds) != len(plans):
         raise ValueError(f"There are {len(thresholds)} thresholds for {len(plans)} plans: give one for each.")

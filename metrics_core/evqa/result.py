@@ -1,4 +1,4 @@
-"""What EVQAScore returns, and its form for question-answer pairs."""
+"""The result of EVQAScore, and the score of a question-answer pair."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from metrics_core.arithmetic import harmonic_mean
+
 Status = Literal["ok", "no_frames", "no_keywords", "bad_feature", "zero_weights", "negative_match"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EVQAResult:
-    """EVQAScore of one text and one video. Numbers are cosines or means of them, in [-1, 1] up to rounding.
+    """EVQAScore of one text and one video. Numbers are cosines or means of cosines, in [-1, 1] up to rounding.
 
     precision: mean over the keywords of their best cosine with a frame (or region). recall: mean over the frames of
-    their best cosine with a keyword. f1: their harmonic mean. coarse: cosine of the whole text with the pooled video.
-    score: (coarse + f1) / 2. Each is None where it is not defined; `score` is a number exactly when `status` is "ok",
-    otherwise `reason` says in words what is wrong:
+    their best cosine with a keyword. f1: harmonic mean of precision and recall. coarse: cosine of the whole text with
+    the pooled video. score: (coarse + f1) / 2. A number is None where it is not defined. `score` is a number exactly
+    when `status` is "ok"; otherwise `reason` says in words what is wrong:
 
     ==============  ============================================================  =========================
     status          meaning                                                       numbers that are given
@@ -51,9 +53,9 @@ class EVQAResult:
 
     @property
     def raw_f1(self) -> float | None:
-        """2PR / (P + R) whatever the signs, as the public codes have it: outside [-1, 1] where signs differ.
+        """2PR / (P + R) whatever the signs, as in the public codes, and 0 where P + R is 0.
 
-        Only for comparison with numbers of those codes. 0 where P + R is 0.
+        Use it only to compare with numbers of these codes: where the signs differ, it lies outside [-1, 1].
         """
         if self.precision is None or self.recall is None:
             return None
@@ -61,14 +63,14 @@ class EVQAResult:
 
     @property
     def raw_score(self) -> float | None:
-        """(coarse + raw_f1) / 2: the score as the public codes have it, equal to `score` where that is a number."""
+        """(coarse + raw_f1) / 2, as in the public codes. It equals `score` where `score` is a number."""
         return midpoint(self.coarse, self.raw_f1)
 
 
 def qa_score(result: EVQAResult) -> float | None:
-    """Score of a question-answer pair: score * ln(n + 1) with n the number of keywords; None without a score.
+    """Compute the score of a question-answer pair: score * ln(n + 1) with n keywords; None without a score.
 
-    The factor runs from 0.69 (n = 1) to 2.77 (n = 15), so among pairs of unequal n it mostly counts keywords: report
+    The factor grows from 0.69 (n = 1) to 2.77 (n = 15), so between pairs of unequal n it mostly counts keywords. Report
     `score` and `n_keywords` beside it.
 
     >>> qa_score(EVQAResult(score=0.25, n_keywords=1))
@@ -78,11 +80,5 @@ def qa_score(result: EVQAResult) -> float | None:
 
 
 def midpoint(coarse: float | None, fine: float | None) -> float | None:
-    """Mean of the two parts of a score; None where one of them is not defined."""
+    """Average the coarse and the fine part of a score; None where one of them is not defined."""
     return None if coarse is None or fine is None else (coarse + fine) / 2
-
-
-def harmonic_mean(precision: float, recall: float) -> float:
-    """2PR / (P + R), and 0 where P + R is 0: between P and R unless their signs differ."""
-    total = precision + recall
-    return 2 * precision * recall / total if total else 0.0

@@ -1,12 +1,15 @@
-"""EVQAScore from features: best cosines between keywords and frames, and the whole text against the pooled video."""
+"""Computes EVQAScore from features: keywords against frames, and the whole text against the pooled video."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.evqa.features import BadFeature, FloatArray, FrameFeatures, feature_rows, prepare_frames, unit_rows
-from metrics_core.evqa.result import EVQAResult, harmonic_mean, midpoint
+from metrics_core.arithmetic import harmonic_mean
+from metrics_core.arrays import FloatArray
+from metrics_core.evqa.features import FrameFeatures, prepare_frames
+from metrics_core.evqa.result import EVQAResult, midpoint
+from metrics_core.vectors import BadFeature, feature_rows, unit_rows
 
 
 def evqa_from_features(
@@ -17,15 +20,15 @@ def evqa_from_features(
     keyword_weights: npt.ArrayLike | None = None,
     regions: npt.ArrayLike | None = None,
 ) -> EVQAResult:
-    """EVQAScore (section 3 of arXiv 2411.06908) of one text and one video, from features of one image-text encoder.
+    """Score one text and one video (section 3 of arXiv 2411.06908), from features of one image-text encoder.
 
     frames: (T, d), the sampled frames. keywords: (K, d), one row per keyword. text: (d,), the whole text.
-    keyword_weights: (K,), not negative, scaled to sum 1 inside; None weighs all alike, as EVQAScore does.
-    regions: (n, d), crops that replace the frames in precision and recall. Features may be raw: they are normalised
-    in float64. For many texts of one video call `prepare_frames` once and `evqa_of_text` per text.
+    keyword_weights: (K,), not negative, scaled here to the sum 1; None weighs all keywords alike, as EVQAScore does.
+    regions: (n, d), crops that replace the frames in precision and recall. Features need not have unit length: they are
+    normalised in float64. For many texts of one video call `prepare_frames` once and `evqa_of_text` per text.
 
-    What a single video or text can cause is a status of the result. Raises ValueError for arrays whose shapes do not
-    fit together and for weights that are negative or not finite.
+    A video or text that cannot be scored gets a status. Raises ValueError for arrays whose shapes do not fit together
+    and for weights that are negative or not finite.
 
     >>> result = evqa_from_features(frames=[[2, 0], [0, 1]], keywords=[[1, 0]], text=[0, 3])
     >>> result.precision, result.recall, round(result.f1, 4), round(result.coarse, 4), round(result.score, 4)
@@ -41,7 +44,7 @@ def evqa_of_text(
     *,
     keyword_weights: npt.ArrayLike | None = None,
 ) -> EVQAResult:
-    """EVQAScore of one text and a prepared video: the same number as `evqa_from_features`, bit for bit.
+    """Score one text and a prepared video. The result equals `evqa_from_features` to the last bit.
 
     >>> video = prepare_frames([[2, 0], [0, 1]])
     >>> [evqa_of_text(video, keywords, [0, 3]).status for keywords in ([[1, 0]], [])]
@@ -60,14 +63,32 @@ def evqa_of_text(
         coarse = float(np.clip(unit_rows("text", text_row[None])[0] @ video.pooled, -1.0, 1.0))
         if n_keywords == 0:
             return EVQAResult(coarse=coarse, n_keywords=0, status="no_keywords", reason="the text has no keyword")
-        cosines = np.clip(unit_rows("keyword", keyword_rows) @ video.local.T, -1.0, 1.0)
+        cosines = _cosines(keyword_rows, video.local)
     except BadFeature as error:
         return EVQAResult(n_keywords=n_keywords, status="bad_feature", reason=str(error))
     return joined(cosines, coarse, weights)
 
 
+def similarity_to_frames(keywords: npt.ArrayLike, frames: npt.ArrayLike) -> FloatArray:
+    """Cosines (K, T) of keywords (K, d) with frames (T, d), the numbers that precision and recall are made of.
+
+    Raises BadFeature for a row without a direction.
+
+    >>> similarity_to_frames([[3.0, 0.0]], [[2.0, 0.0], [0.0, 1.0]]).tolist()
+    [[1.0, 0.0]]
+    """
+    return _cosines(feature_rows("keywords", keywords), unit_rows("frame", feature_rows("frames", frames)))
+
+
+def _cosines(keywords: FloatArray, units: FloatArray) -> FloatArray:
+    if len(keywords) == 0:
+        return np.empty((0, len(units)))
+    cosines: FloatArray = np.clip(unit_rows("keyword", keywords) @ units.T, -1.0, 1.0)
+    return cosines
+
+
 def joined(cosines: FloatArray, coarse: float, weights: FloatArray | None) -> EVQAResult:
-    """Fine and coarse part of the score; `cosines` is (keywords, frames or regions), both at least 1.
+    """Join the fine and the coarse part of the score. `cosines` is (keywords, frames or regions), both at least 1.
 
     P = sum_j w_j max_i S[j, i], R = mean_i max_j S[j, i], F = 2PR / (P + R), score = (C + F) / 2.
     """
@@ -98,7 +119,10 @@ def joined(cosines: FloatArray, coarse: float, weights: FloatArray | None) -> EV
 
 
 def checked_weights(values: npt.ArrayLike, n_keywords: int) -> FloatArray:
-    """Weights (K,) in float64, the largest 1 unless all are 0; ValueError for what cannot be a weight."""
+    """Return weights (K,) in float64, scaled so that the largest is 1 unless all are 0.
+
+    Raises ValueError for another number of weights, and for a weight that is negative or not finite.
+    """
     weights = np.asarray(values, dtype=np.float64)
     if weights.shape != (n_keywords,):
         raise ValueError(
@@ -110,7 +134,7 @@ def checked_weights(values: npt.ArrayLike, n_keywords: int) -> FloatArray:
 
 
 def check_dimensions(video: int, text: FloatArray, keywords: FloatArray) -> None:
-    """ValueError unless text and keywords have the video's number of dimensions."""
+    """Raise ValueError unless text and keywords have as many dimensions as the video."""
     for name, rows in (("text", text), ("keywords", keywords)):
         if len(rows) and rows.shape[1] != video:
             raise ValueError(

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from metrics_core.frames.fit import MOST_PIXELS, PictureRefused
+from metrics_core.frames.pictures import check_size
 from metrics_core.frames.records import FrameReadError, NotAVideo
 
 if TYPE_CHECKING:
@@ -73,7 +75,7 @@ def open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
 
     Raises:
         NotAVideo: there is no video stream in the file.
-        FrameReadError: there is one, but it cannot be opened.
+        FrameReadError: there is one, but it cannot be opened, or its pictures are too large.
     """
     import av
     from av.stream import Disposition
@@ -94,6 +96,12 @@ def open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
             raise NotAVideo(path, "the file holds no video stream")
         if stream.codec_context is None:
             raise FrameReadError(path, "there is no decoder for its video stream")
+        try:
+            check_size(stream.codec_context.width, stream.codec_context.height)
+        except PictureRefused as refused:
+            raise FrameReadError(path, str(refused)) from refused
+        # For pictures that grow on the way.
+        stream.codec_context.options = {"max_pixels": str(MOST_PIXELS)}
         stream.codec_context.thread_type = "NONE"
         yield container, stream
 

@@ -7,14 +7,17 @@ import functools
 import hashlib
 import math
 import os
+import stat
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from numpy.typing import NDArray
 
+from metrics_core.frames.fit import Fit
 from metrics_core.frames.probe import NOTHING_KNOWN
 from metrics_core.frames.process import WorkerFailed, WorkerProcess
 from metrics_core.frames.readers import check_reader_name, default_readers
@@ -61,28 +64,30 @@ class DecodingWorker:
         *,
         every: int = 30,
         cap: int | None = None,
+        fit: Fit | None = None,
         timeout_s: float = 60.0,
         readers: Sequence[str] | None = None,
     ) -> SampledFrames:
         """See `read_frames`."""
         names = [reader.name for reader in default_readers()] if readers is None else list(readers)
         _check_arguments(every, cap, names)
-        if not path.is_file():
-            raise FrameReadError(path, "this is not a file" if path.exists() else "there is no such file")
+        _check_file(path)
         said: list[str] = []
         error = FrameReadError
         for name in names:
             request = {"task": "read", "path": str(path.absolute()), "reader": name, "every": every, "cap": cap}
+            request["fit"] = asdict(fit) if fit else None
             try:
                 answer, arrays = self._request(request, timeout_s)
             except WorkerFailed as failure:
-                said.append(f"{name}: {failure}")
-                error = DecoderFailed
-                continue
+                answer, arrays = {"unexpected": str(failure)}, []
             if arrays:
                 indices, times_s, pixels = arrays
                 return SampledFrames(indices, times_s, pixels, answer["n_frames"], answer["reader"])
-            said.append(f"{name}: {answer.get('error') or answer['not_a_video']}")
+            if "unexpected" in answer:
+                error = DecoderFailed
+            (reason,) = answer.values()
+            said.append(f"{name}: {reason}")
         raise error(path, f"no reader can read its frames ({'; '.join(said)})")
 
     def probe(self, path: Path, *, timeout_s: float = 60.0) -> VideoProbe:
@@ -99,8 +104,8 @@ class DecodingWorker:
         else:
             if "not_a_video" in answer:
                 raise NotAVideo(path, answer["not_a_video"])
-            facts = answer.get("facts") or {**NOTHING_KNOWN, "status": "undecodable", "error": answer["error"]}
-        return VideoProbe(**facts, content_sha256=_sha256_of(path))
+            facts = answer.get("facts") or {**NOTHING_KNOWN, "status": "undecodable", "error": answer["unexpected"]}
+        return VideoProbe(**facts, content_sha256=content_sha256(path))
 
     def _request(self, header: Mapping[str, object], timeout_s: float) -> tuple[dict[str, Any], list[NDArray[Any]]]:
         if not 0 < timeout_s < math.inf:
@@ -120,6 +125,7 @@ def read_frames(
     *,
     every: int = 30,
     cap: int | None = None,
+    fit: Fit | None = None,
     timeout_s: float = 60.0,
     readers: Sequence[str] | None = None,
 ) -> SampledFrames:
@@ -128,17 +134,19 @@ def read_frames(
     Args:
         path: the video file.
         every: see `sample_indices`; so is ``cap``.
-        cap: the most frames wanted, None for no limit. All sampled frames are held in memory at once.
+        cap: the most frames wanted, None for no limit. All sampled frames are held in memory at once, up to
+            `metrics_core.frames.pictures.MOST_BYTES`.
+        fit: what is kept of each frame as soon as it is decoded, None for all of it.
         timeout_s: how long one reader may take.
         readers: names of the readers to try in this order: ``decord``, ``pyav`` or ``module:attribute`` of your own.
             By default those of `default_readers`.
 
     Raises:
         FrameReadError: no reader can read the file; says what each of them said (cannot decode it, crashed, exceeded
-            the limit).
+            the limit of time or memory).
         ValueError: an argument is out of its range, or a reader is unknown.
     """
-    return _worker_of(os.getpid()).read(path, every=every, cap=cap, timeout_s=timeout_s, readers=readers)
+    return _worker_of(os.getpid()).read(path, every=every, cap=cap, fit=fit, timeout_s=timeout_s, readers=readers)
 
 
 def probe_video(path: Path, *, timeout_s: float = 60.0) -> VideoProbe:
@@ -161,6 +169,17 @@ def _worker_of(process_id: int) -> DecodingWorker:
     return worker
 
 
+def _check_file(path: Path) -> None:
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError as error:
+        raise FrameReadError(path, "there is no such file") from error
+    except OSError as error:
+        raise FrameReadError(path, f"it cannot be opened ({error.strerror})") from error
+    if not stat.S_ISREG(mode):
+        raise FrameReadError(path, "this is not a file")
+
+
 def _check_arguments(every: int, cap: int | None, readers: Sequence[str]) -> None:
     sample_indices(0, every, cap)
     if not readers:
@@ -169,7 +188,8 @@ def _check_arguments(every: int, cap: int | None, readers: Sequence[str]) -> Non
         check_reader_name(name)
 
 
-def _sha256_of(path: Path) -> str:
+def content_sha256(path: Path) -> str:
+    """SHA-256 of the bytes of a file, in hexadecimal; raises OSError where it cannot be read."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(1 << 20):

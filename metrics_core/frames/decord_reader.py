@@ -5,10 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from metrics_core.frames.container import Timeline, read_timeline
+from metrics_core.frames.fit import Fit
+from metrics_core.frames.pictures import Pictures
 from metrics_core.frames.records import FrameReadError, SampledFrames
 from metrics_core.frames.sampling import sample_indices
+
+# While its caller is at work on a picture, decord decodes on and keeps what comes out, without a limit. Cutting one
+# picture down takes about as long as decoding four; where more are passed over until the next, it never gets far ahead.
+SPARSE = 10
+MOST_BYTES_AHEAD = 512 << 20
 
 
 class DecordReader:
@@ -23,6 +31,8 @@ class DecordReader:
     - it has open groups of pictures (what x265 writes by default, many AVI, clips cut without re-encoding),
     - the codec is VP8, whose hidden reference frames decord counts as frames,
     - colours have more than 8 bits, which decord converts otherwise than PyAV does,
+    - its pictures have another number of channels than three, as decord gives for some widths below 50,
+    - so many large pictures are to be cut down one soon after the other that decord would fill the memory,
     - decord meets a packet that it cannot decode.
 
     What is left is damage that decord passes over: then an index can be off by the few broken frames. Files that
@@ -31,7 +41,7 @@ class DecordReader:
 
     name = "decord"
 
-    def read(self, path: Path, every: int, cap: int | None) -> SampledFrames:
+    def read(self, path: Path, every: int, cap: int | None, fit: Fit | None = None) -> SampledFrames:
         """See `FrameReader.read`. Times come from the demux: decord's own are wrong for AVI."""
         timeline = read_timeline(path)
         n_frames = len(timeline.times_s)
@@ -44,14 +54,16 @@ class DecordReader:
             # With one thread decord raises on a damaged packet; with more it repeats earlier frames instead.
             video = decord.VideoReader(str(path.absolute()), num_threads=1)
             _check_agreement(path, timeline, len(video))
-            first = video[0].asnumpy()
-            pixels = np.empty((len(indices), *first.shape), dtype=np.uint8)
-            for row, index in enumerate(indices):
-                pixels[row] = video[int(index)].asnumpy() if row else first
+            pictures = Pictures(path, len(indices), fit)
+            for index in indices.tolist():
+                picture = video[index].asnumpy()
+                if fit and not index:
+                    _check_decoding_ahead(path, indices, picture.nbytes)
+                pictures.add(picture)
         except (decord.DECORDError, IndexError, StopIteration) as error:
             said = (str(error) or type(error).__name__).partition("\n")[0]
             raise FrameReadError(path, f"decord cannot decode it ({said[:200]})") from error
-        return SampledFrames(indices, timeline.times_s[indices], pixels, n_frames, self.name)
+        return SampledFrames(indices, timeline.times_s[indices], pictures.pixels(), n_frames, self.name)
 
 
 def _check_agreement(path: Path, timeline: Timeline, n_decord: int) -> None:
@@ -66,3 +78,9 @@ def _check_agreement(path: Path, timeline: Timeline, n_decord: int) -> None:
         raise FrameReadError(path, f"decord converts its {timeline.bits}-bit colours coarsely")
     if timeline.codec == "vp8":
         raise FrameReadError(path, "decord would count the hidden frames of VP8")
+
+
+def _check_decoding_ahead(path: Path, indices: NDArray[np.int64], picture_bytes: int) -> None:
+    last = int(indices[-1])
+    if last < SPARSE * (len(indices) - 1) and last * picture_bytes > MOST_BYTES_AHEAD:
+        raise FrameReadError(path, "decord would decode too many large pictures ahead")

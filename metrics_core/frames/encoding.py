@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
@@ -17,12 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metrics_core.frames.decoding import DecodingWorker
-from metrics_core.frames.records import FrameReadError
+from metrics_core.frames.fit import Fit
+from metrics_core.frames.memory import BUDGET, bytes_in_flight
+from metrics_core.frames.records import DecoderFailed, FrameReadError, SampledFrames
+from metrics_core.frames.sampling import sample_indices
 from metrics_core.protocols import ImageEncoder, ModelIdentity
 
 Key = TypeVar("Key")
 
-# Decoders at work beside one encoder; more would fill the memory with frames faster than they are encoded.
+# Decoders at work beside one encoder.
 MOST_DECODERS = 8
 # Decoding a minute of 720p takes seconds; a film in 4K takes about as long as it plays.
 TIMEOUT_S, TIMEOUT_PER_SECOND_OF_VIDEO = 60.0, 4.0
@@ -46,11 +49,17 @@ class FrameEncoder:
 
 @dataclass(frozen=True, slots=True)
 class VideoFile(Generic[Key]):
-    """A file whose frames are wanted; `key` comes back with them, `duration_s` bounds how long decoding may take."""
+    """A file whose frames are wanted; `key` comes back with them.
+
+    `duration_s` bounds how long decoding may take; `n_frames` and `pixels` (of one picture) tell how much memory it
+    takes, so how many videos are decoded at once. What is not known counts as the most there may be.
+    """
 
     key: Key
     path: Path
     duration_s: float | None = None
+    n_frames: int | None = None
+    pixels: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,15 +94,23 @@ def encode_videos(
 
     Decoding and preprocessing run in `n_decoders` threads (by default half of the cores), each with a decoder process
     of its own, while this thread encodes. A batch is filled with frames of consecutive videos. At most two videos a
-    decoder are held, as preprocessed images of their sampled frames.
+    decoder are held, as preprocessed images of their sampled frames, and fewer where they would take more memory than
+    `metrics_core.frames.memory.BUDGET`. The model is loaded when the first video is known.
+
+    Whatever goes wrong with one video up to the preprocessing of its frames is the error of that video. An error of
+    the encoder, and a decoder process that does not start, is raised.
     """
+    rest = iter(videos)
+    first = next(rest, None)
+    if first is None:
+        return
     encoder.images.load()
     n_decoders = n_decoders or max(1, min(MOST_DECODERS, (os.cpu_count() or 1) // 2))
     waiting: deque[tuple[Key, _Decoded | FrameReadError]] = deque()
     images: list[Any] = []
     rows: deque[NDArray[np.float32]] = deque()
     # Closed by hand: after an error of the encoder its traceback would keep the decoders alive.
-    with closing(_decode_ahead(encoder, videos, n_decoders)) as ahead:
+    with closing(_decode_ahead(encoder, chain([first], rest), n_decoders)) as ahead:
         for key, decoded in ahead:
             waiting.append((key, decoded))
             if isinstance(decoded, _Decoded):
@@ -129,37 +146,54 @@ def _complete(
 def _decode_ahead(
     encoder: FrameEncoder, videos: Iterable[VideoFile[Key]], n_decoders: int
 ) -> Generator[tuple[Key, _Decoded | FrameReadError], None, None]:
-    """Decoded videos in their order, each decoder one video ahead of the one that is waited for."""
+    """Decoded videos in their order, each decoder one video ahead of the one that is waited for, if memory allows."""
+    fit = encoder.images.fit
     with ExitStack() as stack:
         free: SimpleQueue[DecodingWorker] = SimpleQueue()
         for _ in range(n_decoders):
             free.put(stack.enter_context(DecodingWorker()))
         # Entered last, so ended first: a thread that still runs would start its closed worker anew.
         pool = stack.enter_context(ThreadPoolExecutor(n_decoders, thread_name_prefix="decoder"))
-
-        def submit(video: VideoFile[Key]) -> tuple[Key, Future[_Decoded | FrameReadError]]:
-            return video.key, pool.submit(_decode, encoder, video, free)
-
-        rest = iter(videos)
-        ahead = deque(submit(video) for video in islice(rest, 2 * n_decoders))
-        stack.callback(lambda: [future.cancel() for _, future in ahead])
+        ahead: deque[tuple[Key, Future[_Decoded | FrameReadError], int]] = deque()
+        stack.callback(lambda: [future.cancel() for _, future, _ in ahead])
+        held = 0
+        for video in videos:
+            needed = bytes_in_flight(video.pixels, _n_sampled(encoder, video), fit)
+            while ahead and (len(ahead) == 2 * n_decoders or held + needed > BUDGET):
+                key, future, freed = ahead.popleft()
+                yield key, future.result()
+                held -= freed
+            ahead.append((video.key, pool.submit(_decode, encoder, fit, video, free), needed))
+            held += needed
         while ahead:
-            key, future = ahead.popleft()
-            decoded = future.result()
-            ahead.extend(submit(video) for video in islice(rest, 1))
-            yield key, decoded
+            key, future, _ = ahead.popleft()
+            yield key, future.result()
+
+
+def _n_sampled(encoder: FrameEncoder, video: VideoFile[Any]) -> int | None:
+    if video.n_frames is None:
+        return encoder.cap
+    return len(sample_indices(video.n_frames, encoder.every, encoder.cap))
 
 
 def _decode(
-    encoder: FrameEncoder, video: VideoFile[Any], free: SimpleQueue[DecodingWorker]
+    encoder: FrameEncoder, fit: Fit | None, video: VideoFile[Any], free: SimpleQueue[DecodingWorker]
 ) -> _Decoded | FrameReadError:
     worker = free.get()
     limit = TIMEOUT_S + TIMEOUT_PER_SECOND_OF_VIDEO * (video.duration_s or 0.0)
     try:
-        frames = worker.read(video.path, every=encoder.every, cap=encoder.cap, timeout_s=limit)
-        images = [encoder.images.preprocess(pixels) for pixels in frames.pixels]
+        frames = worker.read(video.path, every=encoder.every, cap=encoder.cap, fit=fit, timeout_s=limit)
+        images = _prepare(encoder.images, video.path, frames)
     except FrameReadError as error:
         return error
     finally:
         free.put(worker)
     return _Decoded(frames.indices, frames.times_s, frames.n_frames, frames.reader, images)
+
+
+def _prepare(encoder: ImageEncoder, path: Path, frames: SampledFrames) -> list[Any]:
+    try:
+        return [encoder.preprocess(pixels) for pixels in frames.pixels]
+    except Exception as error:  # whatever the pictures of one video lead to must not end the work on the others
+        reason = f"its frames cannot be prepared for the encoder (unexpected {type(error).__name__}: {error})"
+        raise DecoderFailed(path, reason) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -18,7 +19,9 @@ from metrics_core.frames.container import (
     read_timeline,
     readable_packets,
 )
-from metrics_core.frames.records import FrameReadError, SampledFrames
+from metrics_core.frames.fit import Fit
+from metrics_core.frames.pictures import Pictures
+from metrics_core.frames.records import SampledFrames
 from metrics_core.frames.sampling import sample_indices
 from metrics_core.frames.seeking import SeekingFailed, Stretch, decode_stretches, plan_stretches
 
@@ -37,33 +40,35 @@ class PyAVReader:
 
     name = "pyav"
 
-    def read(self, path: Path, every: int, cap: int | None) -> SampledFrames:
-        """See `FrameReader.read`. Memory: the sampled frames and a handful more."""
+    def read(self, path: Path, every: int, cap: int | None, fit: Fit | None = None) -> SampledFrames:
+        """See `FrameReader.read`. Memory: the sampled frames, as they are kept, and a handful of whole ones."""
         timeline = read_timeline(path)
         n_packets = len(timeline.times_s)
         wanted = sample_indices(n_packets, every, cap)
         stretches = plan_stretches(timeline, wanted)
         if len(stretches) > 1:
             try:
-                pixels = _decode_parts(path, timeline, stretches, wanted)
+                pixels = _decode_parts(path, timeline, stretches, wanted, fit)
             except SeekingFailed:
                 pass  # decoding everything tells which frames there are
             else:
                 return SampledFrames(wanted, timeline.times_s[wanted], pixels, n_packets, self.name)
-        pixels, times_s = decode_in_order(path, wanted)
+        pixels, times_s = decode_in_order(path, wanted, fit)
         n_frames = len(times_s)
         indices = sample_indices(n_frames, every, cap)
         if not np.array_equal(indices, wanted[: len(indices)]):
             # Fewer or more frames than packets, and a cap spreads over the number of frames: now that is known.
-            pixels, times_s = decode_in_order(path, indices)
+            pixels, times_s = decode_in_order(path, indices, fit)
         return SampledFrames(indices, times_s[indices], pixels[: len(indices)], n_frames, self.name)
 
 
-def decode_in_order(path: Path, wanted: NDArray[np.int64]) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
-    """Pixels of the wanted frames, shape (len(wanted), H, W, 3), and the times of all frames of the video.
+def decode_in_order(
+    path: Path, wanted: NDArray[np.int64], fit: Fit | None = None
+) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
+    """Pixels of those of the wanted frames that there are, (T, H, W, 3), and the times of all frames of the video.
 
     Raises:
-        FrameReadError: no frame can be decoded.
+        FrameReadError: no frame can be decoded, or the wanted ones are refused by `Pictures`.
     """
     stamps: list[int | None] = []
 
@@ -73,34 +78,33 @@ def decode_in_order(path: Path, wanted: NDArray[np.int64]) -> tuple[NDArray[np.u
             yield number, frame
 
     with open_video(path) as (container, stream):
-        pixels = _keep(path, numbered(_decodable_frames(container, stream)), wanted)
+        pixels = _keep(path, numbered(_decodable_frames(container, stream)), wanted, fit)
         return pixels, presentation_times(path, stamps, stream)
 
 
 def _decode_parts(
-    path: Path, timeline: Timeline, stretches: list[Stretch], wanted: NDArray[np.int64]
+    path: Path, timeline: Timeline, stretches: list[Stretch], wanted: NDArray[np.int64], fit: Fit | None
 ) -> NDArray[np.uint8]:
     with open_video(path) as (container, stream):
-        return _keep(path, decode_stretches(container, stream, timeline, stretches), wanted)
+        return _keep(path, decode_stretches(container, stream, timeline, stretches), wanted, fit)
 
 
-def _keep(path: Path, frames: Iterable[tuple[int, VideoFrame]], wanted: NDArray[np.int64]) -> NDArray[np.uint8]:
+def _keep(
+    path: Path, frames: Iterable[tuple[int, VideoFrame]], wanted: NDArray[np.int64], fit: Fit | None
+) -> NDArray[np.uint8]:
     """Upright pixels of the wanted ones of these frames, which come with their numbers."""
-    pixels: NDArray[np.uint8] | None = None
-    kept = 0
+    pictures = Pictures(path, len(wanted), fit)
+    to_come = deque(wanted.tolist())
+    width = height = turns = 0
     for number, frame in frames:
-        if pixels is None:
+        if not width:
+            # Size and rotation may change within a stream: those of the first frame hold for all.
             width, height, turns = frame.width, frame.height, quarter_turns(frame)
-            upright = (width, height) if turns % 2 else (height, width)
-            pixels = np.empty((len(wanted), *upright, 3), dtype=np.uint8)
-        if kept < len(wanted) and number == wanted[kept]:
-            # The size may change within a stream: the first frame's size holds for all.
+        if to_come and number == to_come[0]:
+            to_come.popleft()
             picture = frame.reformat(width, height, format="rgb24").to_ndarray()
-            pixels[kept] = np.rot90(picture, turns)
-            kept += 1
-    if pixels is None:
-        raise FrameReadError(path, "no frame of the video can be decoded")
-    return pixels
+            pictures.add(np.rot90(picture, turns))
+    return pictures.pixels()
 
 
 def _decodable_frames(container: InputContainer, stream: VideoStream) -> Iterator[VideoFrame]:

@@ -9,6 +9,8 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from metrics_core.frames.fit import Fit
+
 
 class FrameReadError(Exception):
     """No frame can be read from ``path``, for ``reason``."""
@@ -23,7 +25,7 @@ class FrameReadError(Exception):
 
 
 class DecoderFailed(FrameReadError):
-    """A decoder crashed or ran out of time on ``path``: perhaps because of the file, perhaps of a busy machine."""
+    """A decoder crashed, ran out of time or met an unexpected error on ``path``: perhaps it is not the file's fault."""
 
 
 class NotAVideo(FrameReadError):
@@ -38,7 +40,7 @@ class SampledFrames:
         indices: int64, shape (T,): position of each frame among the decodable frames of the video.
         times_s: float64, shape (T,): seconds since the first frame of the video.
         pixels: uint8, shape (T, H, W, 3): RGB, upright (a rotation flag is applied), in stored pixels (non-square
-            pixels are not stretched).
+            pixels are not stretched), or cut down by the `Fit` that was asked for.
         n_frames: decodable frames of the whole video, at least 1.
         reader: name of the reader that decoded them.
     """
@@ -57,11 +59,12 @@ class FrameReader(Protocol):
     def name(self) -> str:
         """Short name, stored with everything that was computed from the frames."""
 
-    def read(self, path: Path, every: int, cap: int | None) -> SampledFrames:
-        """The frames ``sample_indices(n_frames, every, cap)`` of ``path``.
+    def read(self, path: Path, every: int, cap: int | None, fit: Fit | None) -> SampledFrames:
+        """The frames ``sample_indices(n_frames, every, cap)`` of ``path``, each cut down by ``fit`` as it is decoded.
 
         Raises:
-            FrameReadError: this reader cannot decode the file, or cannot promise the right frames of it.
+            FrameReadError: this reader cannot decode the file, or cannot promise the right frames of it, or they
+                take too much memory.
             ValueError: ``every`` or ``cap`` is below 1.
         """
 

@@ -101,7 +101,7 @@ def decode_stretches(
     """
     decoder = stream.codec_context
     # Otherwise the decoder hides what it finds wrong in pictures that it does not make.
-    decoder.options = {"err_detect": "explode"}
+    decoder.options = {**decoder.options, "err_detect": "explode"}
     packets = readable_packets(container, stream)
     for start, stop, end in stretches:
         ticks = timeline.ticks[start:stop]

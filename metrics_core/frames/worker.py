@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from metrics_core.frames.channel import receive_message, send_message
+from metrics_core.frames.fit import Fit
+from metrics_core.frames.pictures import check_frames
 from metrics_core.frames.probe import examine
 from metrics_core.frames.readers import load_reader
-from metrics_core.frames.records import FrameReadError, NotAVideo
+from metrics_core.frames.records import FrameReadError, NotAVideo, SampledFrames
 
 # How long after the caller's limit a worker that nobody killed (its caller died) ends itself.
 GRACE_S = 5.0
@@ -41,16 +43,23 @@ def _answer(channel: socket.socket, request: dict[str, Any]) -> None:
         if request["task"] == "probe":
             send_message(channel, {"facts": examine(path)})
             return
-        frames = load_reader(request["reader"]).read(path, request["every"], request["cap"])
+        frames = _read(path, request)
     except NotAVideo as error:
         send_message(channel, {"not_a_video": error.reason})
     except FrameReadError as error:
         send_message(channel, {"error": error.reason})
     except Exception as error:  # whatever a reader raises is its answer, and the caller reports it
-        send_message(channel, {"error": f"unexpected {type(error).__name__}: {error}"})
+        send_message(channel, {"unexpected": f"unexpected {type(error).__name__}: {error}"})
     else:
         header = {"n_frames": frames.n_frames, "reader": frames.reader}
         send_message(channel, header, frames.indices, frames.times_s, frames.pixels)
+
+
+def _read(path: Path, request: dict[str, Any]) -> SampledFrames:
+    fit = Fit(**request["fit"]) if request["fit"] else None
+    frames = load_reader(request["reader"]).read(path, request["every"], request["cap"], fit)
+    check_frames(path, frames)
+    return frames
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""Adapters that put real models and decoders behind the small protocols of metrics_core."""
+"""Adapters that give real models the members that metrics_core/protocols.py asks for."""

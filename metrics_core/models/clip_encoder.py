@@ -1,10 +1,9 @@
 """Image-text encoders from open_clip: an architecture with a checkpoint file or a tag of open_clip.
 
-Spelling of a model: `ARCHITECTURE` and `checkpoint`, where the architecture is a name that open_clip knows or the path
-of a JSON model configuration (clip_loading tells what may lie beside it), and the checkpoint is a file (.safetensors,
-or .pt/.pth/.bin read with weights_only) or a tag of open_clip such as `laion2b_s34b_b79k`. Fine-tuned CLIP such as
-PAC-S loads the same way; low-rank adapters in its checkpoint (`*.lora_A`, `*.lora_B`) are merged into the weights they
-belong to.
+A model is named by an architecture and a checkpoint. The architecture is a name that open_clip knows, or the path of a
+JSON model configuration (clip_loading says which files may lie beside it). The checkpoint is a file (.safetensors, or
+.pt/.pth/.bin read with weights_only), or a tag of open_clip such as `laion2b_s34b_b79k`. Fine-tuned CLIP such as PAC-S
+loads in the same way; low-rank adapters in a checkpoint (`*.lora_A`, `*.lora_B`) are merged into their weights.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from metrics_core.frames.fit import Fit
 from metrics_core.models.clip_loading import (
     check_model,
     configuration_files,
@@ -27,17 +27,18 @@ from metrics_core.models.clip_loading import (
 from metrics_core.models.clip_text import text_features
 from metrics_core.models.precision import precision_in_use
 from metrics_core.models.revision import model_revision
+from metrics_core.models.unusable import loading
 from metrics_core.protocols import ModelIdentity
 
 Pixels = NDArray[np.uint8]
 
 
 class OpenClipEncoder:
-    """An open_clip model, loaded when the first text or image is encoded.
+    """An open_clip model. It is loaded when the first text or image is encoded.
 
-    float32 on a CPU; `precision` ("fp32", "bf16", "fp16") counts on a GPU only. Features come out raw (not normalised)
-    in float32: the metrics normalise. A feature that is not finite comes out as zeros: it has no direction, which the
-    metrics report.
+    A CPU always computes in float32; `precision` ("fp32", "bf16", "fp16") counts on a GPU. Features are float32 and not
+    normalised, because the metrics normalise them. A feature that is not finite is replaced by zeros, which have no
+    direction; the metrics report it.
     """
 
     def __init__(
@@ -68,45 +69,52 @@ class OpenClipEncoder:
     @property
     def dim(self) -> int:
         """Numbers per feature."""
-        return embedding_size(self._architecture)
+        with loading(self._architecture):
+            return embedding_size(self._architecture)
 
     @property
     def context_length(self) -> int:
-        """How many tokens a text may have, start and end included."""
+        """The most tokens that a text may have, start and end included."""
         return int(self._tokenizer.context_length)
 
     def count_tokens(self, text: str) -> int:
-        """Tokens of a text with its start and end token, uncut."""
+        """Count the tokens of an uncut text, start and end included."""
         return len(self._tokenizer.encode(text)) + 2
 
     def check(self) -> None:
-        """Raise ModelNotFound unless architecture and checkpoint are there; loads neither."""
+        """Raise ModelNotFound unless architecture and checkpoint exist. Neither is loaded."""
         check_model(self._architecture, self._checkpoint)
 
     def load(self) -> None:
         """Load the model now."""
         _ = self._loaded
 
-    def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Features (n, dim) of texts, each cut to the context with its end token kept.
+    @property
+    def fit(self) -> Fit:
+        """How the model's transform resizes and crops a picture. Loads the model."""
+        fit: Fit = self._loaded.fit
+        return fit
 
-        Texts of one length share a batch and run at that length instead of being padded to the context: the text tower
-        is causal, so the feature at the end token does not see what would follow it.
+    def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Encode texts into features (n, dim). A text that is too long is cut, but keeps its end token.
+
+        Texts of one length share a batch and are not padded to the context. The text tower is causal, so padding after
+        the end token would not change the feature at the end token.
         """
         return _zero_unless_finite(text_features(self._loaded, texts, self.dim, self.batch_size))
 
     def encode_images(self, images: Sequence[Pixels]) -> NDArray[np.float32]:
-        """Features (n, dim) of RGB images, each uint8 (H, W, 3) of any size."""
+        """Encode RGB images, uint8 (H, W, 3) of any size, into features (n, dim)."""
         return self.encode_preprocessed([self.preprocess(image) for image in images])
 
     def preprocess(self, image: Pixels) -> Any:
-        """The image as the model wants it: a float tensor (3, size, size). For other threads, call `load` first."""
+        """Prepare an image for the model: a float tensor (3, size, size). Before using other threads, call `load`."""
         from PIL import Image
 
         return self._loaded.transform(Image.fromarray(image))
 
     def encode_preprocessed(self, images: Sequence[Any]) -> NDArray[np.float32]:
-        """Features (n, dim) of images that went through `preprocess`."""
+        """Encode images that went through `preprocess` into features (n, dim)."""
         import torch
 
         loaded = self._loaded
@@ -120,27 +128,29 @@ class OpenClipEncoder:
     @cached_property
     def _tokenizer(self) -> Any:
         # Without the weights: counting tokens must not cost the memory of the model.
-        return load_tokenizer(self._architecture)
+        with loading(self._architecture):
+            return load_tokenizer(self._architecture)
 
     @cached_property
     def _loaded(self) -> Any:
-        return load_clip(self._architecture, self._checkpoint, self._precision)
+        with loading(self._architecture):
+            return load_clip(self._architecture, self._checkpoint, self._precision)
 
 
 class ClipTexts:
-    """The text side of an image-text encoder as a TextEncoder: unit vectors, zeros where there is no direction."""
+    """Makes a TextEncoder of an image-text encoder. Its vectors have length 1, or are zeros without a direction."""
 
     def __init__(self, encoder: OpenClipEncoder) -> None:
         self._encoder = encoder
 
     @property
     def identity(self) -> ModelIdentity:
-        """The encoder, with a parameter that tells its text vectors from those of its images."""
+        """The encoder's identity, with a parameter that tells text vectors from image vectors."""
         whole = self._encoder.identity
         return ModelIdentity(whole.model_id, whole.revision, {**whole.params, "features": "texts"})
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors (n, dim) of length 1, in the order of the texts, each text cut to the context of the encoder."""
+        """Encode texts into vectors (n, dim) of length 1, in their order. Texts are cut to the encoder's context."""
         features = self._encoder.encode_texts(texts)
         lengths = np.linalg.norm(features, axis=1, keepdims=True)
         units: NDArray[np.float32] = features / np.where(lengths > 0, lengths, np.float32(1))

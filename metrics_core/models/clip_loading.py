@@ -1,7 +1,7 @@
-"""Loading open_clip models: configuration, weights, adapters, tokenizer and image transform.
+"""Loads open_clip models: configuration, weights, adapters, tokenizer and image transform.
 
-A JSON configuration may bring two files of its own, in the same folder: NAME.vocab.json, a list of words for the
-WordTokenizer instead of CLIP's, and NAME.preprocess.json, fields of open_clip's PreprocessCfg such as resize_mode.
+Two files may lie beside a JSON configuration NAME.json: NAME.vocab.json lists words for the WordTokenizer, which then
+replaces CLIP's tokenizer; NAME.preprocess.json sets fields of open_clip's PreprocessCfg such as resize_mode.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from metrics_core.frames.fit import Fit
+from metrics_core.models.clip_fit import fit_of
 from metrics_core.models.precision import precision_in_use, torch_dtype
 from metrics_core.models.revision import ModelNotFound
 from metrics_core.models.word_tokenizer import WordTokenizer
@@ -24,16 +26,19 @@ _BESIDE = {"vocabulary": "vocab", "preprocess": "preprocess"}
 
 
 class CheckpointMismatch(ValueError):
-    """A checkpoint that does not belong to the architecture."""
+    """A checkpoint does not fit the architecture."""
+
+    plain = True
 
 
 @dataclass(frozen=True)
 class LoadedClip:
-    """An open_clip model ready for inference, with everything that belongs to it."""
+    """An open_clip model ready for inference, with its tokenizer, image transform, device and number type."""
 
     model: Any
     tokenizer: Any
     transform: Any
+    fit: Fit
     device: Any
     dtype: Any
 
@@ -60,20 +65,20 @@ def load_clip(architecture: str, checkpoint: str, precision: str) -> LoadedClip:
     else:
         model = open_clip.create_model(name, pretrained=checkpoint)
     model = model.to(device=device, dtype=dtype).eval().requires_grad_(False)
-    preprocess = get_model_preprocess_cfg(model) | _own_preprocess(architecture)
-    transform = image_transform_v2(PreprocessCfg(**preprocess), is_train=False)
-    return LoadedClip(model, load_tokenizer(architecture), transform, device, dtype)
+    preprocess = PreprocessCfg(**(get_model_preprocess_cfg(model) | _own_preprocess(architecture)))
+    transform = image_transform_v2(preprocess, is_train=False)
+    return LoadedClip(model, load_tokenizer(architecture), transform, fit_of(preprocess), device, dtype)
 
 
 def embedding_size(architecture: str) -> int:
-    """Numbers per feature of an architecture, from its configuration alone."""
+    """Read the length of an architecture's features from its configuration. No weights are loaded."""
     import open_clip
 
     return int(open_clip.get_model_config(_register(architecture))["embed_dim"])
 
 
 def check_model(architecture: str, checkpoint: str) -> None:
-    """Raise ModelNotFound unless architecture and checkpoint are there; neither is loaded."""
+    """Raise ModelNotFound unless architecture and checkpoint exist. Neither is loaded."""
     import open_clip
 
     name = _register(architecture)
@@ -83,7 +88,7 @@ def check_model(architecture: str, checkpoint: str) -> None:
 
 
 def load_tokenizer(architecture: str) -> Any:
-    """The tokenizer of an architecture, without its weights; CheckpointMismatch when its vocabulary does not fit."""
+    """Load an architecture's tokenizer without weights. Raises CheckpointMismatch when its vocabulary does not fit."""
     import open_clip
 
     name = _register(architecture)
@@ -101,7 +106,7 @@ def load_tokenizer(architecture: str) -> Any:
 
 
 def configuration_files(architecture: str) -> dict[str, Path]:
-    """The files that make up an architecture: configuration, vocabulary, preprocess; {} for a name of open_clip."""
+    """List the files of an architecture: configuration, vocabulary, preprocess. A name of open_clip has none: {}."""
     path = Path(architecture).expanduser()
     if path.suffix != ".json" or not path.is_file():
         return {}
@@ -110,7 +115,10 @@ def configuration_files(architecture: str) -> dict[str, Path]:
 
 
 def merge_adapters(state: dict[str, Any], scale: float = 1.0) -> dict[str, Any]:
-    """Weights with their low-rank adapters added: W + scale * B @ A, the adapters themselves left out."""
+    """Add low-rank adapters to their weights, W + scale * B @ A, and leave the adapters out of the result.
+
+    Raises CheckpointMismatch for an adapter without a weight, or with only one of A and B.
+    """
     halves: dict[str, dict[str, Any]] = {}
     merged = {}
     for key, value in state.items():
@@ -148,7 +156,7 @@ def _own_preprocess(architecture: str) -> dict[str, Any]:
 
 @contextmanager
 def _without_warning(beginning: str) -> Iterator[None]:
-    """Keep a warning off the log that open_clip gives although what it warns of is meant."""
+    """Keep off the log open_clip's warning of something that is intended here."""
 
     def is_other(record: logging.LogRecord) -> bool:
         return not record.getMessage().startswith(beginning)

@@ -1,4 +1,4 @@
-"""CLIP text features at the texts' own lengths."""
+"""Computes CLIP text features without padding: texts run at their own lengths."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from metrics_core.models.clip_loading import LoadedClip
 
 
 def text_features(loaded: LoadedClip, texts: Sequence[str], dim: int, batch_size: int) -> NDArray[np.float32]:
-    """Features (n, dim) in float32, in the order of the texts."""
+    """Encode texts into features (n, dim) in float32, in the order of the texts."""
     import torch
 
     features = np.empty((len(texts), dim), np.float32)
@@ -31,11 +31,11 @@ def text_features(loaded: LoadedClip, texts: Sequence[str], dim: int, batch_size
 
 
 def _by_length(loaded: LoadedClip, tokens: Any) -> dict[int, list[int]]:
-    """Row numbers by the length that they may run at."""
+    """Group the rows of the tokens by the length at which they may run."""
     if not _runs_at_own_length(loaded.model):
         return {tokens.shape[1]: list(range(len(tokens)))}
     groups: dict[int, list[int]] = defaultdict(list)
-    # The end token stands once in every text, also in one that was cut.
+    # Every text has one end token, even a text that was cut.
     lengths = (tokens == loaded.tokenizer.eot_token_id).int().argmax(dim=1) + 1
     for row, length in enumerate(lengths.tolist()):
         groups[length].append(row)
@@ -43,9 +43,9 @@ def _by_length(loaded: LoadedClip, tokens: Any) -> dict[int, list[int]]:
 
 
 def encode_short(model: Any, tokens: Any) -> Any:
-    """open_clip's own text tower, with positions and causal mask cut to the length of the tokens (n, length).
+    """Run open_clip's text tower on tokens (n, length), with positions and causal mask cut to that length.
 
-    The feature is the one at the end token, whose number is the highest; padding after it is not seen.
+    The feature is read at the end token, which has the highest number. It does not depend on padding after it.
     """
     import torch
 
@@ -59,6 +59,6 @@ def encode_short(model: Any, tokens: Any) -> Any:
 
 
 def _runs_at_own_length(model: Any) -> bool:
-    """Only the causal tower of CLIP itself does, read at its end token; others are padded to their context."""
+    """Whether the model has CLIP's causal text tower, read at the end token. Other towers need the padding."""
     is_causal = getattr(model, "attn_mask", None) is not None and hasattr(model, "token_embedding")
     return is_causal and getattr(model, "text_pool_type", None) == "argmax"

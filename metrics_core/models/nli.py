@@ -1,6 +1,6 @@
 """Entailment from any NLI classifier: a CrossEncoder of sentence-transformers or a sequence classifier of transformers.
 
-Both are the same folder of files: configuration, tokenizer and weights of a transformer with a classification head.
+Both are stored as the same files: configuration, tokenizer and weights of a transformer with a classification head.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ from metrics_core.models.nli_inputs import encode_pairs, token_batches
 from metrics_core.models.nli_loading import LoadedClassifier, load_classifier
 from metrics_core.models.precision import precision_in_use
 from metrics_core.models.revision import model_revision
+from metrics_core.models.unusable import ModelUnusable, loading
 from metrics_core.protocols import Entailments, ModelIdentity
 
 PRECISIONS = ("fp32", "bf16", "fp16")
 
 
 class NliClassifier:
-    """A fine-tuned NLI model, loaded when the first pair is judged.
+    """A fine-tuned NLI model. It is loaded when the first pair is judged.
 
-    `model` is a local folder or a hub id. Which class means entailment is read from its configuration, by name.
-    float32 on a CPU; `precision` ("fp32", "bf16", "fp16") counts on a GPU only. A batch holds at most `max_tokens`
-    tokens, padding included, and at least one pair. Weights are read as safetensors only, and no code of the model.
+    `model` is a local folder or a hub id. The names of the classes in its configuration tell which one is entailment.
+    A CPU always computes in float32; `precision` ("fp32", "bf16", "fp16") counts on a GPU. A batch holds at most
+    `max_tokens` tokens, padding included, and at least one pair. Only safetensors are read, and no code of the model.
     """
 
     def __init__(self, model: str, *, precision: str = "fp32", max_tokens: int = 4096) -> None:
@@ -44,12 +45,13 @@ class NliClassifier:
         return ModelIdentity(self._model_id, model_revision(self._model_id), params)
 
     def entailment(self, pairs: Sequence[tuple[str, str]]) -> Entailments:
-        """P(entailment) of (premise, hypothesis) pairs, in their order: the softmax over all classes, in float64.
+        """Judge (premise, hypothesis) pairs: P(entailment) in their order, by the softmax over all classes in float64.
 
-        A premise that does not fit into the model is cut at its end and counted as truncated, the hypothesis never:
+        A premise that does not fit into the model is cut at its end and counts as truncated. A hypothesis is never cut:
         one that leaves no room for a premise raises HypothesisTooLong before any pair is judged. Pairs of like length
-        share a batch, so give many at once. Raises ValueError, quoting the pair, where the model's output is not
-        finite, and NoEntailmentClass, CheckpointMismatch or ModelNotFound for a model that cannot be used.
+        share a batch, so give many at once. Raises ModelUnusable, quoting the pair, where the model's output is not
+        finite, and ModelUnusable, NoEntailmentClass, CheckpointMismatch or ModelNotFound for a model that cannot be
+        used.
         """
         probabilities = np.empty(len(pairs))
         if not pairs:
@@ -61,7 +63,7 @@ class NliClassifier:
             bad = np.flatnonzero(~np.isfinite(logits).all(axis=1))
             if bad.size:
                 premise, hypothesis = pairs[rows[bad[0]]]
-                raise ValueError(
+                raise ModelUnusable(
                     f"{self._model_id} gave an output that is not finite for the premise {premise[:80]!r} and the "
                     f"hypothesis {hypothesis[:80]!r}: try another precision"
                 )
@@ -70,16 +72,18 @@ class NliClassifier:
 
     @cached_property
     def _loaded(self) -> LoadedClassifier:
-        return load_classifier(self._model_id, model_revision(self._model_id), precision_in_use(self._precision))
+        revision = model_revision(self._model_id)
+        with loading(self._model_id):
+            return load_classifier(self._model_id, revision, precision_in_use(self._precision))
 
 
 def class_probabilities(logits: npt.NDArray[np.float64], index: int) -> npt.NDArray[np.float64]:
-    """Softmax probability (n,) of one class from finite logits (n, classes).
+    """Compute the softmax probability (n,) of class `index` from finite logits (n, classes).
 
     >>> class_probabilities(np.log([[1.0, 3.0, 1.0]]), 1).round(12).tolist()
     [0.6]
     """
-    # The greatest logit becomes 0, so that no exponential overflows.
+    # Subtracting the greatest logit keeps the exponentials from overflowing.
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
     probabilities: npt.NDArray[np.float64] = powers[:, index] / powers.sum(axis=1)
     return probabilities

@@ -1,4 +1,4 @@
-"""(premise, hypothesis) pairs as a model's input: cut where they are too long, batched by length."""
+"""Turns (premise, hypothesis) pairs into a model's input: tokenised, cut where they are too long, batched by length."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 
 class HypothesisTooLong(ValueError):
-    """Hypotheses so long that the model has no room for a premise; `hypotheses` lists each of them once."""
+    """Hypotheses are so long that the model has no room for a premise. `hypotheses` lists them once."""
 
     def __init__(self, hypotheses: Sequence[str], max_length: int) -> None:
         self.hypotheses = tuple(hypotheses)
@@ -23,7 +23,7 @@ class HypothesisTooLong(ValueError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedPairs:
-    """Tokenised pairs: their length in tokens, and whether the premise was cut (n,)."""
+    """Tokenised pairs: their tokens by column, and whether the premise was cut (n,)."""
 
     tokenizer: Any
     columns: dict[str, list[list[int]]]
@@ -31,21 +31,21 @@ class EncodedPairs:
 
     @property
     def lengths(self) -> list[int]:
-        """Tokens of each pair, special ones included."""
+        """The number of tokens of every pair, special tokens included."""
         return [len(tokens) for tokens in self.columns["input_ids"]]
 
     def batch(self, rows: Sequence[int]) -> Any:
-        """The model's input tensors for some of the pairs, padded to the longest of them."""
+        """Build the model's input tensors for the pairs of `rows`, padded to the longest of them."""
         chosen = {name: [column[row] for row in rows] for name, column in self.columns.items()}
         return self.tokenizer.pad(chosen, return_tensors="pt")
 
 
 def encode_pairs(tokenizer: Any, pairs: Sequence[tuple[str, str]], max_length: int) -> EncodedPairs:
-    """Tokenise pairs, at least one, and cut premises so that each pair has at most `max_length` tokens.
+    """Tokenise one pair or more, and cut premises so that no pair has more than `max_length` tokens.
 
-    Raises HypothesisTooLong where a pair is too long and its hypothesis leaves room for no token of the premise.
+    Raises HypothesisTooLong where a pair is too long and its hypothesis leaves no room for any token of the premise.
     """
-    # Our own limit applies, so the tokenizer need not warn of what is beyond it.
+    # Pairs are cut here, so the tokenizer need not warn of pairs beyond its own limit.
     columns = dict(tokenizer(*map(list, zip(*pairs, strict=True)), verbose=False))
     truncated = np.array([len(tokens) > max_length for tokens in columns["input_ids"]])
     rows = np.flatnonzero(truncated).tolist()
@@ -60,7 +60,7 @@ def encode_pairs(tokenizer: Any, pairs: Sequence[tuple[str, str]], max_length: i
 
 
 def check_room(tokenizer: Any, hypotheses: Sequence[str], max_length: int) -> None:
-    """HypothesisTooLong unless each hypothesis leaves room for one token of a premise."""
+    """Raise HypothesisTooLong unless every hypothesis leaves room for one token of a premise."""
     different = list(dict.fromkeys(hypotheses))
     alone = tokenizer([""] * len(different), different, verbose=False)["input_ids"]
     too_long = [text for text, tokens in zip(different, alone, strict=True) if len(tokens) >= max_length]
@@ -69,9 +69,9 @@ def check_room(tokenizer: Any, hypotheses: Sequence[str], max_length: int) -> No
 
 
 def token_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
-    """Rows in batches of like length, longest first, each of at most `max_tokens` after padding or of one row.
+    """Yield batches of rows of like length: at most `max_tokens` after padding, or a single row.
 
-    The longest come first so that a batch too large for the memory shows at once.
+    The longest rows come first, so that a batch that is too large for the memory fails at once.
 
     >>> list(token_batches([3, 9, 4, 1], max_tokens=8))
     [[1], [2, 0], [3]]

@@ -1,4 +1,4 @@
-"""Loading NLI classifiers: which class is entailment, how long an input may be, and weights that are complete."""
+"""Loads NLI classifiers: finds the entailment class and the longest input, and checks that the weights are complete."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ import numpy.typing as npt
 
 from metrics_core.models.clip_loading import CheckpointMismatch
 from metrics_core.models.precision import torch_dtype
+from metrics_core.models.unusable import check_tokenizer
 
 # Tokenizers that do not know their limit say 10**30.
 UNLIMITED = 10**9
 
 
 class NoEntailmentClass(ValueError):
-    """A classifier without exactly one class that means entailment."""
+    """A classifier does not have exactly one class that means entailment."""
+
+    plain = True
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedClassifier:
-    """A classifier ready for inference: the number of its entailment class, the tokens that an input may have."""
+    """A classifier ready for inference, with the index of its entailment class and the most tokens of an input."""
 
     model: Any
     tokenizer: Any
@@ -32,7 +35,7 @@ class LoadedClassifier:
     max_length: int
 
     def logits(self, batch: Any) -> npt.NDArray[np.float64]:
-        """The model's raw output (n, classes) for a batch of input tensors."""
+        """Compute the model's raw output (n, classes) for a batch of input tensors."""
         import torch
 
         with torch.inference_mode():
@@ -42,18 +45,18 @@ class LoadedClassifier:
 
 
 def load_classifier(source: str, revision: str, precision: str) -> LoadedClassifier:
-    """Load a local folder or a hub id at a revision (that of `model_revision`) in "fp32", "bf16" or "fp16".
+    """Load a local folder or a hub id, at a revision from `model_revision`, in "fp32", "bf16" or "fp16".
 
-    Raises NoEntailmentClass before any weight is read, and CheckpointMismatch for weights that are not complete.
+    Raises NoEntailmentClass before any weight is read, and CheckpointMismatch for incomplete weights.
     """
     import torch
     from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
-    # What the identity names is what is loaded, also when the hub's main branch has moved on.
+    # Load the revision that the identity names, even when the hub's main branch has moved on.
     where = {"trust_remote_code": False} | ({} if revision.startswith("sha256:") else {"revision": revision})
     config = AutoConfig.from_pretrained(source, **where)
     entailment = entailment_index(config.id2label, source)
-    # transformers draws its own progress bar of loaded weights, which would tear ours apart.
+    # transformers draws a progress bar of its own while it loads weights, which would break up ours.
     with contextlib.redirect_stderr(io.StringIO()):
         model, report = AutoModelForSequenceClassification.from_pretrained(
             source, config=config, dtype=torch_dtype(precision), use_safetensors=True, output_loading_info=True, **where
@@ -64,14 +67,16 @@ def load_classifier(source: str, revision: str, precision: str) -> LoadedClassif
             "give a model that was fine-tuned for NLI, not the one that it was made from"
         )
     tokenizer = AutoTokenizer.from_pretrained(source, truncation_side="right", **where)
+    check_tokenizer(tokenizer, source)
     model = model.to("cuda" if torch.cuda.is_available() else "cpu").eval().requires_grad_(False)
     return LoadedClassifier(model, tokenizer, entailment, longest_input(model, tokenizer, source))
 
 
 def entailment_index(id2label: Mapping[int, str], source: str) -> int:
-    """The number of the one class whose name begins with "entail", whatever its case; NoEntailmentClass without it.
+    """Find the index of the one class whose name begins with "entail", in upper or lower case.
 
-    Models order their classes differently, so the name alone says which it is; "not_entailment" is the other class.
+    Models order their classes differently, so only the name tells. "not_entailment" is the other class. Raises
+    NoEntailmentClass unless there is exactly one.
 
     >>> entailment_index({0: "contradiction", 1: "ENTAILMENT", 2: "neutral"}, "some model")
     1

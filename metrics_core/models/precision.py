@@ -1,4 +1,4 @@
-"""The number type that models compute in: half of it on a GPU, where a setting asks for it."""
+"""The number type that models compute in: 32 bits, or 16 bits on a GPU where a setting asks for them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def precision_in_use(precision: str) -> str:
-    """`precision` ("fp32", "bf16" or "fp16") on a GPU; on a CPU always "fp32"."""
+    """Return `precision` ("fp32", "bf16" or "fp16") where there is a GPU, else "fp32"."""
     if precision == "fp32":
         return precision
     import torch
@@ -15,7 +15,7 @@ def precision_in_use(precision: str) -> str:
 
 
 def torch_dtype(precision: str) -> Any:
-    """The type of torch behind a name of `precision_in_use`."""
+    """Return torch's type for a name from `precision_in_use`."""
     import torch
 
     return {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]

@@ -1,4 +1,4 @@
-"""Immutable revisions of models: the hub's commit where there is one, else a hash of the files."""
+"""Immutable revisions of models: the hub's commit, or a hash of the files of a local model."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ _CHUNK = 1 << 22
 
 
 class ModelNotFound(FileNotFoundError):
-    """A model that is neither a local folder nor in the local hub cache."""
+    """A model is neither a local folder nor known to the hub or its local cache."""
+
+    plain = True
 
 
 @lru_cache(maxsize=32)
 def model_revision(model: str) -> str:
-    """The revision of a local folder or of a hub id.
+    """Return the revision of a local folder or of a hub id.
 
-    A local folder gives "sha256:..." over its configuration and weight files, a hub id the commit that its main branch
-    points at in the local cache or, failing that, on the hub. Raises ModelNotFound when neither knows the model.
+    A local folder has the revision "sha256:...", a hash of its configuration and weight files. A hub id has the commit
+    of its main branch, in the local cache or else on the hub. Raises ModelNotFound when neither knows the model.
     """
     folder = Path(model).expanduser()
     if folder.exists():
@@ -29,7 +31,7 @@ def model_revision(model: str) -> str:
 
 
 def folder_sha256(folder: Path) -> str:
-    """Hash of the names and contents of a model folder's JSON, text and weight files (or of one file)."""
+    """Hash the names and contents of a model folder's JSON, text and weight files, or of a single file."""
     files = [folder] if folder.is_file() else sorted(f for f in folder.rglob("*") if _decides_output(f))
     digest = hashlib.sha256()
     for file in files:
@@ -39,7 +41,7 @@ def folder_sha256(folder: Path) -> str:
 
 
 def file_sha256(file: Path) -> bytes:
-    """SHA-256 of a file's contents, read in pieces."""
+    """Compute the SHA-256 of a file's contents, read in pieces."""
     digest = hashlib.sha256()
     with file.open("rb") as stream:
         while chunk := stream.read(_CHUNK):
@@ -55,7 +57,7 @@ def _hub_commit(model: str) -> str:
     from huggingface_hub import HfApi
     from huggingface_hub.constants import HF_HUB_CACHE
 
-    # The base of all that the hub's HTTP client raises; which client that is depends on the hub package's version.
+    # The base of all errors of the hub's HTTP client. The client depends on the version of the hub's package.
     from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]  # imported there, not exported
 
     # sentence-transformers resolves a bare name inside its own organisation.

@@ -7,6 +7,7 @@ from importlib import metadata
 from typing import Any
 
 from metrics_core.models.revision import model_revision
+from metrics_core.models.unusable import PackageMissing, loading
 from metrics_core.protocols import ModelIdentity, SentenceSplitter
 
 
@@ -26,18 +27,18 @@ class RuleSplitter:
         return ModelIdentity("sentencex", metadata.version("sentencex"), {"language": self._language})
 
     def split(self, text: str) -> list[str]:
-        """Sentences of the text; line breaks always end one."""
+        """Split a text into sentences. A line break always ends a sentence."""
         import sentencex
 
         lines = text.splitlines()
-        found = (part.strip() for line in lines for part in sentencex.segment(self._language, line))
-        return [part for part in found if any(character.isalnum() for character in part)]
+        sentences = (part.strip() for line in lines for part in sentencex.segment(self._language, line))
+        return [sentence for sentence in sentences if any(character.isalnum() for character in sentence)]
 
 
 class SaTSplitter:
-    """Segment any Text through the package wtpsplit, which a user of this setting installs.
+    """Segment any Text from the package wtpsplit, which users of this setting install themselves.
 
-    `model` is a hub id such as sat-12l-sm or a local folder. Raises ImportError with the remedy without wtpsplit.
+    `model` is a hub id such as sat-12l-sm or a local folder. Raises PackageMissing without wtpsplit.
     """
 
     def __init__(self, model: str) -> None:
@@ -50,21 +51,24 @@ class SaTSplitter:
         return ModelIdentity(f"sat:{self._model_id}", model_revision(self._model_id))
 
     def split(self, text: str) -> list[str]:
-        """Sentences of the text."""
+        """Split a text into sentences."""
         if self._model is None:
             try:
                 from wtpsplit import SaT  # type: ignore[import-not-found]  # optional, installed by its users
-            except ImportError:
-                raise ImportError(
+            except ModuleNotFoundError as error:
+                if error.name != "wtpsplit":
+                    raise
+                raise PackageMissing(
                     "REELSIEVE_SENTENCE_SPLITTER asks for SaT: install it with `pip install wtpsplit`"
                 ) from None
-            self._model = SaT(self._model_id)
+            with loading(self._model_id):
+                self._model = SaT(self._model_id)
         return [part.strip() for part in self._model.split(text) if part.strip()]
 
 
 @lru_cache(maxsize=4)
 def make_splitter(name: str) -> SentenceSplitter:
-    """The splitter of a setting: "rules" or "sat:MODEL"; ValueError for anything else."""
+    """Return the splitter that a setting names: "rules" or "sat:MODEL". Raises ValueError for another name."""
     if name == "rules":
         return RuleSplitter()
     if name.startswith("sat:"):

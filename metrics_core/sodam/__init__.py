@@ -1,6 +1,6 @@
-"""SodaM: timed predictions aligned with reference segments, and coverage of keypoints scored along that alignment.
+"""SodaM: aligns timed predictions with reference segments and scores the coverage of keypoints along the alignment.
 
-Written from the published recurrence; docs/metrics/ecs.md explains the numbers.
+The code follows the published recurrence; docs/metrics/ecs.md explains the numbers.
 """
 
 from metrics_core.sodam.alignment import align, align_batch

@@ -1,4 +1,4 @@
-"""From two lists of spans to their alignment, for one clip or for many at once."""
+"""Aligns two lists of spans, for one clip or for many at once."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
+from metrics_core.arrays import FloatArray, IntArray, stacks_of
 from metrics_core.sodam.merging import owners_of
 from metrics_core.sodam.recurrence import best_totals, official_path, optimal_path
 from metrics_core.sodam.result import Alignment, Compat
-from metrics_core.sodam.spans import FloatArray, IntArray, checked_spans, iou_of_spans, time_order, warn_of_swapped
-from metrics_core.stacks import stacks_of
+from metrics_core.sodam.spans import checked_spans, iou_of_spans, time_order, warn_of_swapped
 
 
 def align(reference_spans: npt.ArrayLike, predicted_spans: npt.ArrayLike, *, compat: Compat | None = None) -> Alignment:
     """Align predicted segments with reference segments so that the sum of their IoU is greatest (arXiv 2602.08711).
 
-    Spans are (N, 2) and (M, 2) in seconds, in any order; N and M may be 0. Pairs keep the order of time on both sides
-    and always overlap; of equally good alignments the one with the earliest anchors counts. Every other prediction is
-    merged into the anchored reference before or after it that it overlaps more, or is an orphan.
+    Spans are (N, 2) and (M, 2) in seconds, in any order; N and M may be 0. The anchors pair a reference with a
+    prediction: they keep the order of time on both sides and always overlap. Of equally good alignments the one with
+    the earliest anchors counts. A prediction without an anchor joins the anchored reference before or after it,
+    whichever it overlaps more; without an overlap it is an orphan.
 
-    compat="official" gives what the official code gives: spans in the order of the input, the last pair of each row
-    instead of the optimal path, and every prediction in a group, overlap or not. `value` is then the worth of those
-    anchors. Raises ValueError for another shape or seconds that are not finite; a reversed span is swapped, counted
-    and warned of (SodamWarning).
+    compat="official" repeats the official code: spans in the order of the input, the last pair of every row instead of
+    the optimal path, and every prediction in a group, even without overlap; `value` then adds up the IoU of these
+    anchors. Raises ValueError for another shape or for seconds that are not finite. A reversed span is swapped and
+    counted, with a SodamWarning.
 
     >>> references, predictions = [[0, 10], [10, 20]], [[0, 8], [9, 15], [15, 20]]
     >>> align(references, predictions)
@@ -44,10 +45,10 @@ def align(reference_spans: npt.ArrayLike, predicted_spans: npt.ArrayLike, *, com
 def align_batch(
     pairs: Iterable[tuple[npt.ArrayLike, npt.ArrayLike]], *, compat: Compat | None = None
 ) -> list[Alignment]:
-    """`align` many clips, each given as (reference_spans, predicted_spans): the same alignments, found faster.
+    """Align many clips, given as pairs (reference_spans, predicted_spans): as `align` does, but faster.
 
-    Clips with equal numbers of segments are aligned together. Errors name the clip by its position from 0; reversed
-    spans are warned of once.
+    Clips with equal numbers of segments are aligned together. Errors name the clip by its position from 0. One warning
+    counts the reversed spans of all clips.
 
     >>> [alignment.value for alignment in align_batch([([[0, 4]], [[0, 2]]), ([], [[0, 1]]), ([[0, 4]], [[3, 4]])])]
     [0.5, 0.0, 0.25]
@@ -61,18 +62,18 @@ def align_batch(
         predictions.append(prediction)
         n_swapped.append(reversed_references + reversed_predictions)
     warn_of_swapped(sum(n_swapped))
-    found: dict[int, Alignment] = {}
-    # One more than the segments on either side: the shape of the table, never empty.
+    alignments: dict[int, Alignment] = {}
+    # The shape of the table of best totals: it has one row and one column more than there are segments.
     shapes = [((len(left) + 1, len(right) + 1),) for left, right in zip(references, predictions, strict=True)]
     for members in stacks_of(shapes):
         reference_stack, prediction_stack = (np.stack([side[i] for i in members]) for side in (references, predictions))
         aligned = align_stack(reference_stack, prediction_stack, [n_swapped[i] for i in members], official)
-        found.update(zip(members, aligned, strict=True))
-    return [found[i] for i in range(len(references))]
+        alignments.update(zip(members, aligned, strict=True))
+    return [alignments[i] for i in range(len(references))]
 
 
 def is_official(compat: Compat | None) -> bool:
-    """Whether the official code's behaviour is asked for; ValueError for any other name."""
+    """Whether `compat` asks for the official code's behaviour. Raises ValueError for an unknown name."""
     if compat not in (None, "official"):
         raise ValueError(f'compat is {compat!r}: give "official", or None for the behaviour described in the docs.')
     return compat == "official"
@@ -81,7 +82,7 @@ def is_official(compat: Compat | None) -> bool:
 def align_stack(
     references: FloatArray, predictions: FloatArray, n_swapped: list[int], official: bool
 ) -> list[Alignment]:
-    """Alignments of clips of one shape, from their spans (clips, N, 2) and (clips, M, 2)."""
+    """Align clips of one shape, given their spans (clips, N, 2) and (clips, M, 2)."""
     sides = references, predictions
     if official:
         orders = [np.broadcast_to(np.arange(side.shape[1]), side.shape[:2]) for side in sides]
@@ -99,7 +100,7 @@ def align_stack(
 
 
 def worth_of(path: IntArray, iou: FloatArray) -> FloatArray:
-    """Sum of the IoU along each path."""
+    """Sum the IoU along the path of every clip."""
     on_path = path[:, :, None] == np.arange(iou.shape[2])
     worth: FloatArray = np.where(on_path, iou, 0.0).sum(axis=(1, 2))
     return worth
@@ -108,7 +109,11 @@ def worth_of(path: IntArray, iou: FloatArray) -> FloatArray:
 def assembled(
     references: list[int], predictions: list[int], path: list[int], owners: list[int], value: float, n_swapped: int
 ) -> Alignment:
-    """One clip's alignment in the indices of its input; `references` and `predictions` are in order of alignment."""
+    """Build one clip's alignment, with the indices of its input.
+
+    references, predictions: these indices in the order in which the segments were aligned. path, owners: positions in
+    that order.
+    """
     anchors = tuple((references[i], predictions[j]) for i, j in enumerate(path) if j >= 0)
     groups: dict[int, list[int]] = {reference: [] for reference, _ in anchors}
     orphans: list[int] = []

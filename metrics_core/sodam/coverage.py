@@ -1,4 +1,4 @@
-"""Coverage of keypoints: how many of a checklist are covered, over all dimensions or as their mean."""
+"""Coverage: the share of a checklist's keypoints that is covered, over all keypoints or as a mean over dimensions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ Average = Literal["micro", "macro"]
 
 
 def count_covered(dimensions: Iterable[str], covered: Iterable[bool]) -> dict[str, tuple[int, int]]:
-    """(covered, all) of each dimension, in order of first appearance, from one dimension and one verdict per keypoint.
+    """Count (covered, all) keypoints by dimension, given the dimension and the verdict of every keypoint.
+
+    Dimensions come in order of first appearance.
 
     >>> count_covered(["events", "camera", "events"], [True, False, False])
     {'events': (1, 2), 'camera': (0, 1)}
@@ -25,11 +27,11 @@ def count_covered(dimensions: Iterable[str], covered: Iterable[bool]) -> dict[st
 
 
 def coverage(counts: Counts, average: Average = "micro") -> float | None:
-    """Covered share of the keypoints in [0, 1]; None where there is no keypoint.
+    """Compute the covered share of the keypoints, in [0, 1]; None where there is no keypoint.
 
-    "micro" counts every keypoint alike (Eq. 2 of arXiv 2602.08711), "macro" is the mean over the dimensions that have
-    keypoints. Over a reference segment this is the score of a pair, over a whole clip the score without alignment
-    (flat_micro, flat_macro). Raises ValueError for counts that cannot be.
+    "micro" counts every keypoint alike (Eq. 2 of arXiv 2602.08711); "macro" averages over the dimensions that have
+    keypoints. The coverage of a reference segment is the score of a pair; the coverage of a whole clip is its score
+    without alignment (flat_micro, flat_macro). Raises ValueError for another average and for impossible counts.
 
     >>> counts = {"events": (2, 4), "camera": (1, 1), "speech": (0, 0)}
     >>> coverage(counts), coverage(counts, "macro"), coverage({"speech": (0, 0)})
@@ -49,7 +51,7 @@ def coverage(counts: Counts, average: Average = "micro") -> float | None:
 
 
 def verifier_passes(n_keypoints: int, n_sentences: int, r: int | None = None) -> int:
-    """Forward passes of a verifier on one premise: each keypoint against its best r sentences, or all where r is None.
+    """Count the verifier's forward passes on one text: every keypoint meets its best r sentences, or all (r=None).
 
     >>> verifier_passes(3, 5, r=2), verifier_passes(3, 5), verifier_passes(3, 1, r=2), verifier_passes(3, 0, r=2)
     (6, 15, 3, 0)

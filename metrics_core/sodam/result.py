@@ -1,4 +1,4 @@
-"""What SodaM returns: an alignment, and the scores of a clip and of a system."""
+"""The results of SodaM: an alignment, and the scores of a clip and of a system."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ Status = Literal["ok", "no_prediction", "no_reference"]
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """Which predicted segments tell of which reference segment. All indices refer to the input.
+    """Assigns predicted segments to reference segments. All indices refer to the input.
 
-    anchors: (reference, prediction) pairs in time order, at most one for each side. groups: for each anchored reference
-    all predictions merged into it, in time order. orphans: predictions of no group, in time order. value: sum of the
-    anchors' IoU, in [0, min(N, M)]. n_swapped: spans on both sides that ended before they started.
+    anchors: (reference, prediction) pairs in time order; a segment is in at most one. groups: all predictions merged
+    into an anchored reference, in time order, by reference. orphans: predictions in no group, in time order. value:
+    sum of the anchors' IoU, in [0, min(N, M)]. n_swapped: spans of both sides that ended before they started.
     """
 
     anchors: tuple[tuple[int, int], ...]
@@ -27,15 +27,16 @@ class Alignment:
 
     @property
     def n_merged(self) -> int:
-        """Predictions after merging: groups and orphans."""
+        """The number of predictions after merging: groups and orphans."""
         return len(self.groups) + len(self.orphans)
 
 
 @dataclass(frozen=True, slots=True)
 class PairScore:
-    """How much of one matched reference segment its merged predictions cover.
+    """How many keypoints of an anchored reference segment its merged predictions cover.
 
-    value: covered share of its keypoints in [0, 1], None where it has no keypoint. by_dimension: (covered, total).
+    value: covered share of the keypoints in [0, 1], None where the segment has no keypoint. by_dimension: (covered,
+    all) keypoints.
     """
 
     reference: int
@@ -48,7 +49,7 @@ class PairScore:
 
 @dataclass(frozen=True, slots=True)
 class DimensionScore:
-    """Precision, recall and F1 of one dimension, each in [0, 1] or None where it is not defined."""
+    """Precision, recall and F1 of one dimension, in [0, 1]; None where a number is not defined."""
 
     precision: float | None
     recall: float | None
@@ -82,9 +83,9 @@ class ClipScore:
 
 @dataclass(frozen=True, slots=True)
 class SystemScore:
-    """Unweighted means of the clips' F1, in total and by dimension, over the clips where it is defined.
+    """Unweighted means of the clips' F1, in total and by dimension, over the clips whose F1 is defined.
 
-    n_missing clips had no prediction and count as 0; n_undefined had no keypoint and are left out of n_clips.
+    n_missing clips had no prediction and count as 0. n_undefined clips had no keypoint and are not among the n_clips.
     """
 
     total: float | None
@@ -98,9 +99,10 @@ class SystemScore:
 class TemporalScore:
     """How well the times fit, whatever the texts say. Numbers lie in [0, 1] or are None.
 
-    precision_at and recall_at: by IoU threshold, the share of merged predictions (of references) with some IoU above
-    it; precision and recall are their means, f1 the harmonic mean of those. miou: mean over the references of their
-    best IoU. With "no_prediction" precision is None and the rest 0, with "no_reference" all are None.
+    precision_at: by IoU threshold, the share of merged predictions with an IoU above it. recall_at: the same share of
+    references. precision and recall: means over the thresholds. f1: harmonic mean of precision and recall. miou: mean
+    of the references' best IoU. With "no_prediction" precision is None and the rest 0; with "no_reference" all numbers
+    are None.
     """
 
     status: Status

@@ -1,4 +1,4 @@
-"""SodaM of a clip from an alignment and the keypoints covered along it, and of a system from its clips."""
+"""Scores a clip along its alignment, and a system by its clips."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ def score_clip(
     pair_score: Average = "micro",
     compat: Compat | None = None,
 ) -> ClipScore:
-    """Precision, recall and F1 of one clip, in total and by dimension (arXiv 2602.08711).
+    """Compute precision, recall and F1 of one clip, in total and by dimension (arXiv 2602.08711).
 
-    counts: for each reference segment of the clip, in the order given to `align`, (covered, all) keypoints by
-    dimension, where covered means: by the predictions merged into that segment. What an unmatched segment is said to
-    cover does not count. pair_score: "micro" or "macro", see `coverage`. With s the sum of the pair scores, P = s /
-    n_merged, R = s / N and F1 = 2s / (n_merged + N), n_merged counting groups and orphans.
+    counts: (covered, all) keypoints by dimension, for every reference segment in the order given to `align`. A keypoint
+    is covered if the predictions merged into its segment cover it; keypoints of segments without a group do not count
+    as covered. pair_score: "micro" or "macro", see `coverage`. With s the sum of the pair scores and N the number of
+    segments, P = s / n_merged, R = s / N and F1 = 2s / (n_merged + N), where n_merged counts groups and orphans.
 
-    A segment without keypoints, and a group merged into it, counts neither for nor against: in a dimension where it
-    has none there, in the total where it has none at all. compat="official" scores it 0 and counts it. Raises
+    A segment without keypoints does not count, and neither does its group: in a dimension, a segment without keypoints
+    of this dimension; in total, a segment without any. compat="official" counts such segments with score 0. Raises
     ValueError where counts and alignment do not fit together.
 
     >>> alignment = Alignment(((0, 0),), {0: (0,)}, (1,), 0.9)
@@ -50,7 +50,7 @@ def score_clip(
 
 
 def f1_score(alignment: Alignment, values: Sequence[float | None], official: bool) -> DimensionScore:
-    """Precision, recall and F1 from the value of each reference segment; None marks one without keypoints."""
+    """Compute precision, recall and F1 from the reference segments' values. None marks a segment without keypoints."""
     if official:
         values = [value or 0.0 for value in values]
     n_references = sum(value is not None for value in values)
@@ -64,13 +64,13 @@ def f1_score(alignment: Alignment, values: Sequence[float | None], official: boo
 
 
 def pair_of(reference: int, predictions: tuple[int, ...], counts: Counts, value: float | None) -> PairScore:
-    """What a person drills down to: one reference segment and what its predictions cover."""
+    """Build the detail of one reference segment: its predictions, and how many of its keypoints they cover."""
     covered, keypoints = (sum(count[i] for count in counts.values()) for i in (0, 1))
     return PairScore(reference, predictions, covered, keypoints, value, dict(counts))
 
 
 def check_references(alignment: Alignment, n_references: int) -> None:
-    """ValueError where the alignment speaks of a reference segment without counts."""
+    """Raise ValueError where the alignment names a reference segment without counts."""
     missing = [reference for reference in alignment.groups if reference >= n_references]
     if missing:
         raise ValueError(
@@ -80,10 +80,10 @@ def check_references(alignment: Alignment, n_references: int) -> None:
 
 
 def system_score(clips: Sequence[ClipScore]) -> SystemScore:
-    """Means over the clips of one system, each clip counting alike; a clip without prediction counts as 0.
+    """Average the clips of one system; every clip counts alike, and a clip without prediction counts as 0.
 
     >>> alignment, nothing = Alignment(((0, 0),), {0: (0,)}, (), 0.9), Alignment((), {}, (), 0.0)
-    >>> clips = [score_clip(each, [{"events": (1, 2)}]) for each in (alignment, nothing)]
+    >>> clips = [score_clip(aligned, [{"events": (1, 2)}]) for aligned in (alignment, nothing)]
     >>> system = system_score(clips)
     >>> system.total, system.n_clips, system.n_missing
     (0.25, 2, 1)
@@ -104,6 +104,6 @@ def system_score(clips: Sequence[ClipScore]) -> SystemScore:
 
 
 def mean_of(values: Sequence[float | None]) -> float | None:
-    """Mean of those that are defined; None where none is."""
+    """Average the values that are not None; None where all are."""
     numbers = [value for value in values if value is not None]
     return sum(numbers) / len(numbers) if numbers else None

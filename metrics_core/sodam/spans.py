@@ -1,4 +1,4 @@
-"""Time spans: which are accepted, their order, and how far two of them overlap."""
+"""Time spans: checks, order and overlap."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ import warnings
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+from metrics_core.arrays import FloatArray, IntArray
 
 
 class SodamWarning(UserWarning):
-    """The numbers are defined, yet the input is probably not what the caller means. Given once per call."""
+    """The scores are defined, but the input is probably not what the caller means. Given once per call."""
 
 
 def checked_spans(name: str, values: npt.ArrayLike) -> tuple[FloatArray, int]:
-    """Spans (n, 2) in float64 with start <= end, and how many had to be swapped for that; n may be 0.
+    """Return spans (n, 2) in float64 with start <= end, and the number of spans that had to be swapped; n may be 0.
 
     Raises ValueError, naming the array and the row, for another shape and for seconds that are not finite.
     """
@@ -47,21 +46,22 @@ def warn_of_swapped(n_swapped: int) -> None:
 
 
 def time_order(spans: FloatArray) -> IntArray:
-    """Indices (..., n) that sort spans (..., n, 2) by start, then end, then index."""
+    """Return the indices (..., n) that sort spans (..., n, 2) by start, then end, then index."""
     return np.lexsort((spans[..., 1], spans[..., 0]), axis=-1)
 
 
 def iou_of_spans(left: npt.ArrayLike, right: npt.ArrayLike) -> FloatArray:
-    """Intersection over union of every span of `left` (..., n, 2) with every span of `right` (..., m, 2).
+    """Compute the intersection over union of every span of `left` (..., n, 2) with every span of `right` (..., m, 2).
 
-    Gives (..., n, m) in [0, 1]. Spans must not be reversed. One without length overlaps nothing, not even itself.
+    The result (..., n, m) lies in [0, 1]. Spans must not be reversed. A span of length 0 overlaps nothing, not even
+    itself.
 
     >>> iou_of_spans([[0, 10], [10, 20]], [[5, 20], [10, 10]]).round(4).tolist()
     [[0.25, 0.0], [0.6667, 0.0]]
     """
     a, b = np.asarray(left, dtype=np.float64)[..., :, None, :], np.asarray(right, dtype=np.float64)[..., None, :, :]
     overlap = np.minimum(a[..., 1], b[..., 1]) - np.maximum(a[..., 0], b[..., 0])
-    # The union of overlapping spans is all from the first start to the last end.
+    # The union of two overlapping spans runs from the first start to the last end.
     union = np.maximum(a[..., 1], b[..., 1]) - np.minimum(a[..., 0], b[..., 0])
     iou: FloatArray = np.divide(overlap, union, out=np.zeros_like(overlap), where=overlap > 0)
     return iou

@@ -1,4 +1,4 @@
-"""How well predicted times fit the reference's, whatever the texts say."""
+"""Scores how well predicted times fit the reference's times, whatever the texts say."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from metrics_core.arithmetic import harmonic_mean
+from metrics_core.arrays import FloatArray
 from metrics_core.sodam.merging import merged_spans
 from metrics_core.sodam.result import Alignment, Status, TemporalScore
-from metrics_core.sodam.spans import FloatArray, checked_spans, iou_of_spans
+from metrics_core.sodam.spans import checked_spans, iou_of_spans
 
 THRESHOLDS = (0.3, 0.5, 0.7, 0.9)
 
@@ -20,11 +22,12 @@ def temporal_score(
     alignment: Alignment,
     thresholds: Sequence[float] = THRESHOLDS,
 ) -> TemporalScore:
-    """Temporal precision, recall, F1 and mean IoU of one clip's merged predictions and orphans.
+    """Compute temporal precision, recall, F1 and mean IoU of one clip's merged predictions and orphans.
 
-    Spans are those given to `align`, (N, 2) and (M, 2) in seconds. At each IoU threshold in [0, 1) precision is the
-    share of merged predictions with some IoU strictly above it, recall the same share of the references. Raises
-    ValueError for thresholds outside [0, 1) or none, and for spans that `align` refuses.
+    Give the spans that `align` was given, (N, 2) and (M, 2) in seconds. At an IoU threshold in [0, 1), precision is the
+    share of merged predictions whose IoU with some reference is above the threshold; recall is the share of references
+    whose IoU with some merged prediction is. Raises ValueError without thresholds, for thresholds outside [0, 1), and
+    for spans that `align` refuses.
 
     >>> score = temporal_score([[0, 10], [10, 20]], [[0, 8]], Alignment(((0, 0),), {0: (0,)}, (), 0.8))
     >>> score.precision, score.recall, score.f1, score.miou
@@ -53,17 +56,11 @@ def temporal_score(
 
 
 def shares_above(best: FloatArray, levels: Sequence[float], defined: bool) -> dict[float, float | None]:
-    """By level, the share of values strictly above it; None where the shares are not defined."""
+    """Compute the share of values strictly above each level; None where the shares are not defined."""
     return {level: float((best > level).mean()) if defined else None for level in levels}
 
 
 def mean_share(shares: dict[float, float | None]) -> float | None:
-    """Mean over the levels; None where it is not defined."""
+    """Average the shares over the levels; None where they are not defined."""
     numbers = [share for share in shares.values() if share is not None]
     return float(np.mean(numbers)) if numbers else None
-
-
-def harmonic_mean(precision: float, recall: float) -> float:
-    """2PR / (P + R), and 0 where both are 0."""
-    total = precision + recall
-    return 2 * precision * recall / total if total else 0.0

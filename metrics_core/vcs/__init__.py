@@ -1,11 +1,11 @@
-"""VCS, the Video Comprehension Score: does a generated description tell the reference's story, in its order?
+"""VCS, the Video Comprehension Score: does a generated description tell the reference's story, in the same order?
 
-The numbers equal those of the authors' code 1.0.0; docs/metrics/vcs.md explains them.
+The numbers equal the output of the authors' code 1.0.0; docs/metrics/vcs.md explains them.
 """
 
 from metrics_core.vcs.batch import vcs_batch, vcs_sweep
 from metrics_core.vcs.checks import VCSWarning
-from metrics_core.vcs.chunking import chunk_segments
+from metrics_core.vcs.embeddings import chunk_segments
 from metrics_core.vcs.result import DistanceDetail, LineDetail, VCSResult, best_reference
 from metrics_core.vcs.score import vcs_from_embeddings, vcs_from_similarity
 from metrics_core.vcs.short import ShortResult, vcs_short, words_of

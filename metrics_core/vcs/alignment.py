@@ -1,4 +1,4 @@
-"""From similarities of pairs of one shape to their results: both directions, and how their parts are joined."""
+"""Scores pairs of one shape: precision and recall apart, then both joined into VCS."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from metrics_core.arithmetic import harmonic_mean
+from metrics_core.arrays import FloatArray
 from metrics_core.vcs.checks import Parameters
 from metrics_core.vcs.geometry import Direction, Geometry, geometry_of
-from metrics_core.vcs.matching import FloatArray, Matches, best_matches
+from metrics_core.vcs.matching import Matches, best_matches
 from metrics_core.vcs.narrative import nas_d, nas_l
 from metrics_core.vcs.result import DistanceDetail, LineDetail, VCSResult
 
 
 @dataclass(frozen=True, slots=True)
 class DirectionScore:
-    """What one direction contributes to one pair."""
+    """The scores of one pair in one direction, precision or recall."""
 
     las: float
     nas_d: float
@@ -27,9 +29,9 @@ class DirectionScore:
 
 
 def score_stack(stack: FloatArray, gas: Sequence[float], parameters: Parameters) -> list[list[VCSResult]]:
-    """Results of every pair of a stack (pairs, R, G): one list of all pairs for each of `parameters.lcts`.
+    """Score every pair of a stack (pairs, R, G). The result has one list of all pairs for each of `parameters.lcts`.
 
-    Chunks are matched once for all tolerances: matches do not depend on them.
+    Matches do not depend on the tolerance, so chunks are matched once for all tolerances.
     """
     geometry = geometry_of(*stack.shape[1:])
     context = parameters.context_cutoff, parameters.context_window_control
@@ -50,8 +52,8 @@ def score_stack(stack: FloatArray, gas: Sequence[float], parameters: Parameters)
 
 
 def score_direction(matches: Matches, direction: Direction, lct: float, short_text: bool) -> list[DirectionScore]:
-    """LAS, NAS-D and NAS-L of one direction, per pair."""
-    # One memory layout, so one order of addition: a pair's mean has the same last bit in every stack.
+    """Compute LAS, NAS-D and NAS-L of every pair in one direction."""
+    # One memory layout means one order of addition: a pair's mean has the same last bit in every stack.
     similarity = np.ascontiguousarray(matches.similarity)
     distances, distance_details = nas_d(matches.offset, direction, lct, short_text)
     lines, line_details = nas_l(matches.index, direction, lct)
@@ -72,12 +74,12 @@ def score_direction(matches: Matches, direction: Direction, lct: float, short_te
 def join_directions(
     gas: float, precision: DirectionScore, recall: DirectionScore, geometry: Geometry, short_text: bool
 ) -> VCSResult:
-    """The harmonic means of both directions, SAS, NAS and VCS."""
+    """Take the harmonic means of both directions, and compute SAS, NAS and VCS from them."""
     las = harmonic_mean(precision.las, recall.las)
     distance = harmonic_mean(precision.nas_d, recall.nas_d)
     line = harmonic_mean(precision.nas_l, recall.nas_l)
     nas_f1 = harmonic_mean(distance, line)
-    # A regulariser of 1 says that the windows rule nothing out: it leaves no NAS to regularise.
+    # A regulariser of 1 means that the windows allow every match, so there is nothing to regularise.
     regularizer = 0.0 if short_text and geometry.window_regularizer == 1.0 else geometry.window_regularizer
     sas = modulated(gas, las)
     nas = narrative_alignment(nas_f1, regularizer)
@@ -109,14 +111,8 @@ def join_directions(
     )
 
 
-def harmonic_mean(precision: float, recall: float) -> float:
-    """F1 as the authors' code computes it, also for negative values; 0 where the sum is 0."""
-    total = precision + recall
-    return 2 * precision * recall / total if total else 0.0
-
-
 def modulated(score: float, by: float) -> float:
-    """`score` less what `by` lacks to 1, rescaled: (score - (1 - by)) / by, or 0 where that is negative.
+    """Lower `score` by 1 - `by` and rescale it: (score - (1 - by)) / by, or 0 where this is negative.
 
     SAS = modulated(GAS, LAS); VCS = modulated(the smaller of SAS and NAS, the larger).
     """
@@ -125,5 +121,5 @@ def modulated(score: float, by: float) -> float:
 
 
 def narrative_alignment(nas_f1: float, regularizer: float) -> float:
-    """NAS: NAS-F1 rescaled so that the window regulariser becomes 0."""
+    """Compute NAS: NAS-F1 rescaled so that a NAS-F1 equal to the window regulariser becomes 0."""
     return (nas_f1 - regularizer) / (1 - regularizer) if nas_f1 > regularizer else 0.0

@@ -5,37 +5,37 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from metrics_core.vcs.windows import IntArray, Windows
+from metrics_core.arrays import FloatArray, IntArray
+from metrics_core.vcs.windows import Windows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Band:
-    """Lengths and paths of the floor and ceil lines, and the lengths of the floor line's steps."""
+    """The floor and ceil lines with their lengths, and the lengths of the floor line's steps."""
 
     floor_length: float
     ceil_length: float
     floor_path: tuple[int, ...]
     ceil_path: tuple[int, ...]
-    floor_steps: npt.NDArray[np.float64]
+    floor_steps: FloatArray
 
 
 EMPTY_BAND = Band(0.0, 0.0, (), (), np.empty(0))
 
 
-def step_lengths(rise: IntArray) -> npt.NDArray[np.float64]:
-    """Length of a step of one chunk along the walk and `rise` chunks along the timeline."""
+def step_lengths(rise: IntArray) -> FloatArray:
+    """Length of a step that goes one chunk along the walk and `rise` chunks along the timeline."""
     return np.asarray(np.sqrt(1 + rise * rise), dtype=np.float64)
 
 
-def line_length(steps: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Sum of the last axis' steps from first to last: always in this order, so that equal lines compare equal."""
+def line_length(steps: FloatArray) -> FloatArray:
+    """Sum the steps along the last axis, always from first to last, so that equal lines compare equal."""
     return np.asarray(steps.cumsum(axis=-1)[..., -1])
 
 
 def band_of(windows: Windows) -> Band:
-    """Both extreme lines that take one cell of every window in order; ties go to the lower cells."""
+    """Draw the shortest and the longest line through one cell of every window. Ties go to the lower cells."""
     if windows.start.size == 1:
         return EMPTY_BAND
     if (windows.end - windows.start).max() == 1:
@@ -53,10 +53,10 @@ def band_of(windows: Windows) -> Band:
 
 
 def extreme_paths(windows: Windows) -> tuple[IntArray, IntArray]:
-    """Dynamic programme over the windows: (cells of the shortest line, cells of the longest line).
+    """Find (cells of the shortest line, cells of the longest line) by a dynamic programme over the windows.
 
-    Both run at once, the longest as the minimum of negated lengths. Windows are padded to a common width with
-    cells of infinite cost; a step's cost then depends only on how far the window moved.
+    Both lines are found at once, the longest as the minimum of negated lengths. Windows are padded to a common width
+    with cells of infinite cost, so that a step's cost depends only on how far the window moved.
     """
     start, end = windows.start, windows.end
     cell = np.arange(int((end - start).max()))
@@ -75,7 +75,7 @@ def extreme_paths(windows: Windows) -> tuple[IntArray, IntArray]:
 
 
 def trace_back(origin: list[IntArray], line: int, last: int) -> IntArray:
-    """Follow the origins of one line from its last cell back to its first."""
+    """Follow one line from its last cell back to its first, and return its cells from first to last."""
     path = [last]
     for cells in reversed(origin):
         path.append(int(cells[line, path[-1]]))

@@ -1,4 +1,4 @@
-"""VCS of many pairs of texts at once, and of one pair at several tolerances: the same numbers, found faster."""
+"""VCS of many pairs of texts at once, and of one pair at several tolerances: faster, with the same numbers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.stacks import stacks_of
+from metrics_core.arrays import stacks_of
 from metrics_core.vcs.alignment import score_stack
 from metrics_core.vcs.checks import (
     Parameters,
@@ -28,11 +28,11 @@ def vcs_batch(
     context_window_control: float = 4.0,
     short_text: bool = False,
 ) -> list[VCSResult]:
-    """VCS of every pair, each given as its chunk similarities (R, G) and its `gas`; R and G may differ by pair.
+    """Score pairs, given as (chunk similarities (R, G), `gas`). R and G may differ from pair to pair.
 
-    The numbers and settings are those of `vcs_from_similarity`, to the last bit; pairs of one shape are
-    scored together, which costs a fraction of scoring them one by one. Errors name the pair by its position
-    from 0; warnings come once per call. `similarities_of_pairs` makes pairs from embeddings.
+    Settings and numbers are the same as in `vcs_from_similarity`, to the last bit. Pairs of one shape are scored
+    together, which costs a fraction of scoring them one by one. Errors name the pair by its position from 0; each
+    warning comes once per call. `similarities_of_pairs` makes pairs from embeddings.
 
     >>> pairs = [(np.eye(3), 1.0), (np.ones((4, 5)), 0.9), (np.eye(3), 0.8)]
     >>> [round(result.vcs, 3) for result in vcs_batch(pairs)]
@@ -65,9 +65,9 @@ def vcs_sweep(
     context_window_control: float = 4.0,
     short_text: bool = False,
 ) -> list[VCSResult]:
-    """VCS of one pair at each tolerance of `lcts`, in their order, matching the chunks only once.
+    """Score one pair at every tolerance of `lcts`, in their order. The chunks are matched only once.
 
-    The numbers, settings, errors and warnings are those of `vcs_from_similarity`.
+    Numbers, settings, errors and warnings are the same as in `vcs_from_similarity`.
 
     >>> [round(result.vcs, 3) for result in vcs_sweep(np.eye(10)[::-1], 1.0, [0, 1, 2])]  # told backwards
     [0.0, 0.478, 0.478]

@@ -1,4 +1,4 @@
-"""What VCS accepts: its settings and matrices are refused where unusable, and warned of where they mislead."""
+"""Checks of VCS's input: what cannot be scored raises a ValueError, what probably misleads gives a VCSWarning."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.vcs.matching import FloatArray
+from metrics_core.arrays import FloatArray
 
-# Rounding of float32 or bfloat16 unit vectors stays below this; vectors that nobody normalised do not.
+# Rounding carries cosines of unit vectors in float32 or bfloat16 beyond 1 by less than this.
 ROUNDING = 0.01
 
 
 class VCSWarning(UserWarning):
-    """The numbers are defined, yet probably not what the caller means. Given once per call, never per pair."""
+    """The scores are defined, but the caller probably means something else. Given once per call, not per pair."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """The settings of the metric, checked; `lcts` holds one tolerance for each result asked of a pair."""
+    """The metric's settings, checked. A pair gets one result for each tolerance in `lcts`."""
 
     lcts: tuple[float, ...]
     context_cutoff: float
@@ -43,14 +43,14 @@ class Parameters:
 
 
 def checked_gas(gas: float, pair: str = "") -> float:
-    """`gas` as a Python float, or a ValueError; `pair` names the pair in the message, as in " of pair 3"."""
+    """Return `gas` as a Python float. Raises ValueError unless it is finite; `pair`, such as " of pair 3", names it."""
     if not math.isfinite(gas):
         raise ValueError(f"gas{pair} is {gas}: give the finite cosine similarity of the two whole texts.")
     return float(gas)
 
 
 def check_shape(name: str, array: npt.NDArray[Any], ndim: int) -> None:
-    """Raise ValueError for an array that is empty or has other than `ndim` dimensions."""
+    """Raise ValueError for an array that is empty or does not have `ndim` dimensions."""
     if array.size == 0:
         raise ValueError(
             f"{name} is empty (shape {array.shape}): both texts need at least one chunk, "
@@ -61,7 +61,7 @@ def check_shape(name: str, array: npt.NDArray[Any], ndim: int) -> None:
 
 
 def checked_matrix(name: str, values: npt.ArrayLike) -> FloatArray:
-    """A matrix of finite similarities in float64, or a ValueError that says what is wrong with it."""
+    """Return `values` as a float64 matrix. Raises ValueError unless it is a matrix of finite similarities."""
     matrix = np.asarray(values, dtype=np.float64)
     check_shape(name, matrix, ndim=2)
     if not math.isfinite(largest_magnitude(matrix)):
@@ -70,12 +70,12 @@ def checked_matrix(name: str, values: npt.ArrayLike) -> FloatArray:
 
 
 def largest_magnitude(array: FloatArray) -> float:
-    """The largest absolute value; NaN where there is one."""
+    """The largest absolute value; NaN where the array contains NaN."""
     return max(float(array.max()), -float(array.min()))
 
 
 def warn_of_fractional_lct(lcts: Sequence[float]) -> None:
-    """Warn the caller's caller of a tolerance between 0 and 1, which does more than it seems to."""
+    """Warn the caller's caller of a tolerance between 0 and 1, which changes more than its size suggests."""
     if any(0 < lct < 1 for lct in lcts):
         warnings.warn(
             "Any lct above 0, however small, makes NAS-L count backward steps as forward ones, so that a story told "
@@ -86,7 +86,7 @@ def warn_of_fractional_lct(lcts: Sequence[float]) -> None:
 
 
 def warn_of_range(largest: float) -> None:
-    """Warn the caller's caller of similarities that cannot be cosines; `largest` is the largest magnitude."""
+    """Warn the caller's caller of similarities that cannot be cosines. `largest` is their largest magnitude."""
     if largest > 1 + ROUNDING:
         warnings.warn(
             "There are similarities outside [-1, 1], so they are no cosines and VCS may leave [0, 1]: normalise the "

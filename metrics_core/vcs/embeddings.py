@@ -1,4 +1,4 @@
-"""From embeddings to the similarities that VCS compares: cosines of chunks (S) and of whole texts (GAS)."""
+"""From segments to chunks, and from embeddings to cosines: of all chunks (S) and of the whole texts (GAS)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,27 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.stacks import stacks_of
+from metrics_core.arrays import FloatArray, stacks_of
 from metrics_core.vcs.checks import check_shape
 
-# One pair's embeddings and their numbers of dimensions: chunks one row each, texts one vector.
+# The four embeddings of a pair, with their numbers of dimensions: chunks are rows of a matrix, a text is one vector.
 NAMES = {"reference_chunks": 2, "generated_chunks": 2, "reference_text": 1, "generated_text": 1}
-# float64, or float32 where all embeddings of a call are.
-FloatArray = npt.NDArray[Any]
+# float32 where all embeddings of a call are float32, else float64.
+RealArray = npt.NDArray[Any]
 Embeddings = tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike, npt.ArrayLike]
+
+
+def chunk_segments(segments: Sequence[str], chunk_size: int = 1) -> list[str]:
+    """Join every `chunk_size` consecutive segments with one space. The last chunk may hold fewer.
+
+    Raises ValueError when `chunk_size` is below 1.
+
+    >>> chunk_segments(["A man enters.", "He sits.", "He reads."], chunk_size=2)
+    ['A man enters. He sits.', 'He reads.']
+    """
+    if chunk_size < 1:
+        raise ValueError(f"chunk_size is {chunk_size}: give the number of segments per chunk, 1 or more.")
+    return [" ".join(segments[i : i + chunk_size]) for i in range(0, len(segments), chunk_size)]
 
 
 def similarities_of(
@@ -24,12 +37,12 @@ def similarities_of(
     reference_text: npt.ArrayLike,
     generated_text: npt.ArrayLike,
 ) -> tuple[FloatArray, float]:
-    """The cosines (R, G) of two texts' chunks, and the cosine of the whole texts.
+    """Compute the cosines (R, G) of two texts' chunks, and the cosine of the whole texts.
 
-    Chunks are (R, d) and (G, d), texts (e,); rows need not have unit length, and a zero vector has cosine 0.
-    Embeddings that are float32, as encoders give them, are multiplied in float32, as the authors do; all others in
-    float64. The result is float64 either way.
-    Raises ValueError for embeddings that are empty, not finite, of a wrong or of unequal dimensions.
+    Chunks are (R, d) and (G, d), texts (e,). Rows need not have unit length; a zero vector has cosine 0. Where all
+    embeddings are float32, as encoders give them, they are multiplied in float32, as in the authors' code, else in
+    float64. The cosines are float64 either way.
+    Raises ValueError for embeddings that are empty, not finite, of a wrong shape or of unequal dimensions.
 
     >>> similarities_of([[2.0, 0.0]], [[3.0, 0.0], [0.0, 1.0]], [1.0, 0.0], [0.0, 2.0])
     (array([[1., 0.]]), 0.0)
@@ -41,53 +54,54 @@ def similarities_of(
 
 
 def similarities_of_pairs(embeddings: Iterable[Embeddings]) -> list[tuple[FloatArray, float]]:
-    """`similarities_of` many pairs, the input of `vcs_batch`: pairs of one shape are multiplied together.
+    """Compute the input of `vcs_batch`: the similarities of many pairs. Pairs of one shape are multiplied together.
 
-    Each pair is given as (reference_chunks, generated_chunks, reference_text, generated_text). Equal to
-    `similarities_of` up to rounding; errors name the pair by its position from 0.
+    A pair is (reference_chunks, generated_chunks, reference_text, generated_text). The results equal
+    `similarities_of` up to rounding. Errors name the pair by its position from 0.
 
     >>> story, text = np.eye(3), np.ones(4)
     >>> [(similarity.shape, gas) for similarity, gas in similarities_of_pairs([(story, story[:2], text, -text)])]
     [((3, 2), -1.0)]
     """
-    checked = [checked_embeddings(each, f" of pair {i}") for i, each in enumerate(embeddings)]
+    checked = [checked_embeddings(pair, f" of pair {i}") for i, pair in enumerate(embeddings)]
     dtype = precision_of(checked)
-    found: dict[int, tuple[FloatArray, float]] = {}
+    similarities: dict[int, tuple[FloatArray, float]] = {}
     for members in stacks_of([tuple(array.shape for array in arrays) for arrays in checked]):
         stack = [np.stack(arrays, dtype=dtype) for arrays in zip(*(checked[i] for i in members), strict=True)]
         similarity, gas = cosines_of_stack(stack, [f" of pair {i}" for i in members])
-        found.update(zip(members, zip(similarity, gas, strict=True), strict=True))
-    return [found[i] for i in range(len(checked))]
+        similarities.update(zip(members, zip(similarity, gas, strict=True), strict=True))
+    return [similarities[i] for i in range(len(checked))]
 
 
-def precision_of(pairs: Iterable[Sequence[npt.NDArray[Any]]]) -> type[np.float32] | type[np.float64]:
-    """float32 where every array is, else float64: one precision for a call, whatever pairs share a stack."""
+def precision_of(pairs: Iterable[Sequence[RealArray]]) -> type[np.float32] | type[np.float64]:
+    """Choose one precision for a whole call: float32 where every array is float32, else float64."""
     return np.float32 if all(array.dtype == np.float32 for arrays in pairs for array in arrays) else np.float64
 
 
-def checked_embeddings(embeddings: Embeddings, pair: str = "") -> list[npt.NDArray[Any]]:
-    """One pair's four arrays, or a ValueError that names the array and, by `pair`, the pair."""
+def checked_embeddings(embeddings: Embeddings, pair: str = "") -> list[RealArray]:
+    """Return the four arrays of a pair. Raises ValueError for a bad one, naming it and, by `pair`, the pair."""
     arrays = [np.asarray(values) for values in embeddings]
     for (name, ndim), array in zip(NAMES.items(), arrays, strict=True):
         check_shape(name + pair, array, ndim)
-    for what, reference, generated in (("texts", arrays[2], arrays[3]), ("chunks", arrays[0], arrays[1])):
+    for kind, reference, generated in (("texts", arrays[2], arrays[3]), ("chunks", arrays[0], arrays[1])):
         if reference.shape[-1] != generated.shape[-1]:
             raise ValueError(
-                f"The embeddings of the {what}{pair} have {reference.shape[-1]} and {generated.shape[-1]} "
+                f"The embeddings of the {kind}{pair} have {reference.shape[-1]} and {generated.shape[-1]} "
                 "dimensions: embed both sides with one encoder."
             )
     return arrays
 
 
-def cosines_of_stack(stack: Sequence[FloatArray], pairs: Sequence[str]) -> tuple[FloatArray, list[float]]:
-    """Similarities (pairs, R, G) and the GAS of every pair, from stacks of the pairs' four arrays.
+def cosines_of_stack(stack: Sequence[RealArray], pairs: Sequence[str]) -> tuple[FloatArray, list[float]]:
+    """Compute similarities (pairs, R, G) and the GAS of every pair from stacks of the pairs' four arrays.
 
-    Rounding beyond 1 is cut off: it would push perfect scores above 1. Chunks with the same embedding, such as a word
-    that a text repeats, have the same similarities to the last bit, so that no rounding chooses between them.
+    Cosines that rounding carries beyond 1 are set to 1, or perfect scores would exceed 1. Chunks with the same
+    embedding, such as a word that a text repeats, get the same similarities to the last bit, so that rounding never
+    chooses between them.
     """
     reference_chunks, generated_chunks, reference_text, generated_text = stack
-    r_chunks, g_chunks, r_text, g_text = (lengths(*each, pairs) for each in zip(NAMES, stack, strict=True))
-    similarity: FloatArray = reference_chunks @ generated_chunks.swapaxes(1, 2)
+    r_chunks, g_chunks, r_text, g_text = (lengths(name, rows, pairs) for name, rows in zip(NAMES, stack, strict=True))
+    similarity: RealArray = reference_chunks @ generated_chunks.swapaxes(1, 2)
     similarity /= r_chunks[:, :, None]
     similarity /= g_chunks[:, None, :]
     even_out_repeats(similarity, reference_chunks, axis=0)
@@ -97,13 +111,13 @@ def cosines_of_stack(stack: Sequence[FloatArray], pairs: Sequence[str]) -> tuple
     return similarity.astype(np.float64, copy=False), np.clip(gas, -1.0, 1.0).tolist()
 
 
-def even_out_repeats(similarity: FloatArray, chunks: FloatArray, axis: int) -> None:
-    """Give the chunks of a pair that repeat an earlier one its similarities, in place.
+def even_out_repeats(similarity: RealArray, chunks: RealArray, axis: int) -> None:
+    """Copy the similarities of a chunk to every later chunk of its pair with the same embedding, in place.
 
-    `similarity` is (pairs, R, G), `chunks` (pairs, n, d) with n along `axis` of a pair. A matrix product sums the same
-    row in another order at another place, so equal rows come out unequal in the last bit.
+    `similarity` is (pairs, R, G), `chunks` (pairs, n, d) with n along `axis` of a pair. A matrix product may add up
+    equal rows in different orders, so their results may differ in the last bit.
     """
-    # Rows that are equal begin alike; the few pairs in which some do are looked at in full.
+    # Equal rows have equal first numbers. Few pairs have rows with equal first numbers, and only these are searched.
     beginnings = np.sort(chunks[:, :, 0], axis=1)
     for pair in np.flatnonzero((beginnings[:, 1:] == beginnings[:, :-1]).any(axis=1)):
         places: dict[bytes, int] = {}
@@ -111,16 +125,16 @@ def even_out_repeats(similarity: FloatArray, chunks: FloatArray, axis: int) -> N
         similarity[pair] = similarity[pair].take(first, axis=axis)
 
 
-def lengths(name: str, vectors: FloatArray, pairs: Sequence[str]) -> FloatArray:
-    """Lengths along the last axis, never 0, so that a zero vector divided by its length stays zero.
+def lengths(name: str, vectors: RealArray, pairs: Sequence[str]) -> RealArray:
+    """Compute lengths along the last axis. They are never 0, so that a zero vector divided by its length stays zero.
 
-    Raises ValueError naming the first pair of the stack with a length that is not finite.
+    Raises ValueError, naming the first pair of the stack whose length is not finite.
     """
     with np.errstate(invalid="ignore", over="ignore"):
-        length: FloatArray = np.sqrt(np.vecdot(vectors, vectors))
+        length: RealArray = np.sqrt(np.vecdot(vectors, vectors))
     finite = np.isfinite(length)
     if not finite.all():
         pair = pairs[np.argwhere(~finite)[0, 0]]
         raise ValueError(f"{name}{pair} holds NaN, infinite or huge values: check the encoder's output for this pair.")
-    never_zero: FloatArray = np.maximum(length, np.finfo(length.dtype).tiny)
+    never_zero: RealArray = np.maximum(length, np.finfo(length.dtype).tiny)
     return never_zero

@@ -1,4 +1,4 @@
-"""Everything that depends on the numbers of chunks alone, worked out once per shape."""
+"""The geometry of a shape: everything that depends on the two numbers of chunks alone, computed once per shape."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from functools import lru_cache
 
 import numpy as np
 
+from metrics_core.arrays import IntArray
 from metrics_core.vcs.band import Band, band_of
-from metrics_core.vcs.windows import IntArray, Windows, direct_windows, reverse_windows, window_regularizer
+from metrics_core.vcs.windows import Windows, direct_windows, reverse_windows, window_regularizer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Direction:
-    """One direction (precision or recall): a walk over one text's chunks, matched on the other's timeline.
+    """One direction, precision or recall: a walk over the chunks of one text, matched with the chunks of the other.
 
-    `window_cells` lists each window's cells, padded to a common width by repeating the last.
-    `lct_height` and `max_penalty` belong to NAS-D; `omega0`, `kappa` and `band` to NAS-L.
+    The other text is the timeline. `window_cells` lists the cells of every window, padded to a common width by
+    repeating the last cell. NAS-D uses `lct_height` and `max_penalty`; NAS-L uses `omega0`, `kappa` and `band`.
     """
 
     windows: Windows
@@ -32,7 +33,7 @@ class Direction:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Geometry:
-    """Both directions of a shape and its window regulariser."""
+    """Both directions of a shape, with the area of its windows and its window regulariser."""
 
     precision: Direction
     recall: Direction
@@ -41,11 +42,11 @@ class Geometry:
 
 
 def direction_of(windows: Windows) -> Direction:
-    """Tolerances, largest penalty and band of one direction."""
+    """Compute the tolerances, the largest penalty and the band of one direction."""
     start, end, timeline = windows.start, windows.end, windows.timeline
     pace = timeline / start.size
     height = math.ceil(pace)
-    # A window up to half a chunk taller than a whole number of chunks is rounded down.
+    # A pace that exceeds a whole number of chunks by at most a half is rounded down.
     rounded_down = timeline > start.size and 0.0 < pace - math.floor(pace) <= 0.5
     cell = np.arange(int((end - start).max()))
     return Direction(
@@ -62,7 +63,7 @@ def direction_of(windows: Windows) -> Direction:
 
 @lru_cache(maxsize=1024)
 def geometry_of(n_ref: int, n_gen: int) -> Geometry:
-    """The geometry of `n_ref` reference chunks against `n_gen` generated ones, both at least 1."""
+    """The geometry of `n_ref` reference chunks and `n_gen` generated chunks, both at least 1."""
     n_long, n_short = max(n_ref, n_gen), min(n_ref, n_gen)
     direct = direct_windows(n_long, n_short)
     of_short, of_long = direction_of(direct), direction_of(reverse_windows(direct))

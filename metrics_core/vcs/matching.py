@@ -1,20 +1,17 @@
-"""The best match of every chunk: near its window among the candidates that are similar enough to its best."""
+"""Finds the best match of every chunk: among its most similar candidates, the one nearest to its window."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from metrics_core.vcs.windows import IntArray
-
-FloatArray = npt.NDArray[np.float64]
+from metrics_core.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Matches:
-    """Per pair and walked chunk, (pairs, walked): its match's index, similarity and offset from the window."""
+    """The matches of all walked chunks, (pairs, walked): their index, similarity and offset from the window."""
 
     index: IntArray
     similarity: FloatArray
@@ -24,10 +21,10 @@ class Matches:
 def best_matches(
     rows: FloatArray, window_cells: IntArray, context_cutoff: float, context_window_control: float
 ) -> Matches:
-    """Match every row of `rows` (pairs, walked chunks, timeline), pairs of texts of one shape.
+    """Match every row of `rows` (pairs, walked chunks, timeline); all pairs have one shape.
 
     Among a row's candidates the nearest to its window wins, then the most similar, then the lowest index.
-    `window_cells` is (walked chunks, width): each row's window cells, the last repeated as padding.
+    `window_cells` (walked chunks, width) lists the cells of every row's window; the last cell is repeated as padding.
     """
     threshold = candidate_threshold(rows.max(axis=2), context_cutoff, context_window_control)
     walk = np.arange(len(window_cells))
@@ -44,10 +41,10 @@ def best_matches(
 
 
 def candidate_threshold(strongest: FloatArray, context_cutoff: float, context_window_control: float) -> FloatArray:
-    """The least similarity of a candidate, given each row's maximum.
+    """Compute the least similarity that makes a cell a candidate, from the maximum of every row.
 
-    The order of operations decides candidates at the last bit: keep it. A control of 0 opens the context
-    window without limit.
+    A control of 0 makes every cell of a row a candidate if the row's maximum exceeds the cutoff. Keep the order of
+    operations: it decides at the last bit.
     """
     room = (1.0 - context_cutoff) - (1.0 - strongest)
     applied = (strongest > 0.0) & (room > 0.0)
@@ -60,10 +57,10 @@ def candidate_threshold(strongest: FloatArray, context_cutoff: float, context_wi
 def nearest_outside(
     rows: FloatArray, threshold: FloatArray, start: IntArray, end: IntArray
 ) -> tuple[IntArray, IntArray]:
-    """(index, offset) of the nearest candidate of rows that have candidates, but none inside their window.
+    """Find (index, offset) of the candidate nearest to the window, for rows that have no candidate inside it.
 
-    All candidates' positions in the flattened rows are sorted, so one binary search per row finds its
-    neighbours before and after the window.
+    The candidates' positions in the flattened rows are sorted, so one binary search per row finds the candidates
+    before and after its window.
     """
     n, timeline = rows.shape
     candidates = (rows >= threshold[:, None]).ravel().nonzero()[0]
@@ -72,7 +69,7 @@ def nearest_outside(
     following = candidates.searchsorted(first + start)
     fenced = np.concatenate([[-1], candidates, [n * timeline]])
     before, after = fenced[following] - first, fenced[following + 1] - first
-    # A neighbour that lies in another row is farther away than any of this row's.
+    # A candidate of another row counts as farther away than any candidate of this row.
     gap_before = np.where(before >= 0, start - before, timeline)
     gap_after = np.where(after < timeline, after - end + 1, timeline)
     stronger_after = rows[walk, np.minimum(after, timeline - 1)] > rows[walk, np.maximum(before, 0)]

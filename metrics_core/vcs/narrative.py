@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 
+from metrics_core.arrays import IntArray
 from metrics_core.vcs.band import Band, line_length, step_lengths
 from metrics_core.vcs.geometry import Direction
 from metrics_core.vcs.result import DistanceDetail, LineDetail
-from metrics_core.vcs.windows import IntArray
 
-# How a step was counted: not at all, capped to the floor line's step, or standard.
+# How a step counts: not at all (-), with the length of the floor line's step (c), or with its own length (s).
 STEP_LETTERS = np.frombuffer(b"-cs", dtype=np.uint8)
 
 
 def nas_d(
     offset: IntArray, direction: Direction, lct: float, short_text: bool
 ) -> tuple[list[float], list[DistanceDetail]]:
-    """1 - P_total / P_max of every pair, in [0, 1]; `offset` is (pairs, walked chunks).
+    """Compute NAS-D, 1 - P_total / P_max in [0, 1], of every pair; `offset` is (pairs, walked chunks).
 
-    A match within the tolerance costs nothing, one beyond it its whole offset from the window. P_max is 0
-    where every window holds the whole timeline, so that no match can miss it: the authors' code scores that
-    0, `short_text` scores it 1.
+    A match within the tolerance costs nothing; a match beyond it costs its whole offset from the window. Where every
+    window spans the whole timeline, no match can miss it and P_max is 0: the authors' code then gives 0, `short_text`
+    gives 1.
     """
     height, largest = direction.lct_height, direction.max_penalty
     penalised = np.where(offset > lct * height, offset, 0).sum(axis=1)
@@ -32,10 +32,10 @@ def nas_d(
 
 
 def nas_l(match: IntArray, direction: Direction, lct: float) -> tuple[list[float], list[LineDetail]]:
-    """How well each pair's line through its matches fits between the floor and ceil lines, in [0, 1].
+    """Compute NAS-L of every pair: how well the line through its matches fits between floor and ceil line, in [0, 1].
 
-    `match` is (pairs, walked chunks). Without tolerance a step backwards adds nothing; with any tolerance,
-    however small, it counts like the same step forwards.
+    `match` is (pairs, walked chunks). Without tolerance a step backwards adds nothing. With any tolerance, however
+    small, it counts like a step forwards of the same size.
     """
     n_pairs, n_walked = match.shape
     if n_walked == 1:
@@ -65,7 +65,7 @@ def nas_l(match: IntArray, direction: Direction, lct: float) -> tuple[list[float
 
 
 def fit_in_band(length: float, band: Band) -> float:
-    """1 between the floor and ceil lines' lengths, outside the smaller of both lengths over the larger."""
+    """1 for a length inside the band. Below it length / floor length, above it ceil length / length."""
     if length < band.floor_length:
         return length / band.floor_length
     return band.ceil_length / length if length > band.ceil_length else 1.0

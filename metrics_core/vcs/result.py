@@ -1,4 +1,4 @@
-"""What VCS returns: the score, each of its parts, and what a person needs to see why."""
+"""The result of VCS: the score, its parts, and the details that show a person how the score came about."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DistanceDetail:
-    """How one direction's NAS-D came about.
+    """How NAS-D of one direction came about.
 
-    `lct_height` is the tolerance in chunks per unit of `lct`; the penalties are sums of offsets from the
-    mapping windows as fractions of the timeline. `max_penalty` is 0 where no match can miss its window.
+    `lct_height` is the tolerance in chunks per unit of `lct`. A penalty is the sum of the offsets from the mapping
+    windows, divided by the length of the timeline. `max_penalty` is 0 where no match can miss its window.
     """
 
     lct_height: int
@@ -21,12 +21,12 @@ class DistanceDetail:
 
 @dataclass(frozen=True, slots=True)
 class LineDetail:
-    """How one direction's NAS-L came about: the length of the line through the matches against its band.
+    """How NAS-L of one direction came about: the length of the line through the matches, and the band it should fit.
 
     `floor_path_y` and `ceil_path_y` are the matches (0-based) along the shortest and the longest line through
-    the mapping windows. `step_rule` has one letter per step: `s` counted as drawn, `c` capped to the floor
-    line's step (within the tolerance), `-` not counted. A single walked chunk draws no line: lengths 0,
-    limits None, paths and rule empty.
+    the mapping windows. `step_rule` has one letter per step: `s` counts with its own length, `c` counts with the
+    length of the floor line's step (within the tolerance), `-` does not count. A single walked chunk draws no line:
+    its lengths are 0, its limits None, its paths and rule empty.
     """
 
     actual_length: float
@@ -41,12 +41,12 @@ class LineDetail:
 
 @dataclass(frozen=True, slots=True)
 class VCSResult:
-    """VCS of one pair of texts and everything it was made from.
+    """VCS of one pair of texts, and all its parts.
 
-    Precision walks the generated chunks and looks for reference chunks, recall the other way round:
-    `match_precision` and `windows_precision` have one entry per generated chunk, `match_recall` and
-    `windows_recall` one per reference chunk. Windows are half-open (start, end) pairs of 0-based indices.
-    `vcs`, `sas` and `nas` lie in [0, 1] when GAS and similarities are cosines, up to rounding.
+    Precision walks the generated chunks and matches them with reference chunks; recall walks the reference chunks and
+    matches them with generated chunks. So `match_precision` and `windows_precision` have one entry per generated
+    chunk, `match_recall` and `windows_recall` one per reference chunk. Windows are half-open (start, end) pairs of
+    0-based indices. `vcs`, `sas` and `nas` lie in [0, 1], up to rounding, when GAS and similarities are cosines.
     """
 
     vcs: float
@@ -76,14 +76,14 @@ class VCSResult:
 
     @property
     def margin(self) -> float:
-        """SAS + NAS - 1: the numerator of VCS before the cut at 0, so it still ranks pairs that score 0."""
+        """SAS + NAS - 1, the numerator of VCS. It may be negative, so it ranks pairs whose VCS is 0."""
         return self.sas + self.nas - 1.0
 
     @property
     def always_zero(self) -> bool:
-        """True when the numbers of chunks alone force VCS to 0 (up to rounding), whatever the texts say.
+        """Whether the numbers of chunks alone force VCS to 0 (up to rounding), whatever the texts say.
 
-        Never true of a pair scored with `short_text=True`.
+        It is False for every pair scored with `short_text=True`.
         """
         return (
             self.window_regularizer == 1.0
@@ -93,7 +93,7 @@ class VCSResult:
 
 
 def best_reference(results: Sequence[VCSResult]) -> int:
-    """Index of the reference with the highest VCS; ties go to the higher margin, then to the lower index.
+    """Choose the reference with the highest VCS and return its index. Ties go to the higher margin, then lower index.
 
     Raises ValueError when there is no result to choose from.
     """

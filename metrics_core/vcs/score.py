@@ -26,15 +26,17 @@ def vcs_from_similarity(
     context_window_control: float = 4.0,
     short_text: bool = False,
 ) -> VCSResult:
-    """VCS from chunk similarities (R, G), one row per reference chunk, and the whole texts' similarity `gas`.
+    """Score one pair from its chunk similarities (R, G), one row per reference chunk, and the whole texts' `gas`.
 
-    lct: local chronology tolerance, in window heights, 0 or more. context_cutoff (tau): above this
-    similarity a chunk may prefer a nearer match to its most similar one. context_window_control (k): the
-    larger, the less similarity it may give up for that; 0 sets no limit. short_text: score the shapes on
-    which the authors' code always gives 0 (docs/metrics/vcs.md says how); other shapes keep their numbers.
-    All arithmetic is in float64. Raises ValueError for a `similarity` that is empty or no matrix, a value
-    that is not finite, a negative `lct` or k; warns (VCSWarning) of similarities beyond [-1, 1] and of an
-    `lct` between 0 and 1.
+    gas: similarity of the two whole texts. lct: local chronology tolerance in window heights, 0 or more.
+    context_cutoff (tau): a chunk whose best similarity exceeds it may take a nearer match instead of the most similar
+    one. context_window_control (k): the larger it is, the less similarity the chunk may give up for a nearer match; 0
+    sets no limit. short_text: also score the shapes for which the authors' code always gives 0 (docs/metrics/vcs.md
+    says how); other shapes keep their numbers.
+
+    All arithmetic is in float64. Raises ValueError for a `similarity` that is empty or no matrix, for a value that is
+    not finite, and for a negative `lct` or k. Warns (VCSWarning) of similarities outside [-1, 1] and of an `lct`
+    between 0 and 1.
 
     >>> vcs_from_similarity([[0.9, 0.2, 0.1], [0.1, 0.8, 0.3], [0.2, 0.1, 0.9]], gas=0.95).match_precision
     (0, 1, 2)
@@ -60,11 +62,11 @@ def vcs_from_embeddings(
     context_window_control: float = 4.0,
     short_text: bool = False,
 ) -> VCSResult:
-    """VCS from embeddings of the chunks, (R, d) and (G, d), and of the two whole raw texts, (e,) each.
+    """Score one pair from embeddings of its chunks, (R, d) and (G, d), and of the two whole raw texts, both (e,).
 
-    Rows need not have unit length: similarities are cosines, and a zero vector has cosine 0. They are computed
-    in float32 where all embeddings are float32, as encoders give them and the authors' code does, else in float64.
-    The settings, errors and warnings are those of `vcs_from_similarity`; unequal dimensions also raise ValueError.
+    Rows need not have unit length, because similarities are cosines; a zero vector has cosine 0. Cosines are computed
+    in float32 where all embeddings are float32, as encoders give them and as in the authors' code, else in float64.
+    Settings, errors and warnings are the same as in `vcs_from_similarity`; unequal dimensions also raise ValueError.
 
     >>> story = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     >>> vcs_from_embeddings(story, story, [3.0, 4.0], [3.0, 4.0]).vcs

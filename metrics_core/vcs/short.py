@@ -1,4 +1,4 @@
-"""VCS_short: VCS of short captions, one word per segment, with the best of several references counting."""
+"""VCS_short: VCS of short captions. Every word is a segment, and of several references the best one counts."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from metrics_core.vcs.batch import vcs_batch
 from metrics_core.vcs.embeddings import similarities_of_pairs
 from metrics_core.vcs.result import VCSResult, best_reference
 
-# The function words of NLTK's English stop word list (itself the list of the Snowball project, enlarged), written
-# down as facts about that list. Its entries with an apostrophe are left out: no word has one once punctuation is
-# deleted. NLTK's lists of 179 and of 198 entries differ only in those, so both mean these words.
+# The words of NLTK's English stop word list (an enlarged list of the Snowball project), written down as facts about
+# the list. Entries with an apostrophe are left out, because no word keeps an apostrophe once punctuation is deleted.
+# NLTK's lists of 179 and of 198 entries differ only in such entries, so both come down to these words.
 FUNCTION_WORDS = """
     i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself
     it its itself they them their theirs themselves what which who whom this that these those
@@ -35,10 +35,10 @@ Status = Literal["ok", "empty_text", "no_reference"]
 
 @dataclass(frozen=True, slots=True)
 class ShortResult:
-    """VCS_short of one caption: the result with its best reference, or why there is none.
+    """VCS_short of one caption: the result with the best reference, or a status that says why there is no result.
 
-    `reference` is the index of the best reference. `status` is "empty_text" where the caption has no word
-    left and "no_reference" where no reference has one; `result` and `reference` are then None, never 0.
+    `reference` is the index of the best reference. `status` is "empty_text" where the caption has no word left, and
+    "no_reference" where no reference has a word left; `result` and `reference` are then None, never 0.
     """
 
     status: Status
@@ -47,10 +47,10 @@ class ShortResult:
 
 
 def words_of(text: str) -> list[str]:
-    """The words that VCS_short compares: no ASCII punctuation, no English stop words, case kept.
+    """Split a text into the words that VCS_short compares, without ASCII punctuation and English stop words.
 
-    Punctuation is deleted, not replaced: "man's" becomes "mans", and "don't" becomes "dont", which is no stop
-    word. Stop words are recognised in any case.
+    Punctuation is deleted, not replaced: "man's" becomes "mans", and "don't" becomes "dont", which is no stop word.
+    Stop words are recognised in upper and lower case; other words keep their case.
 
     >>> words_of("The man's dog doesn't like  swimming, but HE does.")
     ['mans', 'dog', 'doesnt', 'like', 'swimming']
@@ -68,11 +68,11 @@ def vcs_short(
     context_window_control: float = 4.0,
     short_text: bool = False,
 ) -> ShortResult:
-    """VCS_short of one caption against its references: the maximum over those that have a word left.
+    """Score one caption against its references; the maximum over the references with a word left counts.
 
-    `vectors` holds an embedding of each raw text (for GAS) and of each of its `words_of`. The settings are
-    those of `vcs_from_similarity`; a caption of one or two words scores 0 unless `short_text` is set. Raises
-    ValueError where a text or word has no vector.
+    `vectors` maps every raw text (for GAS) and every word of `words_of` to its embedding. Settings are the same as in
+    `vcs_from_similarity`; a caption of one or two words scores 0 unless `short_text` is set. Raises ValueError for a
+    text or word without a vector.
 
     >>> vectors = dict(zip(["A red dog runs.", "red", "dog", "runs"], np.eye(4), strict=True))
     >>> vcs_short(["It is.", "A red dog runs."], "A red dog runs.", vectors).reference

@@ -1,4 +1,4 @@
-"""Mapping windows: where each chunk's match is expected when both texts keep an even pace."""
+"""Mapping windows: where the match of a chunk is expected if both texts tell the story at an even pace."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-IntArray = npt.NDArray[np.int64]
+from metrics_core.arrays import IntArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Windows:
-    """One half-open window [start, end) per walked chunk, on a timeline of `timeline` chunks."""
+    """One half-open window [start, end) for every walked chunk, on a timeline of `timeline` chunks."""
 
     start: IntArray
     end: IntArray
@@ -28,8 +27,8 @@ class Windows:
 def direct_windows(n_long: int, n_short: int) -> Windows:
     """Windows of the shorter text's chunks on the longer text.
 
-    The starts are products in float64, like the authors': for some shapes (30 against 22, say) they differ by
-    one from exact integer division, and the published numbers depend on it.
+    Starts are products in float64, as in the authors' code. For some shapes, such as 30 against 22, they differ by one
+    from exact integer division, and the published numbers depend on this.
     """
     slope = n_long / n_short
     start = np.floor(np.arange(n_short) * slope).astype(np.int64)
@@ -37,7 +36,7 @@ def direct_windows(n_long: int, n_short: int) -> Windows:
 
 
 def reverse_windows(direct: Windows) -> Windows:
-    """Windows of the longer text's chunks on the shorter text: the chunks whose direct window holds them."""
+    """Windows of the longer text's chunks on the shorter text: the chunks whose direct window contains the chunk."""
     position = np.arange(direct.timeline)
     start = np.searchsorted(direct.end, position, side="right").astype(np.int64)
     end = np.searchsorted(direct.start, position, side="right").astype(np.int64)
@@ -45,7 +44,7 @@ def reverse_windows(direct: Windows) -> Windows:
 
 
 def window_regularizer(area: int, n_long: int, n_short: int) -> float:
-    """R_w in [0, 1]: how permissive windows of a total height `area` are, 1 when they rule nothing out."""
+    """Compute R_w in [0, 1]: how much windows of a total height `area` allow. At 1 they allow every match."""
     if n_long == 1:
         return 0.0
     if n_long == 2:

@@ -1,4 +1,4 @@
-"""The command `reelsieve`: its subcommands, and what becomes of errors."""
+"""The command `reelsieve`: its subcommands, and the exit codes of errors."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import sys
 
 import typer
 
-from orchestration.cli import checklists, data, database, overview, scoring, selecting, showcase
-from orchestration.cli.output import hide_connection_attempts
+from orchestration.cli import calibrating, data, database, explaining, overview, scoring, selecting, showcase
+from orchestration.cli.output import hide_connection_attempts, print_error
 
 STOPPED_BY_HAND = 130
 app = typer.Typer(
@@ -23,8 +23,8 @@ app.command("ingest")(data.ingest)
 app.command("rejects")(data.rejects)
 app.command("score")(scoring.score)
 app.command("scores")(scoring.scores)
-app.command("calibrate")(checklists.calibrate)
-app.command("explain")(checklists.explain)
+app.command("calibrate")(calibrating.calibrate)
+app.command("explain")(explaining.explain)
 app.command("select")(selecting.select)
 app.command("export")(selecting.export)
 app.command("status")(overview.status)
@@ -35,7 +35,11 @@ app.add_typer(database.db, name="db")
 
 
 def main() -> None:
-    """Run the command line. A user's mistake ends in one sentence on standard error and exit code 1."""
+    """Run the command line. An error ends in one sentence on standard error.
+
+    Exit code 1 means a mistake of the user or trouble of the machine, 2 an argument that cannot be used, and 70 a fault
+    of the program, whose traceback goes to a log file.
+    """
     # Models come from local folders or the local cache; a hub is asked only where the user allows it.
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -43,16 +47,16 @@ def main() -> None:
     try:
         app()
     except SystemExit as end:
-        # Typer makes a Ctrl-C into this exit code and says nothing.
+        # Typer turns Ctrl-C into this exit code and prints nothing.
         if end.code == STOPPED_BY_HAND:
             typer.echo("stopped; the same command goes on from here", err=True)
         raise
-    except Exception as error:
-        # Imported late: it needs Dagster, which takes seconds, and most commands end well.
-        from orchestration.cli.errors import explain
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # also panics of Rust libraries, which are no Exception
+        # Imported late: it imports the database drivers, and most commands end without an error.
+        from orchestration.cli.errors import judge
 
-        sentence = explain(error)
-        if sentence is None:
-            raise
-        typer.echo(f"error: {sentence}", err=True)
-        sys.exit(1)
+        verdict = judge(error)
+        print_error(f"error: {verdict.sentence}")
+        sys.exit(verdict.exit_code)

@@ -21,14 +21,15 @@ def ingest(
 ) -> None:
     """Read a manifest folder into a dataset. The same folder again changes nothing; bad rows never stop good ones."""
     from assets.ingest.assets import DATASET_NAME
+    from assets.ingest.files import require_regular
     from assets.ingest.readers import find_tables
     from orchestration.cli.errors import UsageError
     from orchestration.launch import run_ingest
 
     if not DATASET_NAME.fullmatch(dataset):
         raise UsageError(f"dataset name {dataset!r}: use letters, digits, _, . and - only, at most 100")
-    if rows is not None and not rows.is_file():
-        raise UsageError(f"{rows}: no such file: give the file of mixed rows")
+    if rows is not None:
+        require_regular(rows)
     find_tables(folder)
     report = run_ingest(folder.resolve(), dataset, rows.resolve() if rows else None, shards)
     if as_json:
@@ -44,14 +45,14 @@ def ingest(
 
 
 def rejects(dataset: DatasetName, as_json: AsJson = False) -> None:
-    """List the rows that the last ingest of each file refused, with the reason."""
-    from assets.partitions import dataset_of_key
+    """List the rows that the last ingest of every file refused, with the reasons."""
+    from assets.datasets import dataset_of_key
     from db.manifest import list_rejects
     from orchestration.platform import engine
 
-    found = dataset_of_key(engine(), dataset)
+    dataset_row = dataset_of_key(engine(), dataset)
     with engine().connect() as connection:
-        rows = list_rejects(connection, found.dataset_id)
+        rows = list_rejects(connection, dataset_row.dataset_id)
     if as_json:
         print_json(rows)
     else:

@@ -13,7 +13,7 @@ db = typer.Typer(help="The database server and its schema.", no_args_is_help=Tru
 
 @db.command()
 def start(as_json: AsJson = False) -> None:
-    """Start the embedded Postgres, or find it running."""
+    """Start the embedded Postgres if it is not running, and print its URL."""
     _refuse_foreign_server("start")
     _show_url(as_json)
 
@@ -41,11 +41,11 @@ def url(as_json: AsJson = False) -> None:
 @db.command()
 def migrate(as_json: AsJson = False) -> None:
     """Create the databases and bring the tables to the newest revision."""
-    from assets.scores.registry import METRICS
+    from assets.scores.registry import METRIC_INPUTS, SOURCE_TABLES
     from db.migrate import migrate as run_migrations
     from orchestration.platform import database_url
 
-    revision = run_migrations(database_url(), METRICS)
+    revision = run_migrations(database_url(), METRIC_INPUTS, SOURCE_TABLES)
     if as_json:
         print_json({"revision": revision})
     else:
@@ -60,7 +60,7 @@ def sql(
     from orchestration.platform import database_url, engine
 
     engine()
-    rows = run_read_only(database_url(), query)
+    rows = run_read_only(database_url(), query, tell=lambda note: typer.echo(f"note: {note}", err=True))
     if as_json:
         print_json(rows)
     else:
@@ -68,9 +68,10 @@ def sql(
 
 
 def _show_url(as_json: bool) -> None:
+    from db.server import shown_url
     from orchestration.platform import database_url
 
-    shown = database_url().set(drivername="postgresql").render_as_string(hide_password=True)
+    shown = shown_url(database_url())
     if as_json:
         print_json({"url": shown})
     else:
@@ -78,8 +79,8 @@ def _show_url(as_json: bool) -> None:
 
 
 def _refuse_foreign_server(verb: str) -> None:
-    from orchestration.cli.errors import UsageError
+    from orchestration.cli.errors import Refused
     from orchestration.settings import settings
 
     if settings().database:
-        raise UsageError(f"CURATION_DB_URL is set: {verb} that server with its own tools")
+        raise Refused(f"CURATION_DB_URL is set: {verb} that server with its own tools")

@@ -1,69 +1,109 @@
-"""Which errors are a user's or a machine's, and the sentence each deserves. Others are ours and keep their trace."""
+"""How a command reports an error: in one sentence, and for a fault of the program with a log file.
+
+An exception class says `plain = True` when its message is all that a user needs: what is wrong, where, and the remedy.
+This module knows nothing else about the errors of the other rooms.
+"""
 
 from __future__ import annotations
 
-import psycopg
-import sqlalchemy as sa
-from dagster import DagsterError
+import errno
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-from assets.ingest.rejects import ManifestError
-from assets.partitions import UnknownDataset
-from assets.scores.features import MissingVectors
-from assets.thresholds.calibrate import NoLabels
-from db.filters import FilterError
-from db.reader import QueryError
-from db.selection import SelectionError
-from db.server import DatabaseUnavailable
-from metrics_core.models.clip_loading import CheckpointMismatch
-from metrics_core.models.nli_loading import NoEntailmentClass
-from metrics_core.models.revision import ModelNotFound
-from orchestration.settings import SettingsError
+import psycopg
+import psycopg2
+import sqlalchemy as sa
+
+from orchestration.cli.faults import record
+from orchestration.passwords import without_passwords
+
+MISTAKE, USAGE, FAULT = 1, 2, 70
+# Trouble of the machine, not of the program: no right to a file, no room, a read-only disk.
+_OF_MACHINE = {errno.EACCES, errno.EDQUOT, errno.ENOSPC, errno.EROFS}
+_NO_ROOM = "No space left on device"
+# The SQLSTATE of a full disk, for a server that speaks another language.
+_DISK_FULL = "53100"
 
 
 class UsageError(ValueError):
     """An argument that cannot be used."""
 
+    plain = True
 
-_PLAIN = (
-    CheckpointMismatch,
-    DatabaseUnavailable,
-    FilterError,
-    ImportError,
-    ManifestError,
-    MissingVectors,
-    ModelNotFound,
-    NoEntailmentClass,
-    NoLabels,
-    QueryError,
-    SelectionError,
-    SettingsError,
-    UnknownDataset,
-    UsageError,
-)
+
+class Refused(RuntimeError):
+    """A correct request that cannot be carried out as things stand."""
+
+    plain = True
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The sentence that reports an error, without passwords, and the exit code of the command."""
+
+    sentence: str
+    exit_code: int
+
+
+def judge(error: BaseException) -> Verdict:
+    """The verdict on an error. The traceback of a fault goes to a log file, which the sentence names."""
+    sentence = explain(error)
+    if sentence is None:
+        return Verdict(record(error), FAULT)
+    return Verdict(without_passwords(sentence), USAGE if isinstance(error, UsageError) else MISTAKE)
 
 
 def explain(error: BaseException) -> str | None:
-    """One sentence for an error that is not a fault of the program, else None."""
-    found: BaseException | None = error
-    while found is not None:
-        if isinstance(found, _PLAIN):
-            return str(found)
-        if isinstance(found, psycopg.OperationalError | sa.exc.OperationalError | sa.exc.InterfaceError):
-            return _of_database(found)
-        if type(found).__name__ == "DagsterAssetCheckFailedError" and isinstance(found, DagsterError):
-            reason = " ".join(str(found).split())
-            return f"a blocking check failed, the scores are kept: {reason}; look at it with reelsieve ui"
-        found = found.__cause__ or found.__context__
+    """One sentence for an error that is no fault of the program, else None."""
+    for cause in _causes(error):
+        if getattr(cause, "plain", False):
+            return str(cause)
+    for shown in _shown(error):
+        if isinstance(shown, psycopg.OperationalError | psycopg2.OperationalError):
+            return _of_database(shown)
+        if isinstance(shown, sa.exc.OperationalError | sa.exc.InterfaceError):
+            return _of_database(shown.orig or shown)
+        if isinstance(shown, OSError) and shown.errno in _OF_MACHINE:
+            return f"{shown.filename or 'the machine'}: {shown.strerror}; mend that and run the same command again"
     return None
 
 
-def _of_database(error: psycopg.OperationalError | sa.exc.DBAPIError) -> str:
-    answer = getattr(error, "orig", error)
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The error, its declared cause (`raise .. from`), the cause of the cause, and so on.
+
+    An error that came up while another one was handled is an error of its own: contexts are not followed.
+    """
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        yield cause
+        cause = cause.__cause__
+
+
+def _shown(error: BaseException) -> Iterator[BaseException]:
+    """Every error of the traceback that Python would print.
+
+    When a database goes away or a disk fills up, the clean-up fails too; its error has the real one only as context.
+    """
+    seen: set[int] = set()
+    shown: BaseException | None = error
+    while shown is not None and id(shown) not in seen:
+        seen.add(id(shown))
+        yield shown
+        shown = shown.__cause__ or (None if shown.__suppress_context__ else shown.__context__)
+
+
+def _of_database(answer: BaseException) -> str:
     state = getattr(answer, "sqlstate", None) or getattr(answer, "pgcode", None)
-    # What a server answers carries an SQLSTATE: a full disk, a deadlock. 08 is no connection, 57P a server that stops.
+    said = str(answer).strip().splitlines()
+    # A server that cannot write its log dies; the line that says so comes without an SQLSTATE.
+    no_room = next((line for line in said if _NO_ROOM in line), said[0] if state == _DISK_FULL else None)
+    if no_room:
+        return f"the disk of the database is full ({no_room}): make room there and run the same command again"
+    # An answer of the server carries an SQLSTATE, as of a deadlock. 08 means no connection, 57P a server that stops.
     if state and not state.startswith(("08", "57P")):
-        reason = str(answer).strip().splitlines()[0]
-        return f"the database could not do it: {reason}; mend that and run the same command again"
+        return f"the database could not do it: {said[0]}; mend that and run the same command again"
     return (
         "the database went away in the middle of the work: what was written stays, nothing is lost; run the same "
         "command again, it starts the embedded server anew (a server of CURATION_DB_URL must be back first)"

@@ -1,4 +1,4 @@
-"""Commands that show how things stand: status, doctor, ui."""
+"""Commands that show the state of data and installation: status, doctor, ui."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from orchestration.cli.output import AsJson, console, print_json, print_rows
 
 
 def status(as_json: AsJson = False) -> None:
-    """Datasets, what they hold, and how many samples each metric has still to score."""
+    """Show every dataset, what it holds, and how many of its samples every metric has still to score."""
     from assets.scores.pending import pending_by_shard
     from db.manifest import list_datasets
     from db.report import dataset_summary
@@ -35,7 +35,7 @@ def status(as_json: AsJson = False) -> None:
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Check what this installation needs, and say how to mend what is missing. Exit code 1 if something is."""
+    """Check everything that this installation needs, and say how to mend faults. Exit code 1 if there are any."""
     from orchestration.doctor import examine
 
     findings = examine()
@@ -55,20 +55,17 @@ def ui(port: Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0
     import signal
     import socket
 
-    from orchestration.cli.errors import UsageError
+    from orchestration.cli.errors import Refused
     from orchestration.platform import instance
 
     if importlib.util.find_spec("dagster_webserver") is None:
-        raise UsageError("the web interface is not installed: install the extra `ui` (pip install 'reelsieve[ui]')")
+        raise Refused("the web interface is not installed: install the extra `ui` (pip install 'reelsieve[ui]')")
     with socket.socket() as probe:
         if probe.connect_ex(("127.0.0.1", port)) == 0:
-            raise UsageError(f"port {port} is in use: choose another one with --port")
-    # Sets up Dagster's storage and its variables: the web server and the daemon must not race for it.
+            raise Refused(f"port {port} is in use: choose another one with --port")
+    # Sets up Dagster's storage and its variables here, or the web server and the daemon would race to do it.
     instance().dispose()
     console.print(f"http://127.0.0.1:{port} in a moment; Ctrl-C ends it")
-    # A shell that starts this in the background makes it ignore SIGINT, and Dagster would then ignore SIGTERM too.
+    # A shell that starts this command in the background makes it ignore SIGINT; Dagster would then ignore SIGTERM too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    # Dagster points to its tool `dg`, which is another installation.
-    quiet = ["-W", "ignore:Function `dev_command` is superseded"]
-    program = ["-m", "dagster", "dev", "-m", "orchestration.definitions", "-h", "127.0.0.1", "-p", str(port)]
-    os.execv(sys.executable, [sys.executable, *quiet, *program])
+    os.execv(sys.executable, [sys.executable, "-m", "orchestration.web", str(port)])

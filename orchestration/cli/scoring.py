@@ -18,21 +18,20 @@ def score(
         list[str] | None, typer.Option(help="A metric; may be given several times (default: all).")
     ] = None,
     early_exit: Annotated[
-        bool, typer.Option("--early-exit", help="Stop verifying a keypoint at its threshold: same ECS, fewer passes.")
+        bool, typer.Option("--early-exit", help="Ask a model only until a decision is certain: same scores, less work.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Embed and score what the dataset lacks. Stop it at any moment: the same command goes on where it was."""
-    from assets.scores.registry import METRICS, reads_verdicts
+    """Score every sample without a score or with a stale one. Stop at any moment: the same command goes on."""
+    from assets.scores.registry import source_kinds
     from orchestration.cli.errors import UsageError
     from orchestration.launch import run_scoring
 
-    metrics = metric or list(METRICS)
-    if unknown := [name for name in metrics if name not in METRICS]:
-        raise UsageError(f"there is no metric {unknown[0]!r}: choose of {', '.join(METRICS)}")
-    if early_exit and not any(map(reads_verdicts, metrics)):
-        raise UsageError(f"--early-exit concerns metrics that verify keypoints, which {', '.join(metrics)} does not")
-    shards = [{"shard": key, **written} for key, written in run_scoring(dataset, metrics, early_exit=early_exit)]
+    metrics = known_metrics(metric)
+    if early_exit and not any("early_exit" in kind.options for kind in source_kinds(metrics).values()):
+        raise UsageError(f"--early-exit concerns metrics whose models can stop early, not {', '.join(metrics)}")
+    options = {"early_exit": True} if early_exit else {}
+    shards = [{"shard": key, **written} for key, written in run_scoring(dataset, metrics, options)]
     if as_json:
         print_json({"dataset": dataset, "shards": shards})
     else:
@@ -45,16 +44,15 @@ def scores(
     limit: Limit = 20,
     as_json: AsJson = False,
 ) -> None:
-    """List the scores of a dataset, best first; a value that is not defined is null."""
-    from assets.partitions import dataset_of_key
+    """List the scores of a dataset, best first; where there is no value, the table shows its status."""
+    from assets.datasets import dataset_of_key
     from assets.reports.labels import metric_label
     from assets.scores.registry import METRICS
     from db.selection import list_scores
-    from orchestration.cli.errors import UsageError
     from orchestration.platform import engine
 
-    if by is not None and by not in METRICS:
-        raise UsageError(f"there is no metric {by!r}: choose of {', '.join(METRICS)}")
+    if by is not None:
+        known_metrics([by])
     dataset_of_key(engine(), dataset)
     with engine().connect() as connection:
         rows = list_scores(connection, dataset, by or METRICS[0], None if as_json else limit)
@@ -67,8 +65,18 @@ def scores(
         console.print(f"the first {limit}; --limit shows more, --json all")
 
 
+def known_metrics(chosen: list[str] | None) -> list[str]:
+    """The chosen metrics, or all where none is chosen; UsageError for a metric that does not exist."""
+    from assets.scores.registry import METRICS
+    from orchestration.cli.errors import UsageError
+
+    if unknown := [name for name in chosen or [] if name not in METRICS]:
+        raise UsageError(f"there is no metric {unknown[0]!r}: choose one of {', '.join(METRICS)}")
+    return chosen or list(METRICS)
+
+
 def _cells(row: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, Any]:
-    """A row of the table: where a metric has no value its status stands instead, so that all fits the terminal."""
+    """A row of the table; a metric's status stands in place of a missing value, so that the row fits the terminal."""
     cells = {name: row[name] for name in ("sample", "video", "kind", "system")}
     for metric, label in labels.items():
         cells[label] = row[f"{metric}_status"] if row[metric] is None else row[metric]

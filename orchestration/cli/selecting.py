@@ -22,16 +22,18 @@ def select(
     export: Annotated[Path | None, typer.Option(help="Also write it to this .parquet or .jsonl file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Freeze the best samples: rows, rule, cutoff and score hash. The same rule gives the same selection."""
-    from assets.partitions import dataset_of_key
+    """Freeze the best samples: rows, rule, cutoff and score hash. The same rule and scores give the same selection."""
+    from assets.datasets import dataset_of_key
     from assets.reports.labels import metric_label
-    from assets.selection.export import export_selection
+    from assets.selection.export import export_selection, export_target
     from db.selection import freeze_selection
     from orchestration.platform import engine
 
-    found = dataset_of_key(engine(), dataset)
+    if export:
+        export_target(export)
+    dataset_row = dataset_of_key(engine(), dataset)
     with engine().begin() as connection:
-        chosen = freeze_selection(connection, found, by=by, keep=keep, where=where)
+        chosen = freeze_selection(connection, dataset_row, by=by, keep=keep, where=where)
         label = metric_label(connection, by)
     path = export_selection(engine(), chosen.selection_id, export) if export else None
     if as_json:

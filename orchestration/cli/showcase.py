@@ -1,4 +1,4 @@
-"""The command demo: everything once, on a small synthetic world whose truth is known."""
+"""The command demo: every step once, on a small synthetic data set whose content is known."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MARKER = "complete.json"
 
 
 def demo() -> None:
-    """Build the demo data set, ingest, score and select it, and show what came out. Again, it scores nothing anew."""
+    """Build the demo data set, ingest, score and select it, and show the results. A second run scores nothing anew."""
     from assets.scores.registry import METRICS
     from orchestration.launch import run_conclusions, run_ingest, run_scoring
     from orchestration.settings import settings
@@ -34,12 +34,12 @@ def demo() -> None:
     subset = conclusions["training_subset"]
     query = (
         "SELECT system, avg(vcs) AS vcs, avg(evqa) AS evqa, min(evqa_models) AS evqa_by FROM sample_scores "
-        "GROUP BY 1 ORDER BY 2 DESC"
+        "GROUP BY 1 ORDER BY 2 DESC NULLS LAST"
     )
     console.print(
         f"\ntraining subset: {subset['rows']} samples, {METRICS[0]} at least {subset['cutoff']:.4f}: {subset['path']}"
         f"\nreport:          {conclusions['dataset_report']['path']}"
-        f"\nwhy this ecs:    reelsieve explain clip_001__sys_wrong_details --dataset demo"
+        f"\nwhy this score:  reelsieve explain clip_001__sys_shuffled --dataset demo --metric vcs"
         f"\nlineage:         reelsieve ui   (opens on 127.0.0.1:3000)"
         f'\nask it:          reelsieve sql "{query}"',
         soft_wrap=True,
@@ -53,11 +53,12 @@ def demo() -> None:
 
 
 def _calibrate() -> None:
-    """Choose the thresholds of ECS on the demo's labels, once, and say how good they are on the other videos."""
-    from assets.partitions import dataset_of_key
+    """Choose the thresholds of ECS on labels of the demo, once, and print how good they are on the other videos."""
+    from assets.datasets import dataset_of_key
     from assets.scores.pending import register
     from db.thresholds import label_thresholds
-    from orchestration.launch import curation_scorers, run_calibration
+    from orchestration.calibration import run_calibration
+    from orchestration.launch import curation_scorers
     from orchestration.platform import engine
 
     scorer_id = register(engine(), curation_scorers()["ecs"])
@@ -65,7 +66,7 @@ def _calibrate() -> None:
         if label_thresholds(connection, scorer_id, dataset_of_key(engine(), DATASET).dataset_id):
             console.print("calibrated: the thresholds of ecs are in force already")
             return
-    *_, total = run_calibration(DATASET, "f1", "calibration")["ecs"]["evaluation"]
+    *_, total = run_calibration(DATASET, "f1", "calibration")["evaluation"]
     console.print(
         f"calibrated: thresholds of ecs on a fifth of the videos; on the {total['labels']} labels of the others it is "
         f"right in {total['accuracy']:.1%} (always the same answer: {total['majority']:.1%})",
@@ -74,7 +75,7 @@ def _calibrate() -> None:
 
 
 def _show_systems(metrics: Sequence[str]) -> None:
-    from assets.partitions import dataset_of_key
+    from assets.datasets import dataset_of_key
     from assets.reports.labels import metric_label
     from db.scores import active_scorer, values_by_system
     from orchestration.platform import engine
@@ -95,7 +96,7 @@ def _show_systems(metrics: Sequence[str]) -> None:
 
 
 def _show_best_and_worst(metric: str, n: int = 4) -> None:
-    from assets.partitions import dataset_of_key
+    from assets.datasets import dataset_of_key
     from assets.reports.tables import excerpt
     from db.scores import active_scorer, best_and_worst
     from orchestration.platform import engine
@@ -103,10 +104,11 @@ def _show_best_and_worst(metric: str, n: int = 4) -> None:
     dataset = dataset_of_key(engine(), DATASET)
     with engine().connect() as connection:
         scorer_id = active_scorer(connection, metric)
-        found = best_and_worst(connection, scorer_id, dataset.dataset_id, n) if scorer_id is not None else []
+        samples = best_and_worst(connection, scorer_id, dataset.dataset_id, n) if scorer_id is not None else []
     console.print(f"\n[bold]the {n} best and {n} worst samples by {metric}[/bold]")
     rows = [
-        {"sample": row.key, "system": row.system, metric: row.value, "text": excerpt(row.text, 60)} for row in found
+        {"sample": sample.key, "system": sample.system, metric: sample.value, "text": excerpt(sample.text, 60)}
+        for sample in samples
     ]
     print_rows(rows, empty="no sample has a score")
 

@@ -13,10 +13,13 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
-from assets.ingest.readers import TABLES
+from assets.ingest.manifest_tables import MANIFEST_TABLES
 from db.schema import METADATA
 
 Row = dict[str, Any]
+
+# The names of the manifest's tables by the kind of their rows, in the order of ingest.
+TABLE_NAMES = {kind: table.name for kind, table in MANIFEST_TABLES.items()}
 
 _INGESTED = ("dataset", "video", "reference", "keypoint", "sample", "rating", "keypoint_label", "ingest_reject")
 _TIMES = {"created_at", "ingested_at"}
@@ -68,7 +71,7 @@ def write_manifest(folder: Path, videos: Iterable[str | Row] = (), **tables: Ite
     """Write a folder of JSON Lines tables; a video given by its name alone is text only."""
     folder.mkdir(exist_ok=True)
     rows = [{"video_id": video} if isinstance(video, str) else video for video in videos]
-    unknown = set(tables) - set(TABLES.values())
+    unknown = set(tables) - set(TABLE_NAMES.values())
     assert not unknown
     for name, content in {"captions": (), **tables, "videos": rows}.items():
         write_lines(folder / f"{name}.jsonl", content)
@@ -85,7 +88,7 @@ def of_kind(kind: str, *rows: Row) -> list[Row]:
     return [{"kind": kind, **row} for row in rows]
 
 
-def write_clip(path: Path, *, n_frames: int = 12, brightness: int = 60) -> Path:
+def write_clip(path: Path, *, n_frames: int = 12, brightness: int = 60, width: int = 32) -> Path:
     """A small real video of noise, whose every frame is a key frame."""
     import av
 
@@ -93,10 +96,10 @@ def write_clip(path: Path, *, n_frames: int = 12, brightness: int = 60) -> Path:
     path.parent.mkdir(exist_ok=True)
     with av.open(str(path), "w") as container:
         stream = container.add_stream("mjpeg", rate=Fraction(12))
-        stream.width = stream.height = 32
+        stream.width, stream.height = width, 32
         stream.pix_fmt = "yuvj420p"
         for _ in range(n_frames):
-            pixels = noise.integers(0, brightness, (32, 32, 3), dtype=np.uint8)
+            pixels = noise.integers(0, brightness, (32, width, 3), dtype=np.uint8)
             container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
         container.mux(stream.encode(None))
     return path

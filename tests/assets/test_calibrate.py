@@ -12,10 +12,10 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.scores.ecs import ECSScorer
+from assets.ecs.calibrate import TOTAL, Calibration, NoLabels, calibrate, evaluate
+from assets.ecs.scorer import ECSScorer
+from assets.ecs.tables import evaluation_rows, threshold_rows
 from assets.scores.pending import register
-from assets.thresholds.calibrate import TOTAL, Calibration, NoLabels, calibrate, evaluate
-from assets.thresholds.tables import evaluation_rows, threshold_rows
 from db.thresholds import label_thresholds
 from db.verdicts import LabelledVerdict
 from metrics_core.calibration import CalibrationWarning, Confusion, Threshold, split_position, thresholds_by_dimension

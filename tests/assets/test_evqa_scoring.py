@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,26 +16,27 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 from sqlalchemy.engine import Engine
 
-from assets.embeddings.frames import ShardVideos, embed_frames
-from assets.embeddings.run import ShardTexts, embed_shard
 from assets.ingest.run import ingest_folder
-from assets.scores.base import ScorerSettings
+from assets.models.settings import DEMO_DATASET, DEMO_ENCODER, ImageTextSettings
 from assets.scores.checks import judge
-from assets.scores.evqa import EVQAScorer
-from assets.scores.features import MissingVectors
-from assets.scores.image_text import make_image_text_encoder
-from assets.scores.pending import activate, activate_if_complete, pending, pending_by_shard
+from assets.scores.evqa import EVQAScorer, EVQASettings
+from assets.scores.pending import activate_if_complete, pending, pending_by_shard, register
 from assets.scores.run import ShardScores, score_shard
-from db.embeddings import find_encoder
-from db.frames import shard_frames
-from db.manifest import Dataset, find_dataset
+from assets.sources.base import MissingEvidence
+from assets.sources.frames import SampledFrames
+from assets.sources.texts import TextVectors
+from db.frames import count_frames
+from db.manifest import Dataset
+from db.models import find_model
 from db.quality import shard_quality
+from db.scores import status_counts
 from demo.encoder import demo_encoder
 from metrics_core.evqa import evqa_from_features
 from metrics_core.frames import read_frames
 from metrics_core.keywords import RuleKeywords
 from metrics_core.models.sentence_splitter import RuleSplitter
 from tests.assets.manifests import candidate, qa, write_clip, write_manifest
+from tests.assets.verifying import Counts, dataset_of, make_kind, order_for
 
 SHORT = "A red circle stands in the middle. A blue square slides to the left."
 LONG = " ".join(f"A red circle number {i} slides to the left side and a green square blinks twice." for i in range(9))
@@ -41,10 +44,13 @@ FRAMES_EVERY = 5
 
 
 class CountingEncoder:
-    """The demo encoder, counting the images and texts that it encodes."""
+    """The demo encoder, perhaps under another name, counting the images and texts that it encodes."""
 
-    def __init__(self) -> None:
+    batch_size: int
+
+    def __init__(self, name: str = DEMO_ENCODER) -> None:
         self._encoder = demo_encoder()
+        self.identity = replace(self._encoder.identity, model_id=name)
         self.n_images = 0
         self.texts: list[str] = []
 
@@ -66,30 +72,28 @@ class Bench(NamedTuple):
     engine: Engine
     folder: Path
     encoder: CountingEncoder
+    # The demo encoder scores the demo's data set alone.
+    name: str = DEMO_DATASET
 
     def scorer(self, **settings: Any) -> EVQAScorer:
-        chosen = ScorerSettings(**{"frames_every": FRAMES_EVERY, **settings})
+        chosen = EVQASettings(**{"frames_every": FRAMES_EVERY, **settings})
         return EVQAScorer(chosen, self.encoder, RuleKeywords(), RuleSplitter())  # type: ignore[arg-type]  # counts only
 
     @property
     def dataset(self) -> Dataset:
-        with self.engine.connect() as connection:
-            found = find_dataset(connection, "set")
-        assert found is not None
-        return found
+        return dataset_of(self.engine, self.name)
 
     def ingest(self) -> None:
-        assert ingest_folder(self.engine, self.folder, "set", n_shards=1).rejected == 0
+        assert ingest_folder(self.engine, self.folder, self.name, n_shards=1).rejected == 0
 
-    def frames(self, scorer: EVQAScorer) -> ShardVideos:
-        assert scorer.frame_encoder is not None
-        return embed_frames(self.engine, scorer, scorer.frame_encoder, self.dataset, 0)
+    def frames(self, scorer: EVQAScorer) -> Counts:
+        return make_kind(self.engine, scorer, SampledFrames, self.dataset)
 
     def settle(self, scorer: EVQAScorer) -> None:
-        activate_if_complete(self.engine, scorer, pending_by_shard(self.engine, scorer, [self.dataset]))
+        activate_if_complete(self.engine, scorer, [self.dataset], pending_by_shard(self.engine, scorer, [self.dataset]))
 
-    def texts(self, scorer: EVQAScorer) -> ShardTexts:
-        return embed_shard(self.engine, scorer, self.dataset, 0)
+    def texts(self, scorer: EVQAScorer) -> Counts:
+        return make_kind(self.engine, scorer, TextVectors, self.dataset)
 
     def run(self, scorer: EVQAScorer) -> ShardScores:
         self.frames(scorer)
@@ -97,9 +101,13 @@ class Bench(NamedTuple):
         return score_shard(self.engine, scorer, self.dataset, 0, run_id="run")
 
     def scores(self, scorer: EVQAScorer) -> dict[str, Any]:
-        query = sa.text("SELECT s.key, c.* FROM score c JOIN sample s USING (sample_id) WHERE scorer_id = :id")
+        query = sa.text(
+            "SELECT s.key, c.* FROM score c JOIN sample s USING (sample_id) "
+            "WHERE scorer_id = :id AND s.dataset_id = :dataset_id"
+        )
+        values = {"id": register(self.engine, scorer), "dataset_id": self.dataset.dataset_id}
         with self.engine.connect() as connection:
-            found = connection.execute(query, {"id": activate(self.engine, scorer)})
+            found = connection.execute(query, values)
             return {row.key: row for row in found}
 
 
@@ -217,8 +225,57 @@ def test_what_has_no_score_says_why(bench: Bench) -> None:
     }
     assert rows["function words"].components["coarse"] is not None
     with bench.engine.connect() as connection:
-        quality = shard_quality(connection, activate(bench.engine, scorer), bench.dataset.dataset_id, 0, scorer.inputs)
+        quality = shard_quality(connection, register(bench.engine, scorer), bench.dataset.dataset_id, 0)
     assert set(judge(quality, scorer.value_range).values()) == {True}
+
+
+NO_MODEL = (
+    "the demo encoder knows the clips of the demo alone: set REELSIEVE_IMAGE_TEXT_ENCODER and "
+    "REELSIEVE_IMAGE_TEXT_CHECKPOINT to a real encoder"
+)
+
+
+def test_the_demo_encoder_scores_no_data_but_the_demos(bench: Bench) -> None:
+    elsewhere = bench._replace(name="films")
+    elsewhere.ingest()
+    scorer = elsewhere.scorer()
+    report = elsewhere.run(scorer)
+    rows = elsewhere.scores(scorer)
+    assert report.n_written == len(rows) == 6
+    undefined = {key: (row.value, row.status, row.error) for key, row in rows.items()}
+    assert undefined.pop("no file")[1] == "no_frames"
+    assert set(undefined.values()) == {(None, "no_model", NO_MODEL)}
+    # No video is decoded and no text embedded for what cannot have a score.
+    assert (elsewhere.encoder.n_images, elsewhere.encoder.texts) == (0, [])
+    assert (elsewhere.frames(scorer)["videos"], elsewhere.texts(scorer)["texts_wanted"]) == (0, 0)
+    with bench.engine.connect() as connection:
+        tables = ("frame_set", "text_embedding")
+        stored = [connection.scalar(sa.text(f"SELECT count(*) FROM {name}")) for name in tables]
+        dataset_id = elsewhere.dataset.dataset_id
+        counts = status_counts(connection, register(bench.engine, scorer), dataset_id)
+        quality = shard_quality(connection, register(bench.engine, scorer), dataset_id, 0)
+    assert (stored, counts) == ([0, 0], {"no_frames": 1, "no_model": 5})
+    # It is final: no run tries again, and no check complains.
+    assert pending(bench.engine, scorer, elsewhere.dataset, 0) == []
+    assert set(judge(quality, scorer.value_range).values()) == {True}
+    seen = scorer.frames.examine(order_for(bench.engine, scorer, elsewhere.dataset))
+    assert set(seen.passed.values()) == {True}
+    # The same files under the name of the demo's own data set have scores.
+    bench.run(scorer)
+    assert bench.encoder.n_images > 0
+    assert [row.status for row in bench.scores(scorer).values()].count("ok") == 4
+
+
+def test_another_encoder_scores_any_data(bench: Bench) -> None:
+    encoder = CountingEncoder("a real encoder")
+    elsewhere = bench._replace(name="films", encoder=encoder)
+    elsewhere.ingest()
+    scorer = elsewhere.scorer()
+    elsewhere.run(scorer)
+    assert encoder.n_images == 8
+    rows = elsewhere.scores(scorer)
+    assert {key for key, row in rows.items() if row.status == "ok"} == {"short", "long", "again", "asked"}
+    assert register(bench.engine, scorer) != register(bench.engine, bench.scorer())
 
 
 def test_a_prediction_that_could_not_be_read_has_no_score(bench: Bench) -> None:
@@ -269,6 +326,61 @@ def test_a_file_that_is_replaced_while_it_is_read_is_tried_again(bench: Bench) -
     assert "changed since it was ingested" in row.error
 
 
+def rewrite(path: Path) -> None:
+    """Change a byte of the last frame and set the time back: neither size nor modification time tell."""
+    before = path.stat()
+    content = bytearray(path.read_bytes())
+    content[-400] ^= 0xFF
+    path.write_bytes(content)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (path.stat().st_size, path.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+
+
+def test_a_file_changed_under_its_old_size_and_time_is_not_scored_as_the_old_one(bench: Bench) -> None:
+    rewrite(bench.folder / "videos" / "dark.avi")
+    scorer = bench.scorer()
+    bench.run(scorer)
+    row = bench.scores(scorer)["short"]
+    assert (row.status, row.value) == ("failed", None)
+    assert "dark.avi: the file has changed since it was ingested: put it back or ingest the folder of dark" in row.error
+    bench.ingest()
+    bench.run(scorer)
+    assert bench.scores(scorer)["short"].status == "ok"
+
+
+def test_a_video_that_became_a_link_out_of_the_folder_is_not_scored(bench: Bench, tmp_path: Path) -> None:
+    path, elsewhere = bench.folder / "videos" / "dark.avi", tmp_path / "elsewhere.avi"
+    # Content, size and time are those of the file that was ingested.
+    path.rename(elsewhere)
+    path.symlink_to(elsewhere)
+    scorer = bench.scorer()
+    bench.run(scorer)
+    row = bench.scores(scorer)["short"]
+    assert (row.status, row.value) == ("failed", None)
+    assert f"a link leads to {elsewhere} since it was ingested" in row.error
+
+
+def test_a_restored_copy_is_scored_without_another_ingest(bench: Bench) -> None:
+    path = bench.folder / "videos" / "dark.avi"
+    copy = Path(shutil.copy2(path, path.with_suffix(".backup")))
+    copy.replace(path)
+    scorer = bench.scorer()
+    bench.run(scorer)
+    assert bench.scores(scorer)["short"].status == "ok"
+
+
+@pytest.mark.parametrize("width", [2, 16])
+def test_a_narrow_video_is_scored_beside_the_others(bench: Bench, width: int) -> None:
+    write_clip(bench.folder / "videos" / "narrow.avi", width=width)
+    narrow = [{"video_id": "narrow", "path": "videos/narrow.avi"}]
+    write_manifest(bench.folder, narrow, captions=[candidate("of the narrow one", "narrow", SHORT)])
+    bench.ingest()
+    scorer = bench.scorer()
+    bench.run(scorer)
+    rows = bench.scores(scorer)
+    assert {rows[key].status for key in ("of the narrow one", "short", "long", "again", "asked")} == {"ok"}
+
+
 def test_a_decoder_that_does_not_answer_is_tried_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     scorer = bench.scorer()
     with monkeypatch.context() as busy:
@@ -288,7 +400,7 @@ def test_a_file_without_a_readable_frame_is_given_up(bench: Bench) -> None:
         path.write_bytes(b"RIFF" + bytes(400))
         stat = path.stat()
         connection.execute(
-            sa.text("UPDATE video SET size_bytes = :size, mtime_ns = :time WHERE key = 'dark'"),
+            sa.text("UPDATE video SET size_bytes = :size, mtime_ns = :time, ctime_ns = NULL WHERE key = 'dark'"),
             {"size": stat.st_size, "time": stat.st_mtime_ns},
         )
     scorer = bench.scorer()
@@ -305,7 +417,8 @@ def test_a_file_without_a_readable_frame_is_given_up(bench: Bench) -> None:
 def test_each_video_and_text_is_encoded_once(bench: Bench) -> None:
     first = bench.scorer()
     report = bench.frames(first)
-    assert (report.n_videos, report.n_frames, report.n_without_frames) == (2, 3 + 5, 0)
+    counts = [report[name] for name in ("videos", "frames_embedded", "videos_without_frames")]
+    assert counts == [2, 3 + 5, 0]
     bench.run(first)
     assert bench.encoder.n_images == 8
     assert len(bench.encoder.texts) == len(set(bench.encoder.texts))
@@ -326,7 +439,7 @@ def test_a_changed_file_makes_its_own_samples_stale(bench: Bench) -> None:
     write_clip(bench.folder / "videos" / "dark.avi", n_frames=26, brightness=90)
     bench.ingest()
     assert len(pending(bench.engine, scorer, bench.dataset, 0)) == 1
-    with pytest.raises(MissingVectors, match=r"1 of 1 videos, 'dark' for one, have no frames of demo encoder"):
+    with pytest.raises(MissingEvidence, match=r"1 of 1 videos, 'dark' for one, have no frames of demo encoder"):
         score_shard(bench.engine, scorer, bench.dataset, 0, run_id="early")
     bench.run(scorer)
     after = bench.scores(scorer)
@@ -337,7 +450,7 @@ def test_a_changed_file_makes_its_own_samples_stale(bench: Bench) -> None:
 
 
 def test_a_crash_keeps_the_videos_that_were_written(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("assets.embeddings.frames.VIDEOS_PER_WRITE", 1)
+    monkeypatch.setattr("assets.sources.frames.VIDEOS_PER_WRITE", 1)
     scorer = bench.scorer()
     encode = bench.encoder.encode_preprocessed
 
@@ -351,12 +464,12 @@ def test_a_crash_keeps_the_videos_that_were_written(bench: Bench, monkeypatch: p
     with pytest.raises(MemoryError):
         bench.frames(scorer)
     monkeypatch.setattr(bench.encoder, "encode_preprocessed", encode)
-    assert scorer.frame_encoder is not None
     with bench.engine.connect() as connection:
-        encoder_id = find_encoder(connection, scorer.frame_encoder.identity.as_dict())
-        counts = shard_frames(connection, encoder_id, bench.dataset.dataset_id, 0)
+        model_id = find_model(connection, scorer.frames.model.as_dict())
+        video_ids = connection.scalars(sa.text("SELECT DISTINCT video_id FROM sample")).all()
+        counts = count_frames(connection, model_id, video_ids)
     assert (counts.n_videos, counts.n_missing, counts.n_sampled, counts.n_stored) == (2, 1, 5, 5)
-    assert bench.frames(scorer).n_videos == 1
+    assert bench.frames(scorer)["videos"] == 1
 
 
 def test_the_scorer_before_stays_active_until_its_successor_scores(bench: Bench) -> None:
@@ -392,15 +505,18 @@ def test_another_model_sampling_or_rule_is_another_scorer(bench: Bench) -> None:
         {"evqa_keywords_from": "answer"},
         {"evqa_dedup": False},
     ]
-    ids = {activate(bench.engine, bench.scorer(**rule)) for rule in rules}
+    ids = {register(bench.engine, bench.scorer(**rule)) for rule in rules}
     assert len(ids) == len(rules)
 
 
 def test_the_default_is_the_demo_encoder_and_says_so() -> None:
-    scorer = EVQAScorer.from_settings(ScorerSettings())
+    scorer = EVQAScorer.from_settings(EVQASettings())
     assert scorer.models()["image_text_encoder"]["model_id"] == "demo encoder"
     assert scorer.models()["image_text_encoder"]["revision"].startswith("sha256:")
-    named = make_image_text_encoder("ViT-B-32", "laion2b_s34b_b79k", "bf16").identity
+    settings = ImageTextSettings(
+        image_text_encoder="ViT-B-32", image_text_checkpoint="laion2b_s34b_b79k", image_text_precision="bf16"
+    )
+    named = settings.make_image_text_encoder().identity
     assert (named.model_id, named.revision) == ("ViT-B-32/laion2b_s34b_b79k", "open_clip:laion2b_s34b_b79k")
     assert named.params == {"architecture": "ViT-B-32", "precision": "fp32"}, "no GPU here"
 
@@ -408,4 +524,4 @@ def test_the_default_is_the_demo_encoder_and_says_so() -> None:
 @pytest.mark.parametrize("given", [{"image_text_encoder": "ViT-B-32"}, {"image_text_checkpoint": "laion2b_s34b_b79k"}])
 def test_encoder_and_checkpoint_go_together(given: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="give both or neither"):
-        ScorerSettings(**given)
+        EVQASettings(**given)

@@ -6,6 +6,8 @@ import csv
 import hashlib
 import json
 import os
+import random
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterator
@@ -14,18 +16,23 @@ from pathlib import Path
 from threading import Barrier
 from typing import Any
 
+import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Engine
 
-from assets.ingest.readers import TABLES, ManifestError
-from assets.ingest.run import BATCH_SIZE, FILES_PER_BATCH, IngestReport, ingest_folder
+from assets.ingest.batches import BATCH_SIZE, FILES_PER_BATCH
+from assets.ingest.rejects import ManifestError
+from assets.ingest.report import MAX_LISTED, IngestReport
+from assets.ingest.run import ingest_folder
+from db.inputs import REFERENCES, TEXT, VIDEO, Input
 from db.manifest import find_dataset, list_rejects
 from db.scores import ScoreRow, register_scorer, write_scores
 from db.work import load_samples, pending_samples
 from tests.assets.manifests import (
+    TABLE_NAMES,
     Row,
     candidate,
     content,
@@ -36,13 +43,14 @@ from tests.assets.manifests import (
     qa,
     rating,
     reference,
+    spans,
     write_clip,
     write_lines,
     write_manifest,
 )
 from tests.conftest import PROJECT
 
-VCS_INPUTS = frozenset({"text", "references"})
+VCS_INPUTS = (TEXT, REFERENCES)
 
 
 def rejected(engine: Engine, name: str = "set") -> list[tuple[str, int, str]]:
@@ -142,7 +150,7 @@ def test_every_good_row_of_the_pack_is_stored_with_all_its_fields(
 
 def test_the_report_counts_every_row_once(pack: tuple[Engine, IngestReport], shared_data: Path) -> None:
     _, report = pack
-    lines = {name: len(pack_rows(shared_data, name)) for name in TABLES.values()}
+    lines = {name: len(pack_rows(shared_data, name)) for name in TABLE_NAMES.values()}
     # Eight valid captions and one identical repeat among the malformed rows.
     assert n_accepted(report) == {**lines, "captions": lines["captions"] + 8}
     assert +report.unchanged == {"captions": 1}
@@ -177,7 +185,7 @@ def test_the_manual_states_every_choice_that_the_pack_leaves_open(verdicts: list
 def test_csv_and_parquet_hold_the_same_rows_as_json_lines(
     engine: Engine, tmp_path: Path, shared_data: Path, suffix: str
 ) -> None:
-    tables = {name: pack_rows(shared_data, name) for name in TABLES.values()}
+    tables = {name: pack_rows(shared_data, name) for name in TABLE_NAMES.values()}
     # No files: each folder has its own, so their places would differ.
     tables["videos"] = [{**row, "path": None, "duration_s": 30.5} for row in tables["videos"]]
     first = ingest_folder(engine, write_manifest(tmp_path / "jsonl", **tables), "set")
@@ -229,18 +237,18 @@ def with_captions(*changed: Row) -> dict[str, Any]:
     return {**STORY, "captions": list(captions.values())}
 
 
-def pretend_scored(engine: Engine, inputs: Collection[str]) -> int:
+def pretend_scored(engine: Engine, inputs: Collection[Input[Any]]) -> int:
     """Give every sample a score of a scorer that looks at these inputs; returns the scorer's id."""
     with engine.begin() as connection:
         scorer_id = register_scorer(connection, metric="vcs", models={}, params={}, code_version="test")
         ids = list(connection.scalars(sa.text("SELECT sample_id FROM sample")))
         samples = load_samples(connection, ids, inputs)
-    scores = [ScoreRow(sample.sample_id, sample.input_sha256, 0.5, {}, "ok", None) for sample in samples]
+    scores = [ScoreRow(s.sample_id, s.input_sha256, s.input_marks, 0.5, {}, "ok", None) for s in samples]
     write_scores(engine, scorer_id, "run", scores)
     return scorer_id
 
 
-def stale(engine: Engine, scorer_id: int, inputs: Collection[str] = VCS_INPUTS) -> set[str]:
+def stale(engine: Engine, scorer_id: int, inputs: Collection[Input[Any]] = VCS_INPUTS) -> set[str]:
     """Keys of the samples that the scorer would score again."""
     with engine.connect() as connection:
         dataset = find_dataset(connection, "set")
@@ -326,7 +334,7 @@ def test_scores_that_look_at_the_pictures_follow_the_file(engine: Engine, tmp_pa
     folder = write_manifest(tmp_path / "set", **{**STORY, "videos": [{"video_id": "v1", "path": "v1.mp4"}, "v2"]})
     write_clip(folder / "v1.mp4")
     ingest_folder(engine, folder, "set")
-    inputs = {"text", "video"}
+    inputs = (TEXT, VIDEO)
     scorer_id = pretend_scored(engine, inputs)
     stat = write_clip(folder / "v1.mp4").stat()
     os.utime(folder / "v1.mp4", ns=(stat.st_atime_ns, stat.st_mtime_ns + 10**9))
@@ -339,6 +347,52 @@ def test_scores_that_look_at_the_pictures_follow_the_file(engine: Engine, tmp_pa
     write_clip(folder / "v1.mp4", brightness=200)
     ingest_folder(engine, folder, "set")
     assert stale(engine, scorer_id, inputs) == {"c1", "c2", "q1"}
+
+
+def test_a_file_changed_under_its_old_size_and_time_counts_as_changed(engine: Engine, tmp_path: Path) -> None:
+    folder = write_manifest(tmp_path / "set", **{**STORY, "videos": [{"video_id": "v1", "path": "v1.avi"}, "v2"]})
+    path = write_clip(folder / "v1.avi")
+    ingest_folder(engine, folder, "set")
+    inputs = (TEXT, VIDEO)
+    scorer_id = pretend_scored(engine, inputs)
+    stat, content = path.stat(), bytearray(path.read_bytes())
+    content[-400] ^= 0xFF
+    path.write_bytes(content)
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert n_accepted(ingest_folder(engine, folder, "set")) == {"videos": 1}
+    assert rows(engine, "SELECT content_sha256 FROM video WHERE key = 'v1'") == [(hashlib.sha256(content).digest(),)]
+    assert stale(engine, scorer_id, inputs) == {"c1", "c2", "q1"}
+
+
+def test_a_restored_copy_is_remembered_and_makes_nothing_stale(engine: Engine, tmp_path: Path) -> None:
+    folder = write_manifest(tmp_path / "set", **{**STORY, "videos": [{"video_id": "v1", "path": "v1.avi"}, "v2"]})
+    path = write_clip(folder / "v1.avi")
+    ingest_folder(engine, folder, "set")
+    inputs = (TEXT, VIDEO)
+    scorer_id = pretend_scored(engine, inputs)
+    # What was found out about a content stays true of it, so it is not found out again.
+    with engine.begin() as connection:
+        connection.execute(sa.text("UPDATE video SET codec = 'as found before' WHERE key = 'v1'"))
+    Path(shutil.copy2(path, folder / "copy.avi")).replace(path)
+    assert n_accepted(ingest_folder(engine, folder, "set")) == {"videos": 1}
+    stat = path.stat()
+    stored = rows(engine, "SELECT ctime_ns, inode, codec FROM video WHERE key = 'v1'")
+    assert stored == [(stat.st_ctime_ns, stat.st_ino, "as found before")]
+    assert stale(engine, scorer_id, inputs) == set()
+    assert is_untouched(ingest_folder(engine, folder, "set"))
+
+
+def test_a_file_ingested_before_its_inode_was_stored_is_not_read_again(engine: Engine, tmp_path: Path) -> None:
+    folder = write_manifest(tmp_path / "set", [{"video_id": "v1", "path": "v1.avi"}])
+    stat = write_clip(folder / "v1.avi").stat()
+    ingest_folder(engine, folder, "set")
+    with engine.begin() as connection:
+        never_read = {"content": bytes(32)}
+        query = "UPDATE video SET ctime_ns = NULL, inode = NULL, content_sha256 = :content WHERE key = 'v1'"
+        connection.execute(sa.text(query), never_read)
+    ingest_folder(engine, folder, "set")
+    stored = rows(engine, "SELECT ctime_ns, inode, content_sha256 FROM video")
+    assert stored == [(stat.st_ctime_ns, stat.st_ino, bytes(32))]
 
 
 # One id, two rows
@@ -372,12 +426,12 @@ def others(table: str, n: int) -> list[Row]:
 @pytest.mark.parametrize("n_between", [0, BATCH_SIZE + 5], ids=["same batch", "another batch"])
 def test_within_one_ingest_the_first_row_of_an_id_counts(engine: Engine, tmp_path: Path, n_between: int) -> None:
     first, equal, other = everything(0), everything(0), everything(1)
-    tables = {t: [*first[t], *others(t, n_between), *equal[t], *other[t]] for t in TABLES.values()}
+    tables = {t: [*first[t], *others(t, n_between), *equal[t], *other[t]] for t in TABLE_NAMES.values()}
     report = ingest_folder(engine, write_manifest(tmp_path / "set", **tables), "set")
-    want = [(f"{table}.jsonl", n_between + 3, "duplicate_conflict") for table in sorted(TABLES.values())]
+    want = [(f"{table}.jsonl", n_between + 3, "duplicate_conflict") for table in sorted(TABLE_NAMES.values())]
     assert sorted(rejected(engine)) == want
-    assert report.accepted == dict.fromkeys(TABLES.values(), n_between + 1)
-    assert report.unchanged == dict.fromkeys(TABLES.values(), 1)
+    assert report.accepted == dict.fromkeys(TABLE_NAMES.values(), n_between + 1)
+    assert report.unchanged == dict.fromkeys(TABLE_NAMES.values(), 1)
     assert_variant_0(engine)
 
 
@@ -385,13 +439,13 @@ def test_rows_of_a_mixed_file_repeat_those_of_the_folder(engine: Engine, tmp_pat
     folder = write_manifest(tmp_path / "set", **everything(0))
     lines = [
         row
-        for kind, table in TABLES.items()
+        for kind, table in TABLE_NAMES.items()
         for variant in (0, 1)
         for row in of_kind(kind, *everything(variant)[table])
     ]
     report = ingest_folder(engine, folder, "set", mixed_rows=write_lines(tmp_path / "more.jsonl", lines))
     assert rejected(engine) == [("more.jsonl", line, "duplicate_conflict") for line in range(2, 13, 2)]
-    assert report.unchanged == dict.fromkeys(TABLES.values(), 1)
+    assert report.unchanged == dict.fromkeys(TABLE_NAMES.values(), 1)
     assert_variant_0(engine)
     reasons = [reason for (reason,) in rows(engine, "SELECT reason FROM ingest_reject ORDER BY line")]
     for shown, reason in zip(["'v'", "'c'", "'k'", "'k / c'", "'q'", "'c / r1 / coverage'"], reasons, strict=True):
@@ -411,7 +465,7 @@ def assert_variant_0(engine: Engine) -> None:
 def test_in_a_later_ingest_the_new_row_counts(engine: Engine, tmp_path: Path) -> None:
     ingest_folder(engine, write_manifest(tmp_path / "set", **everything(1)), "set")
     report = ingest_folder(engine, write_manifest(tmp_path / "set", **everything(0)), "set")
-    assert report.accepted == dict.fromkeys(TABLES.values(), 1)
+    assert report.accepted == dict.fromkeys(TABLE_NAMES.values(), 1)
     assert rejected(engine) == []
     assert_variant_0(engine)
 
@@ -508,7 +562,8 @@ def cross(module_engine: Engine, tmp_path: Path, request: pytest.FixtureRequest)
 
 def test_in_a_mixed_file_the_order_of_kinds_does_not_matter(cross: Cross) -> None:
     assert (
-        cross([row for kind, table in reversed(TABLES.items()) for row in of_kind(kind, *everything(0)[table])]) == []
+        cross([row for kind, table in reversed(TABLE_NAMES.items()) for row in of_kind(kind, *everything(0)[table])])
+        == []
     )
 
 
@@ -562,6 +617,122 @@ def test_a_repaired_row_is_no_longer_listed_as_refused(engine: Engine, tmp_path:
     write_manifest(folder, ["v"], captions=[candidate("c1", "v", "A."), candidate("c2", "w", "A.")])
     ingest_folder(engine, folder, "set")
     assert rejected(engine) == [("captions.jsonl", 2, "dangling_reference")]
+
+
+# Rows that the database cannot store
+
+
+def long_id(kind: str) -> str:
+    """512 bytes that cannot be compressed: an index stores what it can shorten."""
+    noise = random.Random(kind)
+    return "".join(chr(noise.randrange(0x4E00, 0x9FFF)) for _ in range(170)) + "ab"
+
+
+def test_the_longest_ids_fit_every_index(engine: Engine, tmp_path: Path) -> None:
+    video, caption, point = long_id("video"), long_id("caption"), long_id("keypoint")
+    rated = {"caption_id": caption, "rater": long_id("rater"), "aspect": long_id("aspect"), "value": 3}
+    folder = write_manifest(
+        tmp_path / "set",
+        [video],
+        captions=[candidate(caption, video, "A pan.", system=long_id("system")), reference(long_id("r"), video, "A.")],
+        keypoints=[keypoint(point, video)],
+        keypoint_labels=[label(point, caption)],
+        qa=[{**qa(long_id("qa"), video), "system": long_id("system"), "quality": long_id("quality")}],
+        ratings=[rated, rated, {**rated, "value": 4}],
+    )
+    report = ingest_folder(engine, folder, "set")
+    assert rejected(engine) == [("ratings.jsonl", 3, "duplicate_conflict")]
+    assert report.accepted == {"videos": 1, "captions": 2, "keypoints": 1, "keypoint_labels": 1, "qa": 1, "ratings": 1}
+    assert is_untouched(ingest_folder(engine, folder, "set"))
+
+
+def test_an_id_beyond_the_limit_is_a_refused_row(engine: Engine, tmp_path: Path) -> None:
+    # Shorter than 512 characters each, and more than an index row together.
+    rater, aspect = (long_id(name) * 3 for name in ("rater", "aspect"))
+    ratings: list[Row] = [{"caption_id": "c", "rater": rater[:500], "aspect": aspect[:500], "value": 3}, rating("c")]
+    folder = write_manifest(tmp_path / "set", ["v"], captions=[candidate("c", "v", "A.")], ratings=ratings)
+    report = ingest_folder(engine, folder, "set")
+    assert rejected(engine) == [("ratings.jsonl", 1, "too_long")]
+    assert report.accepted["ratings"] == 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "reason"),
+    [
+        ("ALTER TABLE sample ADD CONSTRAINT calm CHECK (text !~ 'shouts')", 'violates check constraint "calm"'),
+        ("CREATE INDEX by_text ON sample (text)", "exceeds btree version 4 maximum 2704"),
+    ],
+)
+def test_a_row_that_the_database_refuses_is_a_refused_row(
+    engine: Engine, tmp_path: Path, rule: str, reason: str
+) -> None:
+    with engine.begin() as connection:
+        connection.execute(sa.text(rule))
+    captions = [candidate(f"c{i}", f"v{i % 2}", f"Caption {i}.") for i in range(BATCH_SIZE + 20)]
+    refused = [0, 7, 500, 501, BATCH_SIZE - 1, BATCH_SIZE, BATCH_SIZE + 19]
+    for i in refused:
+        captions[i]["text"] = "A man shouts " + "".join(long_id(f"{i} {part}") for part in range(12))
+    ratings = [rating("c7"), rating("c8")]
+    folder = write_manifest(tmp_path / "set", ["v0", "v1"], captions=captions, ratings=ratings)
+    report = ingest_folder(engine, folder, "set")
+    want = [("captions.jsonl", i + 1, "database_refused") for i in refused]
+    assert rejected(engine) == [*want, ("ratings.jsonl", 1, "dangling_reference")]
+    assert report.accepted["captions"] == len(captions) - len(refused)
+    assert report.rejected == len(refused) + 1
+    assert rows(engine, "SELECT count(*) FROM sample") == [(len(captions) - len(refused),)]
+    reasons = rows(engine, "SELECT reason FROM ingest_reject WHERE code = 'database_refused'")
+    assert all(text.startswith("the database cannot store the row: ") and reason in text for (text,) in reasons)
+    again = ingest_folder(engine, folder, "set")
+    assert is_untouched(again)
+    assert again.rejected == report.rejected
+
+
+def test_an_error_that_no_row_is_to_blame_for_ends_the_ingest(engine: Engine, tmp_path: Path) -> None:
+    with engine.begin() as connection:
+        connection.execute(sa.text("ALTER TABLE sample RENAME COLUMN question TO asked"))
+    folder = write_manifest(tmp_path / "set", ["v"], captions=[candidate("c", "v", "A.")])
+    with pytest.raises(psycopg.errors.UndefinedColumn):
+        ingest_folder(engine, folder, "set")
+    assert rejected(engine) == []
+
+
+# Files full of refused rows
+
+
+def test_refused_rows_beyond_a_number_are_counted_and_not_listed(engine: Engine, tmp_path: Path) -> None:
+    folder = write_manifest(tmp_path / "set", ["v"], captions=[candidate("c", "v", "A.")])
+    good, empty, bad = "c,r1,coverage,3\n", ",,,\n", "c,r1,coverage,9\n"
+    path = folder / "ratings.csv"
+    path.write_text("caption_id,rater,aspect,value\n" + empty * (MAX_LISTED + 1) + bad * 3 + empty * 4 + good)
+    report = ingest_folder(engine, folder, "set")
+    assert (report.accepted["ratings"], report.rejected) == (1, MAX_LISTED + 8)
+    by_code = "SELECT code, count(*), sum(n_rows), max(n_rows) FROM ingest_reject GROUP BY code ORDER BY code"
+    assert rows(engine, by_code) == [
+        ("missing_field", MAX_LISTED + 1, MAX_LISTED + 5, 5),
+        ("out_of_range", 3, 3, 1),
+    ]
+    last = "SELECT line, reason FROM ingest_reject WHERE n_rows > 1"
+    said = "(and 4 rows more with code missing_field, which are counted here and not listed)"
+    assert rows(engine, last) == [(MAX_LISTED + 2, f"field 'caption_id' is missing: add it {said}")]
+    assert rows(engine, "SELECT rejects FROM dataset_summary") == [(MAX_LISTED + 8,)]
+
+    path.write_text("caption_id,rater,aspect,value\n" + empty * (MAX_LISTED + 1) + good)
+    report = ingest_folder(engine, folder, "set")
+    assert (report.unchanged["ratings"], report.rejected) == (1, MAX_LISTED + 1)
+    assert rows(engine, by_code) == [("missing_field", MAX_LISTED + 1, MAX_LISTED + 1, 1)]
+
+
+def test_what_is_hashed_of_a_number_is_what_is_stored(engine: Engine, tmp_path: Path) -> None:
+    fields = {"moved": -0.0, "path": [{"x": -0.0}], "tiny": 5e-324, "whole": 10**299}
+    folder = write_manifest(tmp_path / "set", [{"video_id": "v", "duration_s": 3, "origin": -0.0}])
+    write_lines(folder / "captions.jsonl", [candidate("c", "v", "A.", **fields, segments=spans((-0.0, 1)))])
+    ingest_folder(engine, folder, "set")
+    ((stored, segments),) = rows(engine, "SELECT extra, segments FROM sample")
+    assert stored == fields
+    assert str([stored["moved"], stored["path"], segments[0]["start_s"]]) == "[0.0, [{'x': 0.0}], 0.0]"
+    # A hash made of what is stored is the stored hash, so the same row with 0.0 is no other row.
+    write_lines(folder / "captions.jsonl", [candidate("c", "v", "A.", **stored, segments=segments)])
+    assert is_untouched(ingest_folder(engine, folder, "set"))
 
 
 # Video files

@@ -12,20 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assets.ingest import hygiene
+from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.paths import PathRejected, resolve_inside
-from assets.ingest.readers import TABLES, find_tables, read_mixed, read_table
+from assets.ingest.readers import find_tables, read_mixed, read_table
 from assets.ingest.rejects import CODES, Reject
 from assets.ingest.rows import (
     DIMENSIONS,
-    MODELS,
     CaptionRow,
     RawRow,
     Segment,
     ValidRow,
     VideoRow,
     content_sha256,
-    validate,
 )
+from assets.ingest.validation import validate
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -85,14 +85,19 @@ def rejected(row: ValidRow | Reject) -> Reject:
     return row
 
 
-def test_every_kind_has_a_model_and_a_table() -> None:
-    assert list(MODELS) == list(TABLES) == list(GOOD)
+def test_the_record_of_a_table_names_fields_of_its_rows_with_their_types() -> None:
+    assert list(MANIFEST_TABLES) == list(GOOD)
+    for kind, table in MANIFEST_TABLES.items():
+        row = valid(checked(kind, GOOD[kind]))
+        assert table.id_parts(row) == [GOOD[kind][name] for name in table.id_fields]
+        types = {name: type(value) for name, value in row.content.items()}
+        assert {name: field_type for name, field_type in types.items() if field_type is not str} == table.field_types
 
 
 @pytest.mark.parametrize("kind", GOOD)
 def test_good_rows_keep_every_field(kind: str) -> None:
     row = valid(checked(kind, GOOD[kind]))
-    assert type(row) is MODELS[kind]
+    assert type(row) is MANIFEST_TABLES[kind].row_model
     assert row.extra == {}
     dumped = row.model_dump(exclude_none=True)
     assert dumped == GOOD[kind]
@@ -214,6 +219,11 @@ BROKEN: list[tuple[str, str, Any, str]] = [
     ("rating", "value", "5", "wrong_type"),
     ("rating", "value", float("inf"), "not_finite"),
     ("rating", "rater", " ", "empty_text"),
+    ("rating", "rater", "\u0416" * 257, "too_long"),
+    ("rating", "aspect", "a" * 509 + "\U0001f3c3", "too_long"),
+    ("caption", "system", "\u8dd1" * 171, "too_long"),
+    ("keypoint", "text", "\u200b", "empty_text"),
+    ("video", "path", "\u200b", "empty_text"),
 ]
 
 
@@ -226,6 +236,8 @@ def test_broken_fields_get_their_code_and_are_named(kind: str, name: str, value:
 
 def test_limits_are_inclusive() -> None:
     valid(changed("video", video_id="v" * 512))
+    valid(changed("video", video_id="\u8dd1" * 170 + "vv"))
+    valid(changed("video", video_id="\U0001f3c3" * 128))
     valid(changed("caption", text="x" * 100_000))
     valid(changed("caption", segments=[{"start_s": 2, "end_s": 2}]))
     valid(changed("keypoint", segment_index=2**31 - 1))
@@ -268,6 +280,35 @@ def test_only_a_candidate_that_says_why_may_have_an_empty_text(changes: dict[str
     if isinstance(row, CaptionRow):
         assert row.parse_error == "line 3: no JSON"
         assert row.extra == {name: value for name, value in changes.items() if name == "raw"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " \t\n\u00a0\u2028\u3000",
+        "\u200b\u200c\u200d\u2060\ufeff",
+        "\u200e\u200f\u202a\u202e\u2066\u2069",
+        "\u00ad \u00ad",
+        "\u0301\u0308",
+        "\u093e",
+        "\ufe0f\U000e0100\U000e0041",
+        "\u115f\u1160\u3164\uffa0\u2800",
+    ],
+    ids=ascii,
+)
+def test_a_text_without_a_visible_character_is_empty(text: str) -> None:
+    assert hygiene.is_blank(text)
+    for kind, name in [("caption", "text"), ("caption", "caption_id"), ("qa", "answer"), ("rating", "aspect")]:
+        reject = rejected(changed(kind, **{name: text}))
+        assert reject.code == "empty_text"
+        assert f"'{name}' has no visible character" in reject.reason
+    assert not hygiene.is_blank(f"{text}.{text}")
+
+
+def test_visible_characters_of_every_kind_are_texts() -> None:
+    for text in ("a", "5", "\u8dd1", "?", "\U0001f3c3", "e\u0301", "\u0915\u093e", "\ue000", "\U0001facd"):
+        valid(changed("caption", text=text))
 
 
 def test_unknown_fields_are_kept_in_rows_and_segments() -> None:

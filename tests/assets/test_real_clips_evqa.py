@@ -13,17 +13,17 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.embeddings.frames import embed_frames
-from assets.embeddings.run import embed_shard
 from assets.ingest.run import ingest_folder
-from assets.scores.base import ScorerSettings
-from assets.scores.evqa import EVQAScorer
-from assets.scores.pending import activate
+from assets.models.settings import DEMO_DATASET
+from assets.scores.evqa import EVQAScorer, EVQASettings
+from assets.scores.pending import register
 from assets.scores.run import score_shard
-from db.embeddings import find_encoder
-from db.frames import load_frames, shard_frames
-from db.manifest import Dataset, find_dataset
+from assets.sources.frames import SampledFrames
+from db.frames import count_frames, load_frames
+from db.manifest import Dataset
+from db.models import find_model
 from metrics_core.frames import PyAVReader, read_frames
+from tests.assets.verifying import dataset_of, make_sources
 
 pytestmark = pytest.mark.slow
 
@@ -42,11 +42,9 @@ EVERY = 10
 
 @pytest.fixture(scope="module")
 def dataset(module_engine: Engine, shared_data: Path) -> Dataset:
-    ingest_folder(module_engine, shared_data / "clips", "clips", n_shards=1)
-    with module_engine.connect() as connection:
-        found = find_dataset(connection, "clips")
-    assert found is not None
-    return found
+    # Under the name of the demo's own data set, as its encoder refuses every other one.
+    ingest_folder(module_engine, shared_data / "clips", DEMO_DATASET, n_shards=1)
+    return dataset_of(module_engine, DEMO_DATASET)
 
 
 @pytest.fixture(scope="module")
@@ -55,13 +53,11 @@ def scorers(module_engine: Engine, dataset: Dataset) -> dict[str, EVQAScorer]:
     found = {}
     with pytest.MonkeyPatch.context() as patch:
         for readers, cap in (("all", 128), ("pyav", 127)):
-            scorer = EVQAScorer.from_settings(ScorerSettings(frames_every=EVERY, frames_cap=cap))
-            assert scorer.frame_encoder is not None
+            scorer = EVQAScorer.from_settings(EVQASettings(frames_every=EVERY, frames_cap=cap))
             if readers == "pyav":
                 patch.setattr("metrics_core.frames.decoding.default_readers", lambda: (PyAVReader(),))
-            report = embed_frames(module_engine, scorer, scorer.frame_encoder, dataset, 0)
-            assert (report.n_videos, report.n_without_frames) == (len(with_samples(module_engine)), 0)
-            embed_shard(module_engine, scorer, dataset, 0)
+            counts = make_sources(module_engine, scorer, dataset)[SampledFrames.asset]
+            assert (counts["videos"], counts["videos_without_frames"]) == (len(with_samples(module_engine)), 0)
             score_shard(module_engine, scorer, dataset, 0, run_id=readers)
             found[readers] = scorer
     return found
@@ -77,11 +73,10 @@ def with_samples(engine: Engine) -> set[str]:
 
 
 def frame_sets(engine: Engine, scorer: EVQAScorer) -> dict[str, Any]:
-    assert scorer.frame_encoder is not None
     with engine.connect() as connection:
-        encoder_id = find_encoder(connection, scorer.frame_encoder.identity.as_dict())
-    query = "SELECT v.key, v.uri, f.* FROM frame_set f JOIN video v USING (video_id) WHERE encoder_id = :id"
-    return {row.key: row for row in rows(engine, query, id=encoder_id)}
+        model_id = find_model(connection, scorer.frames.model.as_dict())
+    query = "SELECT v.key, v.uri, f.* FROM frame_set f JOIN video v USING (video_id) WHERE model_id = :id"
+    return {row.key: row for row in rows(engine, query, id=model_id)}
 
 
 def test_every_file_gives_its_frames(module_engine: Engine, scorers: dict[str, EVQAScorer]) -> None:
@@ -100,12 +95,11 @@ def test_both_decoders_lead_to_the_same_features_and_scores(
 ) -> None:
     features = []
     for scorer in scorers.values():
-        assert scorer.frame_encoder is not None
         with module_engine.connect() as connection:
-            encoder_id = find_encoder(connection, scorer.frame_encoder.identity.as_dict())
-        assert encoder_id is not None
+            model_id = find_model(connection, scorer.frames.model.as_dict())
+        assert model_id is not None
         videos = [row.video_id for row in frame_sets(module_engine, scorer).values()]
-        features.append(load_frames(module_engine, encoder_id, videos))
+        features.append(load_frames(module_engine, model_id, videos))
     first, second = features
     assert first.keys() == second.keys()
     for video_id, frames in first.items():
@@ -113,7 +107,7 @@ def test_both_decoders_lead_to_the_same_features_and_scores(
         assert ((a * b).sum(axis=1) > 0.995).all(), "two grey levels move a feature a little"
     values = [
         {row.sample_id: (row.status, row.value) for row in rows(module_engine, query, id=scorer_id)}
-        for scorer_id in (activate(module_engine, scorer) for scorer in scorers.values())
+        for scorer_id in (register(module_engine, scorer) for scorer in scorers.values())
         for query in ["SELECT * FROM score WHERE scorer_id = :id"]
     ]
     assert values[0].keys() == values[1].keys()
@@ -127,7 +121,7 @@ def test_both_decoders_lead_to_the_same_features_and_scores(
 
 
 def test_awkward_files_are_scored_like_the_others(module_engine: Engine, scorers: dict[str, EVQAScorer]) -> None:
-    scorer_id = activate(module_engine, scorers["all"])
+    scorer_id = register(module_engine, scorers["all"])
     query = (
         "SELECT v.key, c.status, c.components FROM score c JOIN sample USING (sample_id) JOIN video v USING (video_id) "
         "WHERE scorer_id = :id"
@@ -150,9 +144,10 @@ def test_the_frames_of_the_damaged_file_are_those_that_decode(
 def test_all_frames_of_the_shard_are_accounted_for(
     module_engine: Engine, dataset: Dataset, scorers: dict[str, EVQAScorer]
 ) -> None:
-    assert scorers["all"].frame_encoder is not None
     with module_engine.connect() as connection:
-        encoder_id = find_encoder(connection, scorers["all"].frame_encoder.identity.as_dict())
-        counts = shard_frames(connection, encoder_id, dataset.dataset_id, 0)
+        model_id = find_model(connection, scorers["all"].frames.model.as_dict())
+        of_dataset = sa.text("SELECT DISTINCT video_id FROM sample WHERE dataset_id = :dataset_id")
+        video_ids = connection.scalars(of_dataset, {"dataset_id": dataset.dataset_id}).all()
+        counts = count_frames(connection, model_id, video_ids)
     assert (counts.n_missing, counts.n_failed, counts.n_unreadable) == (0, 0, 0)
     assert counts.n_stored == counts.n_sampled > 100

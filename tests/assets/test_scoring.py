@@ -2,60 +2,35 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import sqlalchemy as sa
-from numpy.typing import NDArray
 from sqlalchemy.engine import Engine
+from typing_extensions import Never
 
-from assets.embeddings.run import embed_shard
 from assets.ingest.run import ingest_folder
-from assets.scores.base import Features, Scorer, ScorerSettings
+from assets.scores.base import Scorer
 from assets.scores.checks import ENOUGH_TO_VARY, RANGE_TOLERANCE, judge
-from assets.scores.features import MissingVectors
-from assets.scores.pending import BATCH_SIZE, activate, pending
+from assets.scores.pending import activate_if_complete, pending, pending_by_shard, register
 from assets.scores.run import score_shard
-from assets.scores.vcs import VCSScorer
-from assets.scores.vcs_short import VCSShortScorer
-from db.manifest import Dataset, find_dataset
+from assets.scores.vcs import VCSScorer, VCSSettings
+from assets.scores.vcs_short import VCSShortScorer, VCSShortSettings
+from assets.sources.base import BATCH_SIZE, Evidence, MissingEvidence
+from assets.sources.texts import TextVectors
+from db.inputs import REFERENCES, ReferenceText
+from db.manifest import Dataset
 from db.quality import ShardQuality, shard_quality
-from db.scores import status_counts
-from db.work import PendingSample, ReferenceText
+from db.scores import active_scorer, status_counts
+from db.work import PendingSample
 from metrics_core.models.sentence_splitter import RuleSplitter
-from metrics_core.protocols import ModelIdentity, SentenceSplitter, TextEncoder
+from metrics_core.protocols import SentenceSplitter, TextEncoder
 from metrics_core.vcs import VCSResult, vcs_from_embeddings
 from tests.assets.manifests import candidate, qa, reference, write_manifest
-
-DIM = 48
-
-
-class HashEncoder:
-    """The normalised sum of one random vector per word, so that texts with common words are alike. Counts its work."""
-
-    def __init__(self, revision: str = "1") -> None:
-        self.identity = ModelIdentity("words", revision, {"dim": DIM})
-        self.encoded: list[str] = []
-
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        self.encoded += texts
-        return np.stack([self.vector(text) for text in texts])
-
-    def vector(self, text: str) -> NDArray[np.float32]:
-        words = re.findall(r"\w+", text.lower()) or [text]
-        total = np.sum([self._word(word) for word in words], axis=0)
-        return np.asarray(total / np.linalg.norm(total), dtype=np.float32)
-
-    def _word(self, word: str) -> NDArray[np.float64]:
-        seed = hashlib.sha256(word.encode()).digest()[:8]
-        return np.random.default_rng(int.from_bytes(seed, "big")).normal(size=DIM)
-
+from tests.assets.verifying import Counts, HashEncoder, dataset_of, make_kind
 
 # The sentences of every text, split by hand.
 TEXTS = {
@@ -112,31 +87,31 @@ def shard(engine: Engine, tmp_path: Path) -> Shard:
 
 
 def ingested(engine: Engine, folder: Path) -> Dataset:
-    report = ingest_folder(engine, folder, "set", n_shards=1)
-    assert report.rejected == 0
-    with engine.connect() as connection:
-        dataset = find_dataset(connection, "set")
-    assert dataset is not None
-    return dataset
+    assert ingest_folder(engine, folder, "set", n_shards=1).rejected == 0
+    return dataset_of(engine, "set")
 
 
 def vcs_scorer(encoder: TextEncoder, splitter: SentenceSplitter | None = None, **settings: Any) -> VCSScorer:
-    return VCSScorer(ScorerSettings(**settings), encoder, splitter or RuleSplitter())
+    return VCSScorer(VCSSettings(**settings), encoder, splitter or RuleSplitter())
 
 
 def short_scorer(encoder: TextEncoder, **settings: Any) -> VCSShortScorer:
-    return VCSShortScorer(ScorerSettings(**settings), encoder)
+    return VCSShortScorer(VCSShortSettings(**settings), encoder)
+
+
+def embed(shard: Shard, scorer: Scorer) -> Counts:
+    return make_kind(shard[0], scorer, TextVectors, shard[1])
 
 
 def embed_and_score(shard: Shard, scorer: Scorer) -> None:
-    embed_shard(shard[0], scorer, shard[1], 0)
+    embed(shard, scorer)
     score_shard(shard[0], scorer, shard[1], 0, run_id="run")
 
 
 def stored(engine: Engine, scorer: Scorer) -> dict[str, Any]:
     """Rows of table score by the key of their sample."""
     query = sa.text("SELECT s.key, c.* FROM score c JOIN sample s USING (sample_id) WHERE scorer_id = :id")
-    scorer_id = activate(engine, scorer)
+    scorer_id = register(engine, scorer)
     with engine.connect() as connection:
         return {row.key: row for row in connection.execute(query, {"id": scorer_id})}
 
@@ -164,6 +139,7 @@ def by_hand(chunks: Mapping[str, list[str]], reference: str, generated: str, **p
     ("make", "settings", "chunk", "chunks", "parameters"),
     [
         (vcs_scorer, {}, "chunk", TEXTS, {}),
+        (vcs_scorer, {"vcs_shape_zeros": True}, "chunk", TEXTS, {}),
         (
             vcs_scorer,
             {"vcs_lct": 1.0, "vcs_context_cutoff": 0.2, "vcs_context_window_control": 2.0, "vcs_short_text": True},
@@ -180,7 +156,7 @@ def by_hand(chunks: Mapping[str, list[str]], reference: str, generated: str, **p
             {"lct": 0.0, "context_cutoff": 0.2, "short_text": True},
         ),
     ],
-    ids=["vcs", "vcs set", "words", "words set"],
+    ids=["vcs", "vcs zeros", "vcs set", "words", "words set"],
 )
 def test_scores_are_those_of_the_metric_against_the_best_reference(
     shard: Shard,
@@ -197,9 +173,13 @@ def test_scores_are_those_of_the_metric_against_the_best_reference(
         results = {key: by_hand(chunks, key, name, **parameters) for key in REFERENCES_OF[video]}
         best = max(results, key=lambda key: (results[key].vcs, results[key].margin))
         row, want = scores[name], results[best]
-        assert (row.status, row.error, row.run_id) == ("ok", None, "run")
-        assert row.value == pytest.approx(want.vcs, abs=1e-9)
-        assert row.value == pytest.approx(max(result.vcs for result in results.values()), abs=1e-9)
+        assert row.run_id == "run"
+        if all(result.always_zero for result in results.values()) and "vcs_shape_zeros" not in settings:
+            assert (name, row.value, row.status, want.vcs) == ("brief", None, "too_short", 0.0)
+        else:
+            assert (row.status, row.error) == ("ok", None)
+            assert row.value == pytest.approx(want.vcs, abs=1e-9)
+            assert row.value == pytest.approx(max(result.vcs for result in results.values()), abs=1e-9)
         assert row.components["reference"] == best
         assert row.components["n_references"] == len(results)
         assert row.components[f"n_reference_{chunk}s"] == len(chunks[best])
@@ -232,19 +212,78 @@ def test_what_has_no_score_has_a_reason(shard: Shard) -> None:
         "held against dots": "no_reference",
         "dots": "empty_text",
         "shout": "empty_text",
+        "brief": "too_short",
     }
-    for key in statuses:
+    for key, status in statuses.items():
         assert scores[key].value is None
         assert scores[key].error
-        assert scores[key].components == {}
-    assert len(scores) == len(statuses) + len(VIDEO_OF)
+        assert (scores[key].components == {}) == (status != "too_short")
+    assert len(scores) == len(statuses) + len(VIDEO_OF) - 1
+
+
+# Shapes that score 0 whatever the texts say
+
+
+MOVING = "A red ball is moving. It goes to the right."
+PAIR = reference("pair", "ball", "A red ball moves. It goes right, over the grass.")
+STORY = reference("story", "ball", "Rain falls. A dog sleeps. Nobody is there. It gets dark. Music plays.")
+
+
+def outcome(engine: Engine, folder: Path, scorer: Scorer, *captions: dict[str, Any]) -> Any:
+    """The row of table score of the only caption of video ball."""
+    embed_and_score((engine, ingested(engine, write_manifest(folder / "set", ["ball"], captions=captions))), scorer)
+    (row,) = stored(engine, scorer).values()
+    return row
+
+
+def test_a_shape_that_forces_a_0_has_no_value_and_a_remedy(engine: Engine, tmp_path: Path) -> None:
+    captions = (PAIR, candidate("c", "ball", MOVING))
+    row = outcome(engine, tmp_path, vcs_scorer(HashEncoder()), *captions)
+    assert (row.value, row.status) == (None, "too_short")
+    assert row.error == (
+        "texts of this shape score 0 whatever they say: use vcs_short, or set REELSIEVE_VCS_SHORT_TEXT=true"
+    )
+    # What was measured stays, so that it can be looked at.
+    assert (row.components["always_zero"], row.components["reference"]) == (True, "pair")
+    assert row.components["gas"] > 0.3
+
+    def value(scorer: Scorer) -> float:
+        found = outcome(engine, tmp_path, scorer, *captions)
+        assert (found.status, found.error) == ("ok", None)
+        return float(found.value)
+
+    # For the papers' tables the 0 stays; both remedies help.
+    assert value(vcs_scorer(HashEncoder(), vcs_shape_zeros=True)) == 0.0
+    assert value(vcs_scorer(HashEncoder(), vcs_short_text=True)) > 0.1
+    assert value(short_scorer(HashEncoder())) > 0.1
+
+
+def test_a_0_is_earned_where_a_reference_has_a_shape_that_can_score(engine: Engine, tmp_path: Path) -> None:
+    scorer = vcs_scorer(HashEncoder())
+    # Four sentences against five can score, against two they cannot.
+    caption = candidate("c", "ball", "A red ball is moving. It goes to the right. It stops. All cheer.")
+    assert outcome(engine, tmp_path, scorer, PAIR, caption).status == "too_short"
+    row = outcome(engine, tmp_path, scorer, PAIR, STORY, caption)
+    assert (row.value, row.status, row.error) == (0.0, "ok", None)
+    assert row.components["n_references"] == 2
+
+
+def test_a_caption_of_few_words_has_no_value_of_vcs_short(engine: Engine, tmp_path: Path) -> None:
+    captions = (reference("r", "ball", "These dogs bark."), candidate("c", "ball", "The dogs bark!"))
+    row = outcome(engine, tmp_path, short_scorer(HashEncoder()), *captions)
+    assert (row.value, row.status) == (None, "too_short")
+    assert row.error == "texts of this shape score 0 whatever they say: set REELSIEVE_VCS_SHORT_TEXT=true"
+    assert outcome(engine, tmp_path, short_scorer(HashEncoder(), vcs_shape_zeros=True), *captions).value == 0.0
+    repaired = outcome(engine, tmp_path, short_scorer(HashEncoder(), vcs_short_text=True), *captions)
+    assert (repaired.status, repaired.value > 0) == ("ok", True)
 
 
 def test_words_that_are_no_words_have_a_reason() -> None:
     def refusal(text: str, *references: str, kind: str = "caption") -> tuple[str, str | None]:
         named = tuple(ReferenceText(f"r{i}", reference) for i, reference in enumerate(references))
-        sample = PendingSample(1, "s", kind, "sys", text, None, None, 1, "text_only", None, b"", named)
-        (outcome,) = short_scorer(HashEncoder()).score([sample], Features())
+        scorer = short_scorer(HashEncoder())
+        sample = PendingSample(1, "set", "s", kind, "sys", text, None, None, 1, inputs={REFERENCES.name: named})
+        (outcome,) = scorer.score([sample], Evidence({scorer.vectors: {}}))
         assert outcome.value is None
         return outcome.status, outcome.reason
 
@@ -262,20 +301,20 @@ def test_words_that_are_no_words_have_a_reason() -> None:
 
 def test_every_distinct_text_is_embedded_once(shard: Shard) -> None:
     encoder = HashEncoder()
-    report = embed_shard(shard[0], vcs_scorer(encoder), shard[1], 0)
-    assert len(encoder.encoded) == len(set(encoder.encoded)) == report.n_embedded == report.n_texts
+    report = embed(shard, vcs_scorer(encoder))
+    assert len(encoder.encoded) == len(set(encoder.encoded)) == report["texts_embedded"] == report["texts_wanted"]
     needed = {text for name, sentences in TEXTS.items() for text in (whole(name), *sentences)}
     assert needed <= set(encoder.encoded)
     # Sentences that two captions share are there once; texts that VCS has no use for are not there at all.
     assert encoder.encoded.count("He closes a door.") == 1
     assert not {"The cat.", "What runs away? The cat."} & set(encoder.encoded)
-    assert report.model_id == "words"
+    assert report["encoder"] == "words"
 
 
 def test_every_distinct_word_is_embedded_once(shard: Shard) -> None:
     encoder = HashEncoder()
-    report = embed_shard(shard[0], short_scorer(encoder), shard[1], 0)
-    assert len(encoder.encoded) == len(set(encoder.encoded)) == report.n_embedded
+    report = embed(shard, short_scorer(encoder))
+    assert len(encoder.encoded) == len(set(encoder.encoded)) == report["texts_embedded"]
     words = {word for each in WORDS.values() for word in each}
     texts = {caption["text"] for caption in CAPTIONS if caption["video_id"] != "lonely"}
     assert set(encoder.encoded) == words | texts | {"bird", "sings"}
@@ -285,12 +324,12 @@ def test_every_distinct_word_is_embedded_once(shard: Shard) -> None:
 def test_a_sweep_over_the_tolerance_embeds_nothing_again(shard: Shard, make: Callable[..., Scorer], name: str) -> None:
     engine, dataset = shard
     tolerances = (0.0, 1.0, 2.0)
-    embed_shard(engine, make(HashEncoder(), **{name: tolerances[0]}), dataset, 0)
+    embed(shard, make(HashEncoder(), **{name: tolerances[0]}))
     found = []
     for lct in tolerances:
         encoder = HashEncoder()
         scorer = make(encoder, **{name: lct})
-        assert embed_shard(engine, scorer, dataset, 0).n_embedded == 0
+        assert embed(shard, scorer)["texts_embedded"] == 0
         assert score_shard(engine, scorer, dataset, 0, run_id="run").n_pending == 12
         assert encoder.encoded == []
         found.append(stored(engine, scorer)["shuffled"].value)
@@ -303,7 +342,7 @@ def test_a_sweep_over_the_tolerance_embeds_nothing_again(shard: Shard, make: Cal
 
 
 def test_a_setting_that_is_not_used_leaves_the_fingerprint(shard: Shard) -> None:
-    """Scorers from before there was `vcs_short_text` are still the same scorers."""
+    """Scorers from before there were `vcs_short_text` and `vcs_shape_zeros` are still the same scorers."""
     assert vcs_scorer(HashEncoder()).params() == {
         "chunk_size": 1,
         "lct": 0.0,
@@ -311,8 +350,11 @@ def test_a_setting_that_is_not_used_leaves_the_fingerprint(shard: Shard) -> None
         "context_window_control": 4.0,
         "references": "maximum",
     }
-    plain, repaired = (activate(shard[0], vcs_scorer(HashEncoder(), vcs_short_text=on)) for on in (False, True))
-    assert plain != repaired
+    switches: list[dict[str, Any]] = [{}, {"vcs_short_text": True}, {"vcs_shape_zeros": True}]
+    assert len({register(shard[0], vcs_scorer(HashEncoder(), **switch)) for switch in switches}) == 3
+    assert len({register(shard[0], short_scorer(HashEncoder(), **switch)) for switch in switches}) == 3
+    off = vcs_scorer(HashEncoder(), vcs_short_text=False, vcs_shape_zeros=False)
+    assert register(shard[0], off) == register(shard[0], vcs_scorer(HashEncoder()))
 
 
 def test_a_second_run_does_nothing_and_does_not_touch_the_model(shard: Shard) -> None:
@@ -323,7 +365,7 @@ def test_a_second_run_does_nothing_and_does_not_touch_the_model(shard: Shard) ->
     before = stored(engine, scorer)
     idle = HashEncoder()
     again = vcs_scorer(idle)
-    assert embed_shard(engine, again, dataset, 0).n_embedded == 0
+    assert embed(shard, again)["texts_embedded"] == 0
     result = score_shard(engine, again, dataset, 0, run_id="another run")
     assert (result.n_pending, result.n_written) == (0, 0)
     assert idle.encoded == []
@@ -340,7 +382,7 @@ def test_a_changed_text_costs_only_its_own_work(shard: Shard, tmp_path: Path) ->
     ingested(engine, write_manifest(tmp_path / "set", ["cat", "rice", "silent", "lonely"], captions=captions))
     encoder = HashEncoder()
     again = vcs_scorer(encoder)
-    embed_shard(engine, again, dataset, 0)
+    embed(shard, again)
     assert sorted(encoder.encoded) == [text, "It is grey."]
     result = score_shard(engine, again, dataset, 0, run_id="later")
     assert (result.n_pending, result.n_written) == (1, 1)
@@ -364,10 +406,64 @@ def test_other_models_or_parameters_make_another_scorer(shard: Shard, other: VCS
     engine, dataset = shard
     first = vcs_scorer(HashEncoder())
     embed_and_score(shard, first)
-    assert activate(engine, other) != activate(engine, first)
+    assert register(engine, other) != register(engine, first)
     assert len(pending(engine, other, dataset, 0)) == 12
     # Back to the first settings: its scores are still there.
     assert len(pending(engine, vcs_scorer(HashEncoder()), dataset, 0)) == 0
+
+
+# Which scorer is active
+
+
+class BrokenEncoder(HashEncoder):
+    """A model that is named and cannot be loaded."""
+
+    def vector(self, text: str) -> Never:
+        raise OSError("no weights in this folder")
+
+
+def active(engine: Engine) -> int | None:
+    with engine.connect() as connection:
+        return active_scorer(connection, "vcs")
+
+
+def test_a_model_that_cannot_be_loaded_hides_no_score(shard: Shard, tmp_path: Path) -> None:
+    engine, _ = shard
+    first, broken = vcs_scorer(HashEncoder()), vcs_scorer(BrokenEncoder(revision="broken"))
+    embed_and_score(shard, first)
+    # Without a reference no text is embedded, so nothing shows there that the model is broken; and one shard is empty.
+    folder = write_manifest(tmp_path / "other", ["v"], captions=[candidate("c", "v", "A pan.")])
+    ingest_folder(engine, folder, "other", n_shards=2)
+    other = dataset_of(engine, "other")
+    for number in range(other.n_shards):
+        make_kind(engine, broken, TextVectors, other, number)
+        score_shard(engine, broken, other, number, run_id="run")
+    activate_if_complete(engine, broken, [other], pending_by_shard(engine, broken, [other]))
+    with pytest.raises(OSError, match="no weights"):
+        embed_and_score(shard, broken)
+    assert {row.status for row in stored(engine, broken).values()} == {"no_reference"}
+    assert active(engine) == register(engine, first)
+
+
+def test_a_scorer_becomes_active_with_its_first_good_batch_and_again_when_settings_go_back(many: Shard) -> None:
+    engine, dataset = many
+    first, second = vcs_scorer(HashEncoder()), vcs_scorer(HashEncoder(), vcs_context_cutoff=0.5)
+    embed_and_score(many, first)
+    seen = []
+    score_shard(engine, second, dataset, 0, run_id="run", progress=lambda done, total: seen.append(active(engine)))
+    assert len(seen) > 1
+    assert set(seen) == {register(engine, second)}
+    score_shard(engine, first, dataset, 0, run_id="run")
+    assert active(engine) == register(engine, first)
+
+
+def test_where_nothing_can_be_scored_the_reasons_are_shown(engine: Engine, tmp_path: Path) -> None:
+    folder = write_manifest(tmp_path / "set", ["v"], captions=[candidate("c", "v", "A pan.")])
+    dataset, scorer = ingested(engine, folder), vcs_scorer(HashEncoder())
+    activate_if_complete(engine, scorer, [], {})
+    assert active(engine) is None
+    embed_and_score((engine, dataset), scorer)
+    assert active(engine) == register(engine, scorer)
 
 
 # What goes wrong
@@ -376,15 +472,15 @@ def test_other_models_or_parameters_make_another_scorer(shard: Shard, other: VCS
 def test_scoring_before_embedding_says_what_to_do(shard: Shard) -> None:
     engine, dataset = shard
     scorer = vcs_scorer(HashEncoder())
-    with pytest.raises(MissingVectors, match=r"\d+ of \d+ texts have no vector of words: materialise text_embedding"):
+    with pytest.raises(MissingEvidence, match=r"\d+ of \d+ texts have no vector of words: materialise text_embedding"):
         score_shard(engine, scorer, dataset, 0, run_id="run")
     assert stored(engine, scorer) == {}
 
 
 def test_vectors_of_another_encoder_do_not_count(shard: Shard) -> None:
     engine, dataset = shard
-    embed_shard(engine, vcs_scorer(HashEncoder()), dataset, 0)
-    with pytest.raises(MissingVectors):
+    embed(shard, vcs_scorer(HashEncoder()))
+    with pytest.raises(MissingEvidence):
         score_shard(engine, vcs_scorer(HashEncoder(revision="2")), dataset, 0, run_id="run")
 
 
@@ -418,7 +514,7 @@ def many(engine: Engine, tmp_path: Path) -> Shard:
 def test_an_interrupted_run_is_resumed(many: Shard) -> None:
     engine, dataset = many
     scorer = vcs_scorer(HashEncoder())
-    embed_shard(engine, scorer, dataset, 0)
+    embed(many, scorer)
 
     def crash(done: int, total: int) -> None:
         assert (done, total) == (BATCH_SIZE, N_MANY)
@@ -444,13 +540,13 @@ def test_an_interrupted_run_is_resumed(many: Shard) -> None:
 def test_a_batch_without_its_vectors_costs_no_batch_before_it(many: Shard) -> None:
     engine, dataset = many
     scorer = vcs_scorer(HashEncoder())
-    embed_shard(engine, scorer, dataset, 0)
+    embed(many, scorer)
     late = pending(engine, scorer, dataset, 0)[BATCH_SIZE + 3]
     execute(
         engine,
         f"DELETE FROM text_embedding WHERE text_sha256 = (SELECT text_sha256 FROM sample WHERE sample_id = {late})",
     )
-    with pytest.raises(MissingVectors, match=r"^1 of \d+ texts"):
+    with pytest.raises(MissingEvidence, match=r"^1 of \d+ texts"):
         score_shard(engine, scorer, dataset, 0, run_id="run")
     assert len(stored(engine, scorer)) == BATCH_SIZE
     encoder = HashEncoder()
@@ -499,9 +595,9 @@ def test_judge(changes: dict[str, Any], violated: set[str]) -> None:
 
 def violated(engine: Engine, scorer: VCSScorer, dataset: Dataset) -> set[str]:
     """The checks that fail on the shard as it is."""
-    scorer_id = activate(engine, scorer)
+    scorer_id = register(engine, scorer)
     with engine.connect() as connection:
-        quality = shard_quality(connection, scorer_id, dataset.dataset_id, 0, scorer.inputs)
+        quality = shard_quality(connection, scorer_id, dataset.dataset_id, 0)
     return {name for name, holds in judge(quality, scorer.value_range).items() if not holds}
 
 
@@ -572,5 +668,5 @@ def test_status_counts_name_what_is_not_scored_yet(shard: Shard) -> None:
     embed_and_score(shard, scorer)
     execute(engine, f"DELETE FROM score WHERE sample_id = {A_SCORE}")
     with engine.connect() as connection:
-        counts = status_counts(connection, activate(engine, scorer), dataset.dataset_id, 0)
-    assert counts == {"empty_text": 2, "no_reference": 3, "not_applicable": 2, "ok": 4, "unscored": 1}
+        counts = status_counts(connection, register(engine, scorer), dataset.dataset_id, 0)
+    assert counts == {"empty_text": 2, "no_reference": 3, "not_applicable": 2, "ok": 3, "too_short": 1, "unscored": 1}

@@ -11,10 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
-from assets.scores.ecs import ECSScorer
+from assets.ecs.judging import RememberingModel
+from assets.ecs.scorer import ECSScorer
+from assets.ecs.verdicts import CAPTIONS_PER_QUEUE
 from assets.scores.pending import register
-from assets.verdicts.cache import CHUNK, RememberingModel
-from assets.verdicts.run import BATCH_SIZE
+from assets.sources.memo import CHUNK
 from db.thresholds import LabelThreshold, replace_label_thresholds
 from tests.assets.manifests import Row, candidate, keypoint
 from tests.assets.verifying import Bench, Crash, Pair, Says, ToldVerifier, ecs, no_model
@@ -51,17 +52,17 @@ def test_every_pair_is_judged_once(bench: Bench) -> None:
     report = bench.verify(ecs(model))
     # Three captions share sentences: 16 passes, 8 pairs.
     assert sorted(model.asked) == sorted(PAIRS)
-    assert (report.n_captions, report.n_keypoints) == (4, 7)
-    assert (report.n_passes, report.n_judged) == (N_PASSES, len(PAIRS)) == (16, 8)
+    assert (report["captions"], report["keypoints"]) == (4, 7)
+    assert (report["passes"], report["pairs_judged"]) == (N_PASSES, len(PAIRS)) == (16, 8)
     assert bench.count("entailment") == len(PAIRS)
-    assert report.unverifiable == []
+    assert report["unverifiable"] == 0
 
 
 def test_a_second_run_asks_nothing_and_writes_nothing(bench: Bench) -> None:
     before = bench.run(ecs(ToldVerifier()))
     sets, verdicts = bench.sets(ecs(no_model())), bench.verdicts(ecs(no_model()))
     report = bench.verify(ecs(no_model()))
-    assert (report.n_captions, report.n_passes, report.n_judged) == (0, 0, 0)
+    assert (report["captions"], report["passes"], report["pairs_judged"]) == (0, 0, 0)
     assert bench.score(ecs(no_model())) == 0
     assert bench.scores(ecs(no_model())) == before
     assert (bench.sets(ecs(no_model())), bench.verdicts(ecs(no_model()))) == (sets, verdicts)
@@ -73,13 +74,13 @@ def test_another_scorer_asks_only_for_what_nobody_judged(bench: Bench) -> None:
     for sentences, n_passes in ((1, 7), (2, 7 + 5), ("all", N_PASSES)):
         model = ToldVerifier()
         report = bench.verify(ecs(model, ecs_sentences=sentences))
-        assert report.n_passes == n_passes
+        assert report["passes"] == n_passes
         assert not asked & set(model.asked)
         asked |= set(model.asked)
     assert asked == PAIRS
     for other in ({"ecs_mode": "flat_macro"}, {"ecs_threshold": 0.9}, {"ecs_sentences": 3}):
         report = bench.verify(ecs(no_model(), **other))
-        assert (report.n_passes, report.n_judged) == (N_PASSES, 0)
+        assert (report["passes"], report["pairs_judged"]) == (N_PASSES, 0)
     assert bench.count("verdict_set") == 6 * len(SAID)
 
 
@@ -112,7 +113,7 @@ def test_a_changed_text_costs_only_its_own_sentences(bench: Bench) -> None:
     model = ToldVerifier()
     scorer = ecs(model)
     assert bench.unverified(scorer) == bench.pending(scorer) == {"copy"}
-    assert bench.verify(scorer).n_captions == 1
+    assert bench.verify(scorer)["captions"] == 1
     assert sorted(model.asked) == sorted(("A dog barks.", text) for text in POINTS["cat"])
     assert bench.score(scorer) == 1
     after = bench.scores(scorer)
@@ -136,7 +137,7 @@ def test_a_changed_keypoint_costs_only_the_captions_of_its_video(bench: Bench, c
     model = ToldVerifier()
     scorer = ecs(model)
     assert bench.unverified(scorer) == bench.pending(scorer) == {"rice"}
-    assert bench.verify(scorer).n_captions == 1
+    assert bench.verify(scorer)["captions"] == 1
     assert sorted(model.asked) == sorted((sentence, new) for sentence in SAID["rice"] if new)
     assert bench.score(scorer) == 1
     after = bench.scores(scorer)
@@ -146,11 +147,11 @@ def test_a_changed_keypoint_costs_only_the_captions_of_its_video(bench: Bench, c
 
 # Crashes
 
-N_MANY = BATCH_SIZE + 88
+N_MANY = CAPTIONS_PER_QUEUE + 88
 N_POINTS = 5
 
 
-@pytest.mark.parametrize(("judged", "n_sets"), [(CHUNK, 0), (BATCH_SIZE * N_POINTS, BATCH_SIZE)])
+@pytest.mark.parametrize(("judged", "n_sets"), [(CHUNK, 0), (CAPTIONS_PER_QUEUE * N_POINTS, CAPTIONS_PER_QUEUE)])
 def test_a_crash_costs_what_was_not_stored_yet(engine: Engine, tmp_path: Path, judged: int, n_sets: int) -> None:
     """In the middle of the first queue of pairs, and between the first and the second."""
     bench = Bench(engine, tmp_path)
@@ -167,7 +168,7 @@ def test_a_crash_costs_what_was_not_stored_yet(engine: Engine, tmp_path: Path, j
     assert bench.count("ecs_verdict") == n_sets * N_POINTS
     rest = ToldVerifier()
     report = bench.verify(ecs(rest))
-    assert (report.n_captions, report.n_judged) == (N_MANY - n_sets, N_MANY * N_POINTS - judged)
+    assert (report["captions"], report["pairs_judged"]) == (N_MANY - n_sets, N_MANY * N_POINTS - judged)
     assert len(rest.asked) == N_MANY * N_POINTS - judged
     assert not set(rest.asked) & set(model.asked)
     assert bench.unverified(ecs(rest)) == set()
@@ -185,9 +186,9 @@ def test_a_remembering_model_answers_in_the_order_of_its_pairs(engine: Engine) -
         assert found.probabilities.tolist() == [said[pair] for pair in pairs]
         assert found.truncated.tolist() == [False] * 6
         assert remembering.n_judged == 3
-    # The longest first; told once, before there is something to judge.
+    # The longest first; told before and after there is something to judge.
     assert model.asked == [("a longer premise", "h"), ("c", "long hypothesis"), ("b", "h")]
-    assert told == ["captions 1 to 9 of 9: 0 of 3 pairs judged"]
+    assert told == [f"captions 1 to 9 of 9: {done} of 3 pairs judged" for done in (0, 3)]
     assert remembering.entailment([]).probabilities.shape == (0,)
 
 
@@ -250,19 +251,19 @@ def test_what_an_early_exit_left_is_completed_by_a_run_without(bench: Bench) -> 
     left = bounds(bench, scorer)
     assert left
     assert len(model.asked) < len(PAIRS)
-    assert sum(row.n_passes for row in bench.sets(scorer).values()) < N_PASSES
+    assert sum(bench.passes(scorer).values()) < N_PASSES
     # Nothing is lacking for scores, nor for another early exit.
     assert bench.unverified(scorer, in_full=False) == bench.pending(scorer) == set()
-    assert bench.verify(ecs(no_model()), early_exit=True).n_captions == 0
+    assert bench.verify(ecs(no_model()), early_exit=True)["captions"] == 0
     assert bench.unverified(scorer) == {caption for caption, _ in left}
 
     rest = ToldVerifier(graded)
-    assert bench.verify(ecs(rest)).n_captions == len({caption for caption, _ in left})
+    assert bench.verify(ecs(rest))["captions"] == len({caption for caption, _ in left})
     assert {*model.asked, *rest.asked} == PAIRS
     assert not set(model.asked) & set(rest.asked)
     assert bounds(bench, scorer) == set()
     assert bench.unverified(scorer) == set()
-    assert sum(row.n_passes for row in bench.sets(scorer).values()) == N_PASSES
+    assert sum(bench.passes(scorer).values()) == N_PASSES
     assert bench.pending(scorer) == set()
     assert bench.scores(scorer) == before
 
@@ -294,7 +295,7 @@ def test_a_raised_threshold_makes_an_early_exit_verify_the_undecided(bench: Benc
         assert "which does not decide the higher threshold 0.7000: verify it without early exit" in rows[key].error
 
     rest = ToldVerifier(graded)
-    assert bench.verify(ecs(rest), early_exit=True).n_captions == len(undecided)
+    assert bench.verify(ecs(rest), early_exit=True)["captions"] == len(undecided)
     assert not set(rest.asked) & set(model.asked)
     bench.score(scorer)
     plain = ecs(ToldVerifier(graded, revision="plain"))

@@ -1,33 +1,87 @@
-"""What the tests of ECS share: a verifier that says what it is told, and a data set on its way from rows to scores."""
+"""What tests of scoring share: models that need no weights, sources made on a shard, a data set from rows to scores."""
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
+from numpy.typing import NDArray
 from sqlalchemy.engine import Engine
 
-from assets.embeddings.run import embed_shard
+from assets.ecs.scorer import ECSScorer, ECSSettings
+from assets.ecs.verdicts import EARLY_EXIT, KeypointVerdicts
 from assets.ingest.run import ingest_folder
-from assets.scores.base import ScorerSettings
-from assets.scores.ecs import ECSScorer
-from assets.scores.pending import pending, register, unverified
+from assets.scores.base import Scorer
+from assets.scores.pending import make_source, pending, register
 from assets.scores.run import score_shard
-from assets.verdicts.run import ShardVerdicts, verify_shard
+from assets.sources.base import Order, Source, chain_of_kinds
+from assets.sources.texts import TextVectors
 from db.manifest import Dataset, find_dataset
 from metrics_core.models.nli_inputs import HypothesisTooLong
 from metrics_core.models.sentence_splitter import RuleSplitter
 from metrics_core.protocols import Entailments, ModelIdentity, TextEncoder
 from tests.assets.manifests import Row, write_manifest
-from tests.assets.test_scoring import HashEncoder
 
 Pair = tuple[str, str]
 Says = Callable[[str, str], float]
+# What a source reports: counts and names.
+Counts = Mapping[str, int | str]
+DIM = 48
+
+
+def dataset_of(engine: Engine, name: str) -> Dataset:
+    """The dataset of this name, which must be there."""
+    with engine.connect() as connection:
+        dataset = find_dataset(connection, name)
+    assert dataset is not None
+    return dataset
+
+
+def order_for(engine: Engine, scorer: Scorer, dataset: Dataset, shard: int = 0, **options: bool) -> Order:
+    """Work for the scorer's sources on a shard."""
+    return Order(engine, dataset, shard, register(engine, scorer), "run", options=options)
+
+
+def make_kind(
+    engine: Engine, scorer: Scorer, kind: type[Source[Any]], dataset: Dataset, shard: int = 0, **options: bool
+) -> Counts:
+    """Make what the scorer lacks of one kind of source on a shard; its counts."""
+    return make_source(scorer, kind, order_for(engine, scorer, dataset, shard, **options))
+
+
+def make_sources(
+    engine: Engine, scorer: Scorer, dataset: Dataset, shard: int = 0, **options: bool
+) -> dict[str, Counts]:
+    """Make all that the scorer lacks on a shard, in the order of the assets; the counts by asset."""
+    kinds = chain_of_kinds(scorer.rests_on)
+    return {asset: make_kind(engine, scorer, kind, dataset, shard, **options) for asset, kind in kinds.items()}
+
+
+class HashEncoder:
+    """The normalised sum of one random vector per word, so that texts with common words are alike. Counts its work."""
+
+    def __init__(self, revision: str = "1") -> None:
+        self.identity = ModelIdentity("words", revision, {"dim": DIM})
+        self.encoded: list[str] = []
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        self.encoded += texts
+        return np.stack([self.vector(text) for text in texts])
+
+    def vector(self, text: str) -> NDArray[np.float32]:
+        words = re.findall(r"\w+", text.lower()) or [text]
+        total = np.sum([self._word(word) for word in words], axis=0)
+        return np.asarray(total / np.linalg.norm(total), dtype=np.float32)
+
+    def _word(self, word: str) -> NDArray[np.float64]:
+        seed = hashlib.sha256(word.encode()).digest()[:8]
+        return np.random.default_rng(int.from_bytes(seed, "big")).normal(size=DIM)
 
 
 class Crash(RuntimeError):
@@ -78,9 +132,7 @@ def no_model() -> ToldVerifier:
 
 def ecs(model: ToldVerifier, encoder: TextEncoder | None = None, **settings: Any) -> ECSScorer:
     """A scorer whose threshold is 0.5 unless it is given."""
-    return ECSScorer(
-        ScorerSettings(**{"ecs_threshold": 0.5, **settings}), encoder or HashEncoder(), RuleSplitter(), model
-    )
+    return ECSScorer(ECSSettings(**{"ecs_threshold": 0.5, **settings}), encoder or HashEncoder(), RuleSplitter(), model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,48 +150,47 @@ class Bench:
 
     @property
     def dataset(self) -> Dataset:
-        with self.engine.connect() as connection:
-            found = find_dataset(connection, self.name)
-        assert found is not None
-        return found
+        return dataset_of(self.engine, self.name)
 
-    def verify(self, scorer: ECSScorer, *, early_exit: bool = False) -> ShardVerdicts:
-        """Embed and verify all shards; the report of the last."""
-        for shard in range(self.dataset.n_shards):
-            embed_shard(self.engine, scorer, self.dataset, shard)
-            found = verify_shard(
-                self.engine,
-                scorer,
-                self.dataset,
-                shard,
-                run_id="run",
-                tell=lambda _: None,
-                early_exit=early_exit,
-            )
-        return found
+    def make(self, scorer: Scorer, **options: bool) -> dict[str, Counts]:
+        """Make all sources on all shards; the counts on the last shard, by asset."""
+        dataset = self.dataset
+        return [make_sources(self.engine, scorer, dataset, i, **options) for i in range(dataset.n_shards)][-1]
 
-    def score(self, scorer: ECSScorer) -> int:
+    def embed(self, scorer: Scorer) -> Counts:
+        """Embed the texts on the first shard."""
+        return make_kind(self.engine, scorer, TextVectors, self.dataset)
+
+    def verify(self, scorer: ECSScorer, *, early_exit: bool = False) -> Counts:
+        """Embed and verify all shards; the counts of verifying the last."""
+        return self.make(scorer, **{EARLY_EXIT: early_exit})[KeypointVerdicts.asset]
+
+    def score(self, scorer: Scorer) -> int:
         """Score all shards; the number of scores written."""
         shards = range(self.dataset.n_shards)
         return sum(score_shard(self.engine, scorer, self.dataset, i, run_id="run").n_written for i in shards)
 
-    def run(self, scorer: ECSScorer, *, early_exit: bool = False) -> dict[str, Any]:
-        """Verify, then score; the rows of table score by the key of their sample."""
-        self.verify(scorer, early_exit=early_exit)
+    def run(self, scorer: Scorer, **options: bool) -> dict[str, Any]:
+        """Make all sources, then score; the rows of table score by the key of their sample."""
+        self.make(scorer, **options)
         self.score(scorer)
         return self.scores(scorer)
 
-    def scores(self, scorer: ECSScorer) -> dict[str, Any]:
+    def scores(self, scorer: Scorer) -> dict[str, Any]:
         """Rows of table score by the key of their sample."""
         return {row.key: row for row in self._rows(scorer, "SELECT s.key, c.* FROM score c JOIN sample s")}
 
-    def values(self, scorer: ECSScorer) -> dict[str, float | None]:
+    def values(self, scorer: Scorer) -> dict[str, float | None]:
         """Scores by the key of their sample."""
         return {key: row.value for key, row in self.scores(scorer).items()}
 
     def sets(self, scorer: ECSScorer) -> dict[str, Any]:
         """Rows of table verdict_set by the key of their caption."""
         return {row.key: row for row in self._rows(scorer, "SELECT s.key, c.* FROM verdict_set c JOIN sample s")}
+
+    def passes(self, scorer: ECSScorer) -> dict[str, int]:
+        """Passes of the verifier by the key of their caption."""
+        return {key: row.n_passes for key, row in self.sets(scorer).items()}
 
     def verdicts(self, scorer: ECSScorer) -> dict[Pair, Any]:
         """Rows of table ecs_verdict by the keys of caption and keypoint."""
@@ -148,17 +199,17 @@ class Bench:
         )
         return {(row.key, row.keypoint): row for row in self._rows(scorer, query)}
 
-    def pending(self, scorer: ECSScorer) -> set[str]:
+    def pending(self, scorer: Scorer) -> set[str]:
         """Keys of the samples that are to be scored."""
         shards = range(self.dataset.n_shards)
         return self._keys(i for shard in shards for i in pending(self.engine, scorer, self.dataset, shard))
 
     def unverified(self, scorer: ECSScorer, *, in_full: bool = True) -> set[str]:
         """Keys of the captions that are to be verified."""
-        shards = range(self.dataset.n_shards)
-        return self._keys(
-            i for shard in shards for i in unverified(self.engine, scorer, self.dataset, shard, in_full=in_full)
-        )
+        dataset = self.dataset
+        options = {EARLY_EXIT: not in_full}
+        orders = [order_for(self.engine, scorer, dataset, i, **options) for i in range(dataset.n_shards)]
+        return self._keys(i for order in orders for i in scorer.verdicts.pending(order, list))
 
     def count(self, table: str) -> int:
         """Rows of a table."""
@@ -170,7 +221,7 @@ class Bench:
         with self.engine.begin() as connection:
             connection.execute(sa.text(statement), values)
 
-    def _rows(self, scorer: ECSScorer, select: str) -> Sequence[Any]:
+    def _rows(self, scorer: Scorer, select: str) -> Sequence[Any]:
         query = sa.text(f"{select} USING (sample_id) WHERE c.scorer_id = :scorer AND s.dataset_id = :dataset")
         values = {"scorer": register(self.engine, scorer), "dataset": self.dataset.dataset_id}
         with self.engine.connect() as connection:

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
+from assets.scores.registry import METRIC_INPUTS
 from db import schema
+from db.bulk import Upserted
 from db.embeddings import text_sha256
+from db.inputs import Input
 from db.manifest import Dataset, ensure_dataset
 from db.scores import ScoreRow, register_scorer, write_scores
+from db.work import load_samples
 
 INPUT = hashlib.sha256(b"whatever the scorer looked at").digest()
+# What views show of two metrics.
+TWO_METRICS = {metric: METRIC_INPUTS[metric] for metric in ("vcs", "evqa")}
 
 
 def make_dataset(engine: Engine, name: str = "clips", n_shards: int = 1) -> Dataset:
@@ -121,39 +128,66 @@ def remove(engine: Engine, table: sa.Table, row_id: int) -> None:
 
 
 def activate(engine: Engine, metric: str = "vcs", version: str = "1") -> int:
-    """The id of the metric's scorer of this version, which becomes the active one."""
-    return register(engine, metric, version, activate=True)
+    """The id of the metric's scorer of this version, which becomes the active one, whatever it has scored."""
+    scorer_id = register(engine, metric, version)
+    of_metric, this = schema.scorer.c.metric == metric, schema.scorer.c.scorer_id == scorer_id
+    with engine.begin() as connection:
+        active = sa.and_(of_metric, schema.scorer.c.status == "active")
+        connection.execute(sa.update(schema.scorer).where(active).values(status="retired"))
+        connection.execute(sa.update(schema.scorer).where(this).values(status="active"))
+    return scorer_id
 
 
-def register(engine: Engine, metric: str = "vcs", version: str = "1", *, activate: bool = False) -> int:
+def register(engine: Engine, metric: str = "vcs", version: str = "1") -> int:
     """The id of the metric's scorer of this version, which stays what it is, or is a candidate when it is new."""
     models = {"encoder": {"model_id": "tiny"}}
     with engine.begin() as connection:
-        return register_scorer(
-            connection, metric=metric, models=models, params={}, code_version=version, activate=activate
-        )
+        return register_scorer(connection, metric=metric, models=models, params={}, code_version=version)
 
 
-def ok(sample_id: int, value: float, input_sha256: bytes = INPUT) -> ScoreRow:
-    return ScoreRow(sample_id, input_sha256, value, {}, "ok", None)
+def ok(sample_id: int, value: float) -> ScoreRow:
+    """A score of inputs that no sample has: `write_fresh` puts in those that it has."""
+    return ScoreRow(sample_id, INPUT, {}, value, {}, "ok", None)
 
 
-def undefined(sample_id: int, status: str = "undefined", input_sha256: bytes = INPUT) -> ScoreRow:
-    return ScoreRow(sample_id, input_sha256, None, {}, status, f"{status} for a reason")
+def undefined(sample_id: int, status: str = "undefined") -> ScoreRow:
+    """The same without a value."""
+    return ScoreRow(sample_id, INPUT, {}, None, {}, status, f"{status} for a reason")
+
+
+def write_fresh(
+    engine: Engine,
+    scorer_id: int,
+    rows: Sequence[ScoreRow],
+    inputs: Collection[Input[Any]] | None = None,
+    run_id: str = "run",
+) -> Upserted:
+    """Store these scores as made of what their samples are now; inputs: by default those of the scorer's metric."""
+    with engine.connect() as connection:
+        metric = connection.scalar(sa.select(schema.scorer.c.metric).where(schema.scorer.c.scorer_id == scorer_id))
+        chosen = inputs or METRIC_INPUTS[str(metric)]
+        samples = load_samples(connection, [row.sample_id for row in rows], chosen, scorer_id)
+    now = {sample.sample_id: sample for sample in samples}
+    fresh = [
+        replace(row, input_sha256=now[row.sample_id].input_sha256, input_marks=now[row.sample_id].input_marks)
+        for row in rows
+    ]
+    return write_scores(engine, scorer_id, run_id, fresh)
 
 
 def set_scores(engine: Engine, values: Mapping[int, float | None], metric: str = "vcs", version: str = "1") -> int:
-    """Store these values (None: undefined) under the metric's scorer of this version; returns its id."""
+    """Store these values (None: undefined), of present inputs, under the metric's scorer of this version; its id."""
     scorer_id = activate(engine, metric, version)
     rows = [undefined(i) if value is None else ok(i, value) for i, value in values.items()]
-    write_scores(engine, scorer_id, "run", rows)
+    write_fresh(engine, scorer_id, rows)
     return scorer_id
 
 
 def empty(engine: Engine) -> None:
     """Remove every row, so that each example of a property starts anew."""
     with engine.begin() as connection:
-        names = ", ".join(schema.METADATA.tables)
+        # What the views are is no row of an example.
+        names = ", ".join(name for name in schema.METADATA.tables if name != schema.view_definition.name)
         connection.exec_driver_sql(f"TRUNCATE {names} RESTART IDENTITY CASCADE")
 
 

@@ -9,6 +9,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import URL
 
+from assets.scores.registry import METRIC_INPUTS
 from db.engine import open_engine
 from db.migrate import migrate
 from db.server import sibling_url, start_embedded, stop_embedded
@@ -36,5 +37,5 @@ def guarded(own_home: Path) -> URL:
         connection.execute(sa.text("SELECT pg_reload_conf()"))
     superuser.dispose()
     url = server.set(username=OWNER, password=PASSWORD, database="guarded")
-    migrate(url, ["vcs"])
+    migrate(url, METRIC_INPUTS)
     return url

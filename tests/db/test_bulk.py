@@ -131,10 +131,8 @@ def test_vectors_come_back_bit_by_bit(engine: Engine) -> None:
     vectors = np.random.default_rng(7).normal(size=(5, 384)).astype(np.float32)
     vectors[0, :3] = [np.finfo(np.float32).tiny, -0.0, np.finfo(np.float32).max]
     with psycopg_transaction(engine) as connection:
-        connection.execute(
-            "INSERT INTO encoder (fingerprint, model_id, revision, dim, params) VALUES ('f', 'm', 'r', 384, '{}')"
-        )
-        columns = ["encoder_id", "text_sha256", "embedding"]
+        connection.execute("INSERT INTO model (fingerprint, name, revision, params) VALUES ('f', 'm', 'r', '{}')")
+        columns = ["model_id", "text_sha256", "embedding"]
         rows = [(1, bytes([i]), Vector(vector)) for i, vector in enumerate(vectors)]
         counts = upsert(connection, schema.text_embedding, columns, rows, compare=["embedding"])
         again = upsert(connection, schema.text_embedding, columns, rows, compare=["embedding"])
@@ -156,7 +154,7 @@ def test_a_failed_row_leaves_nothing_and_the_next_upsert_works(engine: Engine) -
 def test_natural_keys() -> None:
     assert natural_key(schema.sample) == ["dataset_id", "kind", "key"]
     assert natural_key(schema.score) == ["scorer_id", "sample_id"]
-    assert natural_key(schema.encoder) == ["fingerprint"]
+    assert natural_key(schema.model) == ["fingerprint"]
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=6)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,11 +16,24 @@ from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
 from db import schema
+from db.inputs import (
+    KEYPOINTS,
+    REFERENCES,
+    SEGMENTS,
+    TEXT,
+    THRESHOLDS,
+    VIDEO,
+    Input,
+    KeypointText,
+    ReferenceText,
+    Segments,
+    TimedText,
+)
 from db.manifest import Dataset
 from db.quality import shard_quality
-from db.scores import write_scores
 from db.thresholds import LabelThreshold, replace_label_thresholds, store_threshold
-from db.work import KeypointText, PendingSample, ReferenceText, TimedText, load_samples, pending_samples
+from db.views import create_views
+from db.work import PendingSample, load_samples, pending_samples
 from tests.db.builders import (
     activate,
     add_keypoint,
@@ -33,10 +46,12 @@ from tests.db.builders import (
     make_dataset,
     ok,
     remove,
+    write_fresh,
 )
 
-ECS = ("text", "keypoints", "segments", "thresholds")
-SEGMENTS = [{"text": "A dog runs.", "end_s": 2.5, "start_s": 0}, {"end_s": 4, "start_s": 2.5}]
+WITHOUT_THRESHOLDS = (TEXT, KEYPOINTS)
+ECS = (TEXT, KEYPOINTS, SEGMENTS, THRESHOLDS)
+TIMES: list[dict[str, Any]] = [{"text": "A dog runs.", "end_s": 2.5, "start_s": 0}, {"end_s": 4, "start_s": 2.5}]
 TIMED = (TimedText(0.0, 2.5, "A dog runs."), TimedText(2.5, 4.0, None))
 
 
@@ -49,7 +64,7 @@ class Checklists:
     videos: list[int]
     samples: list[int]
     scorer_id: int
-    inputs: Sequence[str] = ECS
+    inputs: Collection[Input[Any]] = ECS
 
     def load(self) -> list[PendingSample]:
         with self.engine.connect() as connection:
@@ -59,15 +74,14 @@ class Checklists:
         return [sample.input_sha256 for sample in self.load()]
 
     def score(self) -> None:
-        rows = [ok(sample.sample_id, 0.5, sample.input_sha256) for sample in self.load()]
-        write_scores(self.engine, self.scorer_id, "run", rows)
+        write_fresh(self.engine, self.scorer_id, [ok(sample_id, 0.5) for sample_id in self.samples], self.inputs)
         assert self.stale() == []
 
     def stale(self) -> list[int]:
         """The samples to be scored again, which the checks must count alike."""
-        place = {"scorer_id": self.scorer_id, "dataset_id": self.dataset.dataset_id, "shard": 0, "inputs": self.inputs}
+        place: dict[str, Any] = {"scorer_id": self.scorer_id, "dataset_id": self.dataset.dataset_id, "shard": 0}
         with self.engine.connect() as connection:
-            pending = pending_samples(connection, **place)
+            pending = pending_samples(connection, **place, inputs=self.inputs)
             assert shard_quality(connection, **place).n_stale == len(pending)
         return pending
 
@@ -80,15 +94,17 @@ class Checklists:
 def checklists(engine: Engine, name: str, scorer_id: int) -> Checklists:
     clips = make_dataset(engine, name)
     videos = [add_video(engine, clips, key, content=b"frames") for key in ("v0", "v1")]
-    samples = [add_sample(engine, clips, videos[i // 2], f"s{i}", segments=SEGMENTS) for i in range(4)]
+    samples = [add_sample(engine, clips, videos[i // 2], f"s{i}", segments=TIMES) for i in range(4)]
     for video_id in videos:
-        add_reference(engine, clips, video_id, f"r{video_id}", "a reference", segments=SEGMENTS)
+        add_reference(engine, clips, video_id, f"r{video_id}", "a reference", segments=TIMES)
         add_keypoint(engine, clips, video_id, f"k{video_id}", segment_index=1)
     return Checklists(engine, clips, videos, samples, scorer_id)
 
 
 @pytest.fixture
 def clips(engine: Engine) -> Checklists:
+    with engine.begin() as connection:
+        create_views(connection, {"ecs": ECS, "vcs": WITHOUT_THRESHOLDS})
     return checklists(engine, "clips", activate(engine, "ecs"))
 
 
@@ -105,51 +121,51 @@ def test_what_a_scorer_of_checklists_sees(engine: Engine, clips: Checklists) -> 
     change(engine, schema.sample, clips.samples[0], extra={"parse_error": "no JSON", "other": 1})
     clips.put_thresholds(events=0.1 + 0.2, camera=1.0)
     first, second, third, _ = clips.load()
-    assert first.references == (
+    assert first[SEGMENTS] == Segments(TIMED, ((), TIMED), "no JSON")
+    assert [keypoint.key for keypoint in first[KEYPOINTS]] == ["B", f"k{clips.videos[0]}"]
+    assert first[KEYPOINTS][0] == KeypointText(other, "B", "camera", "It pans — 犬.", None)
+    assert (first[KEYPOINTS][1].dimension, first[KEYPOINTS][1].segment_index) == ("events", 1)
+    assert first[THRESHOLDS] == {"events": 0.1 + 0.2, "camera": 1.0}
+    assert {type(value) for value in first[THRESHOLDS].values()} == {float}
+    assert second[SEGMENTS].parse_error is None
+    assert second[KEYPOINTS] == first[KEYPOINTS]
+    assert [keypoint.key for keypoint in third[KEYPOINTS]] == [f"k{clips.videos[1]}"]
+    clips.inputs = (REFERENCES,)
+    assert clips.load()[0][REFERENCES] == (
         ReferenceText("a reference without segments", "one more"),
-        ReferenceText(f"r{clips.videos[0]}", "a reference", TIMED),
+        ReferenceText(f"r{clips.videos[0]}", "a reference"),
     )
-    assert first.segments == TIMED
-    assert [keypoint.key for keypoint in first.keypoints] == ["B", f"k{clips.videos[0]}"]
-    assert first.keypoints[0] == KeypointText(other, "B", "camera", "It pans — 犬.", None)
-    assert (first.keypoints[1].dimension, first.keypoints[1].segment_index) == ("events", 1)
-    assert first.thresholds == {"events": 0.1 + 0.2, "camera": 1.0}
-    assert {type(value) for value in first.thresholds.values()} == {float}
-    assert (first.parse_error, second.parse_error) == ("no JSON", None)
-    assert second.keypoints == first.keypoints
-    assert [keypoint.key for keypoint in third.keypoints] == [f"k{clips.videos[1]}"]
 
 
-@pytest.mark.parametrize("inputs", [("text",), ("video",), ("references",), ("keypoints",), ("thresholds",), ECS])
-def test_a_scorer_sees_nothing_that_its_inputs_do_not_name(clips: Checklists, inputs: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("inputs", [(TEXT,), (VIDEO,), (REFERENCES,), (KEYPOINTS,), (THRESHOLDS,), ECS])
+def test_a_scorer_sees_nothing_that_its_inputs_do_not_name(clips: Checklists, inputs: tuple[Input[Any], ...]) -> None:
     clips.put_thresholds(events=0.5)
+    clips.inputs = (TEXT, REFERENCES, VIDEO, SEGMENTS, KEYPOINTS, THRESHOLDS)
     full = clips.load()[0]
     clips.inputs = inputs
     seen = clips.load()[0]
-    bare = tuple(replace(reference, segments=()) for reference in full.references)
+    names = [each.name for each in inputs]
     assert seen == replace(
         full,
         input_sha256=seen.input_sha256,
-        segments=full.segments if "segments" in inputs else (),
-        references=full.references if "segments" in inputs else bare if "references" in inputs else (),
-        keypoints=full.keypoints if "keypoints" in inputs else (),
-        thresholds=full.thresholds if "thresholds" in inputs else {},
+        input_marks={name: full.input_marks[name] for name in names},
+        inputs={name: full.inputs[name] for name in names},
     )
 
 
 def test_a_video_without_anything_gives_empty_fields(engine: Engine, clips: Checklists) -> None:
     bare = add_sample(engine, clips.dataset, add_video(engine, clips.dataset, "bare"), "bare")
     with engine.connect() as connection:
-        (loaded,) = load_samples(connection, [bare], [*ECS, "references"], clips.scorer_id)
-    assert (loaded.references, loaded.segments, loaded.keypoints, loaded.thresholds) == ((), (), (), {})
+        (loaded,) = load_samples(connection, [bare], [*ECS, REFERENCES], clips.scorer_id)
+    assert (loaded[REFERENCES], loaded[SEGMENTS], loaded[KEYPOINTS], loaded[THRESHOLDS]) == ((), Segments(), (), {})
 
 
 # The digests
 
 
-def part(name: str, clips: Checklists) -> bytes:
+def part(wanted: Input[Any], clips: Checklists) -> bytes:
     """The digest of one input of the first sample, which SQL hashes once for the part and once for the whole."""
-    clips.inputs = (name,)
+    clips.inputs = (wanted,)
     return clips.digests()[0]
 
 
@@ -166,32 +182,32 @@ def test_the_digest_of_keypoints_equals_an_independent_one(engine: Engine, clips
         sha256(key) + sha256(dimension) + sha256(text) + sha256("" if index is None else str(index))
         for key, dimension, text, index in sorted(everything, key=lambda keypoint: keypoint[0].encode())
     )
-    assert part("keypoints", clips) == whole(content)
+    assert part(KEYPOINTS, clips) == whole(content)
 
 
 def test_the_digest_of_segments_equals_an_independent_one(engine: Engine, clips: Checklists) -> None:
     add_reference(engine, clips.dataset, clips.videos[0], "R", "without segments")
-    content = sha256(json.dumps(SEGMENTS)) + sha256("R") + sha256("")
-    content += sha256(f"r{clips.videos[0]}") + sha256(json.dumps(SEGMENTS))
-    assert part("segments", clips) == whole(content)
+    content = sha256(json.dumps(TIMES)) + sha256("R") + sha256("")
+    content += sha256(f"r{clips.videos[0]}") + sha256(json.dumps(TIMES))
+    assert part(SEGMENTS, clips) == whole(content)
     bare = add_sample(engine, clips.dataset, add_video(engine, clips.dataset, "bare"), "bare")
     clips.samples = [bare]
-    assert part("segments", clips) == whole(sha256(""))
+    assert part(SEGMENTS, clips) == whole(sha256(""))
 
 
 def test_the_digest_of_thresholds_equals_an_independent_one(clips: Checklists) -> None:
-    assert part("thresholds", clips) == whole(b"")
+    assert part(THRESHOLDS, clips) == whole(b"")
     clips.put_thresholds(speech=0.1 + 0.2, Camera=0.5)
     content = sha256("Camera") + struct.pack(">d", 0.5) + sha256("speech") + struct.pack(">d", 0.1 + 0.2)
-    assert part("thresholds", clips) == whole(content)
+    assert part(THRESHOLDS, clips) == whole(content)
 
 
 WORDS = st.text(alphabet="ab1", max_size=2)
-KEYPOINTS = st.dictionaries(WORDS, st.tuples(WORDS, WORDS, st.none() | st.integers(0, 11)), max_size=3)
+CHECKLISTS = st.dictionaries(WORDS, st.tuples(WORDS, WORDS, st.none() | st.integers(0, 11)), max_size=3)
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(KEYPOINTS, KEYPOINTS)
+@given(CHECKLISTS, CHECKLISTS)
 def test_only_equal_checklists_have_equal_digests(engine: Engine, one: dict[str, Any], other: dict[str, Any]) -> None:
     empty(engine)
     digests = []
@@ -202,7 +218,7 @@ def test_only_equal_checklists_have_equal_digests(engine: Engine, one: dict[str,
             add_keypoint(engine, dataset, video_id, key, *columns)
         sample_id = add_sample(engine, dataset, video_id, "s")
         with engine.connect() as connection:
-            digests.append(load_samples(connection, [sample_id], ("keypoints",))[0].input_sha256)
+            digests.append(load_samples(connection, [sample_id], [KEYPOINTS])[0].input_sha256)
     assert (digests[0] == digests[1]) == (one == other)
 
 
@@ -223,7 +239,7 @@ def test_a_changed_keypoint_makes_the_captions_of_its_video_stale(
     engine: Engine, clips: Checklists, values: dict[str, Any]
 ) -> None:
     clips.score()
-    keypoint = clips.load()[0].keypoints[0]
+    keypoint = clips.load()[0][KEYPOINTS][0]
     change(engine, schema.keypoint, keypoint.keypoint_id, **values)
     assert clips.stale() == clips.samples[:2]
     change(engine, schema.keypoint, keypoint.keypoint_id, **{name: getattr(keypoint, name) for name in values})
@@ -244,7 +260,7 @@ def test_a_keypoint_added_moved_and_removed(engine: Engine, clips: Checklists) -
 
 def test_what_is_no_part_of_a_checklist_makes_nothing_stale(engine: Engine, clips: Checklists) -> None:
     clips.score()
-    keypoint_id = clips.load()[0].keypoints[0].keypoint_id
+    keypoint_id = clips.load()[0][KEYPOINTS][0].keypoint_id
     change(engine, schema.keypoint, keypoint_id, extra={"note": "checked"}, row_sha256=b"new")
     change(engine, schema.video, clips.videos[0], content_sha256=sha256("cut anew"))
     assert clips.stale() == []
@@ -252,17 +268,16 @@ def test_what_is_no_part_of_a_checklist_makes_nothing_stale(engine: Engine, clip
 
 def test_changed_segments_make_stale_whoever_looks_at_them(engine: Engine, clips: Checklists) -> None:
     clips.score()
-    change(engine, schema.sample, clips.samples[1], segments=SEGMENTS[:1])
+    change(engine, schema.sample, clips.samples[1], segments=TIMES[:1])
     assert clips.stale() == [clips.samples[1]]
     clips.score()
-    (reference,) = clips.load()[3].references
     with engine.connect() as connection:
-        of_key = schema.reference.c.key == reference.key
+        of_key = schema.reference.c.key == f"r{clips.videos[1]}"
         reference_id = connection.scalar(sa.select(schema.reference.c.reference_id).where(of_key))
     assert reference_id is not None
-    change(engine, schema.reference, reference_id, segments=[{**SEGMENTS[0], "end_s": 2.25}])
+    change(engine, schema.reference, reference_id, segments=[{**TIMES[0], "end_s": 2.25}])
     assert clips.stale() == clips.samples[2:]
-    change(engine, schema.reference, reference_id, segments=[dict(reversed(each.items())) for each in SEGMENTS])
+    change(engine, schema.reference, reference_id, segments=[dict(reversed(each.items())) for each in TIMES])
     assert clips.stale() == []
 
 
@@ -277,7 +292,7 @@ def test_a_threshold_makes_stale_the_scores_of_its_scorer_and_dataset_and_no_oth
 ) -> None:
     elsewhere = checklists(engine, "elsewhere", clips.scorer_id)
     other_scorer = replace(clips, scorer_id=activate(engine, "ecs", "2"))
-    without = replace(clips, scorer_id=activate(engine, "vcs"), inputs=("text", "keypoints"))
+    without = replace(clips, scorer_id=activate(engine, "vcs"), inputs=WITHOUT_THRESHOLDS)
     untouched = [elsewhere, other_scorer, without]
     for each in (clips, *untouched):
         each.score()
@@ -304,7 +319,7 @@ def test_thresholds_that_are_not_in_force_make_nothing_stale(engine: Engine, cli
         in_other_words = replace(in_force, objective="mcc", n=10, details={"mcc": 0.5})
         replace_label_thresholds(connection, clips.scorer_id, clips.dataset.dataset_id, [in_other_words, shard])
     assert clips.stale() == []
-    assert clips.load()[0].thresholds == {"events": 0.5}
+    assert clips.load()[0][THRESHOLDS] == {"events": 0.5}
 
 
 def test_a_scorer_that_is_not_registered_has_no_thresholds(engine: Engine, clips: Checklists) -> None:
@@ -312,5 +327,5 @@ def test_a_scorer_that_is_not_registered_has_no_thresholds(engine: Engine, clips
     with engine.connect() as connection:
         (loaded, *_) = load_samples(connection, clips.samples, ECS)
         pending = pending_samples(connection, scorer_id=None, dataset_id=clips.dataset.dataset_id, shard=0, inputs=ECS)
-    assert loaded.thresholds == {}
+    assert loaded[THRESHOLDS] == {}
     assert pending == clips.samples

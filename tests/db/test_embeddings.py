@@ -13,7 +13,8 @@ from hypothesis.extra.numpy import arrays
 from sqlalchemy.engine import Engine
 
 from db import schema
-from db.embeddings import find_encoder, load_texts, missing_texts, register_encoder, store_texts, text_sha256
+from db.embeddings import load_texts, missing_texts, store_texts, text_sha256
+from db.models import find_model, register_model
 from tests.db.builders import empty
 
 IDENTITY = {"model_id": "tiny", "revision": "0", "params": {"pooling": "mean", "length": 256}}
@@ -22,7 +23,7 @@ TEXTS = ["a dog runs", "", "it's 犬", "line\nbreak", "A dog runs"]
 
 def new_encoder(engine: Engine, **change: object) -> int:
     with engine.begin() as connection:
-        return register_encoder(connection, {**IDENTITY, **change}, dim=3)
+        return register_model(connection, {**IDENTITY, **change})
 
 
 def n_stored(engine: Engine) -> int:
@@ -32,7 +33,7 @@ def n_stored(engine: Engine) -> int:
 
 def test_an_encoder_is_found_by_its_whole_identity(engine: Engine) -> None:
     with engine.connect() as connection:
-        assert find_encoder(connection, IDENTITY) is None
+        assert find_model(connection, IDENTITY) is None
     first = new_encoder(engine)
     assert new_encoder(engine, params={"length": 256, "pooling": "mean"}) == first
     others = [
@@ -42,9 +43,9 @@ def test_an_encoder_is_found_by_its_whole_identity(engine: Engine) -> None:
     ]
     assert len({first, *others}) == 4
     with engine.connect() as connection:
-        assert find_encoder(connection, IDENTITY) == first
-        row = connection.execute(sa.select(schema.encoder).where(schema.encoder.c.encoder_id == first)).one()
-    assert (row.model_id, row.revision, row.params, row.dim) == ("tiny", "0", IDENTITY["params"], 3)
+        assert find_model(connection, IDENTITY) == first
+        row = connection.execute(sa.select(schema.model).where(schema.model.c.model_id == first)).one()
+    assert (row.name, row.revision, row.params) == ("tiny", "0", IDENTITY["params"])
 
 
 def test_the_key_of_a_text_is_the_hash_of_its_utf_8_bytes() -> None:
@@ -58,9 +59,9 @@ FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 @given(arrays(np.float32, st.tuples(st.just(len(TEXTS)), st.sampled_from([1, 3, 384])), elements=FLOATS))
 def test_vectors_come_back_exactly(engine: Engine, vectors: np.ndarray) -> None:
     empty(engine)
-    encoder_id = new_encoder(engine)
-    assert store_texts(engine, encoder_id, TEXTS, vectors) == len(TEXTS)
-    found = load_texts(engine, encoder_id, [*TEXTS, "never stored"])
+    model_id = new_encoder(engine)
+    assert store_texts(engine, model_id, TEXTS, vectors) == len(TEXTS)
+    found = load_texts(engine, model_id, [*TEXTS, "never stored"])
     assert found.keys() == set(TEXTS)
     for text, vector in zip(TEXTS, vectors, strict=True):
         assert found[text].dtype == np.float32
@@ -68,12 +69,12 @@ def test_vectors_come_back_exactly(engine: Engine, vectors: np.ndarray) -> None:
 
 
 def test_each_distinct_text_is_stored_once_and_never_changed(engine: Engine) -> None:
-    encoder_id = new_encoder(engine)
+    model_id = new_encoder(engine)
     vectors = np.array([[1, 0, 0], [0, 1, 0], [1, 0, 0]], np.float32)
-    assert store_texts(engine, encoder_id, ["x", "y", "x"], vectors) == 2
-    assert store_texts(engine, encoder_id, ["x", "z"], vectors[1:]) == 1
+    assert store_texts(engine, model_id, ["x", "y", "x"], vectors) == 2
+    assert store_texts(engine, model_id, ["x", "z"], vectors[1:]) == 1
     assert n_stored(engine) == 3
-    np.testing.assert_array_equal(load_texts(engine, encoder_id, ["x"])["x"], vectors[0])
+    np.testing.assert_array_equal(load_texts(engine, model_id, ["x"])["x"], vectors[0])
 
 
 def test_encoders_keep_apart(engine: Engine) -> None:
@@ -87,25 +88,25 @@ def test_encoders_keep_apart(engine: Engine) -> None:
 
 
 def test_missing_texts_are_distinct_and_in_order_of_first_appearance(engine: Engine) -> None:
-    encoder_id = new_encoder(engine)
-    store_texts(engine, encoder_id, ["b"], np.ones((1, 3), np.float32))
+    model_id = new_encoder(engine)
+    store_texts(engine, model_id, ["b"], np.ones((1, 3), np.float32))
     wanted = ["c", "b", "a", "c", "B", "a"]
     with engine.connect() as connection:
-        assert missing_texts(connection, encoder_id, wanted) == ["c", "a", "B"]
-        assert missing_texts(connection, encoder_id, iter(wanted)) == ["c", "a", "B"]
+        assert missing_texts(connection, model_id, wanted) == ["c", "a", "B"]
+        assert missing_texts(connection, model_id, iter(wanted)) == ["c", "a", "B"]
         assert missing_texts(connection, None, wanted) == ["c", "b", "a", "B"]
-        assert missing_texts(connection, encoder_id, []) == []
-        assert missing_texts(connection, encoder_id, ["b"]) == []
+        assert missing_texts(connection, model_id, []) == []
+        assert missing_texts(connection, model_id, ["b"]) == []
 
 
 def test_nothing_to_store_and_nothing_to_load(engine: Engine) -> None:
-    encoder_id = new_encoder(engine)
-    assert store_texts(engine, encoder_id, [], np.empty((0, 3), np.float32)) == 0
-    assert load_texts(engine, encoder_id, []) == {}
+    model_id = new_encoder(engine)
+    assert store_texts(engine, model_id, [], np.empty((0, 3), np.float32)) == 0
+    assert load_texts(engine, model_id, []) == {}
 
 
 def test_a_vector_too_few_is_refused_and_nothing_is_stored(engine: Engine) -> None:
-    encoder_id = new_encoder(engine)
+    model_id = new_encoder(engine)
     with pytest.raises(ValueError, match="shorter"):
-        store_texts(engine, encoder_id, ["x", "y"], np.ones((1, 3), np.float32))
+        store_texts(engine, model_id, ["x", "y"], np.ones((1, 3), np.float32))
     assert n_stored(engine) == 0

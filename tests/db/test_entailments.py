@@ -16,12 +16,11 @@ from db import schema
 from db.entailments import (
     Judged,
     Pair,
-    find_verifier,
     load_entailments,
     pair_sha256,
-    register_verifier,
     store_entailments,
 )
+from db.models import find_model, register_model
 from tests.db.builders import empty
 
 IDENTITY = {"model_id": "tiny-nli", "revision": "0", "params": {"dtype": "float32", "length": 256}}
@@ -29,7 +28,7 @@ IDENTITY = {"model_id": "tiny-nli", "revision": "0", "params": {"dtype": "float3
 
 def new_verifier(engine: Engine, **change: object) -> int:
     with engine.begin() as connection:
-        return register_verifier(connection, {**IDENTITY, **change})
+        return register_model(connection, {**IDENTITY, **change})
 
 
 def n_stored(engine: Engine) -> int:
@@ -39,7 +38,7 @@ def n_stored(engine: Engine) -> int:
 
 def test_a_verifier_is_found_by_its_whole_identity(engine: Engine) -> None:
     with engine.connect() as connection:
-        assert find_verifier(connection, IDENTITY) is None
+        assert find_model(connection, IDENTITY) is None
     first = new_verifier(engine)
     assert new_verifier(engine, params={"length": 256, "dtype": "float32"}) == first
     others = [
@@ -49,9 +48,9 @@ def test_a_verifier_is_found_by_its_whole_identity(engine: Engine) -> None:
     ]
     assert len({first, *others}) == 4
     with engine.connect() as connection:
-        assert find_verifier(connection, IDENTITY) == first
-        row = connection.execute(sa.select(schema.verifier).where(schema.verifier.c.verifier_id == first)).one()
-    assert (row.model_id, row.revision, row.params) == ("tiny-nli", "0", IDENTITY["params"])
+        assert find_model(connection, IDENTITY) == first
+        row = connection.execute(sa.select(schema.model).where(schema.model.c.model_id == first)).one()
+    assert (row.name, row.revision, row.params) == ("tiny-nli", "0", IDENTITY["params"])
 
 
 def test_the_key_of_a_pair_hashes_each_text_first() -> None:
@@ -74,18 +73,18 @@ JUDGED = st.builds(Judged, st.floats(0, 1), st.booleans())
 @given(st.dictionaries(st.tuples(TEXTS, TEXTS), JUDGED, max_size=20))
 def test_what_was_said_comes_back_exactly(engine: Engine, judged: dict[Pair, Judged]) -> None:
     empty(engine)
-    verifier_id = new_verifier(engine)
-    assert store_entailments(engine, verifier_id, judged) == len(judged)
-    assert load_entailments(engine, verifier_id, [*judged, ("never", "judged")]) == judged
+    model_id = new_verifier(engine)
+    assert store_entailments(engine, model_id, judged) == len(judged)
+    assert load_entailments(engine, model_id, [*judged, ("never", "judged")]) == judged
 
 
 def test_each_pair_is_stored_once_and_never_changed(engine: Engine) -> None:
-    verifier_id = new_verifier(engine)
+    model_id = new_verifier(engine)
     first, other = ("A dog runs.", "A dog."), ("A dog.", "A dog runs.")
-    assert store_entailments(engine, verifier_id, {first: Judged(0.75, False)}) == 1
-    assert store_entailments(engine, verifier_id, {first: Judged(0.5, True), other: Judged(0.25, True)}) == 1
+    assert store_entailments(engine, model_id, {first: Judged(0.75, False)}) == 1
+    assert store_entailments(engine, model_id, {first: Judged(0.5, True), other: Judged(0.25, True)}) == 1
     assert n_stored(engine) == 2
-    assert load_entailments(engine, verifier_id, [first, other]) == {
+    assert load_entailments(engine, model_id, [first, other]) == {
         first: Judged(0.75, False),
         other: Judged(0.25, True),
     }
@@ -101,31 +100,31 @@ def test_verifiers_keep_apart(engine: Engine) -> None:
 
 
 def test_a_hundred_thousand_pairs_at_once(engine: Engine) -> None:
-    verifier_id = new_verifier(engine)
+    model_id = new_verifier(engine)
     judged = {(f"Sentence {i % 1000}.", f"Keypoint {i}."): Judged(i / 100_000, i % 3 == 0) for i in range(100_000)}
-    assert store_entailments(engine, verifier_id, judged) == 100_000
-    assert store_entailments(engine, verifier_id, judged) == 0
-    assert load_entailments(engine, verifier_id, judged) == judged
+    assert store_entailments(engine, model_id, judged) == 100_000
+    assert store_entailments(engine, model_id, judged) == 0
+    assert load_entailments(engine, model_id, judged) == judged
 
 
 def test_nothing_to_store_and_nothing_to_load(engine: Engine) -> None:
-    verifier_id = new_verifier(engine)
-    assert store_entailments(engine, verifier_id, {}) == 0
-    assert load_entailments(engine, verifier_id, []) == {}
+    model_id = new_verifier(engine)
+    assert store_entailments(engine, model_id, {}) == 0
+    assert load_entailments(engine, model_id, []) == {}
 
 
 @pytest.mark.parametrize("probability", [math.nan, math.inf, -math.inf, -1e-9, math.nextafter(1, 2)])
 def test_what_is_no_probability_is_refused_and_nothing_is_stored(engine: Engine, probability: float) -> None:
-    verifier_id = new_verifier(engine)
+    model_id = new_verifier(engine)
     judged = {("a", "b"): Judged(0.5, False), ("a", "c"): Judged(probability, False)}
     with pytest.raises(psycopg.errors.CheckViolation, match="ck_entailment_probability"):
-        store_entailments(engine, verifier_id, judged)
+        store_entailments(engine, model_id, judged)
     assert n_stored(engine) == 0
 
 
 def test_a_verifier_takes_what_it_said_along(engine: Engine) -> None:
-    verifier_id = new_verifier(engine)
-    store_entailments(engine, verifier_id, {("a", "b"): Judged(0.5, False)})
+    model_id = new_verifier(engine)
+    store_entailments(engine, model_id, {("a", "b"): Judged(0.5, False)})
     with engine.begin() as connection:
-        connection.execute(sa.delete(schema.verifier))
+        connection.execute(sa.delete(schema.model))
     assert n_stored(engine) == 0

@@ -11,10 +11,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from db import schema
-from db.embeddings import register_encoder
-from db.frames import FrameRows, ShardFrames, load_frames, pending_videos, shard_frames, store_frames
+from db.frames import FrameCounts, FrameRows, count_frames, load_frames, pending_videos, store_frames
 from db.manifest import Dataset
-from tests.db.builders import add_sample, add_video, make_dataset, wait_for_lock
+from db.models import register_model
+from tests.db.builders import add_video, make_dataset, wait_for_lock
 
 IDENTITY = {"model_id": "tiny", "revision": "1", "params": {"every": 30}}
 
@@ -42,14 +42,14 @@ def clips(engine: Engine) -> Dataset:
 
 
 @pytest.fixture
-def encoder_id(engine: Engine) -> int:
+def model_id(engine: Engine) -> int:
     with engine.begin() as connection:
-        return register_encoder(connection, IDENTITY, 3)
+        return register_model(connection, IDENTITY)
 
 
-def wanted(engine: Engine, encoder_id: int | None, *video_ids: int) -> list[str]:
+def wanted(engine: Engine, model_id: int | None, *video_ids: int) -> list[str]:
     with engine.connect() as connection:
-        return [video.key for video in pending_videos(connection, encoder_id, video_ids)]
+        return [video.key for video in pending_videos(connection, model_id, video_ids)]
 
 
 def add_file(engine: Engine, clips: Dataset, key: str, status: str = "ok") -> int:
@@ -68,20 +68,20 @@ def change_content(engine: Engine, video_id: int, content: bytes) -> None:
         )
 
 
-def test_only_videos_that_decode_are_wanted(engine: Engine, clips: Dataset, encoder_id: int) -> None:
+def test_only_videos_that_decode_are_wanted(engine: Engine, clips: Dataset, model_id: int) -> None:
     keys = {status: add_file(engine, clips, status, status) for status in ("ok", "damaged", "undecodable")}
     text_only = add_video(engine, clips, "text_only", status="text_only")
-    assert wanted(engine, encoder_id, *keys.values(), text_only) == ["ok", "damaged"]
+    assert wanted(engine, model_id, *keys.values(), text_only) == ["ok", "damaged"]
     assert wanted(engine, None, keys["ok"]) == ["ok"]
     with engine.connect() as connection:
-        (video,) = pending_videos(connection, encoder_id, [keys["ok"]])
+        (video,) = pending_videos(connection, model_id, [keys["ok"]])
     assert (video.uri, video.size_bytes, video.mtime_ns, video.content_sha256) == ("media/ok.mp4", 3, 7, sha(b"one"))
 
 
-def test_frames_come_back_in_their_order_with_their_numbers(engine: Engine, clips: Dataset, encoder_id: int) -> None:
+def test_frames_come_back_in_their_order_with_their_numbers(engine: Engine, clips: Dataset, model_id: int) -> None:
     first, second = (add_file(engine, clips, key) for key in ("a", "b"))
-    assert store_frames(engine, encoder_id, [frames_of(second, n=1), frames_of(first, n=12)]) == 2
-    found = load_frames(engine, encoder_id, [first, second, 10**9])
+    assert store_frames(engine, model_id, [frames_of(second, n=1), frames_of(first, n=12)]) == 2
+    found = load_frames(engine, model_id, [first, second, 10**9])
     assert set(found) == {first, second}
     np.testing.assert_array_equal(found[first].features, frames_of(first, n=12).features)
     assert found[first].features.dtype == np.float32
@@ -93,91 +93,90 @@ def test_frames_come_back_in_their_order_with_their_numbers(engine: Engine, clip
         (30 * i, float(i)) for i in range(12)
     ]
     assert (kept.n_frames, kept.n_sampled, kept.reader, bytes(kept.content_sha256)) == (360, 12, "pyav", sha(b"one"))
-    assert wanted(engine, encoder_id, first, second) == []
+    assert wanted(engine, model_id, first, second) == []
 
 
-def test_another_encoder_has_seen_nothing(engine: Engine, clips: Dataset, encoder_id: int) -> None:
+def test_another_encoder_has_seen_nothing(engine: Engine, clips: Dataset, model_id: int) -> None:
     video_id = add_file(engine, clips, "a")
-    store_frames(engine, encoder_id, [frames_of(video_id)])
+    store_frames(engine, model_id, [frames_of(video_id)])
     with engine.begin() as connection:
-        other = register_encoder(connection, {**IDENTITY, "params": {"every": 10}}, 3)
-    assert other != encoder_id
+        other = register_model(connection, {**IDENTITY, "params": {"every": 10}})
+    assert other != model_id
     assert wanted(engine, other, video_id) == ["a"]
     assert load_frames(engine, other, [video_id]) == {}
 
 
 def test_frames_of_an_older_content_are_wanted_again_and_not_found(
-    engine: Engine, clips: Dataset, encoder_id: int
+    engine: Engine, clips: Dataset, model_id: int
 ) -> None:
     video_id = add_file(engine, clips, "a")
-    store_frames(engine, encoder_id, [frames_of(video_id, n=5)])
+    store_frames(engine, model_id, [frames_of(video_id, n=5)])
     change_content(engine, video_id, b"two")
-    assert wanted(engine, encoder_id, video_id) == ["a"]
-    assert load_frames(engine, encoder_id, [video_id]) == {}
-    store_frames(engine, encoder_id, [frames_of(video_id, b"two", n=2, value=4.0)])
-    np.testing.assert_array_equal(load_frames(engine, encoder_id, [video_id])[video_id].features, [[4] * 3, [8] * 3])
+    assert wanted(engine, model_id, video_id) == ["a"]
+    assert load_frames(engine, model_id, [video_id]) == {}
+    store_frames(engine, model_id, [frames_of(video_id, b"two", n=2, value=4.0)])
+    np.testing.assert_array_equal(load_frames(engine, model_id, [video_id])[video_id].features, [[4] * 3, [8] * 3])
 
 
 def test_what_failed_is_wanted_again_and_what_is_unreadable_is_not(
-    engine: Engine, clips: Dataset, encoder_id: int
+    engine: Engine, clips: Dataset, model_id: int
 ) -> None:
     failed, unreadable = (add_file(engine, clips, key) for key in ("failed", "unreadable"))
     store_frames(
         engine,
-        encoder_id,
+        model_id,
         [
             FrameRows(failed, sha(b"one"), "failed", "no such file"),
             FrameRows(unreadable, sha(b"one"), "unreadable", "no decoder"),
         ],
     )
-    assert wanted(engine, encoder_id, failed, unreadable) == ["failed"]
-    found = load_frames(engine, encoder_id, [failed, unreadable])
+    assert wanted(engine, model_id, failed, unreadable) == ["failed"]
+    found = load_frames(engine, model_id, [failed, unreadable])
     assert (found[failed].status, found[failed].error) == ("failed", "no such file")
     assert found[unreadable].features.shape == (0, 0)
-    store_frames(engine, encoder_id, [frames_of(failed)])
-    assert load_frames(engine, encoder_id, [failed])[failed].error is None
+    store_frames(engine, model_id, [frames_of(failed)])
+    assert load_frames(engine, model_id, [failed])[failed].error is None
 
 
-def test_a_video_that_is_gone_is_left_out(engine: Engine, clips: Dataset, encoder_id: int) -> None:
+def test_a_video_that_is_gone_is_left_out(engine: Engine, clips: Dataset, model_id: int) -> None:
     video_id = add_file(engine, clips, "a")
-    assert store_frames(engine, encoder_id, [frames_of(10**9), frames_of(video_id)]) == 1
-    assert set(load_frames(engine, encoder_id, [video_id, 10**9])) == {video_id}
+    assert store_frames(engine, model_id, [frames_of(10**9), frames_of(video_id)]) == 1
+    assert set(load_frames(engine, model_id, [video_id, 10**9])) == {video_id}
 
 
-def test_two_runs_on_one_video_end_with_the_frames_of_one(engine: Engine, clips: Dataset, encoder_id: int) -> None:
+def test_two_runs_on_one_video_end_with_the_frames_of_one(engine: Engine, clips: Dataset, model_id: int) -> None:
     video_id = add_file(engine, clips, "a")
     with ThreadPoolExecutor(1) as pool, engine.connect() as holder:
         with holder.begin():
             holder.execute(sa.text("SELECT 1 FROM video WHERE video_id = :id FOR NO KEY UPDATE"), {"id": video_id})
-            other = pool.submit(store_frames, engine, encoder_id, [frames_of(video_id, n=3)])
+            other = pool.submit(store_frames, engine, model_id, [frames_of(video_id, n=3)])
             wait_for_lock(engine, other)
             assert not other.done()
         other.result()
-    store_frames(engine, encoder_id, [frames_of(video_id, n=2, value=5.0)])
-    np.testing.assert_array_equal(load_frames(engine, encoder_id, [video_id])[video_id].features, [[5] * 3, [10] * 3])
+    store_frames(engine, model_id, [frames_of(video_id, n=2, value=5.0)])
+    np.testing.assert_array_equal(load_frames(engine, model_id, [video_id])[video_id].features, [[5] * 3, [10] * 3])
 
 
-def test_the_frames_of_a_shard_are_counted(engine: Engine, clips: Dataset, encoder_id: int) -> None:
+def test_the_frames_of_some_videos_are_counted(engine: Engine, clips: Dataset, model_id: int) -> None:
     ids = {key: add_file(engine, clips, key) for key in ("ok", "missing", "stale", "failed", "unreadable")}
-    without_sample, undecodable = add_file(engine, clips, "idle"), add_file(engine, clips, "bad", "undecodable")
-    for key, video_id in [*ids.items(), ("bad", undecodable)]:
-        add_sample(engine, clips, video_id, f"sample of {key}")
+    another, undecodable = add_file(engine, clips, "another"), add_file(engine, clips, "bad", "undecodable")
+    asked = [*ids.values(), undecodable, 10**9]
     store_frames(
         engine,
-        encoder_id,
+        model_id,
         [
             frames_of(ids["ok"], n=4),
             frames_of(ids["stale"], b"old", n=3),
-            frames_of(without_sample, n=9),
+            frames_of(another, n=9),
             FrameRows(ids["failed"], sha(b"one"), "failed", "gone"),
             FrameRows(ids["unreadable"], sha(b"one"), "unreadable", "broken"),
         ],
     )
     with engine.begin() as connection:
-        assert shard_frames(connection, encoder_id, clips.dataset_id, 0) == ShardFrames(
+        assert count_frames(connection, model_id, asked) == FrameCounts(
             n_videos=5, n_missing=2, n_failed=1, n_unreadable=1, n_sampled=7, n_stored=7
         )
         connection.execute(sa.delete(schema.frame_embedding).where(schema.frame_embedding.c.frame_index == 90))
-        counts = shard_frames(connection, encoder_id, clips.dataset_id, 0)
+        counts = count_frames(connection, model_id, asked)
         assert (counts.n_sampled, counts.n_stored) == (7, 6)
-        assert shard_frames(connection, None, clips.dataset_id, 0).n_missing == 5
+        assert count_frames(connection, None, asked).n_missing == 5

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import suppress
 
 import pytest
 from sqlalchemy.engine import URL
 
+from assets.scores.registry import METRIC_INPUTS
 from db.engine import open_engine
 from db.migrate import migrate
 from db.reader import QueryError, run_read_only
 from db.server import DatabaseUnavailable, sibling_url
+from tests.db.test_reader import CHANGES, ESCAPES, MACHINE, counts
 
 
 def as_superuser(url: URL, *statements: str) -> None:
@@ -36,15 +39,85 @@ def limited(guarded: URL) -> Generator[URL, None, None]:
 
 
 def test_a_missing_extension_is_named_with_the_remedy(limited: URL) -> None:
-    with pytest.raises(DatabaseUnavailable, match="CREATE EXTENSION vector"):
-        migrate(limited, ["vcs"])
+    with pytest.raises(DatabaseUnavailable, match=r"database limited and limited may not .* CREATE EXTENSION vector"):
+        migrate(limited, METRIC_INPUTS)
 
 
 def test_with_the_extension_in_place_migrations_run_again_and_again(limited: URL, guarded: URL) -> None:
     as_superuser(guarded.set(database="limited"), "CREATE EXTENSION IF NOT EXISTS vector")
-    assert migrate(limited, ["vcs"]) == migrate(limited, ["vcs", "other"])
+    assert migrate(limited, METRIC_INPUTS) == migrate(limited, {"other": METRIC_INPUTS["vcs"]})
 
 
-def test_a_reader_that_cannot_log_in_is_explained(limited: URL) -> None:
-    with pytest.raises(QueryError, match="cannot log in"):
-        run_read_only(limited.set(password="wrong"), "SELECT 1")
+@pytest.fixture(scope="module")
+def modest(guarded: URL) -> Generator[URL, None, None]:
+    """A migrated database whose owner may not even create roles, so that it has no reader."""
+    server = sibling_url(guarded, "postgres")
+    as_superuser(
+        server,
+        "DROP ROLE IF EXISTS modest",
+        "CREATE ROLE modest LOGIN CREATEDB PASSWORD 'modest'",
+        "CREATE DATABASE modest OWNER modest",
+    )
+    as_superuser(guarded.set(database="modest"), "CREATE EXTENSION vector")
+    url = guarded.set(username="modest", password="modest", database="modest")
+    migrate(url, METRIC_INPUTS)
+    yield url
+    as_superuser(server, "DROP DATABASE modest WITH (FORCE)", "DROP ROLE modest")
+
+
+def test_the_owner_stands_in_for_a_reader_that_it_could_not_make_and_says_so(modest: URL) -> None:
+    notes: list[str] = []
+    rows = run_read_only(modest, "SELECT current_user AS me, count(*) AS n FROM sample_scores", tell=notes.append)
+    assert rows == [{"me": "modest", "n": 0}]
+    (note,) = notes
+    assert "modest runs this in a transaction that can only read" in note
+    assert "reelsieve db migrate as a user with CREATEROLE" in note
+
+
+# LOCK TABLE is a right of the owner, and the lock ends with the one statement of the transaction.
+@pytest.mark.parametrize("query", [query for query in (*CHANGES, *ESCAPES, *MACHINE) if not query.startswith("LOCK")])
+def test_an_owner_that_stands_in_can_change_nothing_either(modest: URL, query: str) -> None:
+    owner = open_engine(modest)
+    before = counts(owner)
+    with pytest.raises(QueryError):
+        run_read_only(modest, query, tell=lambda _note: None)
+    assert counts(owner) == before
+    owner.dispose()
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SET TRANSACTION READ WRITE",
+        "SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE",
+        "SET default_transaction_read_only = off",
+        "COMMIT",
+        "COMMIT AND CHAIN",
+        "ROLLBACK",
+        "BEGIN",
+    ],
+)
+def test_what_it_may_say_has_no_effect_on_the_next_query(modest: URL, query: str) -> None:
+    with suppress(QueryError):
+        run_read_only(modest, query, tell=lambda _note: None)
+    with pytest.raises(QueryError, match="read-only"):
+        run_read_only(modest, CHANGES[0], tell=lambda _note: None)
+
+
+@pytest.mark.parametrize("power", ["pg_execute_server_program", "pg_write_server_files", "pg_read_server_files"])
+def test_nobody_stands_in_who_reaches_the_machine(modest: URL, guarded: URL, power: str) -> None:
+    server = sibling_url(guarded, "postgres")
+    as_superuser(server, f"GRANT {power} TO modest")
+    try:
+        with pytest.raises(QueryError, match="reelsieve db migrate as a user with CREATEROLE"):
+            run_read_only(modest, "SELECT 1", tell=lambda _note: None)
+    finally:
+        as_superuser(server, f"REVOKE {power} FROM modest")
+
+
+def test_a_database_that_cannot_be_created_is_named_with_who_may_not(guarded: URL) -> None:
+    server = sibling_url(guarded, "postgres")
+    as_superuser(server, "DROP ROLE IF EXISTS small", "CREATE ROLE small LOGIN PASSWORD 'small'")
+    with pytest.raises(DatabaseUnavailable, match="CREATE DATABASE small OWNER small"):
+        migrate(guarded.set(username="small", password="small", database="small"), METRIC_INPUTS)
+    as_superuser(server, "DROP ROLE small")

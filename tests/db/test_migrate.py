@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
 from alembic.util.exc import CommandError
 from sqlalchemy.engine import URL, Engine
 
+from assets.scores.registry import METRIC_INPUTS
 from db.engine import open_engine
 from db.migrate import check_schema, downgrade, is_current, migrate
 from db.schema import METADATA
 from db.server import DatabaseUnavailable, sibling_url
 from db.thresholds import store_threshold
 from db.verdicts import VerdictRow, VerdictSet, write_verdicts
-from db.views import VIEWS, create_views, sample_scores_columns
+from db.views import VIEWS, create_views
 from tests.db.builders import (
     INPUT,
     add_keypoint,
@@ -24,8 +24,8 @@ from tests.db.builders import (
     add_sample,
     add_video,
     make_dataset,
-    set_scores,
 )
+from tests.db.old_rows import contents, old_score, old_scorer
 
 
 def relations(engine: Engine) -> set[str]:
@@ -54,7 +54,7 @@ def test_check_notices_a_table_that_differs(engine: Engine) -> None:
 def test_downgrade_removes_everything_and_upgrade_brings_it_back(database: URL, engine: Engine) -> None:
     downgrade(database, "base")
     assert relations(engine) == {"alembic_version"}
-    migrate(database, ["vcs"])
+    migrate(database, METRIC_INPUTS)
     assert relations(engine) == {*METADATA.tables, *VIEWS, "alembic_version"}
 
 
@@ -65,14 +65,15 @@ def test_data_of_an_older_revision_stays_through_upgrade_and_downgrade(database:
     sample_id = add_sample(engine, clips, video_id, "s")
     keypoint_id = add_keypoint(engine, clips, video_id, "k")
     add_label(engine, keypoint_id, sample_id, True)
-    scorer_id = set_scores(engine, {sample_id: 0.5})
+    scorer_id = old_scorer(engine, "vcs")
+    old_score(engine, "vcs", scorer_id, sample_id, 0.5)
     found = {"scorer_id": scorer_id, "dataset_id": clips.dataset_id, "method": "fraction", "objective": "top 10 %"}
     with engine.begin() as connection:
         store_threshold(connection, **found, value=0.25, n=1)
     before = contents(engine)
     assert len(before["threshold"]) == 1
 
-    migrate(database, ["vcs"])
+    migrate(database, METRIC_INPUTS)
     with engine.connect() as connection:
         check_schema(connection)
         row = connection.execute(sa.select(METADATA.tables["threshold"])).one()
@@ -82,26 +83,15 @@ def test_data_of_an_older_revision_stays_through_upgrade_and_downgrade(database:
 
     downgrade(database, "0002")
     assert contents(engine) == before
-    migrate(database, ["vcs"])
+    migrate(database, METRIC_INPUTS)
     with engine.connect() as connection:
         check_schema(connection)
-
-
-def contents(engine: Engine) -> dict[str, list[tuple[Any, ...]]]:
-    """Every row of every table there is."""
-    tables = sa.MetaData()
-    tables.reflect(engine)
-    with engine.connect() as connection:
-        return {
-            name: [tuple(row) for row in connection.execute(sa.select(table))]
-            for name, table in sorted(tables.tables.items())
-        }
 
 
 def test_two_migrations_at_once_end_in_one_schema(migrated_template: URL) -> None:
     url = sibling_url(migrated_template, "migrated_twice")
     with ThreadPoolExecutor(2) as pool:
-        revisions = list(pool.map(lambda _: migrate(url, ["vcs"]), range(2)))
+        revisions = list(pool.map(lambda _: migrate(url, METRIC_INPUTS), range(2)))
     assert len(set(revisions)) == 1
     found = open_engine(url)
     assert relations(found) >= set(METADATA.tables)
@@ -110,14 +100,17 @@ def test_two_migrations_at_once_end_in_one_schema(migrated_template: URL) -> Non
 
 def test_a_new_metric_gets_its_columns_without_a_migration(engine: Engine) -> None:
     with engine.begin() as connection:
-        create_views(connection, ["vcs", "evqa"])
+        create_views(connection, {"brought": METRIC_INPUTS["vcs"], **METRIC_INPUTS})
     columns = [column["name"] for column in sa.inspect(engine).get_columns("sample_scores")]
-    assert columns == sample_scores_columns(["vcs", "evqa"])
+    of_metrics = columns[columns.index("sample_id") + 1 :]
+    assert of_metrics == [
+        f"{metric}{suffix}" for metric in ("brought", *METRIC_INPUTS) for suffix in ("", "_status", "_models")
+    ]
 
 
 def test_a_metric_name_cannot_carry_sql(engine: Engine) -> None:
     with engine.begin() as connection, pytest.raises(ValueError, match="lower-case"):
-        create_views(connection, ["vcs; drop table score"])
+        create_views(connection, {"vcs; drop table score": METRIC_INPUTS["vcs"]})
 
 
 def test_a_database_that_is_missing_is_named(migrated_template: URL) -> None:

@@ -13,11 +13,14 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Engine
 
-from db.engine import open_engine
+from assets.scores.registry import METRIC_INPUTS
+from db.engine import connect, open_engine
+from db.manifest import Dataset, ensure_dataset, ingest_store, list_datasets
 from db.migrate import migrate
 from db.reader import READER, QueryError, reader_password, run_read_only
 from db.schema import METADATA
-from db.server import sibling_url
+from db.selection import freeze_selection
+from db.server import DatabaseUnavailable, sibling_url
 from db.views import VIEWS
 from tests.db.builders import add_sample, add_video, make_dataset, set_scores
 
@@ -26,7 +29,7 @@ from tests.db.builders import add_sample, add_video, make_dataset, set_scores
 def filled(migrated_template: URL) -> URL:
     """A database with one scored sample, which all these tests try to change in vain."""
     url = sibling_url(migrated_template, "filled")
-    migrate(url, ["vcs"])
+    migrate(url, METRIC_INPUTS)
     owner = open_engine(url)
     clips = make_dataset(owner)
     set_scores(owner, {add_sample(owner, clips, add_video(owner, clips, "v"), "s"): 0.5})
@@ -42,9 +45,17 @@ def owner(filled: URL) -> Iterator[Engine]:
     engine.dispose()
 
 
+def ask(url: URL, query: str) -> list[dict[str, Any]]:
+    """The rows, from the reader itself."""
+    notes: list[str] = []
+    rows = run_read_only(url, query, tell=notes.append)
+    assert notes == []
+    return rows
+
+
 def refusal(url: URL, query: str) -> str:
     with pytest.raises(QueryError) as caught:
-        run_read_only(url, query)
+        ask(url, query)
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
     message = str(caught.value)
     assert message
@@ -63,9 +74,9 @@ def counts(engine: Engine) -> dict[str, int]:
 
 def test_every_table_and_view_can_be_read(filled: URL) -> None:
     for name in (*METADATA.tables, *VIEWS):
-        run_read_only(filled, f"SELECT * FROM {name}")
-    assert run_read_only(filled, "SELECT sample, vcs FROM sample_scores") == [{"sample": "s", "vcs": 0.5}]
-    assert run_read_only(filled, "SELECT current_user AS me") == [{"me": READER}]
+        ask(filled, f"SELECT * FROM {name}")
+    assert ask(filled, "SELECT sample, vcs FROM sample_scores") == [{"sample": "s", "vcs": 0.5}]
+    assert ask(filled, "SELECT current_user AS me") == [{"me": READER}]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +92,7 @@ def test_every_table_and_view_can_be_read(filled: URL) -> None:
     ],
 )
 def test_what_a_query_gives(filled: URL, query: str, expected: list[dict[str, Any]]) -> None:
-    assert run_read_only(filled, query) == expected
+    assert ask(filled, query) == expected
 
 
 CHANGES = [
@@ -111,6 +122,7 @@ ESCAPES = [
     "SELECT set_config('role', 'postgres', false)",
     "SELECT set_config('session_authorization', 'postgres', false)",
     "SELECT set_config('transaction_read_only', 'off', false)",
+    "SET TRANSACTION READ WRITE",
     "DO $$ BEGIN SET ROLE postgres; DELETE FROM score; END $$",
     "DO $$ BEGIN SET TRANSACTION READ WRITE; CREATE TEMPORARY TABLE x (a int); END $$",
     "DO $$ BEGIN COMMIT; DELETE FROM score; END $$",
@@ -149,19 +161,18 @@ def test_nothing_can_be_changed_or_escaped(filled: URL, owner: Engine, query: st
 
 @pytest.mark.parametrize(
     "query",
-    ["RESET ROLE", "RESET SESSION AUTHORIZATION", "SET ROLE NONE", "SET TRANSACTION READ WRITE", "COMMIT", "BEGIN"],
+    ["RESET ROLE", "RESET SESSION AUTHORIZATION", "SET ROLE NONE", "COMMIT", "BEGIN"],
 )
 def test_harmless_statements_leave_no_trace_in_the_next_query(filled: URL, query: str) -> None:
-    assert run_read_only(filled, query) == []
-    assert run_read_only(filled, "SELECT current_user AS me, session_user AS who") == [{"me": READER, "who": READER}]
+    assert ask(filled, query) == []
+    assert ask(filled, "SELECT current_user AS me, session_user AS who") == [{"me": READER, "who": READER}]
     assert "read-only" in refusal(filled, CHANGES[0])
 
 
 @pytest.fixture
 def unbound(filled: URL) -> Iterator[psycopg.Connection[Any]]:
     """The reader's role on a connection that would let it write, as psql could: its rights alone hold it back."""
-    url = filled.set(drivername="postgresql", username=READER)
-    with psycopg.connect(url.render_as_string(hide_password=False), autocommit=True) as connection:
+    with connect(filled.set(username=READER), autocommit=True) as connection:
         connection.execute("SET default_transaction_read_only = off")
         yield connection
 
@@ -192,7 +203,7 @@ def test_the_role_alone_has_no_right_to_it(unbound: psycopg.Connection[Any], que
 def test_tables_made_later_can_be_read_too(filled: URL, owner: Engine) -> None:
     with owner.begin() as connection:
         connection.exec_driver_sql("CREATE TABLE later AS SELECT 1 AS a")
-    assert run_read_only(filled, "SELECT * FROM later") == [{"a": 1}]
+    assert ask(filled, "SELECT * FROM later") == [{"a": 1}]
 
 
 @pytest.mark.parametrize(
@@ -211,9 +222,17 @@ def test_errors_are_one_sentence(filled: URL, query: str, message: str) -> None:
     assert message in refusal(filled, query)
 
 
-def test_a_server_that_does_not_answer_is_one_sentence(filled: URL, tmp_path: Path) -> None:
-    message = refusal(filled.set(query={"host": str(tmp_path)}), "SELECT 1")
-    assert str(tmp_path) in message
+def test_a_copy_that_has_begun_says_nothing_besides(filled: URL, caplog: pytest.LogCaptureFixture) -> None:
+    assert "COPY" in refusal(filled, "/* not at the beginning */ COPY score TO STDOUT")
+    assert caplog.messages == []
+
+
+def test_a_server_that_does_not_answer_is_not_blamed_on_rights(filled: URL, tmp_path: Path) -> None:
+    with pytest.raises(DatabaseUnavailable) as caught:
+        ask(filled.set(query={"host": str(tmp_path)}), "SELECT 1")
+    assert str(tmp_path) in str(caught.value)
+    assert str(caught.value).startswith("no connection to database filled at ")
+    assert READER not in str(caught.value)
 
 
 def test_the_readers_password_is_derived_from_the_owners() -> None:
@@ -239,8 +258,9 @@ def test_a_reader_without_password_has_none_stored(owner: Engine) -> None:
 
 
 def test_a_server_that_asks_for_passwords(guarded: URL) -> None:
-    assert run_read_only(guarded, "SELECT current_user AS me") == [{"me": READER}]
-    assert "password authentication failed" in refusal(guarded.set(password="hunter2"), "SELECT 1")
+    assert ask(guarded, "SELECT current_user AS me") == [{"me": READER}]
+    with pytest.raises(DatabaseUnavailable, match="password authentication failed"):
+        ask(guarded.set(password="hunter2"), "SELECT 1")
 
 
 def test_a_transaction_is_read_only_also_where_the_role_has_lost_that_setting(guarded: URL) -> None:
@@ -249,14 +269,57 @@ def test_a_transaction_is_read_only_also_where_the_role_has_lost_that_setting(gu
         connection.exec_driver_sql(f"ALTER ROLE {READER} RESET default_transaction_read_only")
     owner.dispose()
     assert "read-only" in refusal(guarded, "CREATE TEMPORARY TABLE x (a int)")
-    migrate(guarded, ["vcs"])
+    migrate(guarded, METRIC_INPUTS)
 
 
 def test_migrating_again_renews_the_readers_password(guarded: URL) -> None:
     owner = open_engine(guarded)
     with owner.begin() as connection:
         connection.exec_driver_sql(f"ALTER ROLE {READER} PASSWORD 'other'")
-    assert "password authentication failed" in refusal(guarded, "SELECT 1")
-    migrate(guarded, ["vcs"])
-    assert run_read_only(guarded, "SELECT 1 AS one") == [{"one": 1}]
+    message = refusal(guarded, "SELECT 1")
+    assert "password authentication failed" in message
+    assert "reelsieve db migrate" in message
+    migrate(guarded, METRIC_INPUTS)
+    assert ask(guarded, "SELECT 1 AS one") == [{"one": 1}]
     owner.dispose()
+
+
+def test_the_reader_can_hold_up_neither_an_ingest_nor_a_selection(filled: URL) -> None:
+    """With any lock that it may take: those of the same names as ours, and whatever of our rows and tables."""
+    impatient = open_engine(filled.update_query_dict({"options": "-c lock_timeout=10s"}))
+    clips = find(impatient)
+    with connect(filled.set(username=READER)) as reader:
+        reader.execute("SET default_transaction_read_only = off")
+        reader.execute("SELECT pg_advisory_lock(hashtext('reelsieve ingest'), %s)", [clips.dataset_id])
+        reader.execute("SELECT pg_advisory_lock(hashtext('reelsieve selection'), %s)", [clips.dataset_id])
+        reader.commit()
+        for lock in ("SELECT * FROM dataset FOR KEY SHARE", "LOCK TABLE selection IN ROW EXCLUSIVE MODE"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege), reader.transaction():
+                reader.execute(lock.encode())
+        reader.execute("LOCK TABLE dataset, selection IN ACCESS SHARE MODE")
+        with ingest_store(impatient, clips) as store:
+            assert store.videos(["v"])
+        with impatient.begin() as connection:
+            assert freeze_selection(connection, clips, by="vcs", keep=1.0, where=None).n == 1
+    impatient.dispose()
+
+
+def find(engine: Engine) -> Dataset:
+    with engine.connect() as connection:
+        (dataset,) = list_datasets(connection)
+    return dataset
+
+
+def test_a_second_ingest_of_a_dataset_waits_and_one_of_another_does_not(filled: URL, owner: Engine) -> None:
+    impatient = open_engine(filled.update_query_dict({"options": "-c lock_timeout=50ms"}))
+    clips = find(owner)
+    with owner.begin() as connection:
+        other = ensure_dataset(connection, "other", 1)
+    with ingest_store(owner, clips):
+        with pytest.raises(sa.exc.OperationalError, match="lock timeout"), ingest_store(impatient, clips):
+            pass
+        with ingest_store(impatient, other):
+            pass
+    with ingest_store(impatient, clips):
+        pass
+    impatient.dispose()

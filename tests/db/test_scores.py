@@ -18,6 +18,7 @@ from db.manifest import Dataset
 from db.scores import (
     ScoredSample,
     ScoreRow,
+    activate_scorer,
     active_scorer,
     best_and_worst,
     defined_values,
@@ -26,7 +27,19 @@ from db.scores import (
     values_by_system,
     write_scores,
 )
-from tests.db.builders import INPUT, activate, add_sample, add_video, make_dataset, ok, register, set_scores, undefined
+from tests.db.builders import (
+    INPUT,
+    activate,
+    add_sample,
+    add_video,
+    make_dataset,
+    ok,
+    register,
+    set_scores,
+    undefined,
+    wait_for_lock,
+    write_fresh,
+)
 
 
 @pytest.fixture
@@ -60,40 +73,79 @@ def test_the_same_identity_is_the_same_scorer_whatever_the_order_of_keys(engine:
             for params in ({"alpha": 0.5, "n": 8}, {"n": 8, "alpha": 0.5})
         }
     assert len(ids) == 1
-    assert statuses(engine, "vcs") == {ids.pop(): "active"}
+    assert statuses(engine, "vcs") == {ids.pop(): "candidate"}
 
 
 @pytest.mark.parametrize(
     "change",
     [{"models": {"text": "b"}}, {"params": {"alpha": 0.5000001}}, {"params": {}}, {"code_version": "2"}],
 )
-def test_any_other_identity_is_a_new_scorer_and_retires_the_old(engine: Engine, change: dict[str, Any]) -> None:
+def test_any_other_identity_is_a_new_scorer(engine: Engine, change: dict[str, Any]) -> None:
     identity: dict[str, Any] = {"metric": "vcs", "models": {"text": "a"}, "params": {"alpha": 0.5}, "code_version": "1"}
     with engine.begin() as connection:
-        old = register_scorer(connection, **identity)
-        other = register_scorer(connection, **{**identity, "metric": "evqa"})
-        new = register_scorer(connection, **{**identity, **change})
-        assert active_scorer(connection, "vcs") == new
+        ids = {register_scorer(connection, **{**identity, **other}) for other in ({}, change, {"metric": "evqa"})}
+    assert len(ids) == 3
+
+
+# Which scorer is active
+
+
+def settle(engine: Engine, scorer_id: int, *datasets: Dataset) -> None:
+    with engine.begin() as connection:
+        activate_scorer(connection, scorer_id, [dataset.dataset_id for dataset in datasets])
+
+
+def scored(engine: Engine, version: str, rows: list[ScoreRow]) -> int:
+    """The id of the metric's scorer of this version, with these scores."""
+    scorer_id = register(engine, version=version)
+    write_scores(engine, scorer_id, "run", rows)
+    return scorer_id
+
+
+def test_the_first_good_score_makes_a_scorer_active_and_retires_the_one_before(
+    engine: Engine, clips: Dataset, samples: list[int]
+) -> None:
+    old = scored(engine, "1", [ok(samples[0], 0.5)])
+    assert statuses(engine, "vcs") == {old: "candidate"}
+    settle(engine, old, clips)
+    new = register(engine, version="2")
+    for rows in ([], [undefined(samples[0]), undefined(samples[1], "failed")]):
+        write_scores(engine, new, "run", rows)
+        settle(engine, new, clips)
+        assert statuses(engine, "vcs") == {old: "active", new: "candidate"}
+    write_scores(engine, new, "run", [ok(samples[2], 0.0)])
+    settle(engine, new, clips)
     assert statuses(engine, "vcs") == {old: "retired", new: "active"}
-    assert statuses(engine, "evqa") == {other: "active"}
-
-
-def test_going_back_to_an_old_identity_makes_it_active_again(engine: Engine) -> None:
-    old, new = activate(engine, version="1"), activate(engine, version="2")
-    assert activate(engine, version="1") == old
+    settle(engine, old, clips)
     assert statuses(engine, "vcs") == {old: "active", new: "retired"}
 
 
-def test_a_scorer_may_be_registered_without_becoming_active(engine: Engine) -> None:
-    active = activate(engine, version="1")
-    candidate = register(engine, version="2")
-    assert statuses(engine, "vcs") == {active: "active", candidate: "candidate"}
-    assert register(engine, version="2") == candidate
-    assert register(engine, version="1") == active
-    assert statuses(engine, "vcs") == {active: "active", candidate: "candidate"}
-    assert activate(engine, version="2") == candidate
-    assert register(engine, version="1") == active
-    assert statuses(engine, "vcs") == {active: "retired", candidate: "active"}
+def test_scores_of_other_datasets_and_metrics_count_for_nothing(
+    engine: Engine, clips: Dataset, samples: list[int]
+) -> None:
+    others = make_dataset(engine, "others")
+    old, new = (scored(engine, version, [ok(samples[0], 0.5)]) for version in ("1", "2"))
+    settle(engine, old, clips)
+    evqa = register(engine, "evqa")
+    for scorer_id, datasets in ((new, [others]), (new, []), (evqa, [clips])):
+        settle(engine, scorer_id, *datasets)
+    assert statuses(engine, "vcs") == {old: "active", new: "candidate"}
+    assert statuses(engine, "evqa") == {evqa: "candidate"}
+    settle(engine, new, others, clips)
+    assert statuses(engine, "vcs") == {old: "retired", new: "active"}
+
+
+def test_where_no_good_score_would_be_hidden_any_score_makes_a_scorer_active(
+    engine: Engine, clips: Dataset, samples: list[int]
+) -> None:
+    first = register(engine, version="1")
+    settle(engine, first, clips)
+    assert statuses(engine, "vcs") == {first: "candidate"}
+    write_scores(engine, first, "run", [undefined(samples[0])])
+    settle(engine, first, clips)
+    second = scored(engine, "2", [undefined(samples[1])])
+    settle(engine, second, clips)
+    assert statuses(engine, "vcs") == {first: "retired", second: "active"}
 
 
 def test_a_metric_that_never_ran_has_no_active_scorer(engine: Engine) -> None:
@@ -102,21 +154,41 @@ def test_a_metric_that_never_ran_has_no_active_scorer(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("versions", [["1", "1"], ["1", "2"], ["old", "1"], ["1", "2", "3", "1", "2", "3"]])
-def test_exactly_one_is_active_when_several_register_at_once(engine: Engine, versions: list[str]) -> None:
-    old = activate(engine, version="old")
+def test_exactly_one_is_active_when_several_score_at_once(
+    engine: Engine, clips: Dataset, samples: list[int], versions: list[str]
+) -> None:
+    good = [ok(samples[0], 0.5)]
+    old = scored(engine, "old", good)
+    settle(engine, old, clips)
     starting = threading.Barrier(len(versions))
 
-    def register(version: str) -> int:
+    def score(version: str) -> int:
         starting.wait()
-        return activate(engine, version=version)
+        scorer_id = scored(engine, version, good)
+        settle(engine, scorer_id, clips)
+        return scorer_id
 
     with ThreadPoolExecutor(len(versions)) as pool:
-        ids = list(pool.map(register, versions))
+        ids = list(pool.map(score, versions))
     found = statuses(engine, "vcs")
     assert set(found) == {old, *ids}
     assert sorted(found.values()) == ["active"] + ["retired"] * (len(found) - 1)
     assert len(set(ids)) == len(set(versions))
     assert all(len({i for i, v in zip(ids, versions, strict=True) if v == version}) == 1 for version in versions)
+
+
+def test_a_second_process_waits_for_the_first_and_finds_what_it_made_active(
+    engine: Engine, clips: Dataset, samples: list[int]
+) -> None:
+    first, second = scored(engine, "1", [ok(samples[0], 0.5)]), scored(engine, "2", [undefined(samples[0])])
+    with ThreadPoolExecutor(1) as pool, engine.begin() as connection:
+        activate_scorer(connection, first, [clips.dataset_id])
+        late = pool.submit(settle, engine, second, clips)
+        wait_for_lock(engine, late)
+        assert not late.done()
+        connection.commit()
+        late.result()
+    assert statuses(engine, "vcs") == {first: "active", second: "candidate"}
 
 
 def test_the_database_itself_refuses_a_second_active_scorer(engine: Engine) -> None:
@@ -146,7 +218,7 @@ def test_scores_are_written_changed_and_left_alone(engine: Engine, samples: list
 
 def test_components_keep_their_numbers(engine: Engine, samples: list[int]) -> None:
     components = {"recall": 0.1 + 0.2, "missing": None, "per keypoint": [1, 2.5, "é"]}
-    write_scores(engine, activate(engine), "run", [ScoreRow(samples[0], INPUT, 1 / 3, components, "ok", None)])
+    write_scores(engine, activate(engine), "run", [ScoreRow(samples[0], INPUT, {}, 1 / 3, components, "ok", None)])
     with engine.connect() as connection:
         row = connection.execute(sa.select(schema.score)).one()
     assert (row.value, row.components, bytes(row.input_sha256)) == (1 / 3, components, INPUT)
@@ -168,7 +240,7 @@ def test_components_keep_their_numbers(engine: Engine, samples: list[int]) -> No
 def test_the_database_refuses_what_is_no_score_and_the_whole_batch_with_it(
     engine: Engine, samples: list[int], value: float | None, status: str, error: str | None, constraint: str
 ) -> None:
-    bad = ScoreRow(samples[1], INPUT, value, {}, status, error)
+    bad = ScoreRow(samples[1], INPUT, {}, value, {}, status, error)
     with pytest.raises(psycopg.errors.CheckViolation, match=constraint):
         write_scores(engine, activate(engine), "run", [ok(samples[0], 0.5), bad])
     assert stored(engine) == {}
@@ -236,7 +308,7 @@ def test_status_counts(engine: Engine, clips: Dataset, samples: list[int]) -> No
     with engine.connect() as connection:
         assert status_counts(connection, scorer_id, clips.dataset_id) == {"unscored": 4}
     rows = [ok(samples[0], 1.0), undefined(samples[1]), undefined(samples[2], "failed")]
-    write_scores(engine, scorer_id, "run", rows)
+    write_fresh(engine, scorer_id, rows)
     set_scores(engine, dict.fromkeys(samples, 0.5), metric="evqa")  # another scorer's do not count
     with engine.connect() as connection:
         counts = status_counts(connection, scorer_id, clips.dataset_id)

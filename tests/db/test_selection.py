@@ -30,13 +30,22 @@ from db.selection import (
     selection_rows,
 )
 from db.views import create_views
-from tests.db.builders import add_sample, add_video, change_text, empty, make_dataset, set_scores, wait_for_lock
+from tests.db.builders import (
+    TWO_METRICS,
+    add_sample,
+    add_video,
+    change_text,
+    empty,
+    make_dataset,
+    set_scores,
+    wait_for_lock,
+)
 
 
 @pytest.fixture
 def clips(engine: Engine) -> Dataset:
     with engine.begin() as connection:
-        create_views(connection, ["vcs", "evqa"])
+        create_views(connection, TWO_METRICS)
     return make_dataset(engine)
 
 

@@ -21,10 +21,13 @@ from db.server import (
     dagster_url,
     is_embedded_running,
     parse_url,
+    shown_url,
     sibling_url,
     start_embedded,
     stop_embedded,
 )
+from tests.orchestration.survival import until
+from tests.ordinary_user import open_folder, ordinary_user
 
 
 def answers(url: URL) -> bool:
@@ -81,6 +84,24 @@ def test_another_process_under_the_dead_servers_id_is_no_server(own_home: Path) 
     assert bystander.returncode == 0
 
 
+def test_a_first_start_killed_in_the_middle_does_not_bar_the_next_one(tmp_path: Path) -> None:
+    program = "import sys, pathlib; from db.server import start_embedded; start_embedded(pathlib.Path(sys.argv[1]))"
+    with subprocess.Popen([sys.executable, "-c", program, str(tmp_path)]) as starting:
+        # The file that made a data folder look complete is the first that initdb writes.
+        until(lambda: bool(list(tmp_path.glob("postgres*/PG_VERSION"))), "initdb has begun")
+        starting.kill()
+
+    def only_the_complete_folder_is_left() -> bool:
+        """The killed process's initdb may live on and write for some time."""
+        assert answers(start_embedded(tmp_path))
+        return [path.name for path in tmp_path.glob("postgres*")] == ["postgres"]
+
+    try:
+        until(only_the_complete_folder_is_left, "the unfinished folder is gone")
+    finally:
+        stop_embedded(tmp_path)
+
+
 def test_threads_that_start_at_once_get_one_server(own_home: Path) -> None:
     stop_embedded(own_home)
     with ThreadPoolExecutor(3) as pool:
@@ -113,6 +134,19 @@ def test_a_failed_start_is_one_sentence(tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_a_home_that_is_a_file_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "home").touch()
+    with pytest.raises(DatabaseUnavailable, match="set REELSIEVE_HOME"):
+        start_embedded(tmp_path / "home")
+
+
+def test_a_home_that_may_not_be_written_to_is_one_sentence() -> None:
+    with open_folder() as folder:
+        folder.chmod(0o555)
+        with ordinary_user(), pytest.raises(DatabaseUnavailable, match=r"Permission denied.*set REELSIEVE_HOME"):
+            start_embedded(folder / "home")
+
+
 def test_the_embedded_url_needs_no_hidden_password(server_home: Path) -> None:
     url = start_embedded(server_home)
     assert url.render_as_string(hide_password=True) == url.render_as_string(hide_password=False)
@@ -129,7 +163,7 @@ from db.engine import open_engine
 from db.migrate import is_current, migrate
 from db.server import curation_url
 url = curation_url(Path(os.environ["HOME_FOLDER"]), os.environ["CURATION_DB_URL"])
-migrate(url, ["vcs"])
+migrate(url, {})
 with open_engine(url).connect() as connection:
     assert is_current(connection)
 """
@@ -174,6 +208,25 @@ def test_a_socket_folder_in_the_url() -> None:
     assert (url.username, url.database, url.query["host"]) == ("ann", "films", "/var/run/postgresql")
 
 
+def test_user_password_and_database_may_stand_in_the_query() -> None:
+    url = parse_url("postgresql://db/?user=ann&password=s%40crt&dbname=films&sslmode=require")
+    assert (url.username, url.password, url.database) == ("ann", "s@crt", "films")
+    assert dict(url.query) == {"sslmode": "require"}
+    assert sibling_url(url, "other").database == "other"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("postgresql://ann:hunter2@db/films", "postgresql://ann:***@db/films"),
+        ("postgresql://db/films?password=hunter2&user=ann", "postgresql://ann:***@db/films"),
+        ("postgresql://ann@db/films?sslkey=a&sslpassword=hunter2", "postgresql://ann@db/films?sslkey=a"),
+    ],
+)
+def test_no_password_is_shown(text: str, shown: str) -> None:
+    assert shown_url(parse_url(text)) == shown
+
+
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
@@ -182,6 +235,7 @@ def test_a_socket_folder_in_the_url() -> None:
         ("hunter2", "is not a URL"),
         ("host=db password=hunter2", "is not a URL"),
         ("postgresql://ann:hunter2@db:port/films", "is not a URL"),
+        ("postgresql://ann@db/?dbname=dagster&password=hunter2", "names database dagster"),
     ],
 )
 def test_a_url_that_cannot_be_used_is_refused_without_its_password(text: str, wrong: str) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import psycopg
 import pytest
@@ -18,6 +18,7 @@ from db import schema
 from db.manifest import Dataset
 from db.thresholds import LabelThreshold, replace_label_thresholds
 from db.verdicts import (
+    VERDICT_INPUTS,
     LabelledVerdict,
     VerdictRow,
     VerdictSet,
@@ -42,8 +43,6 @@ from tests.db.builders import (
     wait_for_lock,
 )
 
-INPUTS = ("text", "keypoints", "segments")
-
 
 @dataclass
 class Bench:
@@ -55,12 +54,11 @@ class Bench:
     samples: list[int]
     keypoints: list[int]
     scorer_id: int
-    inputs: Sequence[str] = field(default=INPUTS)
 
     def new_set(self, sample_id: int, *verdicts: VerdictRow, n_sentences: int = 3) -> VerdictSet:
         """A set of verdicts on the sample as it is now."""
         with self.engine.connect() as connection:
-            (sample,) = load_samples(connection, [sample_id], self.inputs, self.scorer_id)
+            (sample,) = load_samples(connection, [sample_id], VERDICT_INPUTS)
         return VerdictSet(sample_id, sample.input_sha256, n_sentences, verdicts)
 
     def verify(self, sample_id: int, *verdicts: VerdictRow) -> None:
@@ -75,12 +73,11 @@ class Bench:
                 scorer_id=scorer_id or self.scorer_id,
                 dataset_id=self.dataset.dataset_id,
                 shard=0,
-                inputs=self.inputs,
                 default_threshold=default_threshold,
             )
 
     def load(self) -> dict[int, VerdictSet]:
-        return load_verdicts(self.engine, self.scorer_id, [*self.samples, 10**9], self.inputs)
+        return load_verdicts(self.engine, self.scorer_id, [*self.samples, 10**9])
 
     def put_thresholds(self, **values: float) -> None:
         rows = [LabelThreshold("dataset", None, name, "f1", value, 9, 3, {}) for name, value in values.items()]
@@ -160,7 +157,7 @@ def test_a_new_set_takes_the_place_of_the_old_one_whole(bench: Bench) -> None:
     after = bench.load()
     assert after[bench.samples[0]].verdicts == (verdict(camera, 0.75), silent(events))
     assert after[bench.samples[1]] == before[bench.samples[1]]
-    found = load_verdicts(bench.engine, other, bench.samples, bench.inputs)
+    found = load_verdicts(bench.engine, other, bench.samples)
     assert found[bench.samples[0]].verdicts == of_other
 
 
@@ -170,7 +167,7 @@ def test_writing_the_same_again_changes_nothing(bench: Bench) -> None:
     assert counts(bench.engine) == (1, 2)
     assert write_verdicts(bench.engine, bench.scorer_id, "run", []) == 0
     assert counts(bench.engine) == (1, 2)
-    assert load_verdicts(bench.engine, bench.scorer_id, [], bench.inputs) == {}
+    assert load_verdicts(bench.engine, bench.scorer_id, []) == {}
 
 
 def test_what_is_gone_by_now_is_left_out(bench: Bench) -> None:
@@ -286,9 +283,7 @@ def test_everything_is_pending_before_and_nothing_after(bench: Bench) -> None:
     other = activate(bench.engine, "ecs", "2")
     assert bench.pending(scorer_id=other) == bench.samples
     with bench.engine.connect() as connection:
-        of_nobody = pending_verdicts(
-            connection, scorer_id=None, dataset_id=bench.dataset.dataset_id, shard=0, inputs=INPUTS
-        )
+        of_nobody = pending_verdicts(connection, scorer_id=None, dataset_id=bench.dataset.dataset_id, shard=0)
     assert of_nobody == bench.samples
 
 
@@ -306,9 +301,7 @@ def test_only_captions_with_keypoints_of_the_asked_shard_and_dataset(engine: Eng
                 expected[clips.shard_of(key)].append(caption)
     with engine.connect() as connection:
         for shard, captions in expected.items():
-            found = pending_verdicts(
-                connection, scorer_id=None, dataset_id=clips.dataset_id, shard=shard, inputs=INPUTS
-            )
+            found = pending_verdicts(connection, scorer_id=None, dataset_id=clips.dataset_id, shard=shard)
             assert found == captions
     assert all(expected.values())
 

@@ -7,34 +7,46 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from sqlalchemy.engine import Engine
+from sqlalchemy.engine import URL, Engine
 
-from assets.ingest.judgements import LABEL_SOURCE
+from assets.scores.registry import METRIC_INPUTS
 from db import schema
+from db.inputs import TEXT, VIDEO
 from db.manifest import Dataset
-from db.scores import ScoreRow, write_scores
-from db.verdicts import VerdictRow, VerdictSet, write_verdicts
-from db.views import create_views, is_up_to_date, sample_scores_columns
+from db.migrate import migrate
+from db.schema import view_definition
+from db.scores import ScoreRow
+from db.verdicts import MANIFEST_LABELS, VERDICT_INPUTS, VerdictRow, VerdictSet, write_verdicts
+from db.views import VIEWS, create_views, is_up_to_date
+from db.work import load_samples
 from tests.db.builders import (
     INPUT,
+    TWO_METRICS,
     activate,
     add_keypoint,
     add_label,
     add_reference,
     add_sample,
     add_video,
+    change_text,
     make_dataset,
     ok,
     remove,
     set_scores,
     undefined,
+    write_fresh,
 )
+
+SAMPLE_SCORES = [
+    *("dataset", "shard", "video", "kind", "sample", "system", "text", "video_status", "duration_s", "sample_id"),
+    *("vcs", "vcs_status", "vcs_models", "evqa", "evqa_status", "evqa_models"),
+]
 
 
 @pytest.fixture
 def clips(engine: Engine) -> Dataset:
     with engine.begin() as connection:
-        create_views(connection, ["vcs", "evqa"])
+        create_views(connection, TWO_METRICS)
     return make_dataset(engine)
 
 
@@ -48,7 +60,7 @@ def test_sample_scores_has_one_row_per_sample_and_null_where_undefined(engine: E
     samples = [add_sample(engine, clips, video_id, f"s{i}", f"caption {i}") for i in range(4)]
     set_scores(engine, {samples[0]: 0.75, samples[1]: None})
     evqa = activate(engine, "evqa")
-    write_scores(engine, evqa, "run", [ok(samples[0], -0.5), undefined(samples[2], "failed")])
+    write_fresh(engine, evqa, [ok(samples[0], -0.5), undefined(samples[2], "failed")])
     found = rows(engine, "SELECT sample, vcs, vcs_status, evqa, evqa_status FROM sample_scores ORDER BY sample")
     assert [tuple(row.values()) for row in found] == [
         ("s0", 0.75, "ok", -0.5, "ok"),
@@ -57,7 +69,7 @@ def test_sample_scores_has_one_row_per_sample_and_null_where_undefined(engine: E
         ("s3", None, None, None, None),
     ]
     (first,) = rows(engine, "SELECT * FROM sample_scores WHERE sample = 's0'")
-    assert list(first) == sample_scores_columns(["vcs", "evqa"])
+    assert list(first) == SAMPLE_SCORES
     assert first == {
         "dataset": "clips",
         "shard": 0,
@@ -129,7 +141,7 @@ def test_dataset_summary_counts_each_thing_of_its_own_dataset(engine: Engine, cl
 
 VERDICT_COLUMNS = [
     *("dataset", "shard", "video", "sample", "system", "dimension", "keypoint", "keypoint_text", "segment_index"),
-    *("probability", "threshold", "covered", "sentence_index", "sentence", "is_lower_bound", "label"),
+    *("probability", "threshold", "covered", "sentence_index", "sentence", "is_lower_bound", "is_stale", "label"),
     *("sample_id", "keypoint_id"),
 ]
 
@@ -142,7 +154,9 @@ def verify(engine: Engine, scorer_id: int, sample_id: int, probabilities: Mappin
         else VerdictRow(keypoint_id, probability, 1, "A dog runs.", False, 2)
         for keypoint_id, probability in probabilities.items()
     )
-    write_verdicts(engine, scorer_id, "run", [VerdictSet(sample_id, INPUT, 2, verdicts)])
+    with engine.connect() as connection:
+        (sample,) = load_samples(connection, [sample_id], VERDICT_INPUTS)
+    write_verdicts(engine, scorer_id, "run", [VerdictSet(sample_id, sample.input_sha256, 2, verdicts)])
 
 
 def test_keypoint_verdicts_shows_what_was_found_beside_threshold_and_label(engine: Engine, clips: Dataset) -> None:
@@ -150,12 +164,12 @@ def test_keypoint_verdicts_shows_what_was_found_beside_threshold_and_label(engin
     sample_id = add_sample(engine, clips, video_id, "s")
     running = add_keypoint(engine, clips, video_id, "k0", "events", "A dog runs.", 3)
     panning = add_keypoint(engine, clips, video_id, "k1", "camera", "It pans.")
-    add_label(engine, running, sample_id, True, source=LABEL_SOURCE)
+    add_label(engine, running, sample_id, True, source=MANIFEST_LABELS)
     add_label(engine, panning, sample_id, True, source="judge:tiny")
     scorer_id = activate(engine, "ecs")
     verify(engine, scorer_id, sample_id, {running: 0.75, panning: 0.5})
     components = {"thresholds": {"events": 0.75, "camera": 0.5000001}}
-    write_scores(engine, scorer_id, "run", [ScoreRow(sample_id, INPUT, 0.5, components, "ok", None)])
+    write_fresh(engine, scorer_id, [ScoreRow(sample_id, INPUT, {}, 0.5, components, "ok", None)])
     first, second = rows(engine, "SELECT * FROM keypoint_verdicts ORDER BY keypoint")
     assert list(first) == VERDICT_COLUMNS
     assert first == {
@@ -174,6 +188,7 @@ def test_keypoint_verdicts_shows_what_was_found_beside_threshold_and_label(engin
         "sentence_index": 1,
         "sentence": "A dog runs.",
         "is_lower_bound": False,
+        "is_stale": False,
         "label": True,
         "sample_id": sample_id,
         "keypoint_id": running,
@@ -189,8 +204,8 @@ def test_a_keypoint_is_covered_or_not_once_there_is_a_threshold(engine: Engine, 
     for name, sample_id in samples.items():
         verify(engine, scorer_id, sample_id, dict.fromkeys(keypoints.values(), None if name == "silent" else 0.25))
     components = {"thresholds": {"decided": 0.25}}
-    scores = [ScoreRow(samples[name], INPUT, 0.5, components, "ok", None) for name in ("scored", "silent")]
-    write_scores(engine, scorer_id, "run", [*scores, undefined(samples["failed"], "failed")])
+    scores = [ScoreRow(samples[name], INPUT, {}, 0.5, components, "ok", None) for name in ("scored", "silent")]
+    write_fresh(engine, scorer_id, [*scores, undefined(samples["failed"], "failed")])
     found = rows(engine, "SELECT sample, keypoint, covered FROM keypoint_verdicts")
     covered = {(row["sample"], row["keypoint"]): row["covered"] for row in found}
     assert covered == {
@@ -220,9 +235,78 @@ def test_keypoint_verdicts_shows_active_scorers_alone(engine: Engine, clips: Dat
 def test_views_of_other_metrics_are_out_of_date(engine: Engine, clips: Dataset) -> None:
     assert clips
     with engine.connect() as connection:
-        assert is_up_to_date(connection, ["vcs", "evqa"])
-        assert not is_up_to_date(connection, ["vcs"])
-        assert not is_up_to_date(connection, ["evqa", "vcs"])
+        assert is_up_to_date(connection, TWO_METRICS)
+        assert not is_up_to_date(connection, {"vcs": METRIC_INPUTS["vcs"]})
+        assert not is_up_to_date(connection, dict(reversed(TWO_METRICS.items())))
+
+
+def identities(engine: Engine) -> dict[str, int]:
+    """What Postgres itself calls each view, anew whenever one is made."""
+    return {
+        row["name"]: row["oid"]
+        for row in rows(engine, "SELECT name, CAST(to_regclass(name) AS oid) AS oid FROM view_definition")
+    }
+
+
+def test_views_that_are_as_they_should_be_are_left_alone(database: URL, engine: Engine, clips: Dataset) -> None:
+    before = identities(engine)
+    assert set(before) == set(VIEWS)
+    with engine.begin() as connection:
+        create_views(connection, TWO_METRICS)
+    assert identities(engine) == before
+    migrate(database, TWO_METRICS)
+    assert identities(engine) == before
+
+
+@pytest.mark.parametrize("view", ["dataset_summary", "keypoint_verdicts"])
+def test_a_view_that_an_earlier_version_made_is_made_anew(
+    database: URL, engine: Engine, clips: Dataset, view: str
+) -> None:
+    """Neither of the two has a column for each metric: their definition is all that can tell."""
+    before = rows(engine, f"SELECT * FROM {view}")
+    with engine.begin() as connection:
+        connection.exec_driver_sql(f"DROP VIEW {view}")
+        connection.exec_driver_sql(f"CREATE VIEW {view} AS SELECT 'of an earlier version' AS dataset")
+        earlier = sa.update(view_definition).where(view_definition.c.name == view)
+        connection.execute(earlier.values(sql_sha256=b"another"))
+        assert not is_up_to_date(connection, TWO_METRICS)
+    migrate(database, TWO_METRICS)
+    assert rows(engine, f"SELECT * FROM {view}") == before
+    with engine.connect() as connection:
+        assert is_up_to_date(connection, TWO_METRICS)
+
+
+def test_a_view_that_is_gone_is_made_anew(database: URL, engine: Engine, clips: Dataset) -> None:
+    with engine.begin() as connection:
+        connection.exec_driver_sql("DROP VIEW current_score CASCADE")
+        assert not is_up_to_date(connection, TWO_METRICS)
+    migrate(database, TWO_METRICS)
+    assert rows(engine, "SELECT * FROM current_score") == []
+    assert len(rows(engine, "SELECT * FROM dataset_summary")) == 1
+
+
+def test_a_metric_that_depends_on_something_else_gets_other_views(engine: Engine, clips: Dataset) -> None:
+    sample_id = add_sample(engine, clips, add_video(engine, clips, "v", content=b"frames"), "s")
+    set_scores(engine, {sample_id: 0.5})
+    query = "SELECT vcs, vcs_status FROM sample_scores"
+    assert rows(engine, query) == [{"vcs": 0.5, "vcs_status": "ok"}]
+    with engine.begin() as connection:
+        create_views(connection, {**TWO_METRICS, "vcs": (TEXT, VIDEO)})
+    assert rows(engine, query) == [{"vcs": None, "vcs_status": "stale"}]
+
+
+def test_verdicts_on_another_text_decide_nothing_and_say_so(engine: Engine, clips: Dataset) -> None:
+    video_id = add_video(engine, clips, "v")
+    sample_id = add_sample(engine, clips, video_id, "s")
+    keypoint_id = add_keypoint(engine, clips, video_id, "k", "events")
+    scorer_id = activate(engine, "ecs")
+    verify(engine, scorer_id, sample_id, {keypoint_id: 0.75})
+    scores = [ScoreRow(sample_id, INPUT, {}, 1.0, {"thresholds": {"events": 0.5}}, "ok", None)]
+    write_fresh(engine, scorer_id, scores)
+    query = "SELECT probability, covered, is_stale FROM keypoint_verdicts"
+    assert rows(engine, query) == [{"probability": 0.75, "covered": True, "is_stale": False}]
+    change_text(engine, sample_id, "A cat sleeps.")
+    assert rows(engine, query) == [{"probability": 0.75, "covered": None, "is_stale": True}]
 
 
 def fill(engine: Engine, dataset: Dataset, twice: bool = False) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -13,28 +14,33 @@ from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
 from db import schema
+from db.inputs import REFERENCES, TEXT, VIDEO, Input, ReferenceText, VideoState
 from db.manifest import Dataset
-from db.scores import ScoreRow, write_scores
-from db.work import PendingSample, ReferenceText, batches, load_samples, pending_samples
+from db.work import PendingSample, batches, load_samples, pending_samples, shard_state
 from tests.db.builders import (
     activate,
+    add_keypoint,
     add_reference,
     add_sample,
     add_video,
+    change,
     change_text,
     make_dataset,
     ok,
     undefined,
+    write_fresh,
 )
 
-ALL = ("text", "references", "video")
+ALL = (TEXT, REFERENCES, VIDEO)
 
 
 def sha256(data: bytes) -> bytes:
     return hashlib.sha256(data).digest()
 
 
-def expected_digest(inputs: Sequence[str], text: str, references: dict[str, str], content: bytes | None) -> bytes:
+def expected_digest(
+    inputs: Collection[Input[Any]], text: str, references: dict[str, str], content: bytes | None
+) -> bytes:
     """The digest of a sample's inputs, written down again without SQL."""
     ordered = sorted(references.items(), key=lambda item: item[0].encode())
     all_references = b"".join(sha256(key.encode()) + sha256(text.encode()) for key, text in ordered)
@@ -43,7 +49,7 @@ def expected_digest(inputs: Sequence[str], text: str, references: dict[str, str]
         "references": sha256(all_references) if references else b"",
         "video": b"" if content is None else sha256(content),
     }
-    return sha256(b"".join(sha256(parts[name]) for name in sorted(inputs)))
+    return sha256(b"".join(sha256(parts[name]) for name in sorted(each.name for each in inputs)))
 
 
 @dataclass
@@ -55,7 +61,7 @@ class Shard:
     videos: list[int]
     samples: list[int]
     scorer_id: int
-    inputs: tuple[str, ...] = ALL
+    inputs: Collection[Input[Any]] = ALL
 
     def pending(self) -> list[int]:
         with self.engine.connect() as connection:
@@ -72,8 +78,7 @@ class Shard:
             return load_samples(connection, self.samples, self.inputs)
 
     def score(self) -> None:
-        rows: list[ScoreRow] = [ok(sample.sample_id, 0.5, sample.input_sha256) for sample in self.load()]
-        write_scores(self.engine, self.scorer_id, "run", rows)
+        write_fresh(self.engine, self.scorer_id, [ok(sample_id, 0.5) for sample_id in self.samples], self.inputs)
 
     def execute(self, statement: sa.Executable) -> None:
         with self.engine.begin() as connection:
@@ -135,24 +140,23 @@ def test_a_changed_video_counts_only_where_the_scorer_looks_at_it(shard: Shard) 
     is_second = schema.video.c.video_id == shard.videos[1]
     shard.execute(sa.update(schema.video).where(is_second).values(content_sha256=sha256(b"cut anew")))
     assert shard.pending() == shard.samples[2:]
-    shard.inputs = ("text", "references")
+    shard.inputs = (TEXT, REFERENCES)
     shard.score()
     shard.execute(sa.update(schema.video).where(is_second).values(content_sha256=None))
     assert shard.pending() == []
 
 
 def test_a_scorer_of_texts_ignores_references(shard: Shard) -> None:
-    shard.inputs = ("text",)
+    shard.inputs = (TEXT,)
     shard.score()
     add_reference(shard.engine, shard.dataset, shard.videos[0], "r5", "one more")
     assert shard.pending() == []
 
 
 def test_failed_is_tried_again_and_undefined_is_not(shard: Shard) -> None:
-    loaded = shard.load()
     statuses = ["failed", "undefined", "failed", "undefined"]
-    rows = [undefined(s.sample_id, status, s.input_sha256) for s, status in zip(loaded, statuses, strict=True)]
-    write_scores(shard.engine, shard.scorer_id, "run", rows)
+    rows = [undefined(sample_id, status) for sample_id, status in zip(shard.samples, statuses, strict=True)]
+    write_fresh(shard.engine, shard.scorer_id, rows, shard.inputs)
     assert shard.pending() == [shard.samples[0], shard.samples[2]]
 
 
@@ -166,7 +170,7 @@ def test_only_the_asked_shard_and_dataset(engine: Engine) -> None:
     with engine.connect() as connection:
         for number, samples in by_shard.items():
             found = pending_samples(
-                connection, scorer_id=scorer_id, dataset_id=clips.dataset_id, shard=number, inputs=("text",)
+                connection, scorer_id=scorer_id, dataset_id=clips.dataset_id, shard=number, inputs=[TEXT]
             )
             assert found == samples
     assert all(by_shard.values())
@@ -175,15 +179,15 @@ def test_only_the_asked_shard_and_dataset(engine: Engine) -> None:
 @pytest.mark.parametrize(
     "inputs",
     [
-        ("text",),
-        ("references",),
-        ("video",),
-        ("video", "text"),
-        ("references", "text"),
-        ("video", "references", "text"),
+        (TEXT,),
+        (REFERENCES,),
+        (VIDEO,),
+        (VIDEO, TEXT),
+        (REFERENCES, TEXT),
+        (VIDEO, REFERENCES, TEXT),
     ],
 )
-def test_the_digest_equals_an_independent_one(engine: Engine, inputs: tuple[str, ...]) -> None:
+def test_the_digest_equals_an_independent_one(engine: Engine, inputs: tuple[Input[Any], ...]) -> None:
     clips = make_dataset(engine)
     filmed, silent = add_video(engine, clips, "v", content=b"frames"), add_video(engine, clips, "w")
     references = {"r10": "ten", "r9": "nine", "Z": "capital", "a": "", "é": "un chien — 犬"}
@@ -207,10 +211,13 @@ def test_what_a_scorer_sees_of_a_sample(engine: Engine) -> None:
         engine, clips, video_id, "q", "Who? A dog", kind="qa", question="Who?", answer="A dog", system="gpt"
     )
     with engine.connect() as connection:
-        (loaded,) = load_samples(connection, [sample_id], ("references",))
-        (text_alone,) = load_samples(connection, [sample_id], ("text",))
-    expected = PendingSample(
+        (loaded,) = load_samples(connection, [sample_id], (VIDEO, REFERENCES))
+        (references_alone,) = load_samples(connection, [sample_id], (REFERENCES,))
+    digest = expected_digest((REFERENCES,), "", {key: f"text of {key}" for key in "bBa"}, None)
+    references = tuple(ReferenceText(key, f"text of {key}") for key in ("B", "a", "b"))
+    assert references_alone == PendingSample(
         sample_id=sample_id,
+        dataset="clips",
         key="q",
         kind="qa",
         system="gpt",
@@ -218,27 +225,72 @@ def test_what_a_scorer_sees_of_a_sample(engine: Engine) -> None:
         question="Who?",
         answer="A dog",
         video_id=video_id,
-        video_status="damaged",
-        video_error=None,
-        input_sha256=expected_digest(("references",), "", {key: f"text of {key}" for key in "bBa"}, None),
-        references=tuple(ReferenceText(key, f"text of {key}") for key in ("B", "a", "b")),
+        input_sha256=digest,
+        input_marks={"references": references_alone.input_marks["references"]},
+        inputs={"references": references},
     )
-    assert loaded == expected
-    digest = expected_digest(("text",), "Who? A dog", {}, None)
-    assert text_alone == replace(expected, input_sha256=digest, references=())
+    assert (loaded[REFERENCES], loaded[VIDEO]) == (references, VideoState("damaged"))
+    assert loaded.input_marks["references"] == references_alone.input_marks["references"]
+    assert [len(mark) for mark in loaded.input_marks.values()] == [8, 8]
+    with pytest.raises(KeyError):
+        references_alone[VIDEO]
+
+
+def test_question_and_answer_are_hashed_apart(engine: Engine) -> None:
+    clips = make_dataset(engine)
+    video_id = add_video(engine, clips, "v")
+    pairs = [("Is it red", "or blue?"), ("Is it", "red or blue?"), ("Is it red or blue?", "")]
+    samples = [
+        add_sample(engine, clips, video_id, f"q{i}", "Is it red or blue?", kind="qa", question=question, answer=answer)
+        for i, (question, answer) in enumerate(pairs)
+    ]
+    with engine.connect() as connection:
+        found = [sample.input_sha256 for sample in load_samples(connection, samples, (TEXT,))]
+    parts = [
+        sha256(sha256(b"Is it red or blue?") + sha256(question.encode()) + sha256(answer.encode()))
+        for question, answer in pairs
+    ]
+    assert found == [sha256(part) for part in parts]
+    assert len(set(found)) == len(pairs)
+
+
+def test_a_shards_state_changes_with_whatever_an_ingest_may_change_in_it(shard: Shard) -> None:
+    engine, clips, (video_id, _) = shard.engine, shard.dataset, shard.videos
+
+    def state(of_shard: int = 0) -> str | None:
+        with engine.connect() as connection:
+            return shard_state(connection, clips.dataset_id, of_shard)
+
+    seen = [state()]
+    assert state() == seen[0]
+    change(engine, schema.sample, shard.samples[0], row_sha256=sha256(b"corrected"))
+    seen.append(state())
+    add_reference(engine, clips, video_id, "r9", "one more")
+    seen.append(state())
+    add_keypoint(engine, clips, video_id, "k0")
+    seen.append(state())
+    change(engine, schema.video, video_id, content_sha256=sha256(b"cut anew"))
+    seen.append(state())
+    add_sample(engine, clips, video_id, "s9")
+    seen.append(state())
+    assert None not in seen
+    assert len(set(seen)) == len(seen)
+    shard.score()
+    assert state() == seen[-1]
+    assert state(of_shard=1) is None
 
 
 def test_samples_come_in_order_of_id_and_missing_ones_are_left_out(shard: Shard) -> None:
     with shard.engine.connect() as connection:
-        loaded = load_samples(connection, [*reversed(shard.samples), 10**9], ("text",))
-        assert load_samples(connection, [], ("text",)) == []
+        loaded = load_samples(connection, [*reversed(shard.samples), 10**9], [TEXT])
+        assert load_samples(connection, [], [TEXT]) == []
     assert [sample.sample_id for sample in loaded] == shard.samples
 
 
-@pytest.mark.parametrize("inputs", [(), ("texts",), ("text", "'); DROP TABLE score --")])
-def test_inputs_that_do_not_exist_are_refused(shard: Shard, inputs: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("inputs", [(), (TEXT, TEXT), (TEXT, replace(VIDEO, name="text"))])
+def test_a_score_depends_on_something_and_on_each_thing_once(shard: Shard, inputs: tuple[Input[Any], ...]) -> None:
     shard.inputs = inputs
-    with pytest.raises(ValueError, match="inputs must be some of"):
+    with pytest.raises(ValueError, match="at least one input, each of them once"):
         shard.pending()
 
 

@@ -42,6 +42,28 @@ def encode(path: Path, n_frames: int = 60, codec: str = "libx264", options: dict
     return path
 
 
+def encode_pictures(path: Path, codec: str, pix_fmt: str, pictures: NDArray[np.uint8], **options: str) -> Path:
+    """A clip of these pictures, uint8 (T, H, W, 3)."""
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream(codec, rate=RATE)
+        stream.height, stream.width, stream.pix_fmt = *pictures.shape[1:3], pix_fmt
+        stream.options = options
+        for picture in pictures:
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+        container.mux(stream.encode())
+    return path
+
+
+def write_gif(path: Path, width: int, height: int, n_frames: int) -> Path:
+    """A GIF of any size whose frames each draw one pixel: 23 bytes a frame, however large the picture is."""
+    header = b"GIF89a" + struct.pack("<HHBBB", width, height, 0xF0, 0, 0) + bytes([0, 0, 0, 255, 255, 255])
+    delay = b"\x21\xf9\x04" + struct.pack("<BHB", 4, 4, 0) + b"\x00"
+    pixel = b"\x02\x02\x44\x01\x00"
+    frames = (delay + b"\x2c" + struct.pack("<HHHHB", i % width, 0, 1, 1, 0) + pixel for i in range(n_frames))
+    path.write_bytes(header + b"".join(frames) + b"\x3b")
+    return path
+
+
 def encode_sound(path: Path) -> Path:
     """A second of noise without any picture."""
     with av.open(str(path), "w") as container:

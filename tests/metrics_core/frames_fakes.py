@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from metrics_core.frames import FrameReadError, SampledFrames
+from metrics_core.frames import Fit, FrameReadError, SampledFrames
 
 
 def one_grey_frame(n_frames: int, reader: str) -> SampledFrames:
@@ -20,7 +20,7 @@ def one_grey_frame(n_frames: int, reader: str) -> SampledFrames:
 class HangingReader:
     name = "hanging"
 
-    def read(self, path: Path, every: int, cap: int | None) -> SampledFrames:
+    def read(self, path: Path, every: int, cap: int | None, fit: Fit | None) -> SampledFrames:
         threading.Event().wait()
         raise AssertionError("never reached")
 
@@ -28,7 +28,7 @@ class HangingReader:
 class CrashingReader:
     name = "crashing"
 
-    def read(self, path: Path, every: int, cap: int | None) -> SampledFrames:
+    def read(self, path: Path, every: int, cap: int | None, fit: Fit | None) -> SampledFrames:
         os.kill(os.getpid(), signal.SIGSEGV)
         threading.Event().wait()
         raise AssertionError("never reached")
@@ -37,7 +37,7 @@ class CrashingReader:
 class ExitingReader:
     name = "exiting"
 
-    def read(self, path: Path, every: int, cap: int | None) -> SampledFrames:
+    def read(self, path: Path, every: int, cap: int | None, fit: Fit | None) -> SampledFrames:
         os.write(2, b"out of cheese\n")
         os._exit(3)
 
@@ -45,7 +45,7 @@ class ExitingReader:
 class RaisingReader:
     name = "raising"
 
-    def read(self, path: Path, every: int, cap: int | None) -> SampledFrames:
+    def read(self, path: Path, every: int, cap: int | None, fit: Fit | None) -> SampledFrames:
         raise ZeroDivisionError("the fake divides by zero")
 
 
@@ -54,10 +54,19 @@ class NoisyReader:
 
     name = "noisy"
 
-    def read(self, path: Path, every: int, cap: int | None) -> SampledFrames:
+    def read(self, path: Path, every: int, cap: int | None, fit: Fit | None) -> SampledFrames:
         os.write(1, b"progress: 100 %\n" * 100)
         print("done")
         return one_grey_frame(1, self.name)
+
+
+class FourChannelsReader:
+    """Gives an alpha channel too, as decord does for a picture 48 pixels wide."""
+
+    name = "four channels"
+
+    def read(self, path: Path, every: int, cap: int | None, fit: Fit | None) -> SampledFrames:
+        return SampledFrames(np.zeros(1, np.int64), np.zeros(1), np.zeros((1, 2, 2, 4), np.uint8), 1, self.name)
 
 
 class ProcessReader:
@@ -65,7 +74,7 @@ class ProcessReader:
 
     name = "process"
 
-    def read(self, path: Path, every: int, cap: int | None) -> SampledFrames:
+    def read(self, path: Path, every: int, cap: int | None, fit: Fit | None) -> SampledFrames:
         return one_grey_frame(os.getpid(), self.name)
 
 
@@ -74,6 +83,6 @@ class ModulesReader:
 
     name = "modules"
 
-    def read(self, path: Path, every: int, cap: int | None) -> SampledFrames:
+    def read(self, path: Path, every: int, cap: int | None, fit: Fit | None) -> SampledFrames:
         loaded = sorted({"torch", "transformers", "dagster", "pytest"} & set(sys.modules))
         raise FrameReadError(path, f"loaded: {loaded}")

@@ -28,7 +28,7 @@ from metrics_core.calibration import (
     thresholds_by_dimension,
 )
 from metrics_core.calibration.intervals import resamples
-from metrics_core.calibration.objectives import Parameters
+from metrics_core.calibration.search import Parameters
 
 pytestmark = pytest.mark.filterwarnings("ignore::metrics_core.calibration.CalibrationWarning")
 

@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 
 from metrics_core.models.clip_encoder import OpenClipEncoder
 from metrics_core.models.clip_loading import CheckpointMismatch, merge_adapters
+from metrics_core.models.unusable import ModelUnusable
 
 CONFIGURATION = {
     "embed_dim": 16,
@@ -132,3 +133,12 @@ def test_a_file_that_holds_no_weights_is_named(model: Any, tmp_path: Path, name:
     encoder = OpenClipEncoder(str(model.folder / "tiny_test_clip.json"), str(tmp_path / name))
     with pytest.raises(CheckpointMismatch, match=rf"{name} holds no weights that can be read"):
         encoder.load()
+
+
+@pytest.mark.parametrize("configuration", ["{}", "[]", '{"embed_dim": 8, "vision_cfg": 1, "text_cfg": 2}'])
+def test_a_configuration_of_no_model_is_named(model: Any, tmp_path: Path, configuration: str) -> None:
+    file = tmp_path / "strange_clip.json"
+    file.write_text(configuration)
+    encoder = OpenClipEncoder(str(file), str(model.folder / "clip.pt"))
+    with pytest.raises(ModelUnusable, match=str(file)):
+        encoder.encode_texts(["a"])

@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 from metrics_core.models.revision import ModelNotFound, model_revision
 from metrics_core.models.sentence_splitter import RuleSplitter, make_splitter
 from metrics_core.models.text_encoder import SentenceTransformerEncoder
+from metrics_core.models.unusable import ModelUnusable
 from tests.conftest import PROJECT
+from tests.metrics_core.broken_models import BREAKS, broken
 
 if TYPE_CHECKING:
     import torch
@@ -186,15 +188,24 @@ def test_a_vector_that_is_not_finite_is_an_error_that_quotes_the_text(checkpoint
     import torch
     from safetensors.torch import load_file, save_file
 
-    broken = copied(checkpoint, tmp_path / "broken")
-    weights = load_file(broken / "model.safetensors")
+    folder = copied(checkpoint, tmp_path / "broken")
+    weights = load_file(folder / "model.safetensors")
     name = next(name for name in weights if name.endswith("word_embeddings.weight"))
     weights[name][4 + WORDS.index("dog")] = torch.nan
-    save_file(weights, broken / "model.safetensors", metadata={"format": "pt"})
-    encoder = SentenceTransformerEncoder(str(broken))
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    encoder = SentenceTransformerEncoder(str(folder))
     assert np.isfinite(encoder.encode(["a cat runs ."])).all()
     with pytest.raises(ValueError, match="not finite for the text 'a dog sleeps'"):
         encoder.encode(["a cat runs .", "a dog sleeps", "red"])
+
+
+@pytest.mark.parametrize("how", BREAKS)
+def test_a_broken_folder_is_named_in_one_sentence(checkpoint: Path, tmp_path: Path, how: str) -> None:
+    model = broken(checkpoint, tmp_path / "model", how)
+    with pytest.raises(ModelUnusable) as caught:
+        SentenceTransformerEncoder(str(model)).encode(TEXTS)
+    assert str(caught.value).startswith(f"model {model} ")
+    assert "\n" not in str(caught.value)
 
 
 def test_weights_in_pickle_are_not_read(checkpoint: Path, tmp_path: Path) -> None:
@@ -204,7 +215,7 @@ def test_weights_in_pickle_are_not_read(checkpoint: Path, tmp_path: Path) -> Non
     pickled = copied(checkpoint, tmp_path / "pickled")
     torch.save(load_file(pickled / "model.safetensors"), pickled / "pytorch_model.bin")
     (pickled / "model.safetensors").unlink()
-    with pytest.raises(OSError, match="safetensors"):
+    with pytest.raises(ModelUnusable, match="safetensors"):
         SentenceTransformerEncoder(str(pickled)).encode(["a cat"])
 
 

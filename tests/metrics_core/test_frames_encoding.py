@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from metrics_core.frames import FrameReadError, read_frames
 from metrics_core.frames.encoding import EncodedFrames, FrameEncoder, VideoFile, encode_videos
+from metrics_core.frames.fit import MOST_PIXELS
+from metrics_core.frames.records import DecoderFailed
 from metrics_core.protocols import ModelIdentity
 from tests.assets.manifests import write_clip
 
@@ -24,6 +26,7 @@ class MeanColour:
 
     identity = ModelIdentity("mean colour", "1", {"precision": "fp64"})
     dim = 4
+    fit = None
 
     def __init__(self, batch_size: int = 4) -> None:
         self.batch_size = batch_size
@@ -97,10 +100,6 @@ def test_an_unreadable_file_gives_its_error_in_its_place(clips: list[Path], tmp_
     assert "there is no such file" in str(found[3][1])
 
 
-def test_no_videos_give_nothing() -> None:
-    assert list(encode_videos(FrameEncoder(MeanColour()), [])) == []
-
-
 def test_the_sampling_is_part_of_the_identity() -> None:
     plain, dense, capped = (FrameEncoder(MeanColour(), *rule).identity for rule in ((30, None), (10, None), (30, 8)))
     assert plain.params == {"precision": "fp64", "features": "frames", "every": 30, "cap": None}
@@ -133,6 +132,47 @@ def test_an_error_of_the_encoder_ends_the_decoders(clips: list[Path]) -> None:
     with pytest.raises(MemoryError):
         list(encode_videos(FrameEncoder(Broken()), files(clips * 3)))
     assert decoders() <= before
+
+
+def test_what_one_video_leads_to_ends_only_that_video(clips: list[Path]) -> None:
+    class Picky(MeanColour):
+        def preprocess(self, image: NDArray[np.uint8]) -> Any:
+            if image.mean() < 35:
+                raise TypeError("too dark")
+            return super().preprocess(image)
+
+    found = dict(encode_videos(FrameEncoder(Picky(), every=3), files(clips)))
+    error = found.pop("1.avi")
+    assert isinstance(error, DecoderFailed)
+    assert "1.avi: its frames cannot be prepared for the encoder (unexpected TypeError: too dark)" in str(error)
+    assert all(isinstance(encoded, EncodedFrames) for encoded in found.values())
+
+
+@pytest.mark.parametrize(
+    ("pixels", "n_frames", "n_asked"),
+    # All five fit; three do, so that the fourth waits; each goes alone.
+    [(32 * 32, 20, 5), (MOST_PIXELS // 2, 20, 4), (MOST_PIXELS, None, 2)],
+)
+def test_fewer_videos_are_decoded_at_once_the_more_memory_they_take(
+    clips: list[Path], pixels: int, n_frames: int | None, n_asked: int
+) -> None:
+    asked: list[str] = []
+
+    def videos() -> Iterator[VideoFile[str]]:
+        for path in clips:
+            asked.append(path.name)
+            yield VideoFile(path.name, path, 1.0, n_frames, pixels)
+
+    encoding = encode_videos(FrameEncoder(MeanColour(batch_size=1)), videos(), n_decoders=4)
+    assert next(encoding)[0] == "1.avi"
+    assert len(asked) == n_asked
+    assert [key for key, _ in encoding] == [path.name for path in clips[1:]]
+
+
+def test_nothing_is_loaded_for_no_video() -> None:
+    images = MeanColour()
+    assert list(encode_videos(FrameEncoder(images), [])) == []
+    assert not images.is_loaded
 
 
 def decoders() -> set[int]:

@@ -18,6 +18,8 @@ from metrics_core.models.nli import NliClassifier, class_probabilities
 from metrics_core.models.nli_inputs import HypothesisTooLong, token_batches
 from metrics_core.models.nli_loading import NoEntailmentClass, entailment_index, longest_input
 from metrics_core.models.revision import ModelNotFound
+from metrics_core.models.unusable import ModelUnusable
+from tests.metrics_core.broken_models import BREAKS, broken
 
 WORDS = ["a", "cat", "dog", "runs", "sleeps", "red", "box", "the", "man", "opens", "."]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
@@ -397,16 +399,25 @@ def test_an_output_that_is_not_finite_is_an_error_that_quotes_the_pair(deberta: 
     import torch
     from safetensors.torch import load_file, save_file
 
-    broken = copied(deberta, tmp_path / "broken")
-    weights = load_file(broken / "model.safetensors")
+    folder = copied(deberta, tmp_path / "broken")
+    weights = load_file(folder / "model.safetensors")
     name = next(name for name in weights if name.endswith("word_embeddings.weight"))
     weights[name][len(SPECIAL) + WORDS.index("dog")] = torch.nan
-    save_file(weights, broken / "model.safetensors", metadata={"format": "pt"})
-    classifier = NliClassifier(str(broken))
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    classifier = NliClassifier(str(folder))
     assert np.isfinite(classifier.entailment([("a cat", "a box")]).probabilities).all()
     message = "not finite for the premise 'the box' and the hypothesis 'a dog sleeps'"
     with pytest.raises(ValueError, match=message):
         classifier.entailment([("a cat", "a box"), ("the box", "a dog sleeps"), ("a man", "red")])
+
+
+@pytest.mark.parametrize("how", BREAKS)
+def test_a_broken_folder_is_named_in_one_sentence(deberta: Path, tmp_path: Path, how: str) -> None:
+    model = broken(deberta, tmp_path / "model", how)
+    with pytest.raises(ModelUnusable) as caught:
+        NliClassifier(str(model)).entailment(PAIRS)
+    assert str(caught.value).startswith(f"model {model} ")
+    assert "\n" not in str(caught.value)
 
 
 def test_weights_in_pickle_are_not_read(deberta: Path, tmp_path: Path) -> None:
@@ -416,7 +427,7 @@ def test_weights_in_pickle_are_not_read(deberta: Path, tmp_path: Path) -> None:
     pickled = copied(deberta, tmp_path / "pickled")
     torch.save(load_file(pickled / "model.safetensors"), pickled / "pytorch_model.bin")
     (pickled / "model.safetensors").unlink()
-    with pytest.raises(OSError, match="safetensors"):
+    with pytest.raises(ModelUnusable, match="safetensors"):
         NliClassifier(str(pickled)).entailment(PAIRS)
 
 
@@ -427,7 +438,7 @@ def test_code_that_comes_with_a_model_does_not_run(deberta: Path, model: NliClas
     found = NliClassifier(str(carrying)).entailment(PAIRS).probabilities
     np.testing.assert_allclose(found, model.entailment(PAIRS).probabilities, atol=1e-6, rtol=0)
     unknown = copied(carrying, tmp_path / "unknown", model_type="of-its-own")
-    with pytest.raises(ValueError, match="trust_remote_code"):
+    with pytest.raises(ModelUnusable, match="custom code"):
         NliClassifier(str(unknown)).entailment(PAIRS)
     assert not (tmp_path / "ran").exists()
 

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import metrics_core.arrays
 import metrics_core.sodam
-import metrics_core.stacks
 from metrics_core.sodam import (
     Alignment,
     SodamWarning,
@@ -309,7 +309,7 @@ def test_stacks_are_cut_without_a_trace(monkeypatch: pytest.MonkeyPatch) -> None
     pairs = [tuple(np.sort(rng.uniform(0, 60, (n, 2)), axis=1) for n in shape) for shape in [(5, 4)] * 9 + [(3, 7)] * 5]
     whole = align_batch(pairs)
     for cells in (1, 65):
-        monkeypatch.setattr(metrics_core.stacks, "STACK_CELLS", cells)
+        monkeypatch.setattr(metrics_core.arrays, "STACK_CELLS", cells)
         assert align_batch(pairs) == whole
 
 

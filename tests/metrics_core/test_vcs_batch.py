@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import metrics_core.stacks
+import metrics_core.arrays
 from metrics_core.vcs import vcs_from_embeddings, vcs_from_similarity
 from metrics_core.vcs.batch import vcs_batch, vcs_sweep
 from metrics_core.vcs.checks import VCSWarning
@@ -97,7 +97,7 @@ def test_stacks_are_cut_without_a_trace(monkeypatch: pytest.MonkeyPatch) -> None
     pairs = [(rng.uniform(0, 1, shape), 0.9) for shape in [(5, 4)] * 11 + [(4, 5)] * 7]
     whole = vcs_batch(pairs)
     for cells in (1, 40, 79):  # one, two and three pairs of a shape to a stack
-        monkeypatch.setattr(metrics_core.stacks, "STACK_CELLS", cells)
+        monkeypatch.setattr(metrics_core.arrays, "STACK_CELLS", cells)
         assert vcs_batch(pairs) == whole
 
 
@@ -110,7 +110,7 @@ def test_pairs_may_come_from_embeddings(monkeypatch: pytest.MonkeyPatch) -> None
     embeddings = [embeddings_of(rng, *shape) for shape in [(5, 4), (3, 3), (5, 4), (4, 5), (5, 4)]]
     embeddings[2][0][1] = 0.0  # a zero vector has cosine 0
     for cells in (1, 200, 10_000):
-        monkeypatch.setattr(metrics_core.stacks, "STACK_CELLS", cells)
+        monkeypatch.setattr(metrics_core.arrays, "STACK_CELLS", cells)
         pairs = similarities_of_pairs(iter(embeddings))
         for (similarity, gas), each in zip(pairs, embeddings, strict=True):
             single, single_gas = similarities_of(*each)

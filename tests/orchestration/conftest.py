@@ -57,13 +57,23 @@ def installation(
 
 @pytest.fixture(scope="session")
 def tiny_text_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a random BERT of 16 dimensions over letters, saved as sentence-transformers saves a model."""
+    """See save_text_encoder."""
+    return save_text_encoder(tmp_path_factory.mktemp("encoder"))
+
+
+@pytest.fixture(scope="session")
+def tiny_verifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """See save_verifier."""
+    return save_verifier(tmp_path_factory.mktemp("verifier"))
+
+
+def save_text_encoder(folder: Path) -> Path:
+    """A random BERT of 16 dimensions over letters, saved in the folder as sentence-transformers saves a model."""
     import torch
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
     from transformers import BertModel
 
-    folder = tmp_path_factory.mktemp("encoder")
     torch.manual_seed(0)
     BertModel(letters(folder / "bert")).save_pretrained(folder / "bert")
     words = Transformer(str(folder / "bert"), max_seq_length=128)
@@ -72,13 +82,11 @@ def tiny_text_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "model"
 
 
-@pytest.fixture(scope="session")
-def tiny_verifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an NLI classifier as tiny and as random."""
+def save_verifier(folder: Path) -> Path:
+    """An NLI classifier as tiny and as random, saved in the folder."""
     import torch
     from transformers import BertForSequenceClassification
 
-    folder = tmp_path_factory.mktemp("verifier")
     # Of the first seeds the one whose probabilities lie widest around a half.
     torch.manual_seed(15)
     config = letters(folder)
@@ -149,7 +157,7 @@ def write_manifest(folder: Path, *, n_videos: int = 12, prefix: str = "clip") ->
 
 def forget_installation() -> None:
     """Close and forget what orchestration keeps per process."""
-    from orchestration import launch, platform, settings
+    from orchestration import launch, platform, runs, settings
 
     if platform.instance.cache_info().currsize:
         platform.instance().dispose()
@@ -160,7 +168,7 @@ def forget_installation() -> None:
         platform.database_url,
         platform.engine,
         platform.instance,
-        launch._definitions,
+        runs.definitions,
         launch.curation_scorers,
     ):
         kept.cache_clear()

@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import re
+import shutil
+import signal
+import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from multiprocessing.forkserver import ensure_running
 from pathlib import Path
 from typing import Any
@@ -16,7 +21,7 @@ from typing import Any
 import psycopg
 from sqlalchemy.engine import URL
 
-from db.server import DAGSTER, sibling_url
+from db.server import DAGSTER, is_embedded_running, sibling_url, start_embedded, stop_embedded
 
 # Far beyond what any step takes, also on a busy machine: reaching it is a failure.
 DEADLINE_S = 180.0
@@ -39,13 +44,14 @@ _PLACES = ("in the yard", "near the river", "behind the house", "on the stage")
 
 
 class Command:
-    """`reelsieve ARGUMENTS` on a home folder, started at once."""
+    """`reelsieve ARGUMENTS` with these environment variables, started at once; its output goes to a folder."""
 
-    def __init__(self, home: Path, encoder: Path, *arguments: str) -> None:
-        self._output = home.parent / f"output_{time.monotonic_ns()}"
+    def __init__(self, variables: Mapping[str, str], output: Path, *arguments: str) -> None:
+        self._output = output
         self._output.mkdir()
-        variables = {"REELSIEVE_HOME": str(home), "REELSIEVE_TEXT_ENCODER": str(encoder)}
-        self._process = _CONTEXT.Process(target=_run, args=(list(arguments), variables, self._output))
+        for stream in ("stdout", "stderr"):
+            (self._output / stream).touch()
+        self._process = _CONTEXT.Process(target=_run, args=(list(arguments), dict(variables), self._output))
         self._process.start()
 
     @property
@@ -77,6 +83,11 @@ class Command:
             raise AssertionError(f"the command did not end in {DEADLINE_S:g} s; it said:\n{self.stderr}")
         return self._process.exitcode
 
+    def runs_after(self, seconds: float) -> bool:
+        """Whether it still runs when so much time has passed; returns at once when it ends."""
+        self._process.join(seconds)
+        return self.is_running
+
     def kill(self) -> None:
         """kill -9, and wait until the process is gone."""
         self._process.kill()
@@ -89,6 +100,49 @@ class Command:
         return json.loads(self.stdout)
 
 
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A home folder of a test's own, with its server running; without a verifier its commands have the default one."""
+
+    folder: Path
+    encoder: Path
+    verifier: Path | None = None
+
+    def run(self, *arguments: str) -> Command:
+        """Start `reelsieve ARGUMENTS` here."""
+        variables = {"REELSIEVE_HOME": str(self.folder), "REELSIEVE_TEXT_ENCODER": str(self.encoder)}
+        if self.verifier:
+            variables["REELSIEVE_ECS_VERIFIER"] = str(self.verifier)
+        return Command(variables, self.folder.parent / f"output_{time.monotonic_ns()}", *arguments)
+
+    @property
+    def url(self) -> URL:
+        """The curation database; starts the server if need be."""
+        return start_embedded(self.folder)
+
+    def kill_server(self) -> None:
+        """kill -9 of the server's first process; the others end by themselves."""
+        os.kill(int(self._pid_file.read_text().split()[0]), signal.SIGKILL)
+        until(lambda: not is_embedded_running(self.folder), "the server is gone")
+
+    @property
+    def _pid_file(self) -> Path:
+        return self.folder / "postgres" / "postmaster.pid"
+
+
+def copied(home: Home, folder: Path) -> Home:
+    """The home once more, in this folder; its server must be stopped."""
+    # cp keeps the owner of the server's files, which is not the user of the tests where these run as root.
+    subprocess.run(["cp", "-a", str(home.folder), str(folder / "home")], check=True)
+    return Home(folder / "home", home.encoder)
+
+
+def removed(home: Home) -> None:
+    """Stop its server and remove all of it."""
+    stop_embedded(home.folder)
+    shutil.rmtree(home.folder)
+
+
 def warm_up() -> None:
     """Start the process that commands are forked from; its imports go on while this one does other things."""
     _CONTEXT.set_forkserver_preload(PRELOADED)
@@ -98,7 +152,7 @@ def warm_up() -> None:
 def _run(arguments: list[str], variables: dict[str, str], output: Path) -> None:
     """In the new process: become the command."""
     for descriptor, name in ((1, "stdout"), (2, "stderr")):
-        file = os.open(output / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        file = os.open(output / name, os.O_WRONLY | os.O_APPEND)
         os.dup2(file, descriptor)
         os.close(file)
     # The standard streams of a forked process are those of its parent: these are the files just opened.
@@ -199,11 +253,32 @@ def ingested(url: URL) -> dict[str, list[tuple[Any, ...]]]:
 def scored(url: URL) -> dict[str, list[tuple[Any, ...]]]:
     """All that scoring stored, without the numbers that the database hands out and the time of day."""
     queries = {
-        "encoder": "SELECT fingerprint, dim FROM encoder ORDER BY 1",
+        "model": "SELECT fingerprint, name, revision, params::text FROM model ORDER BY 1",
         "text_embedding": "SELECT text_sha256 FROM text_embedding ORDER BY 1",
         "scorer": "SELECT metric, fingerprint, status FROM scorer ORDER BY fingerprint",
         "score": "SELECT s.kind, s.key, r.fingerprint, c.value, c.status, c.error, c.components::text, c.input_sha256 "
         "FROM score c JOIN sample s USING (sample_id) JOIN scorer r USING (scorer_id) ORDER BY s.kind, s.key",
+    }
+    return {table: rows(url, query) for table, query in queries.items()}
+
+
+def concluded(url: URL) -> dict[str, list[tuple[Any, ...]]]:
+    """All that checklists, calibration and selection stored, likewise, and without what a verdict has cost."""
+    of_caption = "JOIN sample s USING (sample_id) JOIN scorer r USING (scorer_id)"
+    queries = {
+        "keypoint": "SELECT k.key, v.key, k.dimension, k.text FROM keypoint k JOIN video v USING (video_id) ORDER BY 1",
+        "keypoint_label": "SELECT k.key, s.key, l.source, l.covered FROM keypoint_label l "
+        "JOIN keypoint k USING (keypoint_id) JOIN sample s USING (sample_id) ORDER BY 1, 2, 3",
+        "entailment": "SELECT pair_sha256, round(probability::numeric, 6), truncated FROM entailment ORDER BY 1",
+        "verdict_set": f"SELECT s.key, r.fingerprint, c.status, c.error, c.n_sentences FROM verdict_set c {of_caption} "
+        "ORDER BY 1, 2",
+        "ecs_verdict": "SELECT s.key, k.key, round(c.probability::numeric, 6), c.sentence_index, c.sentence, "
+        f"c.is_lower_bound FROM ecs_verdict c {of_caption} JOIN keypoint k USING (keypoint_id) ORDER BY 1, 2",
+        "threshold": "SELECT r.fingerprint, scope, shard, dimension, method, objective, round(value::numeric, 6), n, "
+        "n_positive FROM threshold JOIN scorer r USING (scorer_id) ORDER BY 1, 2, 3, 4, 5, 6",
+        "selection": "SELECT spec::text, n, cutoff, score_hash FROM selection ORDER BY 1, 4",
+        "selection_item": "SELECT c.spec::text, i.rank, i.value, i.row::text FROM selection_item i "
+        "JOIN selection c USING (selection_id) ORDER BY 1, 2",
     }
     return {table: rows(url, query) for table, query in queries.items()}
 
@@ -218,6 +293,28 @@ def slots_taken(url: URL) -> int:
     """How many runs hold a place in one of Dagster's pools."""
     query = "SELECT count(*) FROM concurrency_slots WHERE run_id IS NOT NULL AND NOT deleted"
     return int(rows(sibling_url(url, DAGSTER), query)[0][0])
+
+
+def lease_holders(url: URL) -> list[int]:
+    """The sessions that hold a lease on a run."""
+    query = (
+        "SELECT pid FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE locktype = 'advisory' AND granted "
+        "AND datname = current_database() AND application_name = 'reelsieve lease'"
+    )
+    return [row[0] for row in rows(sibling_url(url, DAGSTER), query)]
+
+
+def retag_runs(url: URL, name: str, value: str | None) -> None:
+    """Change a tag of every run, or take it away with None, as if they had been started elsewhere."""
+    entry = f'"{re.escape(name)}": "[^"]*"'
+    with connect(sibling_url(url, DAGSTER)) as connection:
+        if value is None:
+            connection.execute("UPDATE runs SET run_body = regexp_replace(run_body, %s, '')", [f", {entry}"])
+            connection.execute("DELETE FROM run_tags WHERE key = %s", [name])
+        else:
+            new = f'"{name}": "{value}"'
+            connection.execute("UPDATE runs SET run_body = regexp_replace(run_body, %s, %s)", [entry, new])
+            connection.execute("UPDATE run_tags SET value = %s WHERE key = %s", [value, name])
 
 
 def write_manifest(folder: Path) -> Path:

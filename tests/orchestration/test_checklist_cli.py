@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import dagster as dg
@@ -29,8 +30,9 @@ def count(query: str) -> int:
         return int(connection.exec_driver_sql(f"SELECT count(*) FROM {query}").scalar() or 0)
 
 
-def explained(*options: str) -> Any:
-    return read_json(run_command("explain", CAPTION, "-d", "tiny", "--json", *options))
+def explained() -> Any:
+    (found,) = read_json(run_command("explain", CAPTION, "-d", "tiny", "--metric", "ecs", "--json"))
+    return found
 
 
 def scores() -> dict[str, float]:
@@ -39,13 +41,18 @@ def scores() -> dict[str, float]:
     return {row["sample"]: row["ecs"] for row in rows}
 
 
+def n_covered(found: Any) -> int:
+    """How many keypoints `explain` calls covered."""
+    return sum(row["covered"] == "yes" for row in found["explanation"]["rows"])
+
+
 def newest_report() -> Any:
     """What the last calibration found."""
     wanted = dg.AssetRecordsFilter(asset_key=dg.AssetKey("ecs_thresholds"), asset_partitions=["tiny"])
     found = instance().fetch_materializations(wanted, limit=1).records[0].asset_materialization
     assert found is not None
     report: Any = found.metadata["calibration"].value
-    return report["ecs"]
+    return report
 
 
 def newest_check() -> tuple[bool, dg.AssetCheckSeverity]:
@@ -70,7 +77,7 @@ def story(installation: Installation) -> dict[str, Any]:
     found["bounds"] = count("ecs_verdict WHERE is_lower_bound")
     found["judged early"] = count("entailment")
     found["early scores"] = scores()
-    found["explained early"] = run_command("explain", CAPTION, "-d", "tiny")
+    found["explained early"] = run_command("explain", CAPTION, "-d", "tiny", "--metric", "ecs")
     keep("early again", "score", "--metric", "ecs", "--early-exit")
     keep("in full", "score", "--metric", "ecs")
     found["bounds left"] = count("ecs_verdict WHERE is_lower_bound")
@@ -110,8 +117,8 @@ def test_a_run_without_early_exit_completes_what_one_left(story: dict[str, Any])
 def test_an_early_exit_needs_something_to_verify(installation: Installation, story: dict[str, Any]) -> None:
     done = run_command("score", "-d", "tiny", "--metric", "vcs", "--early-exit")
     assert (done.returncode, done.stderr.strip()) == (
-        1,
-        "error: --early-exit concerns metrics that verify keypoints, which vcs does not",
+        2,
+        "error: --early-exit concerns metrics whose models can stop early, not vcs",
     )
 
 
@@ -120,34 +127,34 @@ def test_an_early_exit_needs_something_to_verify(installation: Installation, sto
 
 def test_explain_says_why(story: dict[str, Any]) -> None:
     found = story["before"]
-    assert (found["sample"], found["system"], found["video"]) == (CAPTION, "faithful", "clip_02")
-    assert found["status"] == "ok"
-    verdicts = found["verdicts"]
-    assert [(row["keypoint"], row["dimension"]) for row in verdicts] == [
-        (f"clip_02_{place}", dimension) for place, dimension in enumerate(DIMENSIONS)
-    ]
-    assert found["value"] == pytest.approx(sum(row["covered"] for row in verdicts) / 3) == story["scores"][CAPTION]
+    assert (found["metric"], found["sample"], found["system"]) == ("ecs", CAPTION, "faithful")
+    assert (found["status"], found["error"]) == ("ok", None)
+    verdicts = found["explanation"]["rows"]
+    keypoints = [tuple(row["keypoint"].split(": ")) for row in verdicts]
+    assert [dimension for dimension, _ in keypoints] == list(DIMENSIONS)
+    assert [found["text"].index(text) for _, text in keypoints] == sorted(found["text"].index(t) for _, t in keypoints)
+    covered = n_covered(found)
+    assert found["value"] == pytest.approx(covered / 3) == story["scores"][CAPTION]
+    assert found["explanation"]["lines"] == [f"{covered} of 3 keypoints covered; mode flat_micro"]
     for row in verdicts:
-        assert row["covered"] == (row["probability"] >= row["threshold"])
-        assert (row["threshold"], row["label"], row["is_lower_bound"]) == (0.5, True, False)
-        assert row["sentence"] in found["text"]
-        assert row["keypoint_text"] in found["text"]
+        assert (row["covered"] == "yes") == (row["p"] >= row["from"])
+        assert (row["from"], row["label"]) == (0.5, "yes")
+        assert row["best sentence"] in found["text"]
 
 
 def test_explain_prints_a_row_for_each_keypoint(story: dict[str, Any]) -> None:
     early = story["explained early"].stdout
-    assert "≥ " in early
-    done = run_command("explain", CAPTION, "-d", "tiny")
+    assert "(at least)" in " ".join(early.split())
+    done = run_command("explain", CAPTION, "-d", "tiny", "--metric", "ecs")
     assert done.returncode == 0, done.stderr
     text = " ".join(done.stdout.split())
     found = story["after"]
-    assert f"{CAPTION} by faithful: ecs {found['value']:.4f}" in text
-    covered = sum(row["covered"] for row in found["verdicts"])
-    assert f"{covered} of 3 keypoints covered; mode flat_micro" in text
-    assert (text.count("✓"), text.count("✗")) == (covered, 3 - covered)
-    assert "≥ " not in text
-    for row in found["verdicts"]:
-        assert f"{row['probability']:.3f} {row['threshold']:.3f} yes" in text
+    assert f"{CAPTION} by faithful" in text
+    assert f"ecs {found['value']:.4f} ({', '.join(found['models'])})" in text
+    assert f"{n_covered(found)} of 3 keypoints covered; mode flat_micro" in text
+    assert "(at least)" not in text
+    for row in found["explanation"]["rows"]:
+        assert f"{row['covered']} {row['p']:.4f} {row['from']:.4f} yes" in text
     for dimension in DIMENSIONS:
         assert dimension in text
 
@@ -166,14 +173,15 @@ def test_calibrate_chooses_thresholds_that_are_in_force_at_once(story: dict[str,
     assert found["evaluation"] == []
     # The verifier was asked nothing, and the scores have changed.
     assert story["judged by calibrate"] == 0
-    after = story["after"]["verdicts"]
-    assert {row["dimension"]: row["threshold"] for row in after} == {
+    after = story["after"]["explanation"]["rows"]
+    assert {row["keypoint"].partition(":")[0]: row["from"] for row in after} == {
         name: row["threshold"] for name, row in rows.items()
     }
-    before = story["before"]["verdicts"]
-    assert [row["probability"] for row in after] == [row["probability"] for row in before]
-    assert story["after"]["value"] == pytest.approx(sum(row["covered"] for row in after) / 3)
-    assert story["after"]["components"]["calibrated"] == sorted(rows)
+    before = story["before"]["explanation"]["rows"]
+    assert [row["p"] for row in after] == [row["p"] for row in before]
+    assert story["after"]["value"] == pytest.approx(n_covered(story["after"]) / 3)
+    calibrated = f"s.key = '{CAPTION}' AND c.components->'calibrated' = '{json.dumps(sorted(rows))}'"
+    assert count(f"score c JOIN sample s USING (sample_id) WHERE {calibrated}") == 1
     assert len(scores()) == N_CAPTIONS
 
 
@@ -210,14 +218,12 @@ def test_calibrate_prints_tables_and_warns(story: dict[str, Any]) -> None:
 
 def test_a_mistake_gets_one_sentence(story: dict[str, Any], tmp_path: Any) -> None:
     assert story["too early"].returncode == 1
-    assert story["too early"].stderr.strip() == (
-        f"error: '{CAPTION}' has no ecs yet: reelsieve score --dataset tiny --metric ecs"
-    )
+    assert story["too early"].stderr.strip() == (f"error: '{CAPTION}' has no score yet: reelsieve score --dataset tiny")
     bare = write_manifest(tmp_path, n_videos=1, prefix="bare")
     (bare / "keypoint_labels.jsonl").unlink()
     assert run_command("ingest", str(bare), "-d", "bare").returncode == 0
     for arguments, says in (
-        (["explain", "nobody", "-d", "tiny"], "tiny has no caption 'nobody': reelsieve scores --dataset tiny lists"),
+        (["explain", "nobody", "-d", "tiny"], "tiny has no sample 'nobody': reelsieve scores --dataset tiny lists"),
         (["explain", CAPTION, "-d", "nowhere"], "there is no dataset 'nowhere'"),
         (["calibrate", "-d", "nowhere"], "there is no dataset 'nowhere'"),
         (["calibrate", "-d", "bare"], "bare has no labels on keypoints with verdicts: ingest keypoint_labels"),
@@ -234,5 +240,7 @@ def test_a_mistake_gets_one_sentence(story: dict[str, Any], tmp_path: Any) -> No
 
 def test_doctor_names_the_verifier_in_use(story: dict[str, Any]) -> None:
     findings = {finding["what"]: finding for finding in json.loads(run_command("doctor", "--json").stdout)}
-    assert findings["verifier"]["ok"]
-    assert "revision sha256:" in findings["verifier"]["detail"]
+    verifier = findings[f"ecs_verdict: {os.environ['REELSIEVE_ECS_VERIFIER']}"]
+    assert verifier["ok"]
+    assert "revision sha256:" in verifier["detail"]
+    assert "P(entailment) of one pair is" in verifier["detail"]

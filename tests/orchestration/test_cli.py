@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from assets.scores.registry import METRICS
+from orchestration.platform import engine
 from tests.assets.manifests import write_clip
 from tests.command_line import Done, run_command
 from tests.orchestration.conftest import Installation, forget_installation
@@ -103,10 +105,10 @@ def test_scores_are_ordered_and_null_where_undefined(run: Run, scored: dict[str,
     assert rows[0]["video"] == "v1"
     assert values["v1_faithful"] > values["v1_shuffled"]
     statuses = {row["sample"]: row["vcs_status"] for row in rows if row["vcs"] is None}
-    assert statuses == {"v2_a": "no_reference", "q1": "not_applicable"}
+    assert statuses == {"v1_brief": "too_short", "v2_a": "no_reference", "q1": "not_applicable"}
 
 
-def test_scores_of_the_demo_encoder_say_so_and_warn_elsewhere(run: Run, tmp_path: Path) -> None:
+def test_the_demo_encoder_gives_no_number_for_other_videos(run: Run, tmp_path: Path) -> None:
     write_clip(tmp_path / "videos" / "noise.avi", n_frames=40)
     write_rows(tmp_path / "videos.jsonl", [{"video_id": "noise", "path": "videos/noise.avi"}])
     caption = {"caption_id": "c", "video_id": "noise", "role": "candidate", "system": "sys", "text": TEXTS["brief"]}
@@ -115,12 +117,13 @@ def test_scores_of_the_demo_encoder_say_so_and_warn_elsewhere(run: Run, tmp_path
     scored = run("score", "--dataset", "real", "--metric", "evqa")
     assert scored.returncode == 0, scored.stderr
     said = " ".join(scored.stderr.split())
-    assert "made with demo encoder, which knows the demo's drawn clips alone: its numbers mean nothing here" in said
+    assert "evqa says nothing of 1 samples: no_model, the demo encoder knows the clips of the demo alone" in said
     assert "REELSIEVE_IMAGE_TEXT_ENCODER" in said
     table = run("scores", "--dataset", "real", "--by", "evqa").stdout
     assert "evqa (demo encoder)" in " ".join(table.split())
+    assert "no_model" in table
     (row,) = read_json(run("scores", "--dataset", "real", "--json"))
-    assert isinstance(row["evqa"], float)
+    assert (row["evqa"], row["evqa_status"]) == (None, "no_model")
     assert row["evqa_models"].startswith("demo encoder, ")
     assert (row["vcs"], row["vcs_status"], row["vcs_models"]) == (None, None, None)
 
@@ -142,6 +145,78 @@ def test_select_freezes_and_exports(run: Run, scored: dict[str, Any], tmp_path: 
     assert [json.loads(line)["sample"] for line in lines.read_text().splitlines()] == ["v1_faithful"]
 
 
+def test_a_file_that_cannot_be_written_is_named_before_anything_is_frozen(
+    run: Run, scored: dict[str, Any], tmp_path: Path
+) -> None:
+    count = ("sql", "SELECT count(*) AS n FROM selection", "--json")
+    before = read_json(run(*count))
+    (tmp_path / "folder.parquet").mkdir()
+    for name in ("folder.parquet", f"{'x' * 300}.jsonl", "missing/best.jsonl"):
+        done = run("select", "-d", "cli", "--keep", "0.77", "--export", str(tmp_path / name))
+        assert done.returncode == 1
+        assert done.stderr.startswith("error: ")
+        assert len(done.stderr.splitlines()) == 1
+    assert read_json(run(*count)) == before
+
+
+def test_names_of_files_and_refused_rows_cannot_reach_the_terminal_as_commands(
+    run: Run, scored: dict[str, Any], tmp_path: Path
+) -> None:
+    write_rows(tmp_path / "videos.jsonl", [{"video_id": "v"}])
+    write_rows(tmp_path / "captions.jsonl", [])
+    rows = tmp_path / "\x1b[2J.jsonl"
+    rows.write_bytes(b'{"kind": "caption", "text": "\x1b[2J \xc2\x9b2J"}\n')
+    assert run("ingest", str(tmp_path), "-d", "hostile", "--rows", str(rows)).returncode == 0
+    query = ("sql", "SELECT raw AS \"\x1b[2J\" FROM ingest_reject WHERE raw LIKE '%kind%'")
+    for command in (("rejects", "-d", "hostile"), query):
+        for done in (run(*command), run(*command, "--json")):
+            assert done.returncode == 0, done.stderr
+            assert "\x1b" not in done.stdout
+            assert "\x9b" not in done.stdout
+            assert "\\u001b" in done.stdout
+
+
+def test_a_corrected_caption_has_no_score_until_it_is_scored_again(run: Run, folder: Path, tmp_path: Path) -> None:
+    manifest = shutil.copytree(folder, tmp_path / "manifest")
+    score = ("score", "-d", "corrected", "--metric", "vcs", "--json")
+    history = (
+        "SELECT value, changed_because FROM score_history WHERE dataset = 'corrected' AND metric = 'vcs' "
+        "AND sample = 'v1_faithful' ORDER BY replaced_at NULLS LAST"
+    )
+
+    def ingest() -> Any:
+        return read_json(run("ingest", str(manifest), "-d", "corrected", "--json"))
+
+    def row_of_faithful() -> Any:
+        rows = read_json(run("scores", "-d", "corrected", "--json"))
+        return next(row for row in rows if row["sample"] == "v1_faithful")
+
+    ingest()
+    read_json(run(*score))
+    before = row_of_faithful()["vcs"]
+    captions = (manifest / "captions.jsonl").read_text()
+    (manifest / "captions.jsonl").write_text(captions.replace(TEXTS["faithful"], f"{TEXTS['faithful']} It rains."))
+    ingest()
+
+    row = row_of_faithful()
+    assert (row["vcs"], row["vcs_status"]) == (None, "stale")
+    exported = tmp_path / "all.jsonl"
+    select = ("select", "-d", "corrected", "--by", "vcs", "--keep", "1", "--json", "--export", str(exported))
+    read_json(run(*select))
+    assert "v1_faithful" not in {json.loads(line)["sample"] for line in exported.read_text().splitlines()}
+    (status,) = [row for row in read_json(run("status", "--json")) if row["dataset"] == "corrected"]
+    assert status["vcs_pending"] == 1
+    assert read_json(run("sql", history, "--json")) == [{"value": before, "changed_because": "text"}]
+
+    assert read_json(run(*score))["shards"] == [{"shard": "corrected:0000", "vcs": 1}]
+    after = row_of_faithful()["vcs"]
+    assert after != before
+    assert read_json(run("sql", history, "--json")) == [
+        {"value": before, "changed_because": "text"},
+        {"value": after, "changed_because": None},
+    ]
+
+
 def test_sql_answers_rows_and_may_not_write(run: Run, scored: dict[str, Any]) -> None:
     query = "SELECT sample, vcs FROM sample_scores WHERE vcs IS NOT NULL ORDER BY vcs DESC LIMIT 1"
     (row,) = read_json(run("sql", query, "--json"))
@@ -157,13 +232,56 @@ def test_status_counts_what_is_there(run: Run, scored: dict[str, Any]) -> None:
     assert row["vcs_pending"] == 0
 
 
+def test_a_model_folder_that_does_not_load_is_named(run: Run, scored: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "config.json").touch()
+    done = run("score", "-d", "cli", "--metric", "vcs", REELSIEVE_TEXT_ENCODER=str(tmp_path))
+    assert done.returncode == 1
+    said = " ".join(done.stderr.split())
+    assert f"error: model {tmp_path} cannot be loaded" in said
+    assert "Traceback" not in said
+
+
+def test_a_fault_of_the_program_is_logged_and_told_in_one_sentence(
+    run: Run, scored: dict[str, Any], installation: Installation
+) -> None:
+    rename = "ALTER TABLE {} RENAME TO {}"
+    with engine().begin() as connection:
+        connection.exec_driver_sql(rename.format("ingest_reject", "elsewhere"))
+    try:
+        done = run("rejects", "-d", "cli")
+    finally:
+        with engine().begin() as connection:
+            connection.exec_driver_sql(rename.format("elsewhere", "ingest_reject"))
+    assert done.returncode == 70
+    assert len(done.stderr.strip().splitlines()) == 1
+    (log,) = (installation.home / "logs").iterdir()
+    assert str(log) in done.stderr
+    assert "UndefinedTable" in log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["ingest", ".", "-d", "a b"], "dataset name"),
+        (["score", "-d", "cli", "--metric", "bleu"], "there is no metric 'bleu'"),
+        (["scores", "-d", "cli", "--by", "bleu"], "there is no metric 'bleu'"),
+        (["score", "-d", "cli", "--metrics", "vcs"], "--metrics"),
+    ],
+)
+def test_an_argument_that_cannot_be_used_ends_with_code_2(
+    run: Run, scored: dict[str, Any], arguments: list[str], says: str
+) -> None:
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (["ingest", "no/such/folder", "-d", "x"], "no such folder"),
-        (["ingest", ".", "-d", "a b"], "dataset name"),
         (["score", "-d", "nobody"], "there is no dataset 'nobody'"),
-        (["score", "-d", "cli", "--metric", "bleu"], "there is no metric 'bleu'"),
         (["scores", "-d", "nobody"], "there is no dataset 'nobody'"),
         (["rejects", "-d", "nobody"], "there is no dataset 'nobody'"),
         (["select", "-d", "cli", "--keep", "1.5"], "keep is 1.5"),
@@ -188,7 +306,8 @@ def test_a_mistake_gets_one_sentence(run: Run, scored: dict[str, Any], arguments
     ("variables", "says"),
     [
         ({"CURATION_DB_URL": "mysql://localhost/x"}, "needs Postgres"),
-        ({"CURATION_DB_URL": "postgresql://someone:hunter2@127.0.0.1:1/curation"}, "no connection"),
+        ({"CURATION_DB_URL": "postgresql://someone:hunter2@127.0.0.1:1/films"}, "no connection to database films"),
+        ({"CURATION_DB_URL": "postgresql://127.0.0.1:1/films?password=hunter2"}, "no connection to database films"),
         ({"REELSIEVE_VCS_LCT": "-1"}, "REELSIEVE_VCS_LCT"),
         ({"REELSIEVE_TEXT_ENCODER": "no/such-model", "HF_HUB_OFFLINE": "1"}, "no/such-model"),
         ({"REELSIEVE_SENTENCE_SPLITTER": "commas"}, "REELSIEVE_SENTENCE_SPLITTER"),
@@ -202,36 +321,96 @@ def test_a_wrong_setting_is_named(run: Run, scored: dict[str, Any], variables: d
     assert "hunter2" not in done.stderr + done.stdout
 
 
+def test_db_url_shows_no_password(run: Run) -> None:
+    url = "postgresql://ann@127.0.0.1:1/films?password=hunter2&sslmode=disable"
+    shown = read_json(run("db", "url", "--json", CURATION_DB_URL=url))["url"]
+    assert shown == "postgresql://ann:***@127.0.0.1:1/films?sslmode=disable"
+
+
+def test_doctor_blames_a_database_that_is_down_and_no_rights(run: Run) -> None:
+    done = run("doctor", "--json", CURATION_DB_URL="postgresql://ann:hunter2@127.0.0.1:1/films")
+    findings = {finding["what"]: finding for finding in json.loads(done.stdout)}
+    for what in ("database", "read-only role"):
+        assert not findings[what]["ok"]
+        assert findings[what]["detail"].startswith(
+            "no connection to database films at postgresql://ann:***@127.0.0.1:1"
+        )
+
+
 def test_doctor_finds_everything_here(run: Run, scored: dict[str, Any]) -> None:
     findings = json.loads(run("doctor", "--json").stdout)
-    assert {finding["what"] for finding in findings} >= {
-        "database", "text encoder", "verifier", "read-only role", "video decoders"
+    assert {finding["what"].partition(": ")[0] for finding in findings} >= {
+        "database", "text_embedding", "frame_embedding", "ecs_verdict", "read-only role", "video decoders"
     }  # fmt: skip
     assert [finding for finding in findings if not finding["ok"]] == []
 
 
 @pytest.mark.parametrize(
-    ("what", "variables", "says"),
+    ("assets", "variables", "says"),
     [
-        ("text encoder", {"TEXT_ENCODER": "no/such-model"}, "REELSIEVE_TEXT_ENCODER"),
-        ("verifier", {"ECS_VERIFIER": "no/such-model"}, "REELSIEVE_ECS_VERIFIER"),
+        ({"text_embedding"}, {"TEXT_ENCODER": "no/such-model"}, "REELSIEVE_TEXT_ENCODER"),
+        ({"ecs_verdict"}, {"ECS_VERIFIER": "no/such-model"}, "REELSIEVE_ECS_VERIFIER"),
         (
-            "image-text encoder",
+            {"text_embedding", "frame_embedding"},
             {"IMAGE_TEXT_ENCODER": "ViT-B-32", "IMAGE_TEXT_CHECKPOINT": "no/such-model"},
             "neither a file nor a tag that open_clip knows",
         ),
     ],
 )
 def test_doctor_names_what_is_missing(
-    run: Run, scored: dict[str, Any], what: str, variables: dict[str, str], says: str
+    run: Run, scored: dict[str, Any], assets: set[str], variables: dict[str, str], says: str
 ) -> None:
     settings = {f"REELSIEVE_{name}": value for name, value in variables.items()}
     done = run("doctor", "--json", HF_HUB_OFFLINE="1", **settings)
     assert done.returncode == 1
-    (missing,) = [finding for finding in json.loads(done.stdout) if not finding["ok"]]
-    assert missing["what"] == what
-    assert "no/such-model" in missing["detail"]
-    assert says in missing["detail"]
+    missing = [finding for finding in json.loads(done.stdout) if not finding["ok"]]
+    assert {finding["what"].partition(": ")[0] for finding in missing} == assets
+    for finding in missing:
+        assert "no/such-model" in finding["detail"]
+        assert says in finding["detail"]
+
+
+@pytest.mark.parametrize(
+    ("assets", "variables"),
+    [
+        ({"text_embedding"}, {"TEXT_ENCODER": "{folder}"}),
+        ({"ecs_verdict"}, {"ECS_VERIFIER": "{folder}"}),
+        (
+            {"text_embedding", "frame_embedding"},
+            {"IMAGE_TEXT_ENCODER": "ViT-B-32", "IMAGE_TEXT_CHECKPOINT": "{folder}/weights.pt"},
+        ),
+    ],
+)
+def test_doctor_lets_each_model_work(
+    run: Run, scored: dict[str, Any], tmp_path: Path, assets: set[str], variables: dict[str, str]
+) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "weights.pt").write_text("no weights")
+    done = run("doctor", "--json", **{f"REELSIEVE_{n}": v.format(folder=tmp_path) for n, v in variables.items()})
+    assert done.returncode == 1
+    missing = [finding for finding in json.loads(done.stdout) if not finding["ok"]]
+    assert {finding["what"].partition(": ")[0] for finding in missing} == assets
+    for finding in missing:
+        assert str(tmp_path) in finding["detail"]
+        assert len(finding["detail"].splitlines()) == 1
+
+
+def test_a_broken_model_hides_no_score(run: Run, scored: dict[str, Any], tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "config.json").write_text("{}")
+    folder = tmp_path / "set"
+    folder.mkdir()
+    # Without a reference nothing is embedded, so the model is never asked for.
+    write_rows(folder / "videos.jsonl", [{"video_id": "v"}])
+    caption = {"caption_id": "c", "video_id": "v", "role": "candidate", "system": "sys", "text": TEXTS["brief"]}
+    write_rows(folder / "captions.jsonl", [caption])
+    before = read_json(run("scores", "--dataset", "cli", "--json"))
+    assert run("ingest", str(folder), "--dataset", "unlike").returncode == 0
+    done = run("score", "--dataset", "unlike", "--metric", "vcs", REELSIEVE_TEXT_ENCODER=str(broken))
+    assert done.returncode == 0, done.stderr
+    assert read_json(run("scores", "--dataset", "cli", "--json")) == before
+    assert read_json(run("select", "-d", "cli", "--by", "vcs", "--keep", "1", "--json"))["n"] == 2
 
 
 def test_the_server_stops_and_starts(run: Run, scored: dict[str, Any]) -> None:

@@ -14,19 +14,20 @@ import dagster as dg
 import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
-
-# It has no public place.
-from dagster._core.errors import DagsterAssetCheckFailedError
 from dagster_postgres import PostgresEventLogStorage
 
-from assets.scores.registry import METRICS, looks_at_frames, scoring_assets
+from assets.reports.tables import escaped
+from assets.scores.registry import METRICS, scoring_assets
+from assets.sources.frames import SampledFrames
 from db.engine import open_engine
 from db.manifest import Dataset
 from db.server import DAGSTER, sibling_url
+from orchestration.calibration import run_calibration
 from orchestration.definitions import defs
 from orchestration.jobs import KEEP_RUNS_DAYS, prune_job
-from orchestration.launch import run_calibration, run_conclusions, run_ingest, run_job, run_scoring
+from orchestration.launch import run_conclusions, run_ingest, run_scoring
 from orchestration.platform import PROJECT, curation, database_url, engine, instance
+from orchestration.runs import CheckFailed, run_job
 from orchestration.schedules import score_missing
 from orchestration.sensors import SETTLED_AFTER_S, inbox
 from tests.assets.manifests import Row, candidate, write_clip
@@ -174,7 +175,9 @@ def test_score_metadata_holds_counts_plot_and_table() -> None:
     shards = [metadata("vcs_score", shard) for shard in SHARDS]
     assert sum(shard["scores_written"] for shard in shards) == 36
     for shard in shards:
-        assert shard["statuses"] == {"ok": shard["scores_written"]}
+        # The caption of two sentences against references of four: of this shape nothing can be said.
+        per_system = shard["scores_written"] // 3
+        assert shard["statuses"] == {"ok": 2 * per_system, "too_short": per_system}
         assert png_size(shard["distribution"]) == (528, 264)
         header, *rows = table_rows(shard["best_and_worst"])
         assert header == ["sample", "system", "vcs", "text"]
@@ -200,12 +203,12 @@ def test_verdict_metadata_counts_keypoints_and_passes() -> None:
 
 def test_calibration_metadata_holds_tables_and_scores_follow() -> None:
     found = metadata("ecs_thresholds", DATASET)
-    header, *rows = table_rows(found["ecs_thresholds"])
+    header, *rows = table_rows(found["thresholds"])
     assert header[:2] == ["dimension", "threshold"]
-    report = found["calibration"]["ecs"]
+    report = found["calibration"]
     assert (report["objective"], report["labels"], report["evaluation"]) == ("f1", "all", [])
     thresholds = {row["dimension"]: row["threshold"] for row in report["thresholds"]}
-    assert [row[:2] for row in rows] == [[name, str(value)] for name, value in thresholds.items()]
+    assert [row[:2] for row in rows] == [[escaped(name), str(value)] for name, value in thresholds.items()]
     assert set(thresholds) == set(DIMENSIONS)
     with engine().connect() as connection:
         scored_at = connection.exec_driver_sql(
@@ -219,18 +222,20 @@ def test_threshold_metadata_holds_cutoffs_and_plot(scored: dict[str, dict[str, A
     assert metadata("threshold", DATASET) == scored["threshold"]
     text = scored["threshold"]["vcs"]
     rows = table_rows(text)
-    assert [row[:2] for row in rows[1:]] == [["50.00%", "18"], ["25.00%", "9"], ["12.50%", "4"], ["6.25%", "2"]]
+    assert [row[:2] for row in rows[1:]] == [["50.00%", "12"], ["25.00%", "6"], ["12.50%", "3"], ["6.25%", "1"]]
     assert png_size(text) == (528, 264)
 
 
 def test_subset_and_report_lie_where_the_metadata_says(scored: dict[str, dict[str, Any]]) -> None:
     subset = scored["training_subset"]
-    assert (subset["eligible"], subset["rows"]) == (36, 4)
-    assert pq.read_table(subset["path"]).num_rows == 4
+    assert (subset["eligible"], subset["rows"]) == (24, 3)
+    assert pq.read_table(subset["path"]).num_rows == 3
     report = scored["dataset_report"]
     assert Path(report["path"]).read_text(encoding="utf-8") == report["report"]
     # Two plots a metric, but the videos have no frames to make a score of.
-    assert len(PNG.findall(report["report"])) == 2 * sum(not looks_at_frames(metric) for metric in METRICS)
+    assert len(PNG.findall(report["report"])) == 2 * sum(
+        SampledFrames.asset not in scoring_assets([metric]) for metric in METRICS
+    )
 
 
 # Checks
@@ -253,7 +258,7 @@ def test_check_passed_for_each_partition(name: str) -> None:
 def test_the_check_of_verdicts_sees_one_that_is_missing() -> None:
     def check(shard: str) -> dg.AssetCheckEvaluation:
         # The check alone, since the asset would mend what it looks for.
-        step = ["ecs_verdict_verdicts_present"]
+        step = ["ecs_verdict_checks"]
         job = defs().resolve_job_def("scoring_job")
         done = job.execute_in_process(instance=instance(), partition_key=shard, op_selection=step, raise_on_error=False)
         (evaluation,) = done.get_asset_check_evaluations()
@@ -273,18 +278,21 @@ def test_the_check_of_verdicts_sees_one_that_is_missing() -> None:
 
 
 def test_one_shard_that_fails_does_not_keep_the_next_from_being_scored(tmp_path: Path) -> None:
-    """The file of the first shard's video is gone: its sample fails, which the check says; the other one is scored."""
+    """The file of the first shard's video is gone: its sample fails, which the check says; the other one is scored.
+
+    The data set is called demo, since the demo's encoder knows no other.
+    """
     names: dict[int, str] = {}
     for name in (f"noise {i}" for i in range(9)):
-        names.setdefault(Dataset(0, "uneven", 2).shard_of(name), name)
+        names.setdefault(Dataset(0, "demo", 2).shard_of(name), name)
     for name in names.values():
         write_clip(tmp_path / "videos" / f"{name}.avi")
     videos: list[str | Row] = [{"video_id": name, "path": f"videos/{name}.avi"} for name in names.values()]
     captions = [candidate(f"told of {name}", name, "A red ball rolls.") for name in names.values()]
-    run_ingest(tables(tmp_path, videos, captions=captions), "uneven", None, 2)
+    run_ingest(tables(tmp_path, videos, captions=captions), "demo", None, 2)
     (tmp_path / "videos" / f"{names[0]}.avi").unlink()
 
-    done = run_command("score", "--dataset", "uneven", "--metric", "evqa", "--json")
+    done = run_command("score", "--dataset", "demo", "--metric", "evqa", "--json")
 
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
@@ -293,15 +301,15 @@ def test_one_shard_that_fails_does_not_keep_the_next_from_being_scored(tmp_path:
     assert "no such file" in said
     assert "error: a blocking check failed" in done.stderr
     with engine().connect() as connection:
-        rows = connection.exec_driver_sql("SELECT video, evqa_status FROM sample_scores WHERE dataset = 'uneven'")
+        rows = connection.exec_driver_sql("SELECT video, evqa_status FROM sample_scores WHERE dataset = 'demo'")
         assert dict(map(tuple, rows)) == {names[0]: "failed", names[1]: "ok"}
     # The next run tries the failed shard again, and no other.
-    with pytest.raises(DagsterAssetCheckFailedError, match="coverage"):
-        list(run_scoring("uneven", ["evqa"]))
+    with pytest.raises(CheckFailed, match="coverage"):
+        list(run_scoring("demo", ["evqa"]))
     key = dg.AssetCheckKey(dg.AssetKey("evqa_score"), "coverage")
     history = instance().event_log_storage.get_asset_check_execution_history(key, limit=3)
-    assert [record.partition for record in history] == ["uneven:0000", "uneven:0001", "uneven:0000"]
-    execute("DELETE FROM dataset WHERE name = 'uneven'")
+    assert [record.partition for record in history] == ["demo:0000", "demo:0001", "demo:0000"]
+    execute("DELETE FROM dataset WHERE name = 'demo'")
 
 
 def test_a_failing_check_ends_the_command_line_with_a_sentence(tmp_path: Path) -> None:
@@ -309,7 +317,7 @@ def test_a_failing_check_ends_the_command_line_with_a_sentence(tmp_path: Path) -
     list(run_scoring("broken", ["vcs"]))
     execute(
         "UPDATE score SET value = 1.5 FROM sample s WHERE score.sample_id = s.sample_id AND key = :key",
-        key="broken_00_brief_0",
+        key="broken_00_faithful_0",
     )
     unscore("broken_01_brief_0")
 
@@ -401,6 +409,11 @@ def test_inbox_asks_once_for_a_settled_folder(installation: Installation) -> Non
     os.utime(table, (0, 0))
     (changed,), _ = tick_of_inbox()
     assert changed.run_key != first.run_key
+    # Keypoints are refused or not by the list of dimensions, so it counts as a table.
+    (folder / "dimensions.json").write_text('["mood"]')
+    os.utime(folder / "dimensions.json", (0, 0))
+    (listed,), _ = tick_of_inbox()
+    assert listed.run_key != changed.run_key
 
 
 def test_inbox_warns_of_folders_that_are_no_data_sets(
@@ -409,11 +422,15 @@ def test_inbox_warns_of_folders_that_are_no_data_sets(
     inside = installation.home / "inbox"
     (inside / "no table").mkdir(parents=True)
     (inside / "empty").mkdir()
+    (inside / "piped").mkdir()
+    write_manifest(inside / "piped", n_videos=1, prefix="piped")
+    os.mkfifo(inside / "piped" / "qa.jsonl")
     requests, _ = tick_of_inbox()
     assert {request.partition_key for request in requests} <= {"posted"}
     warnings = capsys.readouterr().err
     assert "inbox folder 'no table' is left alone" in warnings
     assert "table videos is missing" in warnings
+    assert "qa.jsonl: it is a folder, a pipe or a device" in warnings
 
 
 # Clean-up

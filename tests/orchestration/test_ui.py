@@ -9,14 +9,17 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Generator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
+import psutil
 import pytest
 from dagster._core.storage.dagster_run import FINISHED_STATUSES
 
@@ -121,6 +124,15 @@ def page(browser: Browser, address: str) -> Generator[Page, None, None]:
     assert [url for url in asked if not url.startswith((address, "data:", "blob:"))] == []
 
 
+@pytest.fixture
+def other_site() -> Generator[str, None, None]:
+    """The address of a page of another origin: its port is another one."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as site:
+        threading.Thread(target=site.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{site.server_port}/"
+        site.shutdown()
+
+
 def test_lineage_shows_groups_and_assets(page: Page) -> None:
     # The page draws what fits the window, and this layout fits.
     page.add_init_script("""localStorage.setItem("asset-graph-direction", '"vertical"')""")
@@ -158,7 +170,7 @@ def test_score_page_shows_the_best_and_worst_as_a_table(page: Page) -> None:
         ("coverage", "Every sample has a score or a reason"),
         ("in_range", "Every defined score lies in the metric's range"),
         ("not_constant", "The defined scores are not all the same"),
-        ("inputs_fresh", "No text, reference or video changed"),
+        ("inputs_fresh", "No text or reference changed"),
     ],
 )
 def test_checks_tab_shows_a_passed_check(page: Page, check: str, description: str) -> None:
@@ -176,20 +188,24 @@ def test_runs_of_the_command_line_are_listed(page: Page) -> None:
 
 
 def test_a_run_launched_from_the_interface_succeeds(address: str, log: Path) -> None:
-    params = {
-        "selector": {
-            "repositoryLocationName": "orchestration.definitions",
-            "repositoryName": "__repository__",
-            "jobName": "dataset_job",
-        },
-        "runConfigData": "{}",
-        "executionMetadata": {"tags": [{"key": "dagster/partition", "value": DATASET}]},
-    }
-    launched = ask(address, LAUNCH, params=params)["launchRun"]
+    launched = ask(address, LAUNCH, params=run_parameters("dataset_job", DATASET))["launchRun"]
     assert launched["__typename"] == "LaunchRunSuccess", launched
     run_id = launched["run"]["runId"]
     until(lambda: status(run_id) in FINISHED_STATUSES, "the run to end", log)
     assert status(run_id) == dg.DagsterRunStatus.SUCCESS
+
+
+def run_parameters(job: str, partition: str) -> dict[str, Any]:
+    """What the interface sends to launch a job on a partition."""
+    return {
+        "selector": {
+            "repositoryLocationName": "orchestration.definitions",
+            "repositoryName": "__repository__",
+            "jobName": job,
+        },
+        "runConfigData": "{}",
+        "executionMetadata": {"tags": [{"key": "dagster/partition", "value": partition}]},
+    }
 
 
 def status(run_id: str) -> dg.DagsterRunStatus:
@@ -198,16 +214,55 @@ def status(run_id: str) -> dg.DagsterRunStatus:
     return run.status
 
 
-def test_the_server_listens_on_loopback_only(address: str) -> None:
+def test_a_page_of_another_site_launches_no_run(browser: Browser, address: str, other_site: str) -> None:
+    attack = """async ([graphql, query, variables]) => {
+        const both = new URLSearchParams({query, variables});
+        const body = JSON.stringify({query, variables: JSON.parse(variables)});
+        const headers = {"Content-Type": "text/plain; application/json"};
+        await fetch(`${graphql}?${both}`, {mode: "no-cors"}).catch(() => null);
+        await fetch(`${graphql}?${both}`, {mode: "no-cors", method: "POST"}).catch(() => null);
+        await fetch(graphql, {mode: "no-cors", method: "POST", headers, body}).catch(() => null);
+        return await new Promise(resolve => {
+            const socket = new WebSocket(graphql.replace("http", "ws"), "graphql-ws");
+            socket.onopen = () => resolve("open");
+            socket.onerror = () => resolve("refused");
+        });
+    }"""
+    page = browser.new_page()
+    page.goto(other_site)
+    n_before = instance().get_runs_count()
+    variables = json.dumps({"params": run_parameters("dataset_job", DATASET)})
+    assert page.evaluate(attack, [f"{address}/graphql", LAUNCH, variables]) == "refused"
+    page.close()
+    assert instance().get_runs_count() == n_before
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [({"Host": "evil.example"}, 421), ({"Origin": "http://evil.example"}, 403), ({"Content-Type": "text/plain"}, 415)],
+)
+def test_a_foreign_request_is_refused(address: str, headers: dict[str, str], status: int) -> None:
+    request = urllib.request.Request(
+        f"{address}/graphql", b'{"query": "{ version }"}', {"Content-Type": "application/json", **headers}
+    )
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(request, timeout=30)
+    assert refused.value.code == status
+
+
+def test_the_page_to_type_queries_into_works(page: Page) -> None:
+    with page.expect_response(lambda answer: answer.request.method == "POST") as answer:
+        page.goto("/graphql")
+    assert (answer.value.url.endswith("/graphql"), answer.value.status) == (True, 200)
+
+
+def test_its_processes_listen_on_loopback_only(address: str) -> None:
     port = int(address.rpartition(":")[2])
-    with socket.create_connection(("127.0.0.1", port), timeout=5):
-        pass
-    outward = address_of_this_host()
-    if outward is None:
-        pytest.skip("this machine has no address but loopback")
-    with socket.socket() as probe:
-        probe.settimeout(5)
-        assert probe.connect_ex((outward, port)) != 0
+    listening = [each for each in psutil.net_connections("tcp") if each.status == psutil.CONN_LISTEN]
+    (server,) = [psutil.Process(each.pid) for each in listening if each.laddr.port == port]
+    started = {server.pid, *(child.pid for child in server.children(recursive=True))}
+    assert len(started) >= 3, "web server, code server and daemon"
+    assert {each.laddr for each in listening if each.pid in started} == {("127.0.0.1", port)}
 
 
 def test_the_checkout_stays_clean(address: str) -> None:
@@ -221,17 +276,6 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def address_of_this_host() -> str | None:
-    """An address of this machine that other machines could use, or None. Nothing is sent to find out."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))
-        except OSError:
-            return None
-        found: str = probe.getsockname()[0]
-    return None if found.startswith(("127.", "0.")) else found
 
 
 def ask(address: str, query: str, **variables: Any) -> dict[str, Any]:

@@ -7,9 +7,21 @@ from random import Random
 
 import pytest
 
-from verifier.data import CHOICE, TEST, TRAIN, Pair, Statement, contrasts, labelled, plain, realsumm, snli, split_of
-from verifier.generated import altered, lengthened, scenes, unrelated
-from verifier.mixture import Shares, Sources, epoch, nearest_sentence, sentence_pairs
+from verifier.training.data import (
+    CHOICE,
+    TEST,
+    TRAIN,
+    Pair,
+    Statement,
+    contrasts,
+    labelled,
+    plain,
+    realsumm,
+    snli,
+    split_of,
+)
+from verifier.training.generated import altered, lengthened, scenes, unrelated
+from verifier.training.mixture import Shares, Sources, epoch, nearest_sentence, sentence_pairs
 
 PARTS = (TRAIN, CHOICE, TEST)
 

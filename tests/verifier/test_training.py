@@ -8,11 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from verifier.data import Pair, labelled
 from verifier.lexical import feature_matrix
-from verifier.mixture import Shares, Sources
 from verifier.model import (
-    attach_adapters,
     load_weights,
     new_encoder,
     new_head,
@@ -20,7 +17,9 @@ from verifier.model import (
     pair_logits,
     save_weights,
 )
-from verifier.train import Settings, all_batches, batch_loss, train
+from verifier.training.data import Pair, labelled
+from verifier.training.mixture import Shares, Sources
+from verifier.training.train import Settings, all_batches, attach_adapters, batch_loss, train
 
 PAIRS = [
     labelled("A man rides a brown horse.", "A man is on a horse.", "entailment"),

@@ -14,10 +14,10 @@ from metrics_core.models.nli_inputs import HypothesisTooLong
 from metrics_core.protocols import EntailmentModel
 from verifier import FOLDER, WEIGHTS, offline_verifier
 from verifier.classifier import OfflineVerifier
-from verifier.data import TEST, Statement, realsumm, snli
-from verifier.evaluate import agreement, kendall, recall_scores, spearman, three_way
 from verifier.lexical import FEATURES, LEXICAL_VERSION
-from verifier.record import bars_text, record_text
+from verifier.training.data import TEST, Statement, realsumm, snli
+from verifier.training.evaluate import agreement, kendall, recall_scores, spearman, three_way
+from verifier.training.record import bars_text, record_text
 
 ENTAILED = [
     ("A man in a blue shirt is riding a brown horse on the beach.", "A man is riding a horse."),

@@ -1,1 +1,1 @@
-"""Adapters: published data sets rewritten as manifest folders."""
+"""Adapters: programs that rewrite published data sets as manifest folders."""

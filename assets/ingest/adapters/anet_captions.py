@@ -1,6 +1,6 @@
-"""ActivityNet Captions: one annotator's file as the references, another's as the candidates, without media.
+"""ActivityNet Captions without media: one annotator's captions are the references, another's are the candidates.
 
-Each file is one JSON object: video id -> {"duration": seconds, "timestamps": [[start, end], ..], "sentences": [..]}.
+A file is one JSON object: video id -> {"duration": seconds, "timestamps": [[start, end], ..], "sentences": [..]}.
 Run it as a program:
 
     python -m assets.ingest.adapters.anet_captions REFERENCES.json CANDIDATES.json FOLDER
@@ -19,11 +19,11 @@ from assets.ingest.resolve import SEGMENT_TOLERANCE_S
 
 
 def convert(references: Path, candidates: Path, folder: Path) -> dict[str, int]:
-    """Write videos.jsonl and captions.jsonl for the videos that both files have; returns counts.
+    """Write videos.jsonl and captions.jsonl for the videos that both files have, and return the numbers of rows.
 
-    A caption keeps its text in any case; its segments are left out where a time is not usable (a segment that does not
-    end after it starts, or ends after the video), and counted as `untimed`. Ids: `<video>__reference` and
-    `<video>__candidate`; the systems are the names of the files.
+    A caption has no segments if one of them does not end after its start, or ends after the video; `untimed` counts
+    such captions, which keep their text. Ids are `<video>__reference` and `<video>__candidate`; the systems are the
+    names of the files without suffix.
     """
     files = {"reference": references, "candidate": candidates}
     entries = {role: json.loads(path.read_text(encoding="utf-8")) for role, path in files.items()}

@@ -1,4 +1,4 @@
-"""DREAM-1K: clips with a caption by a person and the events of the clip as a checklist, without media or references.
+"""DREAM-1K without media: a caption by a person and a checklist of events for every clip. There are no references.
 
 The file has one JSON object per clip: {"idx": .., "dataset": .., "messages": [the request, the answer, whose first
 content has the caption as its `reference`], "extra_info": {"duration": seconds, "events": [..]}}. Run it as a program:
@@ -44,18 +44,19 @@ class _Clip(BaseModel):
 
     @property
     def caption(self) -> str:
-        """What a person wrote."""
+        """The caption that a person wrote."""
         return self.messages[1].content[0].reference
 
 
 def convert(source: Path, folder: Path) -> dict[str, int]:
-    """Write videos, captions and keypoints, and dimensions.json; returns counts.
+    """Write videos, captions, keypoints and dimensions.json, and return the numbers of rows.
 
-    Events are keypoints of dimension "events". Each clip has two candidates: the person's caption, by the system
-    `human`, and as a negative control that of the next clip of the same `dataset`, by `other_clip`; its field
-    `negative_control` says whose caption it is. After the last clip of a dataset comes its first; a clip that is the
-    only one has no control. Ids: `<idx>__human`, `<idx>__other_clip` and `<idx>__<place>`, places counted from 1.
-    Raises ManifestError, before anything is written, for a line that is not as described above.
+    Events become keypoints of dimension "events". A clip has two candidates. System `human` is the person's caption.
+    System `other_clip` is a negative control: the person's caption of the next clip of the same `dataset`, named in the
+    field `negative_control`. The last clip of a dataset takes the caption of the first; the only clip of a dataset has
+    no control. Ids are `<idx>__human`, `<idx>__other_clip` and `<idx>__<place>`, with places from 1.
+
+    Raises ManifestError, before anything is written, for a line of another form than the module describes.
     """
     clips = list(read_models(source, _Clip, REMEDY))
     by_dataset: dict[str, list[_Clip]] = {}

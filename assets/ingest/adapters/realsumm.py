@@ -1,4 +1,4 @@
-"""REALSumm's checklist: which statements a summary covers, as people voted; documents without media or references.
+"""REALSumm's checklist: people's votes on which statements a summary covers. There are no media and no references.
 
 The file has one JSON object per summary: {"system": .., "doc": .., "text": .., "keypoints": [{"scu": .., "text": ..,
 "votes": [0 or 1 per voter], "present": 0 or 1}, ..]}; all summaries of a document have its statements. Run it as a
@@ -31,7 +31,7 @@ class _Statement(BaseModel):
 
     @property
     def is_tied(self) -> bool:
-        """Whether the voters are divided in halves; the file then says 0."""
+        """Whether as many voters said 0 as said 1. The file has `present` 0 then."""
         return 2 * sum(self.votes) == len(self.votes)
 
 
@@ -43,13 +43,15 @@ class _Summary(BaseModel):
 
 
 def convert(source: Path, folder: Path) -> dict[str, int]:
-    """Write videos, captions, keypoints and keypoint_labels, and dimensions.json; returns counts.
+    """Write videos, captions, keypoints, keypoint_labels and dimensions.json, and return the numbers of rows.
 
-    A document is a video without a path. Its statements are keypoints of dimension "statement", its summaries are
-    candidate captions. A label is the majority of the votes, which stay beside it in a field `votes`; a statement
-    without a majority gets no label and is counted in `ties`. Ids: `<doc>__<system>` and `<doc>__<scu>`. Raises
-    ManifestError, before anything is written, for a line that is not as described above, and for a statement that has
-    two texts.
+    A document becomes a video without a path, its statements become keypoints of dimension "statement", and its
+    summaries become candidate captions. A label is the majority of the votes, which stay in its field `votes`. A
+    statement without a majority has no label; `ties` counts such statements. Ids are `<doc>__<system>` and
+    `<doc>__<scu>`.
+
+    Raises ManifestError, before anything is written, for a line of another form than the module describes, and for a
+    statement that has two texts.
     """
     documents: dict[str, Row] = {}
     captions: list[Row] = []

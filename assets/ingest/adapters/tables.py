@@ -1,4 +1,4 @@
-"""What the adapters share: lines of a published file as checked models, and rows written as a manifest's tables."""
+"""Reading the lines of a published file as checked models, and writing rows as the tables of a manifest."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from assets.ingest.dimensions import DIMENSIONS_FILE
+from assets.ingest.files import readable
 from assets.ingest.lines import bounded_lines
-from assets.ingest.readers import readable
 from assets.ingest.rejects import ManifestError
 
 Row = dict[str, Any]
@@ -19,9 +19,9 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def read_models(source: Path, model: type[Model], remedy: str) -> Iterator[Model]:
-    """Each line of a JSON Lines file as the model.
+    """The lines of a JSON Lines file as instances of the model; blank lines are left out.
 
-    Raises ManifestError, with the remedy, for a line that does not fit; it names the file, the line and the field.
+    Raises ManifestError for a line that does not fit the model, with the file, the line, the field and the remedy.
     """
     with readable(source), source.open("rb") as file:
         for line in bounded_lines(file):
@@ -36,7 +36,7 @@ def read_models(source: Path, model: type[Model], remedy: str) -> Iterator[Model
 
 
 def write_tables(folder: Path, tables: Mapping[str, Iterable[Row]], dimensions: Iterable[str] | None = None) -> None:
-    """Write NAME.jsonl for each table, and dimensions.json where the data set has dimensions of its own."""
+    """Write NAME.jsonl for every table, and dimensions.json if the data set has dimensions of its own."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, rows in tables.items():
         lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)

@@ -1,4 +1,4 @@
-"""VATEX-EVAL: candidate captions with the ratings of three people, and references, without media.
+"""VATEX-EVAL without media: references, and candidate captions with the ratings of three people.
 
 The file has one JSON object per video: {"video_id": .., "references": [9 texts], "candidates": [{"text": ..,
 "ratings": [3 whole numbers from 1 to 5]}, ..]}. Run it as a program:
@@ -21,7 +21,7 @@ from assets.ingest.rejects import ManifestError
 
 N_REFERENCES = 9
 RATERS = ("rater_1", "rater_2", "rater_3")
-# Each rater gave a caption one judgement; the file does not say of what.
+# A rater gave a caption one number. The file does not say which aspect it rates.
 ASPECT = "overall"
 
 REMEDY = (
@@ -42,11 +42,13 @@ class _Video(BaseModel):
 
 
 def convert(source: Path, folder: Path, *, references: int = N_REFERENCES) -> dict[str, int]:
-    """Write videos.jsonl, captions.jsonl and ratings.jsonl; returns counts.
+    """Write videos.jsonl, captions.jsonl and ratings.jsonl, and return the numbers of rows.
 
-    Each video keeps the first `references` of its references, 1 to 9. Ids: `<video>__reference_1` and
-    `<video>__candidate_1`, counted from 1; the file does not say who wrote a candidate, so its system is its place:
-    `candidate_1`. Raises ManifestError, before anything is written, for a line that is not as described above.
+    A video keeps its first references, as many as `references` says (1 to 9). Ids are `<video>__reference_1` and
+    `<video>__candidate_1`, with places from 1. The file does not say who wrote a candidate, so the system is named
+    after the place: `candidate_1`.
+
+    Raises ManifestError, before anything is written, for a line of another form than the module describes.
     """
     entries = list(read_models(source, _Video, REMEDY))
     tables: dict[str, list[Row]] = {"videos": [], "captions": [], "ratings": []}
@@ -69,7 +71,7 @@ def _reference_rows(video: str, texts: Sequence[str]) -> list[Row]:
 
 
 def _candidate_rows(video: str, system: str, candidate: _Candidate) -> Iterator[Row]:
-    """The caption's row, then its ratings'."""
+    """The row of the caption, then the rows of its ratings."""
     key = f"{video}__{system}"
     yield {"caption_id": key, "video_id": video, "role": "candidate", "system": system, "text": candidate.text}
     for rater, value in zip(RATERS, candidate.ratings, strict=True):

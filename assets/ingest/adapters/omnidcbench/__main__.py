@@ -1,4 +1,4 @@
-"""The program; see the package."""
+"""The command line of the OmniDCBench adapter; the package shows how to run it."""
 
 from __future__ import annotations
 

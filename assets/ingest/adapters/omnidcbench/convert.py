@@ -1,4 +1,4 @@
-"""From the files of OmniDCBench to the tables of a manifest."""
+"""Rewrites the files of OmniDCBench as the tables of a manifest."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ MAX_SYSTEM = 100
 def convert(
     references: Path, folder: Path, *, predictions: Mapping[str, Path], labels: Mapping[str, Path] | None = None
 ) -> dict[str, Any]:
-    """Write videos, captions, keypoints and keypoint_labels; returns counts, those of each system under `systems`.
+    """Write videos, captions, keypoints and keypoint_labels, and return counts; `systems` has the counts by system.
 
-    `predictions` and `labels` are files by system. A clip without a prediction has no candidate of that system and is
-    counted as `missing`. A prediction of which nothing can be read is a candidate with an empty text, its `parse_error`
-    and its `raw` output. Ids: `<clip>__reference`, `<clip>__<system>` and
-    `<clip>__<segment>__<dimension>__<place>`. The duration of a clip is left out, so that ingest refuses no prediction
-    that ends after it. Raises ManifestError, before anything is written, for references or labels of another form, for
-    a system's name that would make ids ambiguous, and for a path that fits two clips.
+    `predictions` and `labels` are files by system. A clip that a system has no prediction for has no candidate of that
+    system; `missing` counts such clips. An unreadable prediction becomes a candidate with an empty text, a
+    `parse_error` and the `raw` output. Ids are `<clip>__reference`, `<clip>__<system>` and
+    `<clip>__<segment>__<dimension>__<place>`. Videos have no duration, so that ingest does not refuse a prediction that
+    ends after its clip.
+
+    Raises ManifestError, before anything is written, for references or labels of another form, for the name of a system
+    that would make ids ambiguous, and for a path that fits two clips.
     """
     labels = labels or {}
     _check_systems(predictions, labels)
@@ -63,7 +65,7 @@ def convert(
 
 def _check_systems(predictions: Mapping[str, Path], labels: Mapping[str, Path]) -> None:
     for system in predictions:
-        # So the last __ of `<clip>__<system>` is what parts the two, and no two captions share an id.
+        # With such a name the last __ of `<clip>__<system>` parts clip and system, and no two captions share an id.
         is_clear = system.strip() and system != REFERENCE and not system.startswith("_") and "__" not in system
         if not is_clear or len(system) > MAX_SYSTEM:
             raise ManifestError(
@@ -75,11 +77,11 @@ def _check_systems(predictions: Mapping[str, Path], labels: Mapping[str, Path]) 
 
 
 def _candidates(clips: Mapping[str, Clip], system: str, source: Path) -> tuple[list[Row], dict[str, int]]:
-    """Rows of the system's captions in the order of the clips, and counts."""
+    """The rows of the system's captions in the order of the clips, and their counts."""
     outputs, n_lost = read_outputs(source)
     clip_of = match_clips([output.clip_path for output in outputs], clips, source.name)
     matched = [output for output in outputs if output.clip_path in clip_of]
-    # A script that was interrupted appends what it does again: the last output counts.
+    # A script that is started again appends its new outputs to the old ones, so the last output of a clip counts.
     latest = {clip_of[output.clip_path]: output for output in matched}
     read = {clip: read_prediction(latest[clip]) for clip in clips if clip in latest}
     counts = {
@@ -99,7 +101,7 @@ def _candidates(clips: Mapping[str, Clip], system: str, source: Path) -> tuple[l
 def _labels(
     clips: Mapping[str, Clip], system: str, source: Path, captioned: Collection[str]
 ) -> tuple[list[Row], dict[str, int]]:
-    """Rows for the keypoints of every clip that was judged and has a caption by the system, and counts."""
+    """The label rows of every clip that has a judgement and a caption by the system, and their counts."""
     judgements = read_judgements(source)
     path_of = {clip: path for path, clip in match_clips(judgements, clips, source.name).items() if clip in captioned}
     rows: list[Row] = []

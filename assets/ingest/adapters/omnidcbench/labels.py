@@ -1,4 +1,4 @@
-"""What a language model judged for a caption of OmniDCBench, as one boolean per keypoint."""
+"""Judgements of a language model on captions of OmniDCBench, as one boolean per keypoint."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ENDS_OF_SENTENCES = " .,;:!?。、"
 
 
 class _Answer(BaseModel):
-    # Judges return all kinds of things; what is no keypoint's text is counted.
+    # Judges return values of all types. A value that is not the text of a keypoint is counted.
     correct_keypoints: list[Any]
 
 
@@ -30,10 +30,10 @@ class _Judgement(BaseModel):
 
 
 def read_judgements(source: Path) -> dict[str, list[tuple[str, object]]]:
-    """By clip path the keypoints that the judge found covered, each with its dimension in the manifest's name.
+    """The keypoints that the judge calls covered, by clip path, as pairs of dimension (manifest's name) and text.
 
-    The judge's own counts are not read: they may contradict its lists. Raises ManifestError, naming file, line and
-    field, for a line of another form, and for a clip that comes twice.
+    The judge's own counts may contradict its lists and are not read. Raises ManifestError, with file, line and field,
+    for a line of another form, and for a clip that comes twice.
     """
     judgements: dict[str, list[tuple[str, object]]] = {}
     for judgement in read_models(source, _Judgement, REMEDY):
@@ -48,10 +48,10 @@ def read_judgements(source: Path) -> dict[str, list[tuple[str, object]]]:
 
 
 def covered_keypoints(keypoints: Sequence[Keypoint], returned: Sequence[tuple[str, object]]) -> tuple[list[bool], int]:
-    """Whether each keypoint was returned, and how many returned texts are no keypoint's.
+    """Whether the judge returned each keypoint, in their order, and the number of returned texts without a keypoint.
 
-    Texts are compared without regard to case, white space, forms of Unicode and punctuation at the end. Each returned
-    text covers one keypoint, the first that has it: two equal keypoints take two.
+    Case, white space, Unicode forms and punctuation at the end do not count when texts are compared. A returned text
+    covers the first keypoint with this text that is not covered yet, so two equal keypoints need two returned texts.
 
     >>> points = [Keypoint(0, "acoustics", place, "Rain falls.") for place in (1, 2)]
     >>> covered_keypoints(points, [("acoustics", "rain  FALLS"), ("acoustics", "Thunder.")])

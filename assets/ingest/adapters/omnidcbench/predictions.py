@@ -1,4 +1,4 @@
-"""What a system predicted for the clips of OmniDCBench: files in three forms, and model output that may be broken."""
+"""Predictions of a system for the clips of OmniDCBench: files in three forms, with model output that may be broken."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 from assets.ingest import hygiene
 from assets.ingest.adapters.omnidcbench.segments import DIMENSIONS, STORYLINE, span_of, text_of
 from assets.ingest.adapters.tables import Row
+from assets.ingest.files import readable
 from assets.ingest.hygiene import shown
-from assets.ingest.readers import readable
 from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.strict_json import parse, parse_object
 
-# The first of these that holds anything counts: a script that could parse the output keeps both forms of it.
+# The first of these fields that is not empty counts: some scripts keep the output both as parsed and as text.
 OUTPUT_FIELDS = ("prediction_json", "prediction", "pred")
 MAX_RAW = 20_000
 
@@ -28,7 +28,10 @@ _NOT_STORABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class Output(NamedTuple):
-    """What a file holds for a clip, and where: a list of segments or the text of one; else `fault` says why not."""
+    """The model output for a clip: a list of segments, or such a list as text. `where` names file and line.
+
+    `fault` is the reason why there is no usable output, or None.
+    """
 
     clip_path: str
     where: str
@@ -38,9 +41,9 @@ class Output(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """A caption read from an output: its text, and rows of the segments that have times; or why there is none.
+    """A caption that was read from an output: its text and the rows of its timed segments, or a `parse_error`.
 
-    A segment without text is unreadable. One whose times cannot be read is untimed: its text stays in the caption's.
+    A segment without text is unreadable. A segment whose times cannot be read is untimed: the caption keeps its text.
     """
 
     text: str = ""
@@ -53,9 +56,10 @@ class Prediction:
 
 
 def read_outputs(source: Path) -> tuple[list[Output], int]:
-    """The outputs of a file, JSON Lines or one object {clip_path: segments}, and how many lines name no clip.
+    """The outputs in a file, and the number of lines that name no clip.
 
-    Raises ManifestError where the file cannot be read or names no clip at all.
+    The file is JSON Lines, or one object {clip_path: segments}. Raises ManifestError if it cannot be read or names no
+    clip at all.
     """
     with readable(source):
         content = source.read_bytes().removeprefix(codecs.BOM_UTF8)
@@ -63,8 +67,8 @@ def read_outputs(source: Path) -> tuple[list[Output], int]:
     if isinstance(whole, dict) and "clip_path" not in whole:
         return [Output(clip, f"{source.name}, clip {shown(clip)}", value) for clip, value in whole.items()], 0
     lines = [(number, line) for number, line in enumerate(content.split(b"\n"), start=1) if line.strip()]
-    found = [_output(line, f"{source.name}, line {number}") for number, line in lines]
-    outputs = [output for output in found if output is not None]
+    parsed = [_output(line, f"{source.name}, line {number}") for number, line in lines]
+    outputs = [output for output in parsed if output is not None]
     if not outputs:
         whole_fault = f" ({whole.reason})" if isinstance(whole, Reject) else ""
         raise ManifestError(
@@ -75,7 +79,7 @@ def read_outputs(source: Path) -> tuple[list[Output], int]:
 
 
 def read_prediction(output: Output) -> Prediction:
-    """The caption of an output, or one with an empty text that says why nothing could be read and keeps what was."""
+    """The caption in an output. If nothing can be read, it has an empty text, the reason, and the output as `raw`."""
     value, fault = output.value, output.fault
     if fault is None and isinstance(value, str):
         value = parse(_unfenced(value))
@@ -98,17 +102,17 @@ def _output(line: bytes, where: str) -> Output | None:
         value = next((record[name] for name in OUTPUT_FIELDS if record.get(name)), None)
         fault = None if value else f"{', '.join(OUTPUT_FIELDS)} are all absent or empty"
         return Output(path, where, value, fault) if isinstance(path, str) else None
-    # A line that broke off still says whose it is.
+    # A line that is cut off may still name its clip.
     text = line.decode("utf-8", "backslashreplace")
-    found = _CLIP_PATH.search(text)
-    path = parse(found[1]) if found else None
+    match = _CLIP_PATH.search(text)
+    path = parse(match[1]) if match else None
     return Output(path, where, text, record.reason) if isinstance(path, str) else None
 
 
 def _unfenced(text: str) -> str:
-    """The inside of the first ```json fence, unless the text is JSON from its first character."""
-    found = None if text.lstrip().startswith(("[", "{")) else _FENCED.search(text)
-    return found[1] if found else text
+    """The text inside the first ```json fence, or the whole text if it begins as JSON or has no fence."""
+    match = None if text.lstrip().startswith(("[", "{")) else _FENCED.search(text)
+    return match[1] if match else text
 
 
 def _read_segments(items: Sequence[object]) -> Prediction:
@@ -137,4 +141,4 @@ def _raw(value: object) -> str | None:
 
 
 def _storable(text: str) -> str:
-    return _NOT_STORABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _NOT_STORABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

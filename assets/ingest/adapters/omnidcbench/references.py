@@ -1,4 +1,4 @@
-"""The references of OmniDCBench: each clip's timed segments and the keypoints that belong to them."""
+"""The references of OmniDCBench: the timed segments of every clip, and the keypoints of the segments."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import NamedTuple
 from assets.ingest import hygiene
 from assets.ingest.adapters.omnidcbench.segments import DIMENSIONS, STORYLINE, TIMES, span_of, text_of
 from assets.ingest.adapters.tables import Row
+from assets.ingest.files import readable
 from assets.ingest.hygiene import shown
 from assets.ingest.lines import bounded_lines
-from assets.ingest.readers import readable
 from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.strict_json import parse_object
 
-# Leaves room in an id of 512 characters for what the ids of captions and keypoints add.
+# The ids of captions and keypoints begin with the clip path, and this leaves room for the rest of them.
 MAX_CLIP_PATH = 400
 ANNOTATIONS = ("human_json_anno_en", "human_json_anno")
 
 
 class Keypoint(NamedTuple):
-    """A fact of one dimension (a name of the manifest) and segment (from 0); `place` counts from 1 in its list."""
+    """A fact of one segment (from 0) and dimension (manifest's name); `place` is its position in its list, from 1."""
 
     segment: int
     dimension: str
@@ -32,9 +32,10 @@ class Keypoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Clip:
-    """A clip's reference: rows of segments with start_s, end_s and text, keypoints, and what was put right.
+    """The reference of a clip: rows of segments with start_s, end_s and text, and keypoints.
 
-    n_swapped: segments that were written from end to start. n_dropped: keypoints without text or for the storyline.
+    n_swapped: segments whose times were written from end to start, and were swapped.
+    n_dropped: keypoints without text or for the storyline, which were left out.
     """
 
     path: str
@@ -45,12 +46,12 @@ class Clip:
 
     @property
     def text(self) -> str:
-        """The texts of the segments, joined by line feeds; "" where the clip has no reference."""
+        """The texts of the segments, joined by line feeds; "" if no segment has a text."""
         return "\n".join(filter(None, (segment["text"] for segment in self.segments)))
 
 
 def read_references(source: Path) -> list[Clip]:
-    """The clips of a file in order. Raises ManifestError that names file, line and field, for the first fault."""
+    """The clips of a file, in its order. Raises ManifestError with file, line and field for the first fault."""
     clips: dict[str, Clip] = {}
     with readable(source), source.open("rb") as file:
         for line in bounded_lines(file):
@@ -69,7 +70,7 @@ def read_references(source: Path) -> list[Clip]:
 
 
 class _Fault(ValueError):
-    """What is wrong with a line: the field, the fault and the remedy."""
+    """A line cannot be used. The message has the field, the fault and the remedy."""
 
 
 def _read_clip(line: bytes) -> Clip:
@@ -100,7 +101,7 @@ def _read_clip(line: bytes) -> Clip:
 
 
 def _read_segment(field: str, index: int, segment: object) -> tuple[Row, list[Keypoint], bool]:
-    """The segment's row, all its keypoints, and whether its times were swapped."""
+    """The row of the segment, all its keypoints, and whether its times were swapped."""
     if not isinstance(segment, dict):
         raise _Fault(f"{field}: it is {shown(segment)}: give an object with timestamp, texts and keypoints")
     span = span_of(segment.get("timestamp"))
@@ -110,7 +111,7 @@ def _read_segment(field: str, index: int, segment: object) -> tuple[Row, list[Ke
         if not isinstance(segment.get(name), str | None):
             raise _Fault(f"{field}.{name}: it is {shown(segment[name])}: give a text")
     keypoints = list(_read_keypoints(f"{field}.keypoints", index, segment.get("keypoints") or {}))
-    # A segment that is told by its keypoints alone has these as its text.
+    # A segment that has only keypoints gets their texts as its text.
     text = text_of(segment, DIMENSIONS) or "\n".join(keypoint.text for keypoint in keypoints).strip()
     return {"start_s": span.start_s, "end_s": span.end_s, "text": text}, keypoints, span.swapped
 
@@ -122,9 +123,9 @@ def _read_keypoints(field: str, index: int, by_dimension: object) -> Iterator[Ke
     if strange := [name for name in by_dimension if name.removesuffix("_en") not in names]:
         raise _Fault(f"{field}: {shown(strange[0])} is no dimension: use {', '.join(DIMENSIONS)}")
     for name, dimension in names.items():
-        found = by_dimension.get(f"{name}_en") or by_dimension.get(name) or {}
-        texts = found.get("gt_keypoints") or [] if isinstance(found, dict) else None
+        answer = by_dimension.get(f"{name}_en") or by_dimension.get(name) or {}
+        texts = answer.get("gt_keypoints") or [] if isinstance(answer, dict) else None
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-            raise _Fault(f'{field}.{name}: it is {shown(found)}: give {{"gt_keypoints": a list of texts}}')
+            raise _Fault(f'{field}.{name}: it is {shown(answer)}: give {{"gt_keypoints": a list of texts}}')
         for place, text in enumerate(texts, start=1):
             yield Keypoint(index, dimension, place, text)

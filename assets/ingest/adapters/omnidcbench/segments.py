@@ -1,4 +1,4 @@
-"""Segments as OmniDCBench writes them: their dimensions, their times in all spellings, and their text."""
+"""The segments of OmniDCBench: their dimensions, their times in every notation, and their text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-# The names of the files and those of the manifest, in the order of the SodaM paper.
+# The manifest's name of every dimension by its name in the files, in the order of the SodaM paper.
 DIMENSIONS = {
     "segment_detail_caption": "segment_detail",
     "video_background": "video_background",
@@ -16,7 +16,7 @@ DIMENSIONS = {
     "speech_content": "speech_content",
     "camera_state": "camera_state",
 }
-# Predictions may tell it beside the six; there are no keypoints for it.
+# Predictions may have this field beside the six dimensions. It has no keypoints.
 STORYLINE = "storyline"
 TIMES = '"MM:SS-MM:SS", "HH:MM:SS-HH:MM:SS", seconds as "5-12.5" or as [5, 12.5]'
 
@@ -25,7 +25,7 @@ _TIME = re.compile(r"(?:(?:([0-9]+):)?([0-9]+):)?([0-9]+(?:\.[0-9]+)?)")
 
 
 class Span(NamedTuple):
-    """A stretch of time in seconds, 0 <= start_s <= end_s; `swapped` where it was written from end to start."""
+    """A stretch of time in seconds, 0 <= start_s <= end_s. `swapped` is True if it was written from end to start."""
 
     start_s: float
     end_s: float
@@ -33,7 +33,7 @@ class Span(NamedTuple):
 
 
 def span_of(timestamp: object) -> Span | None:
-    """The times of a segment, or None where they cannot be read.
+    """The times of a segment, or None if they cannot be read.
 
     >>> span_of("01:00:05-01:02:10.5")
     Span(start_s=3605.0, end_s=3730.5, swapped=False)
@@ -52,9 +52,9 @@ def span_of(timestamp: object) -> Span | None:
 
 
 def text_of(segment: Mapping[str, Any], fields: Iterable[str]) -> str:
-    """A segment's `caption`, or where it has none its fields joined by line feeds; "" where it has no text at all.
+    """The `caption` of a segment, or else its fields joined by line feeds; "" if it has no text at all.
 
-    Of a field in two languages, as `camera_state` and `camera_state_en`, the English one counts.
+    A field may come in two languages, as `camera_state` and `camera_state_en`; the English text is preferred.
     """
     if caption := _text(segment, "caption"):
         return caption
@@ -68,10 +68,10 @@ def _text(segment: Mapping[str, Any], name: str) -> str:
 
 def _seconds(time: object) -> float | None:
     if isinstance(time, str):
-        found = _TIME.fullmatch(time.strip())
-        if found is None:
+        match = _TIME.fullmatch(time.strip())
+        if match is None:
             return None
-        hours, minutes, seconds = (float(part or 0) for part in found.groups())
+        hours, minutes, seconds = (float(part or 0) for part in match.groups())
         value = 3600 * hours + 60 * minutes + seconds
     elif isinstance(time, int | float) and not isinstance(time, bool):
         value = float(time)

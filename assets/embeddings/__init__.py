@@ -1,1 +1,0 @@
-"""Embeddings: each distinct text once per encoder."""

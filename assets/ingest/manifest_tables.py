@@ -1,0 +1,115 @@
+"""The tables of a manifest: one record per table holds everything that ingest knows about the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from assets.ingest.judgements import resolve_keypoint_labels, resolve_keypoints, resolve_ratings
+from assets.ingest.resolve import Resolved, resolve_captions, resolve_qa, resolve_videos
+from assets.ingest.rows import CaptionRow, KeypointLabelRow, KeypointRow, QARow, RatingRow, ValidRow, VideoRow
+from db.manifest import IngestStore
+
+
+@dataclass(frozen=True)
+class ManifestTable:
+    """One table of a manifest.
+
+    kind: the word for one row of the table; a mixed file has it in the field `kind`.
+    name: the name of the table's file without the suffix.
+    id_fields: the fields that together tell a row from all other rows of the table.
+    resolve: makes valid rows into database rows or refusals, one for every row and in the order of the rows.
+    database_tables: the tables of the database that `resolve` fills.
+    field_types: the type of every field that CSV and pandas write otherwise: int, float, bool, or list for JSON.
+    is_required: whether a manifest folder must have the table.
+    """
+
+    kind: str
+    name: str
+    row_model: type[ValidRow]
+    id_fields: tuple[str, ...]
+    resolve: Callable[[IngestStore, Path, Sequence[Any]], list[Resolved]]
+    database_tables: tuple[str, ...]
+    field_types: Mapping[str, type] = field(default_factory=dict)
+    is_required: bool = False
+
+    @cached_property
+    def required_fields(self) -> frozenset[str]:
+        """The names of the fields that every row of the table must have."""
+        return frozenset(name for name, info in self.row_model.model_fields.items() if info.is_required())
+
+    def id_parts(self, row: ValidRow) -> list[str]:
+        """The values of the row's id fields."""
+        return [getattr(row, name) for name in self.id_fields]
+
+    def row_key(self, row: ValidRow) -> str:
+        """The row's id within its table, as one text."""
+        parts = self.id_parts(row)
+        # A line feed may stand in an id, so every part is written behind its length.
+        return parts[0] if len(parts) == 1 else "\n".join(f"{len(part)}:{part}" for part in parts)
+
+
+# In the order of ingest: a table comes after the tables that its rows point to.
+_TABLES = (
+    ManifestTable(
+        kind="video",
+        name="videos",
+        row_model=VideoRow,
+        id_fields=("video_id",),
+        resolve=resolve_videos,
+        database_tables=("video",),
+        field_types={"duration_s": float},
+        is_required=True,
+    ),
+    ManifestTable(
+        kind="caption",
+        name="captions",
+        row_model=CaptionRow,
+        id_fields=("caption_id",),
+        resolve=resolve_captions,
+        database_tables=("reference", "sample"),
+        field_types={"segments": list},
+        is_required=True,
+    ),
+    ManifestTable(
+        kind="keypoint",
+        name="keypoints",
+        row_model=KeypointRow,
+        id_fields=("keypoint_id",),
+        resolve=resolve_keypoints,
+        database_tables=("keypoint",),
+        field_types={"segment_index": int},
+    ),
+    ManifestTable(
+        kind="keypoint_label",
+        name="keypoint_labels",
+        row_model=KeypointLabelRow,
+        id_fields=("keypoint_id", "caption_id"),
+        resolve=resolve_keypoint_labels,
+        database_tables=("keypoint_label",),
+        field_types={"covered": bool},
+    ),
+    ManifestTable(
+        kind="qa",
+        name="qa",
+        row_model=QARow,
+        id_fields=("qa_id",),
+        resolve=resolve_qa,
+        database_tables=("sample",),
+    ),
+    ManifestTable(
+        kind="rating",
+        name="ratings",
+        row_model=RatingRow,
+        id_fields=("caption_id", "rater", "aspect"),
+        resolve=resolve_ratings,
+        database_tables=("rating",),
+        field_types={"value": int},
+    ),
+)
+
+# The tables by the kind of their rows, in the order of ingest.
+MANIFEST_TABLES: dict[str, ManifestTable] = {table.kind: table for table in _TABLES}

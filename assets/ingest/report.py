@@ -1,0 +1,71 @@
+"""What an ingest did: the counts of its rows, and the record of the rows that it refused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from assets.ingest.manifest_tables import MANIFEST_TABLES
+from assets.ingest.rejects import Code, Reject
+from assets.ingest.rows import RawRow
+from db.manifest import IngestStore, RejectRow
+
+# Refused rows of one file with one code. A CSV file of three megabytes can hold more than a million empty records.
+MAX_LISTED = 10_000
+
+
+@dataclass
+class IngestReport:
+    """The counts of an ingest: rows new or changed and rows already stored, by manifest table, and rows refused."""
+
+    dataset: str
+    accepted: Counter[str] = field(default_factory=Counter)
+    unchanged: Counter[str] = field(default_factory=Counter)
+    rejected: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as plain data that names every manifest table, even where its count is 0."""
+        names = [table.name for table in MANIFEST_TABLES.values()]
+        return {
+            "dataset": self.dataset,
+            "accepted": {name: self.accepted[name] for name in names},
+            "unchanged": {name: self.unchanged[name] for name in names},
+            "rejected": self.rejected,
+        }
+
+
+@dataclass(slots=True)
+class RejectWriter:
+    """Stores the refused rows of one file: the first rows of every code one by one, the rest as one count per code."""
+
+    store: IngestStore
+    _counts: Counter[Code] = field(default_factory=Counter)
+    _first_unlisted: dict[Code, tuple[RawRow, Reject]] = field(default_factory=dict)
+
+    def add(self, refused: Sequence[tuple[RawRow, Reject]]) -> None:
+        """Store the rows up to MAX_LISTED per code, and count the others. Call it in a transaction."""
+        listed = []
+        for row, reject in refused:
+            self._counts[reject.code] += 1
+            if self._counts[reject.code] <= MAX_LISTED:
+                listed.append(_record(row, reject.code, reject.reason, 1))
+            else:
+                self._first_unlisted.setdefault(reject.code, (row, reject))
+        self.store.write_rejects(listed)
+
+    def finish(self) -> None:
+        """Store one row per code for all rows that `add` only counted, at the line of the first. Call it last."""
+        records = []
+        for code, (row, reject) in self._first_unlisted.items():
+            n_unlisted = self._counts[code] - MAX_LISTED
+            reason = reject.reason
+            if n_unlisted > 1:
+                reason += f" (and {n_unlisted - 1} rows more with code {code}, which are counted here and not listed)"
+            records.append(_record(row, code, reason, n_unlisted))
+        self.store.write_rejects(records)
+
+
+def _record(row: RawRow, code: Code, reason: str, n_rows: int) -> RejectRow:
+    return RejectRow(row.source, row.line, code, reason, row.raw, n_rows)

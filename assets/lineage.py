@@ -1,0 +1,33 @@
+"""Which assets hold what scores depend on, and how an asset of one partition set rests on one of another."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import dagster as dg
+
+from db.inputs import Input
+
+# The asset that holds an input, by the name of the input.
+_ASSETS = {
+    "text": "sample",
+    "references": "reference",
+    "video": "video",
+    "segments": "reference",
+    "keypoints": "keypoint",
+    "thresholds": "ecs_thresholds",
+}
+# Made for a whole dataset, not for a shard.
+_OF_DATASETS = frozenset({"ecs_thresholds"})
+
+
+def input_assets(inputs: Collection[Input[Any]]) -> list[str | dg.AssetDep]:
+    """The assets that hold the inputs; an input that is not listed above is held by the asset of its own name."""
+    names = dict.fromkeys(_ASSETS.get(each.name, each.name) for each in inputs)
+    return [of_all_partitions(name) if name in _OF_DATASETS else name for name in names]
+
+
+def of_all_partitions(asset: str) -> dg.AssetDep:
+    """A dependency across partition sets: a dataset's shards and the dataset have different keys."""
+    return dg.AssetDep(asset, partition_mapping=dg.AllPartitionMapping())

@@ -1,0 +1,1 @@
+"""The models that settings name: the fields that several metrics share, and how a model is made of them."""

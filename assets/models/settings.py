@@ -1,0 +1,77 @@
+"""Settings that several metrics share. A metric's own group of settings inherits from those that it needs."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Literal
+
+from pydantic import BaseModel, Field, ValidationInfo, field_validator
+
+from metrics_core.models.clip_encoder import OpenClipEncoder
+from metrics_core.models.sentence_splitter import make_splitter
+from metrics_core.models.text_encoder import make_text_encoder
+from metrics_core.protocols import SentenceSplitter, TextEncoder
+
+# The image-text encoder that was trained on the demo's drawn clips, and the data set of these clips.
+DEMO = "demo"
+DEMO_DATASET = "demo"
+DEMO_ENCODER = "demo encoder"
+
+
+class TextEncoderSettings(BaseModel):
+    """The encoder behind vectors of texts."""
+
+    text_encoder: str = Field(default="offline", description="local folder, hub id or `offline`")
+
+    def make_text_encoder(self) -> TextEncoder:
+        """The encoder, which loads when it is first used."""
+        return make_text_encoder(self.text_encoder)
+
+
+class SplitterSettings(BaseModel):
+    """What cuts a text into sentences."""
+
+    sentence_splitter: str = Field(default="rules", pattern=r"^(rules|sat:.+)$", description="`rules` or `sat:MODEL`")
+
+    def make_splitter(self) -> SentenceSplitter:
+        """The splitter, which loads when it is first used."""
+        return make_splitter(self.sentence_splitter)
+
+
+class ImageTextSettings(BaseModel):
+    """The encoder behind vectors of frames and of the texts that are compared with them."""
+
+    image_text_encoder: str = Field(default=DEMO, description="`demo`, an architecture of open_clip or a JSON file")
+    image_text_checkpoint: str = Field(default="", description="file, or a tag of open_clip", validate_default=True)
+    image_text_precision: Literal["fp32", "bf16", "fp16"] = Field(default="fp32", description="counts on a GPU only")
+
+    @field_validator("image_text_checkpoint")
+    @classmethod
+    def _complete(cls, checkpoint: str, info: ValidationInfo) -> str:
+        architecture = info.data.get("image_text_encoder")
+        if bool(checkpoint) == (architecture == DEMO):
+            raise ValueError(
+                "it belongs to an image-text encoder other than `demo`: give both or neither, the checkpoint as a file "
+                "or a tag of open_clip"
+            )
+        return checkpoint
+
+    def make_image_text_encoder(self) -> OpenClipEncoder:
+        """The encoder, one per process, which loads when it is first used."""
+        return _image_text_encoder(self.image_text_encoder, self.image_text_checkpoint, self.image_text_precision)
+
+
+class FrameSettings(BaseModel):
+    """Which frames of a video are looked at."""
+
+    frames_every: int = Field(default=30, ge=1, description="distance between two sampled frames")
+    frames_cap: int = Field(default=128, ge=1, description="the most sampled frames per video, spread evenly")
+
+
+@lru_cache(maxsize=4)
+def _image_text_encoder(architecture: str, checkpoint: str, precision: str) -> OpenClipEncoder:
+    if architecture == DEMO:
+        from demo.encoder import demo_encoder
+
+        return demo_encoder()
+    return OpenClipEncoder(architecture, checkpoint, precision=precision)

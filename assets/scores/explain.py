@@ -1,0 +1,63 @@
+"""Why a sample has its score by a metric: the stored score, and what its scorer says from the same evidence."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from sqlalchemy.engine import Engine, RowMapping
+
+from assets.scores.base import Explanation, Scorer
+from assets.scores.pending import registered
+from assets.sources.base import load_evidence
+from db.explain import sample_score
+from db.manifest import Dataset
+from db.work import load_samples
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedScore:
+    """A sample's score by a metric; `status` is None where it has none, `error` says why there is no value."""
+
+    metric: str
+    sample: str
+    system: str
+    text: str
+    value: float | None
+    status: str | None
+    error: str | None
+    models: list[str] = field(default_factory=list)
+    explanation: Explanation = field(default_factory=Explanation)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return asdict(self)
+
+
+def explain_score(engine: Engine, scorer: Scorer, dataset: Dataset, key: str) -> ExplainedScore | None:
+    """The score that a sample has by the metric's active scorer, explained; None where there is no such sample."""
+    with engine.connect() as connection:
+        score = sample_score(connection, dataset.dataset_id, key, scorer.metric)
+    if score is None:
+        return None
+    models = [model["model_id"] for model in (score["models"] or {}).values()]
+    return ExplainedScore(
+        scorer.metric,
+        score["sample"],
+        score["system"],
+        score["text"],
+        score["value"],
+        score["status"],
+        score["error"],
+        models,
+        Explanation() if score["value"] is None else _explanation(engine, scorer, score),
+    )
+
+
+def _explanation(engine: Engine, scorer: Scorer, score: RowMapping) -> Explanation:
+    with engine.connect() as connection:
+        if registered(connection, scorer) != score["scorer_id"]:
+            return Explanation(["made with other settings than those of now: set them back to see why"])
+        samples = load_samples(connection, [score["sample_id"]], scorer.inputs, score["scorer_id"])
+        evidence = load_evidence(engine, score["scorer_id"], scorer.sources, samples)
+        return scorer.explain(connection, samples[0], evidence, score["components"])

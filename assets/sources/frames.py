@@ -1,0 +1,176 @@
+"""Features of the sampled frames of videos: each video decoded and encoded once per encoder and sampling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from sqlalchemy.engine import Engine
+
+from assets.media_file import FileState, OtherFile, check_ingested_file
+from assets.sources.base import Examination, Order, Source
+from db.frames import FrameRows, PendingVideo, VideoFrames, count_frames, load_frames, pending_videos, store_frames
+from db.inputs import Input
+from db.models import register_model
+from db.work import PendingSample, shard_samples
+from metrics_core.frames.encoding import EncodedFrames, FrameEncoder, VideoFile, encode_videos
+from metrics_core.frames.records import DecoderFailed, FrameReadError
+from metrics_core.models.unusable import ModelUnusable
+from metrics_core.protocols import ModelIdentity
+
+# Videos encoded between two writes: what a crash costs at most.
+VIDEOS_PER_WRITE = 32
+
+
+class SampledFrames(Source[Mapping[int, VideoFrames]]):
+    """Features of the frames of each wanted sample's video, by video_id."""
+
+    asset: ClassVar[str] = "frame_embedding"
+    description: ClassVar[str] = (
+        "Features of the sampled frames of each video that the shard's unscored samples need, once per encoder."
+    )
+    group: ClassVar[str] = "embeddings"
+    reads: ClassVar[tuple[str, ...]] = ("sample", "video")
+    checks: ClassVar[Mapping[str, str]] = {
+        "frames_present": "Every video that a score needs was read, or is known to have no readable frame.",
+        "frames_complete": "As many features are stored as frames were sampled.",
+    }
+
+    def __init__(
+        self, encoder: FrameEncoder, is_wanted: Callable[[PendingSample], bool], inputs: Collection[Input[Any]]
+    ) -> None:
+        self.encoder = encoder
+        self.inputs = inputs
+        self._is_wanted = is_wanted
+
+    @property
+    def model(self) -> ModelIdentity:
+        """The image encoder with the rule by which frames are sampled."""
+        return self.encoder.identity
+
+    def make(self, order: Order, sample_ids: list[int]) -> Mapping[str, int | str]:
+        """Decode and encode each video of the samples whose frames the encoder has not seen.
+
+        A file that is missing, has changed or became a link since it was ingested, or on which the decoder died or ran
+        out of time, is stored as failed and tried again by the next run.
+        """
+        todo = self._unseen(order, sample_ids)
+        n_videos = n_frames = n_without = 0
+        rows = _frames_of(self.encoder, todo)
+        while written := list(islice(rows, VIDEOS_PER_WRITE)):
+            with order.engine.begin() as connection:
+                model_id = register_model(connection, self.encoder.identity.as_dict())
+            store_frames(order.engine, model_id, written)
+            n_videos += len(written)
+            n_frames += sum(len(video.indices) for video in written)
+            n_without += sum(video.status != "ok" for video in written)
+            order.tell(f"frames of {n_videos} of {len(todo)} videos embedded")
+        return {
+            "videos": n_videos,
+            "frames_embedded": n_frames,
+            "videos_without_frames": n_without,
+            "encoder": self.encoder.identity.model_id,
+        }
+
+    def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> Mapping[int, VideoFrames]:
+        """The frames of the wanted samples' videos; MissingEvidence where a video that decodes was not encoded."""
+        wanted = sorted({sample.video_id for sample in samples if self._is_wanted(sample)})
+        with engine.connect() as connection:
+            model_id = self.model_id(connection)
+            pending_now = pending_videos(connection, model_id, wanted)
+        found = {} if model_id is None else load_frames(engine, model_id, wanted)
+        if unseen := [video.key for video in pending_now if video.video_id not in found]:
+            named = f"{len(unseen)} of {len(wanted)} videos, {unseen[0]!r} for one,"
+            raise self.missing(f"{named} have no frames of {self.model.model_id}")
+        return found
+
+    def try_out(self) -> str:
+        """Encode one small grey picture."""
+        images = self.encoder.images
+        images.load()
+        (feature,) = images.encode_preprocessed([images.preprocess(np.full((32, 32, 3), 128, np.uint8))])
+        # The encoder puts zeros in the place of a feature that is not finite.
+        if not feature.any():
+            raise ModelUnusable(f"the features of {images.identity.model_id} are not finite: try another precision")
+        return f"{len(feature)} dimensions"
+
+    def examine(self, order: Order) -> Examination:
+        """Whether the frames of the wanted samples' videos are all there."""
+        with order.engine.connect() as connection:
+            sample_ids = shard_samples(connection, order.dataset.dataset_id, order.shard)
+        videos = self._wanted_videos(order, sample_ids)
+        with order.engine.connect() as connection:
+            found = count_frames(connection, self.model_id(connection), videos)
+        passed = {"frames_present": found.n_missing == 0, "frames_complete": found.n_stored == found.n_sampled}
+        return Examination(passed, found.as_dict())
+
+    def _unseen(self, order: Order, sample_ids: list[int]) -> list[PendingVideo]:
+        videos = self._wanted_videos(order, sample_ids)
+        with order.engine.connect() as connection:
+            return pending_videos(connection, self.model_id(connection), videos)
+
+    def _wanted_videos(self, order: Order, sample_ids: list[int]) -> list[int]:
+        batches = order.samples(sample_ids, self.inputs)
+        return sorted({sample.video_id for samples in batches for sample in samples if self._is_wanted(sample)})
+
+
+def _frames_of(encoder: FrameEncoder, videos: Iterable[PendingVideo]) -> Iterator[FrameRows]:
+    refused: list[FrameRows] = []
+    for (video, before), encoded in encode_videos(encoder, _files(videos, refused)):
+        yield from _drained(refused)
+        # Minutes may lie between the first look and this one: what was read must be what was looked at.
+        if _is_still(Path(video.uri), before):
+            yield _rows(video, encoded)
+        else:
+            yield _refused(video, "the file has changed since it was ingested, while it was read")
+    yield from _drained(refused)
+
+
+def _files(
+    videos: Iterable[PendingVideo], refused: list[FrameRows]
+) -> Iterator[VideoFile[tuple[PendingVideo, FileState]]]:
+    """The files to be decoded, looked at only when a decoder is free; those that must not be read go to `refused`."""
+    for video in videos:
+        try:
+            state = check_ingested_file(video.uri, FileState.stored(video), video.content_sha256)
+        except OtherFile as other:
+            refused.append(_refused(video, str(other)))
+        else:
+            pixels = video.width * video.height if video.width and video.height else None
+            yield VideoFile((video, state), Path(video.uri), video.duration_s, video.n_frames, pixels)
+
+
+def _is_still(path: Path, before: FileState) -> bool:
+    try:
+        return FileState.of(path.lstat()) == before
+    except OSError:
+        return False  # gone, or out of reach: what was read cannot be trusted either
+
+
+def _refused(video: PendingVideo, why: str) -> FrameRows:
+    reason = f"{video.uri}: {why}: put it back or ingest the folder of {video.key} again"
+    return FrameRows(video.video_id, video.content_sha256, "failed", reason)
+
+
+def _drained(rows: list[FrameRows]) -> Iterator[FrameRows]:
+    while rows:
+        yield rows.pop(0)
+
+
+def _rows(video: PendingVideo, encoded: EncodedFrames | FrameReadError) -> FrameRows:
+    if isinstance(encoded, DecoderFailed):
+        return FrameRows(video.video_id, video.content_sha256, "failed", str(encoded))
+    if isinstance(encoded, FrameReadError):
+        return FrameRows(video.video_id, video.content_sha256, "unreadable", str(encoded))
+    return FrameRows(
+        video.video_id,
+        video.content_sha256,
+        indices=encoded.indices.tolist(),
+        times_s=encoded.times_s.tolist(),
+        features=encoded.features,
+        n_frames=encoded.n_frames,
+        reader=encoded.reader,
+    )

@@ -1,0 +1,45 @@
+"""Models that are asked once: what is missing goes to the model in chunks, and every chunk is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from sqlalchemy.engine import Engine
+
+from db.models import register_model
+from metrics_core.protocols import ModelIdentity
+
+K = TypeVar("K")
+V = TypeVar("V")
+# Questions between two writes: enough to share batches by length, little enough to lose in a crash.
+CHUNK = 2048
+
+
+def ask_missing(
+    engine: Engine,
+    identity: ModelIdentity,
+    missing: Sequence[K],
+    *,
+    length: Callable[[K], int],
+    ask: Callable[[Sequence[K]], V],
+    store: Callable[[int, Sequence[K], V], object],
+    tell: Callable[[int, int], None],
+) -> None:
+    """Ask the model about everything that is missing and store its answers after every chunk.
+
+    length: of a question, in any unit. ask: the model's answers to a chunk. store: takes the model's id, the chunk and
+    the answers. tell: is told how many questions of how many are answered. Errors are those of `ask` and `store`; what
+    was stored before stays.
+    """
+    # Longest first: neighbours in length share a batch, and running out of memory shows at once, not at the end.
+    queue = sorted(missing, key=length, reverse=True)
+    for start in range(0, len(queue), CHUNK):
+        tell(start, len(queue))
+        chunk = queue[start : start + CHUNK]
+        answers = ask(chunk)
+        with engine.begin() as connection:
+            model_id = register_model(connection, identity.as_dict())
+        store(model_id, chunk, answers)
+    if queue:
+        tell(len(queue), len(queue))

@@ -1,0 +1,91 @@
+"""Vectors of texts: each distinct text once per encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy.engine import Engine
+
+from assets.sources.base import Order, Source
+from assets.sources.memo import ask_missing
+from db.embeddings import load_texts, missing_texts, store_texts
+from db.inputs import Input
+from db.work import PendingSample
+from metrics_core.models.unusable import ModelUnusable
+from metrics_core.protocols import ModelIdentity, TextEncoder
+
+Vectors = Mapping[str, NDArray[np.float32]]
+
+
+class TextVectors(Source[Vectors]):
+    """Vectors of the texts that `texts` wants of a sample, by text."""
+
+    asset: ClassVar[str] = "text_embedding"
+    description: ClassVar[str] = (
+        "Vectors of every text that the shard's unscored samples need: each distinct text once per encoder."
+    )
+    group: ClassVar[str] = "embeddings"
+    reads: ClassVar[tuple[str, ...]] = ("sample", "reference")
+
+    def __init__(
+        self,
+        encoder: TextEncoder,
+        texts: Callable[[PendingSample], Iterable[str]],
+        inputs: Collection[Input[Any]],
+    ) -> None:
+        self.encoder = encoder
+        self.inputs = inputs
+        self._texts = texts
+
+    @property
+    def model(self) -> ModelIdentity:
+        """The text encoder."""
+        return self.encoder.identity
+
+    def make(self, order: Order, sample_ids: list[int]) -> Mapping[str, int | str]:
+        """Embed every distinct text that the samples need and that has no vector yet."""
+        wanted = dict.fromkeys(
+            text
+            for samples in order.samples(sample_ids, self.inputs)
+            for sample in samples
+            for text in self._texts(sample)
+        )
+        with order.engine.connect() as connection:
+            missing = missing_texts(connection, self.model_id(connection), wanted)
+        ask_missing(
+            order.engine,
+            self.encoder.identity,
+            missing,
+            length=len,
+            ask=self.encoder.encode,
+            store=lambda model_id, texts, vectors: store_texts(order.engine, model_id, texts, vectors),
+            tell=lambda done, total: order.tell(f"{done} of {total} texts embedded"),
+        )
+        return {
+            "texts_wanted": len(wanted),
+            "texts_embedded": len(missing),
+            "encoder": self.encoder.identity.model_id,
+        }
+
+    def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> Vectors:
+        """The vectors (dim,) of all texts that are wanted of the samples; MissingEvidence where one is not embedded."""
+        wanted = {text for sample in samples for text in self._texts(sample)}
+        if not wanted:
+            return {}
+        with engine.connect() as connection:
+            model_id = self.model_id(connection)
+        found = {} if model_id is None else load_texts(engine, model_id, wanted)
+        if len(found) < len(wanted):
+            n_missing = len(wanted) - len(found)
+            raise self.missing(f"{n_missing} of {len(wanted)} texts have no vector of {self.model.model_id}")
+        return found
+
+    def try_out(self) -> str:
+        """Encode one word."""
+        (vector,) = self.encoder.encode(["word"])
+        if not np.isfinite(vector).all() or not vector.any():
+            raise ModelUnusable(f"the vectors of {self.model.model_id} have no direction: try another precision")
+        return f"{len(vector)} dimensions"

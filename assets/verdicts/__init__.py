@@ -1,1 +1,0 @@
-"""Verdicts: which keypoints a caption entails, by which of its sentences and how surely."""

@@ -1,0 +1,96 @@
+"""Cutting a picture down to what an image encoder looks at, in the process that decoded it.
+
+The steps are those of open_clip's transform for inference up to its normalisation, and give the same bytes: resizing
+with Pillow, then a crop or a border. So what comes out can go through that transform as if it were the whole picture.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+# The largest picture that H.264, HEVC and AV1 have a level for: 8192 x 4352.
+MOST_PIXELS = 8192 * 4352
+
+
+class PictureRefused(Exception):
+    """A picture is no picture, or too large; the text says how, and what to do about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Which part of a picture an encoder looks at, and how large; the fields are those of open_clip's PreprocessCfg.
+
+    Attributes:
+        height, width: of what comes out, in pixels.
+        resize_mode: ``shortest`` fills the frame and crops what stands over, ``longest`` fits the picture in and adds a
+            border, ``squash`` changes the proportions.
+        interpolation: how Pillow resizes.
+        fill: grey level of the border, from 0 to 255.
+    """
+
+    height: int
+    width: int
+    resize_mode: Literal["shortest", "longest", "squash"] = "shortest"
+    interpolation: Literal["bicubic", "bilinear"] = "bicubic"
+    fill: int = 0
+
+    def __call__(self, picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """The picture, uint8 (H, W, 3), as uint8 (height, width, 3).
+
+        Raises:
+            PictureRefused: resized, it would be larger than `MOST_PIXELS`, or nothing would be left of it.
+        """
+        from PIL import Image
+
+        height, width = self.resized(*picture.shape[:2])
+        if not height or not width or height * width > MOST_PIXELS:
+            raise PictureRefused(
+                f"a picture of {picture.shape[1]} x {picture.shape[0]} is too narrow to be resized for the encoder: "
+                "cut the video to a less extreme shape"
+            )
+        if picture.shape[:2] != (height, width):
+            image = Image.fromarray(picture).resize((width, height), self._resampling())
+            picture = np.asarray(image)
+        return self._framed(picture)
+
+    def resized(self, height: int, width: int) -> tuple[int, int]:
+        """Height and width of a picture of this size before it is cropped or gets its border."""
+        if self.resize_mode == "squash":
+            return self.height, self.width
+        if self.resize_mode == "shortest" and self.height == self.width:
+            # torchvision rounds the longer side down, the function of timm used below to the nearest.
+            longer = int(self.height * max(height, width) / min(height, width))
+            return (longer, self.width) if width <= height else (self.height, longer)
+        choose = max if self.resize_mode == "longest" else min
+        ratio = choose(height / self.height, width / self.width)
+        return round(height / ratio), round(width / ratio)
+
+    def _resampling(self) -> int:
+        from PIL import Image
+
+        # open_clip resizes to a frame that is not square in this one way only.
+        always_bicubic = self.resize_mode == "shortest" and self.height != self.width
+        return Image.Resampling.BICUBIC if always_bicubic else Image.Resampling[self.interpolation.upper()]
+
+    def _framed(self, picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """The centre of the picture, with a border where the picture is smaller than the frame."""
+        rows, framed_rows = _centred(picture.shape[0], self.height)
+        columns, framed_columns = _centred(picture.shape[1], self.width)
+        # torchvision's crop knows no other colour than black.
+        fill = self.fill if self.resize_mode == "longest" else 0
+        framed = np.full((self.height, self.width, 3), fill, dtype=np.uint8)
+        framed[framed_rows, framed_columns] = picture[rows, columns]
+        return framed
+
+
+def _centred(have: int, want: int) -> tuple[slice, slice]:
+    """Along one side: what is taken of the picture, and where it stands in the frame."""
+    if have >= want:
+        start = round((have - want) / 2)
+        return slice(start, start + want), slice(0, want)
+    start = (want - have) // 2
+    return slice(0, have), slice(start, start + have)

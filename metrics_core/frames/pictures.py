@@ -1,0 +1,98 @@
+"""The sampled pictures of one video, each checked and cut down as soon as it is decoded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metrics_core.frames.fit import MOST_PIXELS, Fit, PictureRefused
+from metrics_core.frames.records import FrameReadError, SampledFrames
+
+# What the sampled frames of one video may take in memory, as they leave the decoder: 7,133 of 224 x 224 pixels, 172 of
+# 1920 x 1080.
+MOST_BYTES = 1 << 30
+
+
+class Pictures:
+    """Room for the pictures of a video's sampled frames, filled one after the other.
+
+    Args:
+        path: the video, for errors.
+        n: how many there will be at most.
+        fit: what is kept of each, None for all of it.
+    """
+
+    def __init__(self, path: Path, n: int, fit: Fit | None) -> None:
+        self._path = path
+        self._n = n
+        self._fit = fit
+        self._kept = 0
+        self._pixels: NDArray[np.uint8] | None = None
+
+    def add(self, picture: NDArray[np.uint8]) -> None:
+        """Keep one more picture.
+
+        Raises:
+            FrameReadError: it is not uint8 (H, W, 3), is too large or too narrow, or has another size than the first;
+                or all of them would take more than `MOST_BYTES`.
+        """
+        try:
+            check_picture(picture)
+            fitted = self._fit(picture) if self._fit else picture
+        except PictureRefused as refused:
+            raise FrameReadError(self._path, str(refused)) from refused
+        if self._pixels is None:
+            check_bytes(self._path, self._n, fitted.nbytes)
+            self._pixels = np.empty((self._n, *fitted.shape), dtype=np.uint8)
+        if fitted.shape != self._pixels.shape[1:]:
+            raise FrameReadError(self._path, "its pictures change their size")
+        self._pixels[self._kept] = fitted
+        self._kept += 1
+
+    def pixels(self) -> NDArray[np.uint8]:
+        """All that were added, shape (T, H, W, 3).
+
+        Raises:
+            FrameReadError: there are none.
+        """
+        if self._pixels is None:
+            raise FrameReadError(self._path, "no frame of the video can be decoded")
+        return self._pixels[: self._kept]
+
+
+def check_picture(picture: NDArray[np.uint8]) -> None:
+    """Raise `PictureRefused` unless this is a picture: uint8 (H, W, 3), of a size that may be decoded."""
+    if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3 or not picture.size:
+        raise PictureRefused(f"a picture comes out as {picture.dtype} {picture.shape}, not as uint8 (height, width, 3)")
+    check_size(picture.shape[1], picture.shape[0])
+
+
+def check_size(width: int, height: int) -> None:
+    """Raise `PictureRefused` where a picture of this size is too large to be decoded."""
+    if width * height > MOST_PIXELS:
+        raise PictureRefused(
+            f"a picture of {width} x {height} is over the limit of {MOST_PIXELS:,} pixels (8192 x 4352): "
+            "scale the video down"
+        )
+
+
+def check_bytes(path: Path, n: int, bytes_each: int) -> None:
+    """Raise `FrameReadError` where so many pictures take more memory than one video may."""
+    if n * bytes_each > MOST_BYTES:
+        raise FrameReadError(
+            path,
+            f"its {n:,} sampled frames would take {n * bytes_each >> 20:,} MiB, over the limit of "
+            f"{MOST_BYTES >> 20:,} MiB for one video: lower the cap on its frames or sample them farther apart",
+        )
+
+
+def check_frames(path: Path, frames: SampledFrames) -> None:
+    """Raise `FrameReadError` unless shapes and types are those that `SampledFrames` promises, for one frame or more."""
+    n = len(frames.indices)
+    found = [f"{array.dtype} {array.shape}" for array in (frames.indices, frames.times_s, frames.pixels)]
+    promised = [f"int64 {(n,)}", f"float64 {(n,)}", f"uint8 {(n, *frames.pixels.shape[1:3], 3)}"]
+    if found != promised or not frames.pixels.size:
+        told = ", ".join(found)
+        raise FrameReadError(path, f"indices, times and pixels come out as {told}")

@@ -1,0 +1,44 @@
+"""A verifier that counts common words. It does not know entailment: it is the floor that a model has to beat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from metrics_core.models.word_tokenizer import split_words
+from metrics_core.protocols import Entailments, ModelIdentity
+from metrics_core.vcs.short import STOP_WORDS
+
+
+class LexicalVerifier:
+    """Answers with the share of the hypothesis's content words that the premise contains.
+
+    A word counts once. It must occur in the same form; upper and lower case do not matter. No model, no download.
+
+    >>> LexicalVerifier().entailment([("A man rides a brown horse.", "The man rides a camel.")]).probabilities.round(4)
+    array([0.6667])
+    """
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """The rule and its version, which is raised by hand when the rule gives other numbers."""
+        return ModelIdentity("content-word-recall", "1", {"language": "en"})
+
+    def entailment(self, pairs: Sequence[tuple[str, str]]) -> Entailments:
+        """Content-word recall in [0, 1] of (premise, hypothesis) pairs, in their order. No premise is cut."""
+        recalls = [content_recall(premise, hypothesis) for premise, hypothesis in pairs]
+        return Entailments(np.array(recalls, dtype=np.float64), np.zeros(len(pairs), dtype=np.bool_))
+
+
+def content_recall(premise: str, hypothesis: str) -> float:
+    """Share of the hypothesis's different words that the premise contains. Function words do not count.
+
+    Where the hypothesis consists of function words alone, they count. Where it has no word, the recall is 0.
+
+    >>> content_recall("Nobody is there.", "He is there."), content_recall("A dog.", "...")
+    (0.6666666666666666, 0.0)
+    """
+    words = set(split_words(hypothesis))
+    counted = words - STOP_WORDS or words
+    return len(counted & set(split_words(premise))) / len(counted) if counted else 0.0

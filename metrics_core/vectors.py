@@ -1,0 +1,46 @@
+"""Vectors made comparable: rows of features checked, scaled to length 1 and averaged."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from metrics_core.arrays import FloatArray
+
+CANCELLED = 1e-12
+"""A mean of unit vectors shorter than this is rounding noise and has no direction."""
+
+
+class BadFeature(ValueError):
+    """A feature has no direction: it is zero, NaN or infinite."""
+
+
+def feature_rows(name: str, values: npt.ArrayLike) -> FloatArray:
+    """Return `values` as float64 (n, d), where n may be 0. Raises ValueError for another shape."""
+    rows = np.asarray(values, dtype=np.float64)
+    if rows.ndim in (1, 2) and len(rows) == 0:
+        return np.empty((0, 0))
+    if rows.ndim != 2 or rows.shape[1] == 0:
+        raise ValueError(f"{name} have shape {rows.shape}: give one row of features each, (n, d) with d at least 1.")
+    return rows
+
+
+def unit_rows(name: str, rows: FloatArray) -> FloatArray:
+    """Scale rows (n, d) to length 1. Raises BadFeature, naming the first row without a direction."""
+    peak = np.abs(rows).max(axis=1, keepdims=True)
+    bad = np.flatnonzero(~(np.isfinite(peak) & (peak > 0)))
+    if bad.size:
+        raise BadFeature(f"row {bad[0]} of the {name} features is zero or not finite: check the encoder's output")
+    # Squares of very large or small values would leave the range of float64, so the largest becomes 1 first.
+    scaled = rows / peak
+    unit: FloatArray = scaled / np.linalg.norm(scaled, axis=1, keepdims=True)
+    return unit
+
+
+def unit_mean(name: str, units: FloatArray, weights: FloatArray | None = None) -> FloatArray:
+    """Average unit rows (n, d) and scale their mean (d,) to length 1. Raises BadFeature where the rows cancel out."""
+    mean = np.asarray(np.average(units, axis=0, weights=weights), dtype=np.float64)
+    length = float(np.linalg.norm(mean))
+    if length < CANCELLED:
+        raise BadFeature(f"the features of the {name} cancel out: their mean has no direction")
+    return mean / length

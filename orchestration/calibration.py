@@ -1,0 +1,36 @@
+"""Calibrates ECS: reaches missing verdicts, chooses thresholds on labels, and scores with the new thresholds."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from assets.datasets import dataset_of_key, shard_keys
+from assets.ecs.assets import REPORT, ecs_thresholds
+from assets.ecs.scorer import ECSScorer
+from assets.partitions import announce_partitions
+from assets.scores.pending import outstanding_shards
+from assets.scores.registry import asset_name, scoring_assets
+from orchestration.launch import curation_scorers
+from orchestration.platform import engine, instance
+from orchestration.runs import run_job
+
+
+def run_calibration(dataset: str, objective: str, labels: str) -> dict[str, Any]:
+    """Choose the thresholds of ECS on the labels of a dataset and score with them; returns the report of the asset.
+
+    objective: f1, youden, mcc or coverage. labels: `calibration` for the labels of a fifth of the videos, or `all`.
+    Verdicts that are missing, or that an early exit left as lower bounds, are reached first; only they need a model.
+    Raises UnknownDataset.
+    """
+    dataset_row = dataset_of_key(engine(), dataset)
+    announce_partitions(instance(), dataset_row)
+    metric = ECSScorer.metric
+    for shard in sorted(outstanding_shards(engine(), curation_scorers()[metric], dataset_row)):
+        run_job("scoring_job", shard_keys(dataset_row)[shard], {}, scoring_assets([metric]))
+    asset = ecs_thresholds.key.to_user_string()
+    config = {"ops": {asset: {"config": {"objective": objective, "labels": labels}}}}
+    result = run_job("calibration_job", dataset, config)
+    for shard_key in shard_keys(dataset_row):
+        run_job("scoring_job", shard_key, {}, [asset_name(metric)])
+    (event,) = result.asset_materializations_for_node(asset)
+    return cast("dict[str, Any]", event.metadata[REPORT].value)

@@ -1,0 +1,69 @@
+"""The command calibrate: chooses the thresholds of ECS on labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Annotated, Any
+
+import typer
+
+from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows
+
+
+class Objective(str, Enum):
+    """What a threshold is chosen for."""
+
+    F1 = "f1"
+    YOUDEN = "youden"
+    MCC = "mcc"
+    COVERAGE = "coverage"
+
+
+class Labels(str, Enum):
+    """On which labels thresholds are chosen."""
+
+    CALIBRATION = "calibration"
+    ALL = "all"
+
+
+def calibrate(
+    dataset: DatasetName,
+    objective: Annotated[
+        Objective, typer.Option(help="f1, youden, mcc, or coverage: as many keypoints covered as the labels say.")
+    ] = Objective.F1,
+    labels: Annotated[
+        Labels, typer.Option(help="Labels of a fifth of the videos, so that the others show how good it is; or all.")
+    ] = Labels.CALIBRATION,
+    as_json: AsJson = False,
+) -> None:
+    """Choose a threshold of ECS for every dimension on the labels of a dataset, and score with the new thresholds."""
+    from orchestration.calibration import run_calibration
+
+    report = run_calibration(dataset, objective.value, labels.value)
+    if as_json:
+        print_json({"dataset": dataset, **report})
+        return
+    console.print(f"[bold]thresholds for the best {objective.value}, with their 95 % intervals[/bold]")
+    print_rows([_threshold(row) for row in report["thresholds"]], empty="no dimension has labels")
+    console.print("\n[bold]on the labels of the other videos[/bold]")
+    print_rows(
+        [_evaluation(row) for row in report["evaluation"]],
+        empty="no labels are left: thresholds were chosen on all, so nothing says how good they are",
+    )
+    if report["evaluation"]:
+        console.print("majority: accuracy of the more frequent answer; always yes: F1 of that answer", style="dim")
+    console.print(f"\nthe scores of {dataset} follow these thresholds now", markup=False)
+
+
+def _threshold(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A threshold as a row that fits 80 columns."""
+    interval = "–" if row["low"] is None else f"{row['low']:.3f} – {row['high']:.3f}"
+    chosen_on = "all" if row["pooled"] else "its own"
+    names = ("dimension", "threshold", "labels", "positive", "f1")
+    return {**{name: row[name] for name in names}, "interval": interval, "labels of": chosen_on}
+
+
+def _evaluation(row: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("dimension", "labels", "accuracy", "majority", "f1")
+    return {**{name: row[name] for name in names}, "always yes": row["all_positive_f1"], "mcc": row["mcc"]}

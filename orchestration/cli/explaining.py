@@ -1,0 +1,57 @@
+"""The command explain: shows why a sample has its scores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows
+
+if TYPE_CHECKING:
+    from assets.scores.explain import ExplainedScore
+
+
+def explain(
+    sample: Annotated[str, typer.Argument(help="Id of a caption or question.")],
+    dataset: DatasetName,
+    metric: Annotated[
+        list[str] | None, typer.Option(help="A metric; may be given several times (default: all).")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show why a sample has its scores: what the metrics compared, and what decided."""
+    from assets.datasets import dataset_of_key
+    from assets.scores.explain import explain_score
+    from orchestration.cli.errors import Refused
+    from orchestration.cli.scoring import known_metrics
+    from orchestration.platform import curation, engine
+
+    dataset_row = dataset_of_key(engine(), dataset)
+    metrics = known_metrics(metric)
+    explained = [explain_score(engine(), curation().scorers[name], dataset_row, sample) for name in metrics]
+    scores = [score for score in explained if score is not None]
+    if not scores:
+        raise Refused(f"{dataset} has no sample {sample!r}: reelsieve scores --dataset {dataset} lists them")
+    if all(score.status is None for score in scores):
+        raise Refused(f"{sample!r} has no score yet: reelsieve score --dataset {dataset}")
+    if as_json:
+        print_json([score.as_dict() for score in scores])
+        return
+    console.print(f"[bold]{escape(scores[0].sample)}[/bold] by {escape(scores[0].system)}")
+    console.print(scores[0].text, style="dim", markup=False)
+    for score in scores:
+        _print(score)
+
+
+def _print(score: ExplainedScore) -> None:
+    value: Any = "not scored yet" if score.status is None else score.status
+    if score.value is not None:
+        value = f"{score.value:.4f}"
+    models = f" ({', '.join(score.models)})" if score.models else ""
+    console.print(f"\n[bold]{score.metric} {value}[/bold]{escape(models)}")
+    for line in [*filter(None, [score.error]), *score.explanation.lines]:
+        console.print(line, markup=False)
+    if score.explanation.rows:
+        print_rows(score.explanation.rows, empty="")

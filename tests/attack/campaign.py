@@ -1,0 +1,62 @@
+"""What every campaign shares: a seed that is printed, counts of what was done, and the faults that were found."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Annotated
+from unittest.mock import patch
+
+import typer
+
+from db.server import stop_embedded
+from tests.orchestration.conftest import forget_installation
+
+Seed = Annotated[int | None, typer.Option(help="Of an earlier run, to do the same again (default: a new one).")]
+
+
+class Campaign:
+    """An attack under way; equal seeds and sizes make equal attacks."""
+
+    def __init__(self, name: str, seed: int | None) -> None:
+        self.name = name
+        self.seed = secrets.randbelow(2**32) if seed is None else seed
+        self.random = Random(self.seed)
+        self.counts: Counter[str] = Counter()
+        self.faults: list[str] = []
+        typer.echo(f"{name}: seed {self.seed}")
+
+    def expect(self, holds: bool, fault: str) -> None:
+        """Note the fault unless this holds."""
+        if not holds:
+            self.faults.append(fault)
+            typer.echo(f"FAULT {fault}", err=True)
+
+    def finish(self) -> None:
+        """Print the counts; end with exit code 1 if there were faults."""
+        for what, n in self.counts.items():
+            typer.echo(f"{n:>8,} {what}")
+        typer.echo(f"{len(self.faults):>8,} faults (seed {self.seed})")
+        if self.faults:
+            raise typer.Exit(1)
+
+
+@contextmanager
+def temporary_home() -> Iterator[Path]:
+    """A home folder of its own for this process and its commands; its server is stopped afterwards."""
+    with TemporaryDirectory(prefix="reelsieve-attack-") as name:
+        home = Path(name) / "home"
+        forget_installation()
+        with patch.dict(os.environ, REELSIEVE_HOME=str(home)):
+            os.environ.pop("CURATION_DB_URL", None)
+            try:
+                yield home
+            finally:
+                forget_installation()
+                stop_embedded(home)

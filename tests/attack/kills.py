@@ -1,0 +1,181 @@
+"""kill -9 of commands and of the server at random moments: the same commands again end where undisturbed ones do.
+
+Run it with `python -m tests.attack.kills --kills 25 --seed 1`.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow.parquet as pq
+import typer
+
+from tests.attack.campaign import Campaign, Seed
+from tests.orchestration.conftest import save_text_encoder, save_verifier, write_manifest
+from tests.orchestration.survival import (
+    Command,
+    Home,
+    concluded,
+    ingested,
+    removed,
+    run_statuses,
+    scored,
+    slots_taken,
+    warm_up,
+)
+
+COMMANDS = ("ingest", "score", "calibrate", "select", "export")
+TARGETS = (*COMMANDS, "server")
+N_VIDEOS = 40
+State = dict[str, Any]
+
+
+def main(kills: int = 25, seed: Seed = None) -> None:
+    """Kill so many times."""
+    campaign = Campaign("kills", seed)
+    with TemporaryDirectory(prefix="reelsieve-attack-") as name:
+        folder = Path(name)
+        # The server runs as another user where this is root, and must get through.
+        folder.chmod(0o711)
+        warm_up()
+        encoder, verifier = (folder / kind for kind in ("encoder", "verifier"))
+        encoder.mkdir()
+        attack(folder, save_text_encoder(encoder), save_verifier(verifier), TARGETS, kills, campaign)
+    campaign.finish()
+
+
+def attack(folder: Path, encoder: Path, verifier: Path, targets: Sequence[str], kills: int, campaign: Campaign) -> None:
+    """Kill each target in turn, in rounds that each begin with an empty home, and compare after every round.
+
+    A command that ends before its moment comes is no kill; there are at most twice as many rounds as kills need.
+    """
+    manifest = _manifest(folder / "manifest")
+    undisturbed, seconds = _undisturbed(_Round(folder / "undisturbed", manifest, encoder, verifier))
+    campaign.expect(
+        all(undisturbed.values()), f"nothing to compare: {[t for t, found in undisturbed.items() if not found]}"
+    )
+    for number in range(2 * math.ceil(kills / len(targets))):
+        of_round = targets[: kills - campaign.counts["kills"]]
+        if not of_round:
+            break
+        of = _Round(folder / f"round_{number}", manifest, encoder, verifier)
+        try:
+            state = _disturbed(of, of_round, seconds, campaign)
+        except AssertionError as error:
+            campaign.expect(False, f"round {number}: {error}")
+        else:
+            for table, found in undisturbed.items():
+                campaign.expect(state[table] == found, f"round {number}: {table} differs from an undisturbed run")
+                campaign.counts["rows compared"] += len(found)
+        finally:
+            removed(of.home)
+
+
+def _manifest(folder: Path) -> Path:
+    """A folder with rows of every kind, one of them to be refused."""
+    folder.mkdir()
+    write_manifest(folder, n_videos=N_VIDEOS)
+    with (folder / "captions.jsonl").open("a") as captions:
+        captions.write('{"caption_id": "of nothing"}\n')
+    return folder
+
+
+class _Round:
+    """A home, the commands that fill it, and the folder they export to."""
+
+    def __init__(self, folder: Path, manifest: Path, encoder: Path, verifier: Path) -> None:
+        folder.mkdir()
+        self.home = Home(folder / "home", encoder, verifier)
+        self.exports = folder / "exports"
+        self.exports.mkdir()
+        self._manifest = manifest
+        self._selection = ""
+
+    def start(self, name: str) -> Command:
+        """Start one of COMMANDS; `export` needs what `finish` learnt from `select`."""
+        parquet, lines = self.exports / "best.parquet", self.exports / "best.jsonl"
+        arguments = {
+            "ingest": (str(self._manifest), "-d", "d"),
+            "score": ("-d", "d"),
+            "calibrate": ("-d", "d"),
+            "select": ("-d", "d", "--keep", "0.5", "--export", str(parquet)),
+            "export": (self._selection, str(lines)),
+        }
+        return self.home.run(name, *arguments[name], "--json")
+
+    def finish(self, name: str) -> None:
+        """Run one of COMMANDS to its end, which must be a good one."""
+        answer = self.start(name).json()
+        if name == "select":
+            self._selection = str(answer["selection_id"])
+
+    def state(self) -> State:
+        """All that the commands have stored and written, without times and numbers that are handed out."""
+        url = self.home.url
+        exported = {path.name: _exported(path) for path in sorted(self.exports.iterdir())}
+        return {**ingested(url), **scored(url), **concluded(url), "exports": sorted(exported.items())}
+
+
+def _exported(path: Path) -> str:
+    if path.suffix == ".parquet":
+        return repr(pq.read_table(path).to_pylist())
+    return path.read_text()
+
+
+def _undisturbed(of: _Round) -> tuple[State, Mapping[str, float]]:
+    """What all commands store when nothing happens, and how long each takes."""
+    of.home.run("--help").wait()  # so that the first command does not wait for the process that all are forked from
+    seconds = {}
+    for name in COMMANDS:
+        started = time.monotonic()
+        of.finish(name)
+        seconds[name] = time.monotonic() - started
+    state = of.state()
+    removed(of.home)
+    return state, seconds
+
+
+def _disturbed(of: _Round, targets: Sequence[str], seconds: Mapping[str, float], campaign: Campaign) -> State:
+    """The same after each target has been killed once, and the command run again."""
+    under_which = campaign.random.choice(COMMANDS[1:])
+    for name in COMMANDS:
+        if name in targets:
+            _kill_command(of, name, seconds[name], campaign)
+        if "server" in targets and name == under_which:
+            _kill_server(of, name, seconds[name], campaign)
+        of.finish(name)
+    statuses = set(run_statuses(of.home.url))
+    campaign.expect(statuses <= {"SUCCESS", "FAILURE"}, f"runs are left as {sorted(statuses)}")
+    campaign.expect(slots_taken(of.home.url) == 0, "a dead run still holds the encoder")
+    return of.state()
+
+
+def _kill_command(of: _Round, name: str, seconds: float, campaign: Campaign) -> None:
+    command = of.start(name)
+    moment = campaign.random.uniform(0, seconds)
+    if command.runs_after(moment):
+        command.kill()
+        campaign.counts.update(("kills", f"kills of {name}"))
+    else:
+        campaign.counts["commands that ended before their moment"] += 1
+
+
+def _kill_server(of: _Round, name: str, seconds: float, campaign: Campaign) -> None:
+    command = of.start(name)
+    command.runs_after(campaign.random.uniform(0, seconds))
+    of.home.kill_server()
+    campaign.counts.update(("kills", "kills of the server"))
+    code = command.wait()
+    said = command.stderr
+    campaign.expect(code in (0, 1), f"{name} ended with {code} when the server was killed: {said}")
+    campaign.expect("Traceback" not in said, f"{name} printed a traceback when the server was killed: {said}")
+    campaign.expect(code == 0 or "error: " in said, f"{name} failed without a word when the server was killed")
+
+
+if __name__ == "__main__":
+    typer.run(main)

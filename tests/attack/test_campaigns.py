@@ -1,0 +1,52 @@
+"""The small version of every campaign; `make attack` runs them in full."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy.engine import URL, Engine
+
+from tests.attack import filters, kills, manifests, queries
+from tests.attack.campaign import Campaign
+from tests.orchestration.survival import warm_up
+
+SEED = 1
+
+
+def test_spoilt_manifests(engine: Engine, tmp_path: Path) -> None:
+    campaign = Campaign("manifests", SEED)
+    manifests.attack(engine, tmp_path, 400, campaign)
+    assert campaign.faults == []
+    assert campaign.counts["lines"] >= 400
+    assert campaign.counts["refused"] > 50
+    for table in ("videos", "captions", "keypoints", "qa", "ratings"):
+        assert campaign.counts[f"{table} accepted"], table
+
+
+def test_filters_against_raw_sql(engine: Engine, database: URL) -> None:
+    campaign = Campaign("filters", SEED)
+    filters.attack(engine, database, 150, campaign)
+    assert campaign.faults == []
+    assert campaign.counts["accepted"] > 50
+    assert campaign.counts["refused"] > 30
+    assert campaign.counts["rows compared"] > 500
+
+
+def test_hostile_statements() -> None:
+    campaign = Campaign("queries", SEED)
+    queries.attack(40, campaign)
+    assert campaign.faults == []
+    assert campaign.counts["statements"] == 40 + len(queries.ENDLESS)
+
+
+@pytest.mark.slow
+def test_kills(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    warm_up()
+    # Asked for only now: making the models imports torch, and so does the process that warms up.
+    encoder, verifier = (request.getfixturevalue(name) for name in ("tiny_text_encoder", "tiny_verifier"))
+    campaign = Campaign("kills", SEED)
+    kills.attack(tmp_path, encoder, verifier, ("score", "server"), 2, campaign)
+    assert campaign.faults == []
+    assert campaign.counts["kills"] == 2
+    assert campaign.counts["rows compared"] > 1000

@@ -1,0 +1,102 @@
+"""What a command prints: text from a data set is shown as it is, and a terminal never obeys it."""
+
+import io
+import json
+import sys
+import unicodedata
+from contextlib import redirect_stderr, redirect_stdout
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from orchestration.cli.output import console, plain, print_error, print_json, print_rows, visible
+from orchestration.terminal import terminal_logger
+
+OBEYED = [*map(chr, range(32)), *map(chr, range(0x7F, 0xA0)), *"\u061c\u200e\u200f\u2028\u2029\u202a\u202e\u2066\u2069"]
+TURNING = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
+KEPT = "\t\n"
+HOSTILE = "a\x1b]0;owned\x07b\x9b2Jc\u202egnp.exe\x7f\r\x08"
+SHOWN = r"a\u001b]0;owned\u0007b\u009b2Jc\u202egnp.exe\u007f\u000d\u0008"
+
+
+def printed(rows: list[dict[str, Any]]) -> str:
+    with redirect_stdout(io.StringIO()) as out:
+        print_rows(rows, empty="")
+    return out.getvalue()
+
+
+def is_harmless(text: str) -> bool:
+    text.encode("utf-8")  # a lone surrogate raises
+    return not any(character in OBEYED and character not in KEPT for character in text)
+
+
+@pytest.mark.parametrize("character", [c for c in OBEYED if c not in KEPT], ids=lambda c: f"U+{ord(c):04X}")
+def test_every_character_that_a_terminal_obeys_is_made_visible(character: str) -> None:
+    assert visible(f"a{character}b") == rf"a\u{ord(character):04x}b"
+
+
+def test_all_control_characters_are_among_them() -> None:
+    unsafe = [
+        character
+        for character in map(chr, range(sys.maxunicode + 1))
+        if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
+        or unicodedata.bidirectional(character) in TURNING
+    ]
+    assert "".join(character for character in unsafe if visible(character) == character) == KEPT
+
+
+def test_other_text_stays_as_it_is() -> None:
+    text = "Zoë läuft 👩\u200d🚀, “sagt” هي [b]:dog: \\ in\ttwo\nlines"
+    assert visible(text) == text
+
+
+def test_cells_and_names_of_columns_are_made_visible() -> None:
+    for row in ({HOSTILE: 1}, {"text": HOSTILE}, {"json": {HOSTILE: 1}}, {"json": [HOSTILE]}):
+        table = printed([row])
+        assert r"\u001b]0;owned\u0007b\u009b2Jc\u202egnp.exe\u007f" in table
+        assert is_harmless(table)
+
+
+@pytest.mark.parametrize(
+    "text", [":dog:", "[red]stop[/red]", "[link=https://x.org]x[/link]", "C:\\", "[/]", "a\\\\[b]"]
+)
+def test_a_cell_is_what_the_caption_says(text: str) -> None:
+    assert printed([{"text": text}]).split("\n")[1].rstrip() == text
+
+
+def test_messages_and_plain_texts_are_made_visible() -> None:
+    with redirect_stdout(io.StringIO()) as out:
+        console.print(HOSTILE, markup=False, soft_wrap=True)
+        console.print(plain(HOSTILE), soft_wrap=True)
+    assert out.getvalue().splitlines() == [SHOWN, SHOWN]
+
+
+def test_sentences_on_standard_error_are_made_visible() -> None:
+    with redirect_stderr(io.StringIO()) as err:
+        print_error(f"error: {HOSTILE}\udcff")
+    assert err.getvalue() == rf"error: {SHOWN}\udcff" + "\n"
+
+
+def test_lines_of_progress_are_made_visible() -> None:
+    @dg.op
+    def work(context: dg.OpExecutionContext) -> None:
+        context.log.info(HOSTILE)
+
+    @dg.job(logger_defs={"terminal": terminal_logger})
+    def job() -> None:
+        work()
+
+    with redirect_stderr(io.StringIO()) as err:
+        job.execute_in_process(run_config={"loggers": {"terminal": {"config": {}}}})
+    assert SHOWN in "".join(err.getvalue().splitlines())
+    assert is_harmless(err.getvalue())
+
+
+def test_json_says_the_same_and_is_harmless() -> None:
+    value = {HOSTILE: [HOSTILE, "Zoë\u2028", "\udcff"]}
+    with redirect_stdout(io.StringIO()) as out:
+        print_json(value)
+    assert json.loads(out.getvalue()) == value
+    assert is_harmless(out.getvalue())
+    assert "Zoë" in out.getvalue()

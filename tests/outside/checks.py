@@ -1,0 +1,89 @@
+"""What follows from a metric that an installed package brings along. Run by tests/test_outside_metric.py."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from orchestration.definitions import defs
+from tests.command_line import run_command
+from tests.orchestration.conftest import Installation
+
+pytest_plugins = ("tests.orchestration.conftest",)
+
+
+@pytest.fixture(scope="module")
+def scored(installation: Installation) -> Installation:
+    for arguments in (["ingest", str(installation.manifest)], ["score", "--metric", "letters"]):
+        done = run_command(*arguments, "--dataset", "set")
+        assert done.returncode == 0, done.stderr
+    return installation
+
+
+def answer(*arguments: str, **variables: str) -> Any:
+    done = run_command(*arguments, "--json", **variables)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_dagster_shows_its_assets_checks_and_steps(installation: Installation) -> None:
+    graph = defs().get_repository_def().asset_graph
+    score = graph.get(dg.AssetKey("letters_score"))
+    assert {key.to_user_string() for key in score.parent_keys} == {"sample", "letter_count"}
+    assert graph.get(dg.AssetKey("letter_count")).group_name == "letters"
+    checks = {(key.asset_key.to_user_string(), key.name) for key in graph.asset_check_keys}
+    assert {("letter_count", "letters_counted"), ("letters_score", "inputs_fresh")} <= checks
+    steps = {node.name for node in defs().resolve_job_def("scoring_job").nodes}
+    assert {"letter_count", "letter_count_checks", "letters_score", "letters_score_checks"} <= steps
+
+
+def test_scores_are_rows_and_columns(scored: Installation) -> None:
+    rows = answer("sql", "SELECT text, letters, letters_status, letters_models FROM sample_scores")
+    assert rows
+    for row in rows:
+        n = sum(character.isalpha() for character in row["text"])
+        assert (row["letters"], row["letters_status"], row["letters_models"]) == (min(1, n / 200), "ok", "abacus")
+
+
+def test_only_its_own_source_was_made(scored: Installation) -> None:
+    assert answer("sql", "SELECT count(*) AS n FROM text_embedding") == [{"n": 0}]
+
+
+def test_the_command_line_knows_it(scored: Installation) -> None:
+    assert answer("scores", "--dataset", "set", "--by", "letters")[0]["letters"] is not None
+    assert answer("select", "--dataset", "set", "--by", "letters", "--where", "letters > 0.1")["n"] > 0
+    assert answer("status")[0]["letters_pending"] == 0
+    (explained,) = answer("explain", "clip_00_faithful_0", "--dataset", "set", "--metric", "letters")
+    assert explained["explanation"]["lines"] == [f"{explained['value'] * 200:.0f} letters of at most 200"]
+    findings = {finding["what"]: finding for finding in json.loads(run_command("doctor", "--json").stdout)}
+    assert "counts 8 letters" in findings["letter_count: abacus"]["detail"]
+
+
+def test_its_setting_makes_another_scorer(scored: Installation) -> None:
+    before = answer("sql", "SELECT avg(letters) AS mean FROM sample_scores")[0]["mean"]
+    done = run_command("score", "--dataset", "set", "--metric", "letters", REELSIEVE_LETTERS_MOST="100000")
+    assert done.returncode == 0, done.stderr
+    assert answer("sql", "SELECT avg(letters) AS mean FROM sample_scores")[0]["mean"] == pytest.approx(before / 500)
+    assert run_command("score", "--dataset", "set", "--metric", "letters").returncode == 0
+    assert answer("sql", "SELECT avg(letters) AS mean FROM sample_scores")[0]["mean"] == pytest.approx(before)
+
+
+def test_a_changed_text_makes_its_score_stale(scored: Installation) -> None:
+    captions = Path(scored.manifest / "captions.jsonl")
+    rows = [json.loads(line) for line in captions.read_text().splitlines()]
+    (changed,) = [row for row in rows if row["caption_id"] == "clip_00_faithful_0"]
+    changed["text"] = "Short."
+    captions.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    query = "SELECT letters, letters_status FROM sample_scores WHERE sample = 'clip_00_faithful_0'"
+    assert run_command("ingest", str(scored.manifest), "--dataset", "set").returncode == 0
+    assert answer("sql", query) == [{"letters": None, "letters_status": "stale"}]
+    assert run_command("score", "--dataset", "set", "--metric", "letters").returncode == 0
+    assert answer("sql", query) == [{"letters": 5 / 200, "letters_status": "ok"}]
+    history = (
+        "SELECT changed_because FROM score_history WHERE sample = 'clip_00_faithful_0' AND replaced_at IS NOT NULL"
+    )
+    assert answer("sql", history) == [{"changed_because": "text"}]
