@@ -1,0 +1,85 @@
+"""What a chat model is asked and what it answers. Any object with the members of ChatModel will do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias
+
+from metrics_core.protocols import ModelIdentity
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    """A stretch of text in a message."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImagePart:
+    """A JPEG image in a message. recipe: how it was made, a part of the cache key beside the hash of the bytes."""
+
+    jpeg: bytes = field(repr=False)
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+
+
+Part: TypeAlias = TextPart | ImagePart
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """One question to a model, which is to answer with a JSON object that fits a schema.
+
+    purpose: names the step, such as "factuality questions", for progress, cost and errors. parts: the user's message,
+    context first and question last, so that a server can keep the prefix. schema: a flat, bounded JSON schema.
+    seed: of the first attempt; attempt k uses seed + k.
+    """
+
+    purpose: str
+    system: str
+    parts: tuple[Part, ...]
+    schema: Mapping[str, Any]
+    prompt_version: str
+    max_tokens: int
+    temperature: float = 0.0
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of all attempts, failed ones included. money: in the currency of the price table; None without prices."""
+
+    calls: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    money: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChatReply:
+    """The answer to a request: an object that fits its schema exactly where status is "ok".
+
+    malformed: no valid JSON after all content retries. refused: the model declined. error: transport, deadline or
+    configuration. stopped: not asked, or not to the end, because the spending stop was reached. reason: one sentence,
+    for every status but "ok". cached: taken from the cache, so that `usage` is empty.
+    """
+
+    status: Literal["ok", "malformed", "refused", "error", "stopped"]
+    data: Mapping[str, Any] | None = None
+    reason: str | None = None
+    usage: Usage = Usage()
+    cached: bool = False
+
+
+class ChatModel(Protocol):
+    """Answers requests with JSON objects. Knowing its identity needs no server and loads nothing."""
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """Model and parameters that change the answers; neither URL nor key."""
+        ...
+
+    def chat(self, requests: Sequence[ChatRequest]) -> list[ChatReply]:
+        """One reply for each request, in their order, several at a time. What one request causes is its status."""
+        ...

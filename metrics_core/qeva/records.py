@@ -1,0 +1,113 @@
+"""What QEVA's steps hand to one another: questions, the contexts they are asked in, and replies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, get_args
+
+Dimension = Literal["coverage", "factuality", "chronology"]
+Kind = Literal["open", "yes_no", "choice", "order"]
+ReplyStatus = Literal["ok", "abstain", "malformed", "refused", "error"]
+Decision = Literal["keep", "trivial", "low_quality", "error"]
+DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
+YES, NO = "yes", "no"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question with its key.
+
+    text: the question itself, without the choices. choices: all answers there are, in the order shown; empty for an
+    open question; ("yes", "no") for yes_no; permutations such as "ACB" for order. answer: the key, one of the choices,
+    or for an open question the reference answer. category: of a factuality question. events: for chronology, which
+    events of the video's list the question names, by number from 0. statements: what an entailment model can check
+    instead of reading the question: one for an open or yes_no question (its key is "yes" when it holds), one for each
+    choice, or for chronology the events in the order in which the question names them.
+    """
+
+    dimension: Dimension
+    kind: Kind
+    text: str
+    answer: str
+    choices: tuple[str, ...] = ()
+    category: str | None = None
+    events: tuple[int, ...] = ()
+    statements: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionSet:
+    """The questions of one dimension for a video, or for a summary where the dimension is factuality.
+
+    n_requested: how many were asked for. n_malformed: how many came back unusable and are not among `questions`.
+    status: "ok", also for an empty set of which `reason` says why; "refused" or "error" where the model gave none.
+    """
+
+    dimension: Dimension
+    questions: tuple[Question, ...] = ()
+    n_requested: int = 0
+    n_malformed: int = 0
+    status: Literal["ok", "refused", "error"] = "ok"
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A frame of a video as a model is sent it: a JPEG image, its size in pixels, and its time in seconds."""
+
+    jpeg: bytes = field(repr=False)
+    time_s: float
+    width: int
+    height: int
+
+
+@dataclass(frozen=True, slots=True)
+class VideoFrames:
+    """A video as a model sees it. recipe: how frames were sampled, scaled and compressed; part of every cache key."""
+
+    frames: tuple[Frame, ...]
+    recipe: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class VideoNotes:
+    """What people wrote about a video, standing in for the video where there is no video model.
+
+    events: what happens, in order of time. facts: statements that hold of the video, in any order. source: what they
+    are taken from, `references` or `keypoints`. A score from notes is not reference-free.
+    """
+
+    events: tuple[str, ...]
+    facts: tuple[str, ...]
+    source: str
+
+
+# A summary is a plain text. None: the question alone, "closed book".
+Context: TypeAlias = str | VideoFrames | VideoNotes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question in a context. seed: another seed may give another reply and shows choices in another order."""
+
+    question: Question
+    context: Context
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What somebody answers.
+
+    raw: the words of the reply. normalised: one of the question's choices, or for an open question the answer itself;
+    None unless status is "ok". reason: why the status is not "ok", or what the answer rests on. score: for an open
+    question answered by entailment the probability that it rests on, else None. evidence: the sentence that decided.
+    """
+
+    status: ReplyStatus
+    raw: str = ""
+    normalised: str | None = None
+    reason: str | None = None
+    score: float | None = None
+    evidence: str | None = None
