@@ -7,8 +7,11 @@ UV_VERSION := 0.13.8
 INSTALLED  := $(VENV)/.installed
 
 # Packages are installed without bytecode, and many containers forbid Python to write it: every process would compile
-# thousands of modules again. Compiling all packages would take minutes, so only those that commands import are compiled.
-IMPORTED   := import sentence_transformers, open_clip, av, pyarrow.parquet, matplotlib.figure, orchestration.definitions; \
+# thousands of modules again. So what make starts may write it. Compiling all packages would take minutes: setup compiles
+# those that commands import, and the first demo or test the rest.
+export PYTHONDONTWRITEBYTECODE :=
+IMPORTED   := import sentence_transformers, open_clip, av, pyarrow.parquet, matplotlib.figure, sqlglot, dagster_postgres; \
+              import orchestration.cli, orchestration.calibration, orchestration.definitions, orchestration.doctor; \
               from transformers import AutoModelForSequenceClassification, BertForSequenceClassification, BertModel
 
 .PHONY: setup demo test attack bench lint types lock clean
@@ -26,7 +29,7 @@ $(INSTALLED): requirements.lock pyproject.toml
 	@$(BIN)/uv pip install --python $(BIN)/python -r requirements.lock
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps -e .
 	@echo "Compiling what the commands import, once"
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -c '$(IMPORTED)'
+	@$(BIN)/python -c '$(IMPORTED)'
 	@touch $@
 	@echo "Reelsieve is installed: try make demo, or $(BIN)/reelsieve --help"
 
@@ -34,7 +37,7 @@ demo: setup
 	@$(BIN)/reelsieve demo
 
 test: setup
-	@$(BIN)/python -m pytest -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # A campaign takes some minutes and prints its seed, what it did and what broke; SEED=1 repeats a run whose seed was 1.
 CAMPAIGNS := manifests filters queries kills
@@ -46,7 +49,8 @@ attack: setup
 
 # A benchmark prints a table and writes benchmarks/results/NAME.json; all together take more than an hour on two cores.
 # The VCS authors' package is no dependency of this project, so it is timed against ours in its own environment.
-BENCHMARKS := vcs decoding evqa overhead memory ingest sodam vatex_eval ecs_agreement ecs_ablation
+BENCHMARKS := vcs decoding evqa overhead memory ingest sodam vatex_eval ecs_agreement ecs_ablation qeva_matchers \
+              qeva_demo qeva_anet qeva_platform
 OFFICIAL   := .venv-bench
 
 bench: setup

@@ -2,15 +2,49 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 from sqlalchemy.engine import Engine
 
 from db.manifest import Dataset, find_dataset
+
+# The dataset of the demo's drawn clips. Models that know these clips alone score every dataset of this name.
+DEMO_DATASET = "demo"
+# The name of a dataset becomes part of partition keys and of file names.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+
+
+class BadDatasetName(ValueError):
+    """A name that a manifest folder cannot be ingested under."""
+
+    plain = True
 
 
 class UnknownDataset(ValueError):
     """A dataset that was never ingested."""
 
     plain = True
+
+
+def check_dataset_name(name: str, folder: Path, home: Path) -> None:
+    """Raise BadDatasetName unless a manifest folder may be ingested as the dataset of this name.
+
+    The name `demo` is for the folder `demo` of the home folder alone, which `reelsieve demo` makes.
+
+    >>> check_dataset_name("mine", Path("clips"), Path("home"))
+    >>> check_dataset_name("demo", Path("home/demo"), Path("home"))
+    >>> check_dataset_name("demo", Path("clips"), Path("home"))
+    Traceback (most recent call last):
+    ...
+    assets.datasets.BadDatasetName: dataset name 'demo' is reserved for the clips of `reelsieve demo`: use another name
+    """
+    if not _NAME.fullmatch(name):
+        raise BadDatasetName(
+            f"dataset name {name!r}: use letters, digits, _, . and - only, at most 100, a letter or digit first"
+        )
+    if name == DEMO_DATASET and folder.resolve() != (home / DEMO_DATASET).resolve():
+        raise BadDatasetName(f"dataset name {name!r} is reserved for the clips of `reelsieve demo`: use another name")
 
 
 def shard_keys(dataset: Dataset) -> list[str]:

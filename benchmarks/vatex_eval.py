@@ -49,13 +49,15 @@ JUDGED = """
            CAST(c.components->>'margin' AS double precision) AS margin,
            CAST(c.components->>'gas' AS double precision) AS gas,
            CAST(c.components->>'always_zero' AS boolean) AS always_zero,
-           array_agg(r.value ORDER BY r.rater) AS ratings
+           array_agg(r.value ORDER BY r.rater) AS ratings,
+           s.video_id,
+           s.system
     FROM score c
     JOIN scorer USING (scorer_id)
     JOIN sample s USING (sample_id)
     JOIN rating r USING (sample_id)
     WHERE scorer.metric = 'vcs_short' AND scorer.status = 'active' AND s.dataset_id = :dataset_id AND c.status = 'ok'
-    GROUP BY s.sample_id, c.value, c.components
+    GROUP BY s.sample_id, c.value, c.components, s.video_id, s.system
     ORDER BY s.sample_id
 """
 
@@ -88,6 +90,14 @@ def temporary_engine(home: Path) -> Iterator[Engine]:
 
 def evaluate(engine: Engine, source: Path, folder: Path, n_references: int, clock: Clock) -> list[dict[str, Any]]:
     """Ingest the data set with so many references; one row of results per tolerance."""
+    dataset = ingested(engine, source, folder, n_references, clock)
+    return [
+        {"references": n_references, "lct": lct, **score_and_judge(engine, dataset, lct, clock)} for lct in TOLERANCES
+    ]
+
+
+def ingested(engine: Engine, source: Path, folder: Path, n_references: int, clock: Clock) -> Dataset:
+    """Ingest the data set with so many references."""
     name = f"vatex_{n_references}"
     vatex_eval.convert(source, folder, references=n_references)
     report = clock.time(f"{name}: ingest", lambda: ingest_folder(engine, folder, name))
@@ -96,38 +106,53 @@ def evaluate(engine: Engine, source: Path, folder: Path, n_references: int, cloc
     with engine.connect() as connection:
         dataset = find_dataset(connection, name)
     assert dataset is not None
-    return [
-        {"references": n_references, "lct": lct, **score_and_judge(engine, dataset, lct, clock)} for lct in TOLERANCES
-    ]
+    return dataset
 
 
 def score_and_judge(engine: Engine, dataset: Dataset, lct: float, clock: Clock) -> dict[str, Any]:
-    """Embed, score and query a dataset at one tolerance."""
+    """Embed, score and query a dataset at one tolerance; the scores' correlations with each rater."""
+    judged, texts_embedded = judged_captions(engine, dataset, lct, clock)
+    scores = scores_by_name(engine, judged, lct)
+    ratings = np.array([row.ratings for row in judged])
+    return {
+        "captions": len(judged),
+        "zeros": int((scores["vcs_short"] == 0).sum()),
+        "always_zero": sum(row.always_zero for row in judged),
+        "texts_embedded": texts_embedded,
+        "correlations": clock.time(
+            f"{dataset.name}, lct {lct:g}: correlate",
+            lambda: {name: correlations(each, ratings) for name, each in scores.items()},
+        ),
+    }
+
+
+def scorer_at(lct: float) -> VCSShortScorer:
+    """VCS_short at one tolerance."""
     # As in the paper's tables, a caption whose shape forces a 0 counts with that 0.
     settings = VCSShortSettings(text_encoder="offline", vcs_short_lct=lct, vcs_shape_zeros=True)
-    scorer = VCSShortScorer.from_settings(settings)
+    return VCSShortScorer.from_settings(settings)
+
+
+def judged_captions(engine: Engine, dataset: Dataset, lct: float, clock: Clock) -> tuple[list[Any], int]:
+    """Embed, score and query a dataset at one tolerance; how many texts were embedded."""
+    scorer = scorer_at(lct)
     shards, step = range(dataset.n_shards), f"{dataset.name}, lct {lct:g}"
     scorer_id = register(engine, scorer)
     orders = [Order(engine, dataset, shard, scorer_id, run_id=step) for shard in shards]
     embedded = clock.time(f"{step}: embed", lambda: [make_source(scorer, TextVectors, order) for order in orders])
     clock.time(f"{step}: score", lambda: [score_shard(engine, scorer, dataset, i, run_id=step) for i in shards])
     judged = clock.time(f"{step}: query", lambda: query(engine, dataset))
+    return judged, sum(int(counts["texts_embedded"]) for counts in embedded)
+
+
+def scores_by_name(engine: Engine, judged: list[Any], lct: float) -> dict[str, np.ndarray]:
+    """VCS_short and the three scores beside it, of every judged caption."""
     values = np.array([row.value for row in judged])
-    scores = {
+    return {
         "vcs_short": values,
         "zeros by margin": np.where(values > 0, values, [row.margin for row in judged]),
         "gas": np.array([row.gas for row in judged]),
-        "highest gas": highest_gas(engine, scorer, [row.sample_id for row in judged]),
-    }
-    ratings = np.array([row.ratings for row in judged])
-    return {
-        "captions": len(judged),
-        "zeros": int((values == 0).sum()),
-        "always_zero": sum(row.always_zero for row in judged),
-        "texts_embedded": sum(int(counts["texts_embedded"]) for counts in embedded),
-        "correlations": clock.time(
-            f"{step}: correlate", lambda: {name: correlations(each, ratings) for name, each in scores.items()}
-        ),
+        "highest gas": highest_gas(engine, scorer_at(lct), [row.sample_id for row in judged]),
     }
 
 

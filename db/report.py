@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.schema import keypoint_label, rating, sample
+from db.verdicts import MANIFEST_LABELS
 
 
 def dataset_summary(connection: Connection, name: str) -> dict[str, Any]:
@@ -31,12 +32,12 @@ def ratings_by_system(connection: Connection, dataset_id: int) -> dict[str, dict
 
 
 def coverage_by_system(connection: Connection, dataset_id: int) -> dict[str, float]:
-    """Share of labelled keypoints that each system covers."""
+    """Share of labelled keypoints that each system covers, by the labels of the manifest: a judge's do not count."""
     covered = sa.func.avg(sa.case((keypoint_label.c.covered, 1.0), else_=0.0))
     query = (
         sa.select(sample.c.system, covered)
         .join(sample, sample.c.sample_id == keypoint_label.c.sample_id)
-        .where(sample.c.dataset_id == dataset_id)
+        .where(sample.c.dataset_id == dataset_id, keypoint_label.c.source == MANIFEST_LABELS)
         .group_by(sample.c.system)
     )
     return {system: float(share) for system, share in connection.execute(query)}

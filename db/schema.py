@@ -197,6 +197,22 @@ text_embedding = sa.Table(
     sa.Column("embedding", VECTOR(), nullable=False),
 )
 
+# Keywords of texts by chat model; rules need no table.
+keyword_set = sa.Table(
+    "keyword_set",
+    METADATA,
+    _parent("model.model_id", primary_key=True),
+    sa.Column("text_sha256", sa.LargeBinary, primary_key=True),
+    _json("keywords", nullable=False),
+    _text("status"),
+    _text("reason", nullable=True),
+    _text("run_id"),
+    _now("extracted_at"),
+    sa.CheckConstraint("status IN ('ok', 'refused', 'failed')", name="status"),
+    sa.CheckConstraint("(status = 'ok') = (reason IS NULL)", name="reason_unless_ok"),
+    sa.CheckConstraint("status = 'ok' OR keywords = '[]'", name="keywords_if_ok"),
+)
+
 frame_set = sa.Table(
     "frame_set",
     METADATA,
@@ -234,6 +250,48 @@ entailment = sa.Table(
     sa.Column("truncated", sa.Boolean, nullable=False),
     # Refuses NaN too, which Postgres holds to be greater than every number.
     sa.CheckConstraint("probability BETWEEN 0 AND 1", name="probability"),
+)
+
+# Valid answers of language models by the hash of what was asked; a failed call leaves a row in chat_call alone.
+chat_reply = sa.Table(
+    "chat_reply",
+    METADATA,
+    sa.Column("request_sha256", sa.LargeBinary, primary_key=True),
+    _parent("model.model_id"),
+    _text("purpose"),
+    _json("data", nullable=False),
+    sa.Column("calls", sa.Integer, nullable=False),
+    sa.Column("tokens_in", sa.BigInteger, nullable=False),
+    sa.Column("tokens_out", sa.BigInteger, nullable=False),
+    sa.Column("money", sa.Double, nullable=True),
+    _now("created_at"),
+    sa.Index("ix_chat_reply_model_id", "model_id"),
+)
+
+chat_call = sa.Table(
+    "chat_call",
+    METADATA,
+    _id("chat_call_id"),
+    _parent("model.model_id"),
+    _text("run_id"),
+    _text("purpose"),
+    _digest("request_sha256"),
+    sa.Column("attempt", sa.Integer, nullable=False),
+    _text("outcome"),
+    _text("error", nullable=True),
+    sa.Column("http_status", sa.Integer, nullable=True),
+    sa.Column("tokens_in", sa.BigInteger, nullable=False),
+    sa.Column("tokens_out", sa.BigInteger, nullable=False),
+    sa.Column("money", sa.Double, nullable=True),
+    sa.Column("duration_s", sa.Double, nullable=False),
+    _now("ended_at"),
+    sa.Index("ix_chat_call_model_id", "model_id"),
+    sa.Index("ix_chat_call_run_id", "run_id"),
+    sa.CheckConstraint(
+        "outcome IN ('ok', 'malformed', 'truncated', 'refused', 'unreachable', 'rejected', 'wrong_model')",
+        name="outcome",
+    ),
+    sa.CheckConstraint("(outcome = 'ok') = (error IS NULL)", name="reason_unless_ok"),
 )
 
 scorer = sa.Table(
@@ -335,6 +393,87 @@ ecs_verdict = sa.Table(
     sa.CheckConstraint("num_nulls(probability, sentence_index, sentence) IN (0, 3)", name="best_sentence"),
 )
 
+# The questions of one dimension: of a video, or where a sample is named, of its text.
+qeva_question_set = sa.Table(
+    "qeva_question_set",
+    METADATA,
+    _id("question_set_id"),
+    _parent("model.model_id"),
+    _text("dimension"),
+    _parent("video.video_id"),
+    sa.Column("sample_id", sa.BigInteger, sa.ForeignKey("sample.sample_id", ondelete="CASCADE"), nullable=True),
+    # What the questions were written from: another summary, or another video, asks for other questions.
+    _digest("source_sha256"),
+    sa.Column("n_requested", sa.Integer, nullable=False),
+    sa.Column("n_malformed", sa.Integer, nullable=False),
+    _text("status"),
+    _text("reason", nullable=True),
+    _text("run_id"),
+    _now("written_at"),
+    sa.UniqueConstraint(
+        "model_id",
+        "video_id",
+        "sample_id",
+        "dimension",
+        name="uq_qeva_question_set_source",
+        postgresql_nulls_not_distinct=True,
+    ),
+    sa.Index("ix_qeva_question_set_video_id", "video_id"),
+    sa.Index("ix_qeva_question_set_sample_id", "sample_id"),
+    sa.CheckConstraint("status IN ('ok', 'refused', 'error')", name="status"),
+    sa.CheckConstraint("status = 'ok' OR reason IS NOT NULL", name="reason_unless_ok"),
+)
+
+# Without a decision, a question is still to be filtered.
+qeva_question = sa.Table(
+    "qeva_question",
+    METADATA,
+    _id("question_id"),
+    _parent("qeva_question_set.question_set_id"),
+    sa.Column("position", sa.Integer, nullable=False),
+    _text("kind"),
+    _text("text"),
+    _json("choices", nullable=False),
+    _text("answer"),
+    _text("category", nullable=True),
+    _json("events", nullable=False),
+    _json("statements", nullable=False),
+    _json("closed_book"),
+    _text("open_book", nullable=True),
+    _text("decision", nullable=True),
+    _text("filter_reason", nullable=True),
+    _text("filter_failure", nullable=True),
+    sa.UniqueConstraint("question_set_id", "position"),
+    sa.CheckConstraint("decision IN ('keep', 'trivial', 'low_quality', 'error')", name="decision"),
+    sa.CheckConstraint("filter_failure IN ('malformed', 'refused', 'error')", name="filter_failure"),
+    sa.CheckConstraint(
+        "(filter_failure IS NOT NULL) = (decision IS NOT DISTINCT FROM 'error')", name="failure_iff_error"
+    ),
+)
+
+qeva_answer = sa.Table(
+    "qeva_answer",
+    METADATA,
+    _parent("qeva_question.question_id", primary_key=True),
+    _parent("sample.sample_id", primary_key=True),
+    _parent("model.model_id", primary_key=True),
+    # What the question was answered from: the summary, or the video.
+    _digest("context_sha256"),
+    _text("status"),
+    _text("raw"),
+    _text("normalised", nullable=True),
+    sa.Column("correct", sa.Boolean, nullable=True),
+    _text("reason", nullable=True),
+    sa.Column("score", sa.Double, nullable=True),
+    _text("evidence", nullable=True),
+    _text("run_id"),
+    _now("answered_at"),
+    sa.Index("ix_qeva_answer_sample_id", "sample_id"),
+    sa.CheckConstraint("status IN ('ok', 'abstain', 'malformed', 'refused', 'error')", name="status"),
+    sa.CheckConstraint("(status = 'ok') = (normalised IS NOT NULL)", name="answer_iff_ok"),
+    sa.CheckConstraint("correct IS NULL OR status IN ('ok', 'abstain')", name="judged_if_answered"),
+)
+
 threshold = sa.Table(
     "threshold",
     METADATA,
@@ -363,6 +502,30 @@ threshold = sa.Table(
         postgresql_nulls_not_distinct=True,
     ),
     sa.CheckConstraint("scope IN ('dataset', 'shard')", name="scope"),
+)
+
+agreement = sa.Table(
+    "agreement",
+    METADATA,
+    _id("agreement_id"),
+    _parent("dataset.dataset_id"),
+    # NULL for baselines, and for what raters say of each other.
+    sa.Column("scorer_id", sa.BigInteger, sa.ForeignKey("scorer.scorer_id", ondelete="CASCADE"), nullable=True),
+    _text("metric"),
+    _text("aspect"),
+    _text("grouping"),
+    _text("statistic"),
+    sa.Column("value", sa.Double, nullable=True),
+    sa.Column("low", sa.Double, nullable=True),
+    sa.Column("high", sa.Double, nullable=True),
+    sa.Column("n", sa.BigInteger, nullable=False),
+    sa.Column("n_undefined", sa.BigInteger, nullable=False),
+    sa.Column("n_undefined_resamples", sa.BigInteger, nullable=False),
+    sa.Column("n_stale", sa.BigInteger, nullable=False),
+    sa.Column("baseline", sa.Boolean, nullable=False),
+    sa.Column("seed", sa.BigInteger, nullable=False),
+    _now("created_at"),
+    sa.UniqueConstraint("dataset_id", "metric", "aspect", "grouping", "statistic", name="uq_agreement_statistic"),
 )
 
 selection = sa.Table(

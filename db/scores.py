@@ -16,7 +16,7 @@ from db.fingerprint import fingerprint
 from db.schema import sample, score, scorer
 
 # The view of that name: every score with its sample's own columns, a stale one without its value.
-_CURRENT = sa.table(
+current_score = sa.table(
     "current_score",
     *[sa.column(name, sa.BigInteger) for name in ("scorer_id", "sample_id", "dataset_id", "shard")],
     *[sa.column(name, sa.Text) for name in ("kind", "key", "system", "text", "status", "error")],
@@ -156,9 +156,9 @@ def write_scores(engine: Engine, scorer_id: int, run_id: str, rows: Sequence[Sco
 
 def status_counts(connection: Connection, scorer_id: int, dataset_id: int, shard: int | None = None) -> dict[str, int]:
     """The number of samples by score status; samples without a score count as "unscored"."""
-    is_of_scorer = sa.and_(_CURRENT.c.sample_id == sample.c.sample_id, _CURRENT.c.scorer_id == scorer_id)
-    joined = sample.outerjoin(_CURRENT, is_of_scorer)
-    status = sa.func.coalesce(_CURRENT.c.status, "unscored").label("status")
+    is_of_scorer = sa.and_(current_score.c.sample_id == sample.c.sample_id, current_score.c.scorer_id == scorer_id)
+    joined = sample.outerjoin(current_score, is_of_scorer)
+    status = sa.func.coalesce(current_score.c.status, "unscored").label("status")
     query = sa.select(status, sa.func.count()).select_from(joined).where(sample.c.dataset_id == dataset_id)
     if shard is not None:
         query = query.where(sample.c.shard == shard)
@@ -171,15 +171,15 @@ def most_common_refusal(connection: Connection, scorer_id: int, dataset_id: int,
     A metric that does not concern a kind of sample (status not_applicable) is no refusal.
     """
     query = (
-        sa.select(_CURRENT.c.status, _CURRENT.c.error, sa.func.count().label("n"))
+        sa.select(current_score.c.status, current_score.c.error, sa.func.count().label("n"))
         .where(
-            _CURRENT.c.scorer_id == scorer_id,
-            _CURRENT.c.dataset_id == dataset_id,
-            _CURRENT.c.shard == shard,
-            _CURRENT.c.status.not_in(["ok", "not_applicable"]),
+            current_score.c.scorer_id == scorer_id,
+            current_score.c.dataset_id == dataset_id,
+            current_score.c.shard == shard,
+            current_score.c.status.not_in(["ok", "not_applicable"]),
         )
-        .group_by(_CURRENT.c.status, _CURRENT.c.error)
-        .order_by(sa.desc("n"), _CURRENT.c.status, _CURRENT.c.error)
+        .group_by(current_score.c.status, current_score.c.error)
+        .order_by(sa.desc("n"), current_score.c.status, current_score.c.error)
         .limit(1)
     )
     return connection.execute(query).one_or_none()
@@ -189,7 +189,7 @@ def best_and_worst(
     connection: Connection, scorer_id: int, dataset_id: int, n: int, shard: int | None = None
 ) -> list[ScoredSample]:
     """The n best and the n worst samples with a defined score, best first, ties by kind and key; each once."""
-    scores = _CURRENT.c
+    scores = current_score.c
     order = (scores.value.desc(), scores.kind, sa.collate(scores.key, "C"))
     place, total = sa.func.row_number().over(order_by=order), sa.func.count().over()
     columns = (scores.key, scores.system, scores.value, scores.text)
@@ -204,13 +204,15 @@ def best_and_worst(
 
 def defined_values(connection: Connection, scorer_id: int, dataset_id: int, shard: int | None = None) -> list[float]:
     """The values of every defined score, best first: numbers alone, which fit in memory by the million."""
-    query = _defined(scorer_id, dataset_id, shard, _CURRENT.c.value).order_by(_CURRENT.c.value.desc())
+    query = _defined(scorer_id, dataset_id, shard, current_score.c.value).order_by(current_score.c.value.desc())
     return list(connection.scalars(query))
 
 
 def values_by_system(connection: Connection, scorer_id: int, dataset_id: int) -> dict[str, list[float]]:
     """The values of every defined score of a dataset by the system that wrote the sample, each best first."""
-    query = _defined(scorer_id, dataset_id, None, _CURRENT.c.system, _CURRENT.c.value).order_by(_CURRENT.c.value.desc())
+    query = _defined(scorer_id, dataset_id, None, current_score.c.system, current_score.c.value).order_by(
+        current_score.c.value.desc()
+    )
     values: dict[str, list[float]] = {}
     for system, value in connection.execute(query):
         values.setdefault(system, []).append(value)
@@ -223,7 +225,7 @@ def _has_score(connection: Connection, scorer_id: int, *conditions: sa.ColumnEle
 
 
 def _defined(scorer_id: int, dataset_id: int, shard: int | None, *columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
-    scores = _CURRENT.c
+    scores = current_score.c
     query = sa.select(*columns).where(
         scores.scorer_id == scorer_id, scores.dataset_id == dataset_id, scores.status == "ok"
     )

@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection, Engine, RowMapping
 
 from db.filters import parse_filter
 from db.manifest import Dataset
-from db.schema import sample, scorer, selection, selection_item, video
+from db.schema import sample, score, scorer, selection, selection_item, video
 
 _SQL = Path(__file__).parent / "sql"
 
@@ -61,14 +61,21 @@ def known_metrics(connection: Connection) -> list[str]:
     return [name for name in names if f"{name}_status" in names and name != "video"]
 
 
-def list_scores(connection: Connection, dataset: str, by: str, limit: int | None) -> list[dict[str, Any]]:
-    """Samples of a dataset with value, status and models of every metric, best first, undefined values last as None."""
+def list_scores(
+    connection: Connection, dataset: str, by: str, limit: int | None, *, components: bool = False
+) -> list[dict[str, Any]]:
+    """Samples of a dataset with value, status and models of every metric, best first, undefined values last as None.
+
+    components: whether the parts of each score come along as `<metric>_components`; those of a stale score are None.
+    """
     metrics = known_metrics(connection)
     view = sample_scores(metrics)
     of_metrics = [f"{metric}{about}" for metric in metrics for about in ("", "_status", "_models")]
-    columns = ["sample", "video", "kind", "system", *of_metrics]
+    columns = [view.c[name] for name in ("sample", "video", "kind", "system", *of_metrics)]
+    if components:
+        columns += [_components(view, metric) for metric in metrics]
     query = (
-        sa.select(*[view.c[name] for name in columns])
+        sa.select(*columns)
         .where(view.c.dataset == dataset)
         .order_by(view.c[by].desc().nulls_last(), view.c.kind, sa.collate(view.c.sample, "C"))
         .limit(limit)
@@ -133,6 +140,17 @@ def selection_rows(engine: Engine, selection_id: int, batch_size: int = 5000) ->
     with engine.connect().execution_options(stream_results=True, yield_per=batch_size) as connection:
         for part in connection.execute(query).partitions():
             yield [{"rank": rank, "value": value, **row} for rank, value, row in part]
+
+
+def _components(view: sa.TableClause, metric: str) -> Any:
+    is_active = sa.and_(scorer.c.metric == metric, scorer.c.status == "active")
+    stored = (
+        sa.select(score.c.components)
+        .join(scorer, scorer.c.scorer_id == score.c.scorer_id)
+        .where(is_active, score.c.sample_id == view.c.sample_id)
+        .scalar_subquery()
+    )
+    return sa.case((view.c[f"{metric}_status"] != "stale", stored)).label(f"{metric}_components")
 
 
 def _rank(

@@ -15,20 +15,25 @@ from orchestration.platform import engine, instance
 from orchestration.runs import run_job
 
 
-def run_calibration(dataset: str, objective: str, labels: str) -> dict[str, Any]:
+def run_calibration(
+    dataset: str, objective: str, labels: str, *, judge: bool = False, judge_limit: int | None = None
+) -> dict[str, Any]:
     """Choose the thresholds of ECS on the labels of a dataset and score with them; returns the report of the asset.
 
     objective: f1, youden, mcc or coverage. labels: `calibration` for the labels of a fifth of the videos, or `all`.
-    Verdicts that are missing, or that an early exit left as lower bounds, are reached first; only they need a model.
-    Raises UnknownDataset.
+    judge: have the judge label at most `judge_limit` captions, and choose on its labels in place of people's. Verdicts
+    that are missing, or that an early exit left as lower bounds, are reached first. Raises UnknownDataset and NoJudge.
     """
     dataset_row = dataset_of_key(engine(), dataset)
+    if judge:
+        curation_scorers()[ECSScorer.metric].labeller.check()
     announce_partitions(instance(), dataset_row)
     metric = ECSScorer.metric
     for shard in sorted(outstanding_shards(engine(), curation_scorers()[metric], dataset_row)):
         run_job("scoring_job", shard_keys(dataset_row)[shard], {}, scoring_assets([metric]))
     asset = ecs_thresholds.key.to_user_string()
-    config = {"ops": {asset: {"config": {"objective": objective, "labels": labels}}}}
+    chosen = {"objective": objective, "labels": labels, "judge": judge, "judge_limit": judge_limit}
+    config = {"ops": {asset: {"config": chosen}}}
     result = run_job("calibration_job", dataset, config)
     for shard_key in shard_keys(dataset_row):
         run_job("scoring_job", shard_key, {}, [asset_name(metric)])

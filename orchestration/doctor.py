@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from assets.reports.labels import DEMO_MODELS
+from assets.reports.labels import STAND_INS
 from assets.sources.base import Source
 from metrics_core.models.revision import ModelNotFound
 from orchestration.settings import settings
@@ -113,14 +113,14 @@ def _name(source: Source[Any]) -> str:
 
 def _tried(source: Source[Any]) -> tuple[bool, str]:
     detail = f"revision {source.model.revision[:19]}, {source.try_out()}"
-    remedy = "; it knows the demo's clips alone: for others set REELSIEVE_IMAGE_TEXT_ENCODER and _CHECKPOINT"
-    return True, detail + (remedy if source.model.model_id in DEMO_MODELS else "")
+    remedy = STAND_INS.get(source.model.model_id)
+    return True, f"{detail}; {remedy}" if remedy else detail
 
 
 def _splitter() -> tuple[bool, str]:
     from assets.models.settings import SplitterSettings
 
-    splitter = SplitterSettings(**settings().model_dump(include={"sentence_splitter"})).make_splitter()
+    splitter = SplitterSettings.model_validate(settings(), from_attributes=True).make_splitter()
     splitter.split("A dog runs over the lawn.")
     return True, f"{splitter.identity.model_id} {splitter.identity.revision[:19]}"
 

@@ -30,9 +30,9 @@ calibration_job = dg.define_asset_job(
 )
 dataset_job = dg.define_asset_job(
     "dataset_job",
-    selection=dg.AssetSelection.assets("threshold", "training_subset", "dataset_report"),
+    selection=dg.AssetSelection.assets("threshold", "training_subset", "agreement", "dataset_report"),
     executor_def=dg.in_process_executor,
-    description="Thresholds, training subset and report of a dataset.",
+    description="Thresholds, training subset, agreement with people and report of a dataset.",
 )
 
 

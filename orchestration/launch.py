@@ -13,9 +13,9 @@ import dagster as dg
 from assets.datasets import dataset_of_key, shard_keys
 from assets.ingest.assets import REPORT
 from assets.partitions import DATASETS, announce_partitions
-from assets.scores.pending import activate_if_complete, outstanding_shards, pending_by_shard
+from assets.scores.pending import activate_if_complete, forecast, outstanding_shards, pending_by_shard
 from assets.scores.registry import asset_name, scoring_assets, source_kinds
-from assets.sources.base import MissingEvidence
+from assets.sources.base import Forecast, MissingEvidence
 from db.manifest import Dataset
 from db.work import shard_state
 from orchestration.platform import curation, engine, instance
@@ -74,6 +74,34 @@ def run_scoring(
         first = next(iter(failed.values()))
         others = f"; it is one of {len(failed)} shards with a failed check: {', '.join(failed)}"
         raise CheckFailed(f"{first}{others}") if len(failed) > 1 else first
+
+
+def forecast_scoring(dataset: str, metrics: Sequence[str]) -> list[dict[str, Any]]:
+    """What `run_scoring` would do: for each metric the pending samples, and what would be asked of models that cost."""
+    chosen = dataset_of_key(engine(), dataset)
+    rows = []
+    for metric in metrics:
+        shards = [forecast(engine(), curation_scorers()[metric], chosen, shard) for shard in range(chosen.n_shards)]
+        by_role: dict[tuple[str, str], list[Forecast]] = {}
+        for _, parts in shards:
+            for part in parts:
+                by_role.setdefault((part.role, part.model), []).append(part)
+        row = {"metric": metric, "pending": sum(n for n, _ in shards)}
+        asked = [_summed(role, model, parts) for (role, model), parts in by_role.items()]
+        rows += [{**row, **part} for part in asked or [_summed(None, None, [])]]
+    return rows
+
+
+def _summed(role: str | None, model: str | None, parts: Sequence[Forecast]) -> dict[str, Any]:
+    money = [part.money for part in parts if part.money is not None]
+    return {
+        "role": role,
+        "model": model,
+        "calls at most": sum(part.calls for part in parts),
+        "tokens in": sum(part.tokens_in for part in parts),
+        "tokens out": sum(part.tokens_out for part in parts),
+        "money": sum(money) if parts and len(money) == len(parts) else None,
+    }
 
 
 def run_conclusions(dataset: str, selection: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:

@@ -80,7 +80,8 @@ def instance() -> dg.DagsterInstance:
 
 def _is_ready() -> bool:
     try:
-        opened = open_engine(database_url(), attempts=8)
+        # One attempt: `migrate` waits for a server that is starting.
+        opened = open_engine(database_url(), attempts=1)
     except DatabaseUnavailable:
         return False
     try:

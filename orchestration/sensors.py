@@ -7,7 +7,7 @@ from pathlib import Path
 import dagster as dg
 
 from assets.curation import Curation
-from assets.ingest.assets import DATASET_NAME
+from assets.datasets import BadDatasetName, check_dataset_name
 from assets.ingest.dimensions import DIMENSIONS_FILE
 from assets.ingest.files import file_in, readable
 from assets.ingest.readers import ManifestError, find_tables
@@ -30,11 +30,12 @@ def inbox(
     """Ask for an ingest of every folder in the inbox that changed since it was last ingested."""
     asked = False
     for folder in sorted(path for path in curation.folder("inbox").iterdir() if path.is_dir()):
-        if not DATASET_NAME.fullmatch(folder.name):
-            context.log.warning(f"inbox folder {folder.name!r} is left alone: use letters, digits, _, . and - only")
-            continue
         try:
+            check_dataset_name(folder.name, folder, curation.home)
             digest, changed = state_of_tables(folder)
+        except BadDatasetName as error:
+            context.log.warning(f"inbox folder {folder.name!r} is left alone: {error}")
+            continue
         except ManifestError as error:
             context.log.warning(str(error))
             continue
@@ -71,6 +72,6 @@ SENSORS = [
     dg.AutomationConditionSensorDefinition(
         "conclusions",
         target=dg.AssetSelection.groups("thresholds", "selection", "reports"),
-        description="Draws thresholds, training subset and report of a dataset anew when its scores changed.",
+        description="Makes thresholds, subset, agreement and report of a dataset anew when its scores changed.",
     ),
 ]

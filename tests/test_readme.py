@@ -33,8 +33,9 @@ def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path, None, 
     folder = tmp_path_factory.mktemp("newcomer")
     forget_installation()
     before = Path.cwd()
-    # Verifying eight sentences per keypoint, as by default, would take most of the demo's time.
-    given = {"REELSIEVE_HOME": str(folder / ".reelsieve"), "COLUMNS": "80", "REELSIEVE_ECS_SENTENCES": "2"}
+    # Eight sentences verified per keypoint and ten questions, as by default, would take most of the time of the tests.
+    fewer = {"REELSIEVE_ECS_SENTENCES": "1", "REELSIEVE_QEVA_QUESTIONS": "2"}
+    given = {"REELSIEVE_HOME": str(folder / ".reelsieve"), "COLUMNS": "80", **fewer}
     with patch.dict(os.environ, given):
         os.environ.pop("CURATION_DB_URL", None)
         os.environ.pop("REELSIEVE_TEXT_ENCODER", None)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from metrics_core.models.nli import class_probabilities
 from metrics_core.models.nli_inputs import encode_pairs, token_batches
+from metrics_core.models.packed import pack_linears
 from metrics_core.models.revision import file_sha256, model_revision
 from metrics_core.models.text_encoder import bundled_minilm
 from metrics_core.protocols import Entailments, ModelIdentity
@@ -19,7 +20,7 @@ from verifier.lexical import LEXICAL_VERSION, feature_matrix
 from verifier.model import CLASSES, load_weights, new_tokenizer, pair_logits
 
 MAX_TOKENS = 512
-TOKENS_PER_BATCH = 4096
+TOKENS_PER_BATCH = 2048
 
 
 class OfflineVerifier:
@@ -64,4 +65,5 @@ class OfflineVerifier:
 
     @cached_property
     def _loaded(self) -> tuple[Any, Any, Any]:
-        return new_tokenizer(), *load_weights(self._weights)
+        encoder, head = load_weights(self._weights)
+        return new_tokenizer(), pack_linears(encoder), head

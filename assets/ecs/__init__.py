@@ -1,1 +1,1 @@
-"""ECS on the platform: verdicts on keypoints, thresholds from labels, and scores that follow from both."""
+"""ECS on the platform: verdicts on keypoints, thresholds chosen on labels, and scores computed from both."""

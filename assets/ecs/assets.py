@@ -1,28 +1,40 @@
-"""Thresholds of ECS as an asset: calibrated on labels, in force for scores from then on."""
+"""The thresholds of ECS as an asset: chosen on labels, and in force for all later scores."""
+
+from typing import cast
 
 import dagster as dg
+from pydantic import Field
 
 from assets.curation import Curation
 from assets.datasets import dataset_of_key
 from assets.ecs.calibrate import TOTAL, Calibration, Part, calibrate
+from assets.ecs.labelling import Labelled, Labeller
 from assets.ecs.scorer import ECSScorer
 from assets.ecs.tables import evaluation_rows, threshold_rows
 from assets.ecs.verdicts import KeypointVerdicts
 from assets.lineage import of_all_partitions
 from assets.partitions import DATASETS
+from assets.progress import sparsely
 from assets.reports.tables import markdown_table
+from db.manifest import Dataset
+from db.verdicts import MANIFEST_LABELS
 from metrics_core.calibration.result import Objective
 
-# Where the command line finds the tables among the run's metadata.
+# The name of the metadata in which the command line finds the tables.
 REPORT = "calibration"
 BETTER = "better_than_always_yes"
 
 
 class CalibrationConfig(dg.Config):
-    """What a threshold is best for, and on which labels: those of a fifth of the videos, or all."""
+    """How thresholds are chosen: the objective, and the labels of a fifth of the videos or of all videos.
+
+    judge: choose on a judge's labels, which are made first, instead of people's. judge_limit: the most captions judged.
+    """
 
     objective: Objective = "f1"
     labels: Part = "calibration"
+    judge: bool = False
+    judge_limit: int | None = Field(default=None, ge=1)
 
 
 @dg.asset(
@@ -35,43 +47,60 @@ class CalibrationConfig(dg.Config):
             BETTER,
             asset="ecs_thresholds",
             partitions_def=DATASETS,
-            description="On the labels of the other videos F1 is above that of always saying yes.",
+            description="On the labels of the other videos F1 is higher than if every answer were yes.",
         )
     ],
 )
 def ecs_thresholds(
     context: dg.AssetExecutionContext, config: CalibrationConfig, curation: dg.ResourceParam[Curation]
 ) -> dg.MaterializeResult:
-    """From which probability on a keypoint counts as covered, by dimension, chosen on labels; scores follow."""
+    """The least probability of a covered keypoint, by dimension, chosen on labels. Scores change with it."""
     dataset = dataset_of_key(curation.engine, context.partition_key)
-    found = calibrate(curation.engine, curation.scorers[ECSScorer.metric], dataset, config.objective, config.labels)
-    for warning in found.warnings:
+    scorer = cast(ECSScorer, curation.scorers[ECSScorer.metric])
+    judged = _judged(context, curation, scorer.labeller, dataset, config.judge_limit) if config.judge else None
+    source = scorer.labeller.source if judged else MANIFEST_LABELS
+    calibration = calibrate(curation.engine, scorer, dataset, config.objective, config.labels, source)
+    for warning in calibration.warnings:
         context.log.warning(warning)
     report = {
-        "objective": found.objective,
-        "labels": found.part,
-        "thresholds": threshold_rows(found),
-        "evaluation": evaluation_rows(found),
-        "shard_thresholds": found.n_shard_thresholds,
-        "warnings": found.warnings,
+        "objective": calibration.objective,
+        "labels": calibration.part,
+        "labels_of": calibration.source,
+        "judged": dict(judged.counts) if judged else None,
+        "thresholds": threshold_rows(calibration),
+        "evaluation": evaluation_rows(calibration),
+        "shard_thresholds": calibration.n_shard_thresholds,
+        "warnings": calibration.warnings,
     }
     check = dg.AssetCheckResult(
-        check_name=BETTER, passed=_is_better_than_always_yes(found), severity=dg.AssetCheckSeverity.WARN
+        check_name=BETTER, passed=_is_better_than_always_yes(calibration), severity=dg.AssetCheckSeverity.WARN
     )
-    metadata = {"thresholds": dg.MetadataValue.md(_markdown(found)), REPORT: dg.MetadataValue.json(report)}
+    metadata = {"thresholds": dg.MetadataValue.md(_markdown(calibration)), REPORT: dg.MetadataValue.json(report)}
     return dg.MaterializeResult(metadata=metadata, check_results=[check])
 
 
-def _is_better_than_always_yes(found: Calibration) -> bool:
-    """Whether it is, where there are labels to tell by."""
-    total = found.evaluated.get(TOTAL)
+def _judged(
+    context: dg.AssetExecutionContext, curation: Curation, labeller: Labeller, dataset: Dataset, limit: int | None
+) -> Labelled:
+    """Have the judge label at most `limit` captions of a dataset."""
+    tell = sparsely(context.log.info)
+    judged = labeller.label(curation.engine, dataset, run_id=context.run.run_id, tell=tell, limit=limit)
+    if judged.why:
+        n = sum(int(judged.counts[status]) for status in ("failed", "refused"))
+        context.log.warning(f"{n} captions have no labels of the judge, the first for this reason: {judged.why}")
+    return judged
+
+
+def _is_better_than_always_yes(calibration: Calibration) -> bool:
+    """Whether F1 is higher than if every answer were yes; True where there is no label to compare with."""
+    total = calibration.evaluated.get(TOTAL)
     if total is None or total.all_positive_f1 is None:
         return True
     return total.f1 is not None and total.f1 > total.all_positive_f1
 
 
-def _markdown(found: Calibration) -> str:
-    tables = [threshold_rows(found), evaluation_rows(found)]
+def _markdown(calibration: Calibration) -> str:
+    tables = [threshold_rows(calibration), evaluation_rows(calibration)]
     return "\n\n".join(
         markdown_table(list(rows[0]), [["–" if cell is None else str(cell) for cell in row.values()] for row in rows])
         for rows in tables

@@ -1,4 +1,4 @@
-"""Calibrating the thresholds of a checklist's dimensions on labels: rows, one pure function, rows."""
+"""Choosing the thresholds of a dataset's dimensions on labels: rows in, one pure function, rows out."""
 
 from __future__ import annotations
 
@@ -30,66 +30,78 @@ TOTAL = "all dimensions"
 
 
 class NoLabels(ValueError):
-    """A dataset without labels that a threshold can be chosen on."""
+    """A dataset has no labels to choose a threshold on."""
 
     plain = True
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The thresholds of a dataset's dimensions, and how they do on the labels that they were not chosen on.
+    """The thresholds of a dataset's dimensions, and how well they decide the other labels.
 
-    by_dimension: each with its interval and counts on the labels that it was chosen on. evaluated: the confusion by
-    dimension and in total on the other labels; empty where none are left. n_shard_thresholds: stored for single shards.
+    source: the source of the labels, the manifest or a judge. by_dimension: the thresholds, with intervals and counts
+    on the labels that they were chosen on. evaluated: the confusion on the other labels, by dimension and in total;
+    empty where no other labels are left. n_shard_thresholds: the number of thresholds stored for single shards.
     """
 
     objective: Objective
     part: Part
+    source: str
     by_dimension: Mapping[str, Threshold]
     evaluated: Mapping[str, Confusion]
     n_shard_thresholds: int
 
     @property
     def warnings(self) -> list[str]:
-        """What may be wrong with a threshold, each sentence with its dimension."""
-        return [f"{name}: {text}" for name, each in self.by_dimension.items() for text in each.warnings]
+        """Return the warnings about all thresholds. Every sentence begins with its dimension."""
+        return [f"{name}: {text}" for name, threshold in self.by_dimension.items() for text in threshold.warnings]
 
 
-def calibrate(engine: Engine, scorer: Scorer, dataset: Dataset, objective: Objective, part: Part) -> Calibration:
+def calibrate(
+    engine: Engine,
+    scorer: Scorer,
+    dataset: Dataset,
+    objective: Objective,
+    part: Part,
+    source: str = MANIFEST_LABELS,
+) -> Calibration:
     """Choose a threshold per dimension on the labels of a fifth of the videos, or of all, and put them in force.
 
-    What was in force before is replaced, that of single shards too, which is stored where a shard has labels enough of
-    its own: to see whether shards differ, it does not count for scores. Raises NoLabels, and changes nothing then.
+    Only the labels of one source count: of the manifest, or of one judge. The thresholds replace all thresholds of this
+    dataset that were chosen on labels before. A shard with enough labels gets thresholds of its own as well. They show
+    whether shards differ, and no score uses them. Raises NoLabels, and then changes nothing.
     """
     scorer_id = register(engine, scorer)
     with engine.connect() as connection:
-        labelled = labelled_verdicts(connection, scorer_id, dataset.dataset_id, MANIFEST_LABELS)
-    # A lower bound says too little of where a threshold should lie; and to leave out those that have one would be to
-    # leave out what was covered.
+        labelled = labelled_verdicts(connection, scorer_id, dataset.dataset_id, source)
+    # A lower bound says too little about where a threshold should lie. Leaving lower bounds out would be worse: only
+    # covered keypoints have one, so the uncovered ones would remain.
     if any(verdict.is_lower_bound for verdict in labelled):
         raise NoLabels(
             f"an early exit left lower bounds beside labels of {dataset.name}: score it without early exit first"
         )
     chosen, others = _split(labelled, part)
-    found = _thresholds(chosen, objective)
-    if found.pooled.value is None:
-        raise NoLabels(_why_none(dataset.name, labelled, found.pooled))
+    thresholds = _thresholds(chosen, objective)
+    if thresholds.pooled.value is None:
+        raise NoLabels(_why_none(dataset.name, labelled, thresholds.pooled, source))
     by_shard = {
         shard: _thresholds([verdict for verdict in chosen if verdict.shard == shard], objective)
         for shard in sorted({verdict.shard for verdict in chosen})
     }
+    origin = {"labels": source, "videos": part}
     rows = [
-        *_rows(found, "dataset", None, objective, part),
-        *(row for shard, each in by_shard.items() for row in _rows(each, "shard", shard, objective, part)),
+        *_rows(thresholds, "dataset", None, objective, origin),
+        *(row for shard, own in by_shard.items() for row in _rows(own, "shard", shard, objective, origin)),
     ]
     with engine.begin() as connection:
         replace_label_thresholds(connection, scorer_id, dataset.dataset_id, rows)
     n_of_shards = sum(row.scope == "shard" for row in rows)
-    return Calibration(objective, part, found.by_dimension, evaluate(others, found.by_dimension), n_of_shards)
+    by_dimension = thresholds.by_dimension
+    return Calibration(objective, part, source, by_dimension, evaluate(others, by_dimension), n_of_shards)
 
 
 def evaluate(labelled: Iterable[LabelledVerdict], thresholds: Mapping[str, Threshold]) -> dict[str, Confusion]:
-    """How decisions at the thresholds agree with labels, by dimension and over all; without labels empty."""
+    """Compare decisions at the thresholds with labels, by dimension and in total; {} without labels."""
     decided: dict[str, list[tuple[bool, bool]]] = {}
     for verdict in labelled:
         threshold = thresholds.get(verdict.dimension)
@@ -103,7 +115,10 @@ def evaluate(labelled: Iterable[LabelledVerdict], thresholds: Mapping[str, Thres
 
 
 def _split(labelled: Sequence[LabelledVerdict], part: Part) -> tuple[list[LabelledVerdict], list[LabelledVerdict]]:
-    """The labels to choose on and the others; whole videos, by hash, so that it is the same split each time."""
+    """Split the labels into those to choose thresholds on and the others.
+
+    A hash decides about whole videos, so the split is always the same.
+    """
     if part == "all":
         return list(labelled), []
     mask = calibration_mask([verdict.group for verdict in labelled])
@@ -115,7 +130,7 @@ def _thresholds(labelled: Sequence[LabelledVerdict], objective: Objective) -> Di
     # Captions without a sentence cover nothing at any threshold.
     judged = [(v, v.probability) for v in labelled if v.probability is not None]
     with warnings.catch_warnings():
-        # They stand in each threshold, and the report shows them.
+        # Every threshold keeps its warnings, and the report shows them.
         warnings.simplefilter("ignore", CalibrationWarning)
         return thresholds_by_dimension(
             [probability for _, probability in judged],
@@ -127,21 +142,26 @@ def _thresholds(labelled: Sequence[LabelledVerdict], objective: Objective) -> Di
 
 
 def _rows(
-    found: DimensionThresholds, scope: Literal["dataset", "shard"], shard: int | None, objective: str, part: Part
+    thresholds: DimensionThresholds,
+    scope: Literal["dataset", "shard"],
+    shard: int | None,
+    objective: str,
+    origin: Mapping[str, str],
 ) -> list[LabelThreshold]:
-    """What is stored; of a shard only thresholds of a dimension's own labels."""
+    """Make the rows to store. A shard keeps only thresholds chosen on the dimension's own labels."""
     return [
-        LabelThreshold(scope, shard, name, objective, each.value, each.n, each.n_positive, _provenance(each, part))
-        for name, each in found.by_dimension.items()
-        if each.value is not None and not (scope == "shard" and each.pooled)
+        LabelThreshold(
+            scope, shard, name, objective, chosen.value, chosen.n, chosen.n_positive, _details(chosen, origin)
+        )
+        for name, chosen in thresholds.by_dimension.items()
+        if chosen.value is not None and not (scope == "shard" and chosen.pooled)
     ]
 
 
-def _provenance(threshold: Threshold, part: Part) -> dict[str, Any]:
+def _details(threshold: Threshold, origin: Mapping[str, str]) -> dict[str, Any]:
     interval, counts = threshold.interval, threshold.counts
     return {
-        "labels": MANIFEST_LABELS,
-        "videos": part,
+        **origin,
         "pooled": threshold.pooled,
         "interval": asdict(interval) if interval else None,
         "f1": counts.f1 if counts else None,
@@ -150,7 +170,9 @@ def _provenance(threshold: Threshold, part: Part) -> dict[str, Any]:
     }
 
 
-def _why_none(dataset: str, labelled: Sequence[LabelledVerdict], pooled: Threshold) -> str:
+def _why_none(dataset: str, labelled: Sequence[LabelledVerdict], pooled: Threshold, source: str) -> str:
+    if not labelled and source != MANIFEST_LABELS:
+        return f"{dataset} has no labels of {source} on keypoints with verdicts: let it judge more captions"
     if not labelled:
         return (
             f"{dataset} has no labels on keypoints with verdicts: ingest keypoint_labels, then score with ecs; until "

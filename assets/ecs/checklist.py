@@ -1,4 +1,4 @@
-"""A video's keypoints held against a caption: on which text, on which of its sentences, and by which model."""
+"""How the keypoints of a video are compared with a caption: the text, its sentences, and the model."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from metrics_core.sodam import Alignment, align, merged_texts
 
 
 class MissingTimes(ValueError):
-    """A caption or a reference without the times that the mode asks for."""
+    """A caption or a reference lacks the times that the mode needs."""
 
 
 class Checklist:
-    """How verdicts on keypoints are reached.
+    """The way to verdicts on keypoints: the model, the splitter, and the rules.
 
-    n_sentences: so many sentences are verified per keypoint, None for all of them. default_threshold: of dimensions
-    without a calibrated one. sentences: the sentences of a text.
+    n_sentences: the number of sentences to verify per keypoint, None for all. default_threshold: the threshold of
+    dimensions without a calibrated one. sentences: splits a text into its sentences, and keeps the result.
     """
 
     def __init__(
@@ -41,14 +41,14 @@ class Checklist:
         self.n_sentences = n_sentences
         self.mode = mode
         self.default_threshold = default_threshold
-        # A text is asked for by its plans, by its count and for its embeddings.
+        # Plans, counts and embeddings all need the sentences of the same text.
         self.sentences = lru_cache(maxsize=4096)(lambda text: premise_sentences(text, splitter))
 
     def reading(self, sample: PendingSample) -> Reading:
-        """The sample as it is verified and scored; MissingTimes where it lacks times that the mode asks for."""
+        """Decide on mode and premises of a sample. Raises MissingTimes where it lacks times that the mode needs."""
         reference = _timed_reference(sample)
         predicted = _timed_texts(sample[SEGMENTS].caption)
-        # Where nothing was predicted at all, there are no times to miss.
+        # A caption that says nothing needs no times.
         is_empty = not predicted and not self.sentences(sample.text)
         wanted = "flat_micro" if self.mode == "sodam" and is_empty else self.mode
         try:
@@ -63,7 +63,7 @@ class Checklist:
         return Reading(mode, premises, alignment, len(reference))
 
     def texts(self, sample: PendingSample) -> Iterator[str]:
-        """The keypoints and all sentences that may be verified; nothing where all of them are, as none is retrieved."""
+        """Yield the keypoints and sentences that retrieval needs vectors of; none where all sentences are verified."""
         if self.n_sentences is None or not is_verifiable(sample):
             return
         yield from (keypoint.text for keypoint in sample[KEYPOINTS])
@@ -71,18 +71,18 @@ class Checklist:
             yield from self.sentences(text)
 
     def plans(self, sample: PendingSample, vectors: Mapping[str, NDArray[np.float32]]) -> list[KeypointPlan]:
-        """The pairs to be verified for each keypoint, in the order of the sample's keypoints; errors of `reading`."""
+        """Plan the pairs to verify, one plan per keypoint, in the sample's order. Raises as `reading` does."""
         members: dict[str, list[int]] = {}
         for place, premise in enumerate(self.reading(sample).premises):
             members.setdefault(premise, []).append(place)
-        found: dict[int, KeypointPlan] = {}
+        plans: dict[int, KeypointPlan] = {}
         for premise, places in members.items():
             keypoints = [sample[KEYPOINTS][place].text for place in places]
-            found.update(zip(places, self._plan(keypoints, self.sentences(premise), vectors), strict=True))
-        return [found[place] for place in range(len(sample[KEYPOINTS]))]
+            plans.update(zip(places, self._plan(keypoints, self.sentences(premise), vectors), strict=True))
+        return [plans[place] for place in range(len(sample[KEYPOINTS]))]
 
     def count_sentences(self, sample: PendingSample) -> int:
-        """How many sentences a caption has, those of all its segments where it has times."""
+        """Count the sentences of a caption; of all its segments in mode "sodam"."""
         reading = self.reading(sample)
         texts = (
             [sample.text] if reading.alignment is None else [segment.text or "" for segment in sample[SEGMENTS].caption]
@@ -100,9 +100,9 @@ class Checklist:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The mode that counts for a sample and the text that each of its keypoints is held against.
+    """How a sample is verified and scored: the mode, and for every keypoint the text that it is compared with.
 
-    alignment and n_segments (of the reference): in mode "sodam" only.
+    alignment, n_segments: the alignment and the number of reference segments, in mode "sodam" only.
     """
 
     mode: Mode
@@ -112,7 +112,7 @@ class Reading:
 
 
 def is_verifiable(sample: PendingSample) -> bool:
-    """Whether there is something to verify: a caption, and keypoints to hold against it."""
+    """Whether the sample is a caption whose video has keypoints."""
     return sample.kind == "caption" and bool(sample[KEYPOINTS])
 
 
@@ -121,7 +121,7 @@ def _segment_of(keypoint: KeypointText) -> int:
 
 
 def _timed_reference(sample: PendingSample) -> tuple[TimedText, ...]:
-    """The segments of the first reference to which every keypoint belongs; () where there is none."""
+    """Return the segments of the first reference that has a segment for every keypoint; () where none has."""
     places = [_segment_of(keypoint) for keypoint in sample[KEYPOINTS]]
     if -1 in places:
         return ()
@@ -130,5 +130,5 @@ def _timed_reference(sample: PendingSample) -> tuple[TimedText, ...]:
 
 
 def _timed_texts(segments: Sequence[TimedText]) -> Sequence[TimedText]:
-    """The segments, where all have a text: else nobody knows what was said when."""
+    """Return the segments if all of them have a text; else (), because the words have no known times."""
     return segments if all(segment.text for segment in segments) else ()

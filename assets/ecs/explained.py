@@ -1,4 +1,4 @@
-"""Why a caption has its ECS: each keypoint, whether it is covered, and the sentence that decided."""
+"""Why a caption has its ECS: for every keypoint the decision and the sentence behind it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ANSWER = {True: "yes", False: "no", None: None}
 
 
 def explain_ecs(connection: Connection, sample_id: int, components: Mapping[str, Any]) -> Explanation:
-    """A row for each keypoint, from view keypoint_verdicts; `label` is what a person says."""
+    """Give every keypoint a row, from view keypoint_verdicts; `label` is the answer of a person."""
     rows = [
         {
             "covered": _ANSWER[row.covered],

@@ -10,8 +10,10 @@ from sqlalchemy.engine import Connection
 
 from assets.ecs.checklist import Checklist, Reading, is_verifiable
 from assets.ecs.explained import explain_ecs
+from assets.ecs.labelling import Labeller
 from assets.ecs.verdicts import KeypointVerdicts
 from assets.ecs.verifiers import default_threshold, make_verifier
+from assets.models.chat import KEY_VARIABLE, URL, ChatSettings
 from assets.models.settings import SplitterSettings, TextEncoderSettings
 from assets.scores.base import Explanation, Outcome
 from assets.sources.base import Evidence, Source
@@ -20,10 +22,11 @@ from db.inputs import KEYPOINTS, SEGMENTS, THRESHOLDS, Input
 from db.verdicts import VERDICT_INPUTS, VerdictRow, VerdictSet
 from db.work import PendingSample
 from metrics_core.ecs import ECSResult, KeypointVerdict, Thresholds, flat_score, sodam_score
+from metrics_core.models.chat.protocol import ChatModel
 from metrics_core.protocols import EntailmentModel, SentenceSplitter, TextEncoder
 
 
-class ECSSettings(TextEncoderSettings, SplitterSettings):
+class ECSSettings(TextEncoderSettings, SplitterSettings, ChatSettings):
     """The settings of ECS."""
 
     ecs_verifier: str = Field(default="offline", description="folder or hub id of an NLI model, `offline`, `lexical`")
@@ -33,12 +36,24 @@ class ECSSettings(TextEncoderSettings, SplitterSettings):
     )
     ecs_mode: Literal["auto", "flat_micro", "flat_macro", "sodam"] = "auto"
     ecs_threshold: float | None = Field(
-        default=None, ge=0.0, le=1.0, description="where no labels were calibrated on; default: the verifier's own"
+        default=None, ge=0.0, le=1.0, description="of dimensions without a calibrated one; default: the verifier's own"
     )
+    ecs_judge_model: str = Field(default="", description="chat model that labels keypoints for calibration")
+    ecs_judge_url: str = Field(default="vllm", description=URL)
+    ecs_judge_key_variable: str = Field(default="", description=KEY_VARIABLE)
+
+    def make_judge(self) -> ChatModel | None:
+        """The judge that is named, or None."""
+        if not self.ecs_judge_model:
+            return None
+        return self.make_chat_model(self.ecs_judge_model, self.ecs_judge_url, self.ecs_judge_key_variable)
 
 
 class ECSScorer:
-    """Entailment-Checklist Scoring: verdicts on keypoints, decided at the thresholds in force, without a model."""
+    """Entailment-Checklist Scoring: decides verdicts on keypoints at the thresholds in force, without a model.
+
+    labeller: makes labels for calibration by the judge; no score depends on it.
+    """
 
     metric: ClassVar[str] = "ecs"
     code_version: ClassVar[str] = "1"
@@ -48,7 +63,12 @@ class ECSScorer:
     settings: ClassVar[type[BaseModel]] = ECSSettings
 
     def __init__(
-        self, settings: ECSSettings, encoder: TextEncoder, splitter: SentenceSplitter, model: EntailmentModel
+        self,
+        settings: ECSSettings,
+        encoder: TextEncoder,
+        splitter: SentenceSplitter,
+        model: EntailmentModel,
+        judge: ChatModel | None = None,
     ) -> None:
         threshold = settings.ecs_threshold
         self.checklist = Checklist(
@@ -61,29 +81,31 @@ class ECSScorer:
         self.vectors = TextVectors(encoder, self.checklist.texts, VERDICT_INPUTS)
         self.verdicts = KeypointVerdicts(self.checklist, self.vectors)
         self.sources: tuple[Source[Any], ...] = (self.verdicts,)
+        self.labeller = Labeller(judge, settings, self.checklist)
 
     @classmethod
     def from_settings(cls, settings: ECSSettings) -> ECSScorer:
-        """The scorer that the settings describe, with its real models."""
+        """Make the scorer that the settings describe, with its real models."""
         return cls(
             settings,
             settings.make_text_encoder(),
             settings.make_splitter(),
             make_verifier(settings.ecs_verifier, settings.ecs_verifier_precision),
+            settings.make_judge(),
         )
 
     def models(self) -> dict[str, Any]:
-        """Verifier, sentence splitter, and the text encoder where it chooses sentences."""
-        how = self.checklist
-        retrieval = {} if how.n_sentences is None else {"text_encoder": self.vectors.encoder.identity.as_dict()}
+        """Return the identities of verifier, sentence splitter and, where it chooses sentences, text encoder."""
+        checklist = self.checklist
+        retrieval = {} if checklist.n_sentences is None else {"text_encoder": self.vectors.encoder.identity.as_dict()}
         return {
             **retrieval,
-            "verifier": how.model.identity.as_dict(),
-            "sentence_splitter": how.splitter.identity.as_dict(),
+            "verifier": checklist.model.identity.as_dict(),
+            "sentence_splitter": checklist.splitter.identity.as_dict(),
         }
 
     def params(self) -> dict[str, Any]:
-        """Retrieval, mode and default threshold. Calibrated thresholds are data: each score's components name them."""
+        """Return retrieval, mode and default threshold. Calibrated thresholds are data, not parameters."""
         return {
             "sentences": self.checklist.n_sentences or "all",
             "mode": self.checklist.mode,
@@ -91,23 +113,23 @@ class ECSScorer:
         }
 
     def score(self, samples: Sequence[PendingSample], evidence: Evidence) -> list[Outcome]:
-        """One outcome per sample, from its verdicts and the thresholds that came with it."""
+        """Score samples from their verdicts and the thresholds in force."""
         return [self._score_one(sample, evidence[self.verdicts].get(sample.sample_id)) for sample in samples]
 
     def explain(
         self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
     ) -> Explanation:
-        """Each keypoint: whether it is covered, and the sentence that decided."""
+        """Show for every keypoint the decision and the sentence behind it."""
         return explain_ecs(connection, sample.sample_id, components)
 
-    def _score_one(self, sample: PendingSample, found: VerdictSet | None) -> Outcome:
+    def _score_one(self, sample: PendingSample, verdict_set: VerdictSet | None) -> Outcome:
         if not is_verifiable(sample):
             return _refusal(sample)
-        assert found is not None
-        if found.status != "ok":
-            return Outcome(None, found.status, found.error)
+        assert verdict_set is not None
+        if verdict_set.status != "ok":
+            return Outcome(None, verdict_set.status, verdict_set.error)
         thresholds = Thresholds(sample[THRESHOLDS], self.checklist.default_threshold)
-        rows = {row.keypoint_id: row for row in found.verdicts}
+        rows = {row.keypoint_id: row for row in verdict_set.verdicts}
         try:
             verdicts = [
                 _verdict(rows[keypoint.keypoint_id]).at(thresholds.of(keypoint.dimension))
@@ -115,13 +137,13 @@ class ECSScorer:
             ]
         except ValueError as error:
             return Outcome(None, "failed", str(error))
-        result = _result(sample, self.checklist.reading(sample), verdicts, found.n_sentences)
-        return Outcome(result.score, components=_components(sample, found, result, thresholds))
+        result = _result(sample, self.checklist.reading(sample), verdicts, verdict_set.n_sentences)
+        return Outcome(result.score, components=_components(sample, verdict_set, result, thresholds))
 
 
 def _refusal(sample: PendingSample) -> Outcome:
     if sample.kind != "caption":
-        return Outcome(None, "not_applicable", "ECS holds captions against keypoints; this is a question-answer pair")
+        return Outcome(None, "not_applicable", "ECS compares captions with keypoints; this is a question-answer pair")
     return Outcome(None, "no_keypoints", "the video has no keypoint to cover")
 
 
@@ -148,7 +170,9 @@ def _result(
     )
 
 
-def _components(sample: PendingSample, found: VerdictSet, result: ECSResult, thresholds: Thresholds) -> dict[str, Any]:
+def _components(
+    sample: PendingSample, verdict_set: VerdictSet, result: ECSResult, thresholds: Thresholds
+) -> dict[str, Any]:
     aligned = result.aligned
     times = {} if aligned is None else {"precision": aligned.precision, "recall": aligned.recall}
     return {
@@ -159,7 +183,7 @@ def _components(sample: PendingSample, found: VerdictSet, result: ECSResult, thr
         "keypoints": {name: total for name, (_, total) in result.counts.items()},
         "thresholds": {name: thresholds.of(name) for name in result.counts},
         "calibrated": sorted(name for name in result.counts if name in sample[THRESHOLDS]),
-        "n_sentences": found.n_sentences,
+        "n_sentences": verdict_set.n_sentences,
         **times,
         **({"parse_error": sample[SEGMENTS].parse_error} if sample[SEGMENTS].parse_error else {}),
     }

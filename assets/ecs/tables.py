@@ -1,4 +1,4 @@
-"""What a calibration found, as rows for people."""
+"""The results of a calibration as tables for people."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from assets.ecs.calibrate import Calibration
 from metrics_core.agreement import majority_accuracy
 
 
-def threshold_rows(found: Calibration) -> list[dict[str, Any]]:
-    """A row per dimension: threshold with its 95 % interval, and its labels; pooled: chosen on those of all."""
+def threshold_rows(calibration: Calibration) -> list[dict[str, Any]]:
+    """Give every dimension a row: threshold, 95 % interval, labels. pooled: chosen on labels of all dimensions."""
     rows = []
-    for name, each in found.by_dimension.items():
-        low, high = (each.interval.low, each.interval.high) if each.interval else (None, None)
+    for name, threshold in calibration.by_dimension.items():
+        low, high = (threshold.interval.low, threshold.interval.high) if threshold.interval else (None, None)
         rows.append(
             {
                 "dimension": name,
-                "threshold": each.value,
+                "threshold": threshold.value,
                 "low": low,
                 "high": high,
-                "labels": each.n,
-                "positive": each.n_positive,
-                "f1": each.counts.f1 if each.counts else None,
-                "pooled": each.pooled,
+                "labels": threshold.n,
+                "positive": threshold.n_positive,
+                "f1": threshold.counts.f1 if threshold.counts else None,
+                "pooled": threshold.pooled,
             }
         )
     return rows
 
 
-def evaluation_rows(found: Calibration) -> list[dict[str, Any]]:
-    """A row per dimension and one in total: agreement on the other labels, beside what needs no metric.
+def evaluation_rows(calibration: Calibration) -> list[dict[str, Any]]:
+    """Give every dimension and the total a row: agreement on the other labels, beside rules that need no metric.
 
     majority: accuracy of always saying the more frequent answer. all_positive_f1: F1 of always saying yes.
     """
@@ -44,5 +44,5 @@ def evaluation_rows(found: Calibration) -> list[dict[str, Any]]:
             "all_positive_f1": counts.all_positive_f1,
             "mcc": counts.mcc,
         }
-        for name, counts in found.evaluated.items()
+        for name, counts in calibration.evaluated.items()
     ]

@@ -1,4 +1,4 @@
-"""Verdicts: which keypoints a caption entails, by which of its sentences and how surely."""
+"""Verdicts: the keypoints that a caption entails, with the best sentence and its probability."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 from sqlalchemy.engine import Engine
 
 from assets.ecs.checklist import Checklist, is_verifiable
-from assets.ecs.judging import CaptionQueue, RememberingModel
+from assets.ecs.judging import CaptionQueue
 from assets.sources.base import Examination, Order, Source
+from assets.sources.remembering import RememberingVerifier
 from assets.sources.texts import TextVectors
 from db.inputs import KEYPOINTS
 from db.thresholds import label_thresholds
@@ -20,16 +21,16 @@ from db.work import PendingSample
 from metrics_core.ecs import KeypointPlan, KeypointVerdict, Thresholds, Verification
 from metrics_core.protocols import ModelIdentity
 
-# Captions whose pairs make one queue, in which each pair stands once: as many as are in memory at a time.
+# Captions in memory at a time. Their pairs make one queue that holds every pair once.
 CAPTIONS_PER_QUEUE = 512
 EARLY_EXIT = "early_exit"
 
 
 class KeypointVerdicts(Source[Mapping[int, VerdictSet]]):
-    """The verified checklist of each caption that has keypoints, by sample_id.
+    """The verified checklists of captions, by sample_id.
 
-    With option early_exit a keypoint is left alone once a sentence reaches its threshold: the same decisions in fewer
-    passes, and lower bounds for probabilities. A run without it completes them.
+    With option early_exit no further sentence is judged for a keypoint once a sentence reaches its threshold. Decisions
+    stay the same in fewer passes, but probabilities are lower bounds. A run without the option completes them.
     """
 
     asset: ClassVar[str] = "ecs_verdict"
@@ -56,58 +57,58 @@ class KeypointVerdicts(Source[Mapping[int, VerdictSet]]):
         return self._checklist.model.identity
 
     def make(self, order: Order, sample_ids: list[int]) -> Mapping[str, int | str]:
-        """Reach and store a verdict on every keypoint of the captions, some hundred captions at a time.
+        """Verify every keypoint of the captions and store the verdicts, some hundred captions at a time.
 
-        MissingEvidence where retrieval needs vectors that are not there. A keypoint too long for the model makes the
+        Raises MissingEvidence where retrieval lacks vectors. A keypoint that is too long for the model makes the
         captions of its video unverifiable.
         """
         counts: Counter[str] = Counter(captions=0, keypoints=0, passes=0, pairs_judged=0, pairs_truncated=0)
         thresholds = self._thresholds(order)
-        why: list[str] = []
+        refusals: list[str] = []
         for samples in order.samples(sample_ids, self.inputs, CAPTIONS_PER_QUEUE):
             vectors = self._vectors.load(order.engine, order.scorer_id, samples)
             queue = CaptionQueue.of(self._checklist, samples, vectors, thresholds)
             place = f"captions {counts['captions'] + 1} to {counts['captions'] + len(samples)} of {len(sample_ids)}"
-            model = RememberingModel(order.engine, self._checklist.model, place, order.tell)
-            reached = queue.judge(model, order.options.get(EARLY_EXIT, False))
-            sets = _verdict_sets(self._checklist, samples, queue, reached)
+            model = RememberingVerifier(order.engine, self._checklist.model, place, order.tell)
+            verification = queue.judge(model, order.options.get(EARLY_EXIT, False))
+            sets = _verdict_sets(self._checklist, samples, queue, verification)
             write_verdicts(order.engine, order.scorer_id, order.run_id, sets)
-            why += queue.refused.values()
+            refusals += queue.refused.values()
             counts.update(
                 captions=len(samples),
-                keypoints=len(reached.verdicts),
-                passes=reached.n_passes,
+                keypoints=len(verification.verdicts),
+                passes=verification.n_passes,
                 pairs_judged=model.n_judged,
-                pairs_truncated=reached.n_truncated,
+                pairs_truncated=verification.n_truncated,
             )
-        if why:
-            order.tell(f"{len(why)} captions have no verdicts, the first for this reason: {why[0]}")
-        return {**counts, "unverifiable": len(why), "verifier": self._checklist.model.identity.model_id}
+        if refusals:
+            order.tell(f"{len(refusals)} captions have no verdicts, the first for this reason: {refusals[0]}")
+        return {**counts, "unverifiable": len(refusals), "verifier": self._checklist.model.identity.model_id}
 
     def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> Mapping[int, VerdictSet]:
-        """The verdicts on the samples that have keypoints; MissingEvidence where one is not verified."""
+        """Load the verdicts on the captions that have keypoints. Raises MissingEvidence where a caption has none."""
         wanted = [sample.sample_id for sample in samples if is_verifiable(sample)]
-        found = load_verdicts(engine, scorer_id, wanted)
-        if len(found) < len(wanted):
-            n_missing = len(wanted) - len(found)
+        by_sample = load_verdicts(engine, scorer_id, wanted)
+        if len(by_sample) < len(wanted):
+            n_missing = len(wanted) - len(by_sample)
             raise self.missing(f"{n_missing} of {len(wanted)} captions have no verdicts on their keypoints")
-        return found
+        return by_sample
 
     def try_out(self) -> str:
         """Judge one pair."""
-        said = self._checklist.model.entailment([("A red dog runs.", "A dog runs.")])
-        return f"P(entailment) of one pair is {said.probabilities[0]:.2f}"
+        answer = self._checklist.model.entailment([("A red dog runs.", "A dog runs.")])
+        return f"P(entailment) of one pair is {answer.probabilities[0]:.2f}"
 
     def pending(self, order: Order, asked: Callable[[], list[int]]) -> list[int]:
-        """The captions of the shard that lack verdicts; without early exit those with lower bounds too."""
+        """Return the captions of the shard that lack verdicts; without early exit also captions with lower bounds."""
         return self._unverified(order, in_full=not order.options.get(EARLY_EXIT, False))
 
     def outstanding(self, order: Order) -> int:
-        """The captions that an early exit decided and left with lower bounds, and those without verdicts."""
+        """Count the captions without verdicts and the captions that an early exit left with lower bounds."""
         return len(self._unverified(order, in_full=True))
 
     def examine(self, order: Order) -> Examination:
-        """Whether every caption that has keypoints is verified as far as its decisions need."""
+        """Check that every caption with keypoints is verified as far as its decisions need."""
         missing = len(self._unverified(order, in_full=False))
         return Examination({"verdicts_present": missing == 0}, {"missing": missing})
 
@@ -128,9 +129,9 @@ class KeypointVerdicts(Source[Mapping[int, VerdictSet]]):
 
 
 def _verdict_sets(
-    checklist: Checklist, samples: Sequence[PendingSample], queue: CaptionQueue, reached: Verification
+    checklist: Checklist, samples: Sequence[PendingSample], queue: CaptionQueue, verification: Verification
 ) -> list[VerdictSet]:
-    verdicts = iter(zip(reached.verdicts, reached.passes, strict=True))
+    verdicts = iter(zip(verification.verdicts, verification.passes, strict=True))
     by_caption = {i: list(islice(verdicts, len(plans))) for i, plans in queue.plans.items()}
     sets = []
     for sample in samples:

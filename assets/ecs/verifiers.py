@@ -1,4 +1,4 @@
-"""The model that the settings name for verifying keypoints: our own, any NLI classifier, or words in common."""
+"""The models that can verify keypoints: our own, any NLI classifier, or the share of common words."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from metrics_core.models.nli import NliClassifier
 from metrics_core.protocols import EntailmentModel
 
 OFFLINE, LEXICAL = "offline", "lexical"
-# An NLI model, or half of the words, says "entailed" from here on, as long as no labels say otherwise.
+# At this probability an NLI model says "entailed". It counts as long as there are no labels.
 EVEN_ODDS = 0.5
 
 
 @lru_cache(maxsize=4)
 def make_verifier(model: str, precision: str) -> EntailmentModel:
-    """The verifier of the settings, one per process: `offline`, `lexical`, or folder or hub id of an NLI classifier."""
+    """Make the verifier of this name, once per process: `offline`, `lexical`, or a folder or hub id."""
     if model == OFFLINE:
         from verifier import offline_verifier
 
@@ -26,7 +26,7 @@ def make_verifier(model: str, precision: str) -> EntailmentModel:
 
 
 def default_threshold(model: str) -> float:
-    """The probability from which on a keypoint counts as covered where no labels were calibrated on."""
+    """Return the threshold of the verifier for dimensions without a calibrated one."""
     if model == OFFLINE:
         import verifier
 

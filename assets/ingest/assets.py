@@ -1,6 +1,5 @@
 """The database tables that ingest fills, as assets with one partition per dataset."""
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,9 +7,8 @@ from typing import Any, NamedTuple
 import dagster as dg
 
 from assets.curation import Curation
-from assets.datasets import dataset_of_key
+from assets.datasets import check_dataset_name, dataset_of_key
 from assets.ingest.manifest_tables import MANIFEST_TABLES
-from assets.ingest.rejects import ManifestError
 from assets.ingest.report import IngestReport
 from assets.ingest.run import ingest_folder
 from assets.partitions import DATASETS, announce_partitions
@@ -37,8 +35,6 @@ _DATABASE_TABLES = (
     _DatabaseTable("ingest_reject", "Rows that were refused, with the reason."),
 )
 
-# The name of a dataset becomes part of partition keys and of file names.
-DATASET_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 # The name of the metadata in which the command line finds the whole report of a run.
 REPORT = "ingest_report"
 
@@ -71,10 +67,7 @@ def ingest(
 ) -> Iterator[dg.MaterializeResult]:
     """Read a manifest folder into the database, row by row. Table ingest_reject has the refused rows and why."""
     # Someone who adds a partition in the web interface may give it any name.
-    if not DATASET_NAME.fullmatch(context.partition_key):
-        raise ManifestError(
-            f"dataset name {context.partition_key!r}: use letters, digits, _, . and - only, at most 100 characters"
-        )
+    check_dataset_name(context.partition_key, Path(config.folder), curation.home)
     log_sparsely = sparsely(context.log.info)
     report = ingest_folder(
         curation.engine,

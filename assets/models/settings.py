@@ -12,10 +12,11 @@ from metrics_core.models.sentence_splitter import make_splitter
 from metrics_core.models.text_encoder import make_text_encoder
 from metrics_core.protocols import SentenceSplitter, TextEncoder
 
-# The image-text encoder that was trained on the demo's drawn clips, and the data set of these clips.
+# The image-text encoder that was trained on the demo's drawn clips.
 DEMO = "demo"
-DEMO_DATASET = "demo"
 DEMO_ENCODER = "demo encoder"
+# References and keypoints that people wrote, where they stand in for a video model.
+HUMAN_NOTES = "notes"
 
 
 class TextEncoderSettings(BaseModel):

@@ -1,1 +1,1 @@
-"""Reports: plots and tables for Dagster's pages and for the report of a dataset."""
+"""Plots and tables for Dagster's pages, and the report of a dataset."""

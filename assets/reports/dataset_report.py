@@ -1,4 +1,4 @@
-"""The report of a dataset: one markdown text with its plots inside."""
+"""The report of a dataset: one markdown text that contains its plots."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ N_EXTREMES = 5
 
 
 def report_markdown(engine: Engine, dataset: Dataset, metrics: Sequence[str]) -> str:
-    """What the dataset holds, how it scores and how people rated it."""
+    """Write the report of a dataset: its contents, its scores by every metric, and the ratings of people."""
     with engine.connect() as connection:
         summary = dataset_summary(connection, dataset.name)
         parts = [f"# {escaped(dataset.name)}", _summary(summary)]
@@ -48,7 +48,7 @@ def _metric(
 ) -> str:
     parts = [f"## {metric}", markdown_table(["status", "samples"], [[k, str(v)] for k, v in statuses.items()])]
     if systems:
-        values = [value for of_system in systems.values() for value in of_system]
+        values = [value for system_values in systems.values() for value in system_values]
         means = sorted(((sum(v) / len(v), s, len(v)) for s, v in systems.items()), reverse=True)
         parts += [
             markdown_table(["system", f"mean {metric}", "samples"], [[s, f"{m:.4f}", str(n)] for m, s, n in means]),

@@ -15,7 +15,7 @@ COLOUR = "#2f6f8f"
 
 
 def histogram(values: Sequence[float], metric: str, title: str, lines: Mapping[str, float] | None = None) -> bytes:
-    """A PNG of the distribution of values; `lines` are drawn as labelled verticals."""
+    """Draw the distribution of values as a PNG. `lines` are labelled vertical lines."""
     figure = _figure(4.8, 2.4)
     axes = figure.subplots()
     axes.hist(values, bins=30, color=COLOUR, edgecolor="white", linewidth=0.4)
@@ -25,7 +25,7 @@ def histogram(values: Sequence[float], metric: str, title: str, lines: Mapping[s
 
 
 def by_system(values: Mapping[str, Sequence[float]], metric: str, title: str) -> bytes:
-    """A PNG of box plots, one per system, best median first."""
+    """Draw one box plot per system as a PNG, best median first."""
     order = sorted(values, key=lambda system: sorted(values[system])[len(values[system]) // 2])
     figure = _figure(4.8, 0.8 + 0.32 * len(order))
     axes = figure.subplots()
@@ -35,13 +35,28 @@ def by_system(values: Mapping[str, Sequence[float]], metric: str, title: str) ->
     return _png(figure)
 
 
+def intervals(limits: Mapping[str, tuple[float, float, float]], label: str, title: str) -> bytes:
+    """Draw values with their intervals (value, low, high) as a PNG, the highest value on top."""
+    order = sorted(limits, key=lambda name: limits[name][0])
+    figure = _figure(4.8, 0.8 + 0.32 * len(order))
+    axes = figure.subplots()
+    for place, name in enumerate(order):
+        value, low, high = limits[name]
+        axes.plot([low, high], [place, place], color=COLOUR, linewidth=1.5)
+        axes.plot([value], [place], "o", color=COLOUR, markersize=5)
+    axes.axvline(0, color="#999999", linewidth=0.8)
+    axes.set_yticks(range(len(order)), order)
+    axes.set(xlabel=label, title=title)
+    return _png(figure)
+
+
 def markdown_image(png: bytes, text: str) -> str:
-    """The image as markdown with its bytes inside, so that it needs no file and no network."""
+    """Return the image as markdown that contains its bytes, so that it needs no file and no network."""
     return f"![{text}](data:image/png;base64,{base64.b64encode(png).decode()})"
 
 
 def _mark(axes: Axes, lines: Mapping[str, float]) -> None:
-    """Labelled verticals; lines too close to be told apart share one label."""
+    """Draw labelled vertical lines; lines too close to tell apart share a label."""
     left, right = axes.get_xlim()
     labels: dict[float, list[str]] = {}
     for label, value in lines.items():

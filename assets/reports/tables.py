@@ -8,21 +8,21 @@ from collections.abc import Iterable, Sequence
 from db.scores import ScoredSample
 
 EXCERPT = 90
-# What CommonMark, GitHub's tables, addresses and strikethrough, and the usual extensions (mathematics, marks,
-# footnotes) read as markup inside a line, the point of "www." included.
+# The characters that markdown reads as markup inside a line: CommonMark, GitHub's tables, addresses and strikethrough,
+# and the usual extensions (mathematics, marks, footnotes). The point of "www." is one.
 _MARKUP = re.compile(r"[\\`*_~\[\]<>&|:@#$^={}]|(?<=www)\.", re.IGNORECASE)
-# Where a backslash is not enough: a table is cut into cells, and HTML looked for, before it is read.
+# A backslash does not help here: tables are cut into cells, and HTML is recognised, before backslashes are read.
 _ENTITIES = {"|": "&#124;", "<": "&lt;", ">": "&gt;", "&": "&amp;"}
 
 
 def sample_table(samples: Sequence[ScoredSample], metric: str) -> str:
-    """Samples with their score as a markdown table."""
+    """Show samples with their scores as a markdown table."""
     rows = [[row.key, row.system, f"{row.value:.4f}", excerpt(row.text)] for row in samples]
     return markdown_table(["sample", "system", metric, "text"], rows)
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A markdown table whose header and cells say what they are given: nothing in a caption is markup.
+    """Make a markdown table. Header and cells are shown as they are: nothing in a caption acts as markup.
 
     >>> print(markdown_table(["a"], [["1|2 *3*"]]))
     | a |
@@ -34,13 +34,13 @@ def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def escaped(text: str) -> str:
-    """The text on one line, as markdown that is shown as this text."""
+    """Put the text on one line and escape it, so that markdown shows the text itself."""
     line = " ".join(text.split())
-    return _MARKUP.sub(lambda found: _ENTITIES.get(found[0], f"\\{found[0]}"), line)
+    return _MARKUP.sub(lambda match: _ENTITIES.get(match[0], f"\\{match[0]}"), line)
 
 
 def excerpt(text: str, width: int = EXCERPT) -> str:
-    """The beginning of a text on one line."""
+    """Return the beginning of a text, on one line and at most `width` characters long."""
     line = " ".join(text.split())
     return line if len(line) <= width else line[: width - 1] + "…"
 

@@ -1,4 +1,4 @@
-"""One asset per metric, all from one factory."""
+"""One asset per metric. One factory builds them all."""
 
 import dagster as dg
 
@@ -14,12 +14,12 @@ from assets.scores.registry import METRICS, SCORERS, asset_name
 from assets.scores.run import score_shard
 from db.scores import best_and_worst, defined_values, most_common_refusal, status_counts
 
-# So many best and as many worst samples are shown on the asset's page.
+# The number of best samples on the asset's page, and of worst samples.
 N_EXTREMES = 5
 
 
 def build_score_asset(metric: str) -> dg.AssetsDefinition:
-    """The asset that scores a shard with a metric: resumable, and idle when there is nothing left to score."""
+    """Build the asset that scores a shard with a metric. It can resume, and rests when nothing is left to score."""
 
     @dg.asset(
         name=asset_name(metric),

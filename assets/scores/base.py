@@ -1,4 +1,4 @@
-"""What every metric's scorer offers. Rows in, rows out: a scorer knows neither Dagster nor how its sources are made."""
+"""What every metric's scorer offers. Rows in, rows out: a scorer knows neither Dagster nor how evidence is made."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from db.work import PendingSample
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a scorer says of one sample: a value and its components, or a status with a reason.
+    """The result of a scorer for one sample: a value and its components, or a status with a reason.
 
     The status is "ok" exactly where there is a value. "failed" is tried again by the next run; every other status, such
     as "no_reference", is final for these inputs.
@@ -30,51 +30,52 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a sample has its score: sentences, then a table whose rows all have the same columns."""
+    """Why a sample has its score: lines of text, then a table whose rows all have the same columns."""
 
     lines: Sequence[str] = ()
     rows: Sequence[Mapping[str, Any]] = ()
 
 
 class Scorer(Protocol):
-    """A metric with fixed models and parameters. What it rests on follows from the class, without a model.
+    """A metric with fixed models and parameters. It turns the evidence of its sources into numbers, without a model.
 
-    It turns what its sources found out into numbers and asks no model itself.
+    The class says which inputs and kinds of sources the metric needs, so Dagster learns them without a model.
     """
 
     metric: ClassVar[str]
-    # Bumped by hand when numbers change; golden tests guard it. A refactor leaves it alone.
+    # Raised by hand when numbers change, and only then; golden tests guard it.
     code_version: ClassVar[str]
-    # The range a defined value lies in, for the asset check.
+    # The range of a defined value, for the asset check.
     value_range: ClassVar[tuple[float, float]]
-    # What a score depends on: when one of them changes, the score is stale.
+    # The inputs of a score. When one of them changes, the score is stale.
     inputs: ClassVar[Collection[Input[Any]]]
-    # The kinds of sources that it reads. `sources` holds one of each kind, in this order.
+    # The kinds of sources that the scorer reads. `sources` holds one source of every kind, in this order. A source that
+    # the same asset makes first, because another source needs it, may stand before.
     rests_on: ClassVar[tuple[type[Source[Any]], ...]]
-    # Its settings: a field X is the environment variable REELSIEVE_X. Metrics may share fields.
+    # The group of settings. Field X is the environment variable REELSIEVE_X. Metrics may share fields.
     settings: ClassVar[type[BaseModel]]
 
     sources: tuple[Source[Any], ...]
 
     @classmethod
     def from_settings(cls, settings: Any) -> Scorer:
-        """The scorer that its settings describe, with its real models, which load when they are first used."""
+        """Make the scorer that the settings describe. Its real models load when they are first used."""
         ...
 
     def models(self) -> dict[str, Any]:
-        """Identities of the models, for the fingerprint."""
+        """Return the identities of the models, for the fingerprint."""
         ...
 
     def params(self) -> dict[str, Any]:
-        """All parameters that move the value, for the fingerprint."""
+        """Return all parameters that can change a value, for the fingerprint."""
         ...
 
     def score(self, samples: Sequence[PendingSample], evidence: Evidence) -> list[Outcome]:
-        """One outcome per sample, in order. Anything that a single bad sample can cause is an outcome, not an error."""
+        """Score samples: one outcome per sample, in order. A bad sample gets a status and raises no error."""
         ...
 
     def explain(
         self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
     ) -> Explanation:
-        """Why a scored sample has its value, from the same evidence; components: those stored with the score."""
+        """Explain a sample's value from the same evidence. components: the components stored with the score."""
         ...

@@ -11,7 +11,7 @@ from assets.scores.pending import registered
 from assets.scores.registry import METRICS, SCORERS, asset_name
 from db.quality import ShardQuality, first_failure, shard_quality
 
-# With fewer defined scores than this a constant is no surprise.
+# Fewer defined scores than this may well be equal by chance.
 ENOUGH_TO_VARY = 20
 # Rounding of float32 vectors may carry a perfect score past 1 by this much.
 RANGE_TOLERANCE = 1e-6
@@ -25,8 +25,8 @@ _CHECKS = {
 
 
 def build_score_checks(metric: str) -> dg.AssetChecksDefinition:
-    """The four checks of a metric's asset, evaluated in one step."""
-    inputs = [each.label for each in SCORERS[metric].inputs]
+    """Build the four checks of a metric's asset. One step evaluates them all."""
+    inputs = [item.label for item in SCORERS[metric].inputs]
     named = " or ".join([", ".join(inputs[:-1]), inputs[-1]] if len(inputs) > 1 else inputs)
     specs = [
         dg.AssetCheckSpec(
@@ -68,7 +68,7 @@ def build_score_checks(metric: str) -> dg.AssetChecksDefinition:
 
 
 def judge(quality: ShardQuality, value_range: tuple[float, float]) -> dict[str, bool]:
-    """Which checks hold."""
+    """Decide which checks pass, by the name of the check."""
     low, high = value_range[0] - RANGE_TOLERANCE, value_range[1] + RANGE_TOLERANCE
     in_range = (
         quality.minimum is None or quality.maximum is None or (quality.minimum >= low and quality.maximum <= high)

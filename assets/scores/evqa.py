@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Literal
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 from sqlalchemy.engine import Connection
 
-from assets.models.settings import DEMO_DATASET, DEMO_ENCODER, FrameSettings, ImageTextSettings, SplitterSettings
+from assets.datasets import DEMO_DATASET
+from assets.models.settings import DEMO_ENCODER
 from assets.scores.base import Explanation, Outcome
+from assets.scores.evqa_reading import Reader
+from assets.scores.evqa_settings import EVQASettings
 from assets.sources.base import Evidence, Source
 from assets.sources.frames import SampledFrames
+from assets.sources.keywords import ExtractedKeywords, Find, KeywordVectors
 from assets.sources.texts import TextVectors, Vectors
-from db.frames import VideoFrames
 from db.inputs import TEXT, VIDEO, Input
 from db.work import PendingSample
 from metrics_core.evqa import (
@@ -30,36 +32,20 @@ from metrics_core.evqa import (
     similarity_to_frames,
 )
 from metrics_core.frames.encoding import FrameEncoder
-from metrics_core.keywords import Keywords, RuleKeywords, keywords_of
-from metrics_core.long_text import ChunkPlan, plan_chunks, weighted_mean
+from metrics_core.long_text import weighted_mean
+from metrics_core.models.chat_keywords import ChatKeywords
 from metrics_core.models.clip_encoder import ClipTexts, OpenClipEncoder
 from metrics_core.protocols import KeywordExtractor, SentenceSplitter
 
 NUMBERS = ("precision", "recall", "f1", "coarse", "score")
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """A text as it is scored: its keywords, and the chunks whose vectors make up the vector of the whole."""
-
-    keywords: Keywords
-    plan: ChunkPlan
-
-
-class EVQASettings(ImageTextSettings, FrameSettings, SplitterSettings):
-    """The settings of EVQAScore."""
-
-    evqa_long_text: Literal["chunk_mean", "truncate"] = "chunk_mean"
-    evqa_keywords_from: Literal["question_and_answer", "answer"] = "question_and_answer"
-    evqa_dedup: bool = Field(default=True, description="whether a keyword that repeats another counts once")
-
-
 class EVQAScorer:
-    """EVQAScore (arXiv 2411.06908); a question-answer pair scores score * ln(n + 1), with n its keywords."""
+    """EVQAScore (arXiv 2411.06908). The value of a question-answer pair with n keywords is score * ln(n + 1)."""
 
     metric: ClassVar[str] = "evqa"
     code_version: ClassVar[str] = "1"
-    # A caption lies in [-1, 1]; ln(n + 1) takes a question-answer pair beyond, to 6.9 with 1,000 keywords.
+    # A caption's value lies in [-1, 1]; a question-answer pair with 1,000 keywords may reach 6.9.
     value_range: ClassVar[tuple[float, float]] = (-7.0, 7.0)
     inputs: ClassVar[Collection[Input[Any]]] = (TEXT, VIDEO)
     rests_on: ClassVar[tuple[type[Source[Any]], ...]] = (TextVectors, SampledFrames)
@@ -73,23 +59,29 @@ class EVQAScorer:
         splitter: SentenceSplitter,
     ) -> None:
         frames = FrameEncoder(encoder, settings.frames_every, settings.frames_cap)
-        self.vectors = TextVectors(ClipTexts(encoder), self.texts, self.inputs)
         self.frames = SampledFrames(frames, self._is_scorable, self.inputs)
+        self.keywords: ExtractedKeywords | None = None
+        self.vectors = TextVectors(ClipTexts(encoder), self._texts_by_rule, self.inputs)
         self.sources: tuple[Source[Any], ...] = (self.vectors, self.frames)
+        if isinstance(extractor, ChatKeywords):
+            self.keywords = ExtractedKeywords(extractor, settings, self._keyword_texts, self.inputs)
+            self.vectors = KeywordVectors(ClipTexts(encoder), self.keywords, self.texts, self.inputs)
+            self.sources = (self.keywords, self.vectors, self.frames)
         self._settings = settings
         self._encoder = encoder
         self._extractor = extractor
         self._splitter = splitter
-        # Asked once for the texts to be embedded and once for the score.
-        self._read = lru_cache(maxsize=4096)(self._read_text)
+        self._reader = Reader(
+            encoder, extractor, splitter, settings.evqa_long_text, settings.evqa_keywords_from, settings.evqa_dedup
+        )
 
     @classmethod
     def from_settings(cls, settings: EVQASettings) -> EVQAScorer:
-        """The scorer that the settings describe, with its real models."""
-        return cls(settings, settings.make_image_text_encoder(), RuleKeywords(), settings.make_splitter())
+        """Make the scorer that the settings describe, with its real models."""
+        return cls(settings, settings.make_image_text_encoder(), settings.make_extractor(), settings.make_splitter())
 
     def models(self) -> dict[str, Any]:
-        """Image-text encoder, keyword extractor and sentence splitter."""
+        """Return the identities of image-text encoder, keyword extractor and sentence splitter."""
         return {
             "image_text_encoder": self._encoder.identity.as_dict(),
             "keyword_extractor": self._extractor.identity.as_dict(),
@@ -97,7 +89,7 @@ class EVQAScorer:
         }
 
     def params(self) -> dict[str, Any]:
-        """Sampling, long texts and keywords."""
+        """Return the parameters of frame sampling, long texts and keywords."""
         return {
             "frames_every": self._settings.frames_every,
             "frames_cap": self._settings.frames_cap,
@@ -107,23 +99,25 @@ class EVQAScorer:
             "qa_factor": "ln(n + 1)",
         }
 
-    def texts(self, sample: PendingSample) -> Iterator[str]:
-        """The chunks of the text and its keywords; none where there are no frames to compare them with."""
-        if self._is_scorable(sample):
-            reading = self._read(sample.text, sample.answer)
-            yield from reading.plan.chunks
-            yield from reading.keywords.cleaned
+    def texts(self, sample: PendingSample, find: Find) -> Iterator[str]:
+        """The chunks of the text and its keywords; none where there are no frames, or no keywords, to compare."""
+        for text in self._keyword_texts(sample):
+            extraction = find(text)
+            if extraction.status == "ok":
+                yield from self._reader.read(sample.text, extraction.keywords).texts
 
     def score(self, samples: Sequence[PendingSample], evidence: Evidence) -> list[Outcome]:
-        """One outcome per sample; a video is prepared once for all its samples."""
+        """Score samples. A video is prepared once for all its samples."""
         videos = {video_id: prepare_frames(frames.features) for video_id, frames in evidence[self.frames].items()}
-        return [self._refusal(sample) or self._score_one(sample, evidence, videos) for sample in samples]
+        find = self._find(evidence)
+        return [self._refusal(sample) or self._score_one(sample, evidence, videos, find) for sample in samples]
 
     def explain(
         self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
     ) -> Explanation:
-        """Each keyword with the frame that shows it best."""
-        keywords = self._read(sample.text, sample.answer).keywords.cleaned
+        """Show every keyword with the frame that is most similar to it."""
+        raw = self._find(evidence)(self._reader.keyword_text(sample)).keywords
+        keywords = self._reader.read(sample.text, raw).keywords.cleaned
         frames = evidence[self.frames][sample.video_id]
         cosines = similarity_to_frames(_rows(keywords, evidence[self.vectors]), frames.features)
         rows = [
@@ -145,7 +139,7 @@ class EVQAScorer:
         return self._refusal(sample) is None
 
     def _refusal(self, sample: PendingSample) -> Outcome | None:
-        """Why nothing can be said of a sample, known before any model looks at it."""
+        """Return the outcome of a sample that no model needs to see, because it cannot be scored; else None."""
         video = sample[VIDEO]
         if video.status == "text_only":
             return Outcome(None, "no_frames", "the video has no file: EVQAScore compares texts with frames")
@@ -160,12 +154,27 @@ class EVQAScorer:
             )
         return None
 
-    def _score_one(self, sample: PendingSample, evidence: Evidence, videos: Mapping[int, FrameFeatures]) -> Outcome:
+    def _find(self, evidence: Evidence) -> Find:
+        return self._reader.by_rule if self.keywords is None else evidence[self.keywords].__getitem__
+
+    def _texts_by_rule(self, sample: PendingSample) -> Iterator[str]:
+        return self.texts(sample, self._reader.by_rule)
+
+    def _keyword_texts(self, sample: PendingSample) -> Iterator[str]:
+        if self._is_scorable(sample):
+            yield self._reader.keyword_text(sample)
+
+    def _score_one(
+        self, sample: PendingSample, evidence: Evidence, videos: Mapping[int, FrameFeatures], find: Find
+    ) -> Outcome:
         frames, vectors = evidence[self.frames][sample.video_id], evidence[self.vectors]
         if frames.status != "ok":
-            return _without_frames(frames)
-        reading = self._read(sample.text, sample.answer)
-        notes = self._notes(reading, len(frames.features))
+            return Outcome(None, "failed" if frames.status == "failed" else "no_frames", frames.error)
+        extraction = find(self._reader.keyword_text(sample))
+        if extraction.status != "ok":
+            return Outcome(None, extraction.status, f"no keywords: {extraction.reason}")
+        reading = self._reader.read(sample.text, extraction.keywords)
+        notes = {**reading.notes, "n_frames": len(frames.features)}
         if not reading.plan.chunks:
             return Outcome(None, "empty_text", "the caption is empty", notes)
         try:
@@ -176,32 +185,6 @@ class EVQAScorer:
         result = evqa_of_text(videos[sample.video_id], keywords, whole)
         value = result.score if sample.kind == "caption" else qa_score(result)
         return Outcome(value, result.status, result.reason, {**_numbers(result), **notes})
-
-    def _read_text(self, text: str, answer: str | None) -> _Reading:
-        source = answer if answer is not None and self._settings.evqa_keywords_from == "answer" else text
-        return _Reading(keywords_of(source, self._extractor, dedup=self._settings.evqa_dedup), self._plan(text))
-
-    def _plan(self, text: str) -> ChunkPlan:
-        limit, count = self._encoder.context_length, self._encoder.count_tokens
-        if self._settings.evqa_long_text == "chunk_mean":
-            return plan_chunks(text, limit=limit, split_sentences=self._splitter.split, count_tokens=count)
-        tokens = count(text)
-        return ChunkPlan((text,), (min(tokens, limit),), tokens, tokens > limit)
-
-    def _notes(self, reading: _Reading, n_frames: int) -> dict[str, Any]:
-        return {
-            "n_keywords": len(reading.keywords.cleaned),
-            "keywords": list(reading.keywords.cleaned),
-            "keywords_raw": list(reading.keywords.raw),
-            "text_tokens": reading.plan.text_tokens,
-            "text_chunks": len(reading.plan.chunks),
-            "text_truncated": reading.plan.truncated,
-            "n_frames": n_frames,
-        }
-
-
-def _without_frames(frames: VideoFrames) -> Outcome:
-    return Outcome(None, "failed" if frames.status == "failed" else "no_frames", frames.error)
 
 
 def _rows(texts: Sequence[str], vectors: Vectors) -> list[NDArray[np.float32]]:

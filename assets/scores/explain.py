@@ -1,4 +1,4 @@
-"""Why a sample has its score by a metric: the stored score, and what its scorer says from the same evidence."""
+"""Why a sample has its score: the stored score, and an explanation that the scorer makes from the same evidence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from db.work import load_samples
 
 @dataclass(frozen=True, slots=True)
 class ExplainedScore:
-    """A sample's score by a metric; `status` is None where it has none, `error` says why there is no value."""
+    """A sample's score by a metric. `status` is None for a sample without a score; `error` says why it has no value."""
 
     metric: str
     sample: str
@@ -30,12 +30,12 @@ class ExplainedScore:
     explanation: Explanation = field(default_factory=Explanation)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
+        """Return plain data for JSON."""
         return asdict(self)
 
 
 def explain_score(engine: Engine, scorer: Scorer, dataset: Dataset, key: str) -> ExplainedScore | None:
-    """The score that a sample has by the metric's active scorer, explained; None where there is no such sample."""
+    """Explain the sample's score by the metric's active scorer; None where there is no such sample."""
     with engine.connect() as connection:
         score = sample_score(connection, dataset.dataset_id, key, scorer.metric)
     if score is None:
@@ -50,14 +50,21 @@ def explain_score(engine: Engine, scorer: Scorer, dataset: Dataset, key: str) ->
         score["status"],
         score["error"],
         models,
-        Explanation() if score["value"] is None else _explanation(engine, scorer, score),
+        _explanation(engine, scorer, score) if _says_something(score) else Explanation(),
     )
+
+
+def _says_something(score: RowMapping) -> bool:
+    """Whether there is a value, or without one what the scorer noted about its present inputs."""
+    return score["value"] is not None or bool(score["components"] and score["status"] != "stale")
 
 
 def _explanation(engine: Engine, scorer: Scorer, score: RowMapping) -> Explanation:
     with engine.connect() as connection:
         if registered(connection, scorer) != score["scorer_id"]:
-            return Explanation(["made with other settings than those of now: set them back to see why"])
+            return Explanation(
+                ["this score was made with other settings than the present ones: set those again to see why"]
+            )
         samples = load_samples(connection, [score["sample_id"]], scorer.inputs, score["scorer_id"])
         evidence = load_evidence(engine, score["scorer_id"], scorer.sources, samples)
         return scorer.explain(connection, samples[0], evidence, score["components"])

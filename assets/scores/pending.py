@@ -1,4 +1,4 @@
-"""Which samples a scorer has still to score, and which scorer of a metric is the active one."""
+"""The samples that a scorer has still to score, the sources that they need, and the active scorer of a metric."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from typing import Any
 from sqlalchemy.engine import Connection, Engine
 
 from assets.scores.base import Scorer
-from assets.sources.base import Order, Source, chain
+from assets.sources.base import Forecast, Order, Source, chain
 from db.manifest import Dataset
 from db.scores import activate_scorer, find_scorer, register_scorer
 from db.work import pending_samples
 
 
 def register(engine: Engine, scorer: Scorer) -> int:
-    """The scorer's id, without making it the active one."""
+    """Return the scorer's id; a new scorer is stored first. It does not become the active one."""
     with engine.begin() as connection:
         return register_scorer(connection, **_identity(scorer))
 
 
 def registered(connection: Connection, scorer: Scorer) -> int | None:
-    """The scorer's id, or None when it was never run."""
+    """Return the scorer's id; None for a scorer that never ran."""
     return find_scorer(connection, **_identity(scorer))
 
 
 def activate(engine: Engine, scorer_id: int, datasets: Sequence[Dataset]) -> None:
-    """Make a scorer its metric's active one if its scores of these datasets allow it; see `activate_scorer`."""
+    """Make the scorer its metric's active one if its scores on these datasets allow it; see `activate_scorer`."""
     with engine.begin() as connection:
         activate_scorer(connection, scorer_id, [dataset.dataset_id for dataset in datasets])
 
 
 def pending(engine: Engine, scorer: Scorer, dataset: Dataset, shard: int) -> list[int]:
-    """Ids of the samples of a shard that the scorer has still to score. Looks only: the active scorer stays active."""
+    """Return the ids of the shard's samples that the scorer has still to score. Changes nothing in the database."""
     with engine.connect() as connection:
         return pending_samples(
             connection,
@@ -45,24 +45,38 @@ def pending(engine: Engine, scorer: Scorer, dataset: Dataset, shard: int) -> lis
 
 
 def requests(scorer: Scorer, order: Order) -> Iterator[tuple[Source[Any], Callable[[], list[int]]]]:
-    """Every source that a scorer rests on, those first that others rest on; each with the samples to be made.
+    """Yield all sources below a scorer, and for every source a function that returns the samples to make evidence for.
 
-    A source is asked for the samples that the scorer, or the source that rests on it, has still to do.
+    A source comes after the sources that it rests on. It serves the samples that the scorer, or the source above it,
+    has still to do.
     """
     return _requests(scorer.sources, order, lambda: pending(order.engine, scorer, order.dataset, order.shard))
 
 
 def make_source(scorer: Scorer, kind: type[Source[Any]], order: Order) -> Mapping[str, int | str]:
-    """Make what a scorer lacks of one kind of source on a shard, whose own sources are made; returns its counts."""
+    """Make the evidence of one kind's asset that a scorer lacks on a shard, and return its counts.
+
+    The sources that this kind rests on must have made theirs.
+    """
     counts: dict[str, int | str] = {}
     for source, wanted in requests(scorer, order):
-        if isinstance(source, kind):
+        if source.asset == kind.asset:
             counts |= source.make(order, wanted())
     return counts
 
 
+def forecast(engine: Engine, scorer: Scorer, dataset: Dataset, shard: int) -> tuple[int, list[Forecast]]:
+    """How many samples of a shard the scorer has still to score, and what models that cost money would be asked.
+
+    Asks nothing. The scorer is registered, without becoming the active one.
+    """
+    order = Order(engine, dataset, shard, register(engine, scorer), run_id="")
+    asked = [part for source, wanted in requests(scorer, order) for part in source.forecast(order, wanted())]
+    return len(pending(engine, scorer, dataset, shard)), asked
+
+
 def pending_by_shard(engine: Engine, scorer: Scorer, datasets: Iterable[Dataset]) -> dict[tuple[str, int], int]:
-    """How many samples the scorer has still to score, by (dataset, shard)."""
+    """Count the samples that the scorer has still to score, by (dataset, shard)."""
     return {
         (dataset.name, shard): len(pending(engine, scorer, dataset, shard))
         for dataset in datasets
@@ -71,7 +85,7 @@ def pending_by_shard(engine: Engine, scorer: Scorer, datasets: Iterable[Dataset]
 
 
 def outstanding_shards(engine: Engine, scorer: Scorer, dataset: Dataset) -> set[int]:
-    """The shards where a source of the scorer left something open that no missing score tells of."""
+    """Return the shards with evidence that an option left incomplete, although the samples may have scores."""
     scorer_id = register(engine, scorer)
     orders = [Order(engine, dataset, shard, scorer_id, run_id="") for shard in range(dataset.n_shards)]
     return {order.shard for order in orders if any(source.outstanding(order) for source in chain(scorer.sources))}
@@ -80,10 +94,10 @@ def outstanding_shards(engine: Engine, scorer: Scorer, dataset: Dataset) -> set[
 def activate_if_complete(
     engine: Engine, scorer: Scorer, datasets: Sequence[Dataset], counts: Mapping[tuple[str, int], int]
 ) -> None:
-    """Make a scorer its metric's active one where, by `pending_by_shard`, nothing is left to score of some datasets.
+    """Make the scorer its metric's active one if nothing is left to score on these datasets.
 
-    No run would do it then. It may be one that was retired: the settings went back to it. One that has scored nothing
-    there stays what it is.
+    counts: the result of `pending_by_shard`. Without samples to score there is no run that would activate the scorer.
+    It may be a retired one, because the settings went back to it. A scorer without a score there does not change.
     """
     with engine.connect() as connection:
         scorer_id = registered(connection, scorer)

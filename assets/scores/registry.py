@@ -1,4 +1,4 @@
-"""The metrics there are: our own, and those that installed packages bring along as entry points."""
+"""All metrics: our own, and the metrics that installed packages bring along as entry points."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from assets.ecs.scorer import ECSScorer
+from assets.qeva.scorer import QEVAScorer
 from assets.scores.base import Scorer
 from assets.scores.evqa import EVQAScorer
 from assets.scores.vcs import VCSScorer
@@ -19,7 +20,7 @@ from db.inputs import Input
 # A package that brings a metric names its scorer's class in this group.
 ENTRY_POINTS = "reelsieve.metrics"
 
-_OURS: tuple[type[Scorer], ...] = (VCSScorer, EVQAScorer, VCSShortScorer, ECSScorer)
+_OURS: tuple[type[Scorer], ...] = (VCSScorer, EVQAScorer, VCSShortScorer, ECSScorer, QEVAScorer)
 _BROUGHT: tuple[type[Scorer], ...] = tuple(point.load() for point in entry_points(group=ENTRY_POINTS))
 
 SCORERS: dict[str, type[Scorer]] = {scorer.metric: scorer for scorer in (*_OURS, *_BROUGHT)}
@@ -28,7 +29,7 @@ METRIC_INPUTS: dict[str, Collection[Input[Any]]] = {metric: scorer.inputs for me
 
 
 def source_kinds(metrics: Iterable[str] = METRICS) -> dict[str, type[Source[Any]]]:
-    """The kinds of sources that these metrics rest on, by asset, those first that others rest on."""
+    """Return the kinds of sources below these metrics, by asset. A kind comes after the kinds that it rests on."""
     return chain_of_kinds([kind for metric in metrics for kind in SCORERS[metric].rests_on])
 
 
@@ -36,11 +37,11 @@ SOURCE_TABLES: tuple[sa.Table, ...] = tuple(table for kind in source_kinds().val
 
 
 def asset_name(metric: str) -> str:
-    """The key of a metric's asset."""
+    """Return the key of a metric's asset."""
     return f"{metric}_score"
 
 
 def scoring_assets(metrics: Iterable[str]) -> list[str]:
-    """The assets of a run that scores a shard with these metrics, what their sources have to make first."""
+    """Return the assets of a run that scores a shard with these metrics: first the sources, then the scores."""
     chosen = list(metrics)
     return [*source_kinds(chosen), *map(asset_name, chosen)]

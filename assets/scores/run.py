@@ -1,4 +1,4 @@
-"""Scoring one shard: work list, batches through the scorer, rows back. A crash costs at most the batch under way."""
+"""Scoring one shard: a work list goes through the scorer in batches. A crash costs at most one batch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class ShardScores:
-    """What a scoring run did on a shard."""
+    """The counts of a scoring run on a shard: samples that were pending, and scores that were written."""
 
     scorer_id: int
     n_pending: int
@@ -36,10 +36,10 @@ def score_shard(
     run_id: str,
     progress: Progress | None = None,
 ) -> ShardScores:
-    """Score what the scorer has not scored on this shard, batch by batch, each batch one transaction.
+    """Score the pending samples of a shard in batches. Every batch is one transaction.
 
-    Raises MissingEvidence before it writes anything of a batch that a source has not prepared. The scorer becomes its
-    metric's active one with its first good score: until then the numbers of the one before are shown.
+    Raises MissingEvidence for a batch that lacks evidence, before any of its rows is written. The scorer becomes its
+    metric's active one with its first good score; until then the numbers of the previous scorer are shown.
     """
     scorer_id = register(engine, scorer)
     todo = pending(engine, scorer, dataset, shard)
@@ -48,7 +48,7 @@ def score_shard(
         with engine.connect() as connection:
             samples = load_samples(connection, ids, scorer.inputs, scorer_id)
         evidence = load_evidence(engine, scorer_id, scorer.sources, samples)
-        # The products of one sample are small: more threads gain little and, on a busy machine, wait for each other.
+        # The matrices of one sample are small: more threads gain little and, on a busy machine, wait for each other.
         with threadpool_limits(1, user_api="blas"):
             outcomes = scorer.score(samples, evidence)
         counts = write_scores(engine, scorer_id, run_id, _rows(samples, outcomes))

@@ -1,13 +1,11 @@
-"""VCS: captions against the references of their video, the best reference counting."""
+"""VCS: captions against the references of their video. The best reference counts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import islice
 from typing import Any, ClassVar
 
-import numpy as np
 from pydantic import BaseModel, Field
 from sqlalchemy.engine import Connection
 
@@ -15,24 +13,26 @@ from assets.models.settings import SplitterSettings, TextEncoderSettings
 from assets.scores.base import Explanation, Outcome
 from assets.scores.vcs_explained import explain_vcs
 from assets.sources.base import Evidence, Source
-from assets.sources.texts import TextVectors, Vectors
-from db.inputs import REFERENCES, TEXT, Input, ReferenceText
+from assets.sources.texts import TextVectors
+from db.inputs import REFERENCES, TEXT, Input
 from db.work import PendingSample
-from metrics_core.arrays import FloatArray
 from metrics_core.protocols import SentenceSplitter, TextEncoder
-from metrics_core.vcs import VCSResult, best_reference, chunk_segments, vcs_batch
-from metrics_core.vcs.embeddings import similarities_of_pairs
+from metrics_core.vcs import CaptionResult, chunk_segments, vcs_batch, vcs_captions
+from metrics_core.vcs.references import similarities_of_texts
 
 COMPONENTS = ("gas", "las", "sas", "nas", "nas_d", "nas_l", "window_regularizer", "margin", "always_zero")
+NOT_A_CAPTION = Outcome(None, "not_applicable", "VCS compares captions with references; this is a question-answer pair")
 
 
 class ReferenceSettings(TextEncoderSettings):
-    """What VCS and VCS_short share."""
+    """Settings that VCS and VCS_short share."""
 
     vcs_context_cutoff: float = Field(default=0.6)
     vcs_context_window_control: float = Field(default=4.0, gt=0.0)
     vcs_short_text: bool = Field(default=False, description="whether shapes that are always 0 get a score")
-    vcs_shape_zeros: bool = Field(default=False, description="whether they keep their 0, as in the papers' tables")
+    vcs_shape_zeros: bool = Field(
+        default=False, description="whether these shapes keep their 0, as in the papers' tables"
+    )
 
 
 class VCSSettings(ReferenceSettings, SplitterSettings):
@@ -43,12 +43,12 @@ class VCSSettings(ReferenceSettings, SplitterSettings):
 
 
 class ReferenceScorer:
-    """Captions against references, chunk by chunk; the maximum over the references. A metric says what a chunk is."""
+    """Scores captions against references, chunk by chunk; the best reference counts. A subclass defines the chunks."""
 
     value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     inputs: ClassVar[Collection[Input[Any]]] = (TEXT, REFERENCES)
     rests_on: ClassVar[tuple[type[Source[Any]], ...]] = (TextVectors,)
-    # What a chunk is called in the components, what a text without any lacks, and what to do where a shape forces 0.
+    # The name of a chunk in the components, the content that a text without chunks lacks, the remedy for short texts.
     chunk: ClassVar[str]
     content: ClassVar[str]
     too_short: ClassVar[str]
@@ -65,22 +65,22 @@ class ReferenceScorer:
             "context_cutoff": settings.vcs_context_cutoff,
             "context_window_control": settings.vcs_context_window_control,
         }
-        # References recur for every sample of a video: their chunks are found once per batch or so.
+        # Every sample of a video has the same references, so the chunks of a text are kept.
         self._chunks = lru_cache(maxsize=4096)(chunks_of)
 
     def models(self) -> dict[str, Any]:
-        """The text encoder."""
+        """Return the identity of the text encoder."""
         return {"text_encoder": self.vectors.encoder.identity.as_dict()}
 
     def params(self) -> dict[str, Any]:
-        """The parameters of the metric."""
-        # Named only where they are set, so that scorers from before there were such settings keep their fingerprint.
+        """Return the parameters of the metric."""
+        # Only a switch that is on is named, so that scorers from before the switches existed keep their fingerprint.
         switches = {"short_text": self._short_text, "shape_zeros": self._shape_zeros}
         switched_on = {name: True for name, is_on in switches.items() if is_on}
         return {**self._parameters, **switched_on, "references": "maximum"}
 
     def texts(self, sample: PendingSample) -> Iterator[str]:
-        """The whole text and the chunks of the caption and of each reference."""
+        """Yield the texts that need a vector: the caption, its references, and the chunks of all of them."""
         if sample.kind != "caption" or not sample.text or not sample[REFERENCES]:
             return
         for text in (sample.text, *(reference.text for reference in sample[REFERENCES])):
@@ -88,70 +88,53 @@ class ReferenceScorer:
             yield from self._chunks(text)
 
     def score(self, samples: Sequence[PendingSample], evidence: Evidence) -> list[Outcome]:
-        """One outcome per sample; all samples are compared with all their references at once."""
-        usable = [self._usable_references(sample) for sample in samples]
-        pairs = [
-            (reference.text, sample.text)
-            for sample, references in zip(samples, usable, strict=True)
-            for reference in references
-        ]
-        results = iter(self._compare(pairs, evidence[self.vectors]))
+        """Score samples. All captions are compared with all their references at once."""
+        captions = [sample for sample in samples if sample.kind == "caption"]
+        results = iter(
+            vcs_captions(
+                [([reference.text for reference in sample[REFERENCES]], sample.text) for sample in captions],
+                evidence[self.vectors],
+                self._chunks,
+                short_text=self._short_text,
+                **self._parameters,
+            )
+        )
         return [
-            self._best(references, list(islice(results, len(references)))) if references else self._refusal(sample)
-            for sample, references in zip(samples, usable, strict=True)
+            self._outcome(sample, next(results)) if sample.kind == "caption" else NOT_A_CAPTION for sample in samples
         ]
 
     def explain(
         self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
     ) -> Explanation:
-        """Which chunk met which in the best reference, and where the order broke."""
+        """Show which chunk of the caption met which chunk of the best reference, and where the order broke."""
         text = next(r.text for r in sample[REFERENCES] if r.key == components["reference"])
-        pairs = self._similarities([(text, sample.text)], evidence[self.vectors])
+        pairs = similarities_of_texts([(text, sample.text)], evidence[self.vectors], self._chunks)
         (result,) = vcs_batch(pairs, short_text=self._short_text, **self._parameters)
         return explain_vcs(self._chunks(text), self._chunks(sample.text), pairs[0][0], result)
 
-    def _usable_references(self, sample: PendingSample) -> list[ReferenceText]:
-        if sample.kind != "caption" or not self._chunks(sample.text):
-            return []
-        return [reference for reference in sample[REFERENCES] if self._chunks(reference.text)]
-
-    def _compare(self, pairs: Sequence[tuple[str, str]], vectors: Vectors) -> list[VCSResult]:
-        return vcs_batch(self._similarities(pairs, vectors), short_text=self._short_text, **self._parameters)
-
-    def _similarities(self, pairs: Sequence[tuple[str, str]], vectors: Vectors) -> list[tuple[FloatArray, float]]:
-        distinct = {text for pair in pairs for text in pair}
-        chunks = {text: np.stack([vectors[chunk] for chunk in self._chunks(text)]) for text in distinct}
-        return similarities_of_pairs(
-            (chunks[reference], chunks[generated], vectors[reference], vectors[generated])
-            for reference, generated in pairs
-        )
-
-    def _best(self, references: Sequence[ReferenceText], results: Sequence[VCSResult]) -> Outcome:
-        best = best_reference(results)
-        result = results[best]
+    def _outcome(self, sample: PendingSample, caption: CaptionResult) -> Outcome:
+        result = caption.result
+        if caption.reference is None or result is None:
+            return self._without_value(sample, caption.status)
         components = {name: getattr(result, name) for name in COMPONENTS} | {
             f"n_reference_{self.chunk}s": len(result.match_recall),
             f"n_generated_{self.chunk}s": len(result.match_precision),
-            "reference": references[best].key,
-            "n_references": len(references),
+            "reference": sample[REFERENCES][caption.reference].key,
+            "n_references": len(caption.results),
         }
-        # Where one reference has a shape that can score, the 0 is earned.
-        if not self._shape_zeros and all(each.always_zero for each in results):
+        # Where the shape with one of the references allows a score, a 0 is earned.
+        if caption.always_zero and not self._shape_zeros:
             return Outcome(
                 None, "too_short", f"texts of this shape score 0 whatever they say: {self.too_short}", components
             )
         return Outcome(result.vcs, components=components)
 
-    def _refusal(self, sample: PendingSample) -> Outcome:
-        if sample.kind != "caption":
-            return Outcome(
-                None, "not_applicable", "VCS compares captions with references; this is a question-answer pair"
-            )
+    def _without_value(self, sample: PendingSample, status: str) -> Outcome:
         if not sample[REFERENCES]:
             return Outcome(None, "no_reference", "the video has no reference to compare with")
-        if not self._chunks(sample.text):
-            return Outcome(None, "empty_text", f"the caption holds no {self.content}")
-        return Outcome(None, "no_reference", f"no reference of the video holds a {self.content}")
+        if status == "empty_text":
+            return Outcome(None, status, f"the caption holds no {self.content}")
+        return Outcome(None, status, f"no reference of the video holds a {self.content}")
 
 
 class VCSScorer(ReferenceScorer):
@@ -171,15 +154,15 @@ class VCSScorer(ReferenceScorer):
 
     @classmethod
     def from_settings(cls, settings: VCSSettings) -> VCSScorer:
-        """The scorer that the settings describe, with its real models."""
+        """Make the scorer that the settings describe, with its real models."""
         return cls(settings, settings.make_text_encoder(), settings.make_splitter())
 
     def models(self) -> dict[str, Any]:
-        """Text encoder and sentence splitter."""
+        """Return the identities of text encoder and sentence splitter."""
         return {**super().models(), "sentence_splitter": self._splitter.identity.as_dict()}
 
     def params(self) -> dict[str, Any]:
-        """Chunking and the parameters of the metric."""
+        """Return the chunk size and the parameters of the metric."""
         return {**super().params(), "chunk_size": self._chunk_size}
 
     def _split(self, text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Why a caption has its VCS: which chunk met which, and what broke the order."""
+"""Why a caption has its VCS: the pairs of chunks that met, and the places where the order broke."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from metrics_core.vcs import VCSResult
 def explain_vcs(
     reference: Sequence[str], generated: Sequence[str], similarity: NDArray[np.floating[Any]], result: VCSResult
 ) -> Explanation:
-    """A row for each chunk of the caption with the reference chunk that it met, and a line for what nobody met.
+    """Give every chunk of the caption a row with the reference chunk that it met; unmet reference chunks get a line.
 
-    similarity: cosines (R, G) of the chunks, from which `result` was made.
+    similarity: the cosines (R, G) of the chunks, from which `result` was computed.
     """
     rows = [
         {
@@ -39,7 +39,7 @@ def explain_vcs(
 
 
 def _order(result: VCSResult, i: int) -> str:
-    """What the place of chunk i does to the order; "" where nothing is wrong with it."""
+    """Say how the match of caption chunk i breaks the order; "" where it does not."""
     met, (start, end) = result.match_precision[i], result.windows_precision[i]
     notes = []
     if not start <= met < end:

@@ -1,4 +1,4 @@
-"""VCS_short: short captions against references word by word, the best reference counting."""
+"""VCS_short: short captions against references, word by word. The best reference counts."""
 
 from __future__ import annotations
 
@@ -32,5 +32,5 @@ class VCSShortScorer(ReferenceScorer):
 
     @classmethod
     def from_settings(cls, settings: VCSShortSettings) -> VCSShortScorer:
-        """The scorer that the settings describe, with its real encoder."""
+        """Make the scorer that the settings describe, with its real encoder."""
         return cls(settings, settings.make_text_encoder())

@@ -1,1 +1,1 @@
-"""Selection: frozen training subsets and their export."""
+"""Selection: frozen training subsets, and their export to files."""

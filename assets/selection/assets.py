@@ -15,7 +15,7 @@ from db.selection import NothingToSelect, freeze_selection, selection_rows
 
 
 class SelectionConfig(dg.Config):
-    """The rule of a selection: the metric that ranks, the share that stays, and a filter."""
+    """The rule of a selection: the metric that ranks samples, the share to keep, and a filter."""
 
     by: str = METRICS[0]
     keep: float = 0.125
@@ -32,7 +32,7 @@ class SelectionConfig(dg.Config):
 def training_subset(
     context: dg.AssetExecutionContext, config: SelectionConfig, curation: dg.ResourceParam[Curation]
 ) -> dg.MaterializeResult:
-    """The best share of the dataset by a metric, frozen in the database and written as Parquet; none without scores."""
+    """The best share of the dataset by a metric, frozen in the database and written as Parquet."""
     dataset = dataset_of_key(curation.engine, context.partition_key)
     try:
         with curation.engine.begin() as connection:
@@ -41,10 +41,10 @@ def training_subset(
     except NothingToSelect as error:
         if config.where:
             raise
-        # A data set that is not scored yet is nobody's mistake: its conclusions wait for the scores.
+        # A dataset that is not scored yet is no mistake: its subset waits for the scores.
         return dg.MaterializeResult(metadata={"rows": 0, "reason": str(error)})
     path = curation.folder("selections") / f"{dataset.name}-{chosen.selection_id}.parquet"
-    # Anew each time: a file of this name may come from another database that this home folder was used with.
+    # Written even if the file exists: it may come from another database that this home folder was used with.
     export_selection(curation.engine, chosen.selection_id, path)
     first = next(selection_rows(curation.engine, chosen.selection_id, batch_size=10))
     preview = [[str(row["rank"]), row["sample"], row["system"], f"{row['value']:.4f}"] for row in first]

@@ -1,4 +1,4 @@
-"""A frozen selection as a file: Parquet or JSON Lines, written whole or not at all."""
+"""Exports a frozen selection as a file, Parquet or JSON Lines. The file is written whole or not at all."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ FORMATS = (".parquet", ".jsonl")
 
 
 def export_target(path: Path) -> Path:
-    """The absolute path of a file that a selection can be written to; it may be there already, as a regular file.
+    """Check that a selection can be written to this file, and return the absolute path. A regular file may exist there.
 
-    Raises SelectionError for another suffix than .parquet and .jsonl, for a folder, a device and the like, for a name
-    that the file system does not take, and where its folder is missing or may not be written to.
+    Raises SelectionError for another suffix than .parquet and .jsonl, for a folder or a device, for a name that the
+    file system refuses, and for a folder that is missing or not writable.
     """
     if path.suffix not in FORMATS:
         raise SelectionError(
@@ -43,10 +43,10 @@ def export_target(path: Path) -> Path:
 
 
 def export_selection(engine: Engine, selection_id: int, path: Path) -> Path:
-    """Write the rows of a selection in order of rank; the suffix decides the format. Returns the absolute path.
+    """Write the rows of a selection in order of rank, and return the absolute path. The suffix decides the format.
 
-    What exports that were killed left in the folder is removed. Raises SelectionError for an unknown selection and for
-    a path that cannot be written.
+    Partial files of killed exports in the same folder are removed. Raises SelectionError for an unknown selection and
+    for a path that cannot be written.
     """
     target = export_target(path)
     with engine.connect() as connection:

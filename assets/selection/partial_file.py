@@ -1,4 +1,4 @@
-"""A file that is there whole or not at all, under a name of its own until it is complete."""
+"""Files that exist whole or not at all: until a file is complete, it has a temporary name."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-# Not the target's name, which may be as long as the file system allows.
+# The target's name is no part of it, since that may be as long as the file system allows.
 _PREFIX, _SUFFIX = ".reelsieve-", ".partial"
 
 
 @contextmanager
 def partial_file(target: Path) -> Iterator[BinaryIO]:
-    """A new file in the folder of `target` that takes its place when the block ends well, and goes when it does not.
+    """Open a new file in the folder of `target`. It replaces `target` when the block ends well; else it is removed.
 
-    While it is written it is locked: the lock ends with the process, however that ends. Raises OSError.
+    The file is locked while it is written, and the lock ends with the process, however that ends. Raises OSError.
     """
     path, file = _create(target.parent)
     try:
         with file:
             yield file
             file.flush()
-            # Before it is closed: a partial file without a lock is one that nobody writes any more.
+            # Renamed before it is closed, since `remove_abandoned` removes a partial file without a lock.
             path.replace(target)
     except BaseException:
         path.unlink(missing_ok=True)
@@ -32,9 +32,9 @@ def partial_file(target: Path) -> Iterator[BinaryIO]:
 
 
 def remove_abandoned(folder: Path) -> None:
-    """Remove the partial files of processes that were killed; those of living ones stay."""
+    """Remove the partial files of killed processes. Partial files of living processes stay."""
     for path in folder.glob(f"{_PREFIX}*{_SUFFIX}"):
-        # Its writer holds the lock, it is gone by now, or it is another user's: then it is not ours to remove.
+        # An error means that its writer holds the lock, that it is gone, or that it belongs to another user: it stays.
         with suppress(OSError), path.open("r+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             path.unlink()
@@ -44,10 +44,10 @@ def _create(folder: Path) -> tuple[Path, BinaryIO]:
     while True:
         path = folder / f"{_PREFIX}{secrets.token_hex(8)}{_SUFFIX}"
         file = path.open("x+b")
-        # Some file systems of clusters know no locks: there a file is written all the same, and none is removed.
+        # Some file systems of clusters have no locks: files are written there all the same, and none is removed.
         with suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX)
-        # Another process may have found it before it was locked, and removed it.
+        # Another process may have removed the file before it was locked.
         if path.exists():
             return path, file
         file.close()

@@ -1,1 +1,1 @@
-"""Sources: what models find out about samples, each kind made by one asset and kept in tables of its own."""
+"""Sources: evidence that models find out about samples. Every kind has one asset that makes it, and its own tables."""

@@ -1,4 +1,4 @@
-"""One asset for each kind of source, with its checks, all from one factory."""
+"""One asset for every kind of source, with its checks. One factory builds them all."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -19,7 +19,7 @@ MODEL_POOL = "encoder"
 
 
 def build_source_asset(kind: type[Source[Any]]) -> dg.AssetsDefinition:
-    """The asset that makes what scorers lack of a kind of source: resumable, and idle when nothing is missing."""
+    """Build the asset that makes evidence of one kind. It makes only what scorers lack, so every run can be resumed."""
 
     @dg.asset(
         name=kind.asset,
@@ -44,9 +44,11 @@ def build_source_asset(kind: type[Source[Any]]) -> dg.AssetsDefinition:
 
 
 def build_source_checks(kind: type[Source[Any]]) -> dg.AssetChecksDefinition:
-    """The checks of a kind of source, evaluated in one step for all scorers that rest on it."""
+    """Build the checks of a kind of source. One step evaluates them for all scorers that rest on the kind."""
     specs = [
-        dg.AssetCheckSpec(name, asset=kind.asset, description=text, blocking=True, partitions_def=SHARDS)
+        dg.AssetCheckSpec(
+            name, asset=kind.asset, description=text, blocking=name not in kind.warnings, partitions_def=SHARDS
+        )
         for name, text in kind.checks.items()
     ]
 
@@ -59,17 +61,20 @@ def build_source_checks(kind: type[Source[Any]]) -> dg.AssetChecksDefinition:
         for metric, scorer in curation.scorers.items():
             for source in chain(scorer.sources):
                 if isinstance(source, kind):
-                    seen = source.examine(_order(context, curation, scorer, {}))
-                    passed = {name: held and seen.passed[name] for name, held in passed.items()}
-                    counts |= {f"{metric}_{name}": n for name, n in seen.counts.items()}
-        for name, held in passed.items():
-            yield dg.AssetCheckResult(asset_key=kind.asset, check_name=name, passed=held, metadata=counts)
+                    examination = source.examine(_order(context, curation, scorer, {}))
+                    passed = {name: so_far and examination.passed[name] for name, so_far in passed.items()}
+                    counts |= {f"{metric}_{name}": n for name, n in examination.counts.items()}
+        for name, has_passed in passed.items():
+            severity = dg.AssetCheckSeverity.WARN if name in kind.warnings else dg.AssetCheckSeverity.ERROR
+            yield dg.AssetCheckResult(
+                asset_key=kind.asset, check_name=name, passed=has_passed, severity=severity, metadata=counts
+            )
 
     return checks
 
 
 def scorers_of_run(context: dg.AssetExecutionContext, curation: Curation) -> dict[str, Scorer]:
-    """The scorers that this run goes on to score with; all where it only makes sources."""
+    """Return the scorers whose score assets are in this run; all scorers where the run only makes sources."""
     chosen = context.run.asset_selection or frozenset()
     wanted = {m: s for m, s in curation.scorers.items() if dg.AssetKey(asset_name(m)) in chosen}
     return wanted or curation.scorers

@@ -1,4 +1,4 @@
-"""What a source offers: how to make what its models find out, and how to load it for a batch of samples."""
+"""What a source offers: it makes evidence with its models, stores it, and loads it for a batch of samples."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BATCH_SIZE = 256
 
 
 class MissingEvidence(RuntimeError):
-    """A source has not made yet what a scorer reads of it; the message names the asset to materialise."""
+    """A source has not made the evidence that a scorer reads; the message names the asset to materialise."""
 
     plain = True
 
@@ -32,7 +32,7 @@ class MissingEvidence(RuntimeError):
 class Order:
     """Work for a source: one shard, for one scorer.
 
-    tell: takes lines about progress. options: the source's own, by name, where they differ from their defaults.
+    tell: takes lines about progress. options: values of the source's options that differ from the defaults, by name.
     """
 
     engine: Engine
@@ -46,7 +46,7 @@ class Order:
     def samples(
         self, sample_ids: list[int], inputs: Collection[Input[Any]], size: int = BATCH_SIZE
     ) -> Iterator[list[PendingSample]]:
-        """The samples with these inputs, some at a time."""
+        """Load the samples with these inputs, `size` at a time."""
         for ids in batches(sample_ids, size):
             with self.engine.connect() as connection:
                 yield load_samples(connection, ids, inputs, self.scorer_id)
@@ -54,108 +54,129 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """Whether the checks of a source hold on a shard, by the name of the check, and the counts behind them."""
+    """The result of a source's checks on a shard: `passed` by the name of the check, and the counts behind it."""
 
     passed: Mapping[str, bool]
     counts: Mapping[str, int]
 
 
-class Source(ABC, Generic[T]):
-    """What models find out about samples, for one scorer. T is what `load` gives.
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What a model would be asked, before it is: calls at most, and about how many tokens and how much money."""
 
-    The class says what Dagster must know without loading a model; an object is bound to the models of a scorer.
+    role: str
+    model: str
+    calls: int
+    tokens_in: int
+    tokens_out: int
+    money: float | None
+
+
+class Source(ABC, Generic[T]):
+    """A kind of evidence that models find out about samples, bound to one scorer. T is the type that `load` returns.
+
+    The class holds everything that Dagster must know without a model; an object is bound to the models of a scorer.
     """
 
-    # The asset that makes it, with its group, its kinds, and the assets of ingest that it reads.
+    # The asset that makes the evidence, with its description, its group, and the assets of ingest that it reads.
     asset: ClassVar[str]
     description: ClassVar[str]
     group: ClassVar[str]
     reads: ClassVar[tuple[str, ...]]
     kinds: ClassVar[frozenset[str]] = frozenset({"postgres", "pytorch"})
-    # Kinds of sources that must be made first.
+    # Kinds of sources whose evidence must be made first.
     rests_on: ClassVar[tuple[type[Source[Any]], ...]] = ()
-    # What its asset is checked for: a sentence by the name of each check.
+    # The checks of the asset: by name, a sentence that says what holds where the check passes.
     checks: ClassVar[Mapping[str, str]] = {}
-    # What a run may ask of it, by name with the default; the values are part of no fingerprint.
+    # The checks among them that only warn; a score is made all the same, and its status gives the reason.
+    warnings: ClassVar[frozenset[str]] = frozenset()
+    # Options that a run may set, with their defaults. No fingerprint contains their values.
     options: ClassVar[Mapping[str, bool]] = {}
-    # Tables that are no part of db.schema: those of a source from outside this project.
+    # Tables that db.schema does not contain. Only a source from outside this project has any.
     tables: ClassVar[tuple[sa.Table, ...]] = ()
 
-    # What samples are loaded with for `make`, and the sources of the kinds in `rests_on`.
+    # The inputs that `make` loads samples with, and one source of every kind in `rests_on`.
     inputs: Collection[Input[Any]]
     sources: tuple[Source[Any], ...] = ()
 
     @property
     @abstractmethod
     def model(self) -> ModelIdentity:
-        """The model that finds it out. Knowing the identity must not load the model."""
+        """The identity of the model that makes the evidence. Asking for it must not load the model."""
 
     @abstractmethod
     def make(self, order: Order, sample_ids: list[int]) -> Mapping[str, int | str]:
-        """Find out and store what is missing for these samples; returns counts and names for people.
+        """Make and store the evidence that these samples lack. Return counts and names for people to read.
 
-        Models are loaded only when there is something for them to do. What is done is stored in small transactions, so
-        that a crash costs little.
+        Models are loaded only when evidence is missing. Results are stored in small transactions, so that a crash costs
+        little.
         """
 
     @abstractmethod
     def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> T:
-        """What was found out about some samples; MissingEvidence where `make` has not seen them."""
+        """Load the evidence about these samples. Raises MissingEvidence where `make` has not seen one of them."""
 
     @abstractmethod
     def try_out(self) -> str:
-        """Make the model do one piece of work and say in a line what came out. Errors are those of the model."""
+        """Make the model do a small piece of work and describe the result in a line. Raises the model's errors."""
 
     def model_id(self, connection: Connection) -> int | None:
-        """The id of the model in table `model`, or None when it has done no work yet."""
+        """Return the id of the model in table `model`; None when the model has done no work yet."""
         return find_model(connection, self.model.as_dict())
 
     def missing(self, what: str) -> MissingEvidence:
-        """The error to raise where `make` has not seen everything: what is missing, and the remedy."""
+        """Make the error for evidence that is missing. `what` says what is missing; the error adds the remedy."""
         return MissingEvidence(f"{what}: materialise {self.asset} for this shard first")
 
     def pending(self, order: Order, asked: Callable[[], list[int]]) -> list[int]:
-        """Ids of the samples to be made. asked: gives those that whoever rests on this source has still to do."""
+        """Return the ids of the samples that lack evidence.
+
+        asked: returns the samples that the scorer, or the source that rests on this one, has still to do.
+        """
         return asked()
 
     def outstanding(self, order: Order) -> int:
-        """How many samples are left to be made that no missing score tells of, because an option left them open."""
+        """Count the samples whose evidence an option left incomplete, although they may have a score."""
         return 0
 
+    def forecast(self, order: Order, sample_ids: list[int]) -> Sequence[Forecast]:
+        """What `make` would ask models that cost money about these samples. Asks nothing and stores nothing."""
+        return ()
+
     def examine(self, order: Order) -> Examination:
-        """The checks on what is stored for the shard."""
+        """Run the checks on the evidence stored for the shard."""
         return Examination({}, {})
 
 
 class Evidence:
-    """What sources found out about a batch of samples: `evidence[source]` is what `source.load` gave."""
+    """The evidence of several sources about a batch of samples: `evidence[source]` is the result of `source.load`."""
 
-    def __init__(self, found: Mapping[Source[Any], Any]) -> None:
-        self._found = found
+    def __init__(self, by_source: Mapping[Source[Any], Any]) -> None:
+        self._by_source = by_source
 
     def __getitem__(self, source: Source[T]) -> T:
-        found: T = self._found[source]
-        return found
+        evidence: T = self._by_source[source]
+        return evidence
 
 
 def load_evidence(
     engine: Engine, scorer_id: int, sources: Sequence[Source[Any]], samples: Sequence[PendingSample]
 ) -> Evidence:
-    """What each of the sources found out about the samples; MissingEvidence where one has not made it."""
+    """Load the evidence of all these sources about the samples. Raises MissingEvidence where a source lacks some."""
     return Evidence({source: source.load(engine, scorer_id, samples) for source in sources})
 
 
 def chain(sources: Sequence[Source[Any]]) -> Iterator[Source[Any]]:
-    """The sources and all that they rest on, those first that others rest on."""
+    """Yield the sources and all sources below them. A source comes after the sources that it rests on."""
     for source in sources:
         yield from chain(source.sources)
         yield source
 
 
 def chain_of_kinds(kinds: Sequence[type[Source[Any]]]) -> dict[str, type[Source[Any]]]:
-    """The kinds and all that they rest on by asset, those first that others rest on."""
-    found: dict[str, type[Source[Any]]] = {}
+    """Return the kinds and all kinds below them, by asset. A kind comes after the kinds that it rests on."""
+    by_asset: dict[str, type[Source[Any]]] = {}
     for kind in kinds:
-        found |= chain_of_kinds(kind.rests_on)
-        found[kind.asset] = kind
-    return found
+        by_asset |= chain_of_kinds(kind.rests_on)
+        by_asset[kind.asset] = kind
+    return by_asset

@@ -1,4 +1,4 @@
-"""Features of the sampled frames of videos: each video decoded and encoded once per encoder and sampling."""
+"""Features of sampled video frames. Every video is decoded and encoded once per encoder and sampling."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from metrics_core.frames.records import DecoderFailed, FrameReadError
 from metrics_core.models.unusable import ModelUnusable
 from metrics_core.protocols import ModelIdentity
 
-# Videos encoded between two writes: what a crash costs at most.
+# Videos between two writes: a crash costs at most so many.
 VIDEOS_PER_WRITE = 32
 
 
 class SampledFrames(Source[Mapping[int, VideoFrames]]):
-    """Features of the frames of each wanted sample's video, by video_id."""
+    """Features of the sampled frames of videos, by video_id. `is_wanted` tells for which samples a video is needed."""
 
     asset: ClassVar[str] = "frame_embedding"
     description: ClassVar[str] = (
@@ -52,10 +52,10 @@ class SampledFrames(Source[Mapping[int, VideoFrames]]):
         return self.encoder.identity
 
     def make(self, order: Order, sample_ids: list[int]) -> Mapping[str, int | str]:
-        """Decode and encode each video of the samples whose frames the encoder has not seen.
+        """Decode and encode the samples' videos whose frames the encoder has not seen.
 
-        A file that is missing, has changed or became a link since it was ingested, or on which the decoder died or ran
-        out of time, is stored as failed and tried again by the next run.
+        A video is stored as failed if its file is missing, has changed or became a link since it was ingested, or if
+        the decoder died or ran out of time. The next run tries a failed video again.
         """
         todo = self._unseen(order, sample_ids)
         n_videos = n_frames = n_without = 0
@@ -76,16 +76,16 @@ class SampledFrames(Source[Mapping[int, VideoFrames]]):
         }
 
     def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> Mapping[int, VideoFrames]:
-        """The frames of the wanted samples' videos; MissingEvidence where a video that decodes was not encoded."""
+        """Load the frames of the wanted samples' videos. Raises MissingEvidence for a video that was not encoded."""
         wanted = sorted({sample.video_id for sample in samples if self._is_wanted(sample)})
         with engine.connect() as connection:
             model_id = self.model_id(connection)
             pending_now = pending_videos(connection, model_id, wanted)
-        found = {} if model_id is None else load_frames(engine, model_id, wanted)
-        if unseen := [video.key for video in pending_now if video.video_id not in found]:
+        by_video = {} if model_id is None else load_frames(engine, model_id, wanted)
+        if unseen := [video.key for video in pending_now if video.video_id not in by_video]:
             named = f"{len(unseen)} of {len(wanted)} videos, {unseen[0]!r} for one,"
             raise self.missing(f"{named} have no frames of {self.model.model_id}")
-        return found
+        return by_video
 
     def try_out(self) -> str:
         """Encode one small grey picture."""
@@ -98,14 +98,14 @@ class SampledFrames(Source[Mapping[int, VideoFrames]]):
         return f"{len(feature)} dimensions"
 
     def examine(self, order: Order) -> Examination:
-        """Whether the frames of the wanted samples' videos are all there."""
+        """Check that the frames of all wanted samples' videos are stored."""
         with order.engine.connect() as connection:
             sample_ids = shard_samples(connection, order.dataset.dataset_id, order.shard)
         videos = self._wanted_videos(order, sample_ids)
         with order.engine.connect() as connection:
-            found = count_frames(connection, self.model_id(connection), videos)
-        passed = {"frames_present": found.n_missing == 0, "frames_complete": found.n_stored == found.n_sampled}
-        return Examination(passed, found.as_dict())
+            counts = count_frames(connection, self.model_id(connection), videos)
+        passed = {"frames_present": counts.n_missing == 0, "frames_complete": counts.n_stored == counts.n_sampled}
+        return Examination(passed, counts.as_dict())
 
     def _unseen(self, order: Order, sample_ids: list[int]) -> list[PendingVideo]:
         videos = self._wanted_videos(order, sample_ids)
@@ -121,7 +121,7 @@ def _frames_of(encoder: FrameEncoder, videos: Iterable[PendingVideo]) -> Iterato
     refused: list[FrameRows] = []
     for (video, before), encoded in encode_videos(encoder, _files(videos, refused)):
         yield from _drained(refused)
-        # Minutes may lie between the first look and this one: what was read must be what was looked at.
+        # Minutes may have passed since the file was checked: its frames must not come from a file changed meanwhile.
         if _is_still(Path(video.uri), before):
             yield _rows(video, encoded)
         else:
@@ -132,7 +132,7 @@ def _frames_of(encoder: FrameEncoder, videos: Iterable[PendingVideo]) -> Iterato
 def _files(
     videos: Iterable[PendingVideo], refused: list[FrameRows]
 ) -> Iterator[VideoFile[tuple[PendingVideo, FileState]]]:
-    """The files to be decoded, looked at only when a decoder is free; those that must not be read go to `refused`."""
+    """Yield the files to decode. Files are checked when a decoder is free; files not to be read go to `refused`."""
     for video in videos:
         try:
             state = check_ingested_file(video.uri, FileState.stored(video), video.content_sha256)
@@ -147,7 +147,7 @@ def _is_still(path: Path, before: FileState) -> bool:
     try:
         return FileState.of(path.lstat()) == before
     except OSError:
-        return False  # gone, or out of reach: what was read cannot be trusted either
+        return False  # gone, or out of reach: its frames cannot be trusted either
 
 
 def _refused(video: PendingVideo, why: str) -> FrameRows:

@@ -1,4 +1,4 @@
-"""Models that are asked once: what is missing goes to the model in chunks, and every chunk is stored."""
+"""Asking a model every question only once: missing answers are asked for in chunks, and every chunk is stored."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def ask_missing(
     store: Callable[[int, Sequence[K], V], object],
     tell: Callable[[int, int], None],
 ) -> None:
-    """Ask the model about everything that is missing and store its answers after every chunk.
+    """Ask the model all missing questions and store its answers after every chunk.
 
-    length: of a question, in any unit. ask: the model's answers to a chunk. store: takes the model's id, the chunk and
-    the answers. tell: is told how many questions of how many are answered. Errors are those of `ask` and `store`; what
-    was stored before stays.
+    length: returns the length of a question, in any unit. ask: returns the model's answers to a chunk of questions.
+    store: takes the model's id, the chunk and its answers. tell: takes the number of answered questions and of all.
+    Raises the errors of `ask` and `store`; answers that were stored before an error stay.
     """
     # Longest first: neighbours in length share a batch, and running out of memory shows at once, not at the end.
     queue = sorted(missing, key=length, reverse=True)

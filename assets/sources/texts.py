@@ -1,8 +1,8 @@
-"""Vectors of texts: each distinct text once per encoder."""
+"""Vectors of texts. Every distinct text is embedded once per encoder."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,7 +21,7 @@ Vectors = Mapping[str, NDArray[np.float32]]
 
 
 class TextVectors(Source[Vectors]):
-    """Vectors of the texts that `texts` wants of a sample, by text."""
+    """Vectors by text. `texts` returns the texts of a sample that need a vector."""
 
     asset: ClassVar[str] = "text_embedding"
     description: ClassVar[str] = (
@@ -46,12 +46,9 @@ class TextVectors(Source[Vectors]):
         return self.encoder.identity
 
     def make(self, order: Order, sample_ids: list[int]) -> Mapping[str, int | str]:
-        """Embed every distinct text that the samples need and that has no vector yet."""
+        """Embed every distinct text of the samples that has no vector yet."""
         wanted = dict.fromkeys(
-            text
-            for samples in order.samples(sample_ids, self.inputs)
-            for sample in samples
-            for text in self._texts(sample)
+            text for samples in order.samples(sample_ids, self.inputs) for text in self.wanted(order.engine, samples)
         )
         with order.engine.connect() as connection:
             missing = missing_texts(connection, self.model_id(connection), wanted)
@@ -71,17 +68,22 @@ class TextVectors(Source[Vectors]):
         }
 
     def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> Vectors:
-        """The vectors (dim,) of all texts that are wanted of the samples; MissingEvidence where one is not embedded."""
-        wanted = {text for sample in samples for text in self._texts(sample)}
+        """Load the vectors (dim,) of all texts that the samples need. Raises MissingEvidence where a text has none."""
+        wanted = set(self.wanted(engine, samples))
         if not wanted:
             return {}
         with engine.connect() as connection:
             model_id = self.model_id(connection)
-        found = {} if model_id is None else load_texts(engine, model_id, wanted)
-        if len(found) < len(wanted):
-            n_missing = len(wanted) - len(found)
+        vectors = {} if model_id is None else load_texts(engine, model_id, wanted)
+        if len(vectors) < len(wanted):
+            n_missing = len(wanted) - len(vectors)
             raise self.missing(f"{n_missing} of {len(wanted)} texts have no vector of {self.model.model_id}")
-        return found
+        return vectors
+
+    def wanted(self, engine: Engine, samples: Sequence[PendingSample]) -> Iterator[str]:
+        """The texts that must be embedded for these samples; some stand in the database, where a model wrote them."""
+        for sample in samples:
+            yield from self._texts(sample)
 
     def try_out(self) -> str:
         """Encode one word."""

@@ -1,1 +1,1 @@
-"""Thresholds: the values that separate what is kept from what is not."""
+"""Quantile thresholds: the scores that separate the samples to keep from the others."""

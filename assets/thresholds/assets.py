@@ -1,4 +1,4 @@
-"""Quantile thresholds of every metric on a dataset: the value that keeps a given share."""
+"""Quantile thresholds of every metric on a dataset: the score above which a given share of samples lies."""
 
 import dagster as dg
 from sqlalchemy.engine import Engine
@@ -17,7 +17,8 @@ from db.selection import kept
 from db.thresholds import store_threshold
 
 SHARES = (0.5, 0.25, 0.125, 0.0625)
-# Cheap and wanted as soon as scores change. A shard of another dataset that lacks scores must not hold it back.
+# These assets are cheap and should follow every change of scores. A shard of another dataset without scores must not
+# hold them back.
 WHEN_SCORES_CHANGE = dg.AutomationCondition.eager().without(~dg.AutomationCondition.any_deps_missing())
 
 
@@ -29,7 +30,7 @@ WHEN_SCORES_CHANGE = dg.AutomationCondition.eager().without(~dg.AutomationCondit
     kinds={"postgres"},
 )
 def threshold(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
-    """For each metric the scores that keep the best half, quarter, eighth and sixteenth of the dataset."""
+    """For every metric the lowest score of the best half, quarter, eighth and sixteenth of the dataset."""
     dataset = dataset_of_key(curation.engine, context.partition_key)
     return dg.MaterializeResult(metadata={metric: _metric(curation.engine, dataset, metric) for metric in METRICS})
 

@@ -1,4 +1,4 @@
-"""Rank correlations of two sides, Spearman's rho and Kendall's tau-b, over all items and inside groups."""
+"""Rank correlations of two sides, Spearman's rho and Kendall's tau-b, over all items and within groups."""
 
 from __future__ import annotations
 
@@ -71,12 +71,12 @@ def both_sides(metric: npt.ArrayLike, people: npt.ArrayLike) -> tuple[FloatArray
     left, right = np.asarray(metric, dtype=np.float64), np.asarray(people, dtype=np.float64)
     if left.ndim != 1 or left.shape != right.shape:
         raise ValueError(
-            f"metric has shape {left.shape}, people {right.shape}: give one number of each for every item, (n,)."
+            f"metric has shape {left.shape}, people {right.shape}: give both sides one number for every item, (n,)."
         )
     for name, side in (("metric", left), ("people", right)):
         bad = np.flatnonzero(~np.isfinite(side))
         if bad.size:
-            raise ValueError(f"{name} {bad[0]} is {side[bad[0]]}: leave out items without a number on both sides.")
+            raise ValueError(f"{name} {bad[0]} is {side[bad[0]]}: leave out items that lack a number on a side.")
     return left, right
 
 
@@ -88,7 +88,7 @@ def group_numbers(name: str, groups: Sequence[object], n: int) -> IntArray:
 
 
 def spearman_of(left: FloatArray, right: FloatArray) -> float | None:
-    """Spearman's rho of checked sides; None where one is constant."""
+    """Compute Spearman's rho of checked sides; None where a side is constant."""
     if is_constant(left) or is_constant(right):
         return None
     # SciPy takes half a second to import, and the metrics do not need it.
@@ -98,7 +98,7 @@ def spearman_of(left: FloatArray, right: FloatArray) -> float | None:
 
 
 def kendall_of(left: FloatArray, right: FloatArray) -> float | None:
-    """Kendall's tau-b of checked sides; None where one is constant."""
+    """Compute Kendall's tau-b of checked sides; None where a side is constant."""
     if is_constant(left) or is_constant(right):
         return None
     from scipy.stats import kendalltau
@@ -112,5 +112,5 @@ def is_constant(side: FloatArray) -> bool:
 
 
 def mean_of(values: Sequence[float]) -> float | None:
-    """The mean of the values; None without a value."""
+    """Average the values; None without a value."""
     return float(np.mean(values)) if values else None

@@ -1,4 +1,4 @@
-"""Agreement of yes and no: predictions against labels, chance, and a rule that ignores the text."""
+"""Agreement of yes-or-no predictions with labels, beside chance and a rule that ignores the text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ def confusion_of(predicted: npt.ArrayLike, labels: npt.ArrayLike) -> Confusion:
     for name, side in zip(("prediction", "label"), sides, strict=True):
         odd = np.flatnonzero(~((side == 0) | (side == 1)))
         if odd.size:
-            raise ValueError(f"{name} {odd[0]} is {side[odd[0]]}: give True or False, and leave out what has none.")
+            raise ValueError(
+                f"{name} {odd[0]} is {side[odd[0]]}: give True or False, and leave out items without an answer."
+            )
     yes, truth = (side.astype(np.bool_) for side in sides)
     cells = (yes & truth, yes & ~truth, ~yes & truth, ~yes & ~truth)
     return Confusion(*(int(cell.sum()) for cell in cells))
@@ -41,8 +43,8 @@ def majority_accuracy(counts: Confusion) -> float | None:
 def cohen_kappa(counts: Confusion) -> float | None:
     """Compute Cohen's kappa, the agreement beyond chance, in [-1, 1].
 
-    By chance, both sides say yes as often as they do, but independently. Kappa is None without a label, and where both
-    sides always give the same answer, because chance then agrees always.
+    Chance means that both sides keep their numbers of yes, but answer independently. Kappa is None without a label, and
+    where both sides always give the same answer, because chance then always agrees.
 
     >>> cohen_kappa(Confusion(true_positive=20, false_positive=5, false_negative=10, true_negative=15))
     0.4

@@ -93,7 +93,7 @@ def wilson_interval(successes: int, n: int, level: float = 0.95) -> tuple[float 
     [0.0615, 0.7923]
     """
     if not 0 < level < 1:
-        raise ValueError(f"level is {level}: give how sure the interval is to be, such as 0.95.")
+        raise ValueError(f"level is {level}: give the probability that the interval covers the share, such as 0.95.")
     if n == 0:
         return None, None
     z = NormalDist().inv_cdf((1 + level) / 2)

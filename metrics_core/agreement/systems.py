@@ -14,7 +14,7 @@ from metrics_core.arrays import FloatArray, IntArray
 from metrics_core.calibration.intervals import limits
 
 DECIMALS = 9
-"""Means are rounded to this, so that equal captions stay tied when they are added up in another order."""
+"""Means are rounded to so many digits, so that equal means stay tied when captions are added in another order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,8 @@ class SystemAgreement:
 
     kendall, low, high and p_positive are None for fewer than two systems and where all systems are tied on a side.
     n_undefined of the n_resamples resamples have no tau, or a system without a clip, and are left out. p_positive: the
-    share of the other resamples whose tau is above 0. With two systems tau is 1 or -1, like a coin: p_positive then
-    says how sure it is which system is better.
+    share of the other resamples whose tau is above 0. With two systems tau can only be 1 or -1, and p_positive
+    tells how surely one of them is better.
     """
 
     n_systems: int

@@ -1,7 +1,7 @@
-"""Frames of a video: sampled, decoded in a process of their own, and facts about the file.
+"""Sampled frames of a video, and facts about its file. Decoding has a process of its own.
 
-`read_frames` gives the sampled frames of a file, `probe_video` says what the file is and whether it is whole.
-Both decode in a child process with a time limit, because native decoders hang and crash on files from the wild.
+`read_frames` returns the sampled frames of a file, `probe_video` says what the file is and whether it is whole.
+Both decode in a child process with a time limit, because native decoders hang or crash on some files.
 """
 
 from metrics_core.frames.decoding import DecodingWorker, content_sha256, probe_video, read_frames

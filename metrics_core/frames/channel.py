@@ -1,4 +1,4 @@
-"""Messages between a process and its decoding worker: a JSON header and raw arrays over a socket, no pickle."""
+"""Messages between a process and its decoding worker. A message is a JSON header with raw arrays, never a pickle."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def send_message(channel: socket.socket, header: Mapping[str, object], *arrays: 
 
 
 def receive_message(channel: socket.socket, deadline: float | None = None) -> tuple[dict[str, Any], list[NDArray[Any]]]:
-    """The next message: its header and its arrays.
+    """Wait for the next message, and return its header and its arrays.
 
     Args:
         channel: one end of a connected pair.
-        deadline: time of `time.monotonic` by which all of it must be here, None to wait for ever.
+        deadline: time of `time.monotonic` by which the whole message must have come; None waits for ever.
 
     Raises:
-        TimeoutError: it is not.
+        TimeoutError: the deadline has passed.
         EOFError: the other side is gone.
     """
     prefix = bytearray(_LENGTH.size)

@@ -1,4 +1,4 @@
-"""Opening a media file with PyAV: containers that hold their own pictures, from disk, nothing else."""
+"""Opening a media file with PyAV: only containers that hold their own pictures, and only from disk."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CONTAINERS = (
     "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,mpegvideo,flv,asf,ogg,mxf,rm,nut,ivf,obu,h264,hevc,gif,dv"
 )
 
-# (offset, bytes) that open a file of a video container: tells a broken video from something else.
+# (offset, bytes) at the beginning of video containers. They tell a broken video from another kind of file.
 SIGNATURES = (
     *((4, kind) for kind in (b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip")),
     (0, b"\x1a\x45\xdf\xa3"),  # Matroska, WebM
@@ -42,19 +42,19 @@ SIGNATURES = (
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """Time stamps of the packets that are to be shown, read without decoding.
+    """Time stamps of the packets to show, read without decoding.
 
     Attributes:
         times_s: float64, shape (n,), sorted, seconds since the first frame.
-        ticks: int64, shape (n,), sorted: the time stamps themselves in the stream's unit; empty where one is missing.
-        key_frames: int64, shape (k,), increasing: the frames, counted from 0, that are key frames with no packet before
-            them that is shown later; empty where time stamps are missing or repeated or packets are not to be shown.
-        codec: name of the coding.
+        ticks: int64, shape (n,), sorted: the time stamps in the stream's unit; empty if a packet has none.
+        key_frames: int64, shape (k,), increasing: numbers, from 0, of the key frames that are shown after all packets
+            before them; empty if time stamps are missing or repeated, or if some packets are not to be shown.
+        codec: name of the codec.
         bits: bits per colour component.
-        closed_groups: the stream opens with a key frame, and none of its key frames is followed by a picture that is
-            shown before it and needs the group before (x265 writes such open groups by default).
-        n_missing: packets that the container's index lists but that cannot be read.
-        fully_indexed: the index lists every packet that was read (in MP4 and AVI), so none was lost unnoticed.
+        closed_groups: whether the stream begins with a key frame and no packet behind a key frame is shown before it.
+            Such a packet needs the group before the key frame (x265 writes such open groups by default).
+        n_missing: number of packets that the container's index lists but that cannot be read.
+        fully_indexed: whether the index lists every packet that was read (in MP4 and AVI), so that no loss is hidden.
     """
 
     times_s: NDArray[np.float64]
@@ -69,13 +69,13 @@ class Timeline:
 
 @contextmanager
 def open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
-    """The container and its main video stream, set to decode in one thread.
+    """Open the container and its main video stream, set to decode in one thread.
 
-    One thread, because with several the frames that come out of a damaged stream depend on the number of cores.
+    With more threads, the frames of a damaged stream would depend on the number of cores.
 
     Raises:
         NotAVideo: there is no video stream in the file.
-        FrameReadError: there is one, but it cannot be opened, or its pictures are too large.
+        FrameReadError: there is a video stream, but it cannot be opened, or its pictures are too large.
     """
     import av
     from av.stream import Disposition
@@ -100,14 +100,14 @@ def open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
             check_size(stream.codec_context.width, stream.codec_context.height)
         except PictureRefused as refused:
             raise FrameReadError(path, str(refused)) from refused
-        # For pictures that grow on the way.
+        # Pictures may become larger within a stream.
         stream.codec_context.options = {"max_pixels": str(MOST_PIXELS)}
         stream.codec_context.thread_type = "NONE"
         yield container, stream
 
 
 def readable_packets(container: InputContainer, stream: VideoStream) -> Iterator[Packet[VideoStream]]:
-    """The packets of ``stream`` in decoding order, up to where the file breaks off."""
+    """Yield the packets of ``stream`` in decoding order, up to the place where the file breaks off."""
     import av
 
     try:
@@ -115,11 +115,11 @@ def readable_packets(container: InputContainer, stream: VideoStream) -> Iterator
             if packet.size:
                 yield packet
     except av.error.FFmpegError:
-        return  # what was read so far is the video; probe_video reports the break
+        return  # the packets so far are the video; probe_video reports the break
 
 
 def read_timeline(path: Path) -> Timeline:
-    """Demux the whole file without decoding; raises as `open_video` does."""
+    """Read the packets of the whole file without decoding them. Raises as `open_video` does."""
     with open_video(path) as (container, stream):
         packets = [(p.pts, p.is_keyframe, p.is_discard) for p in readable_packets(container, stream)]
         stamps = [pts for pts, _, is_discard in packets if not is_discard]
@@ -140,7 +140,7 @@ def read_timeline(path: Path) -> Timeline:
 
 
 def _has_closed_groups(packets: list[tuple[int | None, bool]]) -> bool:
-    """Whether every key frame (time stamp, is key) is shown before all packets behind it, and the first is one."""
+    """Whether the first packet (time stamp, is key) is a key frame, and every key frame is shown before later ones."""
     earliest_behind: int | None = None
     for pts, is_key in reversed(packets):
         if pts is not None:
@@ -151,7 +151,7 @@ def _has_closed_groups(packets: list[tuple[int | None, bool]]) -> bool:
 
 
 def _key_frames(packets: list[tuple[int | None, bool, bool]]) -> NDArray[np.int64]:
-    """`Timeline.key_frames` of packets (time stamp, is key, is discarded) in decoding order."""
+    """Find `Timeline.key_frames`, given packets (time stamp, is key, is discarded) in decoding order."""
     stamps = np.array([pts for pts, _, _ in packets if pts is not None], dtype=np.int64)
     if len(set(stamps.tolist())) < len(packets) or any(is_discard for _, _, is_discard in packets):
         return np.empty(0, dtype=np.int64)
@@ -161,10 +161,10 @@ def _key_frames(packets: list[tuple[int | None, bool, bool]]) -> NDArray[np.int6
 
 
 def presentation_times(path: Path, stamps: Sequence[int | None], stream: VideoStream) -> NDArray[np.float64]:
-    """Seconds since the first frame, shape (n,), of frames with these time stamps.
+    """Convert the time stamps of frames into seconds since the first frame, shape (n,).
 
-    Frames are shown in the order of their stamps, so the stamps are sorted (in AVI they come attached to the wrong
-    frames). Where one is missing, all times follow from the frame rate.
+    Frames are shown in the order of their stamps, so the stamps are sorted (in AVI they are attached to the wrong
+    frames). If a stamp is missing, all times follow from the frame rate.
     """
     known = [stamp for stamp in stamps if stamp is not None]
     if len(known) == len(stamps) and stream.time_base is not None:
@@ -177,17 +177,17 @@ def presentation_times(path: Path, stamps: Sequence[int | None], stream: VideoSt
 
 
 def indexed_packets(stream: VideoStream) -> int:
-    """How many packets the container's index lists: all in MP4 and AVI, key frames or none elsewhere."""
+    """Count the packets in the container's index. MP4 and AVI list all packets, others key frames or nothing."""
     return sum(entry.size > 0 for entry in stream.index_entries)
 
 
 def frame_rate(stream: VideoStream) -> Fraction | None:
-    """Frames per second as the container states it, None where it does not."""
+    """Return the frames per second that the container states; None where it states none."""
     return stream.average_rate or stream.guessed_rate or None
 
 
 def quarter_turns(frame: VideoFrame) -> int:
-    """How often ``frame`` must be turned by 90 degrees, anticlockwise, to stand upright."""
+    """Count the turns by 90 degrees, anticlockwise, that make ``frame`` upright."""
     return round(frame.rotation / 90)
 
 

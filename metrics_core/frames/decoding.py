@@ -26,9 +26,9 @@ from metrics_core.frames.sampling import sample_indices
 
 
 class DecodingWorker:
-    """A child process that decodes for this one: started when first needed, replaced when it hangs or crashes.
+    """Decodes in a child process, which starts when it is first needed and is replaced when it hangs or crashes.
 
-    Threads may share a worker; their requests then wait for each other. For decoding in parallel, use several.
+    Threads may share a worker; their requests then wait for each other. Use several workers to decode in parallel.
 
     Examples:
         >>> with DecodingWorker() as worker:
@@ -72,7 +72,7 @@ class DecodingWorker:
         names = [reader.name for reader in default_readers()] if readers is None else list(readers)
         _check_arguments(every, cap, names)
         _check_file(path)
-        said: list[str] = []
+        reasons: list[str] = []
         error = FrameReadError
         for name in names:
             request = {"task": "read", "path": str(path.absolute()), "reader": name, "every": every, "cap": cap}
@@ -87,12 +87,12 @@ class DecodingWorker:
             if "unexpected" in answer:
                 error = DecoderFailed
             (reason,) = answer.values()
-            said.append(f"{name}: {reason}")
-        raise error(path, f"no reader can read its frames ({'; '.join(said)})")
+            reasons.append(f"{name}: {reason}")
+        raise error(path, f"no reader can read its frames ({'; '.join(reasons)})")
 
     def probe(self, path: Path, *, timeout_s: float = 60.0) -> VideoProbe:
         """See `probe_video`."""
-        path.stat()  # a missing file is the caller's error, not a finding
+        path.stat()  # raises for a missing file, which is an error of the caller and no fact about a video
         if not path.is_file():
             raise NotAVideo(path, "this is not a file")
         request = {"task": "probe", "path": str(path.absolute())}
@@ -129,30 +129,30 @@ def read_frames(
     timeout_s: float = 60.0,
     readers: Sequence[str] | None = None,
 ) -> SampledFrames:
-    """The sampled frames of a video, decoded in a separate process that this one shares between calls.
+    """Read the sampled frames of a video, decoded in a separate process. All calls of this process share it.
 
     Args:
         path: the video file.
         every: see `sample_indices`; so is ``cap``.
-        cap: the most frames wanted, None for no limit. All sampled frames are held in memory at once, up to
+        cap: the greatest number of frames, None for no limit. All sampled frames are held in memory at once, up to
             `metrics_core.frames.pictures.MOST_BYTES`.
-        fit: what is kept of each frame as soon as it is decoded, None for all of it.
+        fit: the part of a frame to keep as soon as it is decoded; None keeps whole frames.
         timeout_s: how long one reader may take.
         readers: names of the readers to try in this order: ``decord``, ``pyav`` or ``module:attribute`` of your own.
-            By default those of `default_readers`.
+            By default the readers of `default_readers`.
 
     Raises:
-        FrameReadError: no reader can read the file; says what each of them said (cannot decode it, crashed, exceeded
-            the limit of time or memory).
+        FrameReadError: no reader can read the file. The reason lists every reader's own (it cannot decode the file,
+            crashed, or exceeded the limit of time or memory).
         ValueError: an argument is out of its range, or a reader is unknown.
     """
     return _worker_of(os.getpid()).read(path, every=every, cap=cap, fit=fit, timeout_s=timeout_s, readers=readers)
 
 
 def probe_video(path: Path, *, timeout_s: float = 60.0) -> VideoProbe:
-    """Facts about a video file, found in a separate process; see `metrics_core.frames.probe.examine` for the checks.
+    """Collect facts about a video file in a separate process; `metrics_core.frames.probe.examine` lists the checks.
 
-    A decoder that hangs or crashes makes the video ``undecodable``; the reason stands in ``error``.
+    If the decoder hangs or crashes, the video is ``undecodable``, and ``error`` holds the reason.
 
     Raises:
         NotAVideo: the file holds no video stream.
@@ -163,7 +163,7 @@ def probe_video(path: Path, *, timeout_s: float = 60.0) -> VideoProbe:
 
 @functools.cache
 def _worker_of(process_id: int) -> DecodingWorker:
-    """The worker of this process: after a fork, the child must not talk to its parent's worker."""
+    """Return the worker of this process. After a fork, the child must not talk to its parent's worker."""
     worker = DecodingWorker()
     atexit.register(worker.close)
     return worker
@@ -189,7 +189,7 @@ def _check_arguments(every: int, cap: int | None, readers: Sequence[str]) -> Non
 
 
 def content_sha256(path: Path) -> str:
-    """SHA-256 of the bytes of a file, in hexadecimal; raises OSError where it cannot be read."""
+    """Compute the SHA-256 of a file's bytes, in hexadecimal. Raises OSError where the file cannot be read."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(1 << 20):

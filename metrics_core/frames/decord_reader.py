@@ -1,4 +1,4 @@
-"""Frames through decord: fast where it has a wheel, but unmaintained; trusted only where it can be checked."""
+"""Reads frames with decord, which is fast but unmaintained, so it is used only on files where it can be checked."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from metrics_core.frames.pictures import Pictures
 from metrics_core.frames.records import FrameReadError, SampledFrames
 from metrics_core.frames.sampling import sample_indices
 
-# While its caller is at work on a picture, decord decodes on and keeps what comes out, without a limit. Cutting one
-# picture down takes about as long as decoding four; where more are passed over until the next, it never gets far ahead.
+# While its caller works on a picture, decord decodes the next ones and keeps them, without a limit. Cutting one picture
+# down takes about as long as decoding four. If more are skipped before the next sampled one, decord stays close.
 SPARSE = 10
 MOST_BYTES_AHEAD = 512 << 20
 
 
 class DecordReader:
-    """Seeks to the sampled frames with decord, and refuses files in which decord would give other frames.
+    """Seeks to the sampled frames with decord, and refuses files in which decord would return wrong frames.
 
-    decord takes the number of packets for the number of frames and finds a frame by counting from the key frame
-    before it, so on some files, also healthy ones, it silently returns another frame. A quick demux with PyAV comes
-    first, and the file is refused (`FrameReadError`, so that the next reader takes it) when
+    decord takes the number of packets for the number of frames, and counts from the key frame before a frame to find
+    it. So it silently returns another frame of some files, even healthy ones. Therefore PyAV reads the packets first,
+    and the file is refused (`FrameReadError`, so that the next reader takes it) when
 
-    - both disagree about the number of frames (edit lists),
+    - decord and PyAV disagree about the number of frames (edit lists),
     - the container's index lists packets that cannot be read (truncated and damaged files),
-    - it has open groups of pictures (what x265 writes by default, many AVI, clips cut without re-encoding),
+    - the stream has open groups of pictures (x265's default, many AVI, clips cut without re-encoding),
     - the codec is VP8, whose hidden reference frames decord counts as frames,
     - colours have more than 8 bits, which decord converts otherwise than PyAV does,
-    - its pictures have another number of channels than three, as decord gives for some widths below 50,
-    - so many large pictures are to be cut down one soon after the other that decord would fill the memory,
+    - pictures do not have three channels, as happens with decord for some widths below 50,
+    - many large pictures must be cut down in quick succession, so that decord would fill the memory,
     - decord meets a packet that it cannot decode.
 
-    What is left is damage that decord passes over: then an index can be off by the few broken frames. Files that
-    `probe_video` calls damaged are read with ``readers=("pyav",)`` where that matters.
+    Damage that decord skips silently remains: an index can then be off by the few broken frames. Where that matters,
+    read files that `probe_video` calls damaged with ``readers=("pyav",)``.
     """
 
     name = "decord"
 
     def read(self, path: Path, every: int, cap: int | None, fit: Fit | None = None) -> SampledFrames:
-        """See `FrameReader.read`. Times come from the demux: decord's own are wrong for AVI."""
+        """See `FrameReader.read`. Times come from PyAV, because decord's times are wrong for AVI."""
         timeline = read_timeline(path)
         n_frames = len(timeline.times_s)
         indices = sample_indices(n_frames, every, cap)
@@ -61,8 +61,8 @@ class DecordReader:
                     _check_decoding_ahead(path, indices, picture.nbytes)
                 pictures.add(picture)
         except (decord.DECORDError, IndexError, StopIteration) as error:
-            said = (str(error) or type(error).__name__).partition("\n")[0]
-            raise FrameReadError(path, f"decord cannot decode it ({said[:200]})") from error
+            reason = (str(error) or type(error).__name__).partition("\n")[0]
+            raise FrameReadError(path, f"decord cannot decode it ({reason[:200]})") from error
         return SampledFrames(indices, timeline.times_s[indices], pictures.pixels(), n_frames, self.name)
 
 

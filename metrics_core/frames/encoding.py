@@ -1,4 +1,4 @@
-"""From video files to features of their sampled frames, decoding and preprocessing while the encoder is at work."""
+"""Turns video files into features of their sampled frames; the next ones are decoded while the encoder works."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from metrics_core.protocols import ImageEncoder, ModelIdentity
 
 Key = TypeVar("Key")
 
-# Decoders at work beside one encoder.
+# The greatest number of decoders beside one encoder.
 MOST_DECODERS = 8
 # Decoding a minute of 720p takes seconds; a film in 4K takes about as long as it plays.
 TIMEOUT_S, TIMEOUT_PER_SECOND_OF_VIDEO = 60.0, 4.0
@@ -33,7 +33,7 @@ TIMEOUT_S, TIMEOUT_PER_SECOND_OF_VIDEO = 60.0, 4.0
 
 @dataclass(frozen=True, slots=True)
 class FrameEncoder:
-    """An image encoder with the rule by which frames of a video are picked for it, see `sample_indices`."""
+    """An image encoder with the rule that samples the frames of a video, see `sample_indices`."""
 
     images: ImageEncoder
     every: int = 30
@@ -41,7 +41,7 @@ class FrameEncoder:
 
     @property
     def identity(self) -> ModelIdentity:
-        """The image encoder and the sampling: other frames are other features."""
+        """The identity of encoder and sampling together, because other frames have other features."""
         encoder = self.images.identity
         params = {**encoder.params, "features": "frames", "every": self.every, "cap": self.cap}
         return ModelIdentity(encoder.model_id, encoder.revision, params)
@@ -49,10 +49,10 @@ class FrameEncoder:
 
 @dataclass(frozen=True, slots=True)
 class VideoFile(Generic[Key]):
-    """A file whose frames are wanted; `key` comes back with them.
+    """A video file to encode; `key` is returned with its features.
 
-    `duration_s` bounds how long decoding may take; `n_frames` and `pixels` (of one picture) tell how much memory it
-    takes, so how many videos are decoded at once. What is not known counts as the most there may be.
+    `duration_s` limits the time of decoding. `n_frames` and `pixels` (of one picture) estimate its memory, which limits
+    the number of videos decoded at once. An unknown number counts as the greatest possible.
     """
 
     key: Key
@@ -78,7 +78,7 @@ class EncodedFrames:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Decoded:
-    """Sampled frames of a video, the pixels already as the encoder wants them: those of the file are far larger."""
+    """Sampled frames of a video, preprocessed for the encoder, since the pixels of the file are far larger."""
 
     indices: NDArray[np.int64]
     times_s: NDArray[np.float64]
@@ -90,15 +90,15 @@ class _Decoded:
 def encode_videos(
     encoder: FrameEncoder, videos: Iterable[VideoFile[Key]], *, n_decoders: int | None = None
 ) -> Iterator[tuple[Key, EncodedFrames | FrameReadError]]:
-    """Features of the sampled frames of each video, in the order of the videos; an unreadable one gives its error.
+    """Encode the sampled frames of videos: yields (key, features) in the order of the videos, or (key, error).
 
-    Decoding and preprocessing run in `n_decoders` threads (by default half of the cores), each with a decoder process
-    of its own, while this thread encodes. A batch is filled with frames of consecutive videos. At most two videos a
-    decoder are held, as preprocessed images of their sampled frames, and fewer where they would take more memory than
-    `metrics_core.frames.memory.BUDGET`. The model is loaded when the first video is known.
+    Decoding and preprocessing run in `n_decoders` threads (by default half of the cores) while this thread encodes.
+    Every decoding thread has a process of its own. A batch is filled with frames of consecutive videos. At most two
+    videos per decoder are in memory, as preprocessed images, and fewer where they would take more than
+    `metrics_core.frames.memory.BUDGET`. The model loads when the first video is known.
 
-    Whatever goes wrong with one video up to the preprocessing of its frames is the error of that video. An error of
-    the encoder, and a decoder process that does not start, is raised.
+    An error of reading, decoding or preprocessing one video is yielded in place of its features. Raises the errors of
+    the encoder, and RuntimeError where a decoder process does not start.
     """
     rest = iter(videos)
     first = next(rest, None)
@@ -109,7 +109,7 @@ def encode_videos(
     waiting: deque[tuple[Key, _Decoded | FrameReadError]] = deque()
     images: list[Any] = []
     rows: deque[NDArray[np.float32]] = deque()
-    # Closed by hand: after an error of the encoder its traceback would keep the decoders alive.
+    # Closed explicitly, because the traceback of an encoder's error would keep the decoders alive.
     with closing(_decode_ahead(encoder, chain([first], rest), n_decoders)) as ahead:
         for key, decoded in ahead:
             waiting.append((key, decoded))
@@ -129,7 +129,7 @@ def encode_videos(
 def _complete(
     waiting: deque[tuple[Key, _Decoded | FrameReadError]], rows: deque[NDArray[np.float32]]
 ) -> Iterator[tuple[Key, EncodedFrames | FrameReadError]]:
-    """The videos at the head of `waiting` whose rows are all there."""
+    """Yield the videos at the head of `waiting` whose features are complete."""
     while waiting:
         key, decoded = waiting[0]
         if isinstance(decoded, FrameReadError):
@@ -146,13 +146,13 @@ def _complete(
 def _decode_ahead(
     encoder: FrameEncoder, videos: Iterable[VideoFile[Key]], n_decoders: int
 ) -> Generator[tuple[Key, _Decoded | FrameReadError], None, None]:
-    """Decoded videos in their order, each decoder one video ahead of the one that is waited for, if memory allows."""
+    """Yield decoded videos in order. If memory allows, every decoder works one video ahead."""
     fit = encoder.images.fit
     with ExitStack() as stack:
         free: SimpleQueue[DecodingWorker] = SimpleQueue()
         for _ in range(n_decoders):
             free.put(stack.enter_context(DecodingWorker()))
-        # Entered last, so ended first: a thread that still runs would start its closed worker anew.
+        # Entered last, so closed first: a thread that still runs would start its closed worker again.
         pool = stack.enter_context(ThreadPoolExecutor(n_decoders, thread_name_prefix="decoder"))
         ahead: deque[tuple[Key, Future[_Decoded | FrameReadError], int]] = deque()
         stack.callback(lambda: [future.cancel() for _, future, _ in ahead])
@@ -194,6 +194,6 @@ def _decode(
 def _prepare(encoder: ImageEncoder, path: Path, frames: SampledFrames) -> list[Any]:
     try:
         return [encoder.preprocess(pixels) for pixels in frames.pixels]
-    except Exception as error:  # whatever the pictures of one video lead to must not end the work on the others
+    except Exception as error:  # no error over the pictures of one video may end the work on the others
         reason = f"its frames cannot be prepared for the encoder (unexpected {type(error).__name__}: {error})"
         raise DecoderFailed(path, reason) from error

@@ -1,7 +1,7 @@
-"""Cutting a picture down to what an image encoder looks at, in the process that decoded it.
+"""Cutting a picture down to the part that an image encoder sees, in the process that decoded it.
 
-The steps are those of open_clip's transform for inference up to its normalisation, and give the same bytes: resizing
-with Pillow, then a crop or a border. So what comes out can go through that transform as if it were the whole picture.
+The steps are the ones of open_clip's transform for inference up to its normalisation, with the same bytes as result:
+resizing with Pillow, then a crop or a border. So the transform treats the result as it would treat the whole picture.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ MOST_PIXELS = 8192 * 4352
 
 
 class PictureRefused(Exception):
-    """A picture is no picture, or too large; the text says how, and what to do about it."""
+    """An array is no picture, or a picture is too large or too narrow; the message names the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Which part of a picture an encoder looks at, and how large; the fields are those of open_clip's PreprocessCfg.
+    """The part of a picture that an encoder sees, and its size. The fields are fields of open_clip's PreprocessCfg.
 
     Attributes:
-        height, width: of what comes out, in pixels.
-        resize_mode: ``shortest`` fills the frame and crops what stands over, ``longest`` fits the picture in and adds a
-            border, ``squash`` changes the proportions.
-        interpolation: how Pillow resizes.
+        height, width: size of the result, in pixels.
+        resize_mode: ``shortest`` fills the frame and crops the longer side, ``longest`` fits the whole picture in and
+            adds a border, ``squash`` changes the proportions.
+        interpolation: Pillow's method of resizing.
         fill: grey level of the border, from 0 to 255.
     """
 
@@ -39,10 +39,10 @@ class Fit:
     fill: int = 0
 
     def __call__(self, picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """The picture, uint8 (H, W, 3), as uint8 (height, width, 3).
+        """Cut a picture, uint8 (H, W, 3), down to uint8 (height, width, 3).
 
         Raises:
-            PictureRefused: resized, it would be larger than `MOST_PIXELS`, or nothing would be left of it.
+            PictureRefused: the resized picture would be larger than `MOST_PIXELS`, or empty.
         """
         from PIL import Image
 
@@ -58,11 +58,11 @@ class Fit:
         return self._framed(picture)
 
     def resized(self, height: int, width: int) -> tuple[int, int]:
-        """Height and width of a picture of this size before it is cropped or gets its border."""
+        """Return height and width of a picture of this size after resizing, before cropping or bordering."""
         if self.resize_mode == "squash":
             return self.height, self.width
         if self.resize_mode == "shortest" and self.height == self.width:
-            # torchvision rounds the longer side down, the function of timm used below to the nearest.
+            # torchvision rounds the longer side down; timm's function, used below, rounds to the nearest.
             longer = int(self.height * max(height, width) / min(height, width))
             return (longer, self.width) if width <= height else (self.height, longer)
         choose = max if self.resize_mode == "longest" else min
@@ -72,15 +72,15 @@ class Fit:
     def _resampling(self) -> int:
         from PIL import Image
 
-        # open_clip resizes to a frame that is not square in this one way only.
+        # open_clip knows only this method for a frame that is not square.
         always_bicubic = self.resize_mode == "shortest" and self.height != self.width
         return Image.Resampling.BICUBIC if always_bicubic else Image.Resampling[self.interpolation.upper()]
 
     def _framed(self, picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """The centre of the picture, with a border where the picture is smaller than the frame."""
+        """Cut out the centre of the picture, and add a border where the picture is smaller than the frame."""
         rows, framed_rows = _centred(picture.shape[0], self.height)
         columns, framed_columns = _centred(picture.shape[1], self.width)
-        # torchvision's crop knows no other colour than black.
+        # torchvision's crop always fills with black.
         fill = self.fill if self.resize_mode == "longest" else 0
         framed = np.full((self.height, self.width, 3), fill, dtype=np.uint8)
         framed[framed_rows, framed_columns] = picture[rows, columns]
@@ -88,7 +88,7 @@ class Fit:
 
 
 def _centred(have: int, want: int) -> tuple[slice, slice]:
-    """Along one side: what is taken of the picture, and where it stands in the frame."""
+    """Return the slice to take of one side of the picture, and its place in the frame."""
     if have >= want:
         start = round((have - want) / 2)
         return slice(start, start + want), slice(0, want)

@@ -1,4 +1,4 @@
-"""Where a video lacks pictures that it should have, judged by time stamps alone."""
+"""Finds places where a video lacks pictures, by time stamps alone."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
-# A stream is steady when so many of its steps are equal; in a steady one, a step so much longer is a gap. Recordings
-# with a variable rate leave frames out on purpose, and are not judged.
+# A stream is steady when at least this share of its steps is equal. In a steady stream, a step is a gap if it is longer
+# than GAP_S seconds and than GAP_STEPS usual steps. Recordings with a variable rate omit frames on purpose.
 STEADY_SHARE = 0.95
 GAP_S = 0.5
 GAP_STEPS = 5
 
 
 def packets_without_picture(shown_s: Sequence[float], decoded_s: Sequence[float]) -> list[float]:
-    """Times of packets that are to be shown and gave no picture, unless one is less than a frame away.
+    """Find the times of packets to show that gave no picture, unless a picture is less than a frame away.
 
     The exception is for the hidden frames of VP8 and the half pictures of interlaced video.
 
     Args:
         shown_s: times of the packets, in any order.
-        decoded_s: times of the pictures that came out of them, in any order.
+        decoded_s: times of the pictures decoded from them, in any order.
 
     Examples:
         >>> packets_without_picture([0.0, 0.1, 0.2, 0.3, 0.4, 0.5], [0.0, 0.1, 0.2, 0.4, 0.5])
@@ -36,7 +36,7 @@ def packets_without_picture(shown_s: Sequence[float], decoded_s: Sequence[float]
 
 
 def gaps(shown_s: Sequence[float]) -> list[tuple[float, float]]:
-    """Begin and end of stretches of half a second or more in which a steady stream has no packets.
+    """Find stretches of half a second or more without a packet in a steady stream: (begin, end) in seconds.
 
     Examples:
         >>> gaps([0.25 * k for k in range(100) if not 40 <= k < 48])

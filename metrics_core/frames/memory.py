@@ -1,25 +1,25 @@
-"""How much memory videos take on their way from the file to the encoder."""
+"""Estimates the memory that videos take on their way from the file to the encoder."""
 
 from __future__ import annotations
 
 from metrics_core.frames.fit import MOST_PIXELS, Fit
 from metrics_core.frames.pictures import MOST_BYTES
 
-# For all videos together that are decoded or wait for the encoder, in all decoders; one that needs more goes alone.
+# Bytes for all videos that are being decoded or wait for the encoder. A video that needs more is decoded alone.
 BUDGET = 4 << 30
-# Whole pictures that decoding holds at once, counted as RGB: those that others are drawn from, and copies.
+# Whole pictures that a decoder holds at once, counted as RGB: its reference pictures, and copies.
 PICTURES_IN_DECODER = 20
-# Copies of a sampled frame: in the decoder, received from it, and prepared for the encoder with four bytes a number.
+# Copies of a sampled frame: in the decoder, received from it, and preprocessed with four bytes per number.
 BYTES_PER_NUMBER = 1 + 1 + 4
 
 
 def bytes_in_flight(pixels: int | None, n_sampled: int | None, fit: Fit | None) -> int:
-    """An upper estimate of what a video takes while it is decoded and until it is encoded.
+    """Estimate, as an upper bound, the bytes that a video takes until it is encoded.
 
     Args:
-        pixels: of one picture; None counts as the most that are decoded.
-        n_sampled: how many frames are sampled; None counts as the most that are kept.
-        fit: what is kept of a frame, None for all of it.
+        pixels: pixels of one picture; None counts as the greatest number that is decoded.
+        n_sampled: number of sampled frames; None counts as the greatest number that is kept.
+        fit: the part of a frame that is kept; None keeps whole frames.
     """
     pixels = min(pixels or MOST_PIXELS, MOST_PIXELS)
     frame = 3 * (fit.height * fit.width if fit else pixels)

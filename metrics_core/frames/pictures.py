@@ -1,4 +1,4 @@
-"""The sampled pictures of one video, each checked and cut down as soon as it is decoded."""
+"""The sampled pictures of one video. Every picture is checked and cut down as soon as it is decoded."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from numpy.typing import NDArray
 from metrics_core.frames.fit import MOST_PIXELS, Fit, PictureRefused
 from metrics_core.frames.records import FrameReadError, SampledFrames
 
-# What the sampled frames of one video may take in memory, as they leave the decoder: 7,133 of 224 x 224 pixels, 172 of
-# 1920 x 1080.
+# The most memory for the sampled frames of one video as they leave the decoder: 7,133 frames of 224 x 224 pixels, or
+# 172 of 1920 x 1080.
 MOST_BYTES = 1 << 30
 
 
 class Pictures:
-    """Room for the pictures of a video's sampled frames, filled one after the other.
+    """Memory for the pictures of a video's sampled frames, which are added one after the other.
 
     Args:
         path: the video, for errors.
-        n: how many there will be at most.
-        fit: what is kept of each, None for all of it.
+        n: the greatest number of pictures.
+        fit: the part of a picture to keep; None keeps whole pictures.
     """
 
     def __init__(self, path: Path, n: int, fit: Fit | None) -> None:
@@ -35,8 +35,8 @@ class Pictures:
         """Keep one more picture.
 
         Raises:
-            FrameReadError: it is not uint8 (H, W, 3), is too large or too narrow, or has another size than the first;
-                or all of them would take more than `MOST_BYTES`.
+            FrameReadError: the picture is not uint8 (H, W, 3), is too large or too narrow, or differs in size from the
+                first one; or all pictures together would take more than `MOST_BYTES`.
         """
         try:
             check_picture(picture)
@@ -52,10 +52,10 @@ class Pictures:
         self._kept += 1
 
     def pixels(self) -> NDArray[np.uint8]:
-        """All that were added, shape (T, H, W, 3).
+        """Return all pictures added so far, shape (T, H, W, 3).
 
         Raises:
-            FrameReadError: there are none.
+            FrameReadError: no picture was added.
         """
         if self._pixels is None:
             raise FrameReadError(self._path, "no frame of the video can be decoded")
@@ -63,14 +63,14 @@ class Pictures:
 
 
 def check_picture(picture: NDArray[np.uint8]) -> None:
-    """Raise `PictureRefused` unless this is a picture: uint8 (H, W, 3), of a size that may be decoded."""
+    """Raise `PictureRefused` unless the array is a picture: uint8 (H, W, 3), within the limit of size."""
     if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3 or not picture.size:
         raise PictureRefused(f"a picture comes out as {picture.dtype} {picture.shape}, not as uint8 (height, width, 3)")
     check_size(picture.shape[1], picture.shape[0])
 
 
 def check_size(width: int, height: int) -> None:
-    """Raise `PictureRefused` where a picture of this size is too large to be decoded."""
+    """Raise `PictureRefused` where a picture of this size is over the limit."""
     if width * height > MOST_PIXELS:
         raise PictureRefused(
             f"a picture of {width} x {height} is over the limit of {MOST_PIXELS:,} pixels (8192 x 4352): "
@@ -79,7 +79,7 @@ def check_size(width: int, height: int) -> None:
 
 
 def check_bytes(path: Path, n: int, bytes_each: int) -> None:
-    """Raise `FrameReadError` where so many pictures take more memory than one video may."""
+    """Raise `FrameReadError` where n pictures take more memory than one video may take."""
     if n * bytes_each > MOST_BYTES:
         raise FrameReadError(
             path,
@@ -89,10 +89,9 @@ def check_bytes(path: Path, n: int, bytes_each: int) -> None:
 
 
 def check_frames(path: Path, frames: SampledFrames) -> None:
-    """Raise `FrameReadError` unless shapes and types are those that `SampledFrames` promises, for one frame or more."""
+    """Raise `FrameReadError` unless there is a frame, and all shapes and types are as `SampledFrames` says."""
     n = len(frames.indices)
-    found = [f"{array.dtype} {array.shape}" for array in (frames.indices, frames.times_s, frames.pixels)]
+    actual = [f"{array.dtype} {array.shape}" for array in (frames.indices, frames.times_s, frames.pixels)]
     promised = [f"int64 {(n,)}", f"float64 {(n,)}", f"uint8 {(n, *frames.pixels.shape[1:3], 3)}"]
-    if found != promised or not frames.pixels.size:
-        told = ", ".join(found)
-        raise FrameReadError(path, f"indices, times and pixels come out as {told}")
+    if actual != promised or not frames.pixels.size:
+        raise FrameReadError(path, f"indices, times and pixels come out as {', '.join(actual)}")

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from av.video.frame import VideoFrame
     from av.video.stream import VideoStream
 
-# So many packets are decoded in full; after them, key frames at least so far apart.
+# The first packets, which are all decoded; behind them, the least distance of two decoded key frames.
 FULLY_DECODED = 300
 KEY_FRAME_SPACING_S = 1.0
 
-# Containers whose header states the duration (others have it estimated), and how far the streams may fall short of it.
+# Containers whose header states the duration (others only estimate it), and the most by which streams may be shorter.
 DURATION_IN_HEADER = ("mov", "matroska", "avi", "flv", "asf")
 SHORTFALL_S = 1.0
 
@@ -30,12 +30,12 @@ NOTHING_KNOWN: dict[str, object] = dict.fromkeys(("duration_s", "fps", "n_frames
 
 
 def examine(path: Path) -> dict[str, object]:
-    """The fields of `VideoProbe` but the hash.
+    """Collect the fields of `VideoProbe`, without the hash.
 
-    Every packet is read, so counts and duration are exact. The first 300 are decoded in full; after them at most one
-    key frame per second. ``damaged`` means: a packet does not decode, a picture comes out broken, packets yield no
+    Every packet is read, so counts and duration are exact. The first 300 packets are decoded, and of the rest at most
+    one key frame per second. ``damaged`` means: a packet does not decode, a picture is broken, a packet gives no
     picture, a steady stream pauses for half a second, reading fails, or the file is shorter than its header or index
-    says. Damage between the later key frames, and wrong pictures in a valid stream, are not found.
+    says. Damage between later key frames, and wrong pictures in a valid stream, remain undetected.
 
     Raises:
         NotAVideo: the file holds no video stream.
@@ -53,7 +53,7 @@ def examine(path: Path) -> dict[str, object]:
 
 @dataclass
 class _Scan:
-    """What one pass finds; times are seconds on the container's clock."""
+    """The facts that one pass collects; times are seconds on the container's clock."""
 
     stream: VideoStream
     n_packets: int = 0
@@ -69,7 +69,7 @@ class _Scan:
     damage: list[tuple[float, str]] = field(default_factory=list)
 
     def run(self, container: InputContainer) -> None:
-        """Read all packets of all streams and decode some of those of the picture."""
+        """Read the packets of all streams, and decode some packets of the video stream."""
         import av
 
         try:
@@ -115,11 +115,11 @@ class _Scan:
     def _end_full_part(self) -> None:
         self.decoded_s += self._drain(self.ends_s)
         self.n_shown_in_full_part = len(self.shown_s)
-        # A key frame whose first bytes are lost no longer looks like one, but the index still says so.
+        # A key frame whose first bytes are lost no longer looks like a key frame, but the index still lists it.
         self.key_frame_places = frozenset(entry.pos for entry in self.stream.index_entries if entry.is_keyframe)
 
     def _decode(self, packet: Packet[Stream] | None, time_s: float) -> list[float | None]:
-        """Decode and note damage; gives the times of the frames that came out, as far as they are known."""
+        """Decode a packet and note damage. Returns the times of the decoded frames, None where a time is unknown."""
         import av
 
         try:
@@ -130,7 +130,7 @@ class _Scan:
             return []
         if frames and self.first_frame is None:
             self.first_frame = frames[0]
-        # Frames that come out of draining have no time base of their own, those of a bare stream no stamp.
+        # Frames from draining have no time base of their own, and frames of a bare stream no time stamp.
         times_s = [None if frame.pts is None else float(frame.pts * self._time_base) for frame in frames]
         for shown_s, frame in zip(times_s, frames, strict=True):
             if frame.is_corrupt:
@@ -145,7 +145,7 @@ class _Scan:
     def _holes(self) -> list[tuple[float, str]]:
         lost = [(begin_s, f"no picture comes for {end_s - begin_s:.2f} s") for begin_s, end_s in gaps(self.shown_s)]
         decoded_s = [time_s for time_s in self.decoded_s if time_s is not None]
-        # Failed packets are on the list already; and in MPEG-4 part 2 an empty packet says "the same picture again".
+        # Failed packets are noted already; and in MPEG-4 part 2 an empty packet means "the same picture again".
         if self.damage or len(decoded_s) < len(self.decoded_s) or self.codec == "mpeg4":
             return lost
         silent_s = packets_without_picture(self.shown_s[: self.n_shown_in_full_part], decoded_s)
@@ -170,7 +170,7 @@ class _Scan:
         return self.stream.codec_context.codec.canonical_name
 
     def facts(self) -> dict[str, object]:
-        """The fields of `VideoProbe` but the hash."""
+        """Return the fields of `VideoProbe`, without the hash."""
         if not self.shown_s:
             return {
                 **NOTHING_KNOWN,

@@ -1,4 +1,4 @@
-"""The caller's handle on the child process that decodes."""
+"""Starts, asks and ends the child process that decodes."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from numpy.typing import NDArray
 
 from metrics_core.frames.channel import receive_message, send_message
 
-# Starting Python and importing NumPy on a busy machine; not part of the time limit of a video.
+# Time to start Python and import NumPy on a busy machine. It does not count towards the time limit of a video.
 START_LIMIT_S = 60.0
 
 
 class WorkerFailed(Exception):
-    """The child process died or was killed because it took too long; the text says which."""
+    """The child process died, or was killed because it took too long; the message says which."""
 
 
 class WorkerProcess:
-    """One running ``python -m metrics_core.frames.worker``; of no further use once `request` has raised.
+    """One running ``python -m metrics_core.frames.worker``. It cannot be used again once `request` has raised.
 
     Raises:
-        RuntimeError: it does not start, which is a broken installation and no fault of a video.
+        RuntimeError: the process does not start. The installation is broken; no video is at fault.
     """
 
     def __init__(self) -> None:
@@ -44,11 +44,11 @@ class WorkerProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=self._log,
-                # The child finds what the caller finds; its working folder, which Python puts first on that path, must
-                # not be one with somebody's data.
+                # The child imports from the same folders as the caller. Python puts the working folder first, so this
+                # must not be a folder with somebody's data.
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
                 cwd=Path(__file__).resolve().parents[2],
-                start_new_session=True,  # Ctrl-C reaches the caller only, which then ends the child
+                start_new_session=True,  # so that Ctrl-C reaches only the caller, which then ends the child
             )
         try:
             self._receive(START_LIMIT_S)
@@ -57,14 +57,14 @@ class WorkerProcess:
 
     @property
     def is_running(self) -> bool:
-        """False when the child has ended by itself, for instance killed for its memory between two requests."""
+        """Whether the child still runs. It may have been killed between two requests, for instance for its memory."""
         return self._process.poll() is None
 
     def request(self, header: Mapping[str, object], timeout_s: float) -> tuple[dict[str, Any], list[NDArray[Any]]]:
-        """The child's answer.
+        """Send a request and return the child's answer.
 
         Raises:
-            WorkerFailed: there was none within ``timeout_s``; the child is dead.
+            WorkerFailed: no answer came within ``timeout_s``; the child is dead.
         """
         try:
             self._channel.settimeout(timeout_s)
@@ -74,7 +74,7 @@ class WorkerProcess:
         return self._receive(timeout_s)
 
     def close(self) -> None:
-        """Kill the child. Can be called again."""
+        """Kill the child. A second call does nothing."""
         self._process.kill()
         self._process.wait()
         self._channel.close()

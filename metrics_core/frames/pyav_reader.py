@@ -1,4 +1,4 @@
-"""Frames through PyAV (FFmpeg): every codec, damaged files as far as they go."""
+"""Reads frames with PyAV (FFmpeg): every codec, and damaged files as far as they decode."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
 
 
 class PyAVReader:
-    """Decodes the stream in order and keeps the sampled frames; a packet that fails is left out.
+    """Decodes the stream in order and keeps the sampled frames. A packet that fails is skipped.
 
-    Parts without a sampled frame are passed over where the key frames allow it, see `plan_stretches`. As soon as that
-    meets anything unexpected, the whole stream is decoded after all.
+    Parts without a sampled frame are skipped where the key frames allow it, see `plan_stretches`. If anything
+    unexpected comes up on the way, the whole stream is decoded instead.
     """
 
     name = "pyav"
 
     def read(self, path: Path, every: int, cap: int | None, fit: Fit | None = None) -> SampledFrames:
-        """See `FrameReader.read`. Memory: the sampled frames, as they are kept, and a handful of whole ones."""
+        """See `FrameReader.read`. In memory are the sampled frames, cut down by ``fit``, and a few whole frames."""
         timeline = read_timeline(path)
         n_packets = len(timeline.times_s)
         wanted = sample_indices(n_packets, every, cap)
@@ -50,14 +50,14 @@ class PyAVReader:
             try:
                 pixels = _decode_parts(path, timeline, stretches, wanted, fit)
             except SeekingFailed:
-                pass  # decoding everything tells which frames there are
+                pass  # only decoding the whole stream tells which frames there are
             else:
                 return SampledFrames(wanted, timeline.times_s[wanted], pixels, n_packets, self.name)
         pixels, times_s = decode_in_order(path, wanted, fit)
         n_frames = len(times_s)
         indices = sample_indices(n_frames, every, cap)
         if not np.array_equal(indices, wanted[: len(indices)]):
-            # Fewer or more frames than packets, and a cap spreads over the number of frames: now that is known.
+            # The number of frames, now known, differs from the number of packets, and the cap spreads over all frames.
             pixels, times_s = decode_in_order(path, indices, fit)
         return SampledFrames(indices, times_s[indices], pixels[: len(indices)], n_frames, self.name)
 
@@ -65,10 +65,10 @@ class PyAVReader:
 def decode_in_order(
     path: Path, wanted: NDArray[np.int64], fit: Fit | None = None
 ) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
-    """Pixels of those of the wanted frames that there are, (T, H, W, 3), and the times of all frames of the video.
+    """Decode all frames: returns the pixels (T, H, W, 3) of the wanted frames that exist, and the times of all frames.
 
     Raises:
-        FrameReadError: no frame can be decoded, or the wanted ones are refused by `Pictures`.
+        FrameReadError: no frame can be decoded, or `Pictures` refuses a wanted frame.
     """
     stamps: list[int | None] = []
 
@@ -92,13 +92,13 @@ def _decode_parts(
 def _keep(
     path: Path, frames: Iterable[tuple[int, VideoFrame]], wanted: NDArray[np.int64], fit: Fit | None
 ) -> NDArray[np.uint8]:
-    """Upright pixels of the wanted ones of these frames, which come with their numbers."""
+    """Keep the wanted frames of a stream of (number, frame), and return their upright pixels."""
     pictures = Pictures(path, len(wanted), fit)
     to_come = deque(wanted.tolist())
     width = height = turns = 0
     for number, frame in frames:
         if not width:
-            # Size and rotation may change within a stream: those of the first frame hold for all.
+            # Size and rotation may change within a stream. All frames get the size and rotation of the first.
             width, height, turns = frame.width, frame.height, quarter_turns(frame)
         if to_come and number == to_come[0]:
             to_come.popleft()
@@ -108,7 +108,7 @@ def _keep(
 
 
 def _decodable_frames(container: InputContainer, stream: VideoStream) -> Iterator[VideoFrame]:
-    """All frames that decode, in the order in which they are shown."""
+    """Yield all frames that decode, in the order in which they are shown."""
     import av
 
     decoder = stream.codec_context
@@ -116,5 +116,5 @@ def _decodable_frames(container: InputContainer, stream: VideoStream) -> Iterato
         try:
             frames = decoder.decode(packet)
         except av.error.FFmpegError:
-            continue  # a damaged packet: players skip it too, and probe_video reports it
+            continue  # players skip a damaged packet too, and probe_video reports it
         yield from frames

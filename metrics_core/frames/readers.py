@@ -1,4 +1,4 @@
-"""The readers by name."""
+"""The readers, found by name."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ READERS: dict[str, type[FrameReader]] = {"decord": DecordReader, "pyav": PyAVRea
 
 
 def default_readers() -> tuple[FrameReader, ...]:
-    """decord where it is installed, then PyAV. Imports neither: their native libraries stay out of this process."""
+    """Return decord's reader where decord is installed, then PyAV's. Their native libraries are not imported here."""
     return (DecordReader(), PyAVReader()) if find_spec("decord") else (PyAVReader(),)
 
 
 def check_reader_name(name: str) -> None:
-    """Raises `ValueError` unless ``name`` is a key of `READERS` or has the form ``module:attribute``."""
+    """Raise `ValueError` unless ``name`` is a key of `READERS` or has the form ``module:attribute``."""
     if name not in READERS and ":" not in name:
         raise ValueError(f"unknown reader {name!r}: use one of {', '.join(READERS)}, or 'module:attribute'")
 
 
 def load_reader(name: str) -> FrameReader:
-    """A reader by its name, or one of your own as ``module:attribute``: a class or function without arguments."""
+    """Make a reader by its name; ``module:attribute`` names a class or function of your own without arguments."""
     check_reader_name(name)
     if name in READERS:
         return READERS[name]()

@@ -1,4 +1,4 @@
-"""What reading a video gives: sampled frames, facts about the file, or an error that says why not."""
+"""The results of reading a video: sampled frames, facts about the file, or an error with its reason."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class FrameReadError(Exception):
 
 
 class DecoderFailed(FrameReadError):
-    """A decoder crashed, ran out of time or met an unexpected error on ``path``: perhaps it is not the file's fault."""
+    """A decoder crashed, ran out of time or met an unexpected error on ``path``. The file may be healthy."""
 
 
 class NotAVideo(FrameReadError):
-    """The file holds no video stream at all: text, sound only, a still picture, nothing."""
+    """The file holds no video stream: it is empty, text, sound or a still picture."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,12 +37,12 @@ class SampledFrames:
     """The sampled frames of one video, in the order in which they are shown.
 
     Attributes:
-        indices: int64, shape (T,): position of each frame among the decodable frames of the video.
+        indices: int64, shape (T,): positions of the frames among all decodable frames of the video.
         times_s: float64, shape (T,): seconds since the first frame of the video.
         pixels: uint8, shape (T, H, W, 3): RGB, upright (a rotation flag is applied), in stored pixels (non-square
-            pixels are not stretched), or cut down by the `Fit` that was asked for.
-        n_frames: decodable frames of the whole video, at least 1.
-        reader: name of the reader that decoded them.
+            pixels are not stretched); cut down where a `Fit` was given.
+        n_frames: number of decodable frames of the whole video, at least 1.
+        reader: name of the reader that decoded the frames.
     """
 
     indices: NDArray[np.int64]
@@ -57,13 +57,13 @@ class FrameReader(Protocol):
 
     @property
     def name(self) -> str:
-        """Short name, stored with everything that was computed from the frames."""
+        """The short name that is stored with all features of the frames."""
 
     def read(self, path: Path, every: int, cap: int | None, fit: Fit | None) -> SampledFrames:
-        """The frames ``sample_indices(n_frames, every, cap)`` of ``path``, each cut down by ``fit`` as it is decoded.
+        """Read the frames ``sample_indices(n_frames, every, cap)`` of ``path``, cut down by ``fit`` when decoded.
 
         Raises:
-            FrameReadError: this reader cannot decode the file, or cannot promise the right frames of it, or they
+            FrameReadError: this reader cannot decode the file or cannot guarantee the right frames, or the frames
                 take too much memory.
             ValueError: ``every`` or ``cap`` is below 1.
         """
@@ -71,19 +71,18 @@ class FrameReader(Protocol):
 
 @dataclass(frozen=True)
 class VideoProbe:
-    """Facts about a video file. What is not known is None, never 0.
+    """Facts about a video file. An unknown fact is None, never 0.
 
     Attributes:
-        duration_s: from the first frame shown to the end of the last one, counted from the packets.
-        fps: frames per second as the container states it, else counted.
-        n_frames: frames that are to be shown. Frames that fail to decode in the part decoded in full are not
-            counted.
+        duration_s: time from the first frame shown to the end of the last one, from the packets' time stamps.
+        fps: frames per second that the container states, else the counted ones.
+        n_frames: number of frames to show, without frames of the fully decoded part that fail to decode.
         width, height: in stored pixels after rotation.
-        codec: name of the coding, such as ``h264`` or ``av1``.
-        content_sha256: of the bytes of the file, in hexadecimal.
+        codec: name of the codec, such as ``h264`` or ``av1``.
+        content_sha256: hash of the file's bytes, in hexadecimal.
         status: ``ok``; ``damaged``: some frames are missing or broken, or the file breaks off; ``undecodable``: the
             first frame cannot be decoded, or the decoder crashed or ran out of time.
-        error: what is wrong and where (seconds), None when ok.
+        error: the fault and its place in seconds; None when ok.
     """
 
     duration_s: float | None

@@ -1,4 +1,4 @@
-"""Which frames of a video are looked at."""
+"""The rule that samples the frames of a video."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from numpy.typing import NDArray
 
 
 def sample_indices(n_frames: int, every: int = 30, cap: int | None = None) -> NDArray[np.int64]:
-    """Frame numbers 0, l, 2l, ... up to ``n_frames - 1`` with l = ``every`` (EVQAScore, section 3).
+    """Return the frame numbers 0, l, 2l, ... up to ``n_frames - 1`` with l = ``every`` (EVQAScore, section 3).
 
-    With a ``cap`` and more than ``cap`` such numbers (m of them), those at positions ``floor(i * m / cap)`` for
-    i = 0 .. cap - 1 are kept: each opens one of ``cap`` equal stretches of the video, so the first frame is always
-    there, no number comes twice, and a cap that is not reached changes nothing.
+    If there are m such numbers and m is above ``cap``, the numbers at positions ``floor(i * m / cap)`` for
+    i = 0 .. cap - 1 are kept. They begin ``cap`` equal stretches of the video. So the first frame is always sampled, no
+    frame is sampled twice, and a cap that is not reached changes nothing.
 
     Args:
-        n_frames: how many frames there are; none give an empty result.
+        n_frames: number of frames; 0 gives an empty result.
         every: distance between two sampled frames, at least 1.
-        cap: the most frames wanted, at least 1; None for no limit.
+        cap: greatest number of sampled frames, at least 1; None for no limit.
 
     Returns:
         int64, shape (T,), strictly increasing.

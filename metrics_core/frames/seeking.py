@@ -1,4 +1,4 @@
-"""Decoding only those parts of a stream that hold wanted frames, where its key frames allow it."""
+"""Decodes only the parts of a stream that hold wanted frames, where its key frames allow it."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from av.video.frame import VideoFrame
     from av.video.stream import VideoStream
 
-# Codecs whose decoder finds a damaged packet also when it is told to make no picture of it. Otherwise damage in a part
-# that is passed over would go unseen, and the frames behind it would get wrong numbers. (What the one of H.264 does not
-# find then is a broken header, of valid length, of a picture that no other is drawn from.) The decoder of HEVC finds
-# only some of it; those of VP9 and AV1 make the picture all the same.
+# Codecs whose decoder notices a damaged packet even when it makes no picture of it. With other codecs, damage in a
+# skipped part would go unnoticed, and the frames behind it would get wrong numbers. (The decoder of H.264 misses only a
+# broken header of valid length, of a picture that no other picture needs.) The decoder of HEVC misses some damage, and
+# the decoders of VP9 and AV1 make the picture all the same.
 CHECKED_CODECS = ("h264",)
 
 
 class SeekingFailed(Exception):
-    """The stream is not what its timeline promises: only decoding all of it tells which frames it has."""
+    """The stream differs from its timeline: only decoding the whole stream tells which frames it has."""
 
 
 class Stretch(NamedTuple):
-    """Packets ``start`` (a key frame) to ``end - 1``, of which frames ``start`` to ``stop - 1`` are to be decoded."""
+    """Packets ``start`` (a key frame) to ``end - 1``. Frames ``start`` to ``stop - 1`` must be decoded."""
 
     start: int
     stop: int
@@ -39,16 +39,16 @@ class Stretch(NamedTuple):
 
 
 def plan_stretches(timeline: Timeline, wanted: NDArray[np.int64]) -> list[Stretch]:
-    """Cut the stream at those key frames at which decoding starts afresh: all that spare a frame between wanted ones.
+    """Cut the stream at key frames, so that as few unwanted frames as possible are decoded.
 
-    Starting afresh costs less than decoding one frame, so the last key frame up to a wanted frame is one of them as
-    soon as it does not follow the wanted frame before directly. There is only one stretch, the whole stream, where
-    nothing can be spared or it would not be safe: time stamps missing or repeated, open groups of pictures, packets
-    that are lost or may be, a codec that is not in `CHECKED_CODECS`.
+    A restart of the decoder costs less than decoding one frame. So a stretch begins at the last key frame up to a
+    wanted frame, unless this key frame directly follows the wanted frame before. The whole stream is one stretch where
+    nothing can be skipped or skipping is not safe: time stamps are missing or repeated, groups of pictures are open,
+    packets are or may be lost, or the codec is not in `CHECKED_CODECS`.
 
     Args:
-        timeline: of the stream.
-        wanted: numbers of frames, shape (T,), strictly increasing, the first is 0.
+        timeline: timeline of the stream.
+        wanted: frame numbers, shape (T,), strictly increasing from 0.
 
     Examples:
         >>> timeline = Timeline(
@@ -81,7 +81,7 @@ def plan_stretches(timeline: Timeline, wanted: NDArray[np.int64]) -> list[Stretc
 
 
 def _is_complete(timeline: Timeline) -> bool:
-    """Whether no packet was lost on the way, as far as the container's index or an even rate can tell."""
+    """Whether no packet is lost, as far as the container's index or an even rate can tell."""
     steps = np.diff(timeline.ticks)
     is_even = len(steps) > 0 and bool(steps.max() < 1.5 * np.median(steps))
     return not timeline.n_missing and (timeline.fully_indexed or is_even)
@@ -90,17 +90,17 @@ def _is_complete(timeline: Timeline) -> bool:
 def decode_stretches(
     container: InputContainer, stream: VideoStream, timeline: Timeline, stretches: Iterable[Stretch]
 ) -> Iterator[tuple[int, VideoFrame]]:
-    """The frames of the stretches with their numbers, in the order in which they are shown.
+    """Yield (number, frame) for the frames of the stretches, in the order in which they are shown.
 
-    Nothing seeks in the file, whose packets were all read for the timeline anyway: those not needed are read again and
-    passed over, which is cheap, works in every container and shows the decoder their headers.
+    There is no seeking in the file: packets that are not needed are read and skipped. That is cheap, works in every
+    container, and lets the decoder see their headers.
 
     Raises:
-        SeekingFailed: a packet does not decode, a picture is broken, or another frame comes out than the next one of
-            the timeline. What has come so far may be wrong.
+        SeekingFailed: a packet does not decode, a picture is broken, or a decoded frame is not the next one of the
+            timeline. The frames yielded before may be wrong.
     """
     decoder = stream.codec_context
-    # Otherwise the decoder hides what it finds wrong in pictures that it does not make.
+    # Otherwise the decoder hides damage in pictures that it does not make.
     decoder.options = {**decoder.options, "err_detect": "explode"}
     packets = readable_packets(container, stream)
     for start, stop, end in stretches:
@@ -111,19 +111,19 @@ def decode_stretches(
             if picture is None or picture.pts != tick:
                 raise SeekingFailed(f"frame {number} does not come out in its place")
             yield number, picture
-        deque(pictures, maxlen=0)  # what is passed over is checked too
+        deque(pictures, maxlen=0)  # so that the skipped packets are checked too
 
 
 def decode_needed(
     decoder: VideoCodecContext, packets: Iterable[Packet[VideoStream]], needed: NDArray[np.int64]
 ) -> Iterator[VideoFrame]:
-    """Decode packets until those with the time stamps ``needed`` are in, and pass over the others behind them.
+    """Decode packets until all with the time stamps ``needed`` are decoded, and skip the rest.
 
-    Yields all pictures that were made: the needed ones, and any that come before the last of them in decoding order.
-    The decoder is ready for a key frame afterwards.
+    Yields all pictures that were made: the needed ones, and others before the last needed one in decoding order. The
+    decoder is ready for a key frame afterwards.
 
     Raises:
-        SeekingFailed: a packet, decoded or passed over, is damaged, or a picture is broken.
+        SeekingFailed: a packet, decoded or skipped, is damaged, or a picture is broken.
     """
     to_come = set(needed.tolist())
     decoder.skip_frame = "DEFAULT"
@@ -143,6 +143,6 @@ def _decode(decoder: VideoCodecContext, packet: Packet[VideoStream] | None) -> l
         frames = decoder.decode(packet)
     except av.error.FFmpegError as error:
         raise SeekingFailed(f"a packet does not decode ({error.strerror})") from error
-    if any(frame.is_corrupt for frame in frames):  # also one that is not wanted: others are drawn from it
+    if any(frame.is_corrupt for frame in frames):  # even an unwanted picture, because others need it
         raise SeekingFailed("a picture is broken")
     return frames

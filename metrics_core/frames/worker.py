@@ -1,7 +1,7 @@
 """The child process that decodes: ``python -m metrics_core.frames.worker FD``, FD being its end of a socket pair.
 
-It answers one request after the other until the other end closes. Only this process loads a decoder, so a decoder that
-hangs or crashes takes nothing else with it.
+It answers requests one after the other until the other end closes. Only this process loads a decoder, so a decoder that
+hangs or crashes harms no other process.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from metrics_core.frames.probe import examine
 from metrics_core.frames.readers import load_reader
 from metrics_core.frames.records import FrameReadError, NotAVideo, SampledFrames
 
-# How long after the caller's limit a worker that nobody killed (its caller died) ends itself.
+# A worker ends itself so long after the caller's time limit, in case its caller died and cannot kill it.
 GRACE_S = 5.0
 
 
@@ -48,7 +48,7 @@ def _answer(channel: socket.socket, request: dict[str, Any]) -> None:
         send_message(channel, {"not_a_video": error.reason})
     except FrameReadError as error:
         send_message(channel, {"error": error.reason})
-    except Exception as error:  # whatever a reader raises is its answer, and the caller reports it
+    except Exception as error:  # any error of a reader is sent as the answer, and the caller reports it
         send_message(channel, {"unexpected": f"unexpected {type(error).__name__}: {error}"})
     else:
         header = {"n_frames": frames.n_frames, "reader": frames.reader}

@@ -19,16 +19,11 @@ from metrics_core.frames.fit import Fit
 from metrics_core.models.clip_fit import fit_of
 from metrics_core.models.precision import precision_in_use, torch_dtype
 from metrics_core.models.revision import ModelNotFound
+from metrics_core.models.unusable import CheckpointMismatch
 from metrics_core.models.word_tokenizer import WordTokenizer
 
 _ADAPTER = re.compile(r"(?P<target>.+)\.lora_(?P<half>[AB])(\.weight)?$")
 _BESIDE = {"vocabulary": "vocab", "preprocess": "preprocess"}
-
-
-class CheckpointMismatch(ValueError):
-    """A checkpoint does not fit the architecture."""
-
-    plain = True
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.models.clip_loading import CheckpointMismatch
 from metrics_core.models.precision import torch_dtype
-from metrics_core.models.unusable import check_tokenizer
+from metrics_core.models.unusable import CheckpointMismatch, check_tokenizer
 
 # Tokenizers that do not know their limit say 10**30.
 UNLIMITED = 10**9

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from metrics_core.models.packed import pack_linears
 from metrics_core.models.revision import model_revision
 from metrics_core.models.unusable import ModelUnusable, PackageMissing, check_tokenizer, loading
 from metrics_core.protocols import ModelIdentity
@@ -26,8 +27,9 @@ class SentenceTransformerEncoder:
     """
 
     def __init__(self, model: str = OFFLINE, *, batch_size: int = 64, dtype: str = "float32") -> None:
-        self._source = bundled_minilm() if model == OFFLINE else model
-        self._name = "all-MiniLM-L6-v2" if model == OFFLINE else model
+        self._is_bundled = model == OFFLINE
+        self._source = bundled_minilm() if self._is_bundled else model
+        self._name = "all-MiniLM-L6-v2" if self._is_bundled else model
         self._batch_size = batch_size
         self._dtype = dtype
         self._model: Any = None
@@ -45,7 +47,9 @@ class SentenceTransformerEncoder:
         Raises ModelUnusable when the model does not load or returns a vector that is not finite.
         """
         if self._model is None:
-            self._model = _load(self._source, self._dtype, model_revision(self._source))
+            model = _load(self._source, self._dtype, model_revision(self._source))
+            # Code of other models may reach into its layers.
+            self._model = pack_linears(model) if self._is_bundled else model
         vectors: NDArray[np.float32] = self._model.encode(
             list(texts),
             batch_size=self._batch_size,

@@ -1,4 +1,4 @@
-"""Models that cannot be used: one error that names the model, for the many that the libraries raise over its files."""
+"""Errors of models that cannot be used. They name the model, where the libraries raise many kinds over its files."""
 
 from __future__ import annotations
 
@@ -9,6 +9,12 @@ from typing import Any
 
 class ModelUnusable(ValueError):
     """A model whose files do not load, or whose output means nothing; the message names it."""
+
+    plain = True
+
+
+class CheckpointMismatch(ValueError):
+    """A checkpoint does not fit the architecture, or lacks weights."""
 
     plain = True
 

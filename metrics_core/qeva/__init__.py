@@ -1,1 +1,46 @@
-"""QEVA: coverage, factuality and chronology of a video's summary by question answering."""
+"""QEVA: coverage, factuality and chronology of a video's summary by question answering.
+
+Questions are written from the video (coverage, chronology) and from the summary (factuality), filtered, answered from
+the other side, and scored. The score is a pure function of questions, marks and outcomes, so a platform can store every
+step and resume at any of them.
+"""
+
+from metrics_core.qeva.answerers import ChatAnswerer, ChatMatcher
+from metrics_core.qeva.chronology import chronology_questions
+from metrics_core.qeva.cost import Calls, calls_in_all, calls_per_summary, calls_per_video
+from metrics_core.qeva.examiners import ChatSummaryExaminer, ChatVideoExaminer
+from metrics_core.qeva.filtering import FilterMark, decide, filter_questions
+from metrics_core.qeva.normalise import ABSTAIN, normalise
+from metrics_core.qeva.outcomes import Outcome, judge_replies, outcome_of, outcomes_of
+from metrics_core.qeva.prompts import PROMPT_VERSION
+from metrics_core.qeva.records import Judgement
+from metrics_core.qeva.result import DimensionScore, QevaScore
+from metrics_core.qeva.score import dimension_score, empty_summary_score, is_empty_summary
+
+__all__ = [
+    "ABSTAIN",
+    "PROMPT_VERSION",
+    "Calls",
+    "ChatAnswerer",
+    "ChatMatcher",
+    "ChatSummaryExaminer",
+    "ChatVideoExaminer",
+    "DimensionScore",
+    "FilterMark",
+    "Judgement",
+    "Outcome",
+    "QevaScore",
+    "calls_in_all",
+    "calls_per_summary",
+    "calls_per_video",
+    "chronology_questions",
+    "decide",
+    "dimension_score",
+    "empty_summary_score",
+    "filter_questions",
+    "is_empty_summary",
+    "judge_replies",
+    "normalise",
+    "outcome_of",
+    "outcomes_of",
+]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from metrics_core.protocols import ModelIdentity
-from metrics_core.qeva.records import Asked, Question, QuestionSet, Reply, VideoFrames, VideoNotes
+from metrics_core.qeva.records import Asked, Judgement, Question, QuestionSet, Reply, VideoFrames, VideoNotes
 
 
 class VideoExaminer(Protocol):
@@ -60,6 +60,6 @@ class Matcher(Protocol):
         """The model or rule."""
         ...
 
-    def match(self, answered: Sequence[tuple[Question, Reply]]) -> list[bool | None]:
-        """Whether each reply (status "ok") is right; None where the matcher failed."""
+    def match(self, answered: Sequence[tuple[Question, Reply]]) -> list[Judgement]:
+        """One judgement for each reply (status "ok"), in order. What one causes is the status of its judgement."""
         ...

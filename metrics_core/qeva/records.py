@@ -9,6 +9,8 @@ from typing import Any, Literal, TypeAlias, get_args
 Dimension = Literal["coverage", "factuality", "chronology"]
 Kind = Literal["open", "yes_no", "choice", "order"]
 ReplyStatus = Literal["ok", "abstain", "malformed", "refused", "error"]
+Failure = Literal["malformed", "refused", "error"]
+JudgementStatus = Literal["ok", Failure]
 Decision = Literal["keep", "trivial", "low_quality", "error"]
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 YES, NO = "yes", "no"
@@ -75,12 +77,14 @@ class VideoNotes:
     """What people wrote about a video, standing in for the video where there is no video model.
 
     events: what happens, in order of time. facts: statements that hold of the video, in any order. source: what they
-    are taken from, `references` or `keypoints`. A score from notes is not reference-free.
+    are taken from, such as `references` or `keypoints`. more: whatever else people wrote about the video; answers may
+    rest on it, but no question is written from it. A score from notes is not reference-free.
     """
 
     events: tuple[str, ...]
     facts: tuple[str, ...]
     source: str
+    more: tuple[str, ...] = ()
 
 
 # A summary is a plain text. None: the question alone, "closed book".
@@ -111,3 +115,17 @@ class Reply:
     reason: str | None = None
     score: float | None = None
     evidence: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Whether a reply is right.
+
+    correct: None exactly where status is not "ok", or where the reply gives no answer to judge. status: "malformed",
+    "refused" or "error" where a matcher gave no judgement; only after an "error" may asking again help. reason: why
+    the status is not "ok".
+    """
+
+    correct: bool | None
+    status: JudgementStatus = "ok"
+    reason: str | None = None

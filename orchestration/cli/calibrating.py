@@ -35,15 +35,26 @@ def calibrate(
     labels: Annotated[
         Labels, typer.Option(help="Labels of a fifth of the videos, so that the others show how good it is; or all.")
     ] = Labels.CALIBRATION,
+    judge: Annotated[
+        bool, typer.Option("--judge", help="Labels of a chat model, which are made first, in place of people's.")
+    ] = False,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="With --judge: the most captions that it labels (default: all).")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Choose a threshold of ECS for every dimension on the labels of a dataset, and score with the new thresholds."""
     from orchestration.calibration import run_calibration
+    from orchestration.cli.errors import UsageError
 
-    report = run_calibration(dataset, objective.value, labels.value)
+    if limit is not None and not judge:
+        raise UsageError("--limit concerns the captions that a judge labels: give --judge too")
+    report = run_calibration(dataset, objective.value, labels.value, judge=judge, judge_limit=limit)
     if as_json:
         print_json({"dataset": dataset, **report})
         return
+    if report["judged"]:
+        console.print(_judged(report), markup=False)
     console.print(f"[bold]thresholds for the best {objective.value}, with their 95 % intervals[/bold]")
     print_rows([_threshold(row) for row in report["thresholds"]], empty="no dimension has labels")
     console.print("\n[bold]on the labels of the other videos[/bold]")
@@ -54,6 +65,15 @@ def calibrate(
     if report["evaluation"]:
         console.print("majority: accuracy of the more frequent answer; always yes: F1 of that answer", style="dim")
     console.print(f"\nthe scores of {dataset} follow these thresholds now", markup=False)
+
+
+def _judged(report: Mapping[str, Any]) -> str:
+    """What the judge did, in a sentence."""
+    counts = report["judged"]
+    without = counts["failed"] + counts["refused"]
+    left = f"; {without} have no labels because it failed or declined" if without else ""
+    done = f"{counts['judged']} of {counts['captions']} captions judged by this run"
+    return f"on labels of {report['labels_of']}, not of people; {done}{left}\n"
 
 
 def _threshold(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,14 +20,17 @@ def ingest(
     as_json: AsJson = False,
 ) -> None:
     """Read a manifest folder into a dataset. The same folder again changes nothing; bad rows never stop good ones."""
-    from assets.ingest.assets import DATASET_NAME
+    from assets.datasets import BadDatasetName, check_dataset_name
     from assets.ingest.files import require_regular
     from assets.ingest.readers import find_tables
     from orchestration.cli.errors import UsageError
     from orchestration.launch import run_ingest
+    from orchestration.settings import settings
 
-    if not DATASET_NAME.fullmatch(dataset):
-        raise UsageError(f"dataset name {dataset!r}: use letters, digits, _, . and - only, at most 100")
+    try:
+        check_dataset_name(dataset, folder, settings().home_folder)
+    except BadDatasetName as error:
+        raise UsageError(str(error)) from error
     if rows is not None:
         require_regular(rows)
     find_tables(folder)

@@ -20,16 +20,23 @@ def score(
     early_exit: Annotated[
         bool, typer.Option("--early-exit", help="Ask a model only until a decision is certain: same scores, less work.")
     ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what is pending and what model servers would be asked.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Score every sample without a score or with a stale one. Stop at any moment: the same command goes on."""
     from assets.scores.registry import source_kinds
     from orchestration.cli.errors import UsageError
-    from orchestration.launch import run_scoring
+    from orchestration.launch import forecast_scoring, run_scoring
 
     metrics = known_metrics(metric)
     if early_exit and not any("early_exit" in kind.options for kind in source_kinds(metrics).values()):
         raise UsageError(f"--early-exit concerns metrics whose models can stop early, not {', '.join(metrics)}")
+    if dry_run:
+        rows = forecast_scoring(dataset, metrics)
+        print_json(rows) if as_json else print_rows(rows, empty="")
+        return
     options = {"early_exit": True} if early_exit else {}
     shards = [{"shard": key, **written} for key, written in run_scoring(dataset, metrics, options)]
     if as_json:
@@ -42,6 +49,7 @@ def scores(
     dataset: DatasetName,
     by: Annotated[str | None, typer.Option(help="Metric that orders the table (default: the first).")] = None,
     limit: Limit = 20,
+    components: Annotated[bool, typer.Option("--components", help="With --json: the parts of each score.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """List the scores of a dataset, best first; where there is no value, the table shows its status."""
@@ -49,13 +57,16 @@ def scores(
     from assets.reports.labels import metric_label
     from assets.scores.registry import METRICS
     from db.selection import list_scores
+    from orchestration.cli.errors import UsageError
     from orchestration.platform import engine
 
     if by is not None:
         known_metrics([by])
+    if components and not as_json:
+        raise UsageError("--components needs --json: a table has no room for the parts of every score")
     dataset_of_key(engine(), dataset)
     with engine().connect() as connection:
-        rows = list_scores(connection, dataset, by or METRICS[0], None if as_json else limit)
+        rows = list_scores(connection, dataset, by or METRICS[0], None if as_json else limit, components=components)
         labels = {metric: metric_label(connection, metric) for metric in METRICS}
     if as_json:
         print_json(rows)

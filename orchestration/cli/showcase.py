@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
+from assets.datasets import DEMO_DATASET
 from orchestration.cli.output import console, print_rows
 
-DATASET = "demo"
+DATASET = DEMO_DATASET
 MARKER = "complete.json"
 
 
@@ -21,7 +22,7 @@ def demo() -> None:
     from orchestration.settings import settings
 
     started = time.monotonic()
-    folder = settings().home_folder / "demo"
+    folder = settings().home_folder / DATASET
     _build(folder)
     report = run_ingest(folder, DATASET, None, None)
     console.print(f"ingested: {_counts(report['accepted'])}; there already: {_counts(report['unchanged'])}")

@@ -17,7 +17,7 @@ from assets.ecs.scorer import ECSScorer
 from assets.ecs.tables import evaluation_rows, threshold_rows
 from assets.scores.pending import register
 from db.thresholds import label_thresholds
-from db.verdicts import LabelledVerdict
+from db.verdicts import MANIFEST_LABELS, LabelledVerdict
 from metrics_core.calibration import CalibrationWarning, Confusion, Threshold, split_position, thresholds_by_dimension
 from metrics_core.calibration.result import Objective
 from tests.assets.manifests import Row, candidate, keypoint, label
@@ -412,7 +412,7 @@ def test_agreement_is_counted_by_hand() -> None:
     assert found == {EVENTS: Confusion(2, 1, 2, 1), CAMERA: Confusion(0, 1, 0, 1), TOTAL: Confusion(2, 2, 2, 2)}
     assert list(found)[-1] == TOTAL
     assert evaluate([], thresholds) == {}
-    events, camera, total = evaluation_rows(Calibration("f1", "calibration", thresholds, found, 0))
+    events, camera, total = evaluation_rows(Calibration("f1", "calibration", MANIFEST_LABELS, thresholds, found, 0))
     assert events == {
         "dimension": EVENTS,
         "labels": 6,

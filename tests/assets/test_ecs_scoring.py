@@ -311,7 +311,7 @@ def test_what_has_no_score_has_a_reason(bench: Bench) -> None:
         "q": (
             None,
             "not_applicable",
-            "ECS holds captions against keypoints; this is a question-answer pair",
+            "ECS compares captions with keypoints; this is a question-answer pair",
             {},
         ),
     }

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from sqlalchemy.engine import Engine
 
-from assets.models.settings import DEMO_DATASET
+from assets.datasets import DEMO_DATASET
 from assets.scores.base import Explanation, Scorer
-from assets.scores.evqa import EVQAScorer, EVQASettings
+from assets.scores.evqa import EVQAScorer
+from assets.scores.evqa_settings import EVQASettings
 from assets.scores.explain import ExplainedScore, explain_score
 from assets.scores.pending import register
 from assets.scores.vcs import VCSScorer, VCSSettings
@@ -272,7 +273,7 @@ def test_a_score_by_other_settings_says_so(bench: Bench) -> None:
     now = vcs(vcs_lct=1.0)
     score = explained(bench, now, "shuffled")
     assert (score.value, score.status) == (rows["shuffled"].value, "ok")
-    said = ["made with other settings than those of now: set them back to see why"]
+    said = ["this score was made with other settings than the present ones: set those again to see why"]
     assert (list(score.explanation.lines), list(score.explanation.rows)) == (said, [])
     bench.run(now)
     assert list(explained(bench, first, "shuffled").explanation.lines) == said

@@ -29,7 +29,8 @@ from assets.ingest.rows import RawRow
 from assets.ingest.run import ingest_folder
 from assets.ingest.validation import validate
 from assets.scores.base import Scorer
-from assets.scores.evqa import EVQAScorer, EVQASettings
+from assets.scores.evqa import EVQAScorer
+from assets.scores.evqa_settings import EVQASettings
 from assets.scores.run import score_shard
 from assets.scores.vcs import VCSScorer, VCSSettings
 from assets.scores.vcs_short import VCSShortScorer, VCSShortSettings

@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
-from assets.ecs.judging import RememberingModel
 from assets.ecs.scorer import ECSScorer
 from assets.ecs.verdicts import CAPTIONS_PER_QUEUE
 from assets.scores.pending import register
 from assets.sources.memo import CHUNK
+from assets.sources.remembering import RememberingVerifier
 from db.thresholds import LabelThreshold, replace_label_thresholds
 from tests.assets.manifests import Row, candidate, keypoint
 from tests.assets.verifying import Bench, Crash, Pair, Says, ToldVerifier, ecs, no_model
@@ -179,7 +179,7 @@ def test_a_remembering_model_answers_in_the_order_of_its_pairs(engine: Engine) -
     pairs = [*said, *reversed(said)]
     model = ToldVerifier(lambda *pair: said[pair])
     told: list[str] = []
-    remembering = RememberingModel(engine, model, "captions 1 to 9 of 9", told.append)
+    remembering = RememberingVerifier(engine, model, "captions 1 to 9 of 9", told.append)
     assert remembering.identity == model.identity
     for _ in range(2):
         found = remembering.entailment(pairs)

@@ -11,8 +11,8 @@ import av
 import numpy as np
 import pytest
 
-from demo import build_demo, render_frames
-from demo.build import FILES, demo_clips
+from demo.build import FILES, build_demo, demo_clips
+from demo.render import render_frames
 from demo.systems import SYSTEMS
 
 N_CLIPS = 3

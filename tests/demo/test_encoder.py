@@ -23,7 +23,7 @@ from demo.encoder.train import Settings, train
 from demo.render import render_frames
 from demo.story import make_clip
 from metrics_core.models.clip_encoder import OpenClipEncoder
-from metrics_core.models.clip_loading import CheckpointMismatch
+from metrics_core.models.unusable import CheckpointMismatch
 from metrics_core.models.word_tokenizer import WordTokenizer, split_words
 
 TINY = Settings(n_clips=2, frames_per_clip=3, steps=3, clips_per_step=2, frames_per_step=2, image_size=64)

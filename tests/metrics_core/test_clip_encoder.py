@@ -12,8 +12,8 @@ import torch
 from safetensors.torch import save_file
 
 from metrics_core.models.clip_encoder import OpenClipEncoder
-from metrics_core.models.clip_loading import CheckpointMismatch, merge_adapters
-from metrics_core.models.unusable import ModelUnusable
+from metrics_core.models.clip_loading import merge_adapters
+from metrics_core.models.unusable import CheckpointMismatch, ModelUnusable
 
 CONFIGURATION = {
     "embed_dim": 16,

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from metrics_core.evqa import EVQAResult, evqa_from_features, evqa_of_text, prepare_frames, qa_score
 from metrics_core.frames import sample_indices
+from tests.metrics_core.evqa_oracle import by_loops
 
 NAMES = {
     "P": "precision",
@@ -129,33 +130,6 @@ def test_policy_for_degenerate_cases(golden: dict[str, list[dict[str, Any]]]) ->
     assert opposite.f1 is None
     assert opposite.raw_f1 == pytest.approx(expected["F"], abs=1e-9)
     assert opposite.raw_score == pytest.approx(expected["full_F"], abs=1e-9)
-
-
-def unit(vector: list[float]) -> list[float]:
-    length = math.sqrt(math.fsum(x * x for x in vector))
-    return [x / length for x in vector]
-
-
-def cosine(left: list[float], right: list[float]) -> float:
-    return math.fsum(x * y for x, y in zip(unit(left), unit(right), strict=True))
-
-
-def by_loops(problem: dict[str, Any]) -> dict[str, float]:
-    """P, R, C by the book, one cosine at a time."""
-    frames, keywords = problem["frames"], problem["keywords"]
-    local = problem["regions"] or frames
-    weights = problem["weights"] or [1.0] * len(keywords)
-    precision = recall = 0.0
-    for keyword, weight in zip(keywords, weights, strict=True):
-        precision += weight * max(cosine(keyword, frame) for frame in local)
-    for frame in local:
-        recall += max(cosine(keyword, frame) for keyword in keywords)
-    mean = [math.fsum(unit(frame)[i] for frame in frames) / len(frames) for i in range(len(frames[0]))]
-    return {
-        "precision": precision / math.fsum(weights),
-        "recall": recall / len(local),
-        "coarse": cosine(mean, problem["text"]),
-    }
 
 
 @st.composite

@@ -13,12 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metrics_core.models.clip_loading import CheckpointMismatch
 from metrics_core.models.nli import NliClassifier, class_probabilities
 from metrics_core.models.nli_inputs import HypothesisTooLong, token_batches
 from metrics_core.models.nli_loading import NoEntailmentClass, entailment_index, longest_input
 from metrics_core.models.revision import ModelNotFound
-from metrics_core.models.unusable import ModelUnusable
+from metrics_core.models.unusable import CheckpointMismatch, ModelUnusable
 from tests.metrics_core.broken_models import BREAKS, broken
 
 WORDS = ["a", "cat", "dog", "runs", "sleeps", "red", "box", "the", "man", "opens", "."]

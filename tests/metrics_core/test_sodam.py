@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -32,8 +31,7 @@ from metrics_core.sodam import (
     verifier_passes,
 )
 from metrics_core.sodam.recurrence import best_totals, official_path, optimal_path
-
-Span = tuple[int, int]
+from tests.metrics_core.sodam_oracle import Span, best_matching, f1_by_hand, fraction_iou, merged_by_loops
 
 REFERENCES_A = [[0, 10], [10, 20], [20, 30], [30, 40]]
 PREDICTIONS_A = [[0, 5], [5, 10], [10, 22], [22, 30]]
@@ -156,22 +154,6 @@ def test_case_g_micro_and_macro() -> None:
 # The recurrence against brute force
 
 
-def matchings(n: int, m: int) -> Iterator[tuple[tuple[int, int], ...]]:
-    """Every way to pair some of n with some of m in order."""
-    for size in range(min(n, m) + 1):
-        for left in itertools.combinations(range(n), size):
-            for right in itertools.combinations(range(m), size):
-                yield tuple(zip(left, right, strict=True))
-
-
-def best_matching(iou: list[list[Fraction]], m: int) -> tuple[Fraction, tuple[tuple[int, int], ...]]:
-    """The greatest sum over all matchings of positive pairs, and of the best ones the earliest seen from the end."""
-    allowed = [pairs for pairs in matchings(len(iou), m) if all(iou[i][j] > 0 for i, j in pairs)]
-    worth = {pairs: sum((iou[i][j] for i, j in pairs), Fraction(0)) for pairs in allowed}
-    best = max(worth.values())
-    return best, min((pairs for pairs in allowed if worth[pairs] == best), key=lambda pairs: pairs[::-1])
-
-
 def anchors_of(path: np.ndarray) -> tuple[tuple[int, int], ...]:
     return tuple((i, j) for i, j in enumerate(path.tolist()) if j >= 0)
 
@@ -220,33 +202,6 @@ def official_by_loops(iou: list[list[float]], m: int) -> tuple[tuple[int, int], 
 def test_official_path_equals_the_loops(iou: np.ndarray) -> None:
     path = official_path(best_totals(iou[None]))
     assert anchors_of(path[0]) == official_by_loops(iou.tolist(), iou.shape[1])
-
-
-def fraction_iou(a: Span, b: Span) -> Fraction:
-    overlap = min(a[1], b[1]) - max(a[0], b[0])
-    union = (a[1] - a[0]) + (b[1] - b[0]) - max(overlap, 0)
-    return Fraction(max(overlap, 0), union) if union else Fraction(0)
-
-
-def merged_by_loops(
-    references: list[Span], predictions: list[Span], anchors: dict[int, int], official: bool
-) -> tuple[dict[int, list[int]], list[int]]:
-    """Members of each reference and the orphans, from anchors {prediction: reference}; both sides in order."""
-    members: dict[int, list[int]] = {reference: [] for reference in anchors.values()}
-    orphans = []
-    for j, prediction in enumerate(predictions):
-        before = [anchors[k] for k in range(j + 1) if k in anchors][-1:]
-        after = [anchors[k] for k in range(j, len(predictions)) if k in anchors][:1]
-        if official:
-            choice = (before + after)[:1]
-        else:
-            overlaps = [(fraction_iou(references[i], prediction), -i) for i in before + after]
-            choice = [-max(overlaps)[1]] if overlaps and max(overlaps)[0] > 0 else []
-        for reference in choice:
-            members[reference].append(j)
-        if not choice:
-            orphans.append(j)
-    return members, orphans
 
 
 spans = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 6)).map(lambda s: (s[0], s[0] + s[1])), max_size=5)
@@ -366,21 +321,6 @@ def clips(draw: st.DrawFn) -> tuple[Alignment, list[dict[str, tuple[int, int]]]]
     return align(references, predictions), counts
 
 
-def f1_by_hand(alignment: Alignment, segments: list[tuple[int, int]], official: bool) -> tuple[Any, Any, Any]:
-    """Precision, recall and F1 in fractions, from (covered, all) of each reference segment."""
-    counted = {i for i, (_, total) in enumerate(segments) if total or official}
-    if not counted:
-        return None, None, None
-    credit = sum((Fraction(*segments[i]) for i in alignment.groups if segments[i][1]), Fraction(0))
-    n_predicted = len(counted & alignment.groups.keys()) + len(alignment.orphans)
-    recall = credit / len(counted)
-    if not n_predicted:
-        return None, recall, Fraction(0)
-    precision = credit / n_predicted
-    f1 = 2 * precision * recall / (precision + recall) if credit else Fraction(0)
-    return precision, recall, f1
-
-
 def as_floats(values: tuple[Any, Any, Any]) -> list[Any]:
     return [None if value is None else pytest.approx(float(value), abs=1e-12) for value in values]
 
@@ -391,12 +331,14 @@ def test_clip_score_equals_the_definition(clip: tuple[Alignment, list[dict[str, 
     alignment, counts = clip
     score = score_clip(alignment, counts, compat="official" if official else None)
     whole = [tuple(map(sum, zip(*segment.values(), strict=True))) or (0, 0) for segment in counts]
-    expected = as_floats(f1_by_hand(alignment, whole, official))
+    expected = as_floats(f1_by_hand(alignment.groups, len(alignment.orphans), whole, official))
     assert [score.precision, score.recall, score.total] == expected
     assert score.by_dimension.keys() == {dimension for segment in counts for dimension in segment}
     for dimension, each in score.by_dimension.items():
         parts = [segment.get(dimension, (0, 0)) for segment in counts]
-        assert [each.precision, each.recall, each.f1] == as_floats(f1_by_hand(alignment, parts, official))
+        assert [each.precision, each.recall, each.f1] == as_floats(
+            f1_by_hand(alignment.groups, len(alignment.orphans), parts, official)
+        )
     assert (score.status == "no_reference") == (score.total is None)
     assert (score.status == "no_prediction") == (score.total is not None and alignment.n_merged == 0)
 

@@ -303,14 +303,15 @@ def test_best_reference() -> None:
 
 def test_public_surface() -> None:
     assert metrics_core.vcs.__all__ == [
+        "CaptionResult",
         "DistanceDetail",
         "LineDetail",
-        "ShortResult",
         "VCSResult",
         "VCSWarning",
         "best_reference",
         "chunk_segments",
         "vcs_batch",
+        "vcs_captions",
         "vcs_from_embeddings",
         "vcs_from_similarity",
         "vcs_short",

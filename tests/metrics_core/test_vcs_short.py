@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metrics_core.vcs import vcs_from_embeddings, vcs_from_similarity
-from metrics_core.vcs.short import STOP_WORDS, ShortResult, vcs_short, words_of
+from metrics_core.vcs import CaptionResult, vcs_captions, vcs_from_embeddings, vcs_from_similarity
+from metrics_core.vcs.short import STOP_WORDS, vcs_short, words_of
 
 SHAPES = [(r, g) for r in range(1, 13) for g in range(1, 13)]
 ALWAYS_ZERO = {(r, g) for r, g in SHAPES if min(r, g) <= 2} | {(3, 4), (4, 3)}
@@ -76,9 +76,9 @@ def test_settings_reach_every_reference() -> None:
 
 
 def test_no_word_left_is_no_score() -> None:
-    assert vcs_short(["A dog."], "It is!", {}) == ShortResult("empty_text", None, None)
-    assert vcs_short(["It is!"], "A dog.", {}) == ShortResult("no_reference", None, None)
-    assert vcs_short([], "A dog.", {}) == ShortResult("no_reference", None, None)
+    assert vcs_short(["A dog."], "It is!", {}) == CaptionResult("empty_text")
+    assert vcs_short(["It is!"], "A dog.", {}) == CaptionResult("no_reference")
+    assert vcs_short([], "A dog.", {}) == CaptionResult("no_reference")
 
 
 def test_a_missing_vector_is_named() -> None:
@@ -138,3 +138,41 @@ def test_two_sentences_by_hand() -> None:
     assert result.nas == pytest.approx(nas)
     assert result.sas == pytest.approx(1.0)
     assert result.vcs == pytest.approx(nas)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 2**32), st.integers(0, 4), st.sampled_from([0, 1]))
+def test_captions_together_score_as_pairs_alone(seed: int, n_captions: int, lct: float) -> None:
+    """With repeated texts and texts without a chunk; the best pair of a caption is its result."""
+    rng = np.random.default_rng(seed)
+    letters = "abcdefg"
+    vectors = {letter: rng.normal(0.5, 1, 5) for letter in letters}
+
+    def text() -> str:
+        words = " ".join(rng.choice(list(letters), rng.integers(0, 6)))
+        vectors.setdefault(words, rng.normal(0.5, 1, 5))
+        return words
+
+    captions = [([text() for _ in range(rng.integers(0, 4))], text()) for _ in range(n_captions)]
+    for (references, generated), found in zip(
+        captions, vcs_captions(captions, vectors, str.split, lct=lct), strict=True
+    ):
+        alone = {
+            i: vcs_from_embeddings(
+                [vectors[word] for word in reference.split()],
+                [vectors[word] for word in generated.split()],
+                vectors[reference],
+                vectors[generated],
+                lct=lct,
+            ).vcs
+            for i, reference in enumerate(references)
+            if reference and generated
+        }
+        assert {i: result.vcs for i, result in found.results.items()} == pytest.approx(alone, abs=1e-12)
+        if alone:
+            assert found.result is not None
+            assert found.result.vcs == pytest.approx(max(alone.values()), abs=1e-12)
+            assert found.always_zero == all(result.always_zero for result in found.results.values())
+        else:
+            assert (found.result, found.always_zero) == (None, False)
+            assert found.status == ("no_reference" if generated else "empty_text")

@@ -257,7 +257,8 @@ def scored(url: URL) -> dict[str, list[tuple[Any, ...]]]:
         "text_embedding": "SELECT text_sha256 FROM text_embedding ORDER BY 1",
         "scorer": "SELECT metric, fingerprint, status FROM scorer ORDER BY fingerprint",
         "score": "SELECT s.kind, s.key, r.fingerprint, c.value, c.status, c.error, c.components::text, c.input_sha256 "
-        "FROM score c JOIN sample s USING (sample_id) JOIN scorer r USING (scorer_id) ORDER BY s.kind, s.key",
+        "FROM score c JOIN sample s USING (sample_id) JOIN scorer r USING (scorer_id) "
+        "ORDER BY s.kind, s.key, r.fingerprint",
     }
     return {table: rows(url, query) for table, query in queries.items()}
 
@@ -269,7 +270,8 @@ def concluded(url: URL) -> dict[str, list[tuple[Any, ...]]]:
         "keypoint": "SELECT k.key, v.key, k.dimension, k.text FROM keypoint k JOIN video v USING (video_id) ORDER BY 1",
         "keypoint_label": "SELECT k.key, s.key, l.source, l.covered FROM keypoint_label l "
         "JOIN keypoint k USING (keypoint_id) JOIN sample s USING (sample_id) ORDER BY 1, 2, 3",
-        "entailment": "SELECT pair_sha256, round(probability::numeric, 6), truncated FROM entailment ORDER BY 1",
+        "entailment": "SELECT m.fingerprint, pair_sha256, round(probability::numeric, 6), truncated FROM entailment "
+        "JOIN model m USING (model_id) ORDER BY 1, 2",
         "verdict_set": f"SELECT s.key, r.fingerprint, c.status, c.error, c.n_sentences FROM verdict_set c {of_caption} "
         "ORDER BY 1, 2",
         "ecs_verdict": "SELECT s.key, k.key, round(c.probability::numeric, 6), c.sentence_index, c.sentence, "

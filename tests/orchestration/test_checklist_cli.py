@@ -12,6 +12,7 @@ import pytest
 from metrics_core.calibration import split_position
 from orchestration.platform import engine, instance
 from tests.command_line import Done, run_command
+from tests.metrics_core.chat_server import Answer, complaint, completion, loopback
 from tests.orchestration.conftest import DIMENSIONS, Installation, write_manifest
 
 CAPTION = "clip_02_faithful_0"
@@ -213,6 +214,42 @@ def test_calibrate_prints_tables_and_warns(story: dict[str, Any]) -> None:
     assert newest_check()[0]
 
 
+def test_calibrate_on_labels_of_a_judge(story: dict[str, Any]) -> None:
+    """A judge behind a server, which calls the first keypoint of a caption covered and no other."""
+
+    def judge(number: int, body: dict[str, Any]) -> Answer:
+        if number == 0:
+            return complaint(403, "not you")
+        n = body["messages"][-1]["content"].partition("Facts:")[2].partition("\n\n")[0].count("\n")
+        labels = [{"keypoint": i + 1, "covered": i == 0, "sentence": int(i == 0)} for i in range(n)]
+        return completion(json.dumps({"labels": labels}))
+
+    with loopback(judge) as server:
+        variables = {
+            "REELSIEVE_ECS_JUDGE_MODEL": "tiny",
+            "REELSIEVE_ECS_JUDGE_URL": server.url,
+            "REELSIEVE_CHAT_CONCURRENCY": "1",
+        }
+        few = run_command("calibrate", "-d", "tiny", "--judge", "--limit", "5", "--labels", "all", **variables)
+        asked_first = len(server.asked)
+        done = run_command("calibrate", "-d", "tiny", "--judge", "--labels", "all", "--json", **variables)
+        assert (asked_first, len(server.asked)) == (5, 5 + N_CAPTIONS - 4)
+    text, said = (" ".join(shown.split()) for shown in (few.stdout, few.stderr))
+    assert few.returncode == 0, few.stderr
+    assert "on labels of judge:tiny, not of people; 4 of 5 captions judged by this run; 1 have no labels" in text
+    assert "1 captions have no labels of the judge, the first for this reason: clip_" in said
+    assert "the server answered 403: not you" in said
+    found = read_json(done)
+    assert (found["labels_of"], found["judged"]["captions"], found["judged"]["failed"]) == ("judge:tiny", N_CAPTIONS, 0)
+    assert sum(row["labels"] for row in found["thresholds"]) == N_LABELS
+    assert sum(row["positive"] for row in found["thresholds"]) == N_CAPTIONS
+    assert count("keypoint_label WHERE source = 'judge:tiny'") == N_LABELS
+    assert count("threshold WHERE scope = 'dataset' AND details->>'labels' = 'judge:tiny'") == len(set(DIMENSIONS))
+    # The labels of the manifest are as they were, and count again without --judge.
+    assert count("keypoint_label WHERE source = 'manifest'") == N_LABELS
+    assert read_json(run_command("calibrate", "-d", "tiny", "--labels", "all", "--json"))["labels_of"] == "manifest"
+
+
 # Mistakes
 
 
@@ -227,12 +264,21 @@ def test_a_mistake_gets_one_sentence(story: dict[str, Any], tmp_path: Any) -> No
         (["explain", CAPTION, "-d", "nowhere"], "there is no dataset 'nowhere'"),
         (["calibrate", "-d", "nowhere"], "there is no dataset 'nowhere'"),
         (["calibrate", "-d", "bare"], "bare has no labels on keypoints with verdicts: ingest keypoint_labels"),
+        (["calibrate", "-d", "bare", "--judge"], "there is no judge of keypoints: name a chat model by REELSIEVE_ECS"),
     ):
         done = run_command(*arguments)
         assert done.returncode == 1
         sentence = done.stderr.strip().splitlines()[-1]
         assert sentence.startswith(f"error: {says}")
         assert "Traceback" not in done.stderr
+
+
+def test_a_limit_needs_a_judge(story: dict[str, Any]) -> None:
+    done = run_command("calibrate", "-d", "tiny", "--limit", "3")
+    assert (done.returncode, done.stderr.strip()) == (
+        2,
+        "error: --limit concerns the captions that a judge labels: give --judge too",
+    )
 
 
 # doctor

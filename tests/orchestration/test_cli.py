@@ -263,6 +263,7 @@ def test_a_fault_of_the_program_is_logged_and_told_in_one_sentence(
     ("arguments", "says"),
     [
         (["ingest", ".", "-d", "a b"], "dataset name"),
+        (["ingest", ".", "-d", "demo"], "is reserved for the clips of `reelsieve demo`: use another name"),
         (["score", "-d", "cli", "--metric", "bleu"], "there is no metric 'bleu'"),
         (["scores", "-d", "cli", "--by", "bleu"], "there is no metric 'bleu'"),
         (["score", "-d", "cli", "--metrics", "vcs"], "--metrics"),

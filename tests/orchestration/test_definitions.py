@@ -16,9 +16,9 @@ import pytest
 import sqlalchemy as sa
 from dagster_postgres import PostgresEventLogStorage
 
+from assets.datasets import BadDatasetName
 from assets.reports.tables import escaped
 from assets.scores.registry import METRICS, scoring_assets
-from assets.sources.frames import SampledFrames
 from db.engine import open_engine
 from db.manifest import Dataset
 from db.server import DAGSTER, sibling_url
@@ -122,7 +122,10 @@ def test_every_asset_is_materialised_for_its_partitions() -> None:
     expected = {
         **{name: {DATASET} for name in INGESTED},
         **{name: set(SHARDS) for name in scoring_assets(METRICS)},
-        **{name: {DATASET} for name in ("ecs_thresholds", "threshold", "training_subset", "dataset_report")},
+        **{
+            name: {DATASET}
+            for name in ("ecs_thresholds", "threshold", "training_subset", "agreement", "dataset_report")
+        },
     }
     assert {name: instance().get_materialized_partitions(dg.AssetKey(name)) for name in expected} == expected
 
@@ -232,10 +235,22 @@ def test_subset_and_report_lie_where_the_metadata_says(scored: dict[str, dict[st
     assert pq.read_table(subset["path"]).num_rows == 3
     report = scored["dataset_report"]
     assert Path(report["path"]).read_text(encoding="utf-8") == report["report"]
-    # Two plots a metric, but the videos have no frames to make a score of.
-    assert len(PNG.findall(report["report"])) == 2 * sum(
-        SampledFrames.asset not in scoring_assets([metric]) for metric in METRICS
-    )
+    # Two plots a metric, but these videos have neither frames for EVQAScore nor events in time for QEVA.
+    with engine().connect() as connection:
+        counts = ", ".join(f"count({metric})" for metric in METRICS)
+        n_scores = connection.exec_driver_sql(f"SELECT {counts} FROM sample_scores").one()
+    assert len(PNG.findall(report["report"])) == 2 * sum(n > 0 for n in n_scores) == 2 * (len(METRICS) - 2)
+
+
+def test_agreement_has_a_table_and_a_plot_for_each_aspect(scored: dict[str, dict[str, Any]]) -> None:
+    found = scored["agreement"]
+    tables = {name.removeprefix("aspect: "): text for name, text in found.items() if name.startswith("aspect: ")}
+    assert (len(tables) > 0, found["stale scores left out"]) == (True, 0)
+    with engine().connect() as connection:
+        assert connection.exec_driver_sql("SELECT count(*) FROM agreement").scalar_one() == found["rows"]
+        assert set(connection.exec_driver_sql("SELECT DISTINCT aspect FROM agreement").scalars()) == set(tables)
+    for text in tables.values():
+        assert table_rows(text)[0] == ["metric", "grouping", "Kendall tau-b", "low", "high", "n", "stale"]
 
 
 # Checks
@@ -277,20 +292,22 @@ def test_the_check_of_verdicts_sees_one_that_is_missing() -> None:
     assert check(SHARDS[shard]).passed
 
 
-def test_one_shard_that_fails_does_not_keep_the_next_from_being_scored(tmp_path: Path) -> None:
+def test_one_shard_that_fails_does_not_keep_the_next_from_being_scored(installation: Installation) -> None:
     """The file of the first shard's video is gone: its sample fails, which the check says; the other one is scored.
 
-    The data set is called demo, since the demo's encoder knows no other.
+    The folder is the demo's, since the demo's encoder knows no other data set.
     """
+    folder = installation.home / "demo"
+    (folder / "videos").mkdir(parents=True)
     names: dict[int, str] = {}
     for name in (f"noise {i}" for i in range(9)):
         names.setdefault(Dataset(0, "demo", 2).shard_of(name), name)
     for name in names.values():
-        write_clip(tmp_path / "videos" / f"{name}.avi")
+        write_clip(folder / "videos" / f"{name}.avi")
     videos: list[str | Row] = [{"video_id": name, "path": f"videos/{name}.avi"} for name in names.values()]
     captions = [candidate(f"told of {name}", name, "A red ball rolls.") for name in names.values()]
-    run_ingest(tables(tmp_path, videos, captions=captions), "demo", None, 2)
-    (tmp_path / "videos" / f"{names[0]}.avi").unlink()
+    run_ingest(tables(folder, videos, captions=captions), "demo", None, 2)
+    (folder / "videos" / f"{names[0]}.avi").unlink()
 
     done = run_command("score", "--dataset", "demo", "--metric", "evqa", "--json")
 
@@ -416,6 +433,12 @@ def test_inbox_asks_once_for_a_settled_folder(installation: Installation) -> Non
     assert listed.run_key != changed.run_key
 
 
+def test_no_other_folder_is_ingested_as_the_demo(installation: Installation) -> None:
+    """Whoever starts the ingest, since the demo's encoder gives every data set of this name a score."""
+    with pytest.raises(BadDatasetName, match=r"'demo' is reserved for the clips of `reelsieve demo`: use another name"):
+        run_ingest(installation.manifest, "demo", None, None)
+
+
 def test_inbox_warns_of_folders_that_are_no_data_sets(
     installation: Installation, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -425,10 +448,13 @@ def test_inbox_warns_of_folders_that_are_no_data_sets(
     (inside / "piped").mkdir()
     write_manifest(inside / "piped", n_videos=1, prefix="piped")
     os.mkfifo(inside / "piped" / "qa.jsonl")
+    (inside / "demo").mkdir()
+    write_manifest(inside / "demo", n_videos=1, prefix="foreign")
     requests, _ = tick_of_inbox()
     assert {request.partition_key for request in requests} <= {"posted"}
     warnings = capsys.readouterr().err
     assert "inbox folder 'no table' is left alone" in warnings
+    assert "inbox folder 'demo' is left alone: dataset name 'demo' is reserved" in warnings
     assert "table videos is missing" in warnings
     assert "qa.jsonl: it is a folder, a pipe or a device" in warnings
 

@@ -60,7 +60,8 @@ class Usage:
 class ChatReply:
     """The answer to a request: an object that fits its schema exactly where status is "ok".
 
-    malformed: no valid JSON after all content retries. refused: the model declined. error: transport, deadline or
+    malformed: no valid JSON after all content retries. refused: the model declined, or the server rejected this
+    request, such as one too long for the model; asking again does not help. error: transport, deadline or
     configuration. stopped: not asked, or not to the end, because the spending stop was reached. reason: one sentence,
     for every status but "ok". cached: taken from the cache, so that `usage` is empty.
     """

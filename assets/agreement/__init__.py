@@ -1,0 +1,1 @@
+"""Metrics against people, per dataset."""

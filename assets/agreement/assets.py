@@ -1,0 +1,71 @@
+"""How far the metrics of a dataset agree with people, as an asset."""
+
+import dagster as dg
+
+from assets.agreement.rows import store_agreement
+from assets.curation import Curation
+from assets.datasets import dataset_of_key
+from assets.lineage import of_all_partitions
+from assets.partitions import DATASETS
+from assets.reports.plots import intervals, markdown_image
+from assets.reports.tables import markdown_table
+from assets.scores.registry import METRICS, asset_name
+from assets.thresholds.assets import WHEN_SCORES_CHANGE
+from db.agreement import StoredAgreement
+
+STATISTIC = "kendall_b"
+SHOWN = ("pooled", "per_video", "per_system", "within_system")
+
+
+@dg.asset(
+    group_name="reports",
+    partitions_def=DATASETS,
+    deps=[
+        "rating",
+        "keypoint_label",
+        *[of_all_partitions(asset_name(metric)) for metric in METRICS],
+    ],
+    automation_condition=WHEN_SCORES_CHANGE,
+    kinds={"postgres"},
+)
+def agreement(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
+    """Correlations of every metric, of baselines and of raters with people, with intervals over videos."""
+    dataset = dataset_of_key(curation.engine, context.partition_key)
+    rows = store_agreement(curation.engine, dataset, METRICS)
+    by_aspect: dict[str, list[StoredAgreement]] = {}
+    for row in rows:
+        if row.statistic == STATISTIC and row.grouping in SHOWN:
+            by_aspect.setdefault(row.aspect, []).append(row)
+    if not by_aspect:
+        return dg.MaterializeResult(metadata={"agreement": dg.MetadataValue.text("no ratings and no labels")})
+    stale = {row.metric: row.n_stale for row in rows}
+    return dg.MaterializeResult(
+        metadata={
+            "rows": len(rows),
+            "stale scores left out": sum(stale.values()),
+            **{f"aspect: {aspect}": dg.MetadataValue.md(_aspect(aspect, shown)) for aspect, shown in by_aspect.items()},
+        }
+    )
+
+
+def _aspect(aspect: str, rows: list[StoredAgreement]) -> str:
+    """A table of one aspect, and a plot of its pooled coefficients."""
+    cells = [
+        [row.metric, row.grouping, _shown(row.value), _shown(row.low), _shown(row.high), str(row.n), str(row.n_stale)]
+        for row in rows
+    ]
+    table = markdown_table(["metric", "grouping", "Kendall tau-b", "low", "high", "n", "stale"], cells)
+    pooled = {
+        row.metric: (row.value, row.low, row.high)
+        for row in rows
+        if row.grouping == "pooled" and row.value is not None and row.low is not None and row.high is not None
+    }
+    if not pooled:
+        return table
+    plot = intervals(pooled, "Kendall tau-b, pooled", aspect)
+    return f"{table}\n\n{markdown_image(plot, 'coefficients with their intervals')}"
+
+
+def _shown(value: float | None) -> str:
+    """A number with three digits, and nothing for none."""
+    return "" if value is None else f"{value:.3f}"

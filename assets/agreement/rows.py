@@ -1,0 +1,132 @@
+"""How the metrics of a dataset agree with its ratings and labels, stored in table `agreement`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import numpy.typing as npt
+from sqlalchemy.engine import Connection, Engine
+
+from db.agreement import (
+    JudgedSample,
+    StoredAgreement,
+    judged_samples,
+    ratings_of,
+    references_of,
+    replace_agreement,
+    scores_of,
+)
+from db.manifest import Dataset
+from db.scores import active_scorer
+from metrics_core.agreement import agreement_rows, common_words, length_in_words
+
+SEED = 0
+LABELS = "coverage (labels)"
+"""The aspect of labels: the share of a caption's keypoints labelled as covered. All labels are of one rater."""
+LENGTH, COMMON_WORDS = "length in words", "words in common"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A dataset's judged samples with their numbers, each (n,) or (n, raters), NaN where there is none.
+
+    n_stale: for each metric the judged samples whose score is stale, and left out.
+    """
+
+    samples: list[JudgedSample]
+    metrics: dict[str, npt.NDArray[np.float64]]
+    scorers: dict[str, int]
+    n_stale: dict[str, int]
+    ratings: dict[str, npt.NDArray[np.float64]]
+    references: dict[int, list[str]]
+
+
+def store_agreement(engine: Engine, dataset: Dataset, metrics: Sequence[str]) -> list[StoredAgreement]:
+    """Compare the metrics' active scorers with people and replace the dataset's rows; none without a judgement."""
+    with engine.connect() as connection:
+        judged = load_judged(connection, dataset, metrics)
+    rows = rows_of(judged)
+    with engine.begin() as connection:
+        replace_agreement(connection, dataset.dataset_id, rows)
+    return rows
+
+
+def load_judged(connection: Connection, dataset: Dataset, metrics: Sequence[str]) -> Judged:
+    """Read the judgements of a dataset and the scores beside them. Metrics without a score are left out."""
+    samples = judged_samples(connection, dataset.dataset_id)
+    active = {metric: active_scorer(connection, metric) for metric in metrics}
+    scores = {
+        metric: scores_of(connection, scorer_id, dataset.dataset_id)
+        for metric, scorer_id in active.items()
+        if scorer_id is not None
+    }
+    values = {
+        metric: np.array([_number(found.get(each.sample_id, (None, ""))[0]) for each in samples])
+        for metric, found in scores.items()
+    }
+    stale = {
+        metric: sum(found.get(each.sample_id, (None, ""))[1] == "stale" for each in samples)
+        for metric, found in scores.items()
+    }
+    known = {metric: each for metric, each in values.items() if np.isfinite(each).any() or stale[metric]}
+    return Judged(
+        samples,
+        known,
+        {metric: scorer_id for metric, scorer_id in active.items() if scorer_id is not None},
+        stale,
+        _by_aspect(samples, ratings_of(connection, dataset.dataset_id)),
+        references_of(connection, dataset.dataset_id),
+    )
+
+
+def _number(value: float | None) -> float:
+    """The value, and NaN for none."""
+    return math.nan if value is None else value
+
+
+def _by_aspect(
+    samples: Sequence[JudgedSample], ratings: Sequence[tuple[int, str, str, float]]
+) -> dict[str, npt.NDArray[np.float64]]:
+    """Ratings (n, raters) by aspect, and labels as the aspect LABELS of one rater."""
+    row_of = {each.sample_id: row for row, each in enumerate(samples)}
+    raters: dict[str, dict[str, int]] = {}
+    for _, rater, aspect, _ in ratings:
+        of_aspect = raters.setdefault(aspect, {})
+        of_aspect.setdefault(rater, len(of_aspect))
+    found = {aspect: np.full((len(samples), len(of_aspect)), math.nan) for aspect, of_aspect in raters.items()}
+    for sample_id, rater, aspect, value in ratings:
+        found[aspect][row_of[sample_id], raters[aspect][rater]] = value
+    if any(each.covered is not None for each in samples):
+        found[LABELS] = np.array([[_number(each.covered)] for each in samples])
+    return found
+
+
+def rows_of(judged: Judged) -> list[StoredAgreement]:
+    """Compute the agreement table of judged samples."""
+    if not judged.samples:
+        return []
+    texts = [each.text for each in judged.samples]
+    lengths = length_in_words(texts)
+    own = [judged.references.get(each.video_id, []) for each in judged.samples]
+    baselines: Mapping[str, npt.ArrayLike] = {LENGTH: lengths, COMMON_WORDS: common_words(texts, own)}
+    rows = agreement_rows(
+        judged.metrics,
+        judged.ratings,
+        [each.video_id for each in judged.samples],
+        [each.system for each in judged.samples],
+        lengths=lengths,
+        baselines=baselines,
+        seed=SEED,
+    )
+    return [
+        StoredAgreement(
+            scorer_id=judged.scorers.get(row.metric),
+            n_stale=judged.n_stale.get(row.metric, 0),
+            seed=SEED,
+            **asdict(row),
+        )
+        for row in rows
+    ]

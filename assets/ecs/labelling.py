@@ -1,0 +1,172 @@
+"""A judge's labels on keypoints: a chat model reads captions, so that thresholds can be calibrated without people."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy.engine import Engine
+
+from assets.ecs.checklist import Checklist, MissingTimes
+from assets.models.chat import ChatSettings, TalliedChat, Tally
+from assets.sources.base import Tell
+from db.inputs import KEYPOINTS
+from db.labels import JudgedLabel, Key, captions_to_label, delete_labels, judge_source, label_digests, write_labels
+from db.manifest import Dataset
+from db.verdicts import VERDICT_INPUTS
+from db.work import PendingSample, batches, load_samples
+from metrics_core.ecs.judge import ChatJudge, Checked, Judgement
+from metrics_core.models.chat.protocol import ChatModel
+from metrics_core.protocols import ModelIdentity
+
+# Captions judged between two writes. Replies that a crash keeps from the labels stand in table chat_reply.
+CAPTIONS_AT_A_TIME = 64
+
+
+class NoJudge(ValueError):
+    """Labels of a judge are wanted, and no judge is named."""
+
+    plain = True
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """What a judge did. counts: captions by what became of them, new labels, calls and tokens.
+
+    why: the first caption without labels, with the reason; None where there is none.
+    """
+
+    counts: Mapping[str, int | str]
+    why: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """Keypoints of one caption that are held against one text. digests: of what a judge is asked about each."""
+
+    sample_id: int
+    name: str
+    keypoint_ids: tuple[int, ...]
+    checked: Checked
+    digests: tuple[bytes, ...]
+
+    @property
+    def expected(self) -> dict[Key, bytes]:
+        """The digest that the label of each keypoint must have."""
+        keys = ((self.sample_id, keypoint_id) for keypoint_id in self.keypoint_ids)
+        return dict(zip(keys, self.digests, strict=True))
+
+    def without(self, labelled: Mapping[Key, bytes]) -> Sheet:
+        """The sheet without the keypoints that have a label."""
+        kept = [i for i, (key, digest) in enumerate(self.expected.items()) if labelled.get(key) != digest]
+        return Sheet(
+            self.sample_id,
+            self.name,
+            tuple(self.keypoint_ids[i] for i in kept),
+            Checked(self.checked.sentences, tuple(self.checked.keypoints[i] for i in kept)),
+            tuple(self.digests[i] for i in kept),
+        )
+
+    def labels(self, judgement: Judgement) -> Iterator[JudgedLabel]:
+        """The labels of the keypoints, with the sentence that covers them."""
+        for keypoint_id, digest, label in zip(self.keypoint_ids, self.digests, judgement.labels, strict=True):
+            sentence = None if label.sentence is None else self.checked.sentences[label.sentence]
+            yield JudgedLabel(self.sample_id, keypoint_id, label.covered, digest, {"sentence": sentence})
+
+
+class Labeller:
+    """Labels keypoints by a judge, each on the sentences that ECS holds it against. chat_model: None for no judge."""
+
+    def __init__(self, chat_model: ChatModel | None, settings: ChatSettings, checklist: Checklist) -> None:
+        self._chat_model = chat_model
+        self._settings = settings
+        self._checklist = checklist
+
+    @property
+    def source(self) -> str:
+        """The source of the labels; raises NoJudge."""
+        return judge_source(self._named().identity.model_id)
+
+    def check(self) -> None:
+        """Raise NoJudge where no judge is named."""
+        self._named()
+
+    def label(self, engine: Engine, dataset: Dataset, *, run_id: str, tell: Tell, limit: int | None = None) -> Labelled:
+        """Have the judge label the keypoints of a dataset's captions, and store the labels, some captions at a time.
+
+        limit: the most captions with labels; the same ones always come first. What is labelled is not asked again.
+        Labels on what has changed since are deleted, and within the limit made anew. A caption for which the judge
+        fails or declines gets none. Raises NoJudge.
+        """
+        tally = Tally()
+        chat_model = self._settings.remembering(self._named(), engine, run_id)
+        judge, source = ChatJudge(TalliedChat(chat_model, tally)), self.source
+        with engine.connect() as connection:
+            sample_ids = captions_to_label(connection, dataset.dataset_id)
+        counts: Counter[str] = Counter(captions=0, judged=0, labels=0, failed=0, refused=0, without_times=0)
+        why: list[str] = []
+        chosen = sample_ids if limit is None else sample_ids[:limit]
+        for ids in batches(chosen, CAPTIONS_AT_A_TIME):
+            sheets = self._open_sheets(engine, source, judge.identity, ids, counts)
+            judged = judge.judge([sheet.checked for sheet in sheets])
+            failed = {s.sample_id: (s, j) for s, j in zip(sheets, judged, strict=True) if j.status != "ok"}
+            pairs = [(s, j) for s, j in zip(sheets, judged, strict=True) if s.sample_id not in failed]
+            counts["labels"] += write_labels(engine, source, [label for s, j in pairs for label in s.labels(j)])
+            counts.update(captions=len(ids), judged=len({sheet.sample_id for sheet, _ in pairs}))
+            counts.update(judgement.status for _, judgement in failed.values())
+            why += [f"{sheet.name}: {judgement.reason}" for sheet, judgement in failed.values()]
+            tell(f"keypoints of {counts['captions']} of {len(chosen)} captions judged by {judge.identity.model_id}")
+        for ids in batches(sample_ids[len(chosen) :], CAPTIONS_AT_A_TIME):
+            self._open_sheets(engine, source, judge.identity, ids, Counter())
+        of_chat = {f"chat_{name}": value for name, value in tally.as_metadata().items()}
+        return Labelled({**counts, **of_chat}, why[0] if why else None)
+
+    def _named(self) -> ChatModel:
+        if self._chat_model is None:
+            raise NoJudge("there is no judge of keypoints: name a chat model by REELSIEVE_ECS_JUDGE_MODEL")
+        return self._chat_model
+
+    def _open_sheets(
+        self, engine: Engine, source: str, identity: ModelIdentity, ids: list[int], counts: Counter[str]
+    ) -> list[Sheet]:
+        """What is to be judged of these captions, once labels on what has changed are deleted."""
+        with engine.connect() as connection:
+            samples = load_samples(connection, ids, VERDICT_INPUTS)
+            labelled = label_digests(connection, source, ids)
+        sheets: list[Sheet] = []
+        for sample in samples:
+            try:
+                sheets += self._sheets(sample, identity)
+            except MissingTimes:
+                counts["without_times"] += 1
+        expected = {key: digest for sheet in sheets for key, digest in sheet.expected.items()}
+        delete_labels(engine, source, [key for key, digest in labelled.items() if expected.get(key) != digest])
+        rest = [sheet.without(labelled) for sheet in sheets]
+        return [sheet for sheet in rest if sheet.keypoint_ids]
+
+    def _sheets(self, sample: PendingSample, identity: ModelIdentity) -> list[Sheet]:
+        """One sheet for every text that keypoints of a caption are held against."""
+        places: dict[str, list[int]] = {}
+        for place, premise in enumerate(self._checklist.reading(sample).premises):
+            places.setdefault(premise, []).append(place)
+        return [_sheet(sample, self._checklist.sentences(premise), places[premise], identity) for premise in places]
+
+
+def _sheet(sample: PendingSample, sentences: Sequence[str], places: Sequence[int], identity: ModelIdentity) -> Sheet:
+    keypoints = [sample[KEYPOINTS][place] for place in places]
+    texts = tuple(keypoint.text for keypoint in keypoints)
+    return Sheet(
+        sample.sample_id,
+        sample.key,
+        tuple(keypoint.keypoint_id for keypoint in keypoints),
+        Checked(tuple(sentences), texts),
+        tuple(_digest([identity.as_dict(), list(sentences), text]) for text in texts),
+    )
+
+
+def _digest(asked: list[Any]) -> bytes:
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).digest()

@@ -1,0 +1,156 @@
+"""Chat models as the settings name them, with what a run gives them: the cache, the ledger and the spending stop."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Literal, Protocol, runtime_checkable
+
+from pydantic import BaseModel, Field, ValidationInfo, field_validator
+from sqlalchemy.engine import Engine
+
+from db.chat_replies import PostgresLedger, PostgresReplies
+from metrics_core.models.chat.presets import PRESETS, make_chat_model
+from metrics_core.models.chat.protocol import ChatModel, ChatReply, ChatRequest, Usage
+from metrics_core.models.chat.records import CacheMode, Ledger, ReplyCache
+from metrics_core.models.chat.spending import Prices, Spending, add_usage
+from metrics_core.protocols import ModelIdentity
+
+# In place of a server: the model runs in this process.
+LOCAL = "local"
+# The descriptions that the settings of every chat model share. A hosted server has no address of its own to preset.
+_PRESETS = ", ".join(name for name, preset in PRESETS.items() if preset.url)
+URL = f"preset ({_PRESETS}), address of a server, or `{LOCAL}` for a model in this process"
+KEY_VARIABLE = "name of the environment variable that holds the key; empty for a server without one"
+
+
+@runtime_checkable
+class Remembering(Protocol):
+    """A chat model that takes a cache and a ledger."""
+
+    def remembering(self, cache: ReplyCache, mode: CacheMode, ledger: Ledger) -> ChatModel:
+        """The same model with a cache and a ledger."""
+        ...
+
+
+class ChatSettings(BaseModel):
+    """How chat models are asked. Nothing of it changes an answer."""
+
+    chat_mode: Literal["normal", "refresh", "offline"] = Field(
+        default="normal", description="`refresh` asks again, `offline` takes stored answers only"
+    )
+    chat_concurrency: int = Field(default=8, ge=1, description="requests under way at a time, per model")
+    chat_deadline_s: float = Field(default=600.0, gt=0, description="seconds for one request with all its attempts")
+    chat_prices: dict[str, tuple[float, float]] = Field(
+        default={}, description='money per million tokens in and out by model, as JSON: {"model": [2.5, 10]}'
+    )
+    chat_budget: float | None = Field(default=None, ge=0, description="money after which a process asks nothing more")
+
+    @field_validator("chat_budget")
+    @classmethod
+    def _has_prices(cls, budget: float | None, info: ValidationInfo) -> float | None:
+        if budget is not None and not info.data.get("chat_prices"):
+            raise ValueError("a budget needs REELSIEVE_CHAT_PRICES, the prices of the models")
+        return budget
+
+    def make_chat_model(self, model: str, url: str, key_variable: str) -> ChatModel:
+        """The model behind a preset, an address or `local`; asks nothing and loads nothing yet.
+
+        Raises ServerUnusable for an address or key variable that cannot be used, and BudgetWithoutPrice where there is
+        a budget but no price of the model.
+        """
+        if url == LOCAL:
+            return _local_model(model)
+        prices = self.prices_of(model)
+        if self.chat_budget is not None and prices is None:
+            raise BudgetWithoutPrice(f"REELSIEVE_CHAT_BUDGET is set, but REELSIEVE_CHAT_PRICES has no price of {model}")
+        return make_chat_model(
+            model,
+            url=None if url in PRESETS else url,
+            preset=url if url in PRESETS else None,
+            key_variable=key_variable or None,
+            concurrency=self.chat_concurrency,
+            deadline_s=self.chat_deadline_s,
+            prices=prices,
+            spending=None if self.chat_budget is None else _purse(self.chat_budget),
+        )
+
+    def prices_of(self, model: str) -> Prices | None:
+        """The prices of a model, where they are known."""
+        prices = self.chat_prices.get(model)
+        return Prices(*prices) if prices else None
+
+    def remembering(self, chat: ChatModel, engine: Engine, run_id: str) -> ChatModel:
+        """The same model behind tables chat_reply and chat_call, if it can remember."""
+        if isinstance(chat, Remembering):
+            return chat.remembering(PostgresReplies(engine), self.chat_mode, PostgresLedger(engine, run_id))
+        return chat
+
+
+class BudgetWithoutPrice(ValueError):
+    """A budget for a model whose price is not known."""
+
+    plain = True
+
+
+@dataclass
+class Tally:
+    """What was asked in a run, of all models together. status: how many replies of each status there were."""
+
+    usage: Usage = field(default_factory=Usage)
+    n_cached: int = 0
+    status: Counter[str] = field(default_factory=Counter)
+
+    def add(self, replies: Sequence[ChatReply]) -> None:
+        """Count some replies."""
+        for reply in replies:
+            self.usage = add_usage(self.usage, reply.usage)
+            self.n_cached += reply.cached
+            self.status[reply.status] += 1
+
+    def as_metadata(self) -> dict[str, int | str]:
+        """Plain data for people; empty where no chat model was asked."""
+        if not self.status:
+            return {}
+        counts: dict[str, int | str] = {
+            "calls": self.usage.calls,
+            "cached": self.n_cached,
+            "failed": sum(n for status, n in self.status.items() if status != "ok"),
+            "tokens_in": self.usage.tokens_in,
+            "tokens_out": self.usage.tokens_out,
+        }
+        return counts if self.usage.money is None else {**counts, "money": f"{self.usage.money:.6g}"}
+
+
+@dataclass(frozen=True)
+class TalliedChat:
+    """A ChatModel whose replies are counted."""
+
+    chat_model: ChatModel
+    tally: Tally
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """The identity of the model that is asked."""
+        return self.chat_model.identity
+
+    def chat(self, requests: Sequence[ChatRequest]) -> list[ChatReply]:
+        """The model's replies."""
+        replies = self.chat_model.chat(requests)
+        self.tally.add(replies)
+        return replies
+
+
+@lru_cache(maxsize=4)
+def _purse(budget: float) -> Spending:
+    """One for all models of this process."""
+    return Spending(budget)
+
+
+@lru_cache(maxsize=4)
+def _local_model(model: str) -> ChatModel:
+    from metrics_core.models.chat.transformers_chat import TransformersChatModel
+
+    return TransformersChatModel(model)

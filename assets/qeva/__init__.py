@@ -1,0 +1,1 @@
+"""QEVA on the platform: questions about videos and summaries, and the answers to them."""

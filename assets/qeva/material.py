@@ -1,0 +1,201 @@
+"""What stands for a video where questions are asked about it: its frames, or what people wrote about it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from io import BytesIO
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy.engine import Engine
+
+from assets.media_file import FileState, OtherFile, check_ingested_file
+from assets.models.settings import HUMAN_NOTES
+from assets.scores.base import Outcome
+from db.frames import PendingVideo, pending_videos
+from db.inputs import KEYPOINTS, REFERENCES, SEGMENTS, VIDEO, Input, KeypointText, ReferenceText, TimedText
+from db.work import PendingSample
+from metrics_core.frames import FrameReadError, read_frames
+from metrics_core.frames.fit import Fit
+from metrics_core.frames.records import DecoderFailed
+from metrics_core.protocols import ModelIdentity, SentenceSplitter
+from metrics_core.qeva.notes import NO_NOTES, NotedKeypoint, Reference, Segment, video_notes
+from metrics_core.qeva.records import Frame, VideoFrames, VideoNotes
+
+# Frames are taken from all over the video: every frame may be chosen, up to the cap.
+EVERY = 1
+# Raised by hand when other notes are taken from the same references and keypoints.
+NOTES_REVISION = "1"
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A video of which there is nothing to show. is_final: another try cannot help."""
+
+    reason: str
+    is_final: bool
+
+
+# Deleted, or its file became unreadable, while a run was at work.
+GONE = Unreadable("the video changed while it was worked on: score again", False)
+
+
+class Material(ABC):
+    """How a video is given to whoever is asked about it."""
+
+    inputs: ClassVar[Collection[Input[Any]]]
+
+    @property
+    @abstractmethod
+    def identity(self) -> ModelIdentity:
+        """What the video is given as; a part of the scorer's fingerprint."""
+
+    @abstractmethod
+    def refusal(self, sample: PendingSample) -> Outcome | None:
+        """Why nothing can be asked about the sample's video, known before anything is read; else None."""
+
+    @abstractmethod
+    def digests(self, engine: Engine, samples: Sequence[PendingSample]) -> dict[int, bytes]:
+        """The digest of what is shown of each sample's video, by video_id."""
+
+    @abstractmethod
+    def load(
+        self, engine: Engine, samples: Sequence[PendingSample], video_ids: Collection[int]
+    ) -> Mapping[int, VideoFrames | VideoNotes | Unreadable]:
+        """What is shown of these videos of the samples."""
+
+
+class NotesMaterial(Material):
+    """Timed references and keypoints that people wrote stand in for the video. A score is then not reference-free."""
+
+    inputs = (REFERENCES, SEGMENTS, KEYPOINTS)
+
+    def __init__(self, splitter: SentenceSplitter) -> None:
+        self._splitter = splitter
+        # Asked several times about the samples of one video.
+        self._noted = lru_cache(maxsize=4096)(self._take)
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """The rule by which notes are taken from references and keypoints."""
+        return ModelIdentity(HUMAN_NOTES, NOTES_REVISION, {"sentence_splitter": self._splitter.identity.as_dict()})
+
+    def refusal(self, sample: PendingSample) -> Outcome | None:
+        """Status `no_reference` where people wrote nothing about the video."""
+        if self._notes(sample) is not None:
+            return None
+        return Outcome(None, "no_reference", f"{NO_NOTES} by REELSIEVE_QEVA_VIDEO_MODEL")
+
+    def digests(self, engine: Engine, samples: Sequence[PendingSample]) -> dict[int, bytes]:
+        """The digest of the notes."""
+        return {video_id: _digest(asdict(notes)) for video_id, notes in self._by_video(samples).items()}
+
+    def load(
+        self, engine: Engine, samples: Sequence[PendingSample], video_ids: Collection[int]
+    ) -> Mapping[int, VideoNotes]:
+        """The notes of these videos."""
+        return {video_id: notes for video_id, notes in self._by_video(samples).items() if video_id in video_ids}
+
+    def _by_video(self, samples: Sequence[PendingSample]) -> dict[int, VideoNotes]:
+        by_video = {sample.video_id: sample for sample in samples}
+        notes = {video_id: self._notes(sample) for video_id, sample in by_video.items()}
+        return {video_id: one for video_id, one in notes.items() if one is not None}
+
+    def _notes(self, sample: PendingSample) -> VideoNotes | None:
+        return self._noted(sample[REFERENCES], sample[SEGMENTS].references, sample[KEYPOINTS])
+
+    def _take(
+        self,
+        texts: tuple[ReferenceText, ...],
+        times: tuple[tuple[TimedText, ...], ...],
+        keypoints: tuple[KeypointText, ...],
+    ) -> VideoNotes | None:
+        references = [
+            Reference(each.text, tuple(Segment(part.start_s, part.end_s, part.text) for part in parts if part.text))
+            for each, parts in zip(texts, times, strict=True)
+        ]
+        noted = [NotedKeypoint(each.text, each.dimension, each.segment_index) for each in keypoints]
+        return video_notes(references, noted, self._splitter)
+
+
+class FramesMaterial(Material):
+    """Frames from all over the video, at most `n_frames`, each fitted into `size` pixels a side, as JPEG."""
+
+    inputs = (VIDEO,)
+
+    def __init__(self, n_frames: int, size: int, quality: int) -> None:
+        self._recipe = {"frames": n_frames, "size": size, "jpeg_quality": quality}
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """The number of frames, their size and quality."""
+        return ModelIdentity("frames", "1", self._recipe)
+
+    def refusal(self, sample: PendingSample) -> Outcome | None:
+        """Status `no_frames` where the video has no file that decodes."""
+        video = sample[VIDEO]
+        if video.status == "text_only":
+            return Outcome(None, "no_frames", "the video has no file for the video model to look at")
+        if video.status not in ("ok", "damaged"):
+            return Outcome(None, "no_frames", f"the video cannot be decoded: {video.error}")
+        return None
+
+    def digests(self, engine: Engine, samples: Sequence[PendingSample]) -> dict[int, bytes]:
+        """The digest of the file's content and the recipe."""
+        return {
+            video.video_id: _digest([video.content_sha256.hex(), self._recipe]) for video in _files(engine, samples)
+        }
+
+    def load(
+        self, engine: Engine, samples: Sequence[PendingSample], video_ids: Collection[int]
+    ) -> Mapping[int, VideoFrames | Unreadable]:
+        """The frames of these videos; of one that cannot be read, or is not the file that was ingested, the reason."""
+        return {video.video_id: self._frames(video) for video in _files(engine, samples) if video.video_id in video_ids}
+
+    def _frames(self, video: PendingVideo) -> VideoFrames | Unreadable:
+        try:
+            check_ingested_file(video.uri, FileState.stored(video), video.content_sha256)
+            read = read_frames(Path(video.uri), every=EVERY, cap=self._recipe["frames"], fit=self._fit(video))
+        except OtherFile as other:
+            return Unreadable(f"{video.uri}: {other}: put it back or ingest the folder of {video.key} again", False)
+        except FrameReadError as error:
+            return Unreadable(str(error), not isinstance(error, DecoderFailed))
+        frames = tuple(
+            Frame(_jpeg(picture, self._recipe["jpeg_quality"]), float(time_s), picture.shape[1], picture.shape[0])
+            for picture, time_s in zip(read.pixels, read.times_s, strict=True)
+        )
+        return VideoFrames(frames, self._recipe)
+
+    def _fit(self, video: PendingVideo) -> Fit | None:
+        """A small picture stays as it is; a large one keeps its proportions."""
+        width, height, size = video.width or 0, video.height or 0, self._recipe["size"]
+        if 0 < max(width, height) <= size:
+            return None
+        if not width or not height:
+            return Fit(size, size, "longest")
+        scale = size / max(width, height)
+        return Fit(max(1, round(height * scale)), max(1, round(width * scale)), "squash")
+
+
+def _files(engine: Engine, samples: Sequence[PendingSample]) -> list[PendingVideo]:
+    with engine.connect() as connection:
+        return pending_videos(connection, None, {sample.video_id for sample in samples})
+
+
+def _digest(value: Any) -> bytes:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=False).encode()).digest()
+
+
+def _jpeg(picture: NDArray[np.uint8], quality: int) -> bytes:
+    from PIL import Image
+
+    held = BytesIO()
+    Image.fromarray(picture).save(held, "JPEG", quality=quality)
+    return held.getvalue()

@@ -1,0 +1,200 @@
+"""From settings to a panel: chat models where they are named, rules and the entailment verifier everywhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any
+
+from assets.ecs.verifiers import OFFLINE, default_threshold, make_verifier
+from assets.models.chat import TalliedChat, Tally
+from assets.qeva.forecast import (
+    Weight,
+    calls_about_answers,
+    calls_about_summary_questions,
+    calls_about_video,
+    forecast,
+    times,
+)
+from assets.qeva.material import FramesMaterial, Material, NotesMaterial
+from assets.qeva.panel import Panel
+from assets.qeva.settings import ROLES, QEVASettings
+from assets.sources.base import Forecast, Order
+from assets.sources.remembering import RememberingEncoder, RememberingVerifier
+from metrics_core.models.chat.protocol import ChatModel
+from metrics_core.protocols import EntailmentModel, SentenceSplitter, TextEncoder
+from metrics_core.qeva.answerers import ChatAnswerer, ChatMatcher
+from metrics_core.qeva.by_entailment import DEFAULT_R, EntailmentAnswerer
+from metrics_core.qeva.by_rule import RuleSummaryExaminer, RuleVideoExaminer
+from metrics_core.qeva.cost import Calls
+from metrics_core.qeva.examiners import ChatSummaryExaminer, ChatVideoExaminer
+from metrics_core.qeva.matchers import CosineMatcher, EntailmentMatcher, TokenF1Matcher
+from metrics_core.qeva.prompts import CATEGORIES
+from metrics_core.qeva.protocols import Answerer, Matcher
+
+# Who does the work of a role that has no model of its own. A text model reads the notes that stand for a video, since
+# the verifier cannot answer what a text model asks.
+SUCCESSION: Mapping[str, tuple[str, ...]] = {
+    "video": ("video", "text"),
+    "text": ("text",),
+    "filter_video": ("filter_video", "video", "filter_text", "text"),
+    "filter_text": ("filter_text", "text"),
+}
+
+
+class Roles:
+    """The models of the settings. `panel` seats them: for a run behind their tables, without one as they are."""
+
+    def __init__(
+        self,
+        settings: QEVASettings,
+        chats: Mapping[str, ChatModel],
+        verifier: EntailmentModel,
+        threshold: float,
+        encoder: TextEncoder,
+        splitter: SentenceSplitter,
+    ) -> None:
+        self._settings = settings
+        self._chats = chats
+        self._verifier = verifier
+        self._threshold = threshold
+        self._encoder = encoder
+        self._splitter = splitter
+        self.material: Material = (
+            FramesMaterial(settings.qeva_frames, settings.qeva_frame_size, settings.qeva_frame_quality)
+            if "video" in chats
+            else NotesMaterial(splitter)
+        )
+
+    @classmethod
+    def from_settings(cls, settings: QEVASettings) -> Roles:
+        """The roles with their real models; a filter that is not named is the model whose questions it filters."""
+        chats = {
+            role: settings.make_chat_model(model, settings.url_of(role), settings.key_variable_of(role))
+            for role in ROLES
+            if (model := settings.model_of(role))
+        }
+        return cls(
+            settings,
+            chats,
+            make_verifier(OFFLINE, "fp32"),
+            default_threshold(OFFLINE),
+            settings.make_text_encoder(),
+            settings.make_splitter(),
+        )
+
+    def models(self) -> dict[str, Any]:
+        """What stands for the video, and all models in their roles."""
+        panel = self.panel(None)
+        identities = {"video": self.material.identity, "questions": panel.questions_by, "answers": panel.answers_by}
+        return {name: identity.as_dict() for name, identity in identities.items()}
+
+    @property
+    def warnings(self) -> list[str]:
+        """What makes a score worth less: questions that are filtered by the model that wrote them."""
+        return [
+            f"{self._chats[role].identity.model_id} filters the questions that it writes itself: set "
+            f"REELSIEVE_QEVA_FILTER_{role.upper()}_MODEL to another model"
+            for role in ("video", "text")
+            if role in self._chats and self._filter(role).identity == self._chats[role].identity
+        ]
+
+    def forecast_questions(self, n_videos: int, n_summaries: int) -> list[Forecast]:
+        """What writing and filtering the questions about so many videos and summaries would cost."""
+        n, votes = self._settings.qeva_questions, self._settings.qeva_closed_book_votes
+        return self._forecast(
+            times(calls_about_video(n, votes, "video" in self._chats), n_videos),
+            times(calls_about_summary_questions(self._n_factuality, votes), n_summaries),
+        )
+
+    def forecast_answers(self, n_summaries: int) -> list[Forecast]:
+        """What answering the questions about so many summaries would cost."""
+        calls = calls_about_answers(self._settings.qeva_questions, self._n_factuality, "video" in self._chats)
+        return self._forecast(times(calls, n_summaries))
+
+    @property
+    def _n_factuality(self) -> int:
+        """A chat model asks about every category, whatever the settings say."""
+        return len(CATEGORIES) if "text" in self._chats else self._settings.qeva_questions
+
+    def _forecast(self, *parts: Mapping[str, Calls]) -> list[Forecast]:
+        """The cost for every role that a chat model stands in."""
+        settings = self._settings
+        is_seen = "video" in self._chats
+        weight = Weight.of(settings.qeva_frames, settings.qeva_frame_size) if is_seen else Weight.of_notes()
+        calls: dict[str, Calls] = {}
+        for part in parts:
+            for role, each in part.items():
+                calls[role] = calls.get(role, Calls(0, 0)) + each
+        return [
+            forecast(role, chat.identity.model_id, each, weight, settings.prices_of(chat.identity.model_id))
+            for role, each in calls.items()
+            if each != Calls(0, 0) and (chat := _seated_in(role, self._chats))
+        ]
+
+    def panel(self, order: Order | None) -> Panel:
+        """The models in their roles; with an order, behind the tables in which answers are kept."""
+        if order is None:
+            return self._bare
+        settings, tally = self._settings, Tally()
+        engine, run_id, tell = order.engine, order.run_id, order.tell
+        return self._seated(
+            lambda chat: TalliedChat(settings.remembering(chat, engine, run_id), tally),
+            RememberingVerifier(engine, self._verifier, "questions and answers", tell),
+            RememberingEncoder(engine, self._encoder, tell),
+            tally,
+        )
+
+    @cached_property
+    def _bare(self) -> Panel:
+        return self._seated(lambda chat: chat, self._verifier, self._encoder, Tally())
+
+    def _filter(self, role: str) -> ChatModel:
+        return self._chats.get(f"filter_{role}") or self._chats[role]
+
+    def _seated(
+        self,
+        behind: Callable[[ChatModel], ChatModel],
+        verifier: EntailmentModel,
+        encoder: TextEncoder,
+        tally: Tally,
+    ) -> Panel:
+        settings = self._settings
+        chats = {role: behind(chat) for role, chat in self._chats.items()}
+        n, forced = settings.qeva_questions, settings.qeva_forced
+
+        def answerer(role: str) -> Answerer:
+            if chat := _seated_in(role, chats):
+                return ChatAnswerer(chat, forced=forced)
+            # A rule takes a question from one sentence of its source: the nearest sentence is all that a filter needs.
+            r = 1 if role.startswith("filter") else DEFAULT_R
+            return EntailmentAnswerer(verifier, self._threshold, self._splitter, encoder, r, forced)
+
+        video, text = chats.get("video"), chats.get("text")
+        return Panel(
+            ChatVideoExaminer(video, n, settings.qeva_chronology) if video else RuleVideoExaminer(n),
+            ChatSummaryExaminer(text) if text else RuleSummaryExaminer(self._splitter, n),
+            answerer("filter_video"),
+            answerer("filter_text"),
+            answerer("video"),
+            answerer("text"),
+            self._matcher(text, verifier, encoder),
+            settings.qeva_closed_book_votes,
+            tally,
+            tuple(self.warnings),
+        )
+
+    def _matcher(self, text: ChatModel | None, verifier: EntailmentModel, encoder: TextEncoder) -> Matcher:
+        name = self._settings.qeva_matcher
+        if text and name in ("auto", "judge"):
+            return ChatMatcher(text)
+        if name == "token_f1":
+            return TokenF1Matcher()
+        if name == "cosine":
+            return CosineMatcher(encoder)
+        return EntailmentMatcher(verifier, self._threshold)
+
+
+def _seated_in(role: str, chats: Mapping[str, ChatModel]) -> ChatModel | None:
+    """The chat model that does the work of a role, if any does."""
+    return next((chats[name] for name in SUCCESSION[role] if name in chats), None)

@@ -1,0 +1,67 @@
+"""The settings of QEVA: which models stand in which roles, and how questions are made and judged."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from assets.models.chat import KEY_VARIABLE, URL, ChatSettings
+from assets.models.settings import SplitterSettings, TextEncoderSettings
+
+ROLES = ("video", "text", "filter_video", "filter_text")
+_ROLE = "name of a chat model; empty: rules and the entailment verifier stand in, without a server"
+
+
+class QEVASettings(TextEncoderSettings, SplitterSettings, ChatSettings):
+    """The settings of QEVA."""
+
+    qeva_video_model: str = Field(default="", description=f"video model: {_ROLE}")
+    qeva_video_url: str = Field(default="vllm", description=URL)
+    qeva_video_key_variable: str = Field(default="", description=KEY_VARIABLE)
+    qeva_text_model: str = Field(default="", description=f"text model: {_ROLE}")
+    qeva_text_url: str = Field(default="vllm", description=URL)
+    qeva_text_key_variable: str = Field(default="", description=KEY_VARIABLE)
+    qeva_filter_video_model: str = Field(
+        default="", description="filters questions about videos; empty: the video model"
+    )
+    qeva_filter_video_url: str = Field(default="vllm", description=URL)
+    qeva_filter_video_key_variable: str = Field(default="", description=KEY_VARIABLE)
+    qeva_filter_text_model: str = Field(
+        default="", description="filters questions about summaries; empty: the text model"
+    )
+    qeva_filter_text_url: str = Field(default="vllm", description=URL)
+    qeva_filter_text_key_variable: str = Field(default="", description=KEY_VARIABLE)
+
+    qeva_questions: int = Field(default=10, ge=1, le=50, description="questions asked for in each dimension")
+    qeva_chronology: Literal["templated", "one_shot"] = Field(
+        default="templated", description="questions by code from a list of events, or all by the video model at once"
+    )
+    qeva_closed_book_votes: int = Field(default=1, ge=1, description="a question is trivial when all votes are right")
+    qeva_forced: bool = Field(default=False, description="whether a model must choose an answer")
+    qeva_on_error: Literal["exclude", "wrong"] = Field(default="exclude", description="what a failed answer counts as")
+    qeva_matcher: Literal["auto", "judge", "entailment", "token_f1", "cosine"] = Field(
+        default="auto", description="judges open answers; `auto`: the text model where there is one, else entailment"
+    )
+    qeva_frames: int = Field(default=32, ge=1, description="frames that a video model is shown")
+    qeva_frame_size: int = Field(default=512, ge=32, description="most pixels a side of a frame")
+    qeva_frame_quality: int = Field(default=85, ge=1, le=100, description="JPEG quality of a frame")
+
+    @field_validator("qeva_matcher")
+    @classmethod
+    def _has_its_judge(cls, matcher: str, info: ValidationInfo) -> str:
+        if matcher == "judge" and not info.data.get("qeva_text_model"):
+            raise ValueError("a judge is a text model: set REELSIEVE_QEVA_TEXT_MODEL too")
+        return matcher
+
+    def model_of(self, role: str) -> str:
+        """The model in one of ROLES; empty where none is named."""
+        return str(getattr(self, f"qeva_{role}_model"))
+
+    def url_of(self, role: str) -> str:
+        """Where the model of a role is."""
+        return str(getattr(self, f"qeva_{role}_url"))
+
+    def key_variable_of(self, role: str) -> str:
+        """The environment variable that holds the key of a role; empty without one."""
+        return str(getattr(self, f"qeva_{role}_key_variable"))

@@ -1,0 +1,159 @@
+"""Keywords that a chat model extracts, and vectors that wait for them. Rules need neither: they cost nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, cast
+
+from sqlalchemy.engine import Engine
+
+from assets.models.chat import ChatSettings, TalliedChat, Tally
+from assets.sources.base import Forecast, Order, Source
+from assets.sources.texts import TextVectors
+from db.inputs import Input
+from db.keywords import KeywordRow, load_keywords, store_keywords
+from db.models import register_model
+from db.work import PendingSample
+from metrics_core.models.chat.spending import usage_of_call
+from metrics_core.models.chat.tokens import text_tokens
+from metrics_core.models.chat_keywords import ChatKeywords, Extraction
+from metrics_core.models.unusable import ModelUnusable
+from metrics_core.protocols import ModelIdentity, TextEncoder
+
+# Texts asked about between two writes. Replies that a crash keeps from table keyword_set stand in table chat_reply.
+TEXTS_AT_A_TIME = 256
+# Rules of thumb for what extraction will cost.
+TOKENS_OF_PROMPT, TOKENS_OF_ANSWER = 250, 60
+Extractions = Mapping[str, Extraction]
+Find = Callable[[str], Extraction]
+
+
+class ExtractedKeywords(Source[Extractions]):
+    """What a chat model extracts from the texts that `texts` wants of a sample, by text: each distinct text once.
+
+    It has no asset of its own: the asset of text vectors makes it first, as keywords are texts to be embedded. So the
+    graph is the same with rules, which need no source.
+    """
+
+    asset: ClassVar[str] = TextVectors.asset
+    description: ClassVar[str] = TextVectors.description
+    group: ClassVar[str] = TextVectors.group
+    reads: ClassVar[tuple[str, ...]] = TextVectors.reads
+
+    def __init__(
+        self,
+        extractor: ChatKeywords,
+        settings: ChatSettings,
+        texts: Callable[[PendingSample], Iterable[str]],
+        inputs: Collection[Input[Any]],
+    ) -> None:
+        self.inputs = inputs
+        self._extractor = extractor
+        self._settings = settings
+        self._texts = texts
+
+    @property
+    def model(self) -> ModelIdentity:
+        """The chat model with the version of the prompt."""
+        return self._extractor.identity
+
+    def make(self, order: Order, sample_ids: list[int]) -> Mapping[str, int | str]:
+        """Ask about every distinct text that was never asked about, or whose extraction failed."""
+        tally = Tally()
+        chat = self._settings.remembering(self._extractor.chat_model, order.engine, order.run_id)
+        extractor = ChatKeywords(TalliedChat(chat, tally))
+        with order.engine.begin() as connection:
+            model_id = register_model(connection, self.model.as_dict())
+        wanted = list(dict.fromkeys(self._wanted(order, sample_ids)))
+        stored = load_keywords(order.engine, model_id, wanted)
+        missing = [text for text in wanted if text not in stored or stored[text].status == "failed"]
+        statuses: Counter[str] = Counter()
+        why: list[str | None] = []
+        for start in range(0, len(missing), TEXTS_AT_A_TIME):
+            asked = missing[start : start + TEXTS_AT_A_TIME]
+            found = extractor.extract_all(asked)
+            rows = {text: _row(each) for text, each in zip(asked, found, strict=True)}
+            store_keywords(order.engine, model_id, order.run_id, rows)
+            statuses.update(each.status for each in found)
+            why += [each.reason for each in found if each.status != "ok"]
+            order.tell(f"keywords of {start + len(asked)} of {len(missing)} texts extracted")
+        if why:
+            order.tell(f"{len(why)} texts have no keywords, the first for this reason: {why[0]}")
+        counts = {
+            "keyword_texts_wanted": len(wanted),
+            "keyword_texts_asked": len(missing),
+            "keyword_texts_failed": statuses["failed"],
+            "keyword_texts_refused": statuses["refused"],
+        }
+        of_chat = {f"keyword_{name}": value for name, value in tally.as_metadata().items()}
+        return {**counts, **of_chat, "keyword_extractor": self.model.model_id}
+
+    def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> Extractions:
+        """The extractions of all wanted texts of the samples; MissingEvidence where one was never asked about."""
+        return self.of_samples(engine, samples)
+
+    def of_samples(self, engine: Engine, samples: Sequence[PendingSample]) -> Extractions:
+        """The same for whatever rests on the keywords."""
+        wanted = {text for sample in samples for text in self._texts(sample)}
+        with engine.connect() as connection:
+            model_id = self.model_id(connection)
+        stored = {} if model_id is None else load_keywords(engine, model_id, wanted)
+        if len(stored) < len(wanted):
+            n_missing = len(wanted) - len(stored)
+            raise self.missing(f"{n_missing} of {len(wanted)} texts have no keywords of {self.model.model_id}")
+        return {text: _extraction(row) for text, row in stored.items()}
+
+    def forecast(self, order: Order, sample_ids: list[int]) -> Sequence[Forecast]:
+        """A call for every distinct text that was never asked about, or whose extraction failed."""
+        with order.engine.connect() as connection:
+            model_id = self.model_id(connection)
+        # A text without a word is not asked about.
+        wanted = {text for text in self._wanted(order, sample_ids) if text.strip()}
+        stored = {} if model_id is None else load_keywords(order.engine, model_id, wanted)
+        missing = [text for text in wanted if text not in stored or stored[text].status == "failed"]
+        tokens_in = sum(text_tokens(text) + TOKENS_OF_PROMPT for text in missing)
+        tokens_out, name = len(missing) * TOKENS_OF_ANSWER, self._extractor.chat_model.identity.model_id
+        money = usage_of_call(tokens_in, tokens_out, self._settings.prices_of(name)).money
+        return [Forecast("keywords", name, len(missing), tokens_in, tokens_out, money)] if missing else []
+
+    def try_out(self) -> str:
+        """Extract the keywords of one sentence."""
+        (found,) = self._extractor.extract_all(["A red dog runs over the lawn."])
+        if found.status != "ok":
+            raise ModelUnusable(f"{self.model.model_id} extracted no keywords: {found.reason}")
+        return f"extracts {', '.join(found.keywords) or 'nothing'} from one sentence"
+
+    def _wanted(self, order: Order, sample_ids: list[int]) -> Iterator[str]:
+        for samples in order.samples(sample_ids, self.inputs):
+            for sample in samples:
+                yield from self._texts(sample)
+
+
+class KeywordVectors(TextVectors):
+    """Vectors of texts and of their extracted keywords; `texts` takes a sample and what finds a text's extraction."""
+
+    def __init__(
+        self,
+        encoder: TextEncoder,
+        keywords: ExtractedKeywords,
+        texts: Callable[[PendingSample, Find], Iterable[str]],
+        inputs: Collection[Input[Any]],
+    ) -> None:
+        super().__init__(encoder, lambda _: (), inputs)
+        self._keywords = keywords
+        self._texts_with = texts
+
+    def wanted(self, engine: Engine, samples: Sequence[PendingSample]) -> Iterator[str]:
+        """The texts that must be embedded for these samples; MissingEvidence where keywords were never asked for."""
+        extractions = self._keywords.of_samples(engine, samples)
+        for sample in samples:
+            yield from self._texts_with(sample, extractions.__getitem__)
+
+
+def _row(extraction: Extraction) -> KeywordRow:
+    return KeywordRow(extraction.keywords, extraction.status, extraction.reason)
+
+
+def _extraction(row: KeywordRow) -> Extraction:
+    return Extraction(row.keywords, cast(Any, row.status), row.reason)

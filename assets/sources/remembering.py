@@ -1,0 +1,112 @@
+"""Models behind their tables: each remembers what it has said, to whoever asks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy.engine import Engine
+
+from assets.sources.base import Tell
+from assets.sources.memo import ask_missing
+from db.embeddings import load_texts, store_texts
+from db.entailments import Judged, Pair, load_entailments, store_entailments
+from db.models import find_model
+from metrics_core.protocols import EntailmentModel, Entailments, ModelIdentity, TextEncoder
+
+
+class RememberingVerifier:
+    """An EntailmentModel that looks pairs up in table `entailment` before it asks the model.
+
+    Another run or another dataset may have filled the table. n_judged: the number of pairs that the model itself
+    judged. tell: takes lines about progress, which begin with `place`.
+    """
+
+    def __init__(self, engine: Engine, model: EntailmentModel, place: str, tell: Tell) -> None:
+        self._engine = engine
+        self._model = model
+        self._place = place
+        self._tell = tell
+        self.n_judged = 0
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """The identity of the model itself."""
+        return self._model.identity
+
+    def entailment(self, pairs: Sequence[Pair]) -> Entailments:
+        """Return P(entailment) of (premise, hypothesis) pairs, in their order. Raises the errors of the model.
+
+        Pairs judged before an error are stored.
+        """
+        known = self._stored(pairs)
+        ask_missing(
+            self._engine,
+            self.identity,
+            [pair for pair in dict.fromkeys(pairs) if pair not in known],
+            length=lambda pair: len(pair[0]) + len(pair[1]),
+            ask=self._judge,
+            store=lambda model_id, _, judged: self._keep(known, model_id, judged),
+            tell=lambda done, total: self._tell(f"{self._place}: {done} of {total} pairs judged"),
+        )
+        judged = [known[pair] for pair in pairs]
+        return Entailments(
+            np.array([answer.probability for answer in judged], dtype=np.float64),
+            np.array([answer.truncated for answer in judged], dtype=np.bool_),
+        )
+
+    def _stored(self, pairs: Sequence[Pair]) -> dict[Pair, Judged]:
+        with self._engine.connect() as connection:
+            model_id = find_model(connection, self.identity.as_dict())
+        return {} if model_id is None else load_entailments(self._engine, model_id, pairs)
+
+    def _judge(self, pairs: Sequence[Pair]) -> dict[Pair, Judged]:
+        answers = self._model.entailment(pairs)
+        self.n_judged += len(pairs)
+        columns = zip(pairs, answers.probabilities.tolist(), answers.truncated.tolist(), strict=True)
+        return {pair: Judged(probability, truncated) for pair, probability, truncated in columns}
+
+    def _keep(self, known: dict[Pair, Judged], model_id: int, judged: Mapping[Pair, Judged]) -> None:
+        known |= judged
+        # A number outside [0, 1] is not stored; the verdict refuses it and quotes the pair.
+        sound = {pair: answer for pair, answer in judged.items() if 0 <= answer.probability <= 1}
+        store_entailments(self._engine, model_id, sound)
+
+
+class RememberingEncoder:
+    """A TextEncoder that looks texts up in table `text_embedding` before it asks the model."""
+
+    def __init__(self, engine: Engine, encoder: TextEncoder, tell: Tell) -> None:
+        self._engine = engine
+        self._encoder = encoder
+        self._tell = tell
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """The identity of the encoder itself."""
+        return self._encoder.identity
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Vectors (n, dim) of the texts, in their order; errors are those of the encoder."""
+        if not texts:
+            return self._encoder.encode(texts)
+        with self._engine.connect() as connection:
+            model_id = find_model(connection, self.identity.as_dict())
+        known = {} if model_id is None else load_texts(self._engine, model_id, texts)
+        ask_missing(
+            self._engine,
+            self.identity,
+            [text for text in dict.fromkeys(texts) if text not in known],
+            length=len,
+            ask=self._encoder.encode,
+            store=lambda model_id, chunk, vectors: self._keep(known, model_id, chunk, vectors),
+            tell=lambda done, total: self._tell(f"{done} of {total} texts embedded"),
+        )
+        return np.stack([known[text] for text in texts])
+
+    def _keep(
+        self, known: dict[str, NDArray[np.float32]], model_id: int, texts: Sequence[str], vectors: NDArray[np.float32]
+    ) -> None:
+        known.update(zip(texts, vectors, strict=True))
+        store_texts(self._engine, model_id, texts, vectors)

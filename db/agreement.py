@@ -1,0 +1,114 @@
+"""What people say of a dataset's samples, beside their scores, and how far both agree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from db.schema import agreement, dataset, keypoint_label, rating, reference, sample
+from db.scores import current_score
+from db.verdicts import MANIFEST_LABELS
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedSample:
+    """A sample that people rated or labelled. covered: the share of its keypoints labelled as covered, or None."""
+
+    sample_id: int
+    video_id: int
+    system: str
+    text: str
+    covered: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAgreement:
+    """One row of table `agreement`, described there and in `metrics_core.agreement.AgreementRow`."""
+
+    scorer_id: int | None
+    metric: str
+    aspect: str
+    grouping: str
+    statistic: str
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    n_undefined: int
+    n_undefined_resamples: int
+    n_stale: int
+    baseline: bool
+    seed: int
+
+
+def judged_samples(connection: Connection, dataset_id: int) -> list[JudgedSample]:
+    """The samples of a dataset with a rating or a label of the manifest, by id. A judge's labels do not count."""
+    covered = (
+        sa.select(
+            keypoint_label.c.sample_id, sa.func.avg(sa.case((keypoint_label.c.covered, 1.0), else_=0.0)).label("share")
+        )
+        .join(sample, sample.c.sample_id == keypoint_label.c.sample_id)
+        .where(sample.c.dataset_id == dataset_id, keypoint_label.c.source == MANIFEST_LABELS)
+        .group_by(keypoint_label.c.sample_id)
+        .subquery()
+    )
+    is_rated = sa.exists().where(rating.c.sample_id == sample.c.sample_id)
+    query = (
+        sa.select(sample.c.sample_id, sample.c.video_id, sample.c.system, sample.c.text, covered.c.share)
+        .outerjoin(covered, covered.c.sample_id == sample.c.sample_id)
+        .where(sample.c.dataset_id == dataset_id, is_rated | covered.c.share.is_not(None))
+        .order_by(sample.c.sample_id)
+    )
+    return [
+        JudgedSample(row.sample_id, row.video_id, row.system, row.text, None if row.share is None else float(row.share))
+        for row in connection.execute(query)
+    ]
+
+
+def ratings_of(connection: Connection, dataset_id: int) -> list[tuple[int, str, str, float]]:
+    """Sample id, rater, aspect and value of every rating of a dataset, in this order."""
+    columns = (rating.c.sample_id, rating.c.rater, rating.c.aspect, rating.c.value)
+    query = (
+        sa.select(*columns)
+        .join(sample, sample.c.sample_id == rating.c.sample_id)
+        .where(sample.c.dataset_id == dataset_id)
+        .order_by(*columns[:3])
+    )
+    return [(row.sample_id, row.rater, row.aspect, row.value) for row in connection.execute(query)]
+
+
+def references_of(connection: Connection, dataset_id: int) -> dict[int, list[str]]:
+    """The texts of the references of every video that has some."""
+    query = (
+        sa.select(reference.c.video_id, reference.c.text)
+        .where(reference.c.dataset_id == dataset_id)
+        .order_by(reference.c.reference_id)
+    )
+    texts: dict[int, list[str]] = {}
+    for video_id, text in connection.execute(query):
+        texts.setdefault(video_id, []).append(text)
+    return texts
+
+
+def scores_of(connection: Connection, scorer_id: int, dataset_id: int) -> dict[int, tuple[float | None, str]]:
+    """Value and status of every score of a scorer on a dataset, by sample id; a stale one has no value."""
+    view = current_score
+    query = sa.select(view.c.sample_id, view.c.value, view.c.status).where(
+        view.c.scorer_id == scorer_id, view.c.dataset_id == dataset_id
+    )
+    return {row.sample_id: (row.value, row.status) for row in connection.execute(query)}
+
+
+def replace_agreement(connection: Connection, dataset_id: int, rows: Sequence[StoredAgreement]) -> None:
+    """Replace all rows of a dataset."""
+    # Two runs may replace at once: the later one waits here, then removes what the earlier one stored.
+    is_this = dataset.c.dataset_id == dataset_id
+    connection.execute(sa.select(dataset.c.dataset_id).where(is_this).with_for_update(key_share=True))
+    connection.execute(sa.delete(agreement).where(agreement.c.dataset_id == dataset_id))
+    names = StoredAgreement.__dataclass_fields__
+    values = [{"dataset_id": dataset_id, **{name: getattr(row, name) for name in names}} for row in rows]
+    if values:
+        connection.execute(sa.insert(agreement), values)

@@ -1,0 +1,200 @@
+"""The four ways to group captions before a metric is compared with people, each with its resamples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from metrics_core.agreement.coefficients import STATISTICS, Coefficients, coefficients
+from metrics_core.agreement.resampling import Draws
+from metrics_core.agreement.small_groups import rowwise_coefficients
+from metrics_core.agreement.systems import DECIMALS, sums_of
+from metrics_core.agreement.weighted import resampled_coefficients
+from metrics_core.arrays import BoolArray, FloatArray, IntArray
+
+Grouping = Literal["pooled", "per_video", "per_system", "within_system"]
+"""Which captions are compared with each other.
+
+- pooled: all captions at once (global).
+- per_video: the captions of one video over systems; the mean of the videos (item level).
+- per_system: the systems' mean values (system level).
+- within_system: the captions of one system over videos; the mean of the systems.
+"""
+
+# Up to this many items, every pair of a group is compared; SciPy takes larger groups one by one.
+SMALL = 64
+
+
+@dataclass(frozen=True)
+class Sides:
+    """A metric and people on the same items, all (n,): the values, and the numbers of each item's video and system.
+
+    A system of -1 is unknown: the item then belongs to no system.
+    """
+
+    metric: FloatArray
+    people: FloatArray
+    video: IntArray
+    system: IntArray
+
+    def only(self, kept: BoolArray | IntArray) -> Sides:
+        """The same for some items."""
+        return Sides(self.metric[kept], self.people[kept], self.video[kept], self.system[kept])
+
+
+@dataclass(frozen=True)
+class Resamples:
+    """A grouping's statistics: their values (None where undefined), and theirs in every resample (NaN where undefined).
+
+    n: the items, or the groups that have a value. n_undefined: the groups without a value, which are left out.
+    """
+
+    values: dict[str, float | None]
+    resampled: Coefficients
+    n: dict[str, int]
+    n_undefined: dict[str, int]
+
+
+def pooled(sides: Sides, draws: Draws, statistics: tuple[str, ...] = STATISTICS) -> Resamples:
+    """Compare all items at once."""
+    if draws.systems is not None:
+        sides = sides.only(sides.system >= 0)
+    found = coefficients(sides.metric, sides.people)
+    weights, cluster = draws.videos.T, sides.video
+    if draws.systems is not None:
+        # A video's captions now have different weights, so each item is a cluster of its own.
+        weights, cluster = item_weights(sides, draws), np.arange(sides.video.size)
+    resampled = resampled_coefficients(sides.metric, sides.people, cluster, weights, statistics)
+    return Resamples(
+        {name: found[name] for name in statistics},
+        resampled,
+        dict.fromkeys(statistics, sides.metric.size),
+        dict.fromkeys(statistics, 0),
+    )
+
+
+def item_weights(sides: Sides, draws: Draws) -> FloatArray:
+    """How often each resample of videos and systems holds each item: (n, resamples)."""
+    assert draws.systems is not None
+    return np.ascontiguousarray((draws.videos[:, sides.video] * draws.systems[:, sides.system]).T)
+
+
+def per_video(sides: Sides, draws: Draws) -> Resamples:
+    """Average the videos' statistics. Videos with one caption, and constant ones, have none."""
+    by_video = by_group(sides, sides.video, draws.videos.shape[1])
+    if draws.systems is None:
+        return averaged(by_video, draws.videos)
+    resampled = video_means(sides, draws)
+    return averaged(by_video, draws.videos, lambda name: resampled[name])
+
+
+def video_means(sides: Sides, draws: Draws) -> Coefficients:
+    """Average the videos' statistics in every resample of videos and systems."""
+    sides = sides.only(sides.system >= 0)
+    assert draws.systems is not None
+    totals = {name: np.zeros((2, draws.n)) for name in STATISTICS}
+    for video, rows in groups_of(sides.video):
+        found = rowwise_coefficients(
+            sides.metric[None, rows], sides.people[None, rows], draws.systems[:, sides.system[rows]]
+        )
+        for name, values in found.items():
+            defined = np.isfinite(values)
+            totals[name] += draws.videos[:, video] * np.stack([np.where(defined, values, 0), defined])
+    return {name: quotient(*total) for name, total in totals.items()}
+
+
+def within_system(sides: Sides, draws: Draws) -> Resamples:
+    """Average the systems' statistics, each over its own captions."""
+    n_systems = int(sides.system.max(initial=-1)) + 1
+    by_system = by_group(sides, sides.system, n_systems)
+    resampled = {name: np.full((draws.n, n_systems), np.nan) for name in STATISTICS}
+    for system, rows in groups_of(sides.system):
+        one = sides.only(rows)
+        for name, values in resampled_coefficients(one.metric, one.people, one.video, draws.videos.T).items():
+            resampled[name][:, system] = values
+    weights = np.ones((draws.n, n_systems)) if draws.systems is None else draws.systems[:, :n_systems]
+
+    def means(name: str) -> FloatArray:
+        defined = np.isfinite(resampled[name])
+        return quotient((weights * np.where(defined, resampled[name], 0)).sum(axis=1), (weights * defined).sum(axis=1))
+
+    return averaged(by_system, weights, means)
+
+
+def per_system(sides: Sides, draws: Draws) -> Resamples:
+    """Compare the systems' means. A resample in which a drawn system has no caption is undefined."""
+    sides = sides.only(sides.system >= 0)
+    sums = [
+        sums_of(each, sides.system, sides.video).T for each in (sides.metric, sides.people, np.ones(sides.video.size))
+    ]
+    # Videos that follow the last one of these items have no caption here.
+    videos = draws.videos[:, : sums[0].shape[1]]
+    n_systems = sums[0].shape[0]
+    present = sums[2].sum(axis=1) > 0
+    means = [np.round(each.sum(axis=1)[present] / sums[2].sum(axis=1)[present], DECIMALS) for each in sums[:2]]
+    weights = np.ones((draws.n, n_systems)) if draws.systems is None else draws.systems[:, :n_systems]
+    weights = weights * present
+    metric, people, count = (videos @ each.T for each in sums)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        sides_drawn = [np.nan_to_num(np.round(each / count, DECIMALS)) for each in (metric, people)]
+    resampled = rowwise_coefficients(sides_drawn[0], sides_drawn[1], weights)
+    incomplete = ((count == 0) & (weights > 0)).any(axis=1)
+    n = int(present.sum())
+    return Resamples(
+        coefficients(means[0], means[1]),
+        {name: np.where(incomplete, np.nan, values) for name, values in resampled.items()},
+        dict.fromkeys(STATISTICS, n),
+        dict.fromkeys(STATISTICS, 0),
+    )
+
+
+def by_group(sides: Sides, group: IntArray, n_groups: int) -> Coefficients:
+    """Compute the statistics of every group, (groups,); NaN for a group without items."""
+    found = {name: np.full(n_groups, np.nan) for name in STATISTICS}
+    by_size: dict[int, list[tuple[int, IntArray]]] = {}
+    for number, rows in groups_of(group):
+        by_size.setdefault(rows.size, []).append((number, rows))
+    for size, members in by_size.items():
+        numbers, rows = np.array([number for number, _ in members]), np.stack([rows for _, rows in members])
+        for name, values in _of_equal_size(sides.metric[rows], sides.people[rows], size).items():
+            found[name][numbers] = values
+    return found
+
+
+def _of_equal_size(metric: FloatArray, people: FloatArray, size: int) -> Coefficients:
+    """The statistics of groups of one size, (groups, size)."""
+    if size <= SMALL:
+        return rowwise_coefficients(metric, people, np.ones(metric.shape))
+    rows = [coefficients(*pair) for pair in zip(metric, people, strict=True)]
+    return {name: np.array([np.nan if row[name] is None else row[name] for row in rows]) for name in STATISTICS}
+
+
+def groups_of(group: IntArray) -> list[tuple[int, IntArray]]:
+    """Each group's number and the positions of its items, in ascending order; negative numbers are no group."""
+    order = np.argsort(group, kind="stable")
+    members = np.split(order, np.flatnonzero(np.diff(group[order])) + 1) if group.size else []
+    return [(int(group[rows[0]]), rows) for rows in members if group[rows[0]] >= 0]
+
+
+def averaged(by: Coefficients, weights: FloatArray, resampled: Callable[[str], FloatArray] | None = None) -> Resamples:
+    """Average groups' statistics (groups,), left out where NaN; in resamples with the groups' weights, unless given."""
+    defined = {name: np.isfinite(values) for name, values in by.items()}
+
+    def means(name: str) -> FloatArray:
+        return quotient(weights @ np.where(defined[name], by[name], 0), weights @ defined[name])
+
+    return Resamples(
+        {name: float(values[defined[name]].mean()) if defined[name].any() else None for name, values in by.items()},
+        {name: (resampled or means)(name) for name in by},
+        {name: int(each.sum()) for name, each in defined.items()},
+        {name: int((~each).sum()) for name, each in defined.items()},
+    )
+
+
+def quotient(sums: FloatArray, counts: FloatArray) -> FloatArray:
+    """sums / counts, and NaN where the count is 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(counts > 0, sums / counts, np.nan)

@@ -1,0 +1,77 @@
+"""What calls cost: tokens and money summed over all attempts, and a stop that several models may share."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+from metrics_core.models.chat.protocol import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """Money for a million tokens, in any currency, as the user's contract has it."""
+
+    per_million_in: float
+    per_million_out: float
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.per_million_in < float("inf") and 0 <= self.per_million_out < float("inf")):
+            raise ValueError(f"a price per million tokens is a number of 0 or more, not {self}")
+
+
+def usage_of_call(tokens_in: int, tokens_out: int, prices: Prices | None) -> Usage:
+    """Usage of one call; without prices its money is unknown.
+
+    >>> usage_of_call(100, 20, Prices(2.5, 10.0)).money
+    0.00045
+    """
+    money = None
+    if prices is not None:
+        money = (tokens_in * prices.per_million_in + tokens_out * prices.per_million_out) / 1_000_000
+    return Usage(1, tokens_in, tokens_out, money)
+
+
+def add_usage(first: Usage, second: Usage) -> Usage:
+    """Sum of two usages. Where no call was made, no money is missing; else unknown money makes the sum unknown."""
+    if not first.calls:
+        return second
+    if not second.calls:
+        return first
+    known = first.money is not None and second.money is not None
+    return Usage(
+        first.calls + second.calls,
+        first.tokens_in + second.tokens_in,
+        first.tokens_out + second.tokens_out,
+        (first.money or 0.0) + (second.money or 0.0) if known else None,
+    )
+
+
+class Spending:
+    """Money spent so far, and the most that may be spent. Give one object to all models that share a purse.
+
+    Once the limit is reached, nothing more is sent. Calls under way are not taken back, so that the sum may pass the
+    limit by the calls that run at once. Threads may share it.
+    """
+
+    def __init__(self, limit: float) -> None:
+        if not limit >= 0:
+            raise ValueError(f"a spending limit is a number of 0 or more, not {limit}")
+        self.limit = limit
+        self._spent = 0.0
+        self._lock = threading.Lock()
+
+    @property
+    def spent(self) -> float:
+        """Money spent through this object."""
+        return self._spent
+
+    @property
+    def reached(self) -> bool:
+        """Whether nothing more may be sent."""
+        return self._spent >= self.limit
+
+    def add(self, usage: Usage) -> None:
+        """Count a call that was made."""
+        with self._lock:
+            self._spent += usage.money or 0.0

@@ -1,0 +1,123 @@
+"""Examiners that have a chat model write their questions (paper 3.1 to 3.3; spec 3.1 to 3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from metrics_core.models.chat.protocol import ChatModel, ChatReply, ChatRequest
+from metrics_core.protocols import ModelIdentity
+from metrics_core.qeva import requests
+from metrics_core.qeva.asking import ask_all, data_of, identity_with, set_without_questions
+from metrics_core.qeva.chronology import chronology_questions
+from metrics_core.qeva.contexts import is_blank
+from metrics_core.qeva.normalise import normalise
+from metrics_core.qeva.prompts import CATEGORIES
+from metrics_core.qeva.records import Question, QuestionSet, VideoFrames, VideoNotes
+from metrics_core.qeva.written import chronology_of, distinct_texts, factuality_of
+
+ChronologyForm = Literal["templated", "one_shot"]
+
+
+class ChatVideoExaminer:
+    """A VideoExaminer by chat model.
+
+    n: questions for each set. chronology: "templated" asks for the list of events only, from which code makes the
+    questions; "one_shot" has the model write them, as the paper's appendix does. seed: of requests and templates.
+    Raises ValueError for n < 1 and for another form.
+    """
+
+    def __init__(self, chat: ChatModel, n: int = 10, chronology: ChronologyForm = "templated", seed: int = 0) -> None:
+        if n < 1:
+            raise ValueError(f"A set has at least one question, not {n}.")
+        if chronology not in ("templated", "one_shot"):
+            raise ValueError(f'Chronology questions are "templated" or "one_shot", not "{chronology}".')
+        self._chat, self._n, self._form, self._seed = chat, n, chronology, seed
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """The chat model with prompts and settings."""
+        return identity_with(self._chat, n=self._n, chronology=self._form, seed=self._seed)
+
+    def coverage(self, videos: Sequence[VideoFrames | VideoNotes]) -> list[QuestionSet]:
+        """Two batches: the questions of all videos, then the reference answers to all of them."""
+        n, seed = self._n, self._seed
+        asked = [None if is_blank(video) else requests.coverage_request(video, n, seed) for video in videos]
+        replies = ask_all(self._chat, asked)
+        texts = [distinct_texts(data["questions"])[:n] if (data := data_of(reply)) else [] for reply in replies]
+        to_answer = [(video, text) for video, found in zip(videos, texts, strict=True) for text in found]
+        answers = iter(ask_all(self._chat, [requests.reference_request(*one, seed) for one in to_answer]))
+        return [
+            coverage_set(reply, n, [(text, next(answers)) for text in found])
+            for reply, found in zip(replies, texts, strict=True)
+        ]
+
+    def chronology(self, videos: Sequence[VideoFrames | VideoNotes]) -> list[QuestionSet]:
+        """One batch: the events of all videos, or in one go the questions."""
+        asked = [None if is_blank(video) else self._order_request(video) for video in videos]
+        return [self._chronology_set(reply) for reply in ask_all(self._chat, asked)]
+
+    def _order_request(self, video: VideoFrames | VideoNotes) -> ChatRequest:
+        if self._form == "one_shot":
+            return requests.one_shot_request(video, self._n, self._seed)
+        return requests.events_request(video, self._seed)
+
+    def _chronology_set(self, reply: ChatReply | None) -> QuestionSet:
+        data = data_of(reply)
+        if data is None:
+            return set_without_questions("chronology", self._n, reply)
+        if self._form == "one_shot":
+            return chronology_of(data, self._n, self._seed)
+        return chronology_questions(data["events"], self._n, self._seed)
+
+
+class ChatSummaryExaminer:
+    """A SummaryExaminer by chat model: one question for each of ten categories that the summary says something of.
+
+    seed: of requests, and of the order in which choices are shown.
+    """
+
+    def __init__(self, chat: ChatModel, seed: int = 0) -> None:
+        self._chat, self._seed = chat, seed
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """The chat model with prompts and settings."""
+        return identity_with(self._chat, seed=self._seed)
+
+    def factuality(self, summaries: Sequence[str]) -> list[QuestionSet]:
+        """One batch. An empty summary has an empty set."""
+        asked = [None if is_blank(text) else requests.factuality_request(text, self._seed) for text in summaries]
+        return [
+            set_without_questions("factuality", len(CATEGORIES), reply)
+            if (data := data_of(reply)) is None
+            else factuality_of(data, tuple(CATEGORIES), self._seed)
+            for reply in ask_all(self._chat, asked)
+        ]
+
+
+def coverage_set(reply: ChatReply | None, n: int, answered: Sequence[tuple[str, ChatReply | None]]) -> QuestionSet:
+    """The open questions of a video with their reference answers.
+
+    A question that the model cannot answer, refuses to answer or answers unreadably is malformed. Where a reference
+    answer failed for another reason, such as a lost connection, the set has failed, so that it can be tried again.
+    """
+    data = data_of(reply)
+    if data is None:
+        return set_without_questions("coverage", n, reply)
+    failures = [answer for _, answer in answered if answer is not None and answer.status in ("error", "stopped")]
+    if failures:
+        return set_without_questions("coverage", n, failures[0])
+    questions = [
+        Question("coverage", "open", text, key, statements=(key,))
+        for text, answer in answered
+        if (key := reference_in(answer)) is not None
+    ]
+    reason = None if questions else "the model wrote no question that it could answer"
+    return QuestionSet("coverage", tuple(questions), n, len(data["questions"]) - len(questions), reason=reason)
+
+
+def reference_in(reply: ChatReply | None) -> str | None:
+    """The reference answer in a reply; None where it holds none."""
+    data = data_of(reply)
+    return None if data is None else normalise(Question("coverage", "open", "", ""), data["answer"]).normalised

@@ -1,0 +1,117 @@
+"""Filtering (paper 3.3; spec 3.4): which questions are neither answered without their source nor wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from metrics_core.qeva.outcomes import Outcome, judge_replies, outcome_of
+from metrics_core.qeva.protocols import Answerer, Matcher
+from metrics_core.qeva.records import Asked, Context, Decision, Failure, Judgement, Question, Reply
+
+FilterFailure: TypeAlias = Failure
+
+
+@dataclass(frozen=True, slots=True)
+class FilterMark:
+    """What filtering says of a question.
+
+    closed_book: the outcome of every vote without a context; voting ends with the first vote that is wrong or
+    abstains, as the question cannot be trivial any more. open_book: the outcome with the source in sight, None where it
+    was not asked. reason: the reply that decided, or why there is an error. failure: for an error, the status of the
+    reply that failed, or of the judgement on it.
+    """
+
+    closed_book: tuple[Outcome, ...]
+    open_book: Outcome | None
+    decision: Decision
+    reason: str | None = None
+    failure: FilterFailure | None = None
+
+
+def survives(closed_book: Sequence[Outcome]) -> bool:
+    """Whether a vote has failed to answer the question: it is not trivial, whatever the other votes say."""
+    return "wrong" in closed_book or "abstain" in closed_book
+
+
+def decide(closed_book: Sequence[Outcome], open_book: Outcome | None = None) -> Decision:
+    """Decide about a question: trivial iff all votes are correct, low quality unless its source gives the key.
+
+    A vote without an outcome sets the question aside as "error", unless another vote has failed to answer it. Raises
+    ValueError without votes, and for a question that survived them and has no open-book outcome.
+
+    >>> decide(["correct"]), decide(["abstain"], "correct"), decide(["wrong"], "abstain"), decide(["error"])
+    ('trivial', 'keep', 'low_quality', 'error')
+    """
+    if not closed_book:
+        raise ValueError("A question needs at least one closed-book vote.")
+    if not survives(closed_book):
+        return "error" if "error" in closed_book else "trivial"
+    if open_book is None:
+        raise ValueError("A question that survived the closed-book votes needs an open-book outcome.")
+    if open_book == "error":
+        return "error"
+    return "keep" if open_book == "correct" else "low_quality"
+
+
+def filter_questions(
+    asked: Sequence[tuple[Question, Context]],
+    closed_book: Answerer,
+    open_book: Answerer,
+    matcher: Matcher | None = None,
+    votes: int = 1,
+) -> list[FilterMark]:
+    """Filter questions, each with the source it was written from, and give their marks in order.
+
+    All questions are asked without a context first, vote by vote, with the seeds 0 to votes - 1; those that survive are
+    asked with their source. Every stage is one batch for the answerer and one for the matcher, which open questions
+    need. votes: closed-book votes a question; 1 is the paper's, more spare questions that a guess happens to answer, as
+    far as the answerer says something else with another seed (see `ChatAnswerer.answer`).
+    Raises ValueError for fewer votes than 1, and for open questions without a matcher.
+    """
+    if votes < 1:
+        raise ValueError(f"Questions need at least one closed-book vote, not {votes}.")
+    cast: list[list[Outcome]] = [[] for _ in asked]
+    last: list[_Judged | None] = [None for _ in asked]
+    for vote in range(votes):
+        voting = [i for i in range(len(asked)) if not survives(cast[i])]
+        judged = _ask([Asked(asked[i][0], None, vote) for i in voting], closed_book, matcher)
+        for i, one in zip(voting, judged, strict=True):
+            cast[i].append(one.outcome)
+            last[i] = one if last[i] is None or one.outcome != "correct" else last[i]
+    opened: list[Outcome | None] = [None for _ in asked]
+    survivors = [i for i in range(len(asked)) if survives(cast[i])]
+    for i, one in zip(survivors, _ask([Asked(*asked[i]) for i in survivors], open_book, matcher), strict=True):
+        opened[i], last[i] = one.outcome, one
+    return [_mark(*each) for each in zip(cast, opened, last, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    reply: Reply
+    judgement: Judgement
+
+    @property
+    def outcome(self) -> Outcome:
+        return outcome_of(self.reply.status, self.judgement.correct)
+
+
+def _ask(asked: Sequence[Asked], answerer: Answerer, matcher: Matcher | None) -> list[_Judged]:
+    """Ask a batch, and have the replies judged."""
+    replies = answerer.answer(asked) if asked else []
+    judgements = judge_replies([(one.question, reply) for one, reply in zip(asked, replies, strict=True)], matcher)
+    return [_Judged(*each) for each in zip(replies, judgements, strict=True)]
+
+
+def _mark(cast: Sequence[Outcome], opened: Outcome | None, last: _Judged | None) -> FilterMark:
+    """The mark of a question, with the words of the reply that decided, or why it or its judgement failed."""
+    decision = decide(cast, opened)
+    assert last is not None
+    reply, judgement = last.reply, last.judgement
+    if decision != "error":
+        reason = reply.raw if reply.status == "ok" else reply.reason
+        return FilterMark(tuple(cast), opened, decision, reason or None)
+    failed = judgement if reply.status == "ok" else reply
+    failure = failed.status if failed.status in ("malformed", "refused") else "error"
+    return FilterMark(tuple(cast), opened, decision, failed.reason or "the matcher failed to judge an answer", failure)

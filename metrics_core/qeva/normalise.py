@@ -1,0 +1,133 @@
+"""What a reply to a question means: one of its choices, an abstention, or nothing that can be read.
+
+Only replies that leave no doubt are read. A choice inside a sentence is malformed: "it is not B" must never become B.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from metrics_core.qeva.records import Question, Reply
+
+# What an answerer is told to say where the context does not tell.
+ABSTAIN = "cannot tell"
+
+YES_WORDS, NO_WORDS = frozenset({"yes", "true", "y"}), frozenset({"no", "false", "n"})
+EDGES = " \"'`´‘’“”„«»()[]{}*_.,;:!?"
+LEAD = re.compile(
+    r"^(?:(?:my |the )?(?:final |correct |right )?(?:answer|order|sequence)(?: is\b|:)|it is\b|it's\b)\W*"
+)
+LABEL = re.compile(r"^((?:option|choice|letter|number)\s+)?\W?([a-z]|\d{1,2})$")
+LABEL_AND_TEXT = re.compile(r"^((?:option|choice)\s+)?([a-z]|\d{1,2})\s?[).:\]]\s*(.+)$")
+ORDER_FILLER = re.compile(r"\b(?:first|then|next|and|finally|lastly|last)\b")
+
+_WHO = r"(?:i'm|i|we|you|one|it|this|that|(?:the )?(?:context|summary|text|video|passage|answer|question|frames?))"
+_NOT = (
+    r"(?:is |was |am |are |does |do |can |could )?"
+    r"(?:not|cannot|can't|couldn't|don't|doesn't|isn't|wasn't)(?: \w+ly)?(?: be)?"
+)
+_KNOWN = (
+    r"(?:tell|told|say|said|know|known|determined?|answer(?:ed)?|infer(?:red)?|mention(?:ed)?|stated?"
+    r"|specif(?:y|ied)|given|clear|sure|enough information)"
+)
+_UNKNOWN = (
+    r"(?:is |was |am )?"
+    r"(?:unknown|unclear|undetermined|unanswerable|unsure|unspecified|impossible to (?:tell|say|know))"
+)
+_MISSING = r"(?:there is )?(?:not enough|insufficient|no) (?:information|context|answer)"
+_ABOUT = (
+    r"(?: (?:from|in|by|based|given|about|whether|who|what|when|where|why|how|which|if|this|that|it|for)\b.{0,80})?"
+)
+ABSTENTION = re.compile(rf"(?:(?:{_WHO} )?(?:{_NOT} {_KNOWN}|{_UNKNOWN})|{_MISSING}){_ABOUT}|n/a|abstain")
+
+
+def normalise(question: Question, raw: str) -> Reply:
+    """Read a reply. Every text gives a Reply: status "ok", "abstain" or "malformed", never an error.
+
+    A closed question accepts a choice's text, its letter ("B", "option b", "b) the text"), or its number from 1, in
+    the order of `question.choices`; the text of a choice counts before its letter. A yes_no question accepts "true",
+    "y" and the like too, an order "A, C, B", "a->c->b" and "1-3-2". An open question accepts any words.
+
+    >>> colours = Question("factuality", "choice", "Which colour is the car?", "red", ("red", "blue"))
+    >>> [normalise(colours, raw).normalised for raw in ("Blue.", "b)", "Option A", "either A or B")]
+    ['blue', 'blue', 'red', None]
+    >>> normalise(colours, "The summary does not say.").status
+    'abstain'
+    """
+    text = cleaned(raw)
+    if not any(map(str.isalnum, text)):
+        return Reply("malformed", raw, reason="the reply is empty")
+    if question.kind == "open":
+        if ABSTENTION.fullmatch(text):
+            return abstained(raw)
+        return Reply("ok", raw, " ".join(raw.split()))
+    chosen = chosen_of(question, text)
+    if chosen is not None:
+        return Reply("ok", raw, chosen)
+    if ABSTENTION.fullmatch(text):
+        return abstained(raw)
+    return Reply("malformed", raw, reason="the reply names none of the choices, or more than one")
+
+
+def abstained(raw: str) -> Reply:
+    """The reply of somebody who says that the context does not tell."""
+    return Reply("abstain", raw, reason="the answerer cannot tell")
+
+
+def cleaned(text: str) -> str:
+    """A text as replies are compared: NFKC, case-folded, single spaces, without quotes and punctuation at its ends.
+
+    >>> cleaned(" “The  Dog!” ")
+    'the dog'
+    """
+    straight = unicodedata.normalize("NFKC", text).replace("’", "'")
+    return " ".join(straight.casefold().split()).strip(EDGES)
+
+
+def chosen_of(question: Question, text: str) -> str | None:
+    """The choice that a cleaned reply names; None where it names none or several."""
+    bare = LEAD.sub("", text).strip(EDGES)
+    named = choice_named(question, text)
+    return choice_named(question, bare) if named is None else named
+
+
+def choice_named(question: Question, text: str) -> str | None:
+    """The choice whose text, letter or number this is; of an order also its letters with arrows and the like."""
+    by_text = [choice for choice in question.choices if cleaned(choice) == text]
+    if by_text:
+        return by_text[0] if len(by_text) == 1 else None
+    if question.kind == "order":
+        return order_named(question, text)
+    if question.kind == "yes_no" and (said := yes_or_no(text)) is not None:
+        return said if said in question.choices else None
+    if match := LABEL.match(text):
+        labelled = at_label(question, match[2])
+        # "option 2" where "2" is the text of another choice can mean either.
+        also = [choice for choice in question.choices if match[1] and cleaned(choice) == match[2]]
+        return labelled if set(also) <= {labelled} else None
+    if match := LABEL_AND_TEXT.match(text):
+        labelled = at_label(question, match[2])
+        return labelled if labelled is not None and cleaned(labelled) == match[3].strip(EDGES) else None
+    return None
+
+
+def yes_or_no(text: str) -> str | None:
+    """Whether a cleaned text is a word for yes or for no."""
+    return "yes" if text in YES_WORDS else "no" if text in NO_WORDS else None
+
+
+def at_label(question: Question, label: str) -> str | None:
+    """The choice with this letter, or this number from 1; None where there is none."""
+    place = int(label) - 1 if label.isdecimal() else ord(label) - ord("a")
+    return question.choices[place] if 0 <= place < len(question.choices) else None
+
+
+def order_named(question: Question, text: str) -> str | None:
+    """The order that a text spells with letters or with numbers from 1; an arrow to the left could mean either way."""
+    if "<" in text or "←" in text:
+        return None
+    marks = re.sub(r"[\W_]+", "", ORDER_FILLER.sub(" ", text))
+    if marks.isascii() and marks.isdecimal():
+        marks = "".join(chr(ord("a") + int(digit) - 1) for digit in marks)
+    return next((choice for choice in question.choices if choice.casefold() == marks), None)

@@ -1,0 +1,117 @@
+"""QEVA of a summary as a pure function of stored questions, marks and outcomes (paper 3.4; spec 3.6)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+from metrics_core.qeva.filtering import FilterMark
+from metrics_core.qeva.outcomes import Outcome
+from metrics_core.qeva.records import QuestionSet
+from metrics_core.qeva.result import DimensionScore, QevaScore
+
+OnError = Literal["exclude", "wrong"]
+# A dimension with a larger share of failed answers has no score: too little of it was measured.
+MAX_ERROR_SHARE = 0.2
+LEVEL = 0.95
+
+
+def dimension_score(
+    questions: QuestionSet, marks: Sequence[FilterMark], outcomes: Sequence[Outcome], on_error: OnError = "exclude"
+) -> DimensionScore:
+    """Score one dimension of a summary.
+
+    marks: one for each question, in order. outcomes: one for each question that the marks keep, in order. on_error:
+    whether answers that failed are left out of the denominator or count as wrong. Raises ValueError for another number
+    of marks or outcomes, and for another on_error.
+    """
+    check_lengths(questions, marks, outcomes, on_error)
+    counts = counted(questions, marks, outcomes)
+    if questions.status != "ok":
+        return replace(counts, status="generation_failed", reason=questions.reason or "the model wrote no questions")
+    if counts.n_kept == 0:
+        return replace(counts, status="no_question", reason=why_none_kept(questions, counts))
+    if counts.n_answer_error > MAX_ERROR_SHARE * counts.n_kept:
+        reason = f"{counts.n_answer_error} of {counts.n_kept} answers failed, more than {MAX_ERROR_SHARE:.0%}"
+        return replace(counts, status="too_many_errors", reason=reason)
+    n_scored = counts.n_kept - (counts.n_answer_error if on_error == "exclude" else 0)
+    low, high = wilson_interval(counts.n_correct, n_scored)
+    return replace(counts, value=counts.n_correct / n_scored, low=low, high=high, n_scored=n_scored)
+
+
+def counted(questions: QuestionSet, marks: Sequence[FilterMark], outcomes: Sequence[Outcome]) -> DimensionScore:
+    """The counts of a dimension, without a value."""
+    decisions, given = Counter(mark.decision for mark in marks), Counter(outcomes)
+    return DimensionScore(
+        questions.dimension,
+        "ok",
+        n_generated=len(marks),
+        n_trivial=decisions["trivial"],
+        n_low_quality=decisions["low_quality"],
+        n_filter_error=decisions["error"],
+        n_kept=decisions["keep"],
+        n_answer_error=given["error"],
+        n_correct=given["correct"],
+        n_abstain=given["abstain"],
+    )
+
+
+def why_none_kept(questions: QuestionSet, counts: DimensionScore) -> str:
+    """One phrase: why a dimension has no question to score."""
+    if counts.n_generated == 0:
+        return questions.reason or "no question was written"
+    return (
+        f"filtering kept none of {counts.n_generated} questions: {counts.n_trivial} trivial, "
+        f"{counts.n_low_quality} of low quality, {counts.n_filter_error} set aside by errors"
+    )
+
+
+def wilson_interval(n_correct: int, n: int) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share, of n > 0.
+
+    >>> [round(limit, 3) for limit in wilson_interval(5, 5)]
+    [0.566, 1.0]
+    """
+    from scipy.stats import binomtest
+
+    interval = binomtest(n_correct, n).proportion_ci(LEVEL, method="wilson")
+    return float(interval.low), float(interval.high)
+
+
+def is_empty_summary(summary: str) -> bool:
+    """Whether a summary has neither a letter nor a digit, so that it answers nothing.
+
+    >>> is_empty_summary(" ... "), is_empty_summary("A dog.")
+    (True, False)
+    """
+    return not any(map(str.isalnum, summary))
+
+
+def empty_summary_score(
+    coverage: tuple[QuestionSet, Sequence[FilterMark]], chronology: tuple[QuestionSet, Sequence[FilterMark]]
+) -> QevaScore:
+    """QEVA of an empty summary, without asking anybody: it answers no question, and it states nothing that is false.
+
+    Coverage and chronology are 0 where filtering kept questions; factuality, and with it QEVA, is None.
+    """
+    answered = [
+        dimension_score(questions, marks, ["abstain"] * sum(mark.decision == "keep" for mark in marks))
+        for questions, marks in (coverage, chronology)
+    ]
+    factuality = DimensionScore("factuality", "empty_summary", reason="the summary is empty")
+    return QevaScore(answered[0], factuality, answered[1])
+
+
+def check_lengths(
+    questions: QuestionSet, marks: Sequence[FilterMark], outcomes: Sequence[Outcome], on_error: str
+) -> None:
+    """Raise ValueError unless there is a mark for every question and an outcome for every kept one."""
+    if len(marks) != len(questions.questions):
+        raise ValueError(f"There are {len(marks)} marks for {len(questions.questions)} questions: give one for each.")
+    n_kept = sum(mark.decision == "keep" for mark in marks)
+    if len(outcomes) != n_kept:
+        raise ValueError(f"There are {len(outcomes)} outcomes for {n_kept} kept questions: give one for each.")
+    if on_error not in ("exclude", "wrong"):
+        raise ValueError(f'on_error is "exclude" or "wrong", not "{on_error}".')

@@ -1,0 +1,120 @@
+"""VCS of captions against the references of their videos: of several references the best one counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from metrics_core.arrays import FloatArray
+from metrics_core.vcs.batch import vcs_batch
+from metrics_core.vcs.embeddings import similarities_of_pairs
+from metrics_core.vcs.result import VCSResult, best_reference
+
+Status = Literal["ok", "empty_text", "no_reference"]
+Vectors = Mapping[str, npt.NDArray[np.floating[Any]]]
+Chunks = Callable[[str], Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class CaptionResult:
+    """VCS of one caption against its references, or a status that says why there is no result.
+
+    `reference` is the index of the best reference. `results` holds the result with every reference that has a chunk,
+    by the reference's index. `status` is "empty_text" where the caption has no chunk, and "no_reference" where no
+    reference has one; `reference` is then None, and `results` is empty.
+    """
+
+    status: Status
+    reference: int | None = None
+    results: Mapping[int, VCSResult] = field(default_factory=dict)
+
+    @property
+    def result(self) -> VCSResult | None:
+        """The result with the best reference; None, never 0, where the status is not "ok"."""
+        return None if self.reference is None else self.results[self.reference]
+
+    @property
+    def always_zero(self) -> bool:
+        """Whether the numbers of chunks force VCS to 0 with every reference, whatever the texts say."""
+        return bool(self.results) and all(result.always_zero for result in self.results.values())
+
+
+def vcs_captions(
+    captions: Sequence[tuple[Sequence[str], str]],
+    vectors: Vectors,
+    chunks_of: Chunks,
+    *,
+    lct: float = 0,
+    context_cutoff: float = 0.6,
+    context_window_control: float = 4.0,
+    short_text: bool = False,
+) -> list[CaptionResult]:
+    """Score captions, given as (references, caption), all at once: one result per caption, in order.
+
+    `chunks_of` cuts a text into chunks; a text may have none. `vectors` maps every whole text (for GAS) and every chunk
+    to its embedding. Settings are the same as in `vcs_from_similarity`. Raises ValueError for a text or chunk without a
+    vector.
+
+    >>> vectors = dict(zip(["red dog", "red", "dog", "dog red"], np.eye(4), strict=True))
+    >>> first, second = vcs_captions([(["", "red dog"], "red dog"), ([""], "dog red")], vectors, str.split)
+    >>> first.reference, second.status
+    (1, 'no_reference')
+    """
+    compared = [_places(references, generated, chunks_of) for references, generated in captions]
+    pairs = [
+        (references[i], generated)
+        for (references, generated), places in zip(captions, compared, strict=True)
+        for i in places
+    ]
+    results = iter(
+        vcs_batch(
+            similarities_of_texts(pairs, vectors, chunks_of),
+            lct=lct,
+            context_cutoff=context_cutoff,
+            context_window_control=context_window_control,
+            short_text=short_text,
+        )
+    )
+    return [
+        _best({i: next(results) for i in places}) if places else _without_result(generated, chunks_of)
+        for (_, generated), places in zip(captions, compared, strict=True)
+    ]
+
+
+def similarities_of_texts(
+    pairs: Sequence[tuple[str, str]], vectors: Vectors, chunks_of: Chunks
+) -> list[tuple[FloatArray, float]]:
+    """Compute the input of `vcs_batch` for (reference, caption) pairs of texts, as `similarities_of_pairs` does.
+
+    Every text must have a chunk. Raises ValueError for a text or chunk without a vector.
+    """
+    chunks = {text: _stacked(vectors, chunks_of(text)) for pair in pairs for text in pair}
+    texts = {text: _stacked(vectors, [text])[0] for text in chunks}
+    return similarities_of_pairs(
+        (chunks[reference], chunks[generated], texts[reference], texts[generated]) for reference, generated in pairs
+    )
+
+
+def _places(references: Sequence[str], generated: str, chunks_of: Chunks) -> list[int]:
+    """Indices of the references to compare the caption with: those that have a chunk, if it has one itself."""
+    return [i for i, text in enumerate(references) if chunks_of(text)] if chunks_of(generated) else []
+
+
+def _best(results: Mapping[int, VCSResult]) -> CaptionResult:
+    places = list(results)
+    return CaptionResult("ok", places[best_reference([results[i] for i in places])], results)
+
+
+def _without_result(generated: str, chunks_of: Chunks) -> CaptionResult:
+    return CaptionResult("no_reference" if chunks_of(generated) else "empty_text")
+
+
+def _stacked(vectors: Vectors, texts: Sequence[str]) -> npt.NDArray[np.floating[Any]]:
+    missing = [text for text in texts if text not in vectors]
+    if missing:
+        raise ValueError(f"There is no vector for {missing[0]!r}: embed every whole text and all its chunks.")
+    return np.stack([vectors[text] for text in texts])

@@ -1,0 +1,96 @@
+"""A scripted examiner behind a real HTTP server, and QEVA scorers that ask it or no server at all."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from assets.qeva.roles import Roles
+from assets.qeva.scorer import QEVAScorer
+from assets.qeva.settings import QEVASettings
+from metrics_core.models.chat.client import HttpChatModel
+from metrics_core.models.chat.protocol import ChatModel
+from metrics_core.models.chat.retries import RetryPolicy
+from metrics_core.models.chat.server import Server
+from metrics_core.models.chat.spending import Prices, Spending
+from metrics_core.models.sentence_splitter import RuleSplitter
+from metrics_core.qeva.prompts import CATEGORIES, CLOSED_BOOK
+from tests.assets.verifying import HashEncoder, ToldVerifier
+from tests.metrics_core.chat_server import Answer, Script, completion
+
+STORY = ["A man opens a red door.", "A small dog runs outside.", "The man closes the door again."]
+QUICK = RetryPolicy(
+    transport_retries=1, base_s=0.001, cap_s=0.001, retry_after_cap_s=0.001, timeout_s=5.0, deadline_s=20.0
+)
+Data = Mapping[str, Any]
+
+
+def examiner(n: int, body: Mapping[str, Any]) -> Answer:
+    """Writes three coverage questions, a question on entities and a list of three events.
+
+    It knows nothing without a context. With one it is right about everything except orders of three events, which it
+    does not tell, and questions whether one event comes before another.
+    """
+    return completion(json.dumps(_data(body)), model=body["model"])
+
+
+def every_tenth(nonsense: str) -> Script:
+    """The examiner, whose every tenth answer is nonsense."""
+    return lambda n, body: completion(nonsense, model=body["model"]) if n % 10 == 9 else examiner(n, body)
+
+
+def _data(body: Mapping[str, Any]) -> Data:
+    members = body["response_format"]["json_schema"]["schema"]["properties"]
+    asked = _texts(body["messages"][-1]["content"])
+    if "questions" in members:
+        return {"questions": [f"What is point {i} of the video?" for i in (1, 2, 3)]}
+    if "events" in members:
+        return {"events": STORY}
+    if "same" in members:
+        return {"same": True}
+    if "entities" in members:
+        one = {"question": "Is there a dog?", "choices": ["yes", "no"], "answer": "yes"}
+        return {name: one if name == "entities" else None for name in CATEGORIES}
+    is_closed = CLOSED_BOOK in str(body["messages"][0]["content"])
+    return {"answer": "cannot tell" if is_closed else _answer(asked, members["answer"].get("enum"))}
+
+
+def _answer(asked: str, choices: list[str] | None) -> str:
+    if choices is None:
+        return "It is the point of the video."
+    if "A" in choices:
+        listed = dict(re.findall(r"^([A-D])\) (.*)$", asked, re.MULTILINE))
+        return min(listed, key=lambda letter: [event.rstrip(".") for event in STORY].index(listed[letter].rstrip(".")))
+    is_plain_fact = re.search(r"^Question: Is (this so|there a dog)\?", asked, re.MULTILINE)
+    return "yes" if "yes" in choices and is_plain_fact else "cannot tell"
+
+
+def _texts(content: str | list[Data]) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(part["text"] for part in content if part["type"] == "text")
+
+
+def chat(
+    url: str, *, name: str = "tiny", spending: Spending | None = None, key_variable: str | None = None
+) -> HttpChatModel:
+    """A chat model that gives up soon."""
+    server = Server(url, key_variable)
+    return HttpChatModel(name, server, policy=QUICK, prices=Prices(10.0, 10.0), spending=spending)
+
+
+def qeva(
+    chats: Mapping[str, ChatModel] | None = None, verifier: ToldVerifier | None = None, **settings: Any
+) -> QEVAScorer:
+    """A scorer with these chat models by role, and a verifier whose threshold is 0.5."""
+    chosen = QEVASettings(**settings)
+    return QEVAScorer(
+        chosen, Roles(chosen, chats or {}, verifier or ToldVerifier(), 0.5, HashEncoder(), RuleSplitter())
+    )
+
+
+def by_text(url: str, **more: Any) -> QEVAScorer:
+    """A scorer whose text model stands in every role: it reads the notes on the videos, too."""
+    return qeva({"text": chat(url, **more)}, verifier=ToldVerifier(limit=0))

@@ -1,0 +1,133 @@
+"""Metrics against people in the database: what is compared, what is left out, and what is stored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from scipy import stats
+from sqlalchemy.engine import Engine
+
+from assets.agreement.rows import COMMON_WORDS, LABELS, LENGTH, store_agreement
+from db import schema
+from db.manifest import Dataset
+from tests.db.builders import (
+    add_keypoint,
+    add_label,
+    add_reference,
+    add_sample,
+    add_video,
+    change_text,
+    make_dataset,
+    set_scores,
+)
+
+VALUES = [0.9, 0.1, 0.8, 0.3, 0.7, 0.2, 0.4, 0.6]
+RATINGS = [[5, 4], [1, 2], [4, 5], [3, 2], [4, 4], [1, 1], [3, 3], [2, 4]]
+
+
+def rate(engine: Engine, sample_id: int, rater: str, value: float, aspect: str = "quality") -> None:
+    row = {"sample_id": sample_id, "rater": rater, "aspect": aspect, "value": value}
+    with engine.begin() as connection:
+        connection.execute(schema.rating.insert().values(**row, row_sha256=b"row"))
+
+
+def stored(engine: Engine) -> dict[tuple[str, str, str, str], Any]:
+    with engine.connect() as connection:
+        rows = connection.execute(sa.select(schema.agreement)).all()
+    return {(row.metric, row.aspect, row.grouping, row.statistic): row for row in rows}
+
+
+def ids_of(engine: Engine, dataset: Dataset) -> set[int]:
+    """The rows of a dataset."""
+    query = sa.select(schema.agreement.c.agreement_id).where(schema.agreement.c.dataset_id == dataset.dataset_id)
+    with engine.connect() as connection:
+        return set(connection.scalars(query))
+
+
+@pytest.fixture
+def clips(engine: Engine) -> Dataset:
+    return make_dataset(engine)
+
+
+@pytest.fixture
+def samples(engine: Engine, clips: Dataset) -> list[int]:
+    """Two systems' captions of four videos, rated by two people."""
+    ids = []
+    for video in range(4):
+        video_id = add_video(engine, clips, f"v{video}")
+        add_reference(engine, clips, video_id, f"r{video}", "a dog runs far")
+        for system in ("brief", "long"):
+            text = "a dog" + " runs far" * (video if system == "long" else 0)
+            ids.append(add_sample(engine, clips, video_id, f"{system}{video}", text, system=system))
+    for sample_id, ratings in zip(ids, RATINGS, strict=True):
+        for rater, value in zip("ab", ratings, strict=True):
+            rate(engine, sample_id, rater, value)
+    return ids
+
+
+def test_metrics_baselines_and_raters_stand_in_one_table(engine: Engine, clips: Dataset, samples: list[int]) -> None:
+    scorer_id = set_scores(engine, dict(zip(samples, VALUES, strict=True)))
+    store_agreement(engine, clips, ["vcs", "evqa"])
+    rows = stored(engine)
+    assert {key[0] for key in rows} == {"vcs", LENGTH, COMMON_WORDS, "one rater", "raters"}
+    row = rows["vcs", "quality", "pooled", "kendall_b"]
+    means = [sum(each) / 2 for each in RATINGS]
+    assert row.value == pytest.approx(stats.kendalltau(VALUES, means).statistic)
+    assert row.low <= row.value <= row.high
+    assert (row.scorer_id, row.n, row.n_undefined, row.n_stale, row.baseline) == (scorer_id, 8, 0, 0, False)
+    assert rows["vcs", "quality", "per_system", "kendall_b"].n == 2
+    assert rows[LENGTH, "quality", "pooled", "kendall_b"].baseline
+    assert rows[LENGTH, "quality", "pooled", "kendall_b"].scorer_id is None
+    assert rows["raters", "quality", "pooled", "krippendorff_ordinal"].n == 16
+
+
+def test_stale_scores_are_left_out_and_counted(engine: Engine, clips: Dataset, samples: list[int]) -> None:
+    set_scores(engine, dict(zip(samples, VALUES, strict=True)))
+    change_text(engine, samples[0], "another text")
+    store_agreement(engine, clips, ["vcs"])
+    row = stored(engine)["vcs", "quality", "pooled", "pearson"]
+    assert (row.n, row.n_undefined, row.n_stale) == (7, 1, 1)
+
+
+def test_scores_that_are_undefined_are_left_out(engine: Engine, clips: Dataset, samples: list[int]) -> None:
+    set_scores(engine, {**dict(zip(samples, VALUES, strict=True)), samples[1]: None})
+    store_agreement(engine, clips, ["vcs"])
+    row = stored(engine)["vcs", "quality", "pooled", "pearson"]
+    assert (row.n, row.n_undefined, row.n_stale) == (7, 1, 0)
+
+
+def test_labels_are_an_aspect_and_a_judges_are_not(engine: Engine, clips: Dataset, samples: list[int]) -> None:
+    set_scores(engine, dict(zip(samples, VALUES, strict=True)))
+    with engine.connect() as connection:
+        video_of = dict(connection.execute(sa.select(schema.sample.c.sample_id, schema.sample.c.video_id)).all())
+    shares = {}
+    for place, sample_id in enumerate(samples[::2]):
+        keypoints = [add_keypoint(engine, clips, video_of[sample_id], f"{place} {i}", "a dog") for i in range(4)]
+        for i, keypoint in enumerate(keypoints):
+            add_label(engine, keypoint, sample_id, i < place)
+            add_label(engine, keypoint, samples[1], True, source="judge")
+        shares[sample_id] = place / 4
+    store_agreement(engine, clips, ["vcs"])
+    row = stored(engine)["vcs", LABELS, "pooled", "pearson"]
+    assert row.n == 4
+    # Keypoints are an input of ECS, not of VCS, so no score is stale.
+    assert row.value == pytest.approx(stats.pearsonr(VALUES[::2], list(shares.values())).statistic)
+    assert not any(key[0] == "one rater" and key[1] == LABELS for key in stored(engine))
+
+
+def test_new_rows_replace_the_old_ones_of_this_dataset(engine: Engine, clips: Dataset, samples: list[int]) -> None:
+    other = make_dataset(engine, "other")
+    rate(engine, add_sample(engine, other, add_video(engine, other, "o"), "o"), "a", 3)
+    assert store_agreement(engine, other, ["vcs"])
+    rows_of_other = ids_of(engine, other)
+    store_agreement(engine, clips, ["vcs"])
+    before = ids_of(engine, clips)
+    rows = store_agreement(engine, clips, ["vcs"])
+    assert len(ids_of(engine, clips)) == len(before) == len(rows)
+    assert not before & ids_of(engine, clips)
+    with engine.begin() as connection:
+        connection.execute(sa.delete(schema.rating).where(schema.rating.c.sample_id.in_(samples)))
+    assert store_agreement(engine, clips, ["vcs"]) == []
+    assert (ids_of(engine, clips), ids_of(engine, other)) == (set(), rows_of_other)

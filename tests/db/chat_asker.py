@@ -1,0 +1,30 @@
+"""Asks ten questions, with answers and calls in Postgres: `python -m tests.db.chat_asker SERVER DATABASE`."""
+
+from __future__ import annotations
+
+import sys
+
+from sqlalchemy.engine import make_url
+
+from db.chat_replies import PostgresLedger, PostgresReplies
+from db.engine import open_engine
+from metrics_core.models.chat.presets import make_chat_model
+from metrics_core.models.chat.protocol import ChatReply
+from metrics_core.models.chat.spending import Prices
+from tests.metrics_core.chat_fakes import ask
+
+
+def ask_ten(server: str, database: str, run_id: str) -> list[ChatReply]:
+    """The replies to ten questions, asked one after the other."""
+    engine = open_engine(make_url(database))
+    replies, ledger = PostgresReplies(engine), PostgresLedger(engine, run_id)
+    prices = Prices(2.5, 10.0)
+    model = make_chat_model("tiny", url=server, concurrency=1, cache=replies, ledger=ledger, prices=prices)
+    try:
+        return model.chat([ask(f"Question {i}?") for i in range(10)])
+    finally:
+        engine.dispose()
+
+
+if __name__ == "__main__":
+    ask_ten(sys.argv[1], sys.argv[2], "killed")

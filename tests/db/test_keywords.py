@@ -1,0 +1,54 @@
+"""Keywords of chat models: each text once per model, failures replaced and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from db import schema
+from db.keywords import KeywordRow, load_keywords, store_keywords
+from db.models import register_model
+
+GOOD = KeywordRow(("red dog", "lawn, wet"), "ok", None)
+NONE = KeywordRow((), "ok", None)
+REFUSED = KeywordRow((), "refused", "the model declined")
+FAILED = KeywordRow((), "failed", "no server")
+
+
+def model(engine: Engine, name: str = "tiny") -> int:
+    with engine.begin() as connection:
+        return register_model(connection, {"model_id": name, "revision": "1", "params": {}})
+
+
+def test_what_is_stored_is_loaded_by_text_and_model(engine: Engine) -> None:
+    tiny, other = model(engine), model(engine, "other")
+    rows = {"A dog.": GOOD, "…": NONE, "bad": REFUSED, "é\n": FAILED}
+    store_keywords(engine, tiny, "run", rows)
+    store_keywords(engine, tiny, "run", {})
+    assert load_keywords(engine, tiny, [*rows, "never asked about"]) == rows
+    assert load_keywords(engine, other, rows) == load_keywords(engine, tiny, []) == {}
+
+
+def test_only_a_failure_is_replaced(engine: Engine) -> None:
+    tiny = model(engine)
+    store_keywords(engine, tiny, "run", {"a": GOOD, "b": REFUSED, "c": FAILED, "d": FAILED})
+    store_keywords(engine, tiny, "later", {"a": FAILED, "b": GOOD, "c": GOOD, "d": REFUSED})
+    assert load_keywords(engine, tiny, "abcd") == {"a": GOOD, "b": REFUSED, "c": GOOD, "d": REFUSED}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [KeywordRow((), "ok", "a reason"), KeywordRow((), "failed", None), KeywordRow(("dog",), "failed", "no server")],
+)
+def test_a_failure_has_a_reason_and_no_keywords(engine: Engine, row: KeywordRow) -> None:
+    with pytest.raises(sa.exc.IntegrityError):
+        store_keywords(engine, model(engine), "run", {"a": row})
+
+
+def test_keywords_go_with_their_model(engine: Engine) -> None:
+    tiny = model(engine)
+    store_keywords(engine, tiny, "run", {"a": GOOD})
+    with engine.begin() as connection:
+        connection.execute(sa.delete(schema.model))
+    assert load_keywords(engine, tiny, ["a"]) == {}

@@ -1,0 +1,85 @@
+"""A judge's labels on keypoints: apart from those of others, replaced by key, and none on what has been deleted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pytest
+from sqlalchemy.engine import Engine
+
+from db import schema
+from db.labels import JudgedLabel, captions_to_label, delete_labels, judge_source, label_digests, write_labels
+from db.verdicts import label_sources
+from tests.db.builders import add_keypoint, add_label, add_sample, add_video, make_dataset, remove
+
+JUDGE, OTHER = judge_source("tiny"), judge_source("other")
+
+
+@dataclass
+class Shelf:
+    engine: Engine
+    dataset_id: int
+    samples: list[int]
+    keypoints: list[int]
+
+    def digests(self, source: str = JUDGE) -> dict[tuple[int, int], bytes]:
+        with self.engine.connect() as connection:
+            return label_digests(connection, source, self.samples)
+
+    def all_labels(self) -> list[JudgedLabel]:
+        return [JudgedLabel(s, k, True, b"asked", {"sentence": "So."}) for s in self.samples for k in self.keypoints]
+
+
+@pytest.fixture
+def shelf(engine: Engine) -> Shelf:
+    """A video with two keypoints and three captions, and one without keypoints."""
+    dataset = make_dataset(engine)
+    video_id, bare = (add_video(engine, dataset, key) for key in ("v", "bare"))
+    keypoints = [add_keypoint(engine, dataset, video_id, key) for key in ("k", "l")]
+    samples = [add_sample(engine, dataset, video_id, key) for key in ("a", "b", "c")]
+    add_sample(engine, dataset, bare, "of bare")
+    return Shelf(engine, dataset.dataset_id, samples, keypoints)
+
+
+def test_captions_with_keypoints_come_in_one_order(shelf: Shelf) -> None:
+    with shelf.engine.connect() as connection:
+        found = captions_to_label(connection, shelf.dataset_id)
+        assert captions_to_label(connection, shelf.dataset_id) == found
+        assert captions_to_label(connection, shelf.dataset_id + 1) == []
+    # By the MD5 of their keys: 0cc.. of a, 4a8.. of c, 92e.. of b.
+    a, b, c = shelf.samples
+    assert found == [a, c, b]
+
+
+def test_labels_of_a_judge_replace_its_own(shelf: Shelf) -> None:
+    add_label(shelf.engine, shelf.keypoints[0], shelf.samples[0], False)
+    labels = shelf.all_labels()
+    assert write_labels(shelf.engine, JUDGE, labels) == 6
+    assert write_labels(shelf.engine, OTHER, labels[:1]) == 1
+    assert write_labels(shelf.engine, JUDGE, []) == 0
+    assert write_labels(shelf.engine, JUDGE, [replace(labels[0], row_sha256=b"again", covered=False)]) == 1
+    key = (labels[0].sample_id, labels[0].keypoint_id)
+    assert shelf.digests()[key] == b"again"
+    assert {digest for other, digest in shelf.digests().items() if other != key} == {b"asked"}
+    assert shelf.digests(OTHER) == {key: b"asked"}
+    with shelf.engine.connect() as connection:
+        sources = label_sources(connection, shelf.dataset_id)
+    assert sources == {JUDGE: 6, OTHER: 1, "manifest": 1}
+
+
+def test_labels_are_deleted_of_one_source(shelf: Shelf) -> None:
+    labels = shelf.all_labels()
+    for source in (JUDGE, OTHER):
+        write_labels(shelf.engine, source, labels)
+    gone = [(shelf.samples[0], shelf.keypoints[1]), (shelf.samples[2], shelf.keypoints[0])]
+    delete_labels(shelf.engine, JUDGE, gone)
+    delete_labels(shelf.engine, JUDGE, [])
+    assert set(shelf.digests(OTHER)) - set(shelf.digests()) == set(gone)
+
+
+def test_what_is_deleted_meanwhile_gets_no_label(shelf: Shelf) -> None:
+    labels = shelf.all_labels()
+    remove(shelf.engine, schema.sample, shelf.samples[0])
+    remove(shelf.engine, schema.keypoint, shelf.keypoints[1])
+    assert write_labels(shelf.engine, JUDGE, labels) == 2
+    assert set(shelf.digests()) == {(sample_id, shelf.keypoints[0]) for sample_id in shelf.samples[1:]}

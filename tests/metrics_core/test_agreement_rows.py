@@ -1,0 +1,243 @@
+"""The list of rows that a table and a report hold."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from metrics_core.agreement import (
+    AgreementRow,
+    agreement_rows,
+    comparison_rows,
+    holm,
+    krippendorff_alpha,
+    label_rows,
+    mean_correlation,
+    permutation_test,
+    system_agreement,
+    williams_test,
+)
+from metrics_core.agreement.resampling import draw
+from metrics_core.agreement.table import ONE_RATER, RATERS
+
+NAN = math.nan
+N_VIDEOS, SYSTEMS = 30, ("a", "b", "c", "d")
+
+
+def world(seed: int = 0) -> dict[str, Any]:
+    """Four systems on thirty videos: a metric that follows people, noise, and three raters."""
+    rng = np.random.default_rng(seed)
+    truth = rng.normal(size=(N_VIDEOS, 1)) + np.arange(4) / 2 + rng.normal(size=(N_VIDEOS, 4))
+    ratings = np.clip(np.round(truth.ravel()[:, None] + rng.normal(scale=0.7, size=(N_VIDEOS * 4, 3)) + 3), 1, 5)
+    return {
+        "metrics": {"good": truth.ravel() + rng.normal(size=N_VIDEOS * 4), "noise": rng.normal(size=N_VIDEOS * 4)},
+        "ratings": {"quality": ratings},
+        "videos": np.repeat(np.arange(N_VIDEOS), 4).tolist(),
+        "systems": list(SYSTEMS) * N_VIDEOS,
+        "lengths": rng.integers(5, 20, N_VIDEOS * 4),
+        "baselines": {"words": rng.integers(5, 20, N_VIDEOS * 4)},
+    }
+
+
+def rows_of(n_resamples: int = 200, **changes: Any) -> dict[tuple[str, str, str], AgreementRow]:
+    rows = agreement_rows(**(world() | changes), n_resamples=n_resamples)
+    keyed = {(row.metric, row.grouping, row.statistic): row for row in rows}
+    assert len(keyed) == len(rows)
+    return keyed
+
+
+def test_every_grouping_has_its_statistics() -> None:
+    rows = rows_of(20)
+    groupings = {grouping: sum(key[:2] == ("good", grouping) for key in rows) for _, grouping, _ in rows}
+    assert groupings == {
+        "pooled": 5,
+        "per_video": 6,
+        "per_system": 6,
+        "within_system": 5,
+        "pooled without length": 2,
+        "pooled without system means": 2,
+    }
+    assert {metric: rows[metric, "pooled", "pearson"].baseline for metric in ("good", "words", ONE_RATER)} == {
+        "good": False,
+        "words": True,
+        ONE_RATER: False,
+    }
+
+
+def test_values_are_those_of_the_single_functions() -> None:
+    world_ = world()
+    people, rows = world_["ratings"]["quality"].mean(axis=1).round(9), rows_of()
+    metric, systems, videos = world_["metrics"]["good"], world_["systems"], world_["videos"]
+    assert rows["good", "pooled", "kendall_b"].value == pytest.approx(stats.kendalltau(metric, people).statistic)
+    for grouping, groups in (("per_video", videos), ("within_system", systems)):
+        means = mean_correlation(metric, people, groups)
+        assert rows["good", grouping, "spearman"].value == pytest.approx(means.spearman)
+        assert rows["good", grouping, "kendall_b"].value == pytest.approx(means.kendall)
+        assert rows["good", grouping, "kendall_b"].n_undefined == means.n_undefined
+    of_systems = system_agreement(metric, people, systems, videos)
+    assert rows["good", "per_system", "kendall_b"].value == of_systems.kendall
+    ordinal = rows[RATERS, "pooled", "krippendorff_ordinal"]
+    assert ordinal.value == krippendorff_alpha(world_["ratings"]["quality"]).value
+    assert ordinal.low < ordinal.value < ordinal.high
+    raters = world_["ratings"]["quality"]
+    ceiling = [
+        stats.pearsonr(raters[:, i], np.delete(raters, i, axis=1).mean(axis=1)).statistic
+        for i in range(raters.shape[1])
+    ]
+    assert rows[ONE_RATER, "pooled", "pearson"].value == pytest.approx(np.mean(ceiling))
+
+
+def test_intervals_hold_the_value_and_noise_holds_zero() -> None:
+    rows = rows_of()
+    for (metric, grouping, statistic), row in rows.items():
+        if row.low is not None and grouping.startswith("pooled"):
+            assert row.low <= row.value <= row.high, (metric, grouping, statistic)
+    assert rows["good", "pooled", "kendall_b"].low > 0
+    assert rows["noise", "within_system", "kendall_b"].low < 0 < rows["noise", "within_system", "kendall_b"].high
+
+
+def test_two_way_intervals_are_wider() -> None:
+    videos, both = rows_of(), rows_of(resampled="videos and systems")
+    for statistic in ("pearson", "kendall_b"):
+        rows = [each["good", "pooled", statistic] for each in (videos, both)]
+        assert rows[0].value == rows[1].value
+        assert rows[0].high - rows[0].low < rows[1].high - rows[1].low
+
+
+def test_a_missing_number_leaves_out_its_item_alone() -> None:
+    metric = world()["metrics"]["good"].copy()
+    metric[:5] = NAN
+    rows = rows_of(20, metrics={"good": metric})
+    assert (rows["good", "pooled", "pearson"].n, rows["good", "pooled", "pearson"].n_undefined) == (115, 5)
+    assert (rows["words", "pooled", "pearson"].n, rows["words", "pooled", "pearson"].n_undefined) == (120, 0)
+    assert (rows["good", "per_video", "pearson"].n, rows["good", "per_video", "pearson"].n_undefined) == (29, 1)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"ratings": {"quality": np.full((120, 3), 3.0)}},
+        {"ratings": {"quality": np.full((120, 2), NAN)}},
+        {"metrics": {"good": np.full(120, NAN)}},
+        {"metrics": {"good": np.ones(120)}},
+    ],
+)
+def test_what_is_constant_or_missing_has_no_coefficient(changes: dict[str, Any]) -> None:
+    for key, row in rows_of(10, **changes).items():
+        if key[0] == "good" and not key[2].startswith(("pairwise", "soft")):
+            assert (row.value, row.low, row.high) == (None, None, None), key
+
+
+def test_one_rater_one_system_one_video() -> None:
+    one_rater = rows_of(10, ratings={"quality": world()["ratings"]["quality"][:, :1]})
+    assert not any(metric == ONE_RATER for metric, _, _ in one_rater)
+    assert one_rater[RATERS, "pooled", "krippendorff_ordinal"].value is None
+    one_system = rows_of(10, systems=["a"] * 120)
+    assert one_system["good", "per_system", "kendall_b"].value is None
+    assert one_system["good", "per_system", "kendall_b"].n == 1
+    assert one_system["good", "within_system", "pearson"].value == one_system["good", "pooled", "pearson"].value
+    no_system = rows_of(10, systems=None)
+    assert {grouping for _, grouping, _ in no_system} == {"pooled", "per_video", "pooled without length"}
+    one_video = rows_of(10, videos=[1] * 120)["good", "pooled", "pearson"]
+    assert one_video.value is not None
+    assert (one_video.low, one_video.high) == (None, None)
+
+
+def test_equal_seeds_give_equal_rows_and_the_order_of_items_changes_no_value() -> None:
+    rows, original = rows_of(20), world()
+    assert rows == rows_of(20)
+    shuffled = np.random.default_rng(1).permutation(120)
+    changed = rows_of(
+        20,
+        metrics={name: values[shuffled] for name, values in original["metrics"].items()},
+        ratings={"quality": original["ratings"]["quality"][shuffled]},
+        videos=[original["videos"][i] for i in shuffled],
+        systems=[original["systems"][i] for i in shuffled],
+        lengths=original["lengths"][shuffled],
+        baselines={"words": original["baselines"]["words"][shuffled]},
+    )
+    for key, row in changed.items():
+        # These two draw at random themselves: which video is in which half, and which signs are flipped.
+        if key[2] not in ("pairwise_accuracy_calibrated", "soft_pairwise_accuracy"):
+            assert row.value == pytest.approx(rows[key].value, abs=1e-9), key
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"metrics": {"good": [1.0]}}, "one number for each of the 120 items"),
+        ({"metrics": {"good": np.full(120, np.inf)}}, "infinite"),
+        ({"ratings": {"quality": [[1.0]]}}, "ratings of 1 items"),
+        ({"baselines": {"good": np.ones(120)}}, "names a metric and a baseline"),
+        ({"lengths": np.full(120, NAN)}, "A length is NaN"),
+        ({"systems": ["a"]}, "There are 1 systems for 120 items"),
+        ({"level": 1.0}, "level is 1.0"),
+    ],
+)
+def test_wrong_input_is_named(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        agreement_rows(**(world() | changes), n_resamples=2)
+
+
+# Metrics against each other
+
+
+def test_comparisons_are_the_single_tests_corrected() -> None:
+    world_ = world()
+    metrics = {**world_["metrics"], **world_["baselines"]}
+    people, videos = world_["ratings"]["quality"].mean(axis=1).round(9), world_["videos"]
+    rows = comparison_rows(metrics, world_["ratings"], videos, n_resamples=300)
+    assert [(row.metric, row.other) for row in rows] == [("good", "noise"), ("good", "words"), ("noise", "words")]
+    for row in rows:
+        left, right = metrics[row.metric], metrics[row.other]
+        alone = permutation_test(left, right, people, videos, n_resamples=300)
+        assert (row.p, row.difference, row.n) == (alone.p, pytest.approx(alone.difference), 120)
+        correlations = [float(np.corrcoef(*pair)[0, 1]) for pair in ((left, people), (right, people), (left, right))]
+        assert row.p_williams == pytest.approx(williams_test(*correlations, 120).p)
+    assert [row.p_holm for row in rows] == pytest.approx(list(holm([row.p for row in rows])))
+    assert rows[0].p_holm < 0.05 < rows[2].p_holm
+
+
+def test_a_comparison_without_a_correlation_is_undefined_and_not_counted() -> None:
+    world_ = world()
+    metrics = {**world_["metrics"], "constant": np.ones(120)}
+    rows = comparison_rows(metrics, world_["ratings"], world_["videos"], n_resamples=50)
+    assert [row.p is None for row in rows] == [False, True, True]
+    assert rows[0].p_holm == rows[0].p
+    assert [row.p_holm for row in rows[1:]] == [None, None]
+
+
+# Labels
+
+
+def test_label_rows_by_hand() -> None:
+    labels, predicted = [1, 1, 1, 0, 0, 1], [1, 0, 1, 0, 1, 1]
+    rows = label_rows({"ECS": predicted}, labels, ["a", "a", "b", "b", "c", "c"], n_resamples=100)
+    found = {(row.metric, row.statistic): row for row in rows}
+    assert found["ECS", "accuracy"].value == pytest.approx(4 / 6)
+    assert found["ECS", "f1"].value == pytest.approx(3 / 4)
+    assert found["ECS", "kappa"].value == pytest.approx(1 / 4)
+    assert (found["majority label", "accuracy"].value, found["always yes", "f1"].value) == (pytest.approx(4 / 6), 0.8)
+    assert (found["always yes", "mcc"].value, found["always yes", "mcc"].low) == (None, None)
+    assert [row.baseline for row in rows] == [False] * 4 + [True] * 8
+    assert all(row.n == 6 for row in rows)
+
+
+def test_label_intervals_draw_videos() -> None:
+    rng = np.random.default_rng(6)
+    labels, predicted = rng.random(40) < 0.5, rng.random(40) < 0.5
+    videos = np.repeat(np.arange(8), 5)
+    row = label_rows({"m": predicted}, labels, videos.tolist(), n_resamples=50, seed=3)[0]
+    draws = draw(8, 0, "videos", 50, 3).videos.astype(int)
+    right = (labels == predicted).reshape(8, 5)
+    accuracies = sorted(float(np.repeat(right, times, axis=0).mean()) for times in draws)
+    assert (row.low, row.high) == (pytest.approx(accuracies[1]), pytest.approx(accuracies[48]))
+
+
+def test_label_rows_refuse_the_name_of_a_baseline() -> None:
+    with pytest.raises(ValueError, match="name of a baseline"):
+        label_rows({"always yes": [1]}, [1], ["a"])

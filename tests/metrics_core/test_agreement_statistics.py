@@ -1,0 +1,293 @@
+"""Oracles Q7 to Q13 and second implementations: ties, soft accuracy, tests, raters, partial correlations, baselines."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from metrics_core.agreement import (
+    Alpha,
+    agreement_rows,
+    calibrate_ties,
+    common_words,
+    holm,
+    krippendorff_alpha,
+    length_in_words,
+    permutation_test,
+    soft_pairwise_accuracy,
+    williams_test,
+    without_length,
+    without_system_means,
+)
+from metrics_core.agreement.coefficients import coefficients
+from metrics_core.agreement.ties import held_out_accuracy
+
+NAN = math.nan
+Q9 = [[1, 2, 3, 3, 2, 1, 4, 1, 2, NAN], [1, 2, 3, 3, 2, 2, 4, 1, 2, 5]]
+RATINGS = st.lists(st.lists(st.sampled_from([1.0, 2.0, 4.0, NAN]), min_size=3, max_size=3), min_size=1, max_size=8)
+
+
+# Coefficients
+
+
+def test_coefficients_by_hand() -> None:
+    found = coefficients(np.array([1.0, 2, 3, 4, 5, 5]), np.array([1.0, 3, 2, 4, 4, 6]))
+    expected = {"spearman": 0.897059, "kendall_b": 11 / 14, "kendall_c": 0.763889, "pairwise_accuracy": 0.8}
+    assert {name: found[name] for name in expected} == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("sides", [([], []), ([1], [2]), ([1, 1, 1], [1, 2, 3]), ([1, 2, 3], [2, 2, 2])])
+def test_constant_sides_have_no_correlation(sides: Any) -> None:
+    found = coefficients(*(np.array(side, dtype=np.float64) for side in sides))
+    assert [found[name] for name in ("pearson", "spearman", "kendall_b", "kendall_c")] == [None] * 4
+    assert found["pairwise_accuracy"] == (0 if len(sides[0]) == 3 else None)
+
+
+# Ties
+
+
+def q8_accuracy(epsilon: float) -> float:
+    people, metric = [1, 1, 2, 3], [0.10, 0.15, 0.50, 0.72]
+    right = 0
+    for i, j in itertools.combinations(range(4), 2):
+        gap = metric[i] - metric[j]
+        sign = 0 if abs(gap) <= epsilon + 1e-9 else math.copysign(1, gap)
+        right += sign == np.sign(people[i] - people[j])
+    return right / 6
+
+
+def test_tie_calibration_by_hand() -> None:
+    assert [q8_accuracy(epsilon) for epsilon in (0, 0.05, 0.22)] == [5 / 6, 1, 5 / 6]
+    found = calibrate_ties([0.10, 0.15, 0.50, 0.72], [1, 1, 2, 3], ["v"] * 4)
+    assert (found.epsilon, found.accuracy, found.n_pairs) == (pytest.approx(0.05), 1.0, 6)
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 3), st.integers(0, 1)), min_size=1, max_size=12))
+@settings(deadline=None)
+def test_tie_calibration_is_the_best_of_all(items: list[tuple[int, int, int]]) -> None:
+    metric, people, video = np.array(items).T.tolist()
+    pairs = [(i, j) for i, j in itertools.combinations(range(len(items)), 2) if video[i] == video[j]]
+
+    def right(epsilon: int) -> int:
+        gaps = [(metric[i] - metric[j], people[i] - people[j]) for i, j in pairs]
+        return sum((0 if abs(gap) <= epsilon else np.sign(gap)) == np.sign(wanted) for gap, wanted in gaps)
+
+    found = calibrate_ties(metric, people, video)
+    if not pairs:
+        assert (found.epsilon, found.accuracy, found.n_pairs) == (None, None, 0)
+        return
+    best = max(range(7), key=lambda epsilon: (right(epsilon), -epsilon))
+    assert found.epsilon == best
+    assert found.accuracy == pytest.approx(right(best) / len(pairs))
+
+
+def test_held_out_epsilon_never_sees_its_video() -> None:
+    # On each video alone another epsilon is best, so what is chosen on the other one is wrong.
+    metric, people = np.array([0.0, 1, 5, 0.0, 1, 5]), np.array([1.0, 1, 2, 1, 2, 3])
+    found = held_out_accuracy(metric, people, np.repeat([0, 1], 3), 2, seed=0)
+    # Video 0 with the 0 of video 1: one tie missed. Video 1 with the 1 of video 0: one order lost.
+    assert found.tolist() == pytest.approx([2 / 3, 2 / 3])
+
+
+def test_one_video_cannot_hold_out_another() -> None:
+    assert np.isnan(held_out_accuracy(np.array([1.0, 2]), np.array([1.0, 2]), np.array([0, 0]), 1, seed=0)).all()
+
+
+# Soft pairwise accuracy
+
+
+def test_soft_pairwise_accuracy_by_hand() -> None:
+    systems, videos = ["a"] * 3 + ["b"] * 3, [1, 2, 3] * 2
+    assert soft_pairwise_accuracy([0.9, 0.4, 0.6, 0.5, 0.5, 0.5], [3, 4, 5, 2, 3, 5], systems, videos) == 0.875
+
+
+def p_by_hand(first: list[float], second: list[float]) -> float:
+    gaps = np.subtract(first, second)
+    flips = [float(np.dot(signs, gaps)) for signs in itertools.product((1, -1), repeat=len(gaps))]
+    return float(np.mean([total >= gaps.sum() - 1e-9 for total in flips]))
+
+
+def test_soft_pairwise_accuracy_of_three_systems() -> None:
+    rng = np.random.default_rng(1)
+    metric, people = rng.normal(size=(3, 5)), rng.integers(1, 6, (3, 5)).astype(float)
+    gaps = [
+        abs(p_by_hand(people[i], people[j]) - p_by_hand(metric[i], metric[j]))
+        for i, j in itertools.combinations(range(3), 2)
+    ]
+    systems, videos = np.repeat(["a", "b", "c"], 5).tolist(), list(range(5)) * 3
+    found = soft_pairwise_accuracy(metric.ravel(), people.ravel(), systems, videos)
+    assert found == pytest.approx(1 - np.mean(gaps), abs=1e-12)
+
+
+def test_soft_pairwise_accuracy_by_sampling_is_near_the_exact_one() -> None:
+    rng = np.random.default_rng(2)
+    metric, people = rng.normal(size=(2, 12)), rng.normal(size=(2, 12))
+    exact = 1 - abs(p_by_hand(people[0], people[1]) - p_by_hand(metric[0], metric[1]))
+    args = (metric.ravel(), people.ravel(), ["a"] * 12 + ["b"] * 12, list(range(12)) * 2)
+    assert soft_pairwise_accuracy(*args, n_resamples=20000) == pytest.approx(exact, abs=0.02)
+
+
+def test_systems_without_a_common_video_have_no_soft_accuracy() -> None:
+    assert soft_pairwise_accuracy([1, 2], [1, 2], ["a", "b"], [1, 2]) is None
+    assert soft_pairwise_accuracy([1, 2], [1, 2], ["a", "a"], [1, 2]) is None
+
+
+# Tests
+
+
+@pytest.mark.parametrize(
+    ("correlations", "n", "t", "p"),
+    [((0.4, 0.3, 0.5), 103, 1.093255, 0.138454), ((0.9, 0.8, 0.85), 20, 1.729180, 0.050946)],
+)
+def test_williams_by_hand(correlations: tuple[float, float, float], n: int, t: float, p: float) -> None:
+    found = williams_test(*correlations, n)
+    assert (found.t, found.p) == (pytest.approx(t, abs=1e-6), pytest.approx(p, abs=1e-6))
+
+
+def test_williams_of_copies_and_of_three_items_is_undefined() -> None:
+    assert williams_test(0.4, 0.4, 1.0, 50).t is None
+    assert williams_test(0.4, 0.3, 0.5, 3).p is None
+    with pytest.raises(ValueError, match="from -1 to 1"):
+        williams_test(1.4, 0.3, 0.5, 30)
+
+
+def test_permutation_test_by_all_swaps() -> None:
+    rng = np.random.default_rng(4)
+    people = rng.normal(size=8)
+    metric, other = people + rng.normal(size=8), rng.normal(size=8)
+    z = [(side - side.mean()) / side.std() for side in (metric, other)]
+    groups = [0, 0, 1, 2, 3, 3, 4, 5]
+    differences = []
+    for swaps in itertools.product((False, True), repeat=6):
+        mask = np.array(swaps)[groups]
+        one, two = np.where(mask, z[1], z[0]), np.where(mask, z[0], z[1])
+        differences.append(np.corrcoef(one, people)[0, 1] - np.corrcoef(two, people)[0, 1])
+    seen = np.corrcoef(metric, people)[0, 1] - np.corrcoef(other, people)[0, 1]
+    found = permutation_test(metric, other, people, groups)
+    assert (found.n, found.n_units, found.difference) == (8, 6, pytest.approx(seen))
+    assert found.p == pytest.approx(np.mean(np.abs(differences) >= abs(seen) - 1e-9))
+
+
+def test_permutation_test_of_a_constant_metric_is_undefined() -> None:
+    found = permutation_test([1, 1, 1], [1, 2, 3], [1, 2, 3])
+    assert (found.difference, found.p) == (None, None)
+
+
+@given(st.lists(st.floats(0, 1), max_size=8))
+def test_holm_steps(p_values: list[float]) -> None:
+    corrected = holm(p_values)
+    assert all(0 <= p <= after <= 1 for p, after in zip(p_values, corrected, strict=True))
+    for level in (0.01, 0.05, 0.2):
+        # Holm's procedure: reject in order of p while p <= level / those left.
+        rejected = 0
+        for step, p in enumerate(sorted(p_values)):
+            if p * (len(p_values) - step) > level:
+                break
+            rejected += 1
+        assert sum(p <= level for p in corrected) == rejected
+
+
+# Raters
+
+
+def test_alpha_by_hand() -> None:
+    found = {level: krippendorff_alpha(np.transpose(Q9), level) for level in ("nominal", "ordinal", "interval")}
+    expected = {"nominal": 0.852174, "ordinal": 0.922902, "interval": 0.942761}
+    assert {level: alpha.value for level, alpha in found.items()} == pytest.approx(expected, abs=1e-6)
+    assert (found["ordinal"].n_pairable, found["ordinal"].n_items) == (18, 9)
+    assert krippendorff_alpha([[1, 1], [1, 0], [0, 0], [0, 0]], "nominal").value == pytest.approx(8 / 15)
+
+
+def alpha_by_pairs(ratings: list[list[float]], level: str) -> float | None:
+    """1 - observed / expected disagreement, one pair of ratings at a time."""
+    units = [[value for value in unit if not math.isnan(value)] for unit in ratings]
+    units = [unit for unit in units if len(unit) > 1]
+    every = [value for unit in units for value in unit]
+
+    def distance(one: float, other: float) -> float:
+        if level == "nominal":
+            return float(one != other)
+        if level == "interval":
+            return (one - other) ** 2
+        low, high = sorted((one, other))
+        return (sum(low <= v <= high for v in every) - (every.count(low) + every.count(high)) / 2) ** 2
+
+    observed = sum(distance(a, b) / (len(unit) - 1) for unit in units for a, b in itertools.permutations(unit, 2))
+    expected = sum(distance(a, b) for a, b in itertools.permutations(every, 2))
+    return 1 - (len(every) - 1) * observed / expected if expected else None
+
+
+@pytest.mark.parametrize("level", ["nominal", "ordinal", "interval"])
+@given(RATINGS)
+@settings(deadline=None)
+def test_alpha_pair_by_pair(level: Any, ratings: list[list[float]]) -> None:
+    expected = alpha_by_pairs(ratings, level)
+    found = krippendorff_alpha(ratings, level).value
+    assert found == (None if expected is None else pytest.approx(expected, abs=1e-9))
+
+
+def test_alpha_without_pairs_is_undefined() -> None:
+    assert krippendorff_alpha([[1, NAN], [NAN, 2]]) == Alpha("ordinal", None, 0, 0)
+    assert krippendorff_alpha([[3, 3], [3, 3]]).value is None
+    with pytest.raises(ValueError, match="a column for each rater"):
+        krippendorff_alpha([1, 2])
+
+
+# Partial correlations
+
+
+def test_removed_length_is_a_linear_regression() -> None:
+    rng = np.random.default_rng(5)
+    lengths, values = rng.integers(3, 30, 40).astype(float), rng.normal(size=40)
+    values += lengths / 4
+    line = stats.linregress(lengths, values)
+    expected = values - line.intercept - line.slope * lengths
+    assert without_length(values, lengths) == pytest.approx(expected, abs=1e-9)
+
+
+def test_what_only_depends_on_length_has_nothing_left() -> None:
+    assert not without_length([0.3, 0.6, 0.9, 1.5], [1, 2, 3, 5]).any()
+
+
+def test_frank(shared_data: Path) -> None:
+    """The partial correlations of the FRANK paper, and the plain ones beside them by SciPy."""
+    people = json.loads((shared_data / "frank" / "human_annotations.json").read_text())
+    outputs = json.loads((shared_data / "frank" / "baseline_factuality_metrics_outputs.json").read_text())
+    by_key = {(row["hash"], row["model_name"]): row for row in outputs}
+    expected = {"FactCC": (0.2039, 0.3041), "BertScore P Art": (0.2711, 0.2432), "Meteor": (0.1370, 0.1053)}
+    metrics = {name: [by_key[row["hash"], row["model_name"]][name] for row in people] for name in expected}
+    truth = [row["Factuality"] for row in people]
+    rows = agreement_rows(
+        metrics,
+        {"factuality": [[value] for value in truth]},
+        [row["hash"] for row in people],
+        [row["model_name"] for row in people],
+        n_resamples=50,
+    )
+    found = {(row.metric, row.grouping, row.statistic): row for row in rows}
+    for name, (pearson, spearman) in expected.items():
+        partial = [found[name, "pooled without system means", each] for each in ("pearson", "spearman")]
+        assert [row.value for row in partial] == [pytest.approx(each, abs=5e-5) for each in (pearson, spearman)]
+        assert all(row.n == 2246 and row.low <= row.value <= row.high for row in partial)
+        assert found[name, "pooled", "kendall_b"].value == pytest.approx(stats.kendalltau(metrics[name], truth)[0])
+    assert without_system_means([1.0, 3.0, 5.0], np.array([0, 0, 1])).tolist() == [-1, 1, 0]
+
+
+# Baselines
+
+
+def test_baselines_by_hand() -> None:
+    assert length_in_words(["A dog's ball.", "", "(no) words!"]).tolist() == [4, 0, 2]
+    found = common_words(["a red ball", "x", "", "a"], [["the RED ball", "a dog"], ["y"], [""], []])
+    assert found.tolist() == pytest.approx([2 / 3, 0, 0, NAN], nan_ok=True)
+    with pytest.raises(ValueError, match="one for each"):
+        common_words(["a"], [])

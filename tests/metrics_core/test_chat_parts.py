@@ -1,0 +1,458 @@
+"""The parts of the client one by one: parsing, dialects, budgets, concurrency, money, keys, estimates."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metrics_core.models.chat.client import Time
+from metrics_core.models.chat.estimate import DryRun, estimate
+from metrics_core.models.chat.limiter import ConcurrencyLimit
+from metrics_core.models.chat.presets import make_chat_model
+from metrics_core.models.chat.protocol import ImagePart, TextPart, Usage
+from metrics_core.models.chat.records import ValidReply, request_keys
+from metrics_core.models.chat.retries import RetryPolicy, retry_after_s
+from metrics_core.models.chat.spending import Prices, Spending, add_usage, usage_of_call
+from metrics_core.models.chat.structured import Malformed, ordered_json, read_answer
+from metrics_core.models.chat.surroundings import DialectMemory
+from metrics_core.models.chat.wire import Dialect, complaint_of, read_completion, same_model
+from metrics_core.models.chat.workers import in_threads
+from metrics_core.protocols import ModelIdentity
+from tests.metrics_core.chat_fakes import SCHEMA, FakeTime, MemoryCache, ask, jpeg, model_at
+from tests.metrics_core.chat_server import Answer, complaint, loopback, said
+
+IDENTITY = ModelIdentity("tiny", "0")
+ANYTHING = {"type": "object"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"answer": "a {b} c"}',
+        '  {"answer": "a {b} c"}\n',
+        '```json\n{"answer": "a {b} c"}\n```',
+        'Here {it} is:\n```\n{"answer": "a {b} c"}\n```\nWell?',
+        'Sure: {"answer": "a {b} c"} I hope that helps.',
+        '<think>perhaps {"answer": "x"}</think>{"answer": "a {b} c"}',
+    ],
+)
+def test_the_outermost_object_is_read(text: str) -> None:
+    assert read_answer(text, SCHEMA) == {"answer": "a {b} c"}
+
+
+def test_a_fence_inside_a_text_stays() -> None:
+    assert read_answer('{"answer": "```json\\n{}```"}', SCHEMA) == {"answer": "```json\n{}```"}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "no JSON object"),
+        ("yes", "no JSON object"),
+        ('["answer"]', "no JSON object"),
+        ("} {", "no JSON object"),
+        ('{"answer": "x"', "no JSON object"),
+        ('{"answer": "x",}', "no JSON"),
+        ("{'answer': 'x'}", "no JSON"),
+        ('{"answer": NaN}', "no number"),
+        ('{"answer": 1e999}', "too great"),
+        ('{"answer": "\\u0000"}', "cannot be stored"),
+        ('{"answer": "\\ud800"}', "cannot be stored"),
+        ('{"a":' * 100_000 + "1" + "}" * 100_000, "no JSON"),
+        ('{"answer": 1}', "does not fit"),
+        ('{"answer": null}', "does not fit"),
+        ("{}", "does not fit"),
+        ('{"answer": "x", "b": 1}', "does not fit"),
+        ('{"answer": "' + "x" * 41 + '"}', "does not fit"),
+    ],
+)
+def test_what_is_no_valid_answer_is_malformed(text: str, reason: str) -> None:
+    with pytest.raises(Malformed, match=reason):
+        read_answer(text, SCHEMA)
+
+
+def test_a_default_of_the_schema_is_not_put_into_an_answer() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string", "default": "x"}}}
+    assert read_answer("{}", schema) == {}
+
+
+PLAIN = st.characters(blacklist_categories=["Cs"], blacklist_characters="\x00")
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(PLAIN),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(PLAIN), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text(PLAIN), JSON, max_size=3), st.sampled_from(["", "Well: ", "```json\n"]))
+def test_every_object_comes_back_as_it_was(data: dict[str, Any], before: str) -> None:
+    after = "\n```" if before.startswith("`") else " "
+    assert read_answer(before + ordered_json(data) + after, ANYTHING) == data
+
+
+def test_dialects_go_down_rung_by_rung_and_end() -> None:
+    dialect: Dialect | None = Dialect()
+    rungs = []
+    while dialect:
+        rungs.append(dialect.rung)
+        dialect = dialect.after("response_format is not supported")
+    assert rungs == ["json_schema", "json_object_schema", "json_object", "prompt"]
+    hosted = "Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens' instead."
+    assert Dialect().after(hosted) == Dialect(limit_field="max_completion_tokens")
+    assert Dialect().after("unknown field `seed`") == Dialect(sends_seed=False)
+    assert Dialect("prompt", "max_completion_tokens", False).after(hosted + " seed response_format") is None
+
+
+@pytest.mark.parametrize("status", [400, 422, 500, 501])
+def test_the_rung_is_remembered_for_the_server(status: int) -> None:
+    def script(number: int, body: dict[str, Any]) -> Answer:
+        form = body.get("response_format", {})
+        strange = form.get("type") == "json_schema" or "schema" in form
+        return complaint(status, f"response_format {form} is unknown") if strange else said("yes")
+
+    with loopback(script) as server:
+        model = model_at(server.url)
+        first, second = model.chat([ask("a"), ask("b")])
+        (third,) = model.chat([ask("c")])
+    assert [first.usage.calls, second.usage.calls, third.usage.calls] == [3, 1, 1]
+    types = [body["response_format"]["type"] for body in server.asked]
+    assert types == ["json_schema", "json_object", "json_object", "json_object", "json_object"]
+
+
+def test_a_late_complaint_does_not_lead_up_again() -> None:
+    memory, complaint_of_server = DialectMemory(Dialect()), "response_format is unknown"
+    assert memory.learn(Dialect(), complaint_of_server)
+    assert memory.learn(Dialect("json_object_schema"), complaint_of_server)
+    assert memory.learn(Dialect(), complaint_of_server)
+    assert memory.dialect.rung == "json_object"
+    assert not memory.learn(memory.dialect, "the prompt is too long")
+    assert memory.dialect.rung == "json_object"
+
+
+def test_a_server_that_knows_no_form_is_asked_by_the_prompt_alone() -> None:
+    def script(number: int, body: dict[str, Any]) -> Answer:
+        if "response_format" in body:
+            return complaint(400, "Extra inputs are not permitted: response_format")
+        return complaint(400, "unknown field: seed") if "seed" in body else said("yes")
+
+    with loopback(script) as server:
+        (reply,) = model_at(server.url).chat([ask()])
+    assert (reply.status, len(server.asked)) == ("ok", 5)
+    assert not {"response_format", "seed"} & set(server.asked[-1])
+
+
+def test_many_at_once_go_down_together() -> None:
+    def script(number: int, body: dict[str, Any]) -> Answer:
+        form = body.get("response_format", {}).get("type")
+        return complaint(400, "json_schema is unknown") if form == "json_schema" else said("yes")
+
+    with loopback(script) as server:
+        replies = model_at(server.url, concurrency=8).chat([ask(str(i)) for i in range(40)])
+    assert {reply.status for reply in replies} == {"ok"}
+    # None was taken further down than one rung.
+    assert {body["response_format"]["type"] for body in server.asked} == {"json_schema", "json_object"}
+    assert all(
+        "schema" in body["response_format"] for body in server.asked if body["response_format"]["type"] != "json_schema"
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "answered", "same"),
+    [
+        ("gpt-4o", "gpt-4o", True),
+        ("gpt-4o", "gpt-4o-2024-08-06", True),
+        ("gpt-4o", "gpt-4o-mini", False),
+        ("gpt-4o", "gpt-4o-mini-2024-07-18", False),
+        ("gemini-pro", "gemini-pro-002", True),
+        ("llama3", "llama3:latest", True),
+        ("llama3:8b", "llama3:70b", False),
+        ("Qwen/Qwen2.5-VL-7B", "qwen2.5-vl-7b", True),
+        ("Qwen/Qwen2.5-VL-7B", "Qwen/Qwen2.5-VL-72B", False),
+        ("tiny", "/models/tiny.gguf", True),
+        ("/models/tiny-vl", "/models/tiny-vl@main", True),
+        ("tiny@v1", "tiny@v2", False),
+        ("tiny.", "tinyx", False),
+    ],
+)
+def test_names_of_one_model(asked: str, answered: str, same: bool) -> None:
+    assert same_model(asked, answered) is same
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"error": {"message": "no"}}, "no"),
+        ({"error": "no"}, "no"),
+        ({"message": "no", "code": 7}, "no"),
+        ({"detail": "no"}, "no"),
+        (None, "raw  text"),
+        (["no"], "raw  text"),
+    ],
+)
+def test_complaints_in_the_forms_of_servers(body: Any, message: str) -> None:
+    assert complaint_of(body, " raw \ntext\x00")[0] == message
+
+
+@pytest.mark.parametrize(
+    "body", [None, [], {}, {"choices": []}, {"choices": [{}]}, {"choices": [{"message": None}]}, {"choices": 3}]
+)
+def test_a_body_of_another_form_is_no_completion(body: Any) -> None:
+    assert read_completion(body) is None
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        None,
+        {},
+        {"prompt_tokens": 1},
+        {"prompt_tokens": "1", "completion_tokens": 2},
+        {"prompt_tokens": -1, "completion_tokens": 2},
+    ],
+)
+def test_usage_that_means_nothing_is_unknown(usage: Any) -> None:
+    read = read_completion({"choices": [{"message": {"content": [{"type": "text", "text": "x"}]}}], "usage": usage})
+    assert read is not None
+    assert (read.text, read.tokens) == ("x", None)
+
+
+def test_a_date_to_wait_for_counts_from_the_servers_clock() -> None:
+    date, later = "Wed, 21 Oct 2015 07:28:00 GMT", "Wed, 21 Oct 2015 07:28:09 GMT"
+    assert retry_after_s({"retry-after": later, "date": date}) == 9.0
+    assert retry_after_s({"retry-after": date, "date": later}) == 0.0
+    for headers in (
+        {},
+        {"retry-after": later},
+        {"retry-after": "soon"},
+        {"retry-after": "nan"},
+        {"retry-after": "inf"},
+    ):
+        assert retry_after_s(headers) is None
+
+
+@given(st.integers(0, 40), st.floats(0, 1, exclude_max=True))
+def test_waits_grow_to_their_cap(retry: int, drawn: float) -> None:
+    assert 0 <= RetryPolicy().wait_s(retry, drawn, None) <= min(30.0, 0.5 * 2**retry)
+
+
+def test_concurrency_halves_once_for_calls_under_way_together_and_recovers() -> None:
+    limit = ConcurrencyLimit(8)
+    with limit.slot() as first, limit.slot() as second:
+        limit.too_many(first)
+        assert limit.limit == 4
+        limit.too_many(second)
+        assert limit.limit == 4
+    for expected in (2, 1, 1):
+        with limit.slot() as mark:
+            limit.too_many(mark)
+        assert limit.limit == expected
+    steps = []
+    for _ in range(1 + 2 + 3 + 4 + 5 + 6 + 7 + 20):
+        limit.good()
+        steps.append(limit.limit)
+    assert steps[:6] == [2, 2, 3, 3, 3, 4]
+    assert steps[-1] == 8
+
+
+def test_no_more_calls_run_at_once_than_the_limit() -> None:
+    limit, running, most, lock = ConcurrencyLimit(3), 0, 0, threading.Lock()
+
+    def call(_: int) -> None:
+        nonlocal running, most
+        with limit.slot():
+            with lock:
+                running += 1
+                most = max(most, running)
+            with lock:
+                running -= 1
+
+    with ThreadPoolExecutor(12) as pool:
+        list(pool.map(call, range(500)))
+    assert 1 <= most <= 3
+
+
+def test_waiting_for_a_turn_does_not_count_against_the_deadline() -> None:
+    time, queued = FakeTime(), threading.Event()
+    reads = iter(range(1000))
+
+    def clock() -> float:
+        # The first read sets the deadline, the second one comes before the queue.
+        if next(reads) == 1:
+            queued.set()
+        return time.now
+
+    with loopback(lambda number, body: said("yes")) as server, ThreadPoolExecutor(1) as pool:
+        chosen = Time(clock, time.sleep, lambda: 0.5)
+        model = make_chat_model("tiny", url=server.url, concurrency=1, deadline_s=60.0, time=chosen)
+        with model._limit.slot():
+            replies = pool.submit(model.chat, [ask()])
+            assert queued.wait(30)
+            time.now += 1000.0
+        assert replies.result()[0].status == "ok"
+
+
+def test_too_many_requests_lower_the_concurrency_of_the_model() -> None:
+    with loopback(lambda number, body: complaint(429, "slow") if number < 2 else said("yes")) as server:
+        model = model_at(server.url, concurrency=8)
+        replies = model.chat([ask(str(i)) for i in range(3)])
+    assert {reply.status for reply in replies} == {"ok"}
+    assert model._limit.limit in {2, 3, 4, 5}
+
+
+def test_threads_keep_the_order_and_raise_the_first_error() -> None:
+    assert in_threads(lambda x: x * x, list(range(100)), 7) == [x * x for x in range(100)]
+    assert in_threads(lambda x: x, [], 7) == []
+
+    def fail(x: int) -> int:
+        if x == 3:
+            raise ZeroDivisionError("three")
+        return x
+
+    with pytest.raises(ZeroDivisionError, match="three"):
+        in_threads(fail, list(range(10)), 2)
+
+
+def test_an_error_does_not_wait_for_calls_under_way_and_begins_no_more() -> None:
+    over, begun = threading.Event(), []
+
+    def call(x: int) -> None:
+        begun.append(x)
+        if x == 0:
+            over.wait(30)
+        else:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        in_threads(call, list(range(10)), 2)
+    assert not over.is_set()
+    over.set()
+    assert set(begun) <= {0, 1}
+
+
+def test_what_a_cache_raises_comes_through() -> None:
+    class Full(MemoryCache):
+        def store(self, replies: Any) -> None:
+            raise OSError("disk full")
+
+    with loopback(lambda number, body: said("yes")) as server:
+        with pytest.raises(OSError, match="disk full"):
+            model_at(server.url, cache=Full()).chat([ask(str(i)) for i in range(10)])
+        assert len(server.asked) == 1
+
+
+COUNTS = st.integers(0, 10**9)
+
+
+@given(COUNTS, COUNTS, COUNTS, COUNTS)
+def test_usage_adds_up(a: int, b: int, c: int, d: int) -> None:
+    prices = Prices(2.5, 10.0)
+    total = add_usage(usage_of_call(a, b, prices), usage_of_call(c, d, prices))
+    assert (total.calls, total.tokens_in, total.tokens_out) == (2, a + c, b + d)
+    assert total.money == pytest.approx(((a + c) * 2.5 + (b + d) * 10) / 1e6)
+    assert add_usage(Usage(), total) == add_usage(total, Usage()) == total
+    assert add_usage(total, usage_of_call(1, 1, None)).money is None
+
+
+@pytest.mark.parametrize("price", [-1.0, float("nan"), float("inf")])
+def test_prices_and_limits_are_numbers(price: float) -> None:
+    with pytest.raises(ValueError, match="price"):
+        Prices(price, 1.0)
+    if price != float("inf"):
+        with pytest.raises(ValueError, match="limit"):
+            Spending(price)
+
+
+RED, BLUE = jpeg(), jpeg(colour="blue")
+BASE = ask("Who?", RED)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(BASE, system="Answer!"),
+        replace(BASE, parts=(ImagePart(BLUE, {"time_s": 0.5}), TextPart("Who?"))),
+        replace(BASE, parts=(ImagePart(RED, {"time_s": 1.5}), TextPart("Who?"))),
+        replace(BASE, parts=(ImagePart(RED, {"time_s": 0.5}), TextPart("Who"), TextPart("?"))),
+        replace(BASE, parts=(TextPart("Who?"), ImagePart(RED, {"time_s": 0.5}))),
+        replace(BASE, schema={**SCHEMA, "required": []}),
+        replace(BASE, schema=dict(reversed(SCHEMA.items()))),
+        replace(BASE, prompt_version="2"),
+        replace(BASE, max_tokens=51),
+        replace(BASE, temperature=0.5),
+        replace(BASE, seed=1),
+    ],
+)
+def test_all_that_decides_an_answer_is_in_its_key(other: Any) -> None:
+    first, second = request_keys(IDENTITY, BASE, 3), request_keys(IDENTITY, other, 3)
+    assert len({*first, *second}) == 6
+
+
+def test_a_key_depends_on_the_model_and_not_on_names_of_steps() -> None:
+    first = request_keys(IDENTITY, BASE, 1)
+    assert request_keys(ModelIdentity("tiny", "1"), BASE, 1) != first
+    assert request_keys(ModelIdentity("tiny", "0", {"dtype": "fp16"}), BASE, 1) != first
+    assert request_keys(IDENTITY, replace(BASE, purpose="another step"), 1) == first
+    assert [len(key) for key in first] == [32]
+
+
+def test_answers_of_later_attempts_are_found_again() -> None:
+    cache = MemoryCache()
+    with loopback(lambda number, body: said("yes") if body["seed"] == 2 else said("x" * 41)) as server:
+        model = model_at(server.url, cache=cache)
+        (first,) = model.chat([ask()])
+        (again,) = model.chat([ask()])
+        # Another seed is another question, even where it would be sent as the attempt before was.
+        (other,) = model.chat([ask(seed=2)])
+    assert (first.usage.calls, again.cached, again.data) == (3, True, first.data)
+    assert (other.cached, len(server.asked)) == (False, 4)
+
+
+def test_modes_of_the_cache() -> None:
+    cache = MemoryCache()
+    with loopback(lambda number, body: said(str(number))) as server:
+        model_at(server.url, cache=cache).chat([ask("a")])
+        (offline,) = model_at(server.url, cache=cache, mode="offline").chat([ask("a")])
+        (missing,) = model_at(server.url, cache=cache, mode="offline").chat([ask("b")])
+        (fresh,) = model_at(server.url, cache=cache, mode="refresh").chat([ask("a")])
+        (after,) = model_at(server.url, cache=cache).chat([ask("a")])
+    assert (offline.data, offline.cached) == ({"answer": "0"}, True)
+    assert (missing.status, len(server.asked)) == ("error", 2)
+    assert "no stored answer of tiny: run once without offline" in str(missing.reason)
+    assert (fresh.data, fresh.cached) == ({"answer": "1"}, False)
+    assert (after.data, after.cached) == ({"answer": "1"}, True)
+
+
+def test_the_estimate_follows_its_rule() -> None:
+    # 80 bytes of question are 20 tokens; an image of 56 x 28 pixels is 2; another step has the same surroundings.
+    plain = estimate([ask("x" * 80)], Prices(2.0, 10.0))
+    pictured = estimate([ask("x" * 80, jpeg(56, 28)), ask("x" * 84)], None)
+    assert (plain.calls, plain.tokens_out) == (1, 50)
+    assert plain.money == pytest.approx((plain.tokens_in * 2 + 500) / 1e6)
+    assert pictured == Usage(2, 2 * plain.tokens_in + 2 + 1, 100, None)
+    assert estimate([], None) == Usage()
+
+
+def test_a_dry_run_counts_what_is_not_stored() -> None:
+    cache = MemoryCache()
+    (key,) = request_keys(IDENTITY, ask("a"), 1)
+    cache.store([ValidReply(key, IDENTITY.as_dict(), "answers", {"answer": "yes"}, Usage(1, 1, 1))])
+    dry = DryRun(IDENTITY, Prices(1.0, 1.0), cache)
+    first, second, third = dry.chat([ask("a"), ask("b"), ask("b")])
+    dry.chat([ask("c", purpose="questions")])
+    assert (first.status, first.cached, second.status, third.status) == ("ok", True, "stopped", "stopped")
+    assert (dry.n_cached, dry.total.calls) == (1, 2)
+    assert {purpose: usage.calls for purpose, usage in dry.by_purpose.items()} == {"answers": 1, "questions": 1}
+    assert dry.total.money == pytest.approx((dry.total.tokens_in + 100) / 1e6)
+
+
+@settings(max_examples=25)
+@given(st.text(max_size=50))
+def test_any_text_can_be_asked_and_has_a_key(text: str) -> None:
+    assert len(request_keys(IDENTITY, ask(text + "\ud800"), 1)) == 1
+    assert estimate([ask(text + "\ud800")], None).tokens_in > 0

@@ -1,0 +1,146 @@
+"""The key of a server appears nowhere but in the header that carries it."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+
+from metrics_core.models.chat.presets import PRESETS, make_chat_model
+from metrics_core.models.chat.server import Server, ServerUnusable
+from tests.metrics_core.chat_fakes import MemoryCache, MemoryLedger, ask, model_at
+from tests.metrics_core.chat_server import Answer, completion, loopback, said
+
+KEY = "sk-very/secret+0123456789"
+VARIABLE = "REELSIEVE_TEST_CHAT_KEY"
+
+
+@pytest.fixture
+def key(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv(VARIABLE, KEY)
+    return KEY
+
+
+def echo(status: int, body: str, **headers: str) -> Answer:
+    return Answer(status, body.encode(), headers)
+
+
+def test_the_key_is_sent_and_shown_nowhere(key: str, caplog: pytest.LogCaptureFixture) -> None:
+    # The HTTP library logs the headers of answers at this level.
+    caplog.set_level(logging.DEBUG)
+    cache, ledger = MemoryCache(), MemoryLedger()
+    answers = [
+        echo(429, f'{{"error": {{"message": "too fast, {key}"}}}}', location=key),
+        echo(500, f"Traceback: Bearer {key}"),
+        completion(f"your key is {key}"),
+        completion(f'{{"answer": "{key}"}}'),
+        echo(401, f'{{"error": {{"message": "Incorrect API key provided: {key}"}}}}'),
+    ]
+    with loopback(lambda number, body: answers[number]) as server:
+        model = model_at(server.url, key_variable=VARIABLE, cache=cache, ledger=ledger)
+        replies = model.chat([ask("a"), ask("b")])
+    assert [headers["authorization"] for headers in server.headers] == [f"Bearer {key}"] * 5
+    assert [reply.status for reply in replies] == ["ok", "error"]
+    assert replies[0].data == {"answer": "[key]"}
+    shown = [repr(model), repr(replies), repr(cache.replies), repr(ledger.calls), json.dumps(model.identity.as_dict())]
+    shown += [record.getMessage() for record in caplog.records]
+    assert all(key not in text and "very/secret" not in text for text in shown)
+
+
+def test_an_error_of_the_transport_does_not_quote_it(key: str) -> None:
+    with loopback(lambda number, body: Answer(200, b"", {"bad header": key})) as server:
+        (reply,) = model_at(server.url, key_variable=VARIABLE).chat([ask()])
+    assert reply.status == "error"
+    assert key not in repr(reply)
+
+
+def test_the_key_is_read_when_a_request_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    with loopback(lambda number, body: said("yes")) as server:
+        model = model_at(server.url, key_variable=VARIABLE)
+        missing = model.chat([ask("a"), ask("b")])
+        assert server.asked == []
+        monkeypatch.setenv(VARIABLE, "later-key")
+        (reply,) = model.chat([ask("a")])
+    assert {item.reason for item in missing} == {
+        f"environment variable {VARIABLE} is not set: it must hold the server's key"
+    }
+    assert reply.status == "ok"
+    assert server.headers[0]["authorization"] == "Bearer later-key"
+
+
+@pytest.mark.parametrize("bad", ["line\nbreak", "with a space", "schlüssel", "EMPTY"])
+def test_a_key_that_cannot_be_used_is_not_quoted(monkeypatch: pytest.MonkeyPatch, bad: str) -> None:
+    monkeypatch.setenv(VARIABLE, bad)
+    with loopback(lambda number, body: said("yes")) as server:
+        (reply,) = model_at(server.url, key_variable=VARIABLE).chat([ask()])
+    assert (reply.status, server.asked) == ("error", [])
+    assert bad not in repr(reply)
+    assert VARIABLE in str(reply.reason)
+
+
+def test_a_server_without_a_key_gets_none() -> None:
+    with loopback(lambda number, body: said("yes")) as server:
+        model_at(server.url).chat([ask()])
+    assert "authorization" not in {name.lower() for name in server.headers[0]}
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://user:pass@host/v1", "https://:secret@host/v1", "https://host/v1?api-key=secret", "https://host/v1#secret"],
+)
+def test_an_address_with_a_secret_is_refused_without_quoting_it(url: str) -> None:
+    with pytest.raises(ServerUnusable) as raised:
+        Server(url)
+    assert "secret" not in str(raised.value)
+    assert "pass@" not in str(raised.value)
+    assert raised.value.plain
+
+
+@pytest.mark.parametrize("url", ["host:8000/v1", "ftp://host/v1", "http://", "", "http://host:99999/v1"])
+def test_an_address_of_no_server_is_named(url: str) -> None:
+    with pytest.raises(ServerUnusable, match="is no address"):
+        Server(url)
+
+
+@pytest.mark.parametrize("host", ["10.0.0.5", "example.org", "127.0.0.1.example.org", "localhost.example.org"])
+def test_a_key_does_not_travel_unencrypted(host: str) -> None:
+    with pytest.raises(ServerUnusable, match="unencrypted"):
+        Server(f"http://{host}/v1", VARIABLE)
+    assert Server(f"https://{host}/v1", VARIABLE).key_variable == VARIABLE
+    assert not Server(f"http://{host}/v1").is_local
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "127.8.8.8", "vllm.localhost"])
+def test_on_this_machine_it_may(host: str) -> None:
+    assert Server(f"http://{host}:8000/v1", VARIABLE).is_local
+
+
+def test_a_key_in_place_of_its_variable_is_not_quoted() -> None:
+    with pytest.raises(ServerUnusable) as raised:
+        Server("https://host/v1", KEY)
+    assert KEY not in str(raised.value)
+
+
+def test_presets_listen_on_this_machine_or_need_an_address() -> None:
+    for name, preset in PRESETS.items():
+        if preset.url is None:
+            with pytest.raises(ServerUnusable, match="needs a server"):
+                make_chat_model("model", preset=name)
+        else:
+            assert make_chat_model("model", preset=name).server.is_local
+    elsewhere = make_chat_model("model", preset="vllm", url="https://host/v1", key_variable=VARIABLE)
+    assert elsewhere.server == Server("https://host/v1", VARIABLE)
+    with pytest.raises(ServerUnusable, match="there is no preset 'vlm': name one of vllm"):
+        make_chat_model("model", preset="vlm")
+    with pytest.raises(ServerUnusable, match="needs a server"):
+        make_chat_model("model")
+
+
+def test_proxies_of_the_environment_are_not_asked_about_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    with loopback(lambda number, body: said("yes")) as server:
+        (reply,) = model_at(server.url).chat([ask()])
+    assert reply.status == "ok"
