@@ -103,7 +103,7 @@ def likenesses(asked: Sequence[tuple[str, Sequence[str]]], encoder: TextEncoder 
     # Rounded, so that neither the form of the product nor the batch that a vector was made in decides between two
     # sentences that are equally alike.
     return [
-        np.round(np.array([vectors[statement] @ vectors[sentence] for sentence in sentences], dtype=np.float64), 5)
+        np.array([vectors[statement] @ vectors[sentence] for sentence in sentences], dtype=np.float64).round(5)
         for statement, sentences in asked
     ]
 
