@@ -15,7 +15,7 @@ from benchmarks.qeva_anet import cell
 from benchmarks.qeva_run import SPLITTER, Bench, Judged, mean_with_interval, scores
 from demo.build import demo_clips, manifest_rows
 from demo.systems import SYSTEMS
-from metrics_core.agreement.pairwise import wilson_interval
+from metrics_core.arithmetic import wilson_interval
 from metrics_core.qeva.notes import NotedKeypoint, Reference, Segment, video_notes
 from metrics_core.qeva.records import DIMENSIONS
 from metrics_core.qeva.result import QevaScore

@@ -1,6 +1,9 @@
-"""Quotients that several metrics need, and their value where the divisor is 0."""
+"""Quotients that several metrics need, their value where the divisor is 0, and the interval of a share."""
 
 from __future__ import annotations
+
+import math
+from statistics import NormalDist
 
 
 def harmonic_mean(precision: float, recall: float) -> float:
@@ -20,3 +23,25 @@ def ratio(part: int, whole: int) -> float | None:
     (0.25, None)
     """
     return part / whole if whole else None
+
+
+def wilson_interval(successes: int, n: int, level: float = 0.95) -> tuple[float | None, float | None]:
+    """Compute Wilson's score interval of the share of successes in n independent trials; (None, None) without a trial.
+
+    Raises ValueError for a level outside (0, 1).
+
+    >>> [round(limit, 4) for limit in wilson_interval(1, 3)]
+    [0.0615, 0.7923]
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"level is {level}: give the probability that the interval covers the share, such as 0.95.")
+    if n == 0:
+        return None, None
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    share, spread = successes / n, z * z / n
+    centre = share + spread / 2
+    reach = z * math.sqrt(share * (1 - share) / n + spread / n / 4)
+    # Exact at the ends, where rounding could leave the share itself outside.
+    low = (centre - reach) / (1 + spread) if successes else 0.0
+    high = (centre + reach) / (1 + spread) if successes < n else 1.0
+    return low, high

@@ -9,7 +9,7 @@ from metrics_core.agreement.correlation import Correlation, MeanCorrelation, cor
 from metrics_core.agreement.keypoints import cohen_kappa, confusion_of, majority_accuracy
 from metrics_core.agreement.label_rows import label_rows
 from metrics_core.agreement.metric_tests import ComparisonRow, comparison_rows
-from metrics_core.agreement.pairwise import PairwiseAgreement, pairwise_agreement, wilson_interval
+from metrics_core.agreement.pairwise import PairwiseAgreement, pairwise_agreement
 from metrics_core.agreement.partial import without_length, without_system_means
 from metrics_core.agreement.raters import Alpha, krippendorff_alpha
 from metrics_core.agreement.significance import PermutationTest, WilliamsTest, holm, permutation_test, williams_test
@@ -17,6 +17,7 @@ from metrics_core.agreement.soft_pairwise import soft_pairwise_accuracy
 from metrics_core.agreement.systems import SystemAgreement, system_agreement
 from metrics_core.agreement.table import AgreementRow, agreement_rows
 from metrics_core.agreement.ties import TieCalibration, calibrate_ties
+from metrics_core.arithmetic import wilson_interval
 
 __all__ = [
     "AgreementRow",

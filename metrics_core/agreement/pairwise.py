@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
 
 from metrics_core.agreement.correlation import both_sides, group_numbers
-from metrics_core.arithmetic import ratio
+from metrics_core.arithmetic import ratio, wilson_interval
 from metrics_core.arrays import IntArray
 
 TOLERANCE = 1e-9
@@ -82,22 +80,3 @@ def pairs_inside(group: IntArray) -> tuple[IntArray, IntArray]:
     members = np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
     one, other = np.concatenate([rows[np.stack(np.triu_indices(rows.size, k=1))] for rows in members], axis=1)
     return one, other
-
-
-def wilson_interval(successes: int, n: int, level: float = 0.95) -> tuple[float | None, float | None]:
-    """Compute Wilson's score interval of the share of successes in n independent trials; (None, None) without a trial.
-
-    Raises ValueError for a level outside (0, 1).
-
-    >>> [round(limit, 4) for limit in wilson_interval(1, 3)]
-    [0.0615, 0.7923]
-    """
-    if not 0 < level < 1:
-        raise ValueError(f"level is {level}: give the probability that the interval covers the share, such as 0.95.")
-    if n == 0:
-        return None, None
-    z = NormalDist().inv_cdf((1 + level) / 2)
-    share, spread = successes / n, z * z / n
-    centre = share + spread / 2
-    reach = z * math.sqrt(share * (1 - share) / n + spread / n / 4)
-    return max(0.0, (centre - reach) / (1 + spread)), min(1.0, (centre + reach) / (1 + spread))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
+from metrics_core.arithmetic import wilson_interval
 from metrics_core.qeva.filtering import FilterMark
 from metrics_core.qeva.outcomes import Outcome
 from metrics_core.qeva.records import QuestionSet
@@ -15,7 +16,6 @@ from metrics_core.qeva.result import DimensionScore, QevaScore
 OnError = Literal["exclude", "wrong"]
 # A dimension with a larger share of failed answers has no score: too little of it was measured.
 MAX_ERROR_SHARE = 0.2
-LEVEL = 0.95
 
 
 def dimension_score(
@@ -66,18 +66,6 @@ def why_none_kept(questions: QuestionSet, counts: DimensionScore) -> str:
         f"filtering kept none of {counts.n_generated} questions: {counts.n_trivial} trivial, "
         f"{counts.n_low_quality} of low quality, {counts.n_filter_error} set aside by errors"
     )
-
-
-def wilson_interval(n_correct: int, n: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share, of n > 0.
-
-    >>> [round(limit, 3) for limit in wilson_interval(5, 5)]
-    [0.566, 1.0]
-    """
-    from scipy.stats import binomtest
-
-    interval = binomtest(n_correct, n).proportion_ci(LEVEL, method="wilson")
-    return float(interval.low), float(interval.high)
 
 
 def is_empty_summary(summary: str) -> bool:
