@@ -121,17 +121,18 @@ def load_question_sets(
 def mark_questions(engine: Engine, marks: Mapping[int, MarkRow]) -> None:
     """Store what filtering says of questions, by question_id. A decision that another run has stored stays."""
     undecided = sa.or_(_QUESTIONS.decision.is_(None), _QUESTIONS.decision == "error")
+    if not marks:
+        return
+    is_this = sa.and_(_QUESTIONS.question_id == sa.bindparam("marked"), undecided)
+    names = [field.name for field in fields(MarkRow)]
+    rows = [
+        {**asdict(mark), "closed_book": list(mark.closed_book), "marked": question_id}
+        for question_id, mark in sorted(marks.items())
+    ]
+    # One statement for all of them, which goes to the server in one piece.
+    marking = sa.update(qeva_question).where(is_this).values({name: sa.bindparam(name) for name in names})
     with engine.begin() as connection:
-        for question_id, mark in sorted(marks.items()):
-            values = {
-                "closed_book": list(mark.closed_book),
-                "open_book": mark.open_book,
-                "decision": mark.decision,
-                "filter_reason": mark.filter_reason,
-                "filter_failure": mark.filter_failure,
-            }
-            is_this = sa.and_(_QUESTIONS.question_id == question_id, undecided)
-            connection.execute(sa.update(qeva_question).where(is_this).values(**values))
+        connection.execute(marking, rows)
 
 
 def write_answers(engine: Engine, model_id: int, run_id: str, answers: Sequence[AnswerRow]) -> int:

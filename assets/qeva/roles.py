@@ -8,14 +8,7 @@ from typing import Any
 
 from assets.ecs.verifiers import OFFLINE, default_threshold, make_verifier
 from assets.models.chat import TalliedChat, Tally
-from assets.qeva.forecast import (
-    Weight,
-    calls_about_answers,
-    calls_about_summary_questions,
-    calls_about_video,
-    forecast,
-    times,
-)
+from assets.qeva.forecast import Weight, forecast
 from assets.qeva.material import FramesMaterial, Material, NotesMaterial
 from assets.qeva.panel import Panel
 from assets.qeva.settings import ROLES, QEVASettings
@@ -26,7 +19,13 @@ from metrics_core.protocols import EntailmentModel, SentenceSplitter, TextEncode
 from metrics_core.qeva.answerers import ChatAnswerer, ChatMatcher
 from metrics_core.qeva.by_entailment import DEFAULT_R, EntailmentAnswerer
 from metrics_core.qeva.by_rule import RuleSummaryExaminer, RuleVideoExaminer
-from metrics_core.qeva.cost import Calls
+from metrics_core.qeva.cost import (
+    Calls,
+    calls_about_answers,
+    calls_about_summary_questions,
+    calls_about_video,
+    times,
+)
 from metrics_core.qeva.examiners import ChatSummaryExaminer, ChatVideoExaminer
 from metrics_core.qeva.matchers import CosineMatcher, EntailmentMatcher, TokenF1Matcher
 from metrics_core.qeva.prompts import CATEGORIES
