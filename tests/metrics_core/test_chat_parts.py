@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metrics_core.models.chat.client import Time
-from metrics_core.models.chat.estimate import DryRun, estimate
 from metrics_core.models.chat.limiter import ConcurrencyLimit
 from metrics_core.models.chat.presets import make_chat_model
 from metrics_core.models.chat.protocol import ImagePart, TextPart, Usage
@@ -21,6 +20,7 @@ from metrics_core.models.chat.retries import RetryPolicy, retry_after_s
 from metrics_core.models.chat.spending import Prices, Spending, add_usage, usage_of_call
 from metrics_core.models.chat.structured import Malformed, ordered_json, read_answer
 from metrics_core.models.chat.surroundings import DialectMemory
+from metrics_core.models.chat.tokens import estimated_tokens
 from metrics_core.models.chat.wire import Dialect, complaint_of, read_completion, same_model
 from metrics_core.models.chat.workers import in_threads
 from metrics_core.protocols import ModelIdentity
@@ -428,31 +428,16 @@ def test_modes_of_the_cache() -> None:
     assert (after.data, after.cached) == ({"answer": "1"}, True)
 
 
-def test_the_estimate_follows_its_rule() -> None:
+def test_tokens_of_a_request_follow_their_rule() -> None:
     # 80 bytes of question are 20 tokens; an image of 56 x 28 pixels is 2; another step has the same surroundings.
-    plain = estimate([ask("x" * 80)], Prices(2.0, 10.0))
-    pictured = estimate([ask("x" * 80, jpeg(56, 28)), ask("x" * 84)], None)
-    assert (plain.calls, plain.tokens_out) == (1, 50)
-    assert plain.money == pytest.approx((plain.tokens_in * 2 + 500) / 1e6)
-    assert pictured == Usage(2, 2 * plain.tokens_in + 2 + 1, 100, None)
-    assert estimate([], None) == Usage()
-
-
-def test_a_dry_run_counts_what_is_not_stored() -> None:
-    cache = MemoryCache()
-    (key,) = request_keys(IDENTITY, ask("a"), 1)
-    cache.store([ValidReply(key, IDENTITY.as_dict(), "answers", {"answer": "yes"}, Usage(1, 1, 1))])
-    dry = DryRun(IDENTITY, Prices(1.0, 1.0), cache)
-    first, second, third = dry.chat([ask("a"), ask("b"), ask("b")])
-    dry.chat([ask("c", purpose="questions")])
-    assert (first.status, first.cached, second.status, third.status) == ("ok", True, "stopped", "stopped")
-    assert (dry.n_cached, dry.total.calls) == (1, 2)
-    assert {purpose: usage.calls for purpose, usage in dry.by_purpose.items()} == {"answers": 1, "questions": 1}
-    assert dry.total.money == pytest.approx((dry.total.tokens_in + 100) / 1e6)
+    plain = estimated_tokens(ask("x" * 80))
+    assert plain == estimated_tokens(ask("")) + 20
+    assert estimated_tokens(ask("x" * 80, jpeg(56, 28))) == plain + 2
+    assert estimated_tokens(ask("x" * 84)) == plain + 1
 
 
 @settings(max_examples=25)
 @given(st.text(max_size=50))
 def test_any_text_can_be_asked_and_has_a_key(text: str) -> None:
     assert len(request_keys(IDENTITY, ask(text + "\ud800"), 1)) == 1
-    assert estimate([ask(text + "\ud800")], None).tokens_in > 0
+    assert estimated_tokens(ask(text + "\ud800")) > 0
