@@ -15,7 +15,7 @@ from metrics_core.models.chat.client import Time
 from metrics_core.models.chat.limiter import ConcurrencyLimit
 from metrics_core.models.chat.presets import make_chat_model
 from metrics_core.models.chat.protocol import ImagePart, TextPart, Usage
-from metrics_core.models.chat.records import ValidReply, request_keys
+from metrics_core.models.chat.records import request_keys
 from metrics_core.models.chat.retries import RetryPolicy, retry_after_s
 from metrics_core.models.chat.spending import Prices, Spending, add_usage, usage_of_call
 from metrics_core.models.chat.structured import Malformed, ordered_json, read_answer
