@@ -14,6 +14,8 @@ from assets.thresholds.assets import WHEN_SCORES_CHANGE
 from db.agreement import StoredAgreement
 
 STATISTIC = "kendall_b"
+# The aspects of decisions on labelled keypoints begin so.
+DECISIONS = "keypoints"
 SHOWN = ("pooled", "per_video", "per_system", "within_system")
 
 
@@ -33,17 +35,21 @@ def agreement(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Cura
     dataset = dataset_of_key(curation.engine, context.partition_key)
     rows = store_agreement(curation.engine, dataset, METRICS)
     by_aspect: dict[str, list[StoredAgreement]] = {}
+    decisions: dict[str, list[StoredAgreement]] = {}
     for row in rows:
-        if row.statistic == STATISTIC and row.grouping in SHOWN:
+        if row.aspect.startswith(DECISIONS):
+            decisions.setdefault(row.aspect, []).append(row)
+        elif row.statistic == STATISTIC and row.grouping in SHOWN:
             by_aspect.setdefault(row.aspect, []).append(row)
     if not by_aspect:
         return dg.MaterializeResult(metadata={"agreement": dg.MetadataValue.text("no ratings and no labels")})
-    stale = {row.metric: row.n_stale for row in rows}
+    stale = {row.metric: row.n_stale for row in rows if row.aspect in by_aspect}
     return dg.MaterializeResult(
         metadata={
             "rows": len(rows),
             "stale scores left out": sum(stale.values()),
             **{f"aspect: {aspect}": dg.MetadataValue.md(_aspect(aspect, shown)) for aspect, shown in by_aspect.items()},
+            **{f"aspect: {aspect}": dg.MetadataValue.md(_decisions(shown)) for aspect, shown in decisions.items()},
         }
     )
 
@@ -64,6 +70,14 @@ def _aspect(aspect: str, rows: list[StoredAgreement]) -> str:
         return table
     plot = intervals(pooled, "Kendall tau-b, pooled", aspect)
     return f"{table}\n\n{markdown_image(plot, 'coefficients with their intervals')}"
+
+
+def _decisions(rows: list[StoredAgreement]) -> str:
+    """A table of decisions on keypoints and the baselines beside them."""
+    cells = [
+        [row.metric, row.statistic, _shown(row.value), _shown(row.low), _shown(row.high), str(row.n)] for row in rows
+    ]
+    return markdown_table(["decided by", "statistic", "value", "low", "high", "n"], cells)
 
 
 def _shown(value: float | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from sqlalchemy.engine import Connection, Engine
 
+from assets.agreement.keypoints import keypoint_rows
 from db.agreement import (
     JudgedSample,
     StoredAgreement,
@@ -19,21 +21,28 @@ from db.agreement import (
     replace_agreement,
     scores_of,
 )
+from db.decided import DecidedKeypoint, decided_keypoints
 from db.manifest import Dataset
 from db.scores import active_scorer
-from metrics_core.agreement import agreement_rows, common_words, length_in_words
+from metrics_core.agreement import AgreementRow, agreement_rows, common_words, length_in_words
 
 SEED = 0
+RESAMPLES, RESAMPLES_OF_MANY = 1000, 200
+MANY = 20_000
+"""More samples than these get fewer resamples, so that 100,000 take minutes; their intervals are narrow."""
 LABELS = "coverage (labels)"
 """The aspect of labels: the share of a caption's keypoints labelled as covered. All labels are of one rater."""
 LENGTH, COMMON_WORDS = "length in words", "words in common"
+MAJORITY = "majority"
+"""The baseline that gives every caption the commonest rating. It ties all pairs, so only pairwise accuracies exist."""
 
 
 @dataclass(frozen=True)
 class Judged:
     """A dataset's judged samples with their numbers, each (n,) or (n, raters), NaN where there is none.
 
-    n_stale: for each metric the judged samples whose score is stale, and left out.
+    n_stale: for each metric the judged samples whose score is stale, and left out. keypoints: the decisions on labelled
+    keypoints.
     """
 
     samples: list[JudgedSample]
@@ -42,6 +51,7 @@ class Judged:
     n_stale: dict[str, int]
     ratings: dict[str, npt.NDArray[np.float64]]
     references: dict[int, list[str]]
+    keypoints: Sequence[DecidedKeypoint] = ()
 
 
 def store_agreement(engine: Engine, dataset: Dataset, metrics: Sequence[str]) -> list[StoredAgreement]:
@@ -54,10 +64,16 @@ def store_agreement(engine: Engine, dataset: Dataset, metrics: Sequence[str]) ->
     return rows
 
 
+def resamples_for(n: int) -> int:
+    """The number of resamples for n samples: their cost grows with n, and the interval's width shrinks."""
+    return RESAMPLES if n <= MANY else RESAMPLES_OF_MANY
+
+
 def load_judged(connection: Connection, dataset: Dataset, metrics: Sequence[str]) -> Judged:
-    """Read the judgements of a dataset and the scores beside them. Metrics without a score are left out."""
+    """Read the judgements of a dataset and the scores beside them. Metrics that scored none of them are left out."""
     samples = judged_samples(connection, dataset.dataset_id)
-    active = {metric: active_scorer(connection, metric) for metric in metrics}
+    # Without a judgement no score is read.
+    active = {metric: active_scorer(connection, metric) for metric in metrics} if samples else {}
     scores = {
         metric: scores_of(connection, scorer_id, dataset.dataset_id)
         for metric, scorer_id in active.items()
@@ -71,14 +87,16 @@ def load_judged(connection: Connection, dataset: Dataset, metrics: Sequence[str]
         metric: sum(found.get(each.sample_id, (None, ""))[1] == "stale" for each in samples)
         for metric, found in scores.items()
     }
-    known = {metric: each for metric, each in values.items() if np.isfinite(each).any() or stale[metric]}
+    ids = {each.sample_id for each in samples}
+    known = {metric: each for metric, each in values.items() if not ids.isdisjoint(scores[metric])}
     return Judged(
         samples,
         known,
         {metric: scorer_id for metric, scorer_id in active.items() if scorer_id is not None},
         stale,
-        _by_aspect(samples, ratings_of(connection, dataset.dataset_id)),
+        by_aspect(samples, ratings_of(connection, dataset.dataset_id)),
         references_of(connection, dataset.dataset_id),
+        decided_keypoints(connection, dataset.dataset_id) if samples else (),
     )
 
 
@@ -87,7 +105,7 @@ def _number(value: float | None) -> float:
     return math.nan if value is None else value
 
 
-def _by_aspect(
+def by_aspect(
     samples: Sequence[JudgedSample], ratings: Sequence[tuple[int, str, str, float]]
 ) -> dict[str, npt.NDArray[np.float64]]:
     """Ratings (n, raters) by aspect, and labels as the aspect LABELS of one rater."""
@@ -111,7 +129,12 @@ def rows_of(judged: Judged) -> list[StoredAgreement]:
     texts = [each.text for each in judged.samples]
     lengths = length_in_words(texts)
     own = [judged.references.get(each.video_id, []) for each in judged.samples]
-    baselines: Mapping[str, npt.ArrayLike] = {LENGTH: lengths, COMMON_WORDS: common_words(texts, own)}
+    baselines: Mapping[str, npt.ArrayLike] = {
+        LENGTH: lengths,
+        MAJORITY: np.zeros(len(texts)),
+        COMMON_WORDS: common_words(texts, own),
+    }
+    n_resamples = resamples_for(len(texts))
     rows = agreement_rows(
         judged.metrics,
         judged.ratings,
@@ -119,14 +142,18 @@ def rows_of(judged: Judged) -> list[StoredAgreement]:
         [each.system for each in judged.samples],
         lengths=lengths,
         baselines=baselines,
+        n_resamples=n_resamples,
         seed=SEED,
     )
+    of_keypoints = keypoint_rows(judged.keypoints, n_resamples=n_resamples, seed=SEED)
+    n_stale = Counter(each.metric for each in judged.keypoints if each.is_stale)
     return [
-        StoredAgreement(
-            scorer_id=judged.scorers.get(row.metric),
-            n_stale=judged.n_stale.get(row.metric, 0),
-            seed=SEED,
-            **asdict(row),
-        )
-        for row in rows
+        *(_stored(row, judged, judged.n_stale) for row in rows),
+        *(_stored(row, judged, n_stale) for row in of_keypoints),
     ]
+
+
+def _stored(row: AgreementRow, judged: Judged, n_stale: Mapping[str, int]) -> StoredAgreement:
+    """A row with its scorer and the number of stale scores or decisions left out."""
+    scorer_id = judged.scorers.get(row.metric)
+    return StoredAgreement(scorer_id=scorer_id, n_stale=n_stale.get(row.metric, 0), seed=SEED, **asdict(row))

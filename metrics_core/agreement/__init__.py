@@ -17,6 +17,8 @@ from metrics_core.agreement.soft_pairwise import soft_pairwise_accuracy
 from metrics_core.agreement.systems import SystemAgreement, system_agreement
 from metrics_core.agreement.table import AgreementRow, agreement_rows
 from metrics_core.agreement.ties import TieCalibration, calibrate_ties
+from metrics_core.agreement.two_scorers import Estimate, Mover, ScoresCompared, compare_scores
+from metrics_core.agreement.two_with_people import PeopleCompared, compare_with_people
 from metrics_core.arithmetic import wilson_interval
 
 __all__ = [
@@ -24,9 +26,13 @@ __all__ = [
     "Alpha",
     "ComparisonRow",
     "Correlation",
+    "Estimate",
     "MeanCorrelation",
+    "Mover",
     "PairwiseAgreement",
+    "PeopleCompared",
     "PermutationTest",
+    "ScoresCompared",
     "SystemAgreement",
     "TieCalibration",
     "WilliamsTest",
@@ -34,6 +40,8 @@ __all__ = [
     "calibrate_ties",
     "cohen_kappa",
     "common_words",
+    "compare_scores",
+    "compare_with_people",
     "comparison_rows",
     "confusion_of",
     "correlation",

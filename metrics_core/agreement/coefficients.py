@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -125,7 +126,7 @@ def pairwise_accuracy(metric: FloatArray, people: FloatArray) -> float | None:
     tied_both = tied_pairs(np.stack([metric, people], axis=1))
     tau = kendall_of(metric, people)
     # SciPy counts the pairs, but gives them only inside tau-b.
-    surplus = 0 if tau is None else round(tau * float(np.sqrt((pairs - tied_metric) * (pairs - tied_people))))
+    surplus = 0 if tau is None else round(tau * math.sqrt(pairs - tied_metric) * math.sqrt(pairs - tied_people))
     ordered = pairs - tied_metric - tied_people + tied_both
     return ratio((ordered + surplus) // 2 + tied_both, pairs)
 

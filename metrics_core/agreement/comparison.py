@@ -41,6 +41,12 @@ def compared(
     return found
 
 
+def pooled_with(inputs: Inputs, metric: FloatArray, people: FloatArray, draws: Draws) -> Resamples:
+    """Compute the pooled statistics of the items that have both numbers."""
+    kept = np.isfinite(metric) & np.isfinite(people)
+    return pooled(Sides(metric[kept], people[kept], inputs.video[kept], inputs.system[kept]), draws)
+
+
 def with_calibrated_ties(found: Resamples, sides: Sides, draws: Draws) -> Resamples:
     """Add the pairwise accuracy with a held-out epsilon. Its interval takes epsilon as known and draws only videos."""
     n_videos = draws.videos.shape[1]

@@ -14,6 +14,8 @@ from metrics_core.arrays import BoolArray, FloatArray
 Level = Literal["nominal", "ordinal", "interval"]
 """What differences of ratings mean: nominal, all alike; ordinal, by rank; interval, by the squared difference."""
 LEVELS: tuple[Level, ...] = get_args(Level)
+MOST_RATERS = 20
+"""Statistics of single raters are averaged over so many at most, since a crowd may have thousands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,3 +109,9 @@ def one_against_others(ratings: FloatArray) -> list[tuple[FloatArray, FloatArray
         one, others = ratings[:, rater], mean_rating(np.delete(ratings, rater, axis=1))
         sides.append((one, others, ~np.isnan(one) & ~np.isnan(others)))
     return sides
+
+
+def most_active(ratings: FloatArray) -> FloatArray:
+    """The ratings (items, raters) of the MOST_RATERS raters who gave most, the first of equals, in their order."""
+    given = (~np.isnan(ratings)).sum(axis=0)
+    return ratings[:, np.sort(np.argsort(-given, kind="stable")[:MOST_RATERS])]

@@ -22,7 +22,7 @@ class PermutationTest:
     """Pearson's r of a metric with people, less the other metric's, and how often chance gives as large a difference.
 
     difference in [-2, 2]; p in (0, 1], two-sided; both None where a correlation is not defined. n_units: the groups
-    whose scores were swapped together.
+    whose scores were swapped together. Of one group p is None: it is swapped as a whole or not at all.
     """
 
     n: int
@@ -67,6 +67,8 @@ def permutation_test(
     first, second = pearson_of(left, truth), pearson_of(right, truth)
     if first is None or second is None:
         return PermutationTest(left.size, n_units, None, None)
+    if n_units < 2:
+        return PermutationTest(left.size, n_units, first - second, None)
     from scipy.stats import permutation_test as scipy_test
 
     sums = _sums_by_unit(left, right, truth, unit, n_units)

@@ -8,15 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.agreement.comparison import compared
+from metrics_core.agreement.comparison import compared, pooled_with
 from metrics_core.agreement.groupings import Resamples
 from metrics_core.agreement.inputs import Inputs, checked_inputs
 from metrics_core.agreement.rater_rows import alpha_rows, mean_of_raters
-from metrics_core.agreement.raters import mean_rating, one_against_others
+from metrics_core.agreement.raters import mean_rating, most_active, one_against_others
 from metrics_core.agreement.resampling import Draws, Resampled, draw, interval
 
 ONE_RATER = "one rater"
 """The metric's name in rows of the human ceiling: each rater against the mean of the others, averaged over raters."""
+BY_RATER = "pooled by rater"
+"""The grouping in which a metric is compared with each rater alone, pooled; the mean over raters (VATEX-EVAL)."""
 RATERS = "raters"
 """The metric's name in rows of Krippendorff's alpha, whose n and n_undefined count ratings."""
 
@@ -26,7 +28,8 @@ class AgreementRow:
     """One number of the agreement table, with its percentile interval.
 
     aspect: what people rated. grouping: how captions were grouped, see `Grouping`; "pooled without system means" and
-    "pooled without length" are partial correlations. value, low, high: None where undefined, and without an interval.
+    "pooled without length" are partial correlations, "pooled by rater" is the mean over single raters. value, low,
+    high: None where undefined, and without an interval.
     n: the items of pooled, the videos of per_video, the systems of per_system and within_system that have a value.
     n_undefined: the items without a number on a side, or the groups without a value, which are left out.
     n_undefined_resamples: resamples without a value, which are left out of the interval. baseline: the metric knows
@@ -64,7 +67,7 @@ def agreement_rows(
     metrics, baselines: values (n,) by name, NaN where undefined; a metric is compared on the items that it has a value
     for. ratings: (n, raters) by aspect, NaN where a rater gave none. videos, systems (n,): the groups of every item; a
     system of None is unknown. lengths (n,): of the texts, for partial correlations. resampled: see `Resampled`. Equal
-    seeds draw equal resamples for all metrics. The cost grows with the square of the items.
+    seeds draw equal resamples for all metrics. The cost grows with n log n of the items.
 
     Soft pairwise accuracy rests on resamples itself and has no interval; of a single video nothing has one.
     Intervals of partial correlations take the systems' means and the line over lengths as known.
@@ -93,7 +96,13 @@ def _of_aspect(inputs: Inputs, aspect: str, draws: Draws, level: float) -> Itera
         found = compared(inputs, values, people, kept, draws)
         for grouping, resamples in found.items():
             yield from _rows((name, aspect, grouping), resamples, n_rated, level, name in inputs.baselines)
-    sides = [side for side in one_against_others(rated) if side[2].any()]
+    of_raters = most_active(rated)
+    if of_raters.shape[1] > 1:
+        for name, values in inputs.values.items():
+            by_rater = [pooled_with(inputs, values, one, draws) for one in of_raters.T]
+            found = mean_of_raters([{BY_RATER: each} for each in by_rater])
+            yield from _rows((name, aspect, BY_RATER), found[BY_RATER], n_rated, level, name in inputs.baselines)
+    sides = [side for side in one_against_others(of_raters) if side[2].any()]
     ceilings = [compared(inputs, *side, draws) for side in sides]
     for grouping, resamples in mean_of_raters(ceilings).items():
         yield from _rows((ONE_RATER, aspect, grouping), resamples, n_rated, level)

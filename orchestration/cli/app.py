@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from orchestration.cli import calibrating, data, database, explaining, overview, scoring, selecting, showcase
+from orchestration.cli import calibrating, comparing, data, database, explaining, overview, scoring, selecting, showcase
 from orchestration.cli.output import hide_connection_attempts, print_error
 
 STOPPED_BY_HAND = 130
@@ -25,6 +25,7 @@ app.command("score")(scoring.score)
 app.command("scores")(scoring.scores)
 app.command("calibrate")(calibrating.calibrate)
 app.command("explain")(explaining.explain)
+app.command("compare")(comparing.compare)
 app.command("select")(selecting.select)
 app.command("export")(selecting.export)
 app.command("status")(overview.status)

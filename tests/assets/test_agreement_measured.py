@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from scipy import stats
 from sqlalchemy.engine import Engine
 
-from assets.agreement.rows import COMMON_WORDS, LABELS, LENGTH, store_agreement
+from assets.agreement.rows import COMMON_WORDS, LABELS, LENGTH, MAJORITY, load_judged, rows_of, store_agreement
 from db import schema
 from db.manifest import Dataset
 from tests.db.builders import (
@@ -71,7 +71,7 @@ def test_metrics_baselines_and_raters_stand_in_one_table(engine: Engine, clips: 
     scorer_id = set_scores(engine, dict(zip(samples, VALUES, strict=True)))
     store_agreement(engine, clips, ["vcs", "evqa"])
     rows = stored(engine)
-    assert {key[0] for key in rows} == {"vcs", LENGTH, COMMON_WORDS, "one rater", "raters"}
+    assert {key[0] for key in rows} == {"vcs", LENGTH, MAJORITY, COMMON_WORDS, "one rater", "raters"}
     row = rows["vcs", "quality", "pooled", "kendall_b"]
     means = [sum(each) / 2 for each in RATINGS]
     assert row.value == pytest.approx(stats.kendalltau(VALUES, means).statistic)
@@ -131,3 +131,72 @@ def test_new_rows_replace_the_old_ones_of_this_dataset(engine: Engine, clips: Da
         connection.execute(sa.delete(schema.rating).where(schema.rating.c.sample_id.in_(samples)))
     assert store_agreement(engine, clips, ["vcs"]) == []
     assert (ids_of(engine, clips), ids_of(engine, other)) == (set(), rows_of_other)
+
+
+# Bad input: rows say None with counts
+
+
+def defined(engine: Engine, metric: str = "vcs") -> set[str]:
+    """The statistics of a metric that have a value."""
+    return {key[3] for key, row in stored(engine).items() if key[0] == metric and row.value is not None}
+
+
+def test_a_metric_that_failed_on_all_rated_samples_has_rows_without_numbers(
+    engine: Engine, clips: Dataset, samples: list[int]
+) -> None:
+    set_scores(engine, dict.fromkeys(samples))
+    store_agreement(engine, clips, ["vcs", "evqa"])
+    rows = stored(engine)
+    assert defined(engine) == set()
+    row = rows["vcs", "quality", "pooled", "kendall_b"]
+    assert (row.value, row.low, row.high, row.n, row.n_undefined) == (None, None, None, 0, 8)
+    assert not any(key[0] == "evqa" for key in rows)
+
+
+def test_constant_ratings_have_no_coefficient(engine: Engine, clips: Dataset, samples: list[int]) -> None:
+    with engine.begin() as connection:
+        connection.execute(sa.update(schema.rating).values(value=3))
+    set_scores(engine, dict(zip(samples, VALUES, strict=True)))
+    store_agreement(engine, clips, ["vcs"])
+    assert all(name.startswith(("pairwise", "soft")) for name in defined(engine))
+    row = stored(engine)["vcs", "quality", "per_video", "spearman"]
+    assert (row.value, row.n, row.n_undefined) == (None, 0, 4)
+    assert stored(engine)["raters", "quality", "pooled", "krippendorff_ordinal"].value is None
+
+
+def test_one_rater_has_neither_ceiling_nor_alpha(engine: Engine, clips: Dataset, samples: list[int]) -> None:
+    with engine.begin() as connection:
+        connection.execute(sa.delete(schema.rating).where(schema.rating.c.rater == "b"))
+    set_scores(engine, dict(zip(samples, VALUES, strict=True)))
+    store_agreement(engine, clips, ["vcs"])
+    assert not any(key[0] == "one rater" for key in stored(engine))
+    row = stored(engine)["raters", "quality", "pooled", "krippendorff_ordinal"]
+    assert (row.value, row.n, row.n_undefined) == (None, 0, 8)
+    assert stored(engine)["vcs", "quality", "pooled", "kendall_b"].value is not None
+
+
+def test_one_system_has_no_ranking_of_systems(engine: Engine, clips: Dataset, samples: list[int]) -> None:
+    with engine.begin() as connection:
+        connection.execute(sa.update(schema.sample).values(system="only"))
+    set_scores(engine, dict(zip(samples, VALUES, strict=True)))
+    store_agreement(engine, clips, ["vcs"])
+    rows = stored(engine)
+    for statistic in ("pearson", "kendall_b", "pairwise_accuracy", "soft_pairwise_accuracy"):
+        row = rows["vcs", "quality", "per_system", statistic]
+        assert (row.value, row.low, row.n) == (None, None, 1)
+    assert rows["vcs", "quality", "within_system", "kendall_b"].n == 1
+
+
+def test_two_systems_are_counted_beside_their_coefficient(engine: Engine, clips: Dataset, samples: list[int]) -> None:
+    set_scores(engine, dict(zip(samples, VALUES, strict=True)))
+    store_agreement(engine, clips, ["vcs"])
+    row = stored(engine)["vcs", "quality", "per_system", "kendall_b"]
+    assert (row.value in (-1, 1), row.n) == (True, 2)
+
+
+def test_no_judgement_reads_no_score(engine: Engine, clips: Dataset) -> None:
+    sample_id = add_sample(engine, clips, add_video(engine, clips, "v"), "c")
+    set_scores(engine, {sample_id: 0.5})
+    with engine.connect() as connection:
+        judged = load_judged(connection, clips, ["vcs"])
+    assert (judged.samples, judged.metrics, rows_of(judged)) == ([], {}, [])

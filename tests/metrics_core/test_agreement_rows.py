@@ -21,6 +21,7 @@ from metrics_core.agreement import (
     system_agreement,
     williams_test,
 )
+from metrics_core.agreement.raters import MOST_RATERS
 from metrics_core.agreement.resampling import draw
 from metrics_core.agreement.table import ONE_RATER, RATERS
 
@@ -55,6 +56,7 @@ def test_every_grouping_has_its_statistics() -> None:
     groupings = {grouping: sum(key[:2] == ("good", grouping) for key in rows) for _, grouping, _ in rows}
     assert groupings == {
         "pooled": 5,
+        "pooled by rater": 5,
         "per_video": 6,
         "per_system": 6,
         "within_system": 5,
@@ -84,6 +86,10 @@ def test_values_are_those_of_the_single_functions() -> None:
     assert ordinal.value == krippendorff_alpha(world_["ratings"]["quality"]).value
     assert ordinal.low < ordinal.value < ordinal.high
     raters = world_["ratings"]["quality"]
+    by_rater = rows["good", "pooled by rater", "kendall_b"]
+    taus = [stats.kendalltau(metric, rater).statistic for rater in raters.T]
+    assert (by_rater.value, by_rater.n) == (pytest.approx(np.mean(taus)), 120)
+    assert by_rater.low < by_rater.value < by_rater.high
     ceiling = [
         stats.pearsonr(raters[:, i], np.delete(raters, i, axis=1).mean(axis=1)).statistic
         for i in range(raters.shape[1])
@@ -132,16 +138,47 @@ def test_what_is_constant_or_missing_has_no_coefficient(changes: dict[str, Any])
             assert (row.value, row.low, row.high) == (None, None, None), key
 
 
+def test_of_a_crowd_the_raters_with_most_ratings_count_alone() -> None:
+    ratings = np.full((120, MOST_RATERS + 2), NAN)
+    rng = np.random.default_rng(2)
+    for rater in range(MOST_RATERS + 2):
+        # The first rater and the last one gave least.
+        n = 3 if rater in (0, MOST_RATERS + 1) else 60
+        ratings[rng.choice(120, n, replace=False), rater] = rng.integers(1, 6, n)
+    row = rows_of(5, ratings={"quality": ratings})["good", "pooled by rater", "pearson"]
+    metric = world()["metrics"]["good"]
+    expected = []
+    for rater in ratings.T[1:-1]:
+        given = np.isfinite(rater)
+        expected.append(stats.pearsonr(metric[given], rater[given]).statistic)
+    assert row.value == pytest.approx(np.mean(expected))
+    assert row.n == 60
+
+
+def test_a_constant_baseline_has_pairwise_accuracies_alone() -> None:
+    rows = rows_of(10, baselines={"majority": np.zeros(120)})
+    people = world()["ratings"]["quality"].mean(axis=1).round(9)
+    ties = np.mean([people[i] == people[j] for i in range(120) for j in range(i)])
+    assert rows["majority", "pooled", "pairwise_accuracy"].value == pytest.approx(ties)
+    defined = {key[2] for key, row in rows.items() if key[0] == "majority" and row.value is not None}
+    assert defined == {"pairwise_accuracy", "pairwise_accuracy_calibrated", "soft_pairwise_accuracy"}
+
+
 def test_one_rater_one_system_one_video() -> None:
     one_rater = rows_of(10, ratings={"quality": world()["ratings"]["quality"][:, :1]})
-    assert not any(metric == ONE_RATER for metric, _, _ in one_rater)
+    assert not any(metric == ONE_RATER or grouping == "pooled by rater" for metric, grouping, _ in one_rater)
     assert one_rater[RATERS, "pooled", "krippendorff_ordinal"].value is None
     one_system = rows_of(10, systems=["a"] * 120)
     assert one_system["good", "per_system", "kendall_b"].value is None
     assert one_system["good", "per_system", "kendall_b"].n == 1
     assert one_system["good", "within_system", "pearson"].value == one_system["good", "pooled", "pearson"].value
     no_system = rows_of(10, systems=None)
-    assert {grouping for _, grouping, _ in no_system} == {"pooled", "per_video", "pooled without length"}
+    assert {grouping for _, grouping, _ in no_system} == {
+        "pooled",
+        "pooled by rater",
+        "per_video",
+        "pooled without length",
+    }
     one_video = rows_of(10, videos=[1] * 120)["good", "pooled", "pearson"]
     assert one_video.value is not None
     assert (one_video.low, one_video.high) == (None, None)

@@ -28,7 +28,7 @@ from metrics_core.agreement import (
     without_length,
     without_system_means,
 )
-from metrics_core.agreement.coefficients import coefficients
+from metrics_core.agreement.coefficients import coefficients, pairwise_accuracy
 from metrics_core.agreement.ties import held_out_accuracy
 
 NAN = math.nan
@@ -50,6 +50,15 @@ def test_constant_sides_have_no_correlation(sides: Any) -> None:
     found = coefficients(*(np.array(side, dtype=np.float64) for side in sides))
     assert [found[name] for name in ("pearson", "spearman", "kendall_b", "kendall_c")] == [None] * 4
     assert found["pairwise_accuracy"] == (0 if len(sides[0]) == 3 else None)
+
+
+def test_pairs_of_a_hundred_thousand_items_fit() -> None:
+    """Products of two numbers of pairs are above 2 ** 64 here."""
+    n = 100_000
+    metric = np.arange(n, dtype=np.float64)
+    people = metric // 2
+    assert pairwise_accuracy(metric, people) == 1 - (n / 2) / (n * (n - 1) / 2)
+    assert coefficients(metric, -people)["pairwise_accuracy"] == 0
 
 
 # Ties
@@ -180,6 +189,12 @@ def test_permutation_test_by_all_swaps() -> None:
 def test_permutation_test_of_a_constant_metric_is_undefined() -> None:
     found = permutation_test([1, 1, 1], [1, 2, 3], [1, 2, 3])
     assert (found.difference, found.p) == (None, None)
+
+
+def test_permutation_test_of_one_group_has_no_p() -> None:
+    found = permutation_test([1, 2, 3, 5], [2, 1, 3, 4], [1, 2, 3, 4], ["v"] * 4)
+    assert (found.n_units, found.p) == (1, None)
+    assert found.difference is not None
 
 
 @given(st.lists(st.floats(0, 1), max_size=8))

@@ -15,8 +15,9 @@ from scipy import stats
 from metrics_core.agreement import weighted
 from metrics_core.agreement.coefficients import STATISTICS, coefficients
 from metrics_core.agreement.groupings import SMALL, Sides, by_group, per_system, per_video, pooled, within_system
-from metrics_core.agreement.resampling import Draws, draw
-from metrics_core.agreement.weighted import resampled_coefficients, surplus_pairs
+from metrics_core.agreement.inversions import discordant_pairs, merges_of
+from metrics_core.agreement.resampling import Draws, dense_ranks, draw
+from metrics_core.agreement.weighted import resampled_coefficients
 
 # Few different values, so that ties are common; a video, a system.
 ITEMS = st.lists(
@@ -162,14 +163,24 @@ def test_resampled_system_means_are_those_written_out(
         same({name: values[resample] for name, values in found.items()}, expected)
 
 
-def test_surplus_pairs_are_counted_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_discordant_pairs_are_those_of_all_pairs() -> None:
     rng = np.random.default_rng(0)
-    x, y, cluster = rng.integers(0, 5, 30) / 1.0, rng.integers(0, 5, 30) / 1.0, rng.integers(0, 7, 30)
-    weights = rng.integers(0, 3, (8, 6)) / 1.0
-    each = weights[cluster]
-    expected = np.zeros(6)
-    for i, j in combinations(range(30), 2):
-        expected += each[i] * each[j] * np.sign(x[i] - x[j]) * np.sign(y[i] - y[j])
-    for cells in (1 << 21, 100, 1):
+    for n_x, n_y, n in ((5, 5, 30), (40, 3, 60), (2, 50, 33), (1, 9, 12), (64, 64, 64)):
+        x, y = dense_ranks(rng.integers(0, n_x, n)), dense_ranks(rng.integers(0, n_y, n))
+        weights = rng.integers(0, 3, (n, 6)) / 1.0
+        expected = np.zeros(6)
+        for i, j in combinations(range(n), 2):
+            if (x[i] - x[j]) * (y[i] - y[j]) < 0:
+                expected += weights[i] * weights[j]
+        assert discordant_pairs(merges_of(x, y), weights).tolist() == expected.tolist()
+
+
+def test_batches_of_resamples_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    metric, people, cluster = rng.integers(0, 9, 40) / 1.0, rng.integers(0, 5, 40) / 1.0, rng.integers(0, 7, 40)
+    weights = rng.integers(0, 3, (7, 6)) / 1.0
+    whole = resampled_coefficients(metric, people, cluster, weights)
+    for cells in (90, 1):
         monkeypatch.setattr(weighted, "CELLS", cells)
-        assert surplus_pairs(x, y, cluster, weights).tolist() == expected.tolist()
+        for name, values in resampled_coefficients(metric, people, cluster, weights).items():
+            assert values.tolist() == pytest.approx(whole[name].tolist(), nan_ok=True)

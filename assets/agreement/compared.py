@@ -1,0 +1,165 @@
+"""What a comparison of two scorers says: its numbers as data, and its conclusions as sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from db.scorers import NamedSample, StoredScorer
+from metrics_core.agreement import Mover, PeopleCompared, ScoresCompared
+
+CHANCE = 0.05
+"""A difference that chance gives less often than this is called more than chance."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One scorer. without: for each reason, the number of samples that it has no value for."""
+
+    scorer: StoredScorer
+    without: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class MovedSample:
+    """A sample that the two scorers rank differently, with both values and percentiles (see `Mover`)."""
+
+    sample: NamedSample
+    values: tuple[float, float]
+    mover: Mover
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Scorer A (first) and scorer B (second) on a dataset.
+
+    differences: the models and parameters in which two scorers of one metric differ: name, of A, of B; empty for
+    different metrics. n_left_out: samples without a value on a side. constant: for each side its only value, or None.
+    n_judged: the samples that people rated or labelled.
+    """
+
+    first: Side
+    second: Side
+    differences: tuple[tuple[str, Any, Any], ...]
+    n_left_out: int
+    constant: tuple[float | None, float | None]
+    scores: ScoresCompared
+    up: tuple[MovedSample, ...]
+    down: tuple[MovedSample, ...]
+    people: tuple[PeopleCompared, ...]
+    n_judged: int
+    n_resamples: int
+
+    @property
+    def same_metric(self) -> bool:
+        """Whether both are scorers of one metric, so that their values are in one unit."""
+        return self.first.scorer.metric == self.second.scorer.metric
+
+    def as_dict(self) -> dict[str, Any]:
+        """The comparison as JSON; first is A and second is B."""
+        return {
+            "a": _side(self.first),
+            "b": _side(self.second),
+            "differences": [{"name": name, "a": a, "b": b} for name, a, b in self.differences],
+            "n": self.scores.n,
+            "n_videos": self.scores.n_videos,
+            "n_left_out": self.n_left_out,
+            "n_resamples": self.n_resamples,
+            "correlations": {name: asdict(each) for name, each in self.scores.correlations.items()},
+            "mean_difference": asdict(self.scores.mean_difference) if self.same_metric else None,
+            "up": [_moved(each) for each in self.up],
+            "down": [_moved(each) for each in self.down],
+            "n_judged": self.n_judged,
+            "people": [_people(each) for each in self.people],
+            "sentences": sentences(self),
+        }
+
+
+def _side(side: Side) -> dict[str, Any]:
+    return {"name": side.scorer.name, **asdict(side.scorer), "without": dict(side.without)}
+
+
+def _moved(each: MovedSample) -> dict[str, Any]:
+    return {
+        "sample": each.sample.key,
+        **{name: getattr(each.sample, name) for name in ("kind", "system", "text")},
+        "a": each.values[0],
+        "b": each.values[1],
+        "a_percentile": each.mover.first,
+        "b_percentile": each.mover.second,
+        "move": each.mover.move,
+    }
+
+
+def _people(each: PeopleCompared) -> dict[str, Any]:
+    row = asdict(each)
+    return {{"first": "a", "second": "b"}.get(name, name): value for name, value in row.items()}
+
+
+def differences(first: StoredScorer, second: StoredScorer) -> tuple[tuple[str, Any, Any], ...]:
+    """Name the models, parameters and code versions in which two scorers of one metric differ."""
+    if first.metric != second.metric:
+        return ()
+    sides = [
+        {**_flat("", scorer.models), **_flat("", scorer.params), "code_version": scorer.code_version}
+        for scorer in (first, second)
+    ]
+    names = dict.fromkeys([*sides[0], *sides[1]])
+    return tuple((name, *pair) for name in names if (pair := (sides[0].get(name), sides[1].get(name)))[0] != pair[1])
+
+
+def _flat(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested settings by their dotted names."""
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        flat |= _flat(f"{prefix}{name}.", value) if isinstance(value, Mapping) else {f"{prefix}{name}": value}
+    return flat
+
+
+def left_out(side: Side) -> str:
+    """`40 samples (30 too_short, 10 stale)`."""
+    reasons = ", ".join(f"{n} {reason}" for reason, n in side.without.items())
+    n = sum(side.without.values())
+    return f"{n} sample{'' if n == 1 else 's'} ({reasons})"
+
+
+def sentences(found: Comparison) -> list[str]:
+    """What follows from the numbers, one sentence for each thing that a reader should know."""
+    said = []
+    for side, value in zip((found.first, found.second), found.constant, strict=True):
+        if value is not None and found.scores.n > 1:
+            said.append(f"{side.scorer.name} is {value:g} for all {found.scores.n} samples: it orders nothing")
+    if found.scores.n == 1:
+        said.append("one sample has a value of both scorers: correlations need two")
+    elif found.scores.n_videos == 1:
+        said.append("all samples are of one video: intervals need several")
+    if not found.n_judged:
+        said.append("no sample has ratings or labels: they would show which scorer is closer to people")
+    return said + [verdict(each, found) for each in found.people]
+
+
+def verdict(people: PeopleCompared, found: Comparison) -> str:
+    """Is the difference between the scorers more than chance, by one aspect?"""
+    names = found.first.scorer.name, found.second.scorer.name
+    r = people.first["pearson"].value, people.second["pearson"].value
+    n = f"{people.n} sample{'' if people.n == 1 else 's'}"
+    if people.n < 2:
+        return f"{people.aspect}: {n} with ratings and both values, which is too few to compare: rate more samples"
+    if r[0] is None and r[1] is None:
+        return f"{people.aspect}: the ratings of {n}, or both scorers, are constant, so nothing can be compared"
+    if r[0] is None or r[1] is None:
+        return f"{people.aspect}: {names[0] if r[0] is None else names[1]} has one value for {n}, so it orders nothing"
+    difference = f"Pearson's r with people is {r[0]:.3f} for {names[0]} and {r[1]:.3f} for {names[1]}"
+    if people.p_holm is None:
+        return f"{people.aspect}: {difference}; all rated samples are of one video, so nothing says if that is chance"
+    aspects = sum(each.p is not None for each in found.people)
+    corrected = f", corrected for {aspects} aspects" if aspects > 1 else ""
+    p = f"p = {people.p_holm:.3f}{corrected}"
+    # The swap of all videos and of none give the same difference.
+    least = 2 ** (1 - people.n_videos)
+    few = f"; with {people.n_videos} videos p cannot be below {least:g}" if least >= CHANCE else ""
+    if people.p_holm >= CHANCE:
+        return f"{people.aspect}: {difference}; the difference may be chance ({p}{few})"
+    closer = names[1] if r[1] > r[0] else names[0]
+    return f"{people.aspect}: {closer} is closer to people by more than chance; {difference} ({p})"

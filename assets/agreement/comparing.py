@@ -1,0 +1,144 @@
+"""Two scorers on one dataset: the samples that both have a value for, and what people say of them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+from sqlalchemy.engine import Connection, Engine
+
+from assets.agreement.compared import Comparison, MovedSample, Side, differences, left_out
+from assets.agreement.named_scorers import find_named, listed_of
+from assets.agreement.rows import SEED, by_aspect, resamples_for
+from db.agreement import JudgedSample, judged_samples, ratings_of
+from db.manifest import Dataset
+from db.scorers import (
+    UNSCORED,
+    DatasetSample,
+    NamedSample,
+    StoredScorer,
+    dataset_samples,
+    list_scorers,
+    named_samples,
+    scored_datasets,
+    values_of,
+)
+from metrics_core.agreement import (
+    Mover,
+    PeopleCompared,
+    compare_scores,
+    compare_with_people,
+)
+from metrics_core.arrays import FloatArray
+
+
+class NothingToCompare(ValueError):
+    """Two scorers that cannot be compared on a dataset."""
+
+    plain = True
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A dataset's samples with two scorers' values (n,), NaN for none, and the ratings of those that people judged."""
+
+    samples: list[DatasetSample]
+    sides: tuple[Side, Side]
+    values: tuple[FloatArray, FloatArray]
+    judged: list[JudgedSample]
+    ratings: dict[str, FloatArray]
+
+
+def compare(engine: Engine, dataset: Dataset, first: str, second: str, n_movers: int) -> Comparison:
+    """Compare the scorers of these names. Raises UnknownScorer and NothingToCompare, with the remedy."""
+    # One snapshot: a run that scores meanwhile changes nothing between the two scorers.
+    with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
+        loaded = load(connection, dataset, *_pair(connection, dataset, first, second))
+        common = np.flatnonzero(np.isfinite(loaded.values[0]) & np.isfinite(loaded.values[1]))
+        if common.size == 0:
+            raise NothingToCompare(_nothing_common(dataset.name, loaded.sides))
+        kept, values = [loaded.samples[i] for i in common], (loaded.values[0][common], loaded.values[1][common])
+        n_resamples = resamples_for(len(kept))
+        videos = [each.video_id for each in kept]
+        scores = compare_scores(*values, videos, n_movers=n_movers, n_resamples=n_resamples, seed=SEED)
+        movers = (*scores.up, *scores.down)
+        names = named_samples(connection, [kept[mover.position].sample_id for mover in movers])
+    up, down = (
+        tuple(_moved(mover, names[kept[mover.position].sample_id], values) for mover in side)
+        for side in (scores.up, scores.down)
+    )
+    return Comparison(
+        first=loaded.sides[0],
+        second=loaded.sides[1],
+        differences=differences(loaded.sides[0].scorer, loaded.sides[1].scorer),
+        n_left_out=len(loaded.samples) - len(kept),
+        constant=(_only(values[0]), _only(values[1])),
+        scores=scores,
+        up=up,
+        down=down,
+        people=_with_people(loaded, n_resamples),
+        n_judged=len(loaded.judged),
+        n_resamples=n_resamples,
+    )
+
+
+def load(connection: Connection, dataset: Dataset, first: StoredScorer, second: StoredScorer) -> Loaded:
+    """Read what two scorers and people say of a dataset's samples."""
+    samples = dataset_samples(connection, dataset.dataset_id)
+    columns = []
+    for scorer in (first, second):
+        stored = values_of(connection, scorer.scorer_id, dataset.dataset_id)
+        found = [stored.get(each.sample_id, (None, UNSCORED)) for each in samples]
+        without = Counter(status for value, status in found if value is None)
+        values = np.array([math.nan if value is None else value for value, _ in found])
+        columns.append((Side(scorer, dict(without.most_common())), values))
+    judged = judged_samples(connection, dataset.dataset_id)
+    ratings = by_aspect(judged, ratings_of(connection, dataset.dataset_id))
+    (one, left), (other, right) = columns
+    return Loaded(samples, (one, other), (left, right), judged, ratings)
+
+
+def _pair(connection: Connection, dataset: Dataset, first: str, second: str) -> tuple[StoredScorer, StoredScorer]:
+    """The two scorers of these names, each with a score on the dataset."""
+    scorers = list_scorers(connection)
+    one, other = (find_named(scorers, name) for name in (first, second))
+    if one.scorer_id == other.scorer_id:
+        others = listed_of(scorers, one)
+        remedy = f"name another one: {others}" if others else "score with other settings or another metric first"
+        raise NothingToCompare(f"{first!r} and {second!r} are the same scorer, {one.name}: {remedy}")
+    for scorer in (one, other):
+        scored = scored_datasets(connection, scorer.scorer_id)
+        if dataset.name not in scored:
+            elsewhere = f", only {', '.join(scored)}" if scored else ""
+            raise NothingToCompare(
+                f"{scorer.name} has not scored {dataset.name}{elsewhere}: with its settings run reelsieve score "
+                f"--dataset {dataset.name} --metric {scorer.metric}"
+            )
+    return one, other
+
+
+def _with_people(loaded: Loaded, n_resamples: int) -> tuple[PeopleCompared, ...]:
+    """Compare both scorers with the ratings and labels of the dataset."""
+    row_of = {each.sample_id: row for row, each in enumerate(loaded.samples)}
+    rows = [row_of[each.sample_id] for each in loaded.judged]
+    videos = [each.video_id for each in loaded.judged]
+    first, second = (values[rows] for values in loaded.values)
+    return compare_with_people(first, second, loaded.ratings, videos, n_resamples=n_resamples, seed=SEED)
+
+
+def _moved(mover: Mover, sample: NamedSample, values: tuple[FloatArray, FloatArray]) -> MovedSample:
+    """A mover with its names and values."""
+    return MovedSample(sample, (float(values[0][mover.position]), float(values[1][mover.position])), mover)
+
+
+def _only(values: FloatArray) -> float | None:
+    """The value that all samples have; None where they differ."""
+    return float(values[0]) if (values == values[0]).all() else None
+
+
+def _nothing_common(dataset: str, sides: tuple[Side, Side]) -> str:
+    """Say why no sample has both values."""
+    reasons = "; ".join(f"{side.scorer.name} has no value for {left_out(side)}" for side in sides if side.without)
+    return f"no sample of {dataset} has a value of both scorers ({reasons}): score what both metrics can score"

@@ -1,0 +1,339 @@
+"""Two scorers on one dataset in the database: who is meant, what is compared, and what is said of it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import sqlalchemy as sa
+from scipy import stats
+from sqlalchemy.engine import Engine
+
+from assets.agreement.compared import Comparison, differences, sentences
+from assets.agreement.comparing import NothingToCompare, compare
+from assets.agreement.named_scorers import UnknownScorer, find_named
+from db import schema
+from db.manifest import Dataset
+from db.scorers import StoredScorer, list_scorers
+from tests.assets.test_agreement_measured import RATINGS, rate
+from tests.db.builders import (
+    add_keypoint,
+    add_label,
+    add_sample,
+    add_video,
+    change_text,
+    make_dataset,
+    register,
+    set_scores,
+)
+
+# Eight samples of four videos. The people of RATINGS agree with OLD but for chance, and NEW is noise.
+OLD = [0.9, 0.1, 0.8, 0.3, 0.7, 0.2, 0.4, 0.6]
+NEW = [0.5, 0.4, 0.1, 0.9, 0.6, 0.2, 0.8, 0.3]
+
+
+@pytest.fixture
+def clips(engine: Engine) -> Dataset:
+    return make_dataset(engine)
+
+
+@pytest.fixture
+def samples(engine: Engine, clips: Dataset) -> list[int]:
+    """Two captions of each of four videos, not rated."""
+    videos = [add_video(engine, clips, f"v{i}") for i in range(4)]
+    return [
+        add_sample(engine, clips, video, f"c{2 * i + j}", system="ab"[j])
+        for i, video in enumerate(videos)
+        for j in (0, 1)
+    ]
+
+
+@pytest.fixture
+def pair(engine: Engine, samples: list[int]) -> tuple[int, int]:
+    """Two scorers of VCS, the first one retired."""
+    first = set_scores(engine, dict(zip(samples, OLD, strict=True)), version="1")
+    return first, set_scores(engine, dict(zip(samples, NEW, strict=True)), version="2")
+
+
+def people(engine: Engine, samples: list[int], raters: str = "ab", aspect: str = "quality") -> None:
+    for sample_id, ratings in zip(samples, RATINGS, strict=True):
+        for rater, value in zip(raters, ratings, strict=False):
+            rate(engine, sample_id, rater, value, aspect)
+
+
+def compared(engine: Engine, clips: Dataset, pair: tuple[int, int], n_movers: int = 2) -> Comparison:
+    return compare(engine, clips, f"vcs@{pair[0]}", f"vcs@{pair[1]}", n_movers)
+
+
+# Names
+
+
+def scorer(scorer_id: int, metric: str, fingerprint: str, status: str) -> StoredScorer:
+    return StoredScorer(scorer_id, metric, fingerprint, {}, {}, "1", status)
+
+
+KNOWN = [
+    scorer(1, "vcs", "aaaa1111", "retired"),
+    scorer(2, "vcs", "aaaa2222", "active"),
+    scorer(3, "evqa", "1234beef", "active"),
+    scorer(1234, "ecs", "cccc3333", "candidate"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("vcs", 2),
+        ("vcs@1", 1),
+        ("1", 1),
+        ("vcs@aaaa1", 1),
+        ("AAAA2", 2),
+        ("1234beef", 3),
+        ("evqa@1234", 3),
+        ("1234", 1234),
+    ],
+)
+def test_a_scorer_has_several_names(name: str, expected: int) -> None:
+    assert find_named(KNOWN, name).scorer_id == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("ecs", "no scorer of ecs is active: name one of ecs@1234 (candidate)"),
+        ("vcs@3", "there is no scorer 'vcs@3': name one of vcs@1 (retired), vcs@2 (active)"),
+        ("aaaa", "'aaaa' names 2 scorers: name one of vcs@1 (retired), vcs@2 (active)"),
+        ("aaa", "there is no scorer 'aaa': name one of vcs@1"),
+        ("", "there is no scorer '': name one of"),
+        ("qeva@", "there is no scorer 'qeva@': name one of"),
+        ("%", "there is no scorer '%': name one of"),
+    ],
+)
+def test_an_unknown_name_is_refused_with_the_names_there_are(name: str, said: str) -> None:
+    with pytest.raises(UnknownScorer) as caught:
+        find_named(KNOWN, name)
+    assert str(caught.value).startswith(said)
+
+
+def test_without_scores_there_is_no_scorer(engine: Engine, clips: Dataset) -> None:
+    with pytest.raises(UnknownScorer, match="nothing is scored yet: run reelsieve score"):
+        compare(engine, clips, "vcs", "evqa", 1)
+
+
+def test_differences_are_named() -> None:
+    first = StoredScorer(
+        1, "vcs", "a", {"encoder": {"model_id": "m", "dim": 3}}, {"lct": 0, "same": [1]}, "1", "active"
+    )
+    second = StoredScorer(
+        2, "vcs", "b", {"encoder": {"model_id": "n", "dim": 3}}, {"same": [1], "new": 2}, "2", "active"
+    )
+    assert differences(first, second) == (
+        ("encoder.model_id", "m", "n"),
+        ("lct", 0, None),
+        ("code_version", "1", "2"),
+        ("new", None, 2),
+    )
+    assert differences(first, StoredScorer(3, "evqa", "c", {}, {}, "1", "active")) == ()
+
+
+# Numbers
+
+
+def test_the_numbers_are_scipys(engine: Engine, clips: Dataset, samples: list[int], pair: tuple[int, int]) -> None:
+    people(engine, samples)
+    found = compared(engine, clips, pair)
+    assert (found.scores.n, found.scores.n_videos, found.n_left_out, found.n_judged) == (8, 4, 0, 8)
+    assert found.scores.correlations["kendall_b"].value == pytest.approx(stats.kendalltau(OLD, NEW).statistic)
+    assert found.scores.mean_difference.value == pytest.approx(sum(NEW) / 8 - sum(OLD) / 8)
+    means = [sum(each) / 2 for each in RATINGS]
+    (quality,) = found.people
+    assert (quality.n, quality.n_raters) == (8, 2)
+    assert quality.first["pearson"].value == pytest.approx(stats.pearsonr(OLD, means).statistic)
+    assert quality.second["spearman"].value == pytest.approx(stats.spearmanr(NEW, means).statistic)
+    assert [each[0] for each in found.differences] == ["code_version"]
+
+
+def test_movers_are_named_with_both_values(
+    engine: Engine, clips: Dataset, samples: list[int], pair: tuple[int, int]
+) -> None:
+    found = compared(engine, clips, pair)
+    # Ranks of OLD are 8 1 7 3 6 2 4 5, of NEW 5 4 1 8 6 2 7 3: c3 rises by five of eight places, c2 falls by six.
+    rows = [(each.sample.key, each.sample.system, each.values, each.mover.move) for each in (*found.up, *found.down)]
+    assert rows == [
+        ("c3", "b", (0.3, 0.9), 62.5),
+        ("c1", "b", (0.1, 0.4), 37.5),
+        ("c2", "a", (0.8, 0.1), -75.0),
+        ("c0", "a", (0.9, 0.5), -37.5),
+    ]
+
+
+def test_left_out_samples_are_counted_by_reason(
+    engine: Engine, clips: Dataset, samples: list[int], pair: tuple[int, int]
+) -> None:
+    set_scores(engine, {samples[0]: None}, version="2")
+    change_text(engine, samples[1], "another text")
+    add_sample(engine, clips, add_video(engine, clips, "new"), "new")
+    found = compared(engine, clips, pair)
+    assert (found.scores.n, found.n_left_out) == (6, 3)
+    assert found.first.without == {"stale": 1, "not scored": 1}
+    assert found.second.without == {"undefined": 1, "stale": 1, "not scored": 1}
+
+
+def test_labels_are_an_aspect(engine: Engine, clips: Dataset, samples: list[int], pair: tuple[int, int]) -> None:
+    with engine.connect() as connection:
+        video_of = dict(connection.execute(sa.select(schema.sample.c.sample_id, schema.sample.c.video_id)).all())
+    for place, sample_id in enumerate(samples):
+        for i in range(2):
+            keypoint = add_keypoint(engine, clips, video_of[sample_id], f"{place} {i}")
+            add_label(engine, keypoint, sample_id, i < place % 3)
+    found = compared(engine, clips, pair)
+    (labels,) = found.people
+    assert (labels.aspect, labels.n, labels.n_raters) == ("coverage (labels)", 8, 1)
+    shares = [min(place % 3, 2) / 2 for place in range(8)]
+    assert labels.first["pearson"].value == pytest.approx(stats.pearsonr(OLD, shares).statistic)
+
+
+def test_two_metrics_have_no_mean_difference(engine: Engine, clips: Dataset, samples: list[int]) -> None:
+    set_scores(engine, dict(zip(samples, OLD, strict=True)))
+    set_scores(engine, dict(zip(samples, NEW, strict=True)), metric="vcs_short")
+    found = compare(engine, clips, "vcs", "vcs_short", 1)
+    assert (found.same_metric, found.differences, found.as_dict()["mean_difference"]) == (False, (), None)
+    with engine.connect() as connection:
+        assert {each.name for each in list_scorers(connection)} == {found.first.scorer.name, found.second.scorer.name}
+
+
+def test_the_same_data_give_the_same_json(
+    engine: Engine, clips: Dataset, samples: list[int], pair: tuple[int, int]
+) -> None:
+    people(engine, samples)
+    first, again = (json.dumps(compared(engine, clips, pair).as_dict()) for _ in range(2))
+    assert first == again
+    assert json.loads(first)["people"][0]["a"]["kendall_b"]["value"] is not None
+
+
+# Sentences
+
+
+def test_a_difference_is_chance_or_more(
+    engine: Engine, clips: Dataset, samples: list[int], pair: tuple[int, int]
+) -> None:
+    people(engine, samples)
+    (sentence,) = sentences(compared(engine, clips, pair))
+    # Four videos have 16 swaps.
+    assert "the difference may be chance (p = 0." in sentence
+    assert sentence.endswith("with 4 videos p cannot be below 0.125)")
+    for i in range(4, 12):
+        video = add_video(engine, clips, f"v{i}")
+        ids = [add_sample(engine, clips, video, f"c{i}_{j}") for j in range(8)]
+        people(engine, ids)
+        set_scores(engine, dict(zip(ids, NEW, strict=True)), version="2")
+        set_scores(engine, dict(zip(ids, OLD, strict=True)), version="1")
+    (sentence,) = sentences(compared(engine, clips, pair))
+    assert sentence.startswith(f"quality: vcs@{pair[0]} is closer to people by more than chance; Pearson's r with")
+    people(engine, samples, aspect="style")
+    assert all("corrected for 2 aspects" in each for each in sentences(compared(engine, clips, pair)))
+
+
+def test_without_ratings_it_says_so(engine: Engine, clips: Dataset, pair: tuple[int, int]) -> None:
+    assert sentences(compared(engine, clips, pair)) == [
+        "no sample has ratings or labels: they would show which scorer is closer to people"
+    ]
+
+
+def test_one_rater_is_enough(engine: Engine, clips: Dataset, samples: list[int], pair: tuple[int, int]) -> None:
+    people(engine, samples, raters="a")
+    found = compared(engine, clips, pair)
+    assert (found.people[0].n_raters, found.people[0].first["pearson"].value is None) == (1, False)
+
+
+def test_constant_ratings_order_nothing(
+    engine: Engine, clips: Dataset, samples: list[int], pair: tuple[int, int]
+) -> None:
+    for sample_id in samples:
+        rate(engine, sample_id, "a", 3)
+    found = compared(engine, clips, pair)
+    assert found.people[0].p is None
+    assert sentences(found) == [
+        "quality: the ratings of 8 samples, or both scorers, are constant, so nothing can be compared"
+    ]
+
+
+def test_a_constant_scorer_orders_nothing(engine: Engine, clips: Dataset, samples: list[int]) -> None:
+    people(engine, samples)
+    first = set_scores(engine, dict.fromkeys(samples, 0.5), version="1")
+    second = set_scores(engine, dict(zip(samples, NEW, strict=True)), version="2")
+    found = compared(engine, clips, (first, second))
+    assert {each.value for each in found.scores.correlations.values()} == {None}
+    assert sentences(found) == [
+        f"vcs@{first} is 0.5 for all 8 samples: it orders nothing",
+        f"quality: vcs@{first} has one value for 8 samples, so it orders nothing",
+    ]
+
+
+def test_ratings_of_samples_that_failed_compare_nothing(
+    engine: Engine, clips: Dataset, samples: list[int], pair: tuple[int, int]
+) -> None:
+    rate(engine, samples[0], "a", 3)
+    rate(engine, samples[1], "a", 4)
+    set_scores(engine, {samples[0]: None, samples[1]: None}, version="2")
+    found = compared(engine, clips, pair)
+    assert (found.people[0].n, found.people[0].n_raters, found.people[0].p) == (0, 0, None)
+    assert sentences(found)[0].startswith("quality: 0 samples with ratings and both values, which is too few")
+
+
+def test_one_video_has_no_test(engine: Engine, clips: Dataset) -> None:
+    video = add_video(engine, clips, "only")
+    ids = [add_sample(engine, clips, video, f"c{i}") for i in range(8)]
+    people(engine, ids)
+    first = set_scores(engine, dict(zip(ids, OLD, strict=True)), version="1")
+    second = set_scores(engine, dict(zip(ids, NEW, strict=True)), version="2")
+    found = compared(engine, clips, (first, second))
+    assert found.scores.correlations["pearson"].low is None
+    said = sentences(found)
+    assert said[0] == "all samples are of one video: intervals need several"
+    assert said[1].endswith("all rated samples are of one video, so nothing says if that is chance")
+
+
+# Refusals
+
+
+def test_the_same_scorer_twice(engine: Engine, clips: Dataset, pair: tuple[int, int]) -> None:
+    with pytest.raises(NothingToCompare) as caught:
+        compare(engine, clips, "vcs", str(pair[1]), 1)
+    name = f"vcs@{pair[1]}"
+    assert str(caught.value) == (
+        f"'vcs' and '{pair[1]}' are the same scorer, {name}: name another one: vcs@{pair[0]} (retired)"
+    )
+
+
+def test_another_dataset(engine: Engine, pair: tuple[int, int]) -> None:
+    with pytest.raises(NothingToCompare) as caught:
+        compare(engine, make_dataset(engine, "other"), "vcs", f"vcs@{pair[0]}", 1)
+    assert str(caught.value) == (
+        f"vcs@{pair[1]} has not scored other, only clips: with its settings run reelsieve score --dataset other "
+        "--metric vcs"
+    )
+
+
+def test_no_common_sample(engine: Engine, clips: Dataset, samples: list[int]) -> None:
+    first = set_scores(engine, {**dict.fromkeys(samples[:4], 0.5), samples[4]: None}, version="1")
+    second = set_scores(engine, dict.fromkeys(samples[4:], 0.5), version="2")
+    with pytest.raises(NothingToCompare) as caught:
+        compared(engine, clips, (first, second))
+    assert str(caught.value) == (
+        f"no sample of clips has a value of both scorers (vcs@{first} has no value for 4 samples (3 not scored, "
+        f"1 undefined); vcs@{second} has no value for 4 samples (4 not scored)): score what both metrics can score"
+    )
+
+
+def test_one_common_sample(engine: Engine, clips: Dataset, samples: list[int]) -> None:
+    first = set_scores(engine, {samples[0]: 0.1}, version="1")
+    found = compared(engine, clips, (first, set_scores(engine, {samples[0]: 0.4}, version="2")))
+    assert sentences(found)[0] == "one sample has a value of both scorers: correlations need two"
+    assert found.scores.mean_difference.value == pytest.approx(0.3)
+
+
+def test_a_scorer_that_scored_nothing(engine: Engine, clips: Dataset, pair: tuple[int, int]) -> None:
+    unused = register(engine, version="3")
+    with pytest.raises(NothingToCompare, match=f"vcs@{unused} has not scored clips: with its settings run"):
+        compare(engine, clips, "vcs", f"vcs@{unused}", 1)

@@ -1,0 +1,90 @@
+"""Decisions on keypoints in table agreement: held-out labels alone, beside answers that ignore the caption."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from assets.agreement.keypoints import KEYPOINTS, keypoint_rows
+from assets.agreement.rows import store_agreement
+from assets.scores.pending import register
+from db import schema
+from db.agreement import StoredAgreement
+from db.decided import DecidedKeypoint
+from db.scores import activate_scorer
+from tests.assets.test_calibrate import CHOSEN_ON, EVENTS, ITEMS, VIDEOS, calibrated, captions, idle, keypoints, labels
+from tests.assets.test_calibrate import scorer as told
+from tests.assets.verifying import Bench
+
+Rows = dict[tuple[str, str, str], StoredAgreement]
+OTHERS = [video for video in VIDEOS if video not in CHOSEN_ON]
+
+
+@pytest.fixture
+def bench(engine: Engine, tmp_path: Path) -> Bench:
+    """Labelled captions of sixty videos, scored at the default threshold by the active scorer of ECS."""
+    bench = Bench(engine, tmp_path)
+    bench.ingest(VIDEOS, captions=captions(), keypoints=keypoints(), keypoint_labels=labels())
+    bench.run(told())
+    with engine.begin() as connection:
+        activate_scorer(connection, register(engine, idle()), [bench.dataset.dataset_id])
+    return bench
+
+
+def stored(bench: Bench) -> Rows:
+    rows = store_agreement(bench.engine, bench.dataset, ["ecs"])
+    return {(row.metric, row.aspect, row.statistic): row for row in rows if row.aspect.startswith("keypoints")}
+
+
+def accuracy(videos: list[str], threshold: float) -> float:
+    return statistics.fmean((p >= threshold) == covered for video, _, p, covered in ITEMS if video in videos)
+
+
+def test_default_thresholds_are_tested_on_all_labels(bench: Bench) -> None:
+    rows = stored(bench)
+    found = rows["ecs", KEYPOINTS, "accuracy"]
+    assert found.value == pytest.approx(accuracy(VIDEOS, 0.5))
+    assert (found.n, found.n_undefined, found.n_stale, found.grouping) == (len(ITEMS), 0, 0, "pooled")
+    assert found.scorer_id == register(bench.engine, idle())
+    assert found.low is not None
+    assert found.low < found.value < found.high
+    majority = rows["majority label", KEYPOINTS, "accuracy"]
+    share = statistics.fmean(covered for *_, covered in ITEMS)
+    assert (majority.value, majority.baseline) == (pytest.approx(max(share, 1 - share)), True)
+    assert rows["always yes", KEYPOINTS, "f1"].value == pytest.approx(2 * share / (1 + share))
+    events = [item for item in ITEMS if item[1] == EVENTS]
+    assert rows["ecs", f"keypoints: {EVENTS} (labels)", "accuracy"].n == len(events)
+
+
+def test_labels_that_chose_thresholds_are_left_out(bench: Bench) -> None:
+    values = {name: found.value for name, found in calibrated(bench).by_dimension.items()}
+    bench.score(idle())
+    right = [(p >= values[dimension]) == covered for video, dimension, p, covered in ITEMS if video in OTHERS]
+    found = stored(bench)["ecs", KEYPOINTS, "accuracy"]
+    assert (found.value, found.n) == (pytest.approx(statistics.fmean(right)), len(right))
+
+
+def test_thresholds_chosen_on_all_labels_leave_none_to_test_on(bench: Bench) -> None:
+    calibrated(bench, part="all")
+    bench.score(idle())
+    assert stored(bench) == {}
+
+
+def test_stale_decisions_are_left_out_and_counted(bench: Bench) -> None:
+    changed = sa.update(schema.keypoint).where(schema.keypoint.c.key == "v00 a")
+    with bench.engine.begin() as connection:
+        connection.execute(changed.values(text="something else"))
+    found = stored(bench)["ecs", KEYPOINTS, "accuracy"]
+    # All five decisions on the caption rest on the checklist that changed.
+    assert (found.n, found.n_undefined, found.n_stale) == (len(ITEMS) - 5, 5, 5)
+
+
+def test_without_a_decision_rows_have_no_number() -> None:
+    undecided = [DecidedKeypoint("ecs", 1, "v", "events", None, True, False, None)] * 3
+    rows = keypoint_rows(undecided, n_resamples=5, seed=0)
+    assert {(row.value, row.low, row.n, row.n_undefined) for row in rows} == {(None, None, 0, 3)}
+    assert keypoint_rows([], n_resamples=5, seed=0) == []

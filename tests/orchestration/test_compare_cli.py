@@ -1,0 +1,119 @@
+"""`reelsieve compare` as a user meets it: two settings of one metric, two metrics, and what cannot be compared."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from metrics_core.agreement import Estimate
+from orchestration.cli.comparing import with_interval
+from tests.command_line import Done, run_command
+from tests.orchestration.conftest import Installation
+
+
+@pytest.fixture(scope="module")
+def scored(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A rated dataset `clips`, scored by VCS at two tolerances, and by VCS_short; and a dataset without scores."""
+    rows = []
+    captions = [json.loads(line) for line in (installation.manifest / "captions.jsonl").read_text().splitlines()]
+    for place, caption in enumerate(row for row in captions if row["role"] == "candidate"):
+        for rater in ("ann", "bob"):
+            value = 1 + (place * 7 + len(rater) * place) % 5
+            rows.append({"caption_id": caption["caption_id"], "rater": rater, "aspect": "overall", "value": value})
+    (installation.manifest / "ratings.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    succeeds("ingest", str(installation.manifest), "--dataset", "clips")
+    succeeds("score", "--dataset", "clips", "--metric", "vcs", "--metric", "vcs_short")
+    succeeds("score", "--dataset", "clips", "--metric", "vcs", REELSIEVE_VCS_LCT="2")
+    succeeds("ingest", str(unscored(tmp_path_factory.mktemp("unscored"))), "--dataset", "unscored")
+
+
+def unscored(folder: Path) -> Path:
+    (folder / "videos.jsonl").write_text('{"video_id": "v"}\n')
+    caption = {"caption_id": "c", "video_id": "v", "role": "candidate", "system": "s", "text": "A dog runs."}
+    (folder / "captions.jsonl").write_text(json.dumps(caption) + "\n")
+    return folder
+
+
+def succeeds(*arguments: str, **variables: str) -> Done:
+    done = run_command(*arguments, **variables)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def compare(*arguments: str) -> dict[str, Any]:
+    found = json.loads(succeeds("compare", *arguments, "--dataset", "clips", "--json").stdout)
+    assert isinstance(found, dict)
+    return found
+
+
+def names() -> tuple[str, str]:
+    """The retired and the active scorer of VCS."""
+    query = "SELECT metric || '@' || scorer_id AS name FROM scorer WHERE metric = 'vcs' ORDER BY status = 'active'"
+    rows = json.loads(succeeds("sql", query, "--json").stdout)
+    retired, active = (row["name"] for row in rows)
+    return retired, active
+
+
+@pytest.mark.usefixtures("scored")
+def test_two_settings_of_one_metric(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    retired, active = names()
+    found = compare(retired, "vcs")
+    assert (found["a"]["name"], found["b"]["name"], found["dataset"]) == (retired, active, "clips")
+    assert [(each["name"], each["a"], each["b"]) for each in found["differences"]] == [("lct", 0.0, 2.0)]
+    assert found["n"] + found["n_left_out"] == 36
+    assert {each["aspect"] for each in found["people"]} == {"overall", "coverage (labels)"}
+    assert found["mean_difference"]["low"] <= found["mean_difference"]["value"] <= found["mean_difference"]["high"]
+    shown = succeeds("compare", retired, "vcs", "--dataset", "clips").stdout
+    assert max(len(line) for line in shown.splitlines()) <= 80
+    for wanted in ("lct", "Kendall's tau-b", "mean of B - A", "overall", "2 raters", f"{found['n']} samples"):
+        assert wanted in shown
+    for sentence in found["sentences"]:
+        assert sentence in " ".join(shown.split())
+
+
+@pytest.mark.usefixtures("scored")
+def test_two_metrics_and_a_limit() -> None:
+    found = compare("vcs_short", "vcs", "--limit", "1")
+    assert found["mean_difference"] is None
+    assert [len(found[side]) for side in ("up", "down")] == [1, 1]
+    assert found["up"][0]["move"] > 0 > found["down"][0]["move"]
+    assert found["b"]["without"] == {"too_short": 12}
+    shown = succeeds("compare", "vcs_short", "vcs", "--dataset", "clips").stdout
+    assert "B has no value for 12 samples (12 too_short)" in shown
+
+
+@pytest.mark.usefixtures("scored")
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("vcs", "vcs", "-d", "clips"), 1, "are the same scorer"),
+        (("vcs", "bleu", "-d", "clips"), 1, "there is no scorer 'bleu': name one of"),
+        (("vcs", "evqa", "-d", "clips"), 1, "there is no scorer 'evqa'"),
+        (("vcs", "vcs_short", "-d", "unscored"), 1, "has not scored unscored, only clips"),
+        (("vcs", "vcs_short", "-d", "gone"), 1, "there is no dataset 'gone'"),
+        (("vcs", "vcs_short", "-d", "clips", "--limit", "0"), 2, "limit"),
+    ],
+)
+def test_what_cannot_be_compared_is_one_sentence(arguments: tuple[str, ...], code: int, said: str) -> None:
+    done = run_command("compare", *arguments)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("estimate", "shown"),
+    [
+        ((None, None, None), "–"),
+        ((0.4123, None, None), ".412"),
+        ((-0.094, -0.112, -0.0761), "-.094 [-.112, -.076]"),
+        ((1.0, 0.99, 1.0), "1.000 [.990, 1.000]"),
+        ((10.04, 0.0, 20.5), "10.040 [.000, 20.500]"),
+    ],
+)
+def test_intervals_are_short(estimate: tuple[float | None, float | None, float | None], shown: str) -> None:
+    assert with_interval(Estimate(*estimate)) == shown
