@@ -17,7 +17,14 @@ from metrics_core.arrays import BoolArray, FloatArray
 from metrics_core.calibration import CalibrationWarning, thresholds_by_dimension
 from metrics_core.ecs import KeypointPlan, Pair, nearest_sentences, plan_keypoints, verify
 from metrics_core.models.word_tokenizer import split_words
-from metrics_core.protocols import EntailmentModel, Entailments, ModelIdentity, TextEncoder
+from metrics_core.protocols import (
+    EntailmentModel,
+    Entailments,
+    ModelIdentity,
+    TextEncoder,
+    WholeTextWeigher,
+    weigher_of,
+)
 
 CHUNK = 1024
 EVERY_S = 10.0
@@ -79,6 +86,11 @@ class Answers:
         return self._model.identity
 
     @property
+    def whole_text(self) -> WholeTextWeigher | None:
+        """The verifier's weigher."""
+        return weigher_of(self._model)
+
+    @property
     def n_pairs(self) -> int:
         """Different pairs that were judged."""
         return len(self._found)
@@ -97,6 +109,22 @@ class Answers:
         self.seconds += time.perf_counter() - started
         found = [self._found[pair] for pair in pairs]
         return Entailments(np.array([each for each, _ in found]), np.array([cut for _, cut in found], dtype=np.bool_))
+
+
+class Unweighed:
+    """A verifier without its weigher: its probabilities of single sentences stand as they are."""
+
+    def __init__(self, model: EntailmentModel) -> None:
+        self._model = model
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """The verifier's."""
+        return self._model.identity
+
+    def entailment(self, pairs: Sequence[Pair]) -> Entailments:
+        """What the verifier says."""
+        return self._model.entailment(pairs)
 
 
 class Items:

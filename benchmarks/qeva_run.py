@@ -21,7 +21,7 @@ from metrics_core.qeva.outcomes import Outcome, outcomes_of
 from metrics_core.qeva.records import Asked, Context, QuestionSet, VideoNotes
 from metrics_core.qeva.result import QevaScore
 from metrics_core.qeva.score import dimension_score
-from verifier import default_threshold, offline_verifier
+from verifier import offline_verifier, pair_threshold
 
 T = TypeVar("T")
 SPLITTER = RuleSplitter()
@@ -46,7 +46,7 @@ class Bench:
 
     def answerer(self) -> EntailmentAnswerer:
         """The answerer with the verifier's own threshold."""
-        return EntailmentAnswerer(self.verifier, default_threshold(), SPLITTER, self.encoder)
+        return EntailmentAnswerer(self.verifier, pair_threshold(), SPLITTER, self.encoder)
 
     def timed(self, stage: str, call: Callable[[], T]) -> T:
         """Say that a stage begins, and keep its seconds."""

@@ -128,3 +128,29 @@ class EntailmentModel(Protocol):
     def entailment(self, pairs: Sequence[tuple[str, str]]) -> Entailments:
         """P(entailment) of (premise, hypothesis) pairs. A pair's probability does not depend on the pairs beside it."""
         ...
+
+
+class WholeTextWeigher(Protocol):
+    """Corrects P(entailment) by single sentences of a text with evidence from the whole text, without a model's pass.
+
+    An EntailmentModel that needs the correction has a weigher as its attribute `whole_text`. `weigher_of` finds it.
+    """
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """The rule and its weights."""
+        ...
+
+    def weigh(self, probabilities: Sequence[float], sentences: Sequence[str], hypothesis: str) -> list[float]:
+        """Correct each probability in [0, 1] that a sentence of the text entails the hypothesis.
+
+        sentences: all sentences of the text, in order, whichever the probabilities belong to. The results lie in
+        [0, 1], and a greater probability never has a smaller result. Raises ValueError outside [0, 1].
+        """
+        ...
+
+
+def weigher_of(model: EntailmentModel) -> WholeTextWeigher | None:
+    """Find a model's weigher for whole texts; None for a model whose probabilities stand as they are."""
+    weigher: WholeTextWeigher | None = getattr(model, "whole_text", None)
+    return weigher

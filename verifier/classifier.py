@@ -18,6 +18,7 @@ from metrics_core.models.text_encoder import bundled_minilm
 from metrics_core.protocols import Entailments, ModelIdentity
 from verifier.lexical import LEXICAL_VERSION, feature_matrix
 from verifier.model import CLASSES, load_weights, new_tokenizer, pair_logits
+from verifier.whole_text import WholeText
 
 MAX_TOKENS = 512
 TOKENS_PER_BATCH = 2048
@@ -26,11 +27,13 @@ TOKENS_PER_BATCH = 2048
 class OfflineVerifier:
     """A small NLI model: one file of weights on top of the bundled all-MiniLM-L6-v2, always in float32 on the CPU.
 
-    It is loaded when the first pair is judged.
+    It is loaded when the first pair is judged. whole_text: corrects the probabilities of single sentences by the whole
+    text that they stand in; None leaves them as they are.
     """
 
-    def __init__(self, weights: Path) -> None:
+    def __init__(self, weights: Path, whole_text: WholeText | None = None) -> None:
         self._weights = weights
+        self.whole_text = whole_text
 
     @cached_property
     def identity(self) -> ModelIdentity:

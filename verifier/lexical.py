@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -76,6 +77,7 @@ def words(text: str) -> list[str]:
     return [NUMBERS.get(word, word) for word in _TOKEN.findall(plain)]
 
 
+@lru_cache(maxsize=65536)
 def stem(word: str) -> str:
     """Strip a word of its commonest English endings.
 

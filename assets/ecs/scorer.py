@@ -23,7 +23,7 @@ from db.verdicts import VERDICT_INPUTS, VerdictRow, VerdictSet
 from db.work import PendingSample
 from metrics_core.ecs import ECSResult, KeypointVerdict, Thresholds, flat_score, sodam_score
 from metrics_core.models.chat.protocol import ChatModel
-from metrics_core.protocols import EntailmentModel, SentenceSplitter, TextEncoder
+from metrics_core.protocols import EntailmentModel, SentenceSplitter, TextEncoder, weigher_of
 
 
 class ECSSettings(TextEncoderSettings, SplitterSettings, ChatSettings):
@@ -95,11 +95,17 @@ class ECSScorer:
         )
 
     def models(self) -> dict[str, Any]:
-        """Return the identities of verifier, sentence splitter and, where it chooses sentences, text encoder."""
+        """Return the identities of all models: verifier and sentence splitter always, and two where they take part.
+
+        They are the text encoder that chooses sentences, and the weigher of whole texts.
+        """
         checklist = self.checklist
         retrieval = {} if checklist.n_sentences is None else {"text_encoder": self.vectors.encoder.identity.as_dict()}
+        weigher = weigher_of(checklist.model)
+        whole_text = {} if weigher is None else {"whole_text": weigher.identity.as_dict()}
         return {
             **retrieval,
+            **whole_text,
             "verifier": checklist.model.identity.as_dict(),
             "sentence_splitter": checklist.splitter.identity.as_dict(),
         }

@@ -26,9 +26,18 @@ def make_verifier(model: str, precision: str) -> EntailmentModel:
 
 
 def default_threshold(model: str) -> float:
-    """Return the threshold of the verifier for dimensions without a calibrated one."""
+    """Return the threshold of the verifier on whole captions for dimensions without a calibrated one."""
     if model == OFFLINE:
         import verifier
 
         return verifier.default_threshold()
+    return EVEN_ODDS
+
+
+def pair_threshold(model: str) -> float:
+    """Return the threshold of the verifier on single sentences."""
+    if model == OFFLINE:
+        import verifier
+
+        return verifier.pair_threshold()
     return EVEN_ODDS

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
-from assets.ecs.verifiers import OFFLINE, default_threshold, make_verifier
+from assets.ecs.verifiers import OFFLINE, make_verifier, pair_threshold
 from assets.models.chat import TalliedChat, Tally
 from assets.qeva.forecast import Weight, forecast
 from assets.qeva.material import FramesMaterial, Material, NotesMaterial
@@ -77,7 +77,7 @@ class Roles:
             settings,
             chats,
             make_verifier(OFFLINE, "fp32"),
-            default_threshold(OFFLINE),
+            pair_threshold(OFFLINE),
             settings.make_text_encoder(),
             settings.make_splitter(),
         )

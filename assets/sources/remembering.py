@@ -13,7 +13,14 @@ from assets.sources.memo import ask_missing
 from db.embeddings import load_texts, store_texts
 from db.entailments import Judged, Pair, load_entailments, store_entailments
 from db.models import find_model
-from metrics_core.protocols import EntailmentModel, Entailments, ModelIdentity, TextEncoder
+from metrics_core.protocols import (
+    EntailmentModel,
+    Entailments,
+    ModelIdentity,
+    TextEncoder,
+    WholeTextWeigher,
+    weigher_of,
+)
 
 
 class RememberingVerifier:
@@ -34,6 +41,11 @@ class RememberingVerifier:
     def identity(self) -> ModelIdentity:
         """The identity of the model itself."""
         return self._model.identity
+
+    @property
+    def whole_text(self) -> WholeTextWeigher | None:
+        """The weigher of the model itself. The table keeps the probabilities of single sentences, before it."""
+        return weigher_of(self._model)
 
     def entailment(self, pairs: Sequence[Pair]) -> Entailments:
         """Return P(entailment) of (premise, hypothesis) pairs, in their order. Raises the errors of the model.

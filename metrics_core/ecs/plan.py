@@ -99,12 +99,14 @@ class KeypointPlan:
     """One keypoint with the sentences to verify it on, best first; without any where the caption has no sentence.
 
     hypothesis: the keypoint. sentences: indices of the sentences in the caption. premises: their texts, in the same
-    order.
+    order. text: all sentences of the caption, in its order, for models that weigh the whole text; () where there is
+    nothing beyond the premises.
     """
 
     hypothesis: str
     sentences: tuple[int, ...]
     premises: tuple[str, ...]
+    text: tuple[str, ...] = ()
 
     @property
     def pairs(self) -> list[Pair]:
@@ -135,15 +137,15 @@ def plan_keypoints(
     blank = next((i for i, keypoint in enumerate(keypoints) if not keypoint.strip()), None)
     if blank is not None:
         raise ValueError(f"Keypoint {blank} is blank: leave it out, as usable_keypoints does.")
+    text = tuple(sentences)
     if nearest is None:
-        everything = tuple(range(len(sentences)))
-        return [KeypointPlan(keypoint, everything, tuple(sentences)) for keypoint in keypoints]
+        return [KeypointPlan(keypoint, tuple(range(len(text))), text, text) for keypoint in keypoints]
     if nearest.ndim != 2 or len(nearest) != len(keypoints):
         raise ValueError(f"nearest has shape {nearest.shape}: give one row for each of {len(keypoints)} keypoints.")
     if nearest.size and not 0 <= nearest.min() <= nearest.max() < len(sentences):
         raise ValueError(f"nearest names a sentence outside 0 to {len(sentences) - 1}: rank these sentences.")
     return [
-        KeypointPlan(keypoint, tuple(ranked), tuple(sentences[i] for i in ranked))
+        KeypointPlan(keypoint, tuple(ranked), tuple(text[i] for i in ranked), text)
         for keypoint, ranked in zip(keypoints, nearest.tolist(), strict=True)
     ]
 

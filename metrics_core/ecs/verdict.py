@@ -38,7 +38,8 @@ class Thresholds:
 class KeypointVerdict:
     """The outcome for one keypoint.
 
-    probability: the greatest P(entailment) of its sentences, in [0, 1]. sentence: index of the sentence with this
+    probability: the greatest P(entailment) of its sentences, in [0, 1], corrected by the whole text where the verifier
+    weighs it. sentence: index of the sentence with this
     probability; of equal sentences the best ranked. covered: whether probability >= threshold; None as long as there is
     no threshold. Where the caption has no sentence, probability and sentence are None and covered is False.
     is_lower_bound: an early exit left sentences unverified, and one of them may have a greater probability.
@@ -96,17 +97,22 @@ def decide_so_far(plan: KeypointPlan, probabilities: Sequence[float], threshold:
 
     If ranks are missing, the probabilities must reach the threshold, or a ValueError is raised.
     """
+    check_probabilities(plan, probabilities)
+    if not len(probabilities):
+        return KeypointVerdict(None, None, covered=False)
+    best = max(range(len(probabilities)), key=probabilities.__getitem__)
+    is_lower_bound = len(probabilities) < plan.n_passes
+    return KeypointVerdict(float(probabilities[best]), plan.sentences[best], None, is_lower_bound).at(threshold)
+
+
+def check_probabilities(plan: KeypointPlan, probabilities: Sequence[float]) -> None:
+    """Raise ValueError, quoting the pair, for a probability that is NaN or outside [0, 1]."""
     for (premise, hypothesis), probability in zip(plan.pairs, probabilities, strict=False):
         if not 0 <= probability <= 1:
             raise ValueError(
                 f"The probability that {premise[:80]!r} entails {hypothesis[:80]!r} is {probability}: "
                 "check the verifier, whose answers must lie in [0, 1]."
             )
-    if not len(probabilities):
-        return KeypointVerdict(None, None, covered=False)
-    best = max(range(len(probabilities)), key=probabilities.__getitem__)
-    is_lower_bound = len(probabilities) < plan.n_passes
-    return KeypointVerdict(float(probabilities[best]), plan.sentences[best], None, is_lower_bound).at(threshold)
 
 
 def combine_parts(

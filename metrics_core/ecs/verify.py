@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from metrics_core.ecs.plan import KeypointPlan, Pair, unique_pairs
-from metrics_core.ecs.verdict import KeypointVerdict, decide, decide_so_far
-from metrics_core.protocols import EntailmentModel
+from metrics_core.ecs.verdict import KeypointVerdict, check_probabilities, decide, decide_so_far
+from metrics_core.protocols import EntailmentModel, weigher_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,7 @@ class Answers:
 
     def __init__(self, model: EntailmentModel) -> None:
         self._model = model
+        self._weigher = weigher_of(model)
         self.probability_of: dict[Pair, float] = {}
         self.n_truncated = 0
 
@@ -46,6 +47,17 @@ class Answers:
         self.probability_of.update(zip(new, entailments.probabilities.tolist(), strict=True))
         self.n_truncated += int(entailments.truncated.sum())
 
+    def on(self, plan: KeypointPlan, n_ranks: int | None = None) -> list[float]:
+        """Return the probabilities of a plan's first pairs, all of which the model must have judged.
+
+        Where the model weighs the whole text, they are corrected by it.
+        """
+        probabilities = [self.probability_of[pair] for pair in plan.pairs[:n_ranks]]
+        if self._weigher is None or not probabilities:
+            return probabilities
+        check_probabilities(plan, probabilities)
+        return self._weigher.weigh(probabilities, plan.text or plan.premises, plan.hypothesis)
+
 
 def verify(
     plans: Sequence[KeypointPlan], model: EntailmentModel, thresholds: Sequence[float] | None = None
@@ -53,16 +65,14 @@ def verify(
     """Judge the planned pairs of one or many captions in one batch, every pair once.
 
     thresholds: one for every plan. Without thresholds the verdicts have a probability but no decision, which is what
-    calibration needs. Raises ValueError for another number of thresholds and for probabilities that `decide` refuses.
+    calibration needs. Where the model has a weigher, the whole text corrects its probabilities. Raises ValueError for
+    another number of thresholds and for probabilities that `decide` refuses.
     """
     levels = [None] * len(plans) if thresholds is None else thresholds
     check_thresholds(levels, plans)
     answers = Answers(model)
     answers.ask(unique_pairs(plans))
-    verdicts = tuple(
-        decide(plan, [answers.probability_of[pair] for pair in plan.pairs], level)
-        for plan, level in zip(plans, levels, strict=True)
-    )
+    verdicts = tuple(decide(plan, answers.on(plan), level) for plan, level in zip(plans, levels, strict=True))
     passes = tuple(plan.n_passes for plan in plans)
     return Verification(verdicts, passes, len(answers.probability_of), answers.n_truncated)
 
@@ -84,8 +94,8 @@ def verify_early_exit(
     while undecided := [i for i in undecided if rank < plans[i].n_passes]:
         asked = {i: (plans[i].premises[rank], plans[i].hypothesis) for i in undecided}
         answers.ask(list(asked.values()))
-        for i, pair in asked.items():
-            seen[i].append(answers.probability_of[pair])
+        for i in asked:
+            seen[i] = answers.on(plans[i], rank + 1)
         # "not >=" keeps NaN among the undecided, so that `decide_so_far` refuses it.
         undecided = [i for i in undecided if not seen[i][-1] >= thresholds[i]]
         rank += 1

@@ -40,6 +40,15 @@ VERIFIER = {
         "precision": "fp32",
     },
 }
+# The weigher came when the offline verifier began to weigh the whole text; its pairs are judged as before.
+WHOLE_TEXT = {
+    "model_id": "reelsieve-whole-text",
+    "revision": "sha256:01007e8239015b7e1298010b9af58673c0d915f1e417a99e1225aa4978fd57b4",
+    "params": {
+        "words": "all-MiniLM-L6-v2 sha256:3c28bf45824d009a2fb67065a6f3fca72290d8c16847a42117f738ba8b6ce488",
+        "lexical": 1,
+    },
+}
 VCS_PARAMETERS = {"context_cutoff": 0.6, "context_window_control": 4.0, "references": "maximum"}
 GOLDEN: dict[str, tuple[dict[str, Any], str]] = {
     "vcs": (
@@ -75,11 +84,16 @@ GOLDEN: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "ecs": (
         {
-            "models": {"text_encoder": MINILM, "verifier": VERIFIER, "sentence_splitter": SENTENCEX},
-            "params": {"sentences": 8, "mode": "auto", "default_threshold": 0.3353},
+            "models": {
+                "text_encoder": MINILM,
+                "whole_text": WHOLE_TEXT,
+                "verifier": VERIFIER,
+                "sentence_splitter": SENTENCEX,
+            },
+            "params": {"sentences": 8, "mode": "auto", "default_threshold": 0.3992},
             "code_version": "1",
         },
-        "c5f13f0680eef7ba3ca9a972163c24eccba26c7bde705492bc746c184454b37a",
+        "c254aed859c16e76302f08ff2d0f4fa678a264ce64aa481209c00aa73e0cebd9",
     ),
 }
 

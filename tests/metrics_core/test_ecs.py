@@ -180,7 +180,7 @@ def same_row(sentences: list[tuple[int, int]], ranked: list[int], i: int) -> boo
 def test_plans_keep_ranks_and_the_queue_holds_each_pair_once() -> None:
     sentences = ["A man.", "A dog.", "A man."]
     plans = plan_keypoints(["k", "l", "k"], sentences, np.array([[2, 1], [1, 0], [2, 1]]))
-    assert plans[0] == KeypointPlan("k", (2, 1), ("A man.", "A dog."))
+    assert plans[0] == KeypointPlan("k", (2, 1), ("A man.", "A dog."), tuple(sentences))
     assert plans[0] == plans[2]
     assert plans[1].pairs == [("A dog.", "l"), ("A man.", "l")]
     assert unique_pairs(plans) == [("A man.", "k"), ("A dog.", "k"), ("A dog.", "l"), ("A man.", "l")]

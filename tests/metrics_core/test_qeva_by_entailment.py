@@ -17,7 +17,7 @@ from metrics_core.qeva.evidence import Evidence, gather
 from metrics_core.qeva.places import place_of
 from metrics_core.qeva.records import Asked, Context, Question, Reply, VideoFrames, VideoNotes
 from tests.metrics_core.qeva_small_models import KnownPairs, KnownVectors, ShortPairs
-from verifier import default_threshold, offline_verifier
+from verifier import offline_verifier, pair_threshold
 
 SUMMARY = "A man cooks. Then he eats. A cat sleeps."
 EVENTS = ("he prepares a meal", "he has lunch", "an animal rests")
@@ -142,7 +142,7 @@ def test_questions_with_a_statement_too_long_for_the_model_are_refused_and_the_o
 
 
 def test_the_default_verifier_refuses_a_sentence_of_a_thousand_words_and_goes_on() -> None:
-    by = EntailmentAnswerer(offline_verifier(), default_threshold(), RuleSplitter(), SentenceTransformerEncoder())
+    by = EntailmentAnswerer(offline_verifier(), pair_threshold(), RuleSplitter(), SentenceTransformerEncoder())
     long = " ".join(f"word{i}" for i in range(1000))
     asked = [Asked(whether(text), context) for context in (SUMMARY, None) for text in (long, "A man cooks a meal.")]
     alone = by.answer([asked[1]])

@@ -27,6 +27,7 @@ from verifier.training.evaluate import measure
 from verifier.training.mixture import Shares, Sources, epoch, read_sources
 from verifier.training.record import write_record
 from verifier.training.repeatable import repeatable
+from verifier.training.whole_text import add_whole_text
 
 
 @dataclass(frozen=True)
@@ -170,6 +171,7 @@ def main() -> None:
     measured = measure(OfflineVerifier(folder / WEIGHTS), data)
     lexical = {"version": LEXICAL_VERSION, "names": list(FEATURES)}
     write_record(folder, WEIGHTS, asdict(settings), outcome | {"sources": sizes}, measured, lexical)
+    add_whole_text(data, folder)
     print((folder / "RECORD.md").read_text(encoding="utf-8"))
 
 

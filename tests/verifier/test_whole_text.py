@@ -1,0 +1,165 @@
+"""Evidence of the whole text: features, weights, and verdicts by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metrics_core.ecs import plan_keypoints, verify, verify_early_exit
+from verifier import default_threshold, offline_verifier, pair_threshold
+from verifier.likeness import WordLikeness
+from verifier.training.agreement import area
+from verifier.training.logistic import fit_logistic
+from verifier.training.whole_text import PARTS, Material, fit, part_of, plain_weights
+from verifier.whole_text import EVIDENCE, Evidence, WholeText, log_odds
+
+WORDS = WordLikeness()
+
+
+def told(file: Path, **evidence: float) -> WholeText:
+    """A weigher with these weights, slope 0.5 and bias -1."""
+    weights = {"probability": 0.5, "bias": -1.0, "threshold": 0.4, "evidence": dict.fromkeys(EVIDENCE, 0.0) | evidence}
+    file.write_text(json.dumps(weights))
+    return WholeText(file)
+
+
+def test_likeness_by_hand() -> None:
+    assert WORDS.likeness("Two dogs were running.", "A dog runs.") == (1.0, 1.0)
+    assert WORDS.likeness("A dog.", "It is there.") == (1.0, 1.0)
+    assert WORDS.likeness("It is there.", "A dog.") == (0.0, 0.0)
+    mean, least = WORDS.likeness("A dog and a car.", "A dog and an automobile.")
+    assert mean == (1 + least) / 2
+    assert least > WORDS.likeness("A dog and a car.", "A dog and a parliament.")[1]
+
+
+def test_weights_by_hand(tmp_path: Path) -> None:
+    """Two of three content words, in two sentences: log-odds 0.5 * log-odds(p) - 1 + 3 * 2/3."""
+    weigher = told(tmp_path / "weights", content_recall=3.0)
+    found = weigher.weigh([0.5, 0.8], ["A dog barks.", "The man waves."], "The dog and the man leave.")
+    expected = [1 / (1 + math.exp(-(0.5 * log_odds(p) - 1 + 2))) for p in (0.5, 0.8)]
+    assert found == pytest.approx(expected)
+    assert weigher.threshold == 0.4
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=5))
+def test_a_greater_probability_never_has_a_smaller_result(probabilities: list[float]) -> None:
+    ranked = sorted(probabilities)
+    weigher = offline_verifier().whole_text
+    assert weigher is not None
+    found = weigher.weigh(ranked, ["A dog runs.", "A cat sleeps."], "A dog and a cat.")
+    assert found == sorted(found)
+    assert all(0 <= value <= 1 for value in found)
+
+
+@pytest.mark.parametrize("bad", [math.nan, -0.1, 1.1])
+def test_what_is_no_probability_is_refused(bad: float) -> None:
+    with pytest.raises(ValueError, match="it must lie in"):
+        log_odds(bad)
+
+
+def test_a_statement_over_two_sentences_gains_and_pairs_stay() -> None:
+    verifier = offline_verifier()
+    sentences = ["A man in a red coat enters the kitchen.", "He fries two eggs."]
+    keypoint = "A man fries two eggs in the kitchen."
+    alone = verifier.entailment([(sentence, keypoint) for sentence in sentences]).probabilities
+    plans = plan_keypoints([keypoint], sentences)
+    verdict = verify(plans, verifier, [default_threshold()]).verdicts[0]
+    assert verdict.sentence == int(alone.argmax())
+    assert verdict.covered
+    assert verdict.probability != alone.max()
+    # One sentence is retrieved, and the other one still counts.
+    nearest = verify(plan_keypoints([keypoint], sentences, np.array([[verdict.sentence]])), verifier).verdicts[0]
+    assert nearest.probability == pytest.approx(verdict.probability, abs=1e-6)
+
+
+def test_contradictions_stay_apart_where_words_agree() -> None:
+    verifier = offline_verifier()
+    texts = ["A red car stops at the light. A boy waves.", "A blue car stops at the light. A boy waves."]
+    sentences = [[f"{part}." for part in text.rstrip(".").split(". ")] for text in texts]
+    plans = [plan_keypoints(["The car is blue."], each)[0] for each in sentences]
+    wrong, right = verify(plans, verifier, [default_threshold()] * 2).verdicts
+    assert (wrong.covered, right.covered) == (False, True)
+
+
+def test_early_exit_decides_the_same() -> None:
+    verifier = offline_verifier()
+    sentences = ["A dog runs.", "A man in a hat sits on a bench.", "Snow falls."]
+    plans = plan_keypoints(["A man sits.", "A dog runs.", "It is snowing.", "A horse swims."], sentences)
+    levels = [default_threshold()] * len(plans)
+    full, early = (drive(plans, verifier, levels) for drive in (verify, verify_early_exit))
+    assert [each.covered for each in full.verdicts] == [each.covered for each in early.verdicts]
+    assert early.n_passes <= full.n_passes
+
+
+def test_evidence_has_its_names_and_lies_between_0_and_1() -> None:
+    rows = Evidence().matrix([("A red car.", "Two blue cars."), ("", "A dog."), ("A dog.", "!")])
+    assert rows.shape == (3, len(EVIDENCE))
+    assert ((rows >= 0) & (rows <= 1)).all()
+    assert rows[0][EVIDENCE.index("colour_conflict")] == 1.0
+
+
+def test_thresholds_are_the_records() -> None:
+    assert 0 < default_threshold() < 1
+    assert 0 < pair_threshold() < 1
+
+
+def test_logistic_regression_finds_the_optimum() -> None:
+    """At the optimum the penalised likelihood has no slope, in the standardised features that the penalty is about."""
+    rng = np.random.default_rng(3)
+    features, shares, weights = rng.normal(2, 3, (80, 3)), rng.random(80), rng.random(80) + 0.1
+    fitted = fit_logistic(features, shares, weights, penalty=2.0)
+    spread = features.std(axis=0)
+    residual = weights * (shares - 1 / (1 + np.exp(-fitted.log_odds(features))))
+    slope = ((features - features.mean(axis=0)) / spread).T @ residual - 2.0 * fitted.weights * spread
+    assert np.abs(slope).max() < 1e-9
+    assert abs(residual.sum()) < 1e-9
+
+
+def material(seed: int, n: int = 240) -> Material:
+    """Statements of twelve articles, of which the network saw six and knows their answers there."""
+    rng = np.random.default_rng(seed)
+    articles = np.array([f"a{i % 12:02d}" for i in range(n)])
+    unseen = np.array([int(name[1:]) % 2 == 0 for name in articles])
+    present = rng.random(n) < 0.5
+    evidence = rng.random((n, len(EVIDENCE)))
+    evidence[:, 0] = (present + rng.random(n)) / 2
+    network = np.where(unseen, rng.normal(0, 2, n) + present, 8.0 * present - 4)
+    return Material(evidence, network, present.astype(float), present, articles, unseen)
+
+
+def test_the_network_is_weighed_on_articles_that_it_never_saw() -> None:
+    """Where the network was trained its answers are perfect; the weight must not follow them."""
+    news, pairs = material(1), material(2)
+    fitted = fit(news, pairs.rows(pairs.unseen))
+    spoilt = Material(
+        news.evidence, np.where(news.unseen, news.network, -news.network), news.shares, news.present, news.articles,
+        news.unseen,
+    )  # fmt: skip
+    assert plain_weights(fit(spoilt, pairs.rows(pairs.unseen))) == plain_weights(fitted)
+    assert 0 < fitted.combination.weights[0] < 2
+
+
+def test_stored_numbers_compute_what_was_fitted(tmp_path: Path) -> None:
+    news, pairs = material(1), material(2)
+    fitted = fit(news, pairs)
+    stored = plain_weights(fitted)
+    odds = stored["bias"] + stored["probability"] * news.network
+    odds = odds + news.evidence @ np.array([stored["evidence"][name] for name in EVIDENCE])
+    assert 1 / (1 + np.exp(-odds)) == pytest.approx(fitted.probabilities(news), abs=1e-4)
+
+
+def test_no_article_is_in_two_parts() -> None:
+    articles = np.array(["c", "a", "b", "a", "c"])
+    assert part_of(articles).tolist() == [2, 0, 1, 0, 2]
+    assert part_of(np.array([f"{i:03d}" for i in range(58)])).max() == PARTS - 1
+
+
+def test_area_by_hand() -> None:
+    assert area(np.array([0.1, 0.4, 0.35, 0.8]), [False, False, True, True]) == 0.75
