@@ -9,7 +9,6 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.schema import agreement, dataset, keypoint_label, rating, reference, sample
-from db.scores import current_score
 from db.verdicts import MANIFEST_LABELS
 
 
@@ -91,15 +90,6 @@ def references_of(connection: Connection, dataset_id: int) -> dict[int, list[str
     for video_id, text in connection.execute(query):
         texts.setdefault(video_id, []).append(text)
     return texts
-
-
-def scores_of(connection: Connection, scorer_id: int, dataset_id: int) -> dict[int, tuple[float | None, str]]:
-    """Value and status of every score of a scorer on a dataset, by sample id; a stale one has no value."""
-    view = current_score
-    query = sa.select(view.c.sample_id, view.c.value, view.c.status).where(
-        view.c.scorer_id == scorer_id, view.c.dataset_id == dataset_id
-    )
-    return {row.sample_id: (row.value, row.status) for row in connection.execute(query)}
 
 
 def replace_agreement(connection: Connection, dataset_id: int, rows: Sequence[StoredAgreement]) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.engine import Connection
 
 from db.schema import dataset, sample, score, scorer
@@ -78,11 +79,19 @@ def dataset_samples(connection: Connection, dataset_id: int) -> list[DatasetSamp
     return [DatasetSample(*row) for row in connection.execute(query)]
 
 
-def values_of(connection: Connection, scorer_id: int, dataset_id: int) -> dict[int, tuple[float | None, str]]:
-    """Value and status of every score of a scorer on a dataset, by sample number; a stale score has no value."""
+def values_of(
+    connection: Connection, scorer_id: int, dataset_id: int, sample_ids: Sequence[int] | None = None
+) -> dict[int, tuple[float | None, str]]:
+    """Value and status of every score of a scorer on a dataset, by sample number; a stale score has no value.
+
+    sample_ids: None for all samples.
+    """
     view = current_score.c
+    wanted = (
+        sa.true() if sample_ids is None else view.sample_id == sa.any_(sa.literal(sample_ids, ARRAY(sa.BigInteger)))
+    )
     query = sa.select(view.sample_id, view.value, view.status).where(
-        view.scorer_id == scorer_id, view.dataset_id == dataset_id
+        view.scorer_id == scorer_id, view.dataset_id == dataset_id, wanted
     )
     return {sample_id: (value, status) for sample_id, value, status in connection.execute(query)}
 

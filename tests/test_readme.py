@@ -65,10 +65,11 @@ def test_the_demo_scores_every_caption_and_says_where_to_look(demo: Done, newcom
     assert "sys_faithful" in demo.stdout
     assert "evqa (demo encoder)" in demo.stdout
     assert "synthetic" in demo.stdout
-    for folder, suffix in (("selections", "parquet"), ("reports", "md")):
-        (path,) = (newcomer / ".reelsieve" / folder).glob(f"demo*.{suffix}")
-        assert str(path.resolve()) in demo.stdout
-    assert "data:image/png;base64" in path.read_text()
+    (selection,) = (newcomer / ".reelsieve" / "selections").glob("demo*.parquet")
+    page = newcomer / ".reelsieve" / "reports" / "demo" / "index.html"
+    assert str(selection.resolve()) in demo.stdout
+    assert str(page.resolve()) in demo.stdout
+    assert "data:image/jpeg;base64" in page.read_text()
 
 
 def test_the_demo_again_scores_nothing(demo: Done) -> None:

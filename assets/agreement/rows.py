@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +20,10 @@ from db.agreement import (
     ratings_of,
     references_of,
     replace_agreement,
-    scores_of,
 )
 from db.decided import DecidedKeypoint, decided_keypoints
 from db.manifest import Dataset
+from db.scorers import values_of
 from db.scores import active_scorer
 from metrics_core.agreement import AgreementRow, agreement_rows, common_words, length_in_words
 
@@ -35,6 +36,9 @@ LABELS = "coverage (labels)"
 LENGTH, COMMON_WORDS = "length in words", "words in common"
 MAJORITY = "majority"
 """The baseline that gives every caption the commonest rating. It ties all pairs, so only pairwise accuracies exist."""
+
+# The last table that this process computed, by the digest of what it rests on.
+_LAST: dict[bytes, list[StoredAgreement]] = {}
 
 
 @dataclass(frozen=True)
@@ -72,10 +76,11 @@ def resamples_for(n: int) -> int:
 def load_judged(connection: Connection, dataset: Dataset, metrics: Sequence[str]) -> Judged:
     """Read the judgements of a dataset and the scores beside them. Metrics that scored none of them are left out."""
     samples = judged_samples(connection, dataset.dataset_id)
+    ids = [each.sample_id for each in samples]
     # Without a judgement no score is read.
     active = {metric: active_scorer(connection, metric) for metric in metrics} if samples else {}
     scores = {
-        metric: scores_of(connection, scorer_id, dataset.dataset_id)
+        metric: values_of(connection, scorer_id, dataset.dataset_id, ids)
         for metric, scorer_id in active.items()
         if scorer_id is not None
     }
@@ -87,8 +92,7 @@ def load_judged(connection: Connection, dataset: Dataset, metrics: Sequence[str]
         metric: sum(found.get(each.sample_id, (None, ""))[1] == "stale" for each in samples)
         for metric, found in scores.items()
     }
-    ids = {each.sample_id for each in samples}
-    known = {metric: each for metric, each in values.items() if not ids.isdisjoint(scores[metric])}
+    known = {metric: each for metric, each in values.items() if scores[metric]}
     return Judged(
         samples,
         known,
@@ -123,24 +127,43 @@ def by_aspect(
 
 
 def rows_of(judged: Judged) -> list[StoredAgreement]:
-    """Compute the agreement table of judged samples."""
-    if not judged.samples:
-        return []
+    """Compute the agreement table of judged samples; of the same ones again, as a job's next asset asks, recall it."""
+    same = _digest(judged)
+    if same not in _LAST:
+        _LAST.clear()
+        _LAST[same] = _computed(judged)
+    return list(_LAST[same])
+
+
+def baselines_of(judged: Judged) -> dict[str, npt.NDArray[np.float64]]:
+    """The values (n,) of the baselines for judged samples."""
     texts = [each.text for each in judged.samples]
-    lengths = length_in_words(texts)
     own = [judged.references.get(each.video_id, []) for each in judged.samples]
-    baselines: Mapping[str, npt.ArrayLike] = {
-        LENGTH: lengths,
+    return {
+        LENGTH: length_in_words(texts),
         MAJORITY: np.zeros(len(texts)),
         COMMON_WORDS: common_words(texts, own),
     }
-    n_resamples = resamples_for(len(texts))
+
+
+def _digest(judged: Judged) -> bytes:
+    """A digest of everything that the table rests on."""
+    plain = (judged.samples, judged.scorers, judged.n_stale, judged.references, judged.keypoints)
+    told = repr((*plain, *judged.metrics, *judged.ratings))
+    numbers = b"".join(each.tobytes() for each in (*judged.metrics.values(), *judged.ratings.values()))
+    return sha256(told.encode("utf-8", "surrogatepass") + numbers).digest()
+
+
+def _computed(judged: Judged) -> list[StoredAgreement]:
+    if not judged.samples:
+        return []
+    baselines, n_resamples = baselines_of(judged), resamples_for(len(judged.samples))
     rows = agreement_rows(
         judged.metrics,
         judged.ratings,
         [each.video_id for each in judged.samples],
         [each.system for each in judged.samples],
-        lengths=lengths,
+        lengths=baselines[LENGTH],
         baselines=baselines,
         n_resamples=n_resamples,
         seed=SEED,

@@ -6,7 +6,9 @@ from assets.curation import Curation
 from assets.datasets import dataset_of_key
 from assets.lineage import of_all_partitions
 from assets.partitions import DATASETS
-from assets.reports.dataset_report import report_markdown
+from assets.progress import sparsely
+from assets.reports.report import make_report, report_folder
+from assets.reports.tables import escaped
 from assets.scores.registry import METRICS, asset_name
 from assets.thresholds.assets import WHEN_SCORES_CHANGE
 
@@ -20,14 +22,18 @@ from assets.thresholds.assets import WHEN_SCORES_CHANGE
         *[of_all_partitions(asset_name(metric)) for metric in METRICS],
     ],
     automation_condition=WHEN_SCORES_CHANGE,
-    kinds={"markdown"},
+    kinds={"html"},
 )
 def dataset_report(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
-    """Counts, distributions, best and worst samples, systems and ratings of a dataset on one page."""
+    """One page: what is in a dataset, which systems are best, which metrics agree with people, samples to look at."""
     dataset = dataset_of_key(curation.engine, context.partition_key)
-    text = report_markdown(curation.engine, dataset, METRICS)
-    path = curation.folder("reports") / f"{dataset.name}.md"
-    path.write_text(text, encoding="utf-8")
+    folder = report_folder(curation.home, dataset.name)
+    files = make_report(curation.engine, dataset, curation.scorers, folder, sparsely(context.log.info))
+    summary = "\n".join(f"- {escaped(line)}" for line in (*files.notices, *files.sentences))
     return dg.MaterializeResult(
-        metadata={"path": dg.MetadataValue.path(str(path)), "report": dg.MetadataValue.md(text)}
+        metadata={
+            "path": dg.MetadataValue.path(str(files.page)),
+            "numbers": dg.MetadataValue.path(str(files.numbers)),
+            "summary": dg.MetadataValue.md(summary),
+        }
     )

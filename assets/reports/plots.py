@@ -24,17 +24,6 @@ def histogram(values: Sequence[float], metric: str, title: str, lines: Mapping[s
     return _png(figure)
 
 
-def by_system(values: Mapping[str, Sequence[float]], metric: str, title: str) -> bytes:
-    """Draw one box plot per system as a PNG, best median first."""
-    order = sorted(values, key=lambda system: sorted(values[system])[len(values[system]) // 2])
-    figure = _figure(4.8, 0.8 + 0.32 * len(order))
-    axes = figure.subplots()
-    axes.boxplot([list(values[system]) for system in order], orientation="horizontal", widths=0.6, showfliers=False)
-    axes.set_yticks(range(1, len(order) + 1), order)
-    axes.set(xlabel=metric, title=title)
-    return _png(figure)
-
-
 def intervals(limits: Mapping[str, tuple[float, float, float]], label: str, title: str) -> bytes:
     """Draw values with their intervals (value, low, high) as a PNG, the highest value on top."""
     order = sorted(limits, key=lambda name: limits[name][0])

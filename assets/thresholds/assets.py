@@ -11,12 +11,12 @@ from assets.reports.labels import metric_label
 from assets.reports.plots import histogram, markdown_image
 from assets.reports.tables import markdown_table
 from assets.scores.registry import METRICS, asset_name
+from assets.thresholds.shares import SHARES
 from db.manifest import Dataset
 from db.scores import active_scorer, defined_values
 from db.selection import kept
 from db.thresholds import store_threshold
 
-SHARES = (0.5, 0.25, 0.125, 0.0625)
 # These assets are cheap and should follow every change of scores. A shard of another dataset without scores must not
 # hold them back.
 WHEN_SCORES_CHANGE = dg.AutomationCondition.eager().without(~dg.AutomationCondition.any_deps_missing())

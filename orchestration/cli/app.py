@@ -7,7 +7,18 @@ import sys
 
 import typer
 
-from orchestration.cli import calibrating, comparing, data, database, explaining, overview, scoring, selecting, showcase
+from orchestration.cli import (
+    calibrating,
+    comparing,
+    data,
+    database,
+    explaining,
+    overview,
+    reporting,
+    scoring,
+    selecting,
+    showcase,
+)
 from orchestration.cli.output import hide_connection_attempts, print_error
 
 STOPPED_BY_HAND = 130
@@ -26,6 +37,7 @@ app.command("scores")(scoring.scores)
 app.command("calibrate")(calibrating.calibrate)
 app.command("explain")(explaining.explain)
 app.command("compare")(comparing.compare)
+app.command("report")(reporting.report)
 app.command("select")(selecting.select)
 app.command("export")(selecting.export)
 app.command("status")(overview.status)

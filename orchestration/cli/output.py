@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import date, datetime
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
+
+from assets.progress import sparsely
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 DatasetName = Annotated[str, typer.Option("--dataset", "-d", help="Name of the dataset.")]
@@ -49,6 +53,16 @@ class Terminal(Console):
 
 
 console = Terminal()
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str], None]]:
+    """A function that shows on standard error what is being done; a terminal shows the last line alone."""
+    with Terminal(stderr=True).status("") as status:
+        if status.console.is_terminal:
+            yield lambda line: status.update(visible(escape(line)))
+        else:
+            yield sparsely(lambda line: typer.echo(visible(line), err=True))
 
 
 def print_error(sentence: str) -> None:

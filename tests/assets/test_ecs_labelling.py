@@ -13,7 +13,7 @@ from sqlalchemy.engine import Engine
 from assets.ecs.calibrate import NoLabels, calibrate
 from assets.ecs.labelling import Labelled, NoJudge
 from assets.ecs.scorer import ECSScorer, ECSSettings
-from db.report import coverage_by_system
+from db.agreement import judged_samples
 from db.verdicts import label_sources
 from metrics_core.models.chat.protocol import ChatModel, ChatReply, ChatRequest
 from metrics_core.models.sentence_splitter import RuleSplitter
@@ -122,13 +122,14 @@ def test_every_keypoint_of_every_caption_gets_a_label_of_the_judge(bench: Bench)
 def test_people_and_judge_do_not_mix(bench: Bench) -> None:
     before = stored(bench, "manifest")
     with bench.engine.connect() as connection:
-        coverage = coverage_by_system(connection, bench.dataset.dataset_id)
+        covered = judged_samples(connection, bench.dataset.dataset_id)
     judged(bench, RuleChat(told))
     assert stored(bench, "manifest") == before
     with bench.engine.connect() as connection:
         assert label_sources(connection, bench.dataset.dataset_id) == {"judge:rule": 6 * N, "manifest": 2 * N}
         # People, who are wrong here, said yes to all.
-        assert coverage_by_system(connection, bench.dataset.dataset_id) == coverage == {"long": 1.0, "short": 1.0}
+        assert judged_samples(connection, bench.dataset.dataset_id) == covered
+        assert {each.covered for each in covered} == {1.0}
     scorer = scorer_of(None)
     bench.run(scorer)
     for source, n, positive in (("manifest", 2 * N, 2 * N), ("judge:rule", 6 * N, 2 * N)):

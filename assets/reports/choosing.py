@@ -1,0 +1,86 @@
+"""Which samples a report shows: the best and the worst, and those that metrics or people disagree about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+
+import numpy as np
+from sqlalchemy.engine import Connection
+
+from assets.agreement.rows import Judged
+from assets.reports.facts import MetricFacts
+from db.report_samples import disputed, extremes
+from metrics_core.agreement.raters import mean_rating
+from metrics_core.arrays import FloatArray
+
+KIND = "caption"
+OF_EACH = 2
+MOST_DISPUTED = 6
+# Half of all samples lie between the two ranks.
+LEAST_GAP = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenGroup:
+    """Samples for one reason, as (id, why); a sample may be in several groups."""
+
+    title: str
+    name: str
+    samples: tuple[tuple[int, str], ...]
+
+
+def choose(connection: Connection, metrics: Sequence[MetricFacts], judged: Judged) -> tuple[ChosenGroup, ...]:
+    """Choose captions to look at; `reported` must have been collected."""
+    names = {metric.name: metric.label for metric in metrics if metric.scores_kind(KIND)}
+    best, worst = (
+        tuple(
+            (chosen.sample_id, f"{word} by {label}")
+            for metric, label in names.items()
+            for chosen in extremes(connection, KIND, metric, OF_EACH, best=is_best)
+        )
+        for word, is_best in (("best", True), ("worst", False))
+    )
+    return (
+        ChosenGroup("Best", "best", best),
+        ChosenGroup("Worst", "worst", worst),
+        ChosenGroup("Metric against metric", "metrics", _between_metrics(connection, names)),
+        ChosenGroup("Metric against people", "people", tuple(_against_people(names, judged))),
+    )
+
+
+def _between_metrics(connection: Connection, names: Mapping[str, str]) -> tuple[tuple[int, str], ...]:
+    """The samples with the widest gaps between their ranks by two metrics: of every two metrics, one each way."""
+    found = [
+        (chosen.by, chosen.sample_id, f"{names[high]} ranks it high, {names[low]} low")
+        for high, low in permutations(names, 2)
+        for chosen in disputed(connection, KIND, high, low, 1)
+        if chosen.by >= LEAST_GAP
+    ]
+    found.sort(key=lambda each: (-each[0], each[1], each[2]))
+    return tuple((sample_id, why) for _, sample_id, why in found[:MOST_DISPUTED])
+
+
+def _against_people(names: Mapping[str, str], judged: Judged) -> Iterator[tuple[int, str]]:
+    """For each metric the sample that it puts farthest above its ratings, and the one farthest below."""
+    people = np.array([_ranks(mean_rating(ratings)) for ratings in judged.ratings.values()])
+    known = np.isfinite(people).any(axis=0) if people.size else np.zeros(len(judged.samples), dtype=np.bool_)
+    mean = np.full(known.size, np.nan)
+    mean[known] = np.nanmean(people[:, known], axis=0) if known.any() else np.nan
+    for metric, label in names.items():
+        gap = _ranks(np.where(known, judged.metrics.get(metric, np.nan), np.nan)) - mean
+        for sign, how in ((1, "higher"), (-1, "lower")):
+            if not np.isfinite(gap).any():
+                continue
+            place = int(np.nanargmax(sign * gap))
+            if sign * gap[place] >= LEAST_GAP / 2:
+                yield judged.samples[place].sample_id, f"{label} ranks it {how} than people do"
+
+
+def _ranks(values: FloatArray) -> FloatArray:
+    """The share of the defined values below each one, equal ones counted half; NaN where undefined."""
+    defined = np.sort(values[np.isfinite(values)])
+    below = np.searchsorted(defined, values, "left") + np.searchsorted(defined, values, "right")
+    ranks: FloatArray = np.where(np.isfinite(values), below / max(1, 2 * defined.size), np.nan)
+    return ranks

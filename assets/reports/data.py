@@ -1,0 +1,80 @@
+"""What is in the data: counts, systems, lengths, people's work, and what every metric could and could not score."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from assets.reports.facts import DataFacts, MetricFacts, StatusCount, SystemCount
+from assets.reports.labels import STAND_INS, metric_label, stand_ins
+from db.manifest import Dataset
+from db.report import (
+    aspects_of,
+    count_labelled,
+    dataset_summary,
+    duration_spread,
+    has_synthetic_ratings,
+    raters_of,
+    refused_rows,
+    video_statuses,
+    word_spreads,
+)
+from db.report_values import reasons, statuses, systems_of
+from db.schema import scorer
+from db.scores import active_models, active_scorer
+
+
+def gather_data(connection: Connection, dataset: Dataset) -> DataFacts:
+    """Count what the dataset holds; `reported` must have been collected."""
+    summary = dataset_summary(connection, dataset.name)
+    dataset_id = dataset.dataset_id
+    return DataFacts(
+        counts={name: int(value) for name, value in summary.items() if name != "dataset"},
+        video_statuses=video_statuses(connection, dataset_id),
+        duration_s=duration_spread(connection, dataset_id),
+        words=tuple(word_spreads(connection, dataset_id)),
+        systems=tuple(SystemCount(*row) for row in systems_of(connection)),
+        raters=raters_of(connection, dataset_id),
+        ratings=aspects_of(connection, dataset_id),
+        refused=refused_rows(connection, dataset_id),
+        labelled=count_labelled(connection, dataset_id),
+        synthetic_ratings=has_synthetic_ratings(connection, dataset_id),
+    )
+
+
+def gather_metrics(connection: Connection, metrics: Sequence[str]) -> tuple[MetricFacts, ...]:
+    """Describe the metrics that have looked at some sample of the dataset, with the statuses of all samples."""
+    found = (_metric(connection, metric) for metric in metrics)
+    return tuple(facts for facts in found if facts is not None)
+
+
+def _metric(connection: Connection, metric: str) -> MetricFacts | None:
+    scorer_id = active_scorer(connection, metric)
+    counts = statuses(connection, metric)
+    if scorer_id is None or all(status == "unscored" for _, status, _ in counts):
+        return None
+    why = reasons(connection, metric, scorer_id)
+    version = connection.scalar(sa.select(scorer.c.code_version).where(scorer.c.scorer_id == scorer_id))
+    return MetricFacts(
+        name=metric,
+        label=shown_name(metric_label(connection, metric)),
+        models=tuple(dict.fromkeys(active_models(connection, metric))),
+        code_version=str(version),
+        stand_ins={name: STAND_INS[name] for name in stand_ins(connection, metric)},
+        statuses=tuple(StatusCount(kind, status, n, why.get(status)) for kind, status, n in counts),
+        n_defined=sum(n for _, status, n in counts if status == "ok"),
+    )
+
+
+def shown_name(label: str) -> str:
+    """A metric's name as people write it.
+
+    >>> shown_name("vcs_short"), shown_name("evqa (demo encoder)")
+    ('VCS_short', 'EVQA (demo encoder)')
+    """
+    for end, character in enumerate(label):
+        if not character.isalnum():
+            return label[:end].upper() + label[end:]
+    return label.upper()

@@ -1,0 +1,197 @@
+"""The facts on a report's page: plain records without pictures and markup, which report.json holds, too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from assets.reports.sample_facts import SampleGroup
+from db.agreement import StoredAgreement
+from db.report_values import Spread
+from metrics_core.agreement.cluster_means import ClusterMean
+from metrics_core.agreement.same_items import Coefficient
+from metrics_core.agreement.verdicts import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class StatusCount:
+    """How many samples of a kind have a status, and the commonest reason of those without a value."""
+
+    kind: str
+    status: str
+    n: int
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MetricFacts:
+    """A metric with a score on the dataset. label: its name with the stand-ins behind it; stand_ins: with remedies."""
+
+    name: str
+    label: str
+    models: tuple[str, ...]
+    code_version: str
+    stand_ins: Mapping[str, str]
+    statuses: tuple[StatusCount, ...]
+    n_defined: int
+
+    def scores_kind(self, kind: str) -> bool:
+        """Whether some sample of the kind has a value."""
+        return any(each.kind == kind and each.status == "ok" for each in self.statuses)
+
+
+@dataclass(frozen=True, slots=True)
+class SystemCount:
+    """How much a system wrote."""
+
+    kind: str
+    system: str
+    samples: int
+    videos: int
+
+
+@dataclass(frozen=True, slots=True)
+class DataFacts:
+    """The dataset's content. counts: the row of view dataset_summary. refused: rows that ingest refused, by code.
+
+    raters, ratings: the number of ratings by rater and by aspect. labelled: the samples with a label of a keypoint.
+    """
+
+    counts: Mapping[str, int]
+    video_statuses: Mapping[str, int]
+    duration_s: Spread | None
+    words: tuple[Spread, ...]
+    systems: tuple[SystemCount, ...]
+    raters: Mapping[str, int]
+    ratings: Mapping[str, int]
+    refused: Mapping[str, int]
+    labelled: int
+    synthetic_ratings: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SystemTable:
+    """The mean of every metric, or of the ratings by every aspect, for every system of one kind of samples."""
+
+    kind: str
+    systems: tuple[str, ...]
+    columns: tuple[str, ...]
+    means: Mapping[str, Mapping[str, ClusterMean]]
+    n_videos: int
+    n_left_out: int
+
+
+@dataclass(frozen=True, eq=False)
+class Scatter:
+    """A metric's values and the mean ratings of at most so many of n samples, with the mean rating of each tenth."""
+
+    metric: str
+    aspect: str
+    values: list[float]
+    ratings: list[float]
+    trend: list[tuple[float, float]]
+    n: int
+
+
+@dataclass(frozen=True, eq=False)
+class AspectFacts:
+    """How the metrics agree with people by one aspect. Coefficients are Kendall's tau-b over all samples.
+
+    strongest: of the baselines, turned round where it is negative. verdicts: by metric. missing, fewer, orders:
+    sentences on what cannot be said, on metrics with fewer samples, and on the order of systems.
+    """
+
+    aspect: str
+    n_samples: int
+    n_raters: int
+    synthetic: bool
+    missing: tuple[str, ...]
+    coefficients: Mapping[str, Coefficient]
+    baselines: tuple[Coefficient, ...]
+    strongest: Coefficient | None
+    ceiling: Coefficient | None
+    verdicts: Mapping[str, Verdict]
+    fewer: tuple[str, ...]
+    orders: tuple[str, ...]
+    rows: tuple[StoredAgreement, ...]
+    scatters: tuple[Scatter, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class TrustFacts:
+    """Metrics against people, on n_judged samples."""
+
+    aspects: tuple[AspectFacts, ...]
+    n_judged: int
+    unscored: Mapping[str, Mapping[str, int]]
+
+
+@dataclass(frozen=True, eq=False)
+class PairFacts:
+    """Spearman's rho of two metrics over the n samples that have both; None where undefined."""
+
+    metric: str
+    other: str
+    spearman: float | None
+    n: int
+
+
+@dataclass(frozen=True, eq=False)
+class MetricSpread:
+    """A metric's distribution: counts of equal bins from low to high, and the quantiles by system and by shard."""
+
+    metric: str
+    kind: str
+    low: float
+    high: float
+    counts: tuple[int, ...]
+    by_system: tuple[Spread, ...]
+    by_shard: tuple[Spread, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """A threshold that keeps a share of all samples with a value, and what it keeps of each system."""
+
+    metric: str
+    share: float
+    n_kept: int
+    n: int
+    value: float
+    by_system: Mapping[str, tuple[int, int]]
+    ratings: Mapping[str, tuple[float | None, float | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class LabelCut:
+    """A threshold in force of ECS's keypoints, chosen on n labels."""
+
+    metric: str
+    dimension: str
+    value: float
+    objective: str
+    n: int
+    n_positive: int
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """Everything on a report's page, all from one state of the database."""
+
+    dataset: str
+    made_at: datetime
+    version: str
+    notices: tuple[str, ...]
+    metrics: tuple[MetricFacts, ...]
+    data: DataFacts
+    systems: tuple[SystemTable, ...]
+    people: tuple[SystemTable, ...]
+    trust: TrustFacts
+    pairs: tuple[PairFacts, ...]
+    n_paired: int
+    spreads: tuple[MetricSpread, ...]
+    cuts: tuple[Cut, ...]
+    label_cuts: tuple[LabelCut, ...]
+    groups: tuple[SampleGroup, ...]
+    agreement: tuple[StoredAgreement, ...] = field(default=())

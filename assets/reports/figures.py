@@ -1,0 +1,193 @@
+"""The figures of a report: numbers in, SVG out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from assets.reports.facts import Scatter
+from assets.reports.svg import inline_svg, styled
+from assets.reports.text import visible
+from db.report_values import Spread
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Colours that stay apart for colour-blind readers and in print (Okabe and Ito).
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#555555", "#8B6914")
+GREEN, GREY, LIGHT, DARK = "#009E73", "#777777", "#D9D9D9", "#333333"
+WIDTH = 4.1
+# More points than these are drawn as pixels: each point of an SVG takes 100 bytes.
+MOST_VECTOR_POINTS = 60
+NAME_LENGTH = 26
+MOST_SHARDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A value with its interval in a forest plot; without a value only its name is drawn."""
+
+    name: str
+    value: float | None
+    low: float | None
+    high: float | None
+    colour: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A vertical line, with a shaded range where it has limits."""
+
+    value: float
+    colour: str
+    style: str
+    low: float | None = None
+    high: float | None = None
+
+
+@styled
+def forest(
+    bars: Sequence[Bar],
+    xlabel: str,
+    name: str,
+    description: str,
+    *,
+    lines: Mapping[str, Line] | None = None,
+) -> str:
+    """Draw values with intervals, the first on top; lines: labelled vertical lines."""
+    names = [_short(bar.name) for bar in reversed(bars)]
+    top = 0.32 if lines else 0.08
+    figure, axes = _axes(WIDTH, 0.5 + top + 0.22 * len(bars), _room(names), top)
+    for label, line in (lines or {}).items():
+        axes.axvline(line.value, color=line.colour, linewidth=1.2, linestyle=line.style, label=label)
+        if line.low is not None and line.high is not None:
+            axes.axvspan(line.low, line.high, color=line.colour, alpha=0.13, linewidth=0)
+    for place, bar in enumerate(reversed(bars)):
+        if bar.value is None:
+            axes.text(0.01, place, "undefined", transform=axes.get_yaxis_transform(), va="center", color=GREY)
+            continue
+        if bar.low is not None and bar.high is not None:
+            axes.plot([bar.low, bar.high], [place, place], color=bar.colour, linewidth=2, solid_capstyle="butt")
+        axes.plot([bar.value], [place], "o", color=bar.colour, markersize=4.5)
+    axes.set_yticks(range(len(bars)), names)
+    axes.set_ylim(-0.6, len(bars) - 0.4)
+    axes.set_xlabel(xlabel)
+    axes.grid(axis="x", color=LIGHT, linewidth=0.5)
+    axes.set_axisbelow(True)
+    axes.tick_params(axis="y", length=0)
+    if lines:
+        figure.legend(loc="upper right", ncols=len(lines), frameon=False, fontsize=8, handlelength=1.8)
+    return inline_svg(figure, name, description)
+
+
+@styled
+def scatter_plot(points: Scatter, xlabel: str, ylabel: str, colour: str, name: str, description: str) -> str:
+    """Draw a metric against ratings, with the mean rating of each tenth of the samples."""
+    figure, axes = _axes(2.75, 2.2)
+    y = np.array(points.ratings)
+    if len(y) and len(np.unique(y)) < 40:
+        # Points of equal ratings would hide each other.
+        step = float(np.diff(np.unique(y)).min()) if len(np.unique(y)) > 1 else 1.0
+        y = y + np.random.default_rng(0).uniform(-0.3, 0.3, len(y)) * step
+    many = len(y) > MOST_VECTOR_POINTS
+    size, alpha = (5, 0.35) if len(y) > 500 else (9, 0.5)
+    axes.scatter(points.values, y, s=size, color=colour, alpha=alpha, linewidths=0, rasterized=many)
+    if points.trend:
+        axes.plot(*zip(*points.trend, strict=True), color=DARK, linewidth=1.4, marker="o", markersize=2.5)
+    axes.set(xlabel=_short(xlabel), ylabel=_short(ylabel))
+    return inline_svg(figure, name, description)
+
+
+@styled
+def histogram_plot(
+    low: float,
+    high: float,
+    counts: Sequence[int],
+    xlabel: str,
+    colour: str,
+    name: str,
+    description: str,
+    cuts: Mapping[str, float] | None = None,
+) -> str:
+    """Draw counts of equal bins from low to high; cuts: labelled vertical lines."""
+    figure, axes = _axes(WIDTH, 1.9)
+    edges = np.linspace(low, high, len(counts) + 1)
+    axes.stairs(counts, edges, fill=True, color=colour, alpha=0.75)
+    top = max(counts) or 1
+    placed: list[tuple[float, list[str]]] = []
+    for label, value in (cuts or {}).items():
+        axes.axvline(value, color=DARK, linewidth=0.9, linestyle="--")
+        near = next((each for each in placed if abs(each[0] - value) < (high - low) / 14), None)
+        if near:
+            near[1].append(label)
+        else:
+            placed.append((value, [label]))
+    for value, labels in placed:
+        axes.text(value, top * 1.04, ", ".join(labels), fontsize=7, ha="center", va="bottom", color=DARK)
+    axes.set_ylim(0, top * (1.16 if cuts else 1.05))
+    axes.set(xlabel=xlabel, ylabel="samples")
+    axes.locator_params(axis="y", nbins=5, integer=True)
+    return inline_svg(figure, name, description)
+
+
+@styled
+def boxes(spreads: Sequence[Spread], xlabel: str, colour: str, name: str, description: str) -> str:
+    """Draw quantiles: a line from 5 to 95 %, a box over the middle half, the median as a dot; the first on top."""
+    names = [f"{_short(each.group)} ({each.n:,})" for each in reversed(spreads)]
+    figure, axes = _axes(WIDTH, 0.58 + 0.22 * len(spreads), _room(names))
+    for place, spread in enumerate(reversed(spreads)):
+        p5, p25, p50, p75, p95 = spread.quantiles
+        axes.plot([p5, p95], [place, place], color=colour, linewidth=1)
+        axes.barh(place, p75 - p25, left=p25, height=0.52, color=colour, alpha=0.35, linewidth=0)
+        axes.plot([p50], [place], "o", color=colour, markersize=4)
+    axes.set_yticks(range(len(spreads)), names)
+    axes.set_ylim(-0.6, len(spreads) - 0.4)
+    axes.set_xlabel(xlabel)
+    axes.grid(axis="x", color=LIGHT, linewidth=0.5)
+    axes.set_axisbelow(True)
+    axes.tick_params(axis="y", length=0)
+    return inline_svg(figure, name, description)
+
+
+@styled
+def shard_plot(spreads: Sequence[Spread], ylabel: str, colour: str, name: str, description: str) -> str:
+    """Draw the median and the middle half of every shard; of very many shards those farthest from the others."""
+    middle = float(np.median([each.quantiles[2] for each in spreads]))
+    farthest = sorted(spreads, key=lambda each: -abs(each.quantiles[2] - middle))[:MOST_SHARDS]
+    shown = sorted(farthest, key=lambda each: int(each.group))
+    figure, axes = _axes(WIDTH, 1.7)
+    places = range(len(shown))
+    low, median, high = ([each.quantiles[i] for each in shown] for i in (1, 2, 3))
+    axes.vlines(places, low, high, color=colour, alpha=0.4, linewidth=max(1.0, 90 / len(shown)))
+    axes.plot(places, median, "o", color=colour, markersize=3)
+    axes.axhline(middle, color=GREY, linewidth=0.8, linestyle="--")
+    step = max(1, len(shown) // 10)
+    axes.set_xticks(list(places)[::step], [each.group for each in shown][::step])
+    axes.set(xlabel="shard", ylabel=ylabel)
+    return inline_svg(figure, name, description)
+
+
+def _short(name: str) -> str:
+    """A name that leaves room for the numbers beside it."""
+    line = visible(" ".join(name.split()))
+    return line if len(line) <= NAME_LENGTH else f"{line[: NAME_LENGTH - 1]}…"
+
+
+def _axes(width: float, height: float, left: float = 0.5, top: float = 0.08) -> tuple[Figure, Axes]:
+    """An empty figure with its margins, in inches: layout engines draw everything twice."""
+    # The object interface draws without a display and without the global state of pyplot.
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), dpi=130)
+    bottom, right = 0.44, 0.1
+    box = (left / width, bottom / height, (width - left - right) / width, (height - bottom - top) / height)
+    return figure, figure.add_axes(box)
+
+
+def _room(names: Sequence[str]) -> float:
+    """The width of the longest name on an axis, in inches."""
+    return 0.12 + 0.066 * max(map(len, names), default=0)

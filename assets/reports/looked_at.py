@@ -1,0 +1,104 @@
+"""Samples to look at: each with its frames, texts and ratings, and with what decided its scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy.engine import Connection, Engine
+
+from assets.reports.choosing import ChosenGroup
+from assets.reports.facts import MetricFacts
+from assets.reports.sample_facts import MetricView, SampleFacts, SampleGroup
+from assets.reports.thumbnails import Thumbnails, thumbnails
+from assets.scores.base import Scorer
+from assets.scores.explain import explain_score
+from assets.sources.base import MissingEvidence
+from db.manifest import Dataset
+from db.report_samples import ratings_by_sample, texts_of, values_of
+from metrics_core.models.unusable import ModelUnusable
+
+MOST_ROWS = 40
+
+
+def gather_samples(
+    engine: Engine,
+    connection: Connection,
+    dataset: Dataset,
+    groups: Sequence[ChosenGroup],
+    metrics: Sequence[MetricFacts],
+    scorers: Mapping[str, Scorer],
+    tell: Callable[[str], None],
+) -> tuple[SampleGroup, ...]:
+    """Collect everything about the chosen samples. Each is shown once, in its first group, with all reasons."""
+    why: dict[int, list[str]] = {}
+    for group in groups:
+        for sample_id, reason in group.samples:
+            why.setdefault(sample_id, []).append(reason)
+    texts, ratings = texts_of(connection, list(why)), ratings_by_sample(connection, list(why))
+    values = values_of(connection, list(why), [metric.name for metric in metrics])
+    pictures: dict[int, Thumbnails] = {}
+    facts: dict[int, SampleFacts] = {}
+    for number, (sample_id, reasons) in enumerate(why.items(), 1):
+        row = texts[sample_id]
+        if row["video_id"] not in pictures:
+            pictures[row["video_id"]] = thumbnails(row)
+        views = tuple(
+            _view(engine, dataset, metric.name, scorers[metric.name], row["key"], values[sample_id])
+            for metric in metrics
+        )
+        facts[sample_id] = _facts(row, reasons, views, ratings.get(sample_id, {}), pictures[row["video_id"]])
+        tell(f"{number} of {len(why)} samples to look at collected")
+    return _each_once(groups, facts)
+
+
+def _each_once(groups: Sequence[ChosenGroup], facts: Mapping[int, SampleFacts]) -> tuple[SampleGroup, ...]:
+    shown: set[int] = set()
+    found = []
+    for group in groups:
+        fresh = [i for i in dict.fromkeys(sample_id for sample_id, _ in group.samples) if i not in shown]
+        shown.update(fresh)
+        found.append(SampleGroup(group.title, group.name, tuple(facts[sample_id] for sample_id in fresh)))
+    return tuple(found)
+
+
+def _view(
+    engine: Engine, dataset: Dataset, metric: str, scorer: Scorer, key: str, values: Mapping[str, Any]
+) -> MetricView:
+    """The metric's score of a sample, and why; the reason is left out where the score has changed meanwhile."""
+    value, status, rank = (values[name] for name in (metric, f"{metric}_status", f"{metric}_rank"))
+    try:
+        found = explain_score(engine, scorer, dataset, key)
+    except (ModelUnusable, MissingEvidence) as error:
+        return MetricView(metric, value, status, None, rank, (f"cannot be explained here: {error}",), ())
+    if found is None or (found.value, found.status or "unscored") != (value, status):
+        return MetricView(metric, value, status, None, rank, ("it was scored again while this page was made",), ())
+    lines = list(found.explanation.lines)
+    if (n_more := len(found.explanation.rows) - MOST_ROWS) > 0:
+        lines.append(f"the first {MOST_ROWS} rows; reelsieve explain shows {n_more} more")
+    rows = tuple(found.explanation.rows[:MOST_ROWS])
+    return MetricView(metric, value, status, found.error, rank, tuple(lines), rows)
+
+
+def _facts(
+    row: Mapping[str, Any],
+    why: Sequence[str],
+    scores: tuple[MetricView, ...],
+    ratings: Mapping[str, Mapping[str, float]],
+    pictures: Thumbnails,
+) -> SampleFacts:
+    return SampleFacts(
+        key=row["key"],
+        kind=row["kind"],
+        system=row["system"],
+        video=row["video"],
+        text=row["text"],
+        question=row["question"],
+        answer=row["answer"],
+        references=tuple(row["references"] or ()),
+        why=tuple(why),
+        scores=scores,
+        ratings=ratings,
+        frames=pictures.frames,
+        no_frames=pictures.reason,
+    )

@@ -1,0 +1,107 @@
+"""The report of a dataset: facts from one state of the database, a page made of them, and files written whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from importlib.metadata import version
+from pathlib import Path
+
+from sqlalchemy.engine import Connection, Engine
+
+from assets.agreement.rows import Judged, load_judged, rows_of
+from assets.reports.choosing import choose
+from assets.reports.comparisons import gather_cuts, gather_label_cuts, gather_pairs, gather_spreads
+from assets.reports.data import gather_data, gather_metrics
+from assets.reports.facts import DataFacts, MetricFacts, Report
+from assets.reports.looked_at import gather_samples
+from assets.reports.systems import gather_systems
+from assets.reports.trust import gather_trust
+from assets.reports.write import ReportFiles, write_report
+from assets.scores.base import Scorer
+from db.agreement import replace_agreement
+from db.manifest import Dataset
+from db.report_values import collect_scores
+
+
+def make_report(
+    engine: Engine,
+    dataset: Dataset,
+    scorers: Mapping[str, Scorer],
+    folder: Path,
+    tell: Callable[[str], None] = lambda line: None,
+) -> ReportFiles:
+    """Gather everything about a dataset, store its agreement rows anew, and write the page and its numbers.
+
+    All numbers come from one state of the database, so that none is older than another. tell: hears of the progress.
+    Raises ReportError where the folder cannot be written.
+    """
+    report = gather(engine, dataset, scorers, tell)
+    with engine.begin() as connection:
+        replace_agreement(connection, dataset.dataset_id, report.agreement)
+    tell("drawing the page")
+    return write_report(report, folder)
+
+
+def report_folder(home: Path, dataset: str) -> Path:
+    """Where a dataset's report lies unless somebody names another folder."""
+    return home / "reports" / dataset
+
+
+def gather(
+    engine: Engine, dataset: Dataset, scorers: Mapping[str, Scorer], tell: Callable[[str], None] = lambda line: None
+) -> Report:
+    """Gather the facts of a report."""
+    with _snapshot(engine) as connection:
+        tell("reading the scores")
+        collect_scores(connection, dataset.dataset_id, list(scorers))
+        data, metrics = gather_data(connection, dataset), gather_metrics(connection, list(scorers))
+        tell("comparing the systems")
+        systems, people = gather_systems(connection, data, metrics)
+        tell("comparing the metrics with people")
+        judged = load_judged(connection, dataset, list(scorers))
+        agreement = rows_of(judged)
+        tell("comparing the metrics with each other")
+        pairs, n_paired = gather_pairs(connection, metrics)
+        groups = choose(connection, metrics, judged)
+        return Report(
+            dataset=dataset.name,
+            made_at=datetime.now(timezone.utc),
+            version=version("reelsieve"),
+            notices=tuple(notices(data, metrics, judged)),
+            metrics=metrics,
+            data=data,
+            systems=systems,
+            people=people,
+            trust=gather_trust(judged, agreement, metrics, data),
+            pairs=pairs,
+            n_paired=n_paired,
+            spreads=gather_spreads(connection, metrics),
+            cuts=gather_cuts(connection, metrics),
+            label_cuts=gather_label_cuts(connection, dataset),
+            groups=gather_samples(engine, connection, dataset, groups, metrics, scorers, tell),
+            agreement=tuple(agreement),
+        )
+
+
+def notices(data: DataFacts, metrics: Sequence[MetricFacts], judged: Judged) -> Iterator[str]:
+    """What a reader must know before the first number."""
+    if data.synthetic_ratings:
+        yield "The ratings are synthetic: made by a program, not by people."
+    for metric in metrics:
+        for name, remedy in metric.stand_ins.items():
+            yield f"{metric.label} was made with {name}; {remedy}."
+        if n_stale := sum(each.n for each in metric.statuses if each.status == "stale"):
+            yield f"{n_stale} scores of {metric.label} are stale and left out: reelsieve score makes them anew."
+    if not metrics:
+        yield "No sample has a score yet: reelsieve score makes them."
+    if not judged.ratings:
+        yield "There are no ratings and no labels, so nothing tells how far a metric agrees with people."
+
+
+@contextmanager
+def _snapshot(engine: Engine) -> Iterator[Connection]:
+    """A connection that sees one state of the database; its temporary table goes with it."""
+    with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection, connection.begin():
+        yield connection

@@ -1,0 +1,48 @@
+"""The facts about samples to look at, as plain records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, eq=False)
+class MetricView:
+    """A metric's score of one sample. rank: its place among all samples of its kind, from 0 (worst) to 1."""
+
+    metric: str
+    value: float | None
+    status: str
+    error: str | None
+    rank: float | None
+    lines: tuple[str, ...]
+    rows: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class SampleFacts:
+    """A sample to look at. frames: the seconds and JPEG bytes of some frames; no_frames: why there are none."""
+
+    key: str
+    kind: str
+    system: str
+    video: str
+    text: str
+    question: str | None
+    answer: str | None
+    references: tuple[str, ...]
+    why: tuple[str, ...]
+    scores: tuple[MetricView, ...]
+    ratings: Mapping[str, Mapping[str, float]]
+    frames: tuple[tuple[float, bytes], ...]
+    no_frames: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class SampleGroup:
+    """Samples chosen for one reason."""
+
+    title: str
+    name: str
+    samples: tuple[SampleFacts, ...]

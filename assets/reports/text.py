@@ -1,0 +1,66 @@
+"""How texts and numbers of a dataset are written on a page."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+# Control characters except tab and line feed, separators of lines and paragraphs, marks that turn the direction of
+# writing, halves of surrogate pairs, and what XML forbids.
+_OBEYED = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
+NOTHING = "–"
+
+
+def visible(text: str) -> str:
+    """The text, with an escape for every character that a browser would obey or drop instead of show.
+
+    >>> visible("a\\x1b[2Jb")
+    'a\\\\u001b[2Jb'
+    """
+    return _OBEYED.sub(lambda match: rf"\u{ord(match[0]):04x}", text)
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    """A number with so many decimals and a real minus sign; a dash for None.
+
+    >>> number(-0.5), number(None), number(-0.001)
+    ('−0.50', '–', '0.00')
+    """
+    if value is None:
+        return NOTHING
+    written = f"{value:.{digits}f}"
+    return written.lstrip("-") if float(written) == 0 else written.replace("-", "−")
+
+
+def percent(share: float | None, digits: int = 0) -> str:
+    """A share as a percentage, which says neither 0 nor 100 of what is only near; a dash for None.
+
+    >>> percent(0.125, 1), percent(0.9999), percent(0.001), percent(1.0)
+    ('12.5 %', '>99 %', '<1 %', '100 %')
+    """
+    if share is None:
+        return NOTHING
+    written = f"{100 * share:.{digits}f}"
+    if share < 1 and float(written) == 100:
+        return ">99 %"
+    return "<1 %" if share > 0 and float(written) == 0 else f"{written} %"
+
+
+def cell(value: Any) -> str:
+    """A value of an explanation's row in a table."""
+    if value is None:
+        return NOTHING
+    return number(value, 3) if isinstance(value, float) else str(value)
+
+
+def plural(n: int, thing: str) -> str:
+    """A count with its noun.
+
+    >>> plural(1, "video"), plural(1200, "video"), plural(2, "category")
+    ('1 video', '1,200 videos', '2 categories')
+    """
+    if n == 1:
+        return f"1 {thing}"
+    return f"{n:,} {thing[:-1]}ies" if thing.endswith("y") else f"{n:,} {thing}s"

@@ -1,0 +1,68 @@
+"""Small pictures of a video for a report: some frames as JPEG, or the reason why there are none."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assets.media_file import FileState, OtherFile, check_ingested_file
+from metrics_core.frames.decoding import read_frames
+from metrics_core.frames.fit import Fit
+from metrics_core.frames.records import FrameReadError
+
+FRAMES = 4
+HEIGHT = 96
+# A panorama is cut at the sides, a picture of a phone held upright is narrower.
+WIDEST = 192
+QUALITY = 55
+TIMEOUT_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Thumbnails:
+    """Seconds and JPEG bytes of some frames of a video; without any, `reason` says why."""
+
+    frames: tuple[tuple[float, bytes], ...] = ()
+    reason: str | None = None
+
+
+def thumbnails(video: Mapping[str, Any]) -> Thumbnails:
+    """Decode some frames, at equal distances. video: the columns of a row of table `video`."""
+    if video["status"] == "text_only" or not video["uri"] or video["content_sha256"] is None:
+        return Thumbnails(reason="text only: this video came without a file")
+    if video["status"] == "undecodable":
+        return Thumbnails(reason=f"its file does not decode: {video['error']}")
+    try:
+        check_ingested_file(video["uri"], FileState(*_state(video)), bytes(video["content_sha256"]))
+        every = max(1, (video["n_frames"] or 1) // FRAMES)
+        found = read_frames(Path(video["uri"]), every=every, cap=FRAMES, fit=_fit(video), timeout_s=TIMEOUT_S)
+    except OtherFile as error:
+        return Thumbnails(reason=f"the file cannot be shown: {error}")
+    except FrameReadError as error:
+        return Thumbnails(reason=f"the file cannot be shown: {error.reason}")
+    return Thumbnails(tuple(zip(found.times_s.tolist(), map(jpeg, found.pixels), strict=True)))
+
+
+def jpeg(pixels: NDArray[np.uint8]) -> bytes:
+    """Encode a picture, uint8 (H, W, 3)."""
+    from PIL import Image
+
+    stream = io.BytesIO()
+    Image.fromarray(pixels).save(stream, format="JPEG", quality=QUALITY, optimize=True)
+    return stream.getvalue()
+
+
+def _state(video: Mapping[str, Any]) -> tuple[int, int, int | None, int | None]:
+    return video["size_bytes"], video["mtime_ns"], video["ctime_ns"], video["inode"]
+
+
+def _fit(video: Mapping[str, Any]) -> Fit:
+    """Scale pictures down to the height of a thumbnail, in their own shape where it is known."""
+    width = round(HEIGHT * video["width"] / video["height"]) if video["width"] and video["height"] else WIDEST
+    return Fit(HEIGHT, min(max(width, 1), WIDEST), resize_mode="longest" if width > WIDEST else "squash", fill=255)

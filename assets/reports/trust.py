@@ -1,0 +1,148 @@
+"""Can each metric be trusted here: metrics against people, aspect by aspect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from assets.agreement.rows import LABELS, SEED, Judged, baselines_of, resamples_for
+from assets.reports.facts import AspectFacts, DataFacts, MetricFacts, Scatter, TrustFacts
+from assets.reports.text import number
+from db.agreement import StoredAgreement
+from metrics_core.agreement.raters import mean_rating
+from metrics_core.agreement.same_items import STATISTIC, Coefficient, SameItems, on_same_items
+from metrics_core.agreement.table import ONE_RATER
+from metrics_core.agreement.verdicts import system_verdict, verdict
+from metrics_core.arrays import FloatArray
+
+MOST_POINTS = 2000
+TENTHS = 10
+
+
+def gather_trust(
+    judged: Judged, rows: Sequence[StoredAgreement], metrics: Sequence[MetricFacts], data: DataFacts
+) -> TrustFacts:
+    """Judge every metric by every aspect, from the rows of the agreement table and on each metric's own samples."""
+    labels = {metric.name: metric.label for metric in metrics}
+    aspects = tuple(_aspect(judged, aspect, rows, labels, data) for aspect in sorted(judged.ratings))
+    unscored = {}
+    for metric in labels:
+        values = judged.metrics.get(metric, np.full(len(judged.samples), np.nan))
+        n_stale = judged.n_stale.get(metric, 0)
+        unscored[metric] = {"have a stale score": n_stale, "have no value": int(np.isnan(values).sum()) - n_stale}
+    return TrustFacts(aspects, len(judged.samples), unscored)
+
+
+def _aspect(
+    judged: Judged, aspect: str, rows: Sequence[StoredAgreement], labels: Mapping[str, str], data: DataFacts
+) -> AspectFacts:
+    own = [row for row in rows if row.aspect == aspect]
+    pooled = {row.metric: row for row in own if row.grouping == "pooled" and row.statistic == STATISTIC}
+    of_systems = {row.metric: row for row in own if row.grouping == "per_system" and row.statistic == STATISTIC}
+    videos = [each.video_id for each in judged.samples]
+    same = on_same_items(
+        judged.metrics,
+        baselines_of(judged),
+        judged.ratings[aspect],
+        videos,
+        n_resamples=resamples_for(len(videos)),
+        seed=SEED,
+    )
+    people, shown = mean_rating(judged.ratings[aspect]), _in_words(aspect)
+    baselines = tuple(_coefficient(row) for row in pooled.values() if row.baseline)
+    n_samples = int(np.isfinite(people).sum())
+    orders = [
+        system_verdict(labels.get(name, name), shown, _coefficient(of_systems[name]))
+        for name in same
+        if name in of_systems
+    ]
+    return AspectFacts(
+        aspect=aspect,
+        n_samples=n_samples,
+        n_raters=judged.ratings[aspect].shape[1],
+        synthetic=data.synthetic_ratings,
+        missing=tuple(_missing(aspect, people, judged)),
+        coefficients={name: _coefficient(pooled[name]) for name in same if name in pooled},
+        baselines=baselines,
+        strongest=_strongest(baselines),
+        ceiling=_coefficient(pooled[ONE_RATER]) if ONE_RATER in pooled else None,
+        verdicts={name: verdict(labels.get(name, name), shown, each) for name, each in same.items()},
+        fewer=tuple(
+            _fewer(labels.get(name, name), each, n_samples)
+            for name, each in same.items()
+            if 0 < each.found.n < n_samples
+        ),
+        orders=tuple(dict.fromkeys(orders)),
+        rows=tuple(own),
+        scatters=tuple(scatter(name, aspect, judged.metrics[name], people) for name in same),
+    )
+
+
+def _fewer(label: str, same: SameItems, n_samples: int) -> str:
+    """Say on which samples a metric was compared that has no value for some."""
+    line = f"{label} has a value for {same.found.n:,} of the {n_samples:,} rated samples and is compared on these alone"
+    if same.strongest is None:
+        return f"{line}."
+    return f"{line}; there, the strongest baseline is {same.strongest.name} with {number(same.strongest.value)}."
+
+
+def _strongest(baselines: Sequence[Coefficient]) -> Coefficient | None:
+    """The baseline farthest from 0, turned round where it is negative; None where none has a value."""
+    defined = [each for each in baselines if each.value is not None]
+    found = max(defined, key=lambda each: abs(each.value or 0.0), default=None)
+    if found is None or (found.value or 0.0) >= 0:
+        return found
+    value, low, high = (None if side is None else -side for side in (found.value, found.high, found.low))
+    return Coefficient(f"{found.name}, turned round", value, low, high, found.n)
+
+
+def _in_words(aspect: str) -> str:
+    return "labelled coverage" if aspect == LABELS else aspect
+
+
+def _coefficient(row: StoredAgreement) -> Coefficient:
+    return Coefficient(row.metric, row.value, row.low, row.high, row.n)
+
+
+def _missing(aspect: str, people: FloatArray, judged: Judged) -> Iterable[str]:
+    """Say why some numbers of an aspect are missing."""
+    rated = people[np.isfinite(people)]
+    if rated.size and (rated == rated[0]).all():
+        yield f"All {rated.size} samples have the same rating, {rated[0]:g}: nothing can be ordered by it."
+    if judged.ratings[aspect].shape[1] == 1:
+        who = "The labels count as one rater" if aspect == LABELS else "One rater alone"
+        yield f"{who}: there is no second one to tell how far people agree, so there is no human ceiling."
+    chosen = np.isfinite(people)
+    systems = {each.system for each, is_rated in zip(judged.samples, chosen, strict=True) if is_rated}
+    if len(systems) == 1:
+        yield "One system alone was rated: nothing can be said about the order of systems."
+    videos = {each.video_id for each, is_rated in zip(judged.samples, chosen, strict=True) if is_rated}
+    if len(videos) == 1:
+        yield "Samples of one video alone were rated: intervals need several videos."
+
+
+def scatter(metric: str, aspect: str, values: FloatArray, people: FloatArray) -> Scatter:
+    """Pair the values (n,) with people's ratings (n,), NaN where undefined; of very many pairs some are drawn.
+
+    The trend is the mean rating of each tenth of all pairs, in order of the metric, at the tenth's mean value. Equal
+    values stay together, so there may be fewer than ten.
+
+    >>> scatter("m", "a", np.arange(20.0), np.arange(20.0) * 2).trend[0]
+    (0.5, 1.0)
+    """
+    kept = np.flatnonzero(np.isfinite(values) & np.isfinite(people))
+    left, right = values[kept], people[kept]
+    order = np.argsort(left, kind="stable")
+    trend = []
+    if kept.size >= TENTHS:
+        first_of_equals = np.searchsorted(left[order], left[order])
+        tenth = first_of_equals * TENTHS // kept.size
+        trend = [
+            (float(left[order][tenth == each].mean()), float(right[order][tenth == each].mean()))
+            for each in np.unique(tenth)
+        ]
+    drawn = kept
+    if kept.size > MOST_POINTS:
+        drawn = np.sort(np.random.default_rng(0).choice(kept, MOST_POINTS, replace=False))
+    return Scatter(metric, aspect, values[drawn].tolist(), people[drawn].tolist(), trend, kept.size)

@@ -1,0 +1,330 @@
+"""The report of a dataset on a real database: its numbers, and what it says where something is missing."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from scipy import stats
+from sqlalchemy.engine import Engine
+
+from assets.agreement.rows import store_agreement
+from assets.reports import write
+from assets.reports.write import AGREEMENT_FIELDS, ReportError
+from assets.scores.base import Explanation
+from db import schema
+from db.manifest import Dataset
+from tests.assets.manifests import write_clip
+from tests.assets.reporting import MadeReport, add_captions, rate, report_on
+from tests.db.builders import (
+    add_reference,
+    add_sample,
+    add_video,
+    change_text,
+    make_dataset,
+    set_scores,
+)
+
+SYSTEMS = ("alpha", "beta", "gamma", "delta", "epsilon")
+N_VIDEOS = 12
+HOSTILE = "<script>alert(1)</script> <img src=x onerror=alert(2)> {{ 7 * 7 }} &amp; \u202eturned\u202c \x1b[2Jend"
+
+
+def value_of(place: int) -> float:
+    """A metric's value of a sample: better systems first, some noise."""
+    video, system = divmod(place, len(SYSTEMS))
+    return round(0.9 - 0.15 * system + 0.04 * ((video * 7 + system * 3) % 5), 3)
+
+
+@pytest.fixture(scope="module")
+def full(module_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> tuple[MadeReport, list[int], Dataset]:
+    """A dataset with two metrics, two raters, and a reference for each video."""
+    dataset = make_dataset(module_engine, "full", 2)
+    ids = add_captions(module_engine, dataset, N_VIDEOS, SYSTEMS)
+    with module_engine.connect() as connection:
+        videos = connection.execute(sa.select(schema.video.c.video_id, schema.video.c.key)).all()
+    for video_id, key in videos:
+        add_reference(module_engine, dataset, video_id, f"{key}_r", "a dog runs far over the lawn")
+    set_scores(module_engine, {i: value_of(place) for place, i in enumerate(ids)})
+    set_scores(
+        module_engine, {i: None if place % 5 == 4 else 0.5 - value_of(place) / 4 for place, i in enumerate(ids)}, "evqa"
+    )
+    rate(module_engine, {i: (round(5 * value_of(place)), 3 + place % 2) for place, i in enumerate(ids)})
+    return report_on(module_engine, dataset, tmp_path_factory.mktemp("full"), ("vcs", "evqa", "ecs")), ids, dataset
+
+
+def test_the_numbers_beside_the_page_are_the_stored_agreement(
+    module_engine: Engine, full: tuple[MadeReport, list[int], Dataset]
+) -> None:
+    made, _, dataset = full
+    agreement = made.numbers["agreement"]
+    assert {tuple(row) for row in agreement} == {AGREEMENT_FIELDS}
+    columns = [schema.agreement.c[name] for name in AGREEMENT_FIELDS]
+    query = sa.select(*columns).where(schema.agreement.c.dataset_id == dataset.dataset_id)
+    with module_engine.connect() as connection:
+        assert [list(row.values()) for row in agreement] == [list(row) for row in connection.execute(query)]
+    again = store_agreement(module_engine, dataset, ["vcs", "evqa", "ecs"])
+    assert [[getattr(row, name) for name in AGREEMENT_FIELDS] for row in again] == [list(r.values()) for r in agreement]
+
+
+def test_systems_have_their_means_and_order(full: tuple[MadeReport, list[int], Dataset]) -> None:
+    (table,) = full[0].numbers["systems"]
+    assert sorted(table["systems"]) == sorted(SYSTEMS)
+    # By the mean of both ranks; EVQA, which turns the order round, has no value for the worst system.
+    assert table["systems"][-1] == "epsilon"
+    for number, system in enumerate(SYSTEMS):
+        values = [value_of(video * len(SYSTEMS) + number) for video in range(N_VIDEOS)]
+        mean = table["means"][system]["vcs"]
+        assert (mean["mean"], mean["n"]) == (pytest.approx(statistics.mean(values)), N_VIDEOS)
+        assert mean["low"] < mean["mean"] < mean["high"]
+    assert table["means"]["epsilon"]["evqa"] == {"mean": None, "low": None, "high": None, "n": 0, "best": None}
+    assert "VCS: alpha is best." in full[0].text
+    assert "Without a value: epsilon." in full[0].text
+
+
+def test_each_metric_is_judged_by_each_aspect(full: tuple[MadeReport, list[int], Dataset]) -> None:
+    made, _, _ = full
+    (aspect,) = made.numbers["trust"]["aspects"]
+    values = [value_of(place) for place in range(N_VIDEOS * len(SYSTEMS))]
+    people = [(round(5 * value) + 3 + place % 2) / 2 for place, value in enumerate(values)]
+    assert aspect["coefficients"]["vcs"]["value"] == pytest.approx(stats.kendalltau(values, people).statistic)
+    assert aspect["verdicts"]["evqa"] == {
+        "level": "against",
+        "sentence": "EVQA goes against coverage: better captions score lower.",
+    }
+    assert "EVQA has a value for 48 of the 60 rated samples and is compared on these alone" in made.text
+    for verdict in aspect["verdicts"].values():
+        assert verdict["sentence"] in made.text
+    # ECS has never looked at this dataset.
+    assert set(aspect["verdicts"]) == {"vcs", "evqa"}
+
+
+def test_metrics_are_correlated_over_what_both_score(full: tuple[MadeReport, list[int], Dataset]) -> None:
+    (pair,) = full[0].numbers["pairs"]
+    assert (pair["metric"], pair["other"], pair["n"]) == ("vcs", "evqa", 48)
+    assert pair["spearman"] == pytest.approx(-1.0)
+
+
+def test_thresholds_keep_what_they_say(full: tuple[MadeReport, list[int], Dataset]) -> None:
+    values = sorted((value_of(place) for place in range(60)), reverse=True)
+    for cut in full[0].numbers["cuts"]:
+        if cut["metric"] == "vcs":
+            assert cut["value"] == values[int(60 * cut["share"]) - 1]
+            assert cut["n_kept"] == sum(value >= cut["value"] for value in values)
+            assert sum(kept for kept, _ in cut["by_system"].values()) == cut["n_kept"]
+
+
+def test_the_best_the_worst_and_the_disputed_are_shown(full: tuple[MadeReport, list[int], Dataset]) -> None:
+    groups = full[0].numbers["groups"]
+    best = [sample for sample in groups["best"] if "best by VCS" in sample["why"]]
+    shown = {score["metric"]: score["value"] for score in best[0]["scores"]}
+    assert shown["vcs"] == max(value_of(place) for place in range(60))
+    assert [sample["system"] for sample in groups["worst"][:2]] == ["epsilon", "epsilon"]
+    why = [why for sample in groups["metrics"] + groups["best"] + groups["worst"] for why in sample["why"]]
+    assert "VCS ranks it high, EVQA low" in why
+    for group in groups.values():
+        assert len({sample["key"] for sample in group}) == len(group)
+
+
+def test_the_page_is_one_file_that_asks_for_nothing(full: tuple[MadeReport, list[int], Dataset]) -> None:
+    made, _, _ = full
+    assert "script" not in {tag for tag, _ in made.tags}
+    addresses = [attrs[name] for _, attrs in made.tags for name in ("src", "href", "xlink:href") if attrs.get(name)]
+    assert {each for each in addresses if not str(each).startswith(("#", "data:"))} == {"report.json"}
+    (policy,) = [attrs["content"] for _, attrs in made.tags if attrs.get("http-equiv")]
+    assert str(policy).startswith("default-src 'none'")
+    ids = [attrs["id"] for _, attrs in made.tags if attrs.get("id")]
+    assert len(ids) == len(set(ids))
+    assert {str(each)[1:] for each in addresses if str(each).startswith("#")} <= set(ids)
+
+
+def test_the_same_data_give_the_same_page(
+    module_engine: Engine, full: tuple[MadeReport, list[int], Dataset], tmp_path: Path
+) -> None:
+    again = report_on(module_engine, full[2], tmp_path, ("vcs", "evqa", "ecs"))
+
+    def without_time(html: str) -> list[str]:
+        return [line for line in html.splitlines() if "Made 2" not in line]
+
+    assert without_time(again.html) == without_time(full[0].html)
+
+
+# What is missing
+
+
+Fill = Callable[[Engine, Dataset], None]
+
+
+def scored(engine: Engine, dataset: Dataset, systems: tuple[str, ...] = SYSTEMS, n_videos: int = 6) -> list[int]:
+    ids = add_captions(engine, dataset, n_videos, systems)
+    set_scores(engine, {i: (7 * place % 11) / 11 for place, i in enumerate(ids)})
+    return ids
+
+
+def nothing(engine: Engine, dataset: Dataset) -> None:
+    pass
+
+
+def no_scores(engine: Engine, dataset: Dataset) -> None:
+    rate(engine, {i: (place, place + 1) for place, i in enumerate(add_captions(engine, dataset, 3, SYSTEMS))})
+
+
+def no_ratings(engine: Engine, dataset: Dataset) -> None:
+    scored(engine, dataset)
+
+
+def one_rater(engine: Engine, dataset: Dataset) -> None:
+    rate(engine, {i: (place % 5,) for place, i in enumerate(scored(engine, dataset))})
+
+
+def one_system(engine: Engine, dataset: Dataset) -> None:
+    rate(engine, {i: (place % 5, place % 4) for place, i in enumerate(scored(engine, dataset, ("alone",)))})
+
+
+def four_systems(engine: Engine, dataset: Dataset) -> None:
+    rate(engine, {i: (place % 4, place % 4) for place, i in enumerate(scored(engine, dataset, SYSTEMS[:4]))})
+
+
+def one_video(engine: Engine, dataset: Dataset) -> None:
+    rate(engine, {i: (place, place + 1) for place, i in enumerate(scored(engine, dataset, n_videos=1))})
+
+
+def constant_ratings(engine: Engine, dataset: Dataset) -> None:
+    rate(engine, dict.fromkeys(scored(engine, dataset), (4, 4)))
+
+
+def constant_scores(engine: Engine, dataset: Dataset) -> None:
+    ids = add_captions(engine, dataset, 4, SYSTEMS)
+    set_scores(engine, dict.fromkeys(ids, 0.5))
+    rate(engine, {i: (place % 5, place % 3) for place, i in enumerate(ids)})
+
+
+def rated_failures(engine: Engine, dataset: Dataset) -> None:
+    ids = add_captions(engine, dataset, 4, SYSTEMS)
+    set_scores(engine, {i: None if place % 2 else place / 20 for place, i in enumerate(ids)})
+    rate(engine, {i: (1, 2) for place, i in enumerate(ids) if place % 2})
+
+
+def stale_scores(engine: Engine, dataset: Dataset) -> None:
+    ids = scored(engine, dataset)
+    rate(engine, {i: (place % 5, place % 3) for place, i in enumerate(ids)})
+    for sample_id in ids[:3]:
+        change_text(engine, sample_id, "another text")
+
+
+def synthetic(engine: Engine, dataset: Dataset) -> None:
+    rate(engine, {i: (place % 5, place % 3) for place, i in enumerate(scored(engine, dataset))}, synthetic=True)
+
+
+@pytest.mark.parametrize(
+    ("fill", "said"),
+    [
+        (nothing, ["No sample has a score yet", "There are no ratings and no labels"]),
+        (no_scores, ["No sample has a score yet", "No rated sample has a score, so no metric can be compared."]),
+        (no_ratings, ["There are no ratings and no labels", "Nobody rated it."]),
+        (one_rater, ["One rater alone: there is no second one", "no second rater"]),
+        (one_system, ["alone alone has values", "One system alone was rated"]),
+        (four_systems, ["4 systems are too few for a claim about their order by coverage: it takes 5."]),
+        (one_video, ["Samples of one video alone were rated", "it takes the ratings of several videos"]),
+        (constant_ratings, ["All 30 samples have the same rating, 4", "its values or the ratings are all equal"]),
+        (constant_scores, ["its values or the ratings are all equal", "so a threshold keeps more than its share"]),
+        (rated_failures, ["none of the rated captions has a score", "10 have no value (most of all: undefined)"]),
+        (
+            stale_scores,
+            ["3 scores of VCS are stale and left out", "3 have a stale score", "27 of the 30 rated samples"],
+        ),
+        (synthetic, ["The ratings are synthetic: made by a program, not by people."]),
+    ],
+)
+def test_the_page_says_what_is_missing_and_why(engine: Engine, tmp_path: Path, fill: Fill, said: list[str]) -> None:
+    dataset = make_dataset(engine, "bad")
+    fill(engine, dataset)
+    made = report_on(engine, dataset, tmp_path, ("vcs", "ecs"))
+    for sentence in said:
+        assert sentence in made.text
+    assert "nan" not in made.text.lower().split()
+    assert "None" not in made.text.split()
+
+
+def test_four_systems_get_no_claim(engine: Engine, tmp_path: Path) -> None:
+    dataset = make_dataset(engine, "four")
+    four_systems(engine, dataset)
+    (aspect,) = report_on(engine, dataset, tmp_path).numbers["trust"]["aspects"]
+    assert aspect["orders"] == ["4 systems are too few for a claim about their order by coverage: it takes 5."]
+
+
+def test_nothing_in_a_dataset_is_markup(engine: Engine, tmp_path: Path) -> None:
+    dataset = make_dataset(engine, "hostile")
+    # Postgres refuses NUL alone.
+    system, aspect = "<b>sys</b>$x$", 'aspect"><script>alert(3)</script>'
+    ids = add_captions(engine, dataset, 3, [system, "other"], HOSTILE)
+    set_scores(engine, {i: place / 7 for place, i in enumerate(ids)})
+    rate(engine, {i: (place, place) for place, i in enumerate(ids)}, aspect)
+    told = Explanation([HOSTILE], [{"<i>fact</i>": HOSTILE, "sentence": "</td></table><h1>"}])
+    made = report_on(engine, dataset, tmp_path, vcs=told)
+    assert {"script", "b x", "h1 x"}.isdisjoint(tag for tag, _ in made.tags)
+    assert [tag for tag, _ in made.tags].count("h1") == 1
+    assert not [attrs for _, attrs in made.tags if any(name.startswith("on") for name in attrs)]
+    assert "<script>alert(1)</script> <img src=x onerror=alert(2)> {{ 7 * 7 }} &amp;" in made.text
+    assert r"\u202eturned\u202c \u001b[2Jend" in made.text
+    assert not any(character in made.html for character in "\x1b\u202e\u202c")
+    assert "<b>sys</b>$x$" in made.text
+
+
+def test_a_video_that_is_gone_is_named_and_others_are_shown(engine: Engine, tmp_path: Path) -> None:
+    dataset = make_dataset(engine, "media")
+    files = {name: write_clip(tmp_path / f"{name}.avi") for name in ("there", "gone", "changed")}
+    ids = []
+    for name, path in files.items():
+        video_id = add_video(engine, dataset, name, content=path.read_bytes())
+        state = path.resolve().stat()
+        columns = {
+            "uri": str(path.resolve()),
+            "size_bytes": state.st_size,
+            "mtime_ns": state.st_mtime_ns,
+            "n_frames": 12,
+            "width": 32,
+            "height": 32,
+        }
+        with engine.begin() as connection:
+            connection.execute(sa.update(schema.video).where(schema.video.c.video_id == video_id).values(columns))
+        ids.append(add_sample(engine, dataset, video_id, f"{name}_caption"))
+    set_scores(engine, {i: place / 3 for place, i in enumerate(ids)})
+    files["gone"].unlink()
+    write_clip(files["changed"], n_frames=5)
+    made = report_on(engine, dataset, tmp_path / "out")
+    assert "No frames: the file cannot be shown: no such file or directory." in made.text
+    assert "No frames: the file cannot be shown: the file has changed since it was ingested." in made.text
+    pictures = [attrs for tag, attrs in made.tags if tag == "img"]
+    assert [attrs["alt"] for attrs in pictures] == [f"Frame at {time} s" for time in ("0.0", "0.2", "0.5", "0.8")]
+    assert str(tmp_path) not in made.html
+
+
+# Files
+
+
+def test_a_page_that_fails_leaves_the_one_before(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = make_dataset(engine, "kept")
+    before = report_on(engine, dataset, tmp_path)
+
+    def fail(*_: object) -> str:
+        raise RuntimeError("no page")
+
+    monkeypatch.setattr(write, "render", fail)
+    with pytest.raises(RuntimeError, match="no page"):
+        report_on(engine, dataset, tmp_path)
+    assert before.path.read_text(encoding="utf-8") == before.html
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["index.html", "report.json"]
+
+
+def test_a_folder_that_is_a_file_is_refused(engine: Engine, tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+    taken.write_text("mine")
+    with pytest.raises(ReportError, match="name another folder with --to"):
+        report_on(engine, make_dataset(engine, "refused"), taken)
+    assert taken.read_text() == "mine"

@@ -1,0 +1,148 @@
+"""The report's page in a browser, opened from disk: it works without a network, on a phone, and obeys no caption."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Generator
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from assets.scores.base import Explanation
+from db import schema
+from tests.assets.manifests import write_clip
+from tests.assets.reporting import MadeReport, rate, report_on
+from tests.assets.test_report import HOSTILE, SYSTEMS, value_of
+from tests.db.builders import add_reference, add_sample, add_video, make_dataset, set_scores
+from tests.orchestration.test_ui import EXECUTABLES, FLAGS
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.browser
+
+DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+# Elements wider than the window, but for those inside what scrolls by itself.
+TOO_WIDE = """[...document.querySelectorAll("body *")].filter(each =>
+    each.getBoundingClientRect().right > window.innerWidth + 1 && !each.closest(".table, nav, svg")
+).map(each => each.outerHTML.slice(0, 80))"""
+
+
+@pytest.fixture(scope="module")
+def made(module_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> MadeReport:
+    """A report with pictures, long names, and captions that try to be markup."""
+    folder = tmp_path_factory.mktemp("report")
+    clip = write_clip(folder / "clip.avi").resolve()
+    state, dataset = clip.stat(), make_dataset(module_engine, "shown", 2)
+    media = {"uri": str(clip), "size_bytes": state.st_size, "mtime_ns": state.st_mtime_ns, "n_frames": 12, "width": 32}
+    ids = []
+    for video in range(8):
+        video_id = add_video(module_engine, dataset, f"v{video}", content=clip.read_bytes())
+        add_reference(module_engine, dataset, video_id, f"v{video}_r", HOSTILE)
+        with module_engine.begin() as connection:
+            this = schema.video.c.video_id == video_id
+            connection.execute(sa.update(schema.video).where(this).values({**media, "height": 32}))
+        for system in SYSTEMS:
+            key, long = f"v{video}_{system}_{'x' * 60}", f"{system}_{'of_a_very_long_name' * 4}"
+            ids.append(add_sample(module_engine, dataset, video_id, key, f"{HOSTILE} {key}", system=long))
+    for metric, sign in (("vcs", 1), ("evqa", -1)):
+        set_scores(module_engine, {i: sign * value_of(place) for place, i in enumerate(ids)}, metric)
+    rate(module_engine, {i: (round(5 * value_of(place)), 3 + place % 2) for place, i in enumerate(ids)}, "</script>")
+    told = Explanation([HOSTILE], [{"fact": HOSTILE, "sentence": f"word {'y' * 200}", "p": 0.5, "label": None}])
+    return report_on(module_engine, dataset, folder / "out", ("vcs", "evqa"), vcs=told)
+
+
+@pytest.fixture(scope="module")
+def browser(made: MadeReport) -> Generator[Browser, None, None]:
+    """A headless Chromium of this machine."""
+    executable = next(filter(None, map(shutil.which, EXECUTABLES)), None)
+    if executable is None:
+        pytest.skip(f"no Chromium found: install one of {', '.join(EXECUTABLES)}")
+    sync_api = pytest.importorskip("playwright.sync_api", reason="the extra `dev` is not installed")
+    with sync_api.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=executable, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(params=[DESKTOP, PHONE], ids=["desktop", "phone"])
+def page(request: pytest.FixtureRequest, browser: Browser, made: MadeReport) -> Generator[Page, None, None]:
+    """The page from disk; it may say nothing to the console, ask for nothing and open nothing."""
+    said: list[str] = []
+    context = browser.new_context(viewport=request.param)
+    page = context.new_page()
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss()))
+    asked: list[str] = []
+    page.on("request", lambda sent: asked.append(sent.url))
+    page.goto(made.path.as_uri())
+    yield page
+    context.close()
+    assert said == []
+    assert [url for url in asked if not url.startswith("data:")] == [made.path.as_uri()]
+
+
+def test_every_link_leads_to_its_section(page: Page) -> None:
+    links = page.locator("a[href^='#']")
+    assert links.count() > 8
+    for number in range(links.count()):
+        target = (links.nth(number).get_attribute("href") or "")[1:]
+        links.nth(number).click()
+        assert page.evaluate("location.hash.slice(1)") == target
+        page.wait_for_function(
+            "id => { const y = document.getElementById(id).getBoundingClientRect().top;"
+            " const end = innerHeight + scrollY >= document.documentElement.scrollHeight - 2;"
+            " return end ? y < innerHeight : y >= -2 && y < 120; }",
+            arg=target,
+        )
+
+
+def test_opening_everything_shows_it_and_nothing_overflows(page: Page) -> None:
+    assert page.evaluate(TOO_WIDE) == []
+    summaries = page.locator("summary")
+    hidden = page.get_by_text("y" * 200).first
+    assert not hidden.is_visible()
+    for number in range(summaries.count()):
+        summaries.nth(number).click()
+    assert page.locator("details:not([open])").count() == 0
+    assert hidden.is_visible()
+    assert page.evaluate(TOO_WIDE) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_pictures_and_figures_are_drawn(page: Page) -> None:
+    sizes = page.evaluate("[...document.images].map(image => [image.naturalWidth, image.naturalHeight])")
+    assert sizes
+    assert {tuple(size) for size in sizes} == {(96, 96)}
+    figures = page.evaluate(
+        "[...document.querySelectorAll('svg')].map(s => [s.clientWidth, s.getAttribute('aria-label')])"
+    )
+    assert len(figures) > 8
+    assert all(width > 100 and label for width, label in figures)
+
+
+def test_captions_are_text(page: Page) -> None:
+    assert page.locator("script, iframe, object, embed, form, img[src='x']").count() == 0
+    shown = page.locator("blockquote").first.inner_text()
+    assert shown.startswith("<script>alert(1)</script> <img src=x onerror=alert(2)> {{ 7 * 7 }} &amp; \\u202eturned")
+
+
+def test_every_part_has_a_name(page: Page) -> None:
+    levels = page.evaluate("[...document.querySelectorAll('h1, h2, h3, h4')].map(each => +each.tagName[1])")
+    assert levels[0] == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    assert page.evaluate("[...document.querySelectorAll('section')].every(s => s.getAttribute('aria-labelledby'))")
+    assert page.evaluate("[...document.images].every(image => image.alt)")
+    assert page.evaluate("document.documentElement.lang") == "en"
+
+
+def test_it_prints_without_the_navigation(page: Page, tmp_path: Path) -> None:
+    page.emulate_media(media="print")
+    assert not page.locator("nav").is_visible()
+    printed = page.pdf(path=tmp_path / "report.pdf", format="A4")
+    assert printed[:5] == b"%PDF-"
