@@ -14,7 +14,7 @@ IMPORTED   := import sentence_transformers, open_clip, av, pyarrow.parquet, matp
               import orchestration.cli, orchestration.calibration, orchestration.definitions, orchestration.doctor; \
               from transformers import AutoModelForSequenceClassification, BertForSequenceClassification, BertModel
 
-.PHONY: setup demo test attack bench lint types lock clean
+.PHONY: setup demo test attack bench papers lint types lock clean
 .DEFAULT_GOAL := setup
 
 setup: $(INSTALLED)
@@ -61,6 +61,10 @@ bench: setup
 	  python=$(BIN)/python; test $$name = vcs && python=$(OFFICIAL)/bin/python; \
 	  $$python -m benchmarks.$$name || exit 1; \
 	done
+
+# The papers' tables beside ours: docs/papers.md and docs/papers.json. A run that was stopped goes on where it was.
+papers: setup
+	@$(BIN)/python -m benchmarks.papers
 
 lint: setup
 	$(BIN)/ruff check .

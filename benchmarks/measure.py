@@ -15,6 +15,8 @@ from typing import Any
 RESULTS = Path(__file__).parent / "results"
 # As the tests look for it.
 DATA = Path(os.environ.get("REELSIEVE_TEST_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+# The encoder that REELSIEVE_TEXT_ENCODER names: a folder, a hub id, or the bundled one.
+TEXT_ENCODER = os.environ.get("REELSIEVE_TEXT_ENCODER", "offline")
 
 
 @dataclass(frozen=True)

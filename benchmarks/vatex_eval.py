@@ -1,9 +1,9 @@
 """VCS_short on VATEX-EVAL against people, through the platform: `python -m benchmarks.vatex_eval`.
 
 The captions are ingested twice, with one and with nine references, into a database of their own, their texts and words
-embedded with the bundled MiniLM, scored at two tolerances and joined with the ratings by SQL. The convention is that
-of VATEX-EVAL: scores rounded to 4 decimals, Kendall's tau-b and Spearman's rho with each of the three raters over all
-captions, the mean of the three. Beside VCS_short stand:
+embedded with the bundled MiniLM (REELSIEVE_TEXT_ENCODER names another encoder), scored at two tolerances and joined
+with the ratings by SQL. The convention is that of VATEX-EVAL: scores rounded to 4 decimals, Kendall's tau-b and
+Spearman's rho with each of the three raters over all captions, the mean of the three. Beside VCS_short stand:
 
 - zeros by margin: VCS_short, with `margin` (never positive there) in the place of a score of 0;
 - GAS: the cosine of the whole texts, with the reference that VCS_short found best;
@@ -34,7 +34,7 @@ from assets.scores.vcs_short import VCSShortScorer, VCSShortSettings
 from assets.sources.base import Order
 from assets.sources.texts import TextVectors
 from benchmarks.installation import temporary_server
-from benchmarks.measure import DATA, RESULTS, save
+from benchmarks.measure import DATA, RESULTS, TEXT_ENCODER, save
 from db.engine import open_engine
 from db.inputs import REFERENCES
 from db.manifest import Dataset, find_dataset
@@ -129,7 +129,7 @@ def score_and_judge(engine: Engine, dataset: Dataset, lct: float, clock: Clock) 
 def scorer_at(lct: float) -> VCSShortScorer:
     """VCS_short at one tolerance."""
     # As in the paper's tables, a caption whose shape forces a 0 counts with that 0.
-    settings = VCSShortSettings(text_encoder="offline", vcs_short_lct=lct, vcs_shape_zeros=True)
+    settings = VCSShortSettings(text_encoder=TEXT_ENCODER, vcs_short_lct=lct, vcs_shape_zeros=True)
     return VCSShortScorer.from_settings(settings)
 
 

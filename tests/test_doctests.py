@@ -8,7 +8,7 @@ import pkgutil
 
 import pytest
 
-ROOMS = ("metrics_core", "db", "assets", "orchestration", "demo", "verifier")
+ROOMS = ("metrics_core", "db", "assets", "orchestration", "demo", "verifier", "benchmarks.papers")
 MODULES = [
     module.name
     for room in ROOMS

@@ -1,0 +1,173 @@
+"""Tables 1 to 4 of the QEVA paper in form, on two annotators of ActivityNet Captions.
+
+No person rated these summaries and no chat model is asked: rules write the questions, an entailment model answers them.
+Instead of ratings stands what was done to a summary: as it was written, in another order, or with a quarter of its
+sentences from other videos.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from benchmarks.papers.qeva_published import MODELS_2, PAPER, TABLE_1, TABLE_2, TABLE_3, TABLE_4
+from benchmarks.papers.qeva_scores import (
+    DATA_SET,
+    DIMENSIONS,
+    LEXICAL,
+    OFFLINE,
+    QEVA,
+    SIMPLE,
+    VALUE_CODE,
+    Values,
+    answerers,
+    values,
+)
+from benchmarks.papers.recipes import Recipe, text_encoder
+from benchmarks.papers.records import Row, Table, against, strongest
+from benchmarks.papers.stages import Stages
+from metrics_core.agreement import agreement_rows
+from verifier import offline_verifier
+
+STATISTICS = {"kendall_b": "tau-b", "kendall_c": "tau-c", "spearman": "Spearman"}
+SPOILT = {"shuffled": "written against shuffled", "exchanged": "written against exchanged"}
+ALL = "written against both"
+MEANT = {"coverage": "exchanged", "factuality": "exchanged", "chronology": "shuffled"}
+REMARKS = (
+    "200 videos of ActivityNet Captions. The first annotator's timed sentences stand in for the video and are the "
+    "reference of the n-gram rows; the second's are the summary. In place of people's ratings: 1 for the summary as "
+    "written, 0 for a spoilt one. Correlations over all summaries; intervals draw videos.",
+    "shuffled: its sentences in another order. exchanged: a quarter of them, at least one, from other videos. A metric "
+    "that knows no order cannot tell a shuffled summary, and one that reads only lengths cannot tell either.",
+)
+
+
+def models() -> dict[str, Any]:
+    """The answerers' identities."""
+    return {name: bench.answerer().identity.as_dict() for name, bench in answerers().items()}
+
+
+def shown_models() -> dict[str, str]:
+    """Models as the page names them."""
+    return {
+        "questions": "rules, no chat model",
+        "answers": f"{offline_verifier().identity.model_id} by entailment, a small stand-in",
+        "text encoder": text_encoder().identity.model_id,
+    }
+
+
+def correlations(
+    found: Values, scores: Mapping[str, Any], spoilt: Sequence[str]
+) -> dict[tuple[str, str], dict[str, Any]]:
+    """Fields of a row by metric and statistic: each metric against written (1) or spoilt (0)."""
+    kept = np.isin(found.systems, ["written", *spoilt])
+    written = np.array([[float(system == "written")] for system in found.systems])
+    metrics = {name: np.asarray(side, dtype=np.float64)[kept] for name, side in scores.items()}
+    rows = agreement_rows(
+        metrics, {"written": written[kept]}, [v for v, k in zip(found.videos, kept, strict=True) if k]
+    )
+    return {
+        (row.metric, row.statistic): {"ours": row.value, "low": row.low, "high": row.high, "n": row.n}
+        for row in rows
+        if row.grouping == "pooled" and row.metric in metrics
+    }
+
+
+def first(name: str, stages: Stages) -> Table:
+    """Every metric against what was done to the summaries."""
+    found = values(stages)
+    cells = correlations(found, found.scores[OFFLINE] | found.simple, list(SPOILT))
+    rows = []
+    for metric in dict.fromkeys([QEVA, *found.simple, *TABLE_1]):
+        figures = TABLE_1.get(metric, (None,) * 3)
+        for published, (statistic, column) in zip(figures, STATISTICS.items(), strict=True):
+            source = PAPER.format(1) if metric in TABLE_1 else ""
+            rows.append(Row(name, metric, column, published, **cells.get((metric, statistic), {}), source=source))
+    best, summary = compared(rows, "tau-b", ALL)
+    title = "QEVA, Table 1 in form: does a metric rank summaries as written above spoilt ones?"
+    return Table(name, title, summary, shown_models(), rows, 3, REMARKS, best)
+
+
+def compared(rows: Sequence[Row], column: str, what: str) -> tuple[str, list[str]]:
+    """The strongest simple rule of a column, and a sentence that says where QEVA stands."""
+    ours = {row.row: row.ours for row in rows if row.column == column}
+    best = strongest({rule: ours[rule] for rule in SIMPLE})
+    return best, [against(f"{what}: tau-b of QEVA", ours[QEVA], best, ours[best])]
+
+
+def second(name: str, stages: Stages) -> Table:
+    """The same by kind of spoiling, where the paper has the summaries of one model each."""
+    found = values(stages)
+    cells = {kind: correlations(found, found.scores[OFFLINE] | found.simple, [kind]) for kind in SPOILT}
+    rows = []
+    for metric in dict.fromkeys([QEVA, *found.simple]):
+        rows += [
+            Row(name, metric, column, **cells[kind].get((metric, "kendall_b"), {})) for kind, column in SPOILT.items()
+        ]
+        figures = TABLE_2.get(metric, ())
+        rows += [
+            Row(name, metric, model, figure, source=PAPER.format(2))
+            for model, figure in zip(MODELS_2, figures, strict=False)
+        ]
+    found_best = [compared(rows, column, column) for column in SPOILT.values()]
+    summary = [sentence for _, sentences in found_best for sentence in sentences]
+    title = "QEVA, Table 2 in form: tau-b by what was done to the summary"
+    remarks = ("The last four columns are the paper's: the summaries of four models.", *REMARKS)
+    return Table(name, title, summary, shown_models(), rows, 3, remarks, found_best[1][0])
+
+
+def third(name: str, stages: Stages) -> Table:
+    """Each dimension against the spoiling that it should notice."""
+    found = values(stages)
+    rows = list(third_rows(name, found))
+    cells = {row.row: row.ours for row in rows if row.column == "tau-b"}
+    summary = []
+    for dimension, kind in MEANT.items():
+        simple = correlations(found, found.simple, [kind])
+        figures = {rule: simple.get((rule, "kendall_b"), {}).get("ours") for rule in SIMPLE}
+        best = strongest(figures)
+        summary.append(against(f"{dimension} ({SPOILT[kind]}): tau-b", cells[dimension], best, figures[best]))
+    title = "QEVA, Table 3 in form: each dimension against the spoiling that it should notice"
+    return Table(name, title, summary, shown_models(), rows, 3, REMARKS)
+
+
+def third_rows(name: str, found: Values) -> Iterator[Row]:
+    """The rows of the dimensions."""
+    for dimension in DIMENSIONS:
+        scores = {dimension: found.scores[OFFLINE][dimension]}
+        cells = correlations(found, scores, [MEANT[dimension]])
+        for published, (statistic, column) in zip(TABLE_3[dimension], STATISTICS.items(), strict=True):
+            yield Row(name, dimension, column, published, **cells[dimension, statistic], source=PAPER.format(3))
+
+
+def fourth(name: str, stages: Stages) -> Table:
+    """Other models behind the same questions."""
+    found = values(stages)
+    rows = [
+        Row(
+            name, f"rules + {model}", column, **correlations(found, {QEVA: scores[QEVA]}, list(SPOILT))[QEVA, statistic]
+        )
+        for model, scores in found.scores.items()
+        for statistic, column in STATISTICS.items()
+    ]
+    for model, figures in TABLE_4.items():
+        rows += [
+            Row(name, model, column, published, source=PAPER.format(4))
+            for published, column in zip(figures, STATISTICS.values(), strict=True)
+        ]
+    ours = {row.row: row.ours for row in rows if row.column == "tau-b"}
+    summary = [against(f"{ALL}: tau-b of QEVA", ours[f"rules + {OFFLINE}"], LEXICAL, ours[f"rules + {LEXICAL}"])]
+    remarks = (f"{LEXICAL}: a statement holds where half of its content words stand in a sentence.", *REMARKS)
+    title = "QEVA, Table 4 in form: other models"
+    return Table(name, title, summary, shown_models(), rows, 3, remarks, f"rules + {LEXICAL}")
+
+
+CODE = ("benchmarks/papers/qeva.py", "benchmarks/papers/qeva_published.py", *VALUE_CODE, "metrics_core/agreement")
+RECIPES = tuple(
+    Recipe(name, (DATA_SET,), ("nltk", "rouge-score"), CODE, models, partial(make, name))
+    for number, make in enumerate((first, second, third, fourth), 1)
+    for name in (f"qeva_{number}",)
+)

@@ -1,0 +1,78 @@
+"""How well a metric tells valid from invalid texts: area under the curve, and accuracy at a chosen threshold."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from metrics_core.agreement import label_rows
+from metrics_core.agreement.resampling import draw, interval
+from metrics_core.arrays import BoolArray, FloatArray, IntArray, numbered
+from metrics_core.calibration import CalibrationWarning, best_threshold
+
+FOLDS, RESAMPLES = 10, 1000
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A value with its 95 % interval over groups of texts."""
+
+    value: float
+    low: float | None
+    high: float | None
+    n: int
+
+
+def area(scores: FloatArray, valid: BoolArray, groups: Sequence[str]) -> Figure:
+    """The chance that a valid text scores higher than an invalid one, ties counting half; resamples draw groups."""
+    group = numbered(groups)
+    draws = draw(int(group.max()) + 1, 0, "videos", RESAMPLES, 0)
+    member = np.eye(draws.videos.shape[1])[group]
+    gaps = scores[valid][:, None] - scores[~valid][None, :]
+    # Pairs of a valid text of one group and an invalid one of another that are in order.
+    ordered = member[valid].T @ ((gaps > 0) + (gaps == 0) / 2) @ member[~valid]
+    sizes = member[valid].sum(axis=0), member[~valid].sum(axis=0)
+
+    def of(weights: FloatArray) -> FloatArray:
+        """The area in every resample (resamples, groups)."""
+        inside: FloatArray = ((weights @ ordered) * weights).sum(axis=1)
+        with np.errstate(invalid="ignore"):
+            return inside / ((weights @ sizes[0]) * (weights @ sizes[1]))
+
+    limits = interval(of(draws.videos), 0.95)
+    return Figure(float(of(np.ones((1, len(ordered))))[0]), limits.low, limits.high, scores.size)
+
+
+def accuracy(scores: FloatArray, valid: BoolArray, groups: Sequence[str]) -> Figure:
+    """The share of texts on the right side of a threshold that the other folds' texts chose by Youden's index."""
+    predicted = scores >= thresholds(scores, valid, groups)
+    rows = label_rows({"metric": predicted}, valid, list(groups))
+    row = next(row for row in rows if (row.metric, row.statistic) == ("metric", "accuracy"))
+    assert row.value is not None
+    return Figure(row.value, row.low, row.high, row.n)
+
+
+def thresholds(scores: FloatArray, valid: BoolArray, groups: Sequence[str]) -> FloatArray:
+    """For each text the threshold with the best recall less false positive rate on the texts of other folds."""
+    fold = folds_of(groups)
+    levels = np.empty(scores.size)
+    for number in range(FOLDS):
+        others = fold != number
+        with warnings.catch_warnings():
+            # A metric that separates nothing has an odd threshold, and its accuracy says so.
+            warnings.simplefilter("ignore", CalibrationWarning)
+            threshold = best_threshold(scores[others], valid[others], "youden")
+        if threshold.value is None:
+            raise ValueError(f"fold {number} leaves texts of one kind only: give both valid and invalid ones.")
+        levels[~others] = threshold.value
+    return levels
+
+
+def folds_of(groups: Sequence[str]) -> IntArray:
+    """The fold of each text, by the hash of its group, so that a group lies in one fold."""
+    digests = {group: hashlib.sha256(group.encode()).digest() for group in dict.fromkeys(groups)}
+    return np.array([int.from_bytes(digests[group][:8], "big") % FOLDS for group in groups], dtype=np.int64)

@@ -1,0 +1,14 @@
+"""All tables, in the order of the page."""
+
+from __future__ import annotations
+
+from benchmarks.papers import ecs, evqa, qeva, vatex, vcs_corruption_tables
+from benchmarks.papers.recipes import Recipe
+
+RECIPES: tuple[Recipe, ...] = (
+    *vcs_corruption_tables.RECIPES,
+    *vatex.RECIPES,
+    *ecs.RECIPES,
+    *evqa.RECIPES,
+    *qeva.RECIPES,
+)

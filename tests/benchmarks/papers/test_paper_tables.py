@@ -1,0 +1,147 @@
+"""What the tables' rows are made of, on texts small enough to check by hand."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from benchmarks.ecs_data import Caption, DataSet
+from benchmarks.papers.corruption import length_ratio, vcs_of
+from benchmarks.papers.ecs import whole_text_floor
+from benchmarks.papers.evqa import RANDOM, fourth_rows
+from benchmarks.papers.evqa_pairs import COUNT, EVQA, LENGTH, Pairs, scores_of
+from benchmarks.papers.mpii import Base, Variant
+from benchmarks.papers.qeva import correlations
+from benchmarks.papers.qeva_scores import Values
+from benchmarks.papers.recipes import Recipe, complaints
+from benchmarks.papers.records import Table, against, strongest, table_of
+from benchmarks.papers.stages import Stages
+from benchmarks.papers.tables import RECIPES
+from metrics_core.protocols import ModelIdentity
+
+
+class WordEncoder:
+    """A TextEncoder whose vectors follow from the letters alone, so that punctuation does not matter."""
+
+    @property
+    def identity(self) -> ModelIdentity:
+        return ModelIdentity("letters", "1", {})
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        rows = [self._row("".join(filter(str.isalnum, text.lower()))) for text in texts]
+        return np.array(rows, dtype=np.float32)
+
+    def _row(self, letters: str) -> NDArray[np.float64]:
+        seed = int.from_bytes(hashlib.sha256(letters.encode()).digest()[:8], "big")
+        row = np.random.default_rng(seed).normal(size=512)
+        return row / np.linalg.norm(row)
+
+
+SENTENCES = [
+    "A man enters the dark hall.",
+    "Two dogs follow him upstairs.",
+    "He opens an old door.",
+    "Light falls on the floor.",
+    "They all sit down together.",
+]
+
+
+def base() -> Base:
+    told = " ".join(SENTENCES)
+    backwards = " ".join(sentence.rstrip(".") for sentence in reversed(SENTENCES))
+    return Base(
+        "b",
+        told,
+        (
+            Variant("Synonym Substitution", "Word-Level and Grammar", told, {}),
+            Variant("Reverse Segments Order", "Chronology", backwards, {}),
+        ),
+    )
+
+
+def test_vcs_of_a_copy_and_of_the_reversed_text() -> None:
+    same, backwards = vcs_of(base(), WordEncoder())
+    assert same["VCS_LCT0"] == pytest.approx(1)
+    assert same["VCS_LCT0 raw"] == pytest.approx(1)
+    assert not same["shape_zero"]
+    # Five recovered segments in reverse order; as it stands the text is one segment, whose shape forces the 0.
+    assert backwards["VCS_LCT0"] == 0
+    assert backwards["VCS_LCT0 raw"] == 0
+    assert backwards["shape_zero"]
+
+
+def test_valid_variants_are_the_papers() -> None:
+    kinds = {
+        ("Brevity and Verbosity", "Brevity - L1"): True,
+        ("Content Additions & Omissions", "Insert Attributes, Emotions and Scene"): True,
+        ("Content Additions & Omissions", "Addition (~50%)"): False,
+        ("Content Corruption", "Object Corruption"): False,
+        ("Summarization", "Summarization"): False,
+        ("Chronology", "Rotate Half Paragraph"): False,
+    }
+    assert {kind: Variant(kind[1], kind[0], "", {}).valid for kind in kinds} == kinds
+
+
+def test_length_ratio_does_not_care_which_text_is_longer() -> None:
+    assert length_ratio(["a b", "a b c d"], [["a b c d"], ["a b"]]).tolist() == [0.5, 0.5]
+
+
+def test_the_whole_text_holds_what_no_sentence_does() -> None:
+    caption = Caption("clip", "system", ("A red ball.", "A box falls."), ("A red box.", "A cat."), ("d", "d"))
+    assert whole_text_floor(DataSet("n", "", (caption,))).tolist() == [1.0, 0.0]
+
+
+def test_pairs_without_a_model_have_baselines_only() -> None:
+    question = "What is on the table?"
+    rows = [
+        {"video_id": "v", "question": question, "answer": "A red ball and a blue box.", "quality": "good"},
+        {"video_id": "w", "question": question, "answer": "ball", "quality": "noisy"},
+    ]
+    pairs = Pairs(rows, {})
+    scores = scores_of(pairs)
+    assert set(scores) == {COUNT, LENGTH, RANDOM}
+    assert scores[LENGTH].tolist() == [7.0, 1.0]
+    cells = {(row.row, row.column): row for row in fourth_rows("t", pairs, scores)}
+    assert cells[LENGTH, "best 25 %"].ours == 0.0
+    assert cells[RANDOM, "best 12.5 %"].ours == 0.5
+    assert cells[EVQA, "best 25 %"].ours is None
+    assert "REELSIEVE_IMAGE_TEXT_ENCODER" in cells[EVQA, "best 25 %"].note
+    assert cells[EVQA, "best 25 %"].published == pytest.approx(0.0108, abs=5e-5)
+
+
+def test_correlations_leave_out_other_kinds_and_undefined_values() -> None:
+    systems = ["written", "shuffled", "exchanged"] * 3
+    found = Values([f"v{i // 3}" for i in range(9)], systems, {}, {})
+    values = np.array([3.0, 1, 9, 3, 1, 9, 3, np.nan, 9])
+    cells = correlations(found, {"m": values}, ["shuffled"])
+    assert (cells["m", "kendall_b"]["ours"], cells["m", "kendall_b"]["n"]) == (1.0, 5)
+
+
+def test_the_strongest_baseline_is_named_first_where_ours_loses() -> None:
+    values: Mapping[str, float | None] = {"length": 0.2, "words": 0.6, "cosine": None}
+    assert strongest(values) == "words"
+    assert against("ECS", 0.5, "words", 0.6) == "ECS (.500) is below the strongest simple baseline, words (.600)."
+    assert "above" in against("ECS", 0.7, "words", 0.6)
+    assert "no figure" in against("ECS", None, "words", 0.6)
+
+
+def test_a_missing_folder_and_package_are_plain_sentences() -> None:
+    def never(stages: Stages) -> Table:
+        raise AssertionError
+
+    recipe = Recipe("r", ("no_such_data",), ("no-such-package",), (), dict, never)
+    package, folder = complaints([recipe])
+    assert package == "The package no-such-package is missing: run `make setup`."
+    assert folder.startswith("No test data no_such_data in ")
+    assert folder.endswith("set REELSIEVE_TEST_DATA to the folder of the test data.")
+
+
+def test_tables_have_names_of_their_own_and_survive_json() -> None:
+    names = [recipe.name for recipe in RECIPES]
+    assert len(set(names)) == len(names)
+    table = Table("t", "T", ["s"], {"m": "n"}, [], 2, ["r"], "b")
+    assert table_of(table.as_dict()).as_dict() == table.as_dict()
