@@ -33,25 +33,27 @@ SHOWN = ("pooled", "per_video", "per_system", "within_system")
 def agreement(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
     """Correlations of every metric, of baselines and of raters with people, with intervals over videos."""
     dataset = dataset_of_key(curation.engine, context.partition_key)
-    rows = store_agreement(curation.engine, dataset, METRICS)
-    by_aspect: dict[str, list[StoredAgreement]] = {}
-    decisions: dict[str, list[StoredAgreement]] = {}
+    return dg.MaterializeResult(metadata=metadata_of(store_agreement(curation.engine, dataset, METRICS)))
+
+
+def metadata_of(rows: list[StoredAgreement]) -> dict[str, dg.MetadataValue]:
+    """What a dataset's rows say in short: counts, and a table for every aspect."""
+    correlated: dict[str, list[StoredAgreement]] = {}
+    decided: dict[str, list[StoredAgreement]] = {}
     for row in rows:
         if row.aspect.startswith(DECISIONS):
-            decisions.setdefault(row.aspect, []).append(row)
+            decided.setdefault(row.aspect, []).append(row)
         elif row.statistic == STATISTIC and row.grouping in SHOWN:
-            by_aspect.setdefault(row.aspect, []).append(row)
-    if not by_aspect:
-        return dg.MaterializeResult(metadata={"agreement": dg.MetadataValue.text("no ratings and no labels")})
-    stale = {row.metric: row.n_stale for row in rows if row.aspect in by_aspect}
-    return dg.MaterializeResult(
-        metadata={
-            "rows": len(rows),
-            "stale scores left out": sum(stale.values()),
-            **{f"aspect: {aspect}": dg.MetadataValue.md(_aspect(aspect, shown)) for aspect, shown in by_aspect.items()},
-            **{f"aspect: {aspect}": dg.MetadataValue.md(_decisions(shown)) for aspect, shown in decisions.items()},
-        }
-    )
+            correlated.setdefault(row.aspect, []).append(row)
+    if not rows:
+        return {"agreement": dg.MetadataValue.text("no ratings and no labels")}
+    stale = {row.metric: row.n_stale for row in rows if row.aspect in correlated}
+    return {
+        "rows": dg.MetadataValue.int(len(rows)),
+        "stale scores left out": dg.MetadataValue.int(sum(stale.values())),
+        **{f"aspect: {aspect}": dg.MetadataValue.md(_aspect(aspect, shown)) for aspect, shown in correlated.items()},
+        **{f"aspect: {aspect}": dg.MetadataValue.md(_decisions(shown)) for aspect, shown in decided.items()},
+    }
 
 
 def _aspect(aspect: str, rows: list[StoredAgreement]) -> str:

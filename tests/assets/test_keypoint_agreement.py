@@ -9,8 +9,9 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
+from assets.agreement.assets import metadata_of
 from assets.agreement.keypoints import KEYPOINTS, keypoint_rows
-from assets.agreement.rows import store_agreement
+from assets.agreement.rows import LABELS, store_agreement
 from assets.scores.pending import register
 from db import schema
 from db.agreement import StoredAgreement
@@ -81,6 +82,16 @@ def test_stale_decisions_are_left_out_and_counted(bench: Bench) -> None:
     found = stored(bench)["ecs", KEYPOINTS, "accuracy"]
     # All five decisions on the caption rest on the checklist that changed.
     assert (found.n, found.n_undefined, found.n_stale) == (len(ITEMS) - 5, 5, 5)
+
+
+def test_the_asset_shows_a_table_of_each_aspect(bench: Bench) -> None:
+    shown = metadata_of(store_agreement(bench.engine, bench.dataset, ["ecs"]))
+    aspects = [name.removeprefix("aspect: ") for name in shown if name.startswith("aspect: ")]
+    assert aspects == [LABELS, KEYPOINTS, "keypoints: camera_state (labels)", f"keypoints: {EVENTS} (labels)"]
+    table = str(shown[f"aspect: {KEYPOINTS}"].value)
+    assert table.startswith("| decided by | statistic | value | low | high | n |")
+    assert f"| ecs | accuracy | {accuracy(VIDEOS, 0.5):.3f} |" in table
+    assert metadata_of([])["agreement"].value == "no ratings and no labels"
 
 
 def test_without_a_decision_rows_have_no_number() -> None:
