@@ -1,9 +1,10 @@
-"""VATEX-EVAL from its file to table `agreement` by the platform's own commands: `python -m benchmarks.vatex_platform`.
+"""VATEX-EVAL from its file to the report's page by the platform's own commands: `python -m benchmarks.vatex_platform`.
 
 In a fresh home, with one and with nine references: `reelsieve ingest`, `reelsieve score` with VCS_short at tolerances 1
-and 0, the asset `agreement` after each, and `reelsieve compare` of the two tolerances. Every step is a process of its
-own, whose wall time and peak memory are measured. The rows "pooled by rater" of table `agreement` must be the figures
-of benchmarks/results/vatex_eval.json, which another program computed, but for rounding in the fourth decimal.
+and 0, the asset `agreement` after each, `reelsieve compare` of the two tolerances, and `reelsieve report`. Every step
+is a process of its own, whose wall time and peak memory are measured. The rows "pooled by rater" of table `agreement`
+must be the figures of benchmarks/results/vatex_eval.json, which another program computed, but for rounding in the
+fourth decimal.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ def scorers(steps: list[Step]) -> list[str]:
 def measure(source: Path, folder: Path) -> dict[str, Any]:
     """Run every step; the figures, the comparisons and what each step took."""
     steps: list[Step] = []
-    figures, comparisons = [], {}
+    figures, comparisons, pages = [], {}, {}
     for references in REFERENCE_COUNTS:
         dataset = f"vatex_{references}"
         vatex_eval.convert(source, folder / dataset, references=references)
@@ -109,7 +110,10 @@ def measure(source: Path, folder: Path) -> dict[str, Any]:
         said = process(steps, f"{dataset}: compare", COMMAND, "compare", *pair, "-d", dataset, "--json")
         comparisons[dataset] = json.loads(said)
         print(process(steps, f"{dataset}: compare, shown", COMMAND, "compare", *pair, "-d", dataset, COLUMNS="80"))
-    return {"steps": [asdict(step) for step in steps], "figures": figures, "comparisons": comparisons}
+        written = json.loads(process(steps, f"{dataset}: report", COMMAND, "report", "-d", dataset, "--json"))
+        pages[dataset] = Path(written["page"]).stat().st_size
+    taken = [asdict(step) for step in steps]
+    return {"steps": taken, "figures": figures, "comparisons": comparisons, "page_bytes": pages}
 
 
 def table(figures: list[dict[str, Any]]) -> Iterator[str]:
