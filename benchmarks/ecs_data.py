@@ -61,11 +61,15 @@ class DataSet:
 
 
 def realsumm() -> DataSet:
-    """The articles that the verifier was not trained on: those for choices calibrate, those for the test are judged."""
+    """The articles that the network was not trained on: those for choices calibrate, those for the test are judged.
+
+    The weights of the whole text were fitted on them. The verifier's record judges each article by a fit without it.
+    """
     parts = realsumm_parts(require("realsumm").parent)
     captions = [*summaries(parts[CHOICE]), *summaries(parts[TEST])]
     fold = Fold(*(frozenset(each.article for each in parts[part]) for part in (CHOICE, TEST)))
-    return DataSet("realsumm", "summaries, people's votes; articles unknown to the verifier", tuple(captions), (fold,))
+    note = "summaries, people's votes; articles unknown to the network, not to the weights of the whole text"
+    return DataSet("realsumm", note, tuple(captions), (fold,))
 
 
 def realsumm_by_hash() -> DataSet:
