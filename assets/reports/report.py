@@ -18,7 +18,7 @@ from assets.reports.facts import DataFacts, MetricFacts, Report
 from assets.reports.looked_at import gather_samples
 from assets.reports.systems import gather_systems
 from assets.reports.trust import gather_trust
-from assets.reports.write import ReportFiles, write_report
+from assets.reports.write import ReportFiles, writable_folder, write_report
 from assets.scores.base import Scorer
 from db.agreement import replace_agreement
 from db.manifest import Dataset
@@ -37,11 +37,12 @@ def make_report(
     All numbers come from one state of the database, so that none is older than another. tell: hears of the progress.
     Raises ReportError where the folder cannot be written.
     """
+    target = writable_folder(folder)
     report = gather(engine, dataset, scorers, tell)
     with engine.begin() as connection:
         replace_agreement(connection, dataset.dataset_id, report.agreement)
     tell("drawing the page")
-    return write_report(report, folder)
+    return write_report(report, target)
 
 
 def report_folder(home: Path, dataset: str) -> Path:

@@ -16,6 +16,7 @@ from assets.reports.sample_facts import SampleFacts
 from assets.selection.partial_file import partial_file, remove_abandoned
 
 PAGE, NUMBERS = "index.html", "report.json"
+PROBE = ".reelsieve-probe"
 AGREEMENT_FIELDS = (
     "metric",
     "aspect",
@@ -46,26 +47,35 @@ class ReportFiles:
     sentences: tuple[str, ...]
 
 
-def write_report(report: Report, folder: Path) -> ReportFiles:
-    """Write page and numbers into a folder, which is made where it is missing. Other files there stay.
+def writable_folder(folder: Path) -> Path:
+    """Make a folder for a report, and return its absolute path.
 
-    Raises ReportError for a folder that cannot be made or written to.
+    Raises ReportError where it cannot be made or written to: better before the work than after it.
     """
-    contents = {NUMBERS: dumped(report), PAGE: render(report, draw(report))}
     try:
         target = folder.expanduser().resolve()
         target.mkdir(parents=True, exist_ok=True)
         remove_abandoned(target)
-        for name, content in contents.items():
-            with partial_file(target / name) as file:
-                file.write(content.encode())
+        with partial_file(target / PROBE):
+            pass
+        (target / PROBE).unlink()
     except (OSError, RuntimeError) as error:  # RuntimeError: the home folder of nobody
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise ReportError(
-            f"{folder}: the report cannot be written ({reason}): name another folder with --to"
-        ) from error
+        raise ReportError(f"{folder}: no report can be written there ({reason}): name a folder with --to") from error
+    return target
+
+
+def write_report(report: Report, folder: Path) -> ReportFiles:
+    """Write page and numbers into a folder. Other files there stay. Raises ReportError where the disk refuses."""
+    contents = {NUMBERS: dumped(report), PAGE: render(report, draw(report))}
+    try:
+        for name, content in contents.items():
+            with partial_file(folder / name) as file:
+                file.write(content.encode())
+    except OSError as error:
+        raise ReportError(f"{folder}: the report cannot be written ({error.strerror}): make room there") from error
     sentences = tuple(each.sentence for aspect in report.trust.aspects for each in aspect.verdicts.values())
-    return ReportFiles(target / PAGE, target / NUMBERS, report.notices, sentences)
+    return ReportFiles(folder / PAGE, folder / NUMBERS, report.notices, sentences)
 
 
 def dumped(report: Report) -> str:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from metrics_core.agreement.correlation import kendall_of, mean_of
 from metrics_core.agreement.groupings import Resamples, Sides, pooled
 from metrics_core.agreement.inputs import checked_inputs
-from metrics_core.agreement.rater_rows import mean_of_raters
 from metrics_core.agreement.raters import mean_rating, one_against_others
 from metrics_core.agreement.resampling import Draws, draw, interval
 from metrics_core.agreement.table import ONE_RATER
@@ -34,6 +34,7 @@ class Coefficient:
 class SameItems:
     """A metric's coefficient, and on its items the coefficient of one more rater and of the strongest baseline.
 
+    ceiling: each rater with the mean of the others, on average; it has no interval here.
     strongest: the baseline farthest from 0, turned round where it is negative: "the shorter, the better" is knowledge,
     too. difference: the metric's coefficient less the strongest baseline's, in the same resamples; its interval may be
     far from 0 where the intervals of both overlap. None where nothing is defined; ceiling also with a single rater.
@@ -65,18 +66,16 @@ def on_same_items(
     rated = inputs.ratings[STATISTIC]
     people = mean_rating(rated)
     draws = draw(inputs.n_videos, 0, "videos", n_resamples, seed)
-    known: dict[bytes, tuple[Coefficient | None, dict[str, Resamples]]] = {}
     results = {}
     for name in metrics:
         kept = np.isfinite(inputs.values[name]) & np.isfinite(people)
-        if kept.tobytes() not in known:
-            rows = rated[kept]
-            own = {other: inputs.values[other][kept] for other in baselines}
-            by_name = {other: _compared(side, people[kept], inputs.video[kept], draws) for other, side in own.items()}
-            known[kept.tobytes()] = _ceiling(rows, inputs.video[kept], draws, level), by_name
-        ceiling, by_name = known[kept.tobytes()]
+        own = {other: inputs.values[other][kept] for other in baselines}
+        chosen = _strongest(own, people[kept])
         found = _compared(inputs.values[name][kept], people[kept], inputs.video[kept], draws)
-        results[name] = SameItems(_coefficient(name, found, level), ceiling, *_beside(found, by_name, level))
+        baseline = chosen and _compared(own[chosen], people[kept], inputs.video[kept], draws)
+        beside = _beside(found, chosen, baseline, level) if chosen and baseline else (None, None)
+        made = _made(name, found.values[STATISTIC], found.resampled[STATISTIC], found.n[STATISTIC], level)
+        results[name] = SameItems(made, _ceiling(rated[kept]), *beside)
     return results
 
 
@@ -87,33 +86,37 @@ def _compared(side: FloatArray, people: FloatArray, video: IntArray, draws: Draw
     return pooled(sides, draws, (STATISTIC,))
 
 
-def _ceiling(ratings: FloatArray, video: IntArray, draws: Draws, level: float) -> Coefficient | None:
+def _strongest(baselines: Mapping[str, FloatArray], people: FloatArray) -> str | None:
+    """The baseline that is farthest from 0; None where none has a coefficient."""
+    defined = {name: side for name, side in baselines.items() if _value(side, people) is not None}
+    return max(defined, key=lambda name: abs(_value(defined[name], people) or 0.0), default=None)
+
+
+def _value(side: FloatArray, people: FloatArray) -> float | None:
+    """Kendall's tau-b of the items that have both numbers."""
+    kept = np.isfinite(side) & np.isfinite(people)
+    return kendall_of(side[kept], people[kept])
+
+
+def _ceiling(ratings: FloatArray) -> Coefficient | None:
+    """The mean of the raters' coefficients, each with the mean of the others, without an interval."""
     sides = [side for side in one_against_others(ratings) if side[2].any()]
-    raters = [{"": _compared(np.where(kept, one, np.nan), others, video, draws)} for one, others, kept in sides]
-    means = mean_of_raters(raters)
-    return _coefficient(ONE_RATER, means[""], level) if means else None
+    values = [value for one, others, kept in sides if (value := kendall_of(one[kept], others[kept])) is not None]
+    n = max((int(kept.sum()) for _, _, kept in sides), default=0)
+    return Coefficient(ONE_RATER, mean_of(values), None, None, n) if sides else None
 
 
-def _beside(
-    found: Resamples, baselines: Mapping[str, Resamples], level: float
-) -> tuple[Coefficient | None, Coefficient | None]:
+def _beside(found: Resamples, name: str, baseline: Resamples, level: float) -> tuple[Coefficient, Coefficient | None]:
     """The strongest baseline, turned round where it is negative, and how far the metric lies above it."""
-    values = {name: value for name, each in baselines.items() if (value := each.values[STATISTIC]) is not None}
-    if not values:
-        return None, None
-    name = max(values, key=lambda each: abs(values[each]))
-    sign = -1.0 if values[name] < 0 else 1.0
-    resampled = sign * baselines[name].resampled[STATISTIC]
-    strongest = _made(name, abs(values[name]), resampled, baselines[name].n[STATISTIC], level)
-    value = found.values[STATISTIC]
+    value, other = found.values[STATISTIC], baseline.values[STATISTIC]
+    assert other is not None
+    sign = -1.0 if other < 0 else 1.0
+    resampled = sign * baseline.resampled[STATISTIC]
+    strongest = _made(name, sign * other, resampled, baseline.n[STATISTIC], level)
     if value is None:
         return strongest, None
     less = found.resampled[STATISTIC] - resampled
-    return strongest, _made(name, value - abs(values[name]), less, found.n[STATISTIC], level)
-
-
-def _coefficient(name: str, found: Resamples, level: float) -> Coefficient:
-    return _made(name, found.values[STATISTIC], found.resampled[STATISTIC], found.n[STATISTIC], level)
+    return strongest, _made(name, value - sign * other, less, found.n[STATISTIC], level)
 
 
 def _made(name: str, value: float | None, resampled: FloatArray, n: int, level: float) -> Coefficient:

@@ -325,6 +325,6 @@ def test_a_page_that_fails_leaves_the_one_before(
 def test_a_folder_that_is_a_file_is_refused(engine: Engine, tmp_path: Path) -> None:
     taken = tmp_path / "taken"
     taken.write_text("mine")
-    with pytest.raises(ReportError, match="name another folder with --to"):
+    with pytest.raises(ReportError, match="name a folder with --to"):
         report_on(engine, make_dataset(engine, "refused"), taken)
     assert taken.read_text() == "mine"

@@ -283,6 +283,7 @@ def test_an_argument_that_cannot_be_used_ends_with_code_2(
         (["score", "-d", "nobody"], "there is no dataset 'nobody'"),
         (["scores", "-d", "nobody"], "there is no dataset 'nobody'"),
         (["rejects", "-d", "nobody"], "there is no dataset 'nobody'"),
+        (["report", "-d", "nobody"], "there is no dataset 'nobody'"),
         (["select", "-d", "cli", "--keep", "1.5"], "keep is 1.5"),
         (["select", "-d", "cli", "--by", "bleu"], "there is no metric 'bleu'"),
         (["select", "-d", "cli", "--where", "vcs > 0; DROP TABLE score"], "not allowed"),
@@ -395,6 +396,35 @@ def test_doctor_lets_each_model_work(
     for finding in missing:
         assert str(tmp_path) in finding["detail"]
         assert len(finding["detail"].splitlines()) == 1
+
+
+def test_report_writes_a_page_and_its_numbers(
+    run: Run, scored: dict[str, Any], installation: Installation, tmp_path: Path
+) -> None:
+    answer = read_json(run("report", "--dataset", "cli", "--json"))
+    folder = installation.home.resolve() / "reports" / "cli"
+    assert answer == {
+        "dataset": "cli", "page": str(folder / "index.html"), "numbers": str(folder / "report.json")
+    }  # fmt: skip
+    page = (folder / "index.html").read_text(encoding="utf-8")
+    # The scorer itself explains the scores of the samples to look at.
+    assert "Why this VCS" in page
+    assert "REELSIEVE_IMAGE_TEXT_ENCODER" in page
+    elsewhere = run("report", "--dataset", "cli", "--to", str(tmp_path / "there"))
+    assert elsewhere.returncode == 0, elsewhere.stderr
+    assert str(tmp_path / "there" / "index.html") in elsewhere.stdout
+    assert "reading the scores" in elsewhere.stderr
+    refused = run("report", "--dataset", "cli", "--to", str(tmp_path / "there" / "index.html"))
+    assert (refused.returncode, refused.stderr.count("\n")) == (1, refused.stderr.strip().count("\n") + 1)
+    assert "name a folder with --to" in refused.stderr
+
+
+def test_a_report_is_made_without_the_models(run: Run, scored: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    done = run("report", "-d", "cli", "--to", str(tmp_path / "out"), REELSIEVE_TEXT_ENCODER=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert "cannot be explained here" in page or "made with other settings" in page
 
 
 def test_a_broken_model_hides_no_score(run: Run, scored: dict[str, Any], tmp_path: Path) -> None:
