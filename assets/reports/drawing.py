@@ -18,7 +18,7 @@ from assets.reports.figures import (
     scatter_plot,
     shard_plot,
 )
-from assets.reports.text import number, percent
+from assets.reports.text import number
 
 MOST_ROWS = 24
 
@@ -79,10 +79,11 @@ def _aspect(
 
 
 def _spread(spread: MetricSpread, i: int, report: Report, colour: str, label: str) -> Iterator[tuple[str, str]]:
+    # Thresholds are of all samples, so one may lie beyond the values of this kind.
     cuts = {
-        percent(cut.share, 0 if cut.share >= 0.25 else 1): cut.value
+        f"{100 * cut.share:g} %": cut.value
         for cut in report.cuts
-        if cut.metric == spread.metric
+        if cut.metric == spread.metric and spread.low <= cut.value <= spread.high
     }
     yield (
         f"histogram-{i}",

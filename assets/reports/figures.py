@@ -121,7 +121,7 @@ def histogram_plot(
     placed: list[tuple[float, list[str]]] = []
     for label, value in (cuts or {}).items():
         axes.axvline(value, color=DARK, linewidth=0.9, linestyle="--")
-        near = next((each for each in placed if abs(each[0] - value) < (high - low) / 14), None)
+        near = next((each for each in placed if abs(each[0] - value) < (high - low) / 8), None)
         if near:
             near[1].append(label)
         else:

@@ -12,6 +12,7 @@ from sqlalchemy.engine import Engine
 from assets.agreement.rows import COMMON_WORDS, LABELS, LENGTH, MAJORITY, load_judged, rows_of, store_agreement
 from db import schema
 from db.manifest import Dataset
+from metrics_core.agreement import agreement_rows
 from tests.db.builders import (
     add_keypoint,
     add_label,
@@ -200,3 +201,22 @@ def test_no_judgement_reads_no_score(engine: Engine, clips: Dataset) -> None:
     with engine.connect() as connection:
         judged = load_judged(connection, clips, ["vcs"])
     assert (judged.samples, judged.metrics, rows_of(judged)) == ([], {}, [])
+
+
+def test_the_same_judgements_are_computed_once(
+    engine: Engine, clips: Dataset, samples: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_scores(engine, dict(zip(samples, VALUES, strict=True)))
+    rows = store_agreement(engine, clips, ["vcs"])
+    computed = []
+
+    def counted(*args: Any, **options: Any) -> Any:
+        computed.append(1)
+        return agreement_rows(*args, **options)
+
+    monkeypatch.setattr("assets.agreement.rows.agreement_rows", counted)
+    assert store_agreement(engine, clips, ["vcs"]) == rows
+    assert not computed
+    change_text(engine, samples[0], "another text")
+    assert store_agreement(engine, clips, ["vcs"]) != rows
+    assert computed
