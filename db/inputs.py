@@ -1,7 +1,8 @@
 """Inputs: the things that a score can depend on. One record says how an input is digested and how it is read.
 
-Digests of references and keypoints are kept on their video by triggers (migration 0006), so that a look at the
-work list compares stored bytes instead of hashing all texts again.
+Digests of references and keypoints are kept on their video by triggers (migration 0006), and digests of questions,
+answers and times are columns that Postgres makes with the sample (0011). So a look at the work list compares stored
+bytes instead of hashing all texts again.
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ class Input(Generic[T_co]):
 
     label: the input's name in sentences. digest: an SQL expression of 32 bytes over sample s and video v that changes
     with the input. value: an SQL expression of type jsonb over s and v; `decode` makes Python objects of it. In both
-    expressions `{scorer_id}` stands for the scorer.
+    expressions `{scorer_id}` stands for the scorer. is_tracked: whether the digest reads nothing but columns of s and v
+    and the thresholds in force; triggers notice changes of these. An input that reads anything else is compared anew
+    at every look.
     """
 
     name: str
@@ -77,6 +80,7 @@ class Input(Generic[T_co]):
     digest: str
     value: str
     decode: Callable[[Any], T_co]
+    is_tracked: bool = False
 
 
 def _timed(segments: list[dict[str, Any]] | None) -> tuple[TimedText, ...]:
@@ -95,10 +99,10 @@ def _segments(value: Mapping[str, Any]) -> Segments:
 TEXT: Input[None] = Input(
     "text",
     "text",
-    "sha256(CASE WHEN s.kind = 'qa' THEN s.text_sha256 || sha256(convert_to(COALESCE(s.question, ''), 'UTF8')) "
-    "|| sha256(convert_to(COALESCE(s.answer, ''), 'UTF8')) ELSE s.text_sha256 END)",
+    "COALESCE(s.pair_sha256, sha256(s.text_sha256))",
     "NULL::jsonb",
     lambda _: None,
+    is_tracked=True,
 )
 REFERENCES: Input[tuple[ReferenceText, ...]] = Input(
     "references",
@@ -107,6 +111,7 @@ REFERENCES: Input[tuple[ReferenceText, ...]] = Input(
     "(SELECT jsonb_agg(jsonb_build_object('key', r.key, 'text', r.text) ORDER BY r.key COLLATE \"C\") "
     "FROM reference r WHERE r.video_id = s.video_id)",
     lambda rows: tuple(ReferenceText(**row) for row in rows or ()),
+    is_tracked=True,
 )
 VIDEO: Input[VideoState] = Input(
     "video",
@@ -114,16 +119,18 @@ VIDEO: Input[VideoState] = Input(
     "sha256(COALESCE(v.content_sha256, ''))",
     "jsonb_build_object('status', v.status, 'error', v.error)",
     lambda state: VideoState(**state),
+    is_tracked=True,
 )
 SEGMENTS: Input[Segments] = Input(
     "segments",
     "time",
-    "sha256(sha256(convert_to(COALESCE(CAST(s.segments AS text), ''), 'UTF8')) "
+    "sha256(COALESCE(s.segments_sha256, sha256('')) "
     "|| COALESCE(v.reference_segments_digest, '') "
     "|| convert_to(COALESCE(s.extra->>'parse_error', ''), 'UTF8'))",
     "jsonb_build_object('caption', s.segments, 'parse_error', s.extra->>'parse_error', 'references', "
     '(SELECT jsonb_agg(r.segments ORDER BY r.key COLLATE "C") FROM reference r WHERE r.video_id = s.video_id))',
     _segments,
+    is_tracked=True,
 )
 KEYPOINTS: Input[tuple[KeypointText, ...]] = Input(
     "keypoints",
@@ -133,6 +140,7 @@ KEYPOINTS: Input[tuple[KeypointText, ...]] = Input(
     "'text', k.text, 'segment_index', k.segment_index) ORDER BY k.key COLLATE \"C\") "
     "FROM keypoint k WHERE k.video_id = s.video_id)",
     lambda rows: tuple(KeypointText(**row) for row in rows or ()),
+    is_tracked=True,
 )
 THRESHOLDS: Input[dict[str, float]] = Input(
     "thresholds",
@@ -143,6 +151,7 @@ THRESHOLDS: Input[dict[str, float]] = Input(
     "(SELECT jsonb_object_agg(t.dimension, t.value) FROM threshold_in_force t "
     "WHERE t.scorer_id = {scorer_id} AND t.dataset_id = s.dataset_id)",
     lambda by_dimension: {name: float(value) for name, value in (by_dimension or {}).items()},
+    is_tracked=True,
 )
 
 

@@ -16,6 +16,13 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Connection, Engine
 
 from db.bulk import Upserted, copy_rows, upsert
+from db.ingested import (
+    IngestedTable,
+    MediaState,
+    ingested_tables,
+    media_states,
+    replace_ingested_tables,
+)
 from db.schema import METADATA, dataset, ingest_reject
 
 Rows = Mapping[str, Any]
@@ -31,6 +38,7 @@ TABLES = {
 }
 
 
+_SEEN = "CREATE TEMPORARY TABLE ingest_seen (kind text, key text, row_sha256 bytea, PRIMARY KEY (kind, key))"
 # Classes of SQLSTATE that blame the row: data that does not fit, a broken constraint, a limit such as that of an index.
 _OF_THE_ROW = ("22", "23", "54")
 
@@ -99,12 +107,32 @@ class IngestStore:
         """A context manager: everything inside is written, or nothing."""
         return self._connection.transaction()
 
+    def ingested_tables(self) -> dict[str, IngestedTable]:
+        """The tables that the dataset holds unchanged, by kind. To be called in a transaction."""
+        return ingested_tables(self._connection, self.dataset.dataset_id)
+
+    def replace_ingested_tables(self, tables: Sequence[IngestedTable]) -> None:
+        """Remember these tables, and no others. To be called in a transaction."""
+        replace_ingested_tables(self._connection, self.dataset.dataset_id, tables)
+
+    def media_states(self) -> Iterator[MediaState]:
+        """The files of the dataset's videos as they were ingested. To be called in a transaction."""
+        return media_states(self._connection, self.dataset.dataset_id)
+
     def forget_rejects(self, sources: Sequence[str]) -> None:
         """Drop the rejects that an earlier ingest of the same files left."""
         self._connection.execute(
             "DELETE FROM ingest_reject WHERE dataset_id = %s AND source = ANY(%s)",
             [self.dataset.dataset_id, list(sources)],
         )
+
+    def rejects(self, sources: Sequence[str]) -> list[dict[str, Any]]:
+        """Refused rows of these files as {source, line, code, n_rows, reason}, by source and line."""
+        query = (
+            "SELECT source, line, code, n_rows, reason FROM ingest_reject "
+            "WHERE dataset_id = %s AND source = ANY(%b) ORDER BY source, line"
+        )
+        return [row._asdict() for row in self._rows(query, [self.dataset.dataset_id, list(sources)])]
 
     def write_rejects(self, rows: Sequence[RejectRow]) -> None:
         """Store refused rows."""
@@ -207,15 +235,33 @@ def ingest_store(engine: Engine, dataset: Dataset) -> Iterator[IngestStore]:
         pooled = engine.raw_connection()
         connection: psycopg.Connection[Any] = pooled.driver_connection  # type: ignore[assignment]  # engine is psycopg
         try:
-            connection.execute(
-                "CREATE TEMPORARY TABLE ingest_seen (kind text, key text, row_sha256 bytea, PRIMARY KEY (kind, key))"
-            )
+            connection.execute(_SEEN)
             connection.commit()
             yield IngestStore(connection, dataset)
         finally:
             # Closing for good drops the temporary table, whatever state the connection is in.
             pooled.invalidate()
             pooled.close()
+
+
+@contextmanager
+def trial_store(engine: Engine, name: str, n_shards: int) -> Iterator[IngestStore]:
+    """Open an ingest that is undone at the end, whatever happens; it makes the dataset too, if there is none."""
+    pooled = engine.raw_connection()
+    connection: psycopg.Connection[Any] = pooled.driver_connection  # type: ignore[assignment]  # engine is psycopg
+    try:
+        with connection.transaction(force_rollback=True):
+            connection.execute(
+                "INSERT INTO dataset (name, n_shards) VALUES (%s, %s) ON CONFLICT DO NOTHING", [name, n_shards]
+            )
+            query = "SELECT dataset_id, name, n_shards FROM dataset WHERE name = %s"
+            row = connection.execute(query, [name]).fetchone()
+            assert row is not None
+            connection.execute(_SEEN)
+            yield IngestStore(connection, Dataset(*row))
+    finally:
+        pooled.invalidate()
+        pooled.close()
 
 
 @contextmanager

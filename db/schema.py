@@ -135,6 +135,21 @@ sample = sa.Table(
     _digest("text_sha256"),
     _json("extra"),
     _digest("row_sha256"),
+    # Made by Postgres with the row; NULL in a caption, and in a sample without times.
+    sa.Column(
+        "pair_sha256",
+        sa.LargeBinary,
+        sa.Computed(
+            "CASE WHEN kind = 'qa' THEN sha256(text_sha256 || sha256(utf8(COALESCE(question, ''))) "
+            "|| sha256(utf8(COALESCE(answer, '')))) END",
+            persisted=True,
+        ),
+    ),
+    sa.Column(
+        "segments_sha256",
+        sa.LargeBinary,
+        sa.Computed("CASE WHEN segments IS NOT NULL THEN sha256(utf8(CAST(segments AS text))) END", persisted=True),
+    ),
     sa.UniqueConstraint("dataset_id", "kind", "key"),
     sa.Index("ix_sample_dataset_id_shard", "dataset_id", "shard"),
     sa.Index("ix_sample_video_id", "video_id"),
@@ -176,6 +191,17 @@ ingest_reject = sa.Table(
     # More than one where a file has so many refused rows of one code that the last ones are not listed.
     sa.Column("n_rows", sa.BigInteger, nullable=False, server_default="1"),
     _now("ingested_at"),
+)
+
+# The tables of a manifest that a dataset holds unchanged; triggers forget them, see db/ingested.py.
+ingested_table = sa.Table(
+    "ingested_table",
+    METADATA,
+    _parent("dataset.dataset_id", primary_key=True),
+    sa.Column("kind", sa.Text, primary_key=True),
+    _digest("content_sha256"),
+    sa.Column("n_rows", sa.BigInteger, nullable=False),
+    sa.Column("n_rejected", sa.BigInteger, nullable=False),
 )
 
 model = sa.Table(
@@ -323,9 +349,42 @@ score = sa.Table(
     _text("run_id"),
     _now("scored_at"),
     sa.Index("ix_score_sample_id", "sample_id"),
+    # The best samples of a scorer without a look at the others, and all values without the rows.
+    sa.Index(
+        "ix_score_scorer_id_value",
+        "scorer_id",
+        sa.text("value DESC NULLS LAST"),
+        postgresql_include=["sample_id"],
+    ),
     sa.CheckConstraint("(status = 'ok') = (value IS NOT NULL)", name="value_iff_ok"),
     sa.CheckConstraint("value <> 'NaN' AND abs(value) < 'Infinity'", name="value_finite"),
     sa.CheckConstraint("(status = 'ok') = (error IS NULL)", name="reason_unless_ok"),
+)
+
+# Kept by triggers: the version changes with any sample of a shard and any input of its video.
+shard = sa.Table(
+    "shard",
+    METADATA,
+    _parent("dataset.dataset_id", primary_key=True),
+    sa.Column("shard", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("version", sa.BigInteger, nullable=False),
+)
+
+# What was last counted in a shard, see db/shards.py; a trigger changes the version with every write of that kind.
+shard_count = sa.Table(
+    "shard_count",
+    METADATA,
+    _parent("scorer.scorer_id", primary_key=True),
+    sa.Column("kind", sa.Text, primary_key=True),
+    _parent("dataset.dataset_id", primary_key=True),
+    sa.Column("shard", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("version", sa.BigInteger, nullable=False),
+    # Both versions as the count saw them: a count holds as long as neither has changed.
+    sa.Column("counted_version", sa.BigInteger, nullable=True),
+    sa.Column("counted_shard_version", sa.BigInteger, nullable=True),
+    _digest("rule_sha256", nullable=True),
+    _json("counts"),
+    sa.CheckConstraint("kind IN ('scores', 'verdicts')", name="kind"),
 )
 
 # Filled by a trigger on score: a score before it was replaced, and the reason for replacing it.

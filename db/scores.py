@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -15,6 +16,7 @@ from db.engine import psycopg_transaction
 from db.fingerprint import fingerprint
 from db.schema import sample, score, scorer
 
+_SQL = Path(__file__).parent / "sql"
 # The view of that name: every score with its sample's own columns, a stale one without its value.
 current_score = sa.table(
     "current_score",
@@ -156,13 +158,9 @@ def write_scores(engine: Engine, scorer_id: int, run_id: str, rows: Sequence[Sco
 
 def status_counts(connection: Connection, scorer_id: int, dataset_id: int, shard: int | None = None) -> dict[str, int]:
     """The number of samples by score status; samples without a score count as "unscored"."""
-    is_of_scorer = sa.and_(current_score.c.sample_id == sample.c.sample_id, current_score.c.scorer_id == scorer_id)
-    joined = sample.outerjoin(current_score, is_of_scorer)
-    status = sa.func.coalesce(current_score.c.status, "unscored").label("status")
-    query = sa.select(status, sa.func.count()).select_from(joined).where(sample.c.dataset_id == dataset_id)
-    if shard is not None:
-        query = query.where(sample.c.shard == shard)
-    return {row[0]: row[1] for row in connection.execute(query.group_by(status).order_by(status))}
+    statement = sa.text((_SQL / "status_counts.sql").read_text())
+    values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "shard": shard}
+    return {row.status: row.n for row in connection.execute(statement, values)}
 
 
 def most_common_refusal(connection: Connection, scorer_id: int, dataset_id: int, shard: int) -> sa.Row[Any] | None:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine, RowMapping
 
 from db.filters import parse_filter
+from db.freezing import freezing, frozen_columns
 from db.manifest import Dataset
-from db.schema import sample, score, scorer, selection, selection_item, video
-
-_SQL = Path(__file__).parent / "sql"
+from db.schema import score, scorer, selection, selection_item
+from db.views import prepare_for_views
 
 
 class SelectionError(ValueError):
@@ -74,13 +73,29 @@ def list_scores(
     columns = [view.c[name] for name in ("sample", "video", "kind", "system", *of_metrics)]
     if components:
         columns += [_components(view, metric) for metric in metrics]
-    query = (
-        sa.select(*columns)
-        .where(view.c.dataset == dataset)
-        .order_by(view.c[by].desc().nulls_last(), view.c.kind, sa.collate(view.c.sample, "C"))
-        .limit(limit)
-    )
+    in_order = (view.c[by].desc().nulls_last(), view.c.kind, sa.collate(view.c.sample, "C"))
+    query = sa.select(*columns).where(view.c.dataset == dataset).order_by(*in_order).limit(limit)
+    if limit is not None:
+        prepare_for_views(connection)
+        best = _best(view, dataset, by, limit)
+        rows = connection.execute(query.where(view.c.sample_id == sa.any_(sa.func.array(best)))).mappings().all()
+        if len(rows) == limit:
+            return [dict(row) for row in rows]
     return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def _best(view: sa.TableClause, dataset: str, by: str, limit: int) -> sa.ScalarSelect[Any]:
+    """The samples with the best values. An index has the values in order, so the others are not looked at."""
+    is_active = sa.and_(scorer.c.metric == by, scorer.c.status == "active")
+    active = sa.select(scorer.c.scorer_id).where(is_active).scalar_subquery()
+    return (
+        sa.select(view.c.sample_id)
+        .join_from(score, view, view.c.sample_id == score.c.sample_id)
+        .where(score.c.scorer_id == active, view.c.dataset == dataset, view.c[by].is_not(None))
+        .order_by(score.c.value.desc().nulls_last(), view.c.kind, sa.collate(view.c.sample, "C"))
+        .limit(limit)
+        .scalar_subquery()
+    )
 
 
 def freeze_selection(
@@ -101,15 +116,21 @@ def freeze_selection(
     eligible = sa.and_(view.c.dataset == dataset.name, view.c[by].is_not(None))
     if where:
         eligible = sa.and_(eligible, parse_filter(where, {c.name: c for c in view.columns if c.name != "sample_id"}))
-    _rank(connection, view, by, eligible, keep, metrics)
-    summary = connection.execute(sa.text((_SQL / "chosen_summary.sql").read_text())).one()
-    if not summary.n:
+    # Two processes may freeze at once: the second one waits here, then finds the selection of the first. An advisory
+    # lock would do too, but the reader could take it.
+    connection.execute(sa.text("LOCK TABLE selection IN SHARE ROW EXCLUSIVE MODE"))
+    prepare_for_views(connection)
+    spec = {"by": by, "keep": keep, "where": where}
+    row = connection.execute(freezing(dataset, view, eligible, spec, metrics)).one()
+    if not row.n:
         remedy = (
             f" and passes {where!r}: loosen it" if where else f": run reelsieve score --dataset {dataset.name} first"
         )
         raise NothingToSelect(f"no sample of dataset {dataset.name!r} has a {by} score{remedy}")
-    spec = {"by": by, "keep": keep, "where": where, "scorer": summary.scorer}
-    return _store(connection, dataset, spec, summary)
+    is_new = row.existing_id is None
+    return Selection(
+        row.new_id if is_new else row.existing_id, row.n, row.n_eligible, row.cutoff, row.score_hash, is_new
+    )
 
 
 def kept(share: float, n: int) -> int:
@@ -153,91 +174,8 @@ def _components(view: sa.TableClause, metric: str) -> Any:
     return sa.case((view.c[f"{metric}_status"] != "stale", stored)).label(f"{metric}_components")
 
 
-def _rank(
-    connection: Connection,
-    view: sa.TableClause,
-    by: str,
-    eligible: sa.ColumnElement[bool],
-    keep: float,
-    metrics: list[str],
-) -> None:
-    """Put the chosen rows, ranked, into a temporary table that ends with the transaction.
-
-    One statement counts, ranks, copies and names the scorer, so that all is of one moment while others still score.
-    """
-    order = (view.c[by].desc(), view.c.kind, sa.collate(view.c.sample, "C"))
-    rank, n_eligible = sa.func.row_number().over(order_by=order), sa.func.count().over()
-    ranked = (
-        sa.select(view.c.sample_id, rank.label("rank"), n_eligible.label("n_eligible"))
-        .where(eligible)
-        .subquery("ranked")
-    )
-    size = sa.func.greatest(1, sa.func.floor(sa.cast(str(keep), sa.Numeric) * ranked.c.n_eligible))
-    frozen = sa.func.jsonb_build_object(*_pairs(_frozen_columns(view, metrics)))
-    is_active = sa.and_(scorer.c.metric == by, scorer.c.status == "active")
-    chosen = (
-        sa.select(
-            ranked.c.rank,
-            ranked.c.n_eligible,
-            view.c.sample_id,
-            view.c[by].label("value"),
-            frozen.label("row"),
-            sa.select(scorer.c.fingerprint).where(is_active).scalar_subquery().label("scorer"),
-        )
-        .select_from(
-            ranked.join(view, view.c.sample_id == ranked.c.sample_id)
-            .join(sample, sample.c.sample_id == view.c.sample_id)
-            .join(video, video.c.video_id == sample.c.video_id)
-        )
-        .where(ranked.c.rank <= size)
-    )
-    connection.execute(sa.text("DROP TABLE IF EXISTS chosen"))
-    compiled = chosen.compile(connection, compile_kwargs={"render_postcompile": True})
-    connection.exec_driver_sql(f"CREATE TEMPORARY TABLE chosen ON COMMIT DROP AS {compiled}", dict(compiled.params))
-
-
-def _store(connection: Connection, dataset: Dataset, spec: dict[str, Any], summary: sa.Row[Any]) -> Selection:
-    # Two processes may freeze at once: the second one waits here, then finds the selection of the first. An advisory
-    # lock would do too, but the reader could take it.
-    connection.execute(sa.text("LOCK TABLE selection IN SHARE ROW EXCLUSIVE MODE"))
-    existing = connection.scalar(
-        sa.select(selection.c.selection_id).where(
-            selection.c.dataset_id == dataset.dataset_id,
-            selection.c.score_hash == summary.score_hash,
-            selection.c.spec == sa.cast(sa.literal(spec, selection.c.spec.type), selection.c.spec.type),
-        )
-    )
-    frozen = {"n": summary.n, "cutoff": summary.cutoff, "score_hash": summary.score_hash}
-    selection_id = existing or _insert(connection, {"dataset_id": dataset.dataset_id, "spec": spec, **frozen})
-    return Selection(selection_id, summary.n, summary.n_eligible, summary.cutoff, summary.score_hash, existing is None)
-
-
-def _insert(connection: Connection, row: dict[str, Any]) -> int:
-    new_id: int = connection.execute(sa.insert(selection).values(row).returning(selection.c.selection_id)).scalar_one()
-    copy_items = sa.text(
-        "INSERT INTO selection_item (selection_id, rank, sample_id, value, row) "
-        "SELECT :id, rank, sample_id, value, row FROM chosen"
-    )
-    connection.execute(copy_items, {"id": new_id})
-    return new_id
-
-
 def frozen_types(names: Collection[str]) -> dict[str, type]:
     """The Python types of the columns of frozen rows, by name; these names tell which metrics the rows have."""
     metrics = [name for name in names if f"{name}_models" in names]
-    columns = _frozen_columns(sample_scores(metrics), metrics)
+    columns = frozen_columns(sample_scores(metrics), metrics)
     return {"rank": int, "value": float, **{name: column.type.python_type for name, column in columns.items()}}
-
-
-def _frozen_columns(view: sa.TableClause, metrics: Sequence[str]) -> dict[str, sa.ColumnElement[Any]]:
-    """What a frozen row keeps of a sample."""
-    columns: dict[str, sa.ColumnElement[Any]] = {
-        name: view.c[name] for name in ("dataset", "sample", "video", "kind", "system", "text")
-    }
-    columns |= {"question": sample.c.question, "answer": sample.c.answer, "uri": video.c.uri}
-    columns["content_sha256"] = sa.func.encode(video.c.content_sha256, "hex", type_=sa.Text)
-    return columns | {name: view.c[name] for metric in metrics for name in (metric, f"{metric}_models")}
-
-
-def _pairs(fields: dict[str, Any]) -> list[Any]:
-    return [part for name, column in fields.items() for part in (sa.literal(name), column)]

@@ -20,6 +20,7 @@ from db.bulk import copy_rows
 from db.engine import psycopg_transaction
 from db.inputs import KEYPOINTS, SEGMENTS, TEXT, statement_over
 from db.schema import ecs_verdict, keypoint_label, sample, verdict_set
+from db.shards import Tally, shard_counts
 
 Status = Literal["ok", "unverifiable"]
 # The inputs of verdicts; a score made from verdicts depends on the thresholds as well.
@@ -93,10 +94,22 @@ def pending_verdicts(
     values = {
         "scorer_id": scorer_id,
         "dataset_id": dataset_id,
-        "shard": shard,
+        "shards": [shard],
         "default_threshold": default_threshold,
     }
     return list(connection.scalars(statement, values))
+
+
+def unfinished_shards(engine: Engine, scorer_id: int, dataset_id: int) -> set[int]:
+    """The shards with captions that this scorer has to verify, or has verified only as far as an early exit needed.
+
+    Counts only the shards that have changed since they were last counted.
+    """
+    pending = statement_over("pending_verdicts", VERDICT_INPUTS)
+    statement = (_SQL / "counted_verdicts.sql").read_text().replace("{pending_verdicts}", pending)
+    tally = Tally("verdicts", statement.replace(":default_threshold", "NULL"), is_tracked=True)
+    counts = shard_counts(engine, tally, scorer_id, [dataset_id])
+    return {shard for (_, shard), by_status in counts.items() if by_status.get("unfinished")}
 
 
 def write_verdicts(engine: Engine, scorer_id: int, run_id: str, sets: Sequence[VerdictSet]) -> int:

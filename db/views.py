@@ -13,6 +13,7 @@ from sqlalchemy.engine import Connection
 
 from db.inputs import Input, input_digest, input_marks
 from db.schema import view_definition
+from db.shards import score_tally
 from db.thresholds import METHOD_LABELS
 from db.verdicts import MANIFEST_LABELS, VERDICT_INPUTS
 
@@ -22,6 +23,9 @@ MetricInputs = Mapping[str, Collection[Input[Any]]]
 # A view comes after the views that it reads.
 VIEWS = (
     "threshold_in_force",
+    "shard_status",
+    "fresh_shard",
+    "unknown_shard",
     "current_score",
     "sample_scores",
     "dataset_summary",
@@ -67,6 +71,15 @@ def drop_views(connection: Connection) -> None:
         connection.execute(sa.delete(view_definition))
 
 
+def prepare_for_views(connection: Connection) -> None:
+    """Settings for statements over sample_scores at a million rows, for the rest of the transaction.
+
+    The view joins more tables than Postgres would put in order by itself, and what is ranked lies in memory.
+    """
+    for setting in ("join_collapse_limit = 20", "from_collapse_limit = 20", "work_mem = '64MB'"):
+        connection.exec_driver_sql(f"SET LOCAL {setting}")
+
+
 def _definitions(metrics: MetricInputs) -> dict[str, str]:
     for metric in metrics:
         if not _METRIC.fullmatch(metric):
@@ -76,10 +89,11 @@ def _definitions(metrics: MetricInputs) -> dict[str, str]:
         "label_source": MANIFEST_LABELS,
         "stale_reason": STALE,
         "verdict_digest": input_digest(VERDICT_INPUTS, "e.scorer_id"),
+        "rule_by_metric": _by_metric({m: _rule(i) for m, i in metrics.items()}, "sha256('')"),
         "digest_by_metric": _by_metric({m: input_digest(i, SCORER_ID) for m, i in metrics.items()}, "c.input_sha256"),
         "marks_by_metric": _by_metric({m: input_marks(i, SCORER_ID) for m, i in metrics.items()}, "c.input_marks"),
         "columns": "".join(_columns(metric, inputs) for metric, inputs in metrics.items()),
-        "joins": "".join(_joins(metric) for metric in metrics),
+        "joins": "".join(_join(metric) for metric in metrics),
     }
     return {name: (_SQL / f"{name}.sql").read_text().format(**parts) for name in VIEWS}
 
@@ -92,26 +106,38 @@ def _by_metric(expressions: Mapping[str, str], otherwise: str) -> str:
     return f"(CASE r.metric {cases} ELSE {otherwise} END)"
 
 
+def _rule(inputs: Collection[Input[Any]]) -> str:
+    """SQL of what identifies the counts of a metric's scores; NULL, which equals nothing, where none are kept."""
+    rule = score_tally(inputs).rule_sha256
+    return "CAST(NULL AS bytea)" if rule is None else f"CAST('\\x{rule.hex()}' AS bytea)"
+
+
 def _columns(metric: str, inputs: Collection[Input[Any]]) -> str:
     score = f"{metric}_score"
-    is_fresh = f"{score}.input_sha256 = {input_digest(inputs, f'{metric}_scorer.scorer_id')}"
+    # Sample and score are read again to compare them: so in a fresh shard the value comes from an index alone.
+    is_fresh = (
+        f"(CASE WHEN ({score}.scorer_id, s.dataset_id, s.shard) IN"
+        f" (SELECT f.scorer_id, f.dataset_id, f.shard FROM fresh_shard f) THEN true"
+        f" ELSE (SELECT c.input_sha256 = {input_digest(inputs, 'c.scorer_id')} "
+        f" FROM score c JOIN sample s USING (sample_id) JOIN video v USING (video_id)"
+        f" WHERE c.scorer_id = {score}.scorer_id AND c.sample_id = {score}.sample_id) END)"
+    )
     return (
         f",\n       CASE WHEN {is_fresh} THEN {score}.value END AS {metric}"
         f",\n       CASE WHEN {score}.sample_id IS NULL THEN NULL WHEN {is_fresh} THEN {score}.status ELSE 'stale' END"
         f" AS {metric}_status"
-        f",\n       {metric}_models.models AS {metric}_models"
+        f",\n       CASE WHEN {score}.sample_id IS NOT NULL THEN"
+        f" (SELECT string_agg(model->>'model_id', ', ' ORDER BY role)"
+        f" FROM scorer, jsonb_each(scorer.models) AS used (role, model)"
+        f" WHERE metric = '{metric}' AND status = 'active') END AS {metric}_models"
     )
 
 
-def _joins(m: str) -> str:
+def _join(metric: str) -> str:
+    # A subquery in place of a join: Postgres then knows that it reads the scores of one scorer.
     return (
-        f"\nLEFT JOIN scorer {m}_scorer ON {m}_scorer.metric = '{m}' AND {m}_scorer.status = 'active'"
-        f"\nLEFT JOIN score {m}_score ON {m}_score.scorer_id = {m}_scorer.scorer_id"
-        f" AND {m}_score.sample_id = s.sample_id"
-        # Grouped by scorer_id, so that Postgres sees one row per scorer and drops the join where nobody asks for it.
-        f"\nLEFT JOIN (SELECT scorer_id, string_agg(model->>'model_id', ', ' ORDER BY role) AS models"
-        f" FROM scorer, jsonb_each(scorer.models) AS used (role, model) GROUP BY scorer_id) {m}_models"
-        f" ON {m}_models.scorer_id = {m}_score.scorer_id"
+        f"\nLEFT JOIN score {metric}_score ON {metric}_score.sample_id = s.sample_id AND {metric}_score.scorer_id ="
+        f" (SELECT scorer_id FROM scorer WHERE metric = '{metric}' AND status = 'active')"
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice
 from typing import Any, ClassVar
 
@@ -16,7 +16,15 @@ from assets.sources.remembering import RememberingVerifier
 from assets.sources.texts import TextVectors
 from db.inputs import KEYPOINTS
 from db.thresholds import label_thresholds
-from db.verdicts import VERDICT_INPUTS, VerdictRow, VerdictSet, load_verdicts, pending_verdicts, write_verdicts
+from db.verdicts import (
+    VERDICT_INPUTS,
+    VerdictRow,
+    VerdictSet,
+    load_verdicts,
+    pending_verdicts,
+    unfinished_shards,
+    write_verdicts,
+)
 from db.work import PendingSample
 from metrics_core.ecs import KeypointPlan, KeypointVerdict, Thresholds, Verification
 from metrics_core.protocols import ModelIdentity
@@ -103,9 +111,9 @@ class KeypointVerdicts(Source[Mapping[int, VerdictSet]]):
         """Return the captions of the shard that lack verdicts; without early exit also captions with lower bounds."""
         return self._unverified(order, in_full=not order.options.get(EARLY_EXIT, False))
 
-    def outstanding(self, order: Order) -> int:
-        """Count the captions without verdicts and the captions that an early exit left with lower bounds."""
-        return len(self._unverified(order, in_full=True))
+    def outstanding(self, engine: Engine, scorer_id: int, dataset_id: int) -> Collection[int]:
+        """Return the shards with captions without verdicts, or with captions that an early exit left incomplete."""
+        return unfinished_shards(engine, scorer_id, dataset_id)
 
     def examine(self, order: Order) -> Examination:
         """Check that every caption with keypoints is verified as far as its decisions need."""

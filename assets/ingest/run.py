@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import gc
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy.engine import Engine
 
 from assets.ingest.batches import Progress, RowIngest
 from assets.ingest.dimensions import find_dimensions
-from assets.ingest.files import require_regular
+from assets.ingest.files import readable, require_regular, unchanged
+from assets.ingest.known_tables import KnownTables
+from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.readers import count_rows, find_tables, read_mixed, read_table
 from assets.ingest.rejects import ManifestError
 from assets.ingest.report import IngestReport
-from db.manifest import Dataset, ensure_dataset, find_dataset, ingest_store
+from db.manifest import Dataset, ensure_dataset, find_dataset, ingest_store, trial_store
 
 SAMPLES_PER_SHARD = 4000
 MAX_SHARDS = 10_000
@@ -40,26 +44,84 @@ def ingest_folder(
     Raises ManifestError if the folder or the file of mixed rows cannot be read as a whole, or if a table changes while
     it is read. The batches that were written before stay.
     """
-    tables, dimensions = find_tables(folder), find_dimensions(folder)
-    sources = [path.name for path in tables.values()]
-    if mixed_rows is not None:
-        require_regular(mixed_rows)
-        if mixed_rows.name in sources:
-            raise ManifestError(
-                f"{mixed_rows.name}: the folder has a table of this name: rename the file of mixed rows"
-            )
-        sources.append(mixed_rows.name)
-    dataset = _open_dataset(engine, name, n_shards, tables)
+    manifest = _Manifest.find(folder, mixed_rows)
+    dataset = _open_dataset(engine, name, n_shards, manifest.tables)
     report = IngestReport(dataset.name)
     with ingest_store(engine, dataset) as store, _existing_objects_frozen():
-        with store.transaction():
-            store.forget_rejects(sources)
-        row_ingest = RowIngest(store, folder, dimensions, report, progress)
-        for kind, path in tables.items():
-            row_ingest.ingest_rows(read_table(path, kind))
-        if mixed_rows is not None:
-            row_ingest.ingest_rows(read_mixed(mixed_rows))
+        _ingest(manifest, RowIngest(store, folder, manifest.dimensions, report, progress))
     return report
+
+
+def try_folder(
+    engine: Engine, folder: Path, name: str, *, mixed_rows: Path | None = None, progress: Progress | None = None
+) -> tuple[IngestReport, list[dict[str, Any]]]:
+    """What `ingest_folder` would report, and the rows that it would refuse. Leaves nothing in the database.
+
+    The same code runs in one transaction that is undone, so the answer is that of the ingest. Raises the same errors.
+    """
+    manifest = _Manifest.find(folder, mixed_rows)
+    report = IngestReport(name)
+    with trial_store(engine, name, _default_shards(manifest.tables)) as store, _existing_objects_frozen():
+        _ingest(manifest, RowIngest(store, folder, manifest.dimensions, report, progress))
+        return report, store.rejects(manifest.sources)
+
+
+@dataclass(frozen=True, slots=True)
+class _Manifest:
+    """The files of a manifest: its tables by kind, the file of mixed rows, and the dimensions of its keypoints."""
+
+    tables: Mapping[str, Path]
+    mixed_rows: Path | None
+    dimensions: Collection[str]
+
+    @classmethod
+    def find(cls, folder: Path, mixed_rows: Path | None) -> _Manifest:
+        tables, dimensions = find_tables(folder), find_dimensions(folder)
+        if mixed_rows is not None:
+            require_regular(mixed_rows)
+            if mixed_rows.name in [path.name for path in tables.values()]:
+                raise ManifestError(
+                    f"{mixed_rows.name}: the folder has a table of this name: rename the file of mixed rows"
+                )
+        return cls(tables, mixed_rows, dimensions)
+
+    @property
+    def sources(self) -> list[str]:
+        """The names of the files."""
+        return [path.name for path in (*self.tables.values(), *filter(None, [self.mixed_rows]))]
+
+
+def _ingest(manifest: _Manifest, row_ingest: RowIngest) -> None:
+    if manifest.mixed_rows is None:
+        _ingest_tables(row_ingest, manifest.tables)
+        return
+    # The mixed rows are compared with those of the tables, so none is passed over.
+    with row_ingest.store.transaction():
+        row_ingest.store.forget_rejects(manifest.sources)
+        row_ingest.store.replace_ingested_tables([])
+    for kind, path in manifest.tables.items():
+        row_ingest.ingest_rows(read_table(path, kind))
+    row_ingest.ingest_rows(read_mixed(manifest.mixed_rows))
+
+
+def _ingest_tables(row_ingest: RowIngest, tables: Mapping[str, Path]) -> None:
+    """Ingest the tables in order. Those that the dataset holds unchanged are passed over and counted."""
+    store, report = row_ingest.store, row_ingest.report
+    known_tables = KnownTables(store, row_ingest.folder, row_ingest.dimensions)
+    for kind, path in tables.items():
+        name, rejected = MANIFEST_TABLES[kind].name, report.rejected
+        # The file must not change between the look at its content and its last row.
+        with readable(path), unchanged(path):
+            known = known_tables.find(kind, path)
+            if known is not None:
+                report.unchanged[name] += known.n_rows
+                report.rejected += known.n_rejected
+            else:
+                with store.transaction():
+                    store.forget_rejects([path.name])
+                row_ingest.ingest_rows(read_table(path, kind))
+        known_tables.add(kind, report.accepted[name] + report.unchanged[name], report.rejected - rejected)
+    known_tables.keep()
 
 
 def _open_dataset(engine: Engine, name: str, n_shards: int | None, tables: Mapping[str, Path]) -> Dataset:

@@ -24,6 +24,28 @@ def histogram(values: Sequence[float], metric: str, title: str, lines: Mapping[s
     return _png(figure)
 
 
+def counted_histogram(
+    low: float,
+    high: float,
+    counts: Sequence[int],
+    metric: str,
+    title: str,
+    lines: Mapping[str, float] | None = None,
+) -> bytes:
+    """Draw counts in equal bins from low to high as a PNG. `lines` are labelled vertical lines."""
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+        counts = [sum(counts) if place == len(counts) // 2 else 0 for place in range(len(counts))]
+    width = (high - low) / len(counts)
+    figure = _figure(4.8, 2.4)
+    axes = figure.subplots()
+    left = [low + place * width for place in range(len(counts))]
+    axes.bar(left, counts, width=width, align="edge", color=COLOUR, edgecolor="white", linewidth=0.4)
+    _mark(axes, lines or {})
+    axes.set(xlabel=metric, ylabel="samples", title=title)
+    return _png(figure)
+
+
 def intervals(limits: Mapping[str, tuple[float, float, float]], label: str, title: str) -> bytes:
     """Draw values with their intervals (value, low, high) as a PNG, the highest value on top."""
     order = sorted(limits, key=lambda name: limits[name][0])

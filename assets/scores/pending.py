@@ -12,6 +12,7 @@ from assets.scores.base import Scorer
 from assets.sources.base import Forecast, Order, Source, chain
 from db.manifest import Dataset
 from db.scores import activate_scorer, find_scorer, register_scorer
+from db.shards import PENDING, sample_counts, score_tally, shard_counts
 from db.work import pending_samples
 
 
@@ -76,10 +77,20 @@ def forecast(engine: Engine, scorer: Scorer, dataset: Dataset, shard: int) -> tu
 
 
 def pending_by_shard(engine: Engine, scorer: Scorer, datasets: Iterable[Dataset]) -> dict[tuple[str, int], int]:
-    """Count the samples that the scorer has still to score, by (dataset, shard)."""
+    """Count the samples that the scorer has still to score, by (dataset, shard).
+
+    Shards in which nothing has changed since they were last counted cost a look at one row each.
+    """
+    by_id = {dataset.dataset_id: dataset for dataset in datasets}
+    with engine.connect() as connection:
+        scorer_id = registered(connection, scorer)
+    if scorer_id is None:
+        counts = sample_counts(engine, by_id)
+    else:
+        counts = shard_counts(engine, score_tally(scorer.inputs), scorer_id, by_id)
     return {
-        (dataset.name, shard): len(pending(engine, scorer, dataset, shard))
-        for dataset in datasets
+        (dataset.name, shard): sum(counts.get((dataset.dataset_id, shard), {}).get(status, 0) for status in PENDING)
+        for dataset in by_id.values()
         for shard in range(dataset.n_shards)
     }
 
@@ -87,8 +98,9 @@ def pending_by_shard(engine: Engine, scorer: Scorer, datasets: Iterable[Dataset]
 def outstanding_shards(engine: Engine, scorer: Scorer, dataset: Dataset) -> set[int]:
     """Return the shards with evidence that an option left incomplete, although the samples may have scores."""
     scorer_id = register(engine, scorer)
-    orders = [Order(engine, dataset, shard, scorer_id, run_id="") for shard in range(dataset.n_shards)]
-    return {order.shard for order in orders if any(source.outstanding(order) for source in chain(scorer.sources))}
+    return {
+        shard for source in chain(scorer.sources) for shard in source.outstanding(engine, scorer_id, dataset.dataset_id)
+    }
 
 
 def activate_if_complete(

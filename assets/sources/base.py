@@ -135,9 +135,9 @@ class Source(ABC, Generic[T]):
         """
         return asked()
 
-    def outstanding(self, order: Order) -> int:
-        """Count the samples whose evidence an option left incomplete, although they may have a score."""
-        return 0
+    def outstanding(self, engine: Engine, scorer_id: int, dataset_id: int) -> Collection[int]:
+        """Return the shards where an option left evidence incomplete, although the samples may have scores."""
+        return ()
 
     def forecast(self, order: Order, sample_ids: list[int]) -> Sequence[Forecast]:
         """What `make` would ask models that cost money about these samples. Asks nothing and stores nothing."""

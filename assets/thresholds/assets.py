@@ -8,12 +8,13 @@ from assets.datasets import dataset_of_key
 from assets.lineage import of_all_partitions
 from assets.partitions import DATASETS
 from assets.reports.labels import metric_label
-from assets.reports.plots import histogram, markdown_image
+from assets.reports.plots import counted_histogram, markdown_image
 from assets.reports.tables import markdown_table
 from assets.scores.registry import METRICS, asset_name
 from assets.thresholds.shares import SHARES
+from db.distribution import distribution
 from db.manifest import Dataset
-from db.scores import active_scorer, defined_values
+from db.scores import active_scorer
 from db.selection import kept
 from db.thresholds import store_threshold
 
@@ -40,11 +41,10 @@ def _metric(engine: Engine, dataset: Dataset, metric: str) -> dg.MetadataValue:
     with engine.begin() as connection:
         scorer_id = active_scorer(connection, metric)
         label = metric_label(connection, metric)
-        values = [] if scorer_id is None else defined_values(connection, scorer_id, dataset.dataset_id)
-        if scorer_id is None or not values:
+        found = None if scorer_id is None else distribution(connection, scorer_id, dataset.dataset_id, SHARES)
+        if scorer_id is None or found is None:
             return dg.MetadataValue.text("no defined score on this dataset")
-        cutoffs = {share: values[kept(share, len(values)) - 1] for share in SHARES}
-        for share, value in cutoffs.items():
+        for share, value in found.cutoffs.items():
             store_threshold(
                 connection,
                 scorer_id=scorer_id,
@@ -52,10 +52,10 @@ def _metric(engine: Engine, dataset: Dataset, metric: str) -> dg.MetadataValue:
                 method="quantile",
                 objective=f"keep {share:g}",
                 value=value,
-                n=len(values),
+                n=found.n,
             )
-    rows = [[f"{share:.2%}", str(kept(share, len(values))), f"{value:.4f}"] for share, value in cutoffs.items()]
-    lines = {f"{share:g}": value for share, value in cutoffs.items()}
-    plot = histogram(values, label, f"{label} on {dataset.name}", lines)
+    rows = [[f"{share:.2%}", str(kept(share, found.n)), f"{value:.4f}"] for share, value in found.cutoffs.items()]
+    lines = {f"{share:g}": value for share, value in found.cutoffs.items()}
+    plot = counted_histogram(found.low, found.high, found.counts, label, f"{label} on {dataset.name}", lines)
     table = markdown_table(["share", "samples", "at least"], rows)
     return dg.MetadataValue.md(f"{table}\n\n{markdown_image(plot, f'distribution of {label} with its thresholds')}")

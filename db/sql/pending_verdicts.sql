@@ -1,12 +1,14 @@
--- The captions of a shard whose checklist a scorer has not verified, or not for their present inputs, or not far enough:
+-- The captions of some shards whose checklist a scorer has not verified, or not for their present inputs, or not far enough:
 -- a keypoint's lower bound must reach its threshold. A set with fewer verdicts than keypoints has lost one.
 -- The placeholder in braces becomes one of the expressions in db/inputs.py, never user input.
-SELECT s.sample_id
+SELECT s.sample_id,
+       s.dataset_id,
+       s.shard
 FROM sample s
 JOIN video v USING (video_id)
 LEFT JOIN verdict_set w ON w.scorer_id = CAST(:scorer_id AS bigint) AND w.sample_id = s.sample_id
 WHERE s.dataset_id = :dataset_id
-  AND s.shard = :shard
+  AND s.shard = ANY(:shards)
   AND s.kind = 'caption'
   AND EXISTS (SELECT 1 FROM keypoint k WHERE k.video_id = s.video_id)
   AND (w.sample_id IS NULL

@@ -1,4 +1,5 @@
 -- One row per sample; value, status and models of each metric, the scores of active scorers only.
+-- Every sample has its video and its dataset: LEFT JOIN lets Postgres pass over a table that no column is asked of.
 CREATE VIEW sample_scores AS
 SELECT d.name AS dataset,
        s.shard,
@@ -11,5 +12,5 @@ SELECT d.name AS dataset,
        v.duration_s,
        s.sample_id{columns}
 FROM sample s
-JOIN video v USING (video_id)
-JOIN dataset d ON d.dataset_id = s.dataset_id{joins}
+LEFT JOIN video v USING (video_id)
+LEFT JOIN dataset d ON d.dataset_id = s.dataset_id{joins}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,6 +18,9 @@ def ingest(
     shards: Annotated[
         int | None, typer.Option(min=1, max=10_000, help="Shards of a new dataset (default: one per 4,000 samples).")
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be accepted and refused; change nothing.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Read a manifest folder into a dataset. The same folder again changes nothing; bad rows never stop good ones."""
@@ -34,17 +38,38 @@ def ingest(
     if rows is not None:
         require_regular(rows)
     find_tables(folder)
+    if dry_run:
+        _try(folder.resolve(), dataset, rows.resolve() if rows else None, as_json)
+        return
     report = run_ingest(folder.resolve(), dataset, rows.resolve() if rows else None, shards)
     if as_json:
         print_json(report)
         return
+    _print_tables(report)
+    if report["rejected"]:
+        console.print(f"{report['rejected']} rows refused: reelsieve rejects --dataset {dataset} says why")
+
+
+def _try(folder: Path, dataset: str, rows: Path | None, as_json: bool) -> None:
+    from assets.ingest.run import try_folder
+    from orchestration.platform import engine
+
+    found, refused = try_folder(engine(), folder, dataset, mixed_rows=rows)
+    report = found.as_dict()
+    if as_json:
+        print_json({**report, "refused": refused})
+        return
+    _print_tables(report)
+    print_rows(refused, empty="no row would be refused")
+    console.print("nothing was changed: the same command without --dry-run ingests")
+
+
+def _print_tables(report: Mapping[str, Any]) -> None:
     tables = [
         {"table": table, "accepted": report["accepted"][table], "unchanged": report["unchanged"][table]}
         for table in report["accepted"]
     ]
     print_rows(tables, empty="")
-    if report["rejected"]:
-        console.print(f"{report['rejected']} rows refused: reelsieve rejects --dataset {dataset} says why")
 
 
 def rejects(dataset: DatasetName, as_json: AsJson = False) -> None:

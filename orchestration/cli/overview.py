@@ -23,10 +23,13 @@ def status(as_json: AsJson = False) -> None:
     rows = []
     with engine().connect() as connection:
         datasets = list_datasets(connection)
+    # Counted first: the summary reads the counts that this look keeps.
+    pending = {metric: pending_by_shard(engine(), scorer, datasets) for metric, scorer in scorers.items()}
+    with engine().connect() as connection:
         for dataset in datasets:
             row = dataset_summary(connection, dataset.name)
-            for metric, scorer in scorers.items():
-                row[f"{metric}_pending"] = sum(pending_by_shard(engine(), scorer, [dataset]).values())
+            for metric, counts in pending.items():
+                row[f"{metric}_pending"] = sum(n for (name, _), n in counts.items() if name == dataset.name)
             rows.append(row)
     if as_json:
         print_json(rows)

@@ -80,6 +80,18 @@ def test_ingest_reports_each_table(scored: dict[str, Any]) -> None:
     assert report["rejected"] == 1
 
 
+def test_a_dry_run_of_ingest_says_what_it_would_do(run: Run, folder: Path) -> None:
+    tried = read_json(run("ingest", str(folder), "--dataset", "tried", "--dry-run", "--json"))
+    assert tried["accepted"]["captions"] == 5
+    assert [(row["source"], row["line"], row["code"]) for row in tried["refused"]] == [
+        ("captions.jsonl", 3, "dangling_reference")
+    ]
+    shown = run("ingest", str(folder), "--dataset", "tried", "--dry-run")
+    assert "dangling_reference" in shown.stdout
+    assert "nothing was changed" in shown.stdout
+    assert run("rejects", "--dataset", "tried").returncode == 1
+
+
 def test_score_reports_each_shard_and_scores_nothing_twice(run: Run, scored: dict[str, Any]) -> None:
     assert scored["score"] == {"dataset": "cli", "shards": [{"shard": "cli:0000", **dict.fromkeys(METRICS, 5)}]}
     again = run("score", "--dataset", "cli")

@@ -1,0 +1,218 @@
+"""A large database beside its floors: `python -m benchmarks.million [--samples 1000000] [--json RESULT]`.
+
+Fills a database with samples, five to a video, scored by every metric, and times what people wait for beside what the
+same server needs at least: a scan of one metric's values and a binary COPY. All in one run, alternating, so that other
+load meets all alike; CPU seconds of the server stand beside the wall time, since they suffer less from it. The plans of
+the three slowest statements and sizes per row follow. `--samples 100000` is for quick work.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from assets.ingest.run import ingest_folder, try_folder
+from assets.scores.pending import activate_if_complete, pending_by_shard
+from assets.scores.registry import METRIC_INPUTS, METRICS
+from benchmarks.installation import temporary_server, write_rows
+from benchmarks.measure import RESULTS, Spread, save
+from benchmarks.million_fill import MODELS, NAME, Filled, fill
+from benchmarks.million_plans import SlowStatements, copy_all, row_sizes, stored_rows
+from db.distribution import distribution
+from db.engine import open_engine
+from db.migrate import migrate
+from db.report import dataset_summary
+from db.selection import freeze_selection, list_scores
+from db.server import sibling_url
+from db.verdicts import unfinished_shards
+
+SAMPLES_PER_SHARD = 4000
+AVERAGES = "SELECT system, avg(vcs), avg(evqa), avg(ecs), avg(qeva) FROM sample_scores WHERE dataset = :name GROUP BY 1"
+SHARES = (0.5, 0.25, 0.125, 0.0625)
+# Measurement, floor, and the ratio that is wanted; a floor of four scans is four times that of one.
+WANTED = {
+    "best 12.5 %": ("scan", 3.0),
+    "--where over two metrics": ("scan", 5.0),
+    "averages of four metrics by system": ("four scans", 3.0),
+}
+WANTED_SECONDS = {"idle: status and start of score": 5.0, "scores --limit 20": 0.1}
+
+
+@dataclass
+class Bench:
+    """A filled database with its server's process, and the seconds of everything measured: wall and server CPU."""
+
+    engine: Engine
+    filled: Filled
+    server: psutil.Process
+    seconds: dict[str, list[tuple[float, float]]]
+
+    def time(self, name: str, call: Callable[[], object]) -> None:
+        """Measure one call."""
+        cpu, started = self._cpu(), time.perf_counter()
+        call()
+        wall = time.perf_counter() - started
+        self.seconds.setdefault(name, []).append((wall, self._cpu() - cpu))
+        print(f"{name:<44}{wall:>9.3f} s{self.seconds[name][-1][1]:>9.3f} s CPU of the server", flush=True)
+
+    def query(
+        self, statement: str, setting: str = "SET LOCAL work_mem = '64MB'", **values: Any
+    ) -> Callable[[], object]:
+        """A call that runs one statement."""
+
+        def run() -> object:
+            with self.engine.begin() as connection:
+                connection.exec_driver_sql(setting)
+                return connection.execute(sa.text(statement), values).all()
+
+        return run
+
+    def _cpu(self) -> float:
+        """CPU seconds of the server so far; those of a process that ended are in its parent's sum of children."""
+        own = self.server.cpu_times()
+        total = own.children_user + own.children_system + own.user + own.system
+        for child in self.server.children():
+            with suppress(psutil.NoSuchProcess):
+                times = child.cpu_times()
+                total += times.user + times.system
+        return float(total)
+
+
+def scorer(metric: str) -> Any:
+    """As much of a scorer as a look at the work list needs."""
+    identity = {"models": lambda: MODELS, "params": dict, "code_version": "1"}
+    return SimpleNamespace(metric=metric, inputs=METRIC_INPUTS[metric], sources=(), **identity)
+
+
+def look(bench: Bench) -> None:
+    """What `status`, the schedule and the start of `score` ask: the work list of every metric, and a summary."""
+    dataset = bench.filled.dataset
+    for metric in METRICS:
+        counts = pending_by_shard(bench.engine, scorer(metric), [dataset])
+        activate_if_complete(bench.engine, scorer(metric), [dataset], counts)
+    unfinished_shards(bench.engine, bench.filled.scorers["ecs"], dataset.dataset_id)
+    with bench.engine.connect() as connection:
+        dataset_summary(connection, NAME)
+
+
+def select(bench: Bench, where: str | None) -> None:
+    """A selection that is stored and taken back."""
+    with bench.engine.connect() as connection:
+        freeze_selection(connection, bench.filled.dataset, by="vcs", keep=0.125, where=where)
+        connection.rollback()
+
+
+def spread_out(bench: Bench) -> None:
+    """The distribution of every metric with its thresholds."""
+    with bench.engine.connect() as connection:
+        for scorer_id in bench.filled.scorers.values():
+            distribution(connection, scorer_id, bench.filled.dataset.dataset_id, SHARES)
+
+
+def listed(bench: Bench) -> None:
+    """The first page of scores."""
+    with bench.engine.connect() as connection:
+        list_scores(connection, NAME, "vcs", 20)
+
+
+def measure(bench: Bench, repeats: int) -> None:
+    """Everything but ingest, `repeats` times in turn."""
+    scorer_id = bench.filled.scorers["vcs"]
+    scan = "SELECT count(value), sum(value) FROM score WHERE scorer_id = :scorer_id"
+    bench.time("first look at everything", lambda: look(bench))
+    for _ in range(repeats):
+        bench.time("scan", bench.query(scan, "SET LOCAL enable_indexonlyscan = off", scorer_id=scorer_id))
+        bench.time("scan of the index", bench.query(scan, scorer_id=scorer_id))
+        bench.time("idle: status and start of score", lambda: look(bench))
+        bench.time("scores --limit 20", lambda: listed(bench))
+        bench.time("best 12.5 %", lambda: select(bench, None))
+        bench.time("--where over two metrics", lambda: select(bench, "vcs > 0.3 and evqa > 0.2"))
+        bench.time("averages of four metrics by system", bench.query(AVERAGES, name=NAME))
+        bench.time("thresholds of all metrics", lambda: spread_out(bench))
+    change = (
+        "WITH changed AS (UPDATE sample SET text_sha256 = sha256(text_sha256) WHERE dataset_id = :id AND shard = 0 "
+        "RETURNING 1) SELECT count(*) FROM changed"
+    )
+    bench.time("one shard changes", bench.query(change, id=bench.filled.dataset.dataset_id))
+    bench.time("look after one shard changed", lambda: look(bench))
+    bench.seconds["four scans"] = [(4 * wall, 4 * cpu) for wall, cpu in bench.seconds["scan"]]
+
+
+def ingest(bench: Bench, folder: Path, n_rows: int) -> None:
+    """A folder of captions: tried, new, unchanged, and with one row more; beside a COPY of the same rows."""
+    videos = [{"video_id": f"new {i}"} for i in range(n_rows // 5)]
+    caption = {"role": "candidate", "system": "s", "text": "A red dog runs over the wet street while two men talk."}
+    captions = [{"caption_id": f"new {i}", "video_id": f"new {i // 5}", **caption} for i in range(n_rows)]
+    write_rows(folder / "videos.jsonl", videos)
+    write_rows(folder / "captions.jsonl", captions)
+    run = {"engine": bench.engine, "folder": folder, "name": "ingested"}
+    bench.time("ingest --dry-run", lambda: try_folder(**run))
+    bench.time("ingest", lambda: ingest_folder(**run))
+    bench.time("ingest of the same folder", lambda: ingest_folder(**run))
+    write_rows(folder / "captions.jsonl", [*captions, {**captions[0], "caption_id": "one more"}])
+    bench.time("ingest with one row more", lambda: ingest_folder(**run))
+    rows = stored_rows(bench.engine, "ingested")
+    bench.time("copy of its rows", lambda: copy_all(bench.engine, rows))
+
+
+def summary(seconds: Mapping[str, list[tuple[float, float]]]) -> dict[str, Any]:
+    """Median wall time and server CPU by name, with ratios to the floor where one is wanted."""
+    medians = {name: [Spread.of([t[i] for t in taken]).median for i in (0, 1)] for name, taken in seconds.items()}
+    rows: dict[str, Any] = {name: {"wall_s": wall, "server_cpu_s": cpu} for name, (wall, cpu) in medians.items()}
+    for name, (floor, wanted) in WANTED.items():
+        ratios = [round(medians[name][i] / medians[floor][i], 2) for i in (0, 1)]
+        rows[name] |= {"floor": floor, "to_floor": ratios[0], "to_floor_in_cpu": ratios[1], "wanted": wanted}
+    for name, wanted in WANTED_SECONDS.items():
+        rows[name] |= {"wanted_s": wanted}
+    copy = medians["copy of its rows"][0]
+    for name in seconds:
+        if name.startswith("ingest"):
+            rows[name] |= {"of_copy": round(copy / medians[name][0], 3), "wanted": 0.3}
+    return rows
+
+
+def main() -> None:
+    """Fill, measure, print and write the result."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--samples", type=int, default=1_000_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--json", type=Path, default=RESULTS / "million.json")
+    given = parser.parse_args()
+    before = os.getloadavg()
+    with tempfile.TemporaryDirectory(prefix="reelsieve-") as temporary:
+        home = Path(temporary) / "home"
+        (Path(temporary) / "manifest").mkdir()
+        with temporary_server(home) as url:
+            migrate(sibling_url(url, NAME), METRIC_INPUTS)
+            engine = open_engine(sibling_url(url, NAME))
+            filled = fill(engine, given.samples, max(1, given.samples // SAMPLES_PER_SHARD))
+            pid = int((home / "postgres" / "postmaster.pid").read_text().splitlines()[0])
+            bench = Bench(engine, filled, psutil.Process(pid), {})
+            with SlowStatements(engine) as slow:
+                measure(bench, given.repeats)
+            ingest(bench, Path(temporary) / "manifest", given.samples // 10)
+            found = {"samples": given.samples, "fill_s": filled.seconds, "measured": summary(bench.seconds)}
+            found |= row_sizes(engine, given.samples) | {"plans": slow.plans(3)}
+            engine.dispose()
+    print(json.dumps({name: value for name, value in found.items() if name != "plans"}, indent=1))
+    print(
+        *(f"\n{plan['seconds']:.2f} s: {plan['statement'][:300]}\n{plan['plan']}" for plan in found["plans"]), sep="\n"
+    )
+    print(f"load {before[0]:.1f} before, {os.getloadavg()[0]:.1f} after; {save(given.json, found, load_before=before)}")
+
+
+if __name__ == "__main__":
+    main()

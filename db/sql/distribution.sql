@@ -1,0 +1,33 @@
+-- Number, extremes, histogram and cutoffs of a scorer's defined scores on a dataset.
+-- The k-th best of n values is their discrete quantile at (k - 1/2) / n from above: no rounding moves it.
+WITH defined AS MATERIALIZED (
+    SELECT value
+    FROM current_score
+    WHERE scorer_id = :scorer_id
+      AND dataset_id = :dataset_id
+      AND status = 'ok'),
+extremes AS (
+    SELECT count(*) AS n,
+           min(value) AS low,
+           max(value) AS high
+    FROM defined),
+binned AS (
+    SELECT CASE WHEN e.low = e.high THEN 1
+                ELSE LEAST(width_bucket(d.value, e.low, e.high, CAST(:bins AS integer)), CAST(:bins AS integer))
+           END AS place,
+           count(*) AS n
+    FROM defined d
+    CROSS JOIN extremes e
+    GROUP BY 1),
+places AS (
+    SELECT array_agg((GREATEST(1, floor(CAST(s.share AS numeric) * e.n)) - 0.5) / e.n ORDER BY s.place) AS fractions
+    FROM extremes e
+    CROSS JOIN unnest(CAST(:shares AS text[])) WITH ORDINALITY s (share, place)
+    WHERE e.n > 0)
+SELECT e.n,
+       e.low,
+       e.high,
+       (SELECT jsonb_object_agg(place, n) FROM binned) AS counts,
+       (SELECT percentile_disc(CAST((SELECT fractions FROM places) AS float8[])) WITHIN GROUP (ORDER BY value DESC)
+        FROM defined) AS cutoffs
+FROM extremes e

@@ -1,0 +1,74 @@
+"""Extremes, histograms and cutoffs that Postgres counts, against numpy and a sorted list."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy.engine import Engine
+
+from db.distribution import Distribution, distribution
+from db.selection import kept
+from tests.db.builders import (
+    activate,
+    add_sample,
+    add_video,
+    change_text,
+    empty,
+    make_dataset,
+    set_scores,
+)
+
+SHARES = (0.5, 0.25, 0.125, 0.1)
+
+
+def found(engine: Engine, scorer_id: int, dataset_id: int, bins: int = 4) -> Distribution | None:
+    with engine.connect() as connection:
+        return distribution(connection, scorer_id, dataset_id, SHARES, bins)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.one_of(st.integers(-8, 8).map(lambda n: n / 8), st.floats(-1, 1)), min_size=1, max_size=12))
+def test_any_values(engine: Engine, values: list[float]) -> None:
+    empty(engine)
+    clips = make_dataset(engine)
+    video_id = add_video(engine, clips, "v")
+    samples = [add_sample(engine, clips, video_id, f"s{i}") for i in range(len(values) + 1)]
+    scorer_id = set_scores(engine, {**dict(zip(samples, values, strict=False)), samples[-1]: None})
+    made = found(engine, scorer_id, clips.dataset_id)
+    assert made is not None
+    best = sorted(values, reverse=True)
+    assert (made.n, made.low, made.high) == (len(values), min(values), max(values))
+    assert made.cutoffs == {share: best[kept(share, len(best)) - 1] for share in SHARES}
+    assert sum(made.counts) == len(values)
+    width = (made.high - made.low) / 4
+    if width > 1e-300:
+        limits = made.low + width * np.arange(5)
+        inside = [v for v in values if min(abs(limits - v)) > 1e-12 or v in (made.low, made.high)]
+        if len(inside) == len(values):
+            assert list(made.counts) == np.histogram(values, bins=4, range=(made.low, made.high))[0].tolist()
+    else:
+        assert made.counts[0] + made.counts[-1] >= 1
+
+
+def test_only_fresh_scores_of_the_dataset_count(engine: Engine) -> None:
+    clips, other = make_dataset(engine), make_dataset(engine, "other")
+    samples = [add_sample(engine, clips, add_video(engine, clips, f"v{i}"), f"s{i}") for i in range(4)]
+    elsewhere = add_sample(engine, other, add_video(engine, other, "v"), "s")
+    scorer_id = set_scores(engine, dict(zip([*samples, elsewhere], [0.1, 0.2, 0.3, 0.9, 0.7], strict=True)))
+    change_text(engine, samples[3], "Another.")
+    assert found(engine, scorer_id, clips.dataset_id, 2) == Distribution(
+        3, 0.1, 0.3, (1, 2), {0.5: 0.3, 0.25: 0.3, 0.125: 0.3, 0.1: 0.3}
+    )
+    assert found(engine, scorer_id, other.dataset_id, 2) == Distribution(
+        1, 0.7, 0.7, (1, 0), dict.fromkeys(SHARES, 0.7)
+    )
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_without_a_defined_score(engine: Engine, n: int) -> None:
+    clips = make_dataset(engine)
+    samples = [add_sample(engine, clips, add_video(engine, clips, f"v{i}"), f"s{i}") for i in range(n)]
+    scorer_id = set_scores(engine, dict.fromkeys(samples)) if n else activate(engine)
+    assert found(engine, scorer_id, clips.dataset_id) is None
