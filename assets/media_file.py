@@ -22,15 +22,18 @@ class OtherFile(Exception):
 class FileState:
     """Size, times and number of a file, as the file system gives them. The fields are columns of table `video`.
 
+    An object of a store has a size alone, and perhaps an `etag`, the mark by which the store tells contents apart.
+
     Anyone can set the size and the modification time of a file, but not its time of change (`ctime_ns`, in nanoseconds)
     or its number (`inode`). A copy or a move to another disk or host changes these two as well, so the content decides
     where they differ. Both are None for videos that were ingested before they were stored; None agrees with any value.
     """
 
     size_bytes: int
-    mtime_ns: int
+    mtime_ns: int | None
     ctime_ns: int | None
     inode: int | None
+    etag: str | None = None
 
     @classmethod
     def of(cls, status: os.stat_result) -> FileState:
@@ -40,7 +43,7 @@ class FileState:
     @classmethod
     def stored(cls, video: Any) -> FileState:
         """The state of the file when it was ingested, from a row of table `video`."""
-        return cls(video.size_bytes, video.mtime_ns, video.ctime_ns, video.inode)
+        return cls(video.size_bytes, video.mtime_ns, video.ctime_ns, video.inode, video.etag)
 
     def agrees_with(self, stored: FileState) -> bool:
         """Whether this state shows no change of the file since `stored` was stored."""

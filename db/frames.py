@@ -36,16 +36,18 @@ def no_features() -> NDArray[np.float32]:
 class PendingVideo:
     """A video whose frames an encoder has not seen, or not in their present form.
 
-    `ctime_ns` and `inode` are None where the video was ingested before they were stored.
+    `ctime_ns` and `inode` are None where the video was ingested before they were stored, and with `mtime_ns` for an
+    object of a store; `etag` is None for a file.
     """
 
     video_id: int
     key: str
     uri: str
     size_bytes: int
-    mtime_ns: int
+    mtime_ns: int | None
     ctime_ns: int | None
     inode: int | None
+    etag: str | None
     content_sha256: bytes
     duration_s: float | None
     n_frames: int | None

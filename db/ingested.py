@@ -31,9 +31,10 @@ class MediaState(NamedTuple):
     uri: str
     status: str
     size_bytes: int
-    mtime_ns: int
+    mtime_ns: int | None
     ctime_ns: int | None
     inode: int | None
+    etag: str | None
 
 
 def ingested_tables(connection: psycopg.Connection[Any], dataset_id: int) -> dict[str, IngestedTable]:

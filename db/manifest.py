@@ -29,7 +29,10 @@ Rows = Mapping[str, Any]
 
 # By kind of manifest row: the table, and the columns that decide whether a row changed.
 TABLES = {
-    "video": ("video", ("row_sha256", "content_sha256", "uri", "mtime_ns", "ctime_ns", "inode", "status", "error")),
+    "video": (
+        "video",
+        ("row_sha256", "content_sha256", "uri", "mtime_ns", "ctime_ns", "inode", "etag", "status", "error"),
+    ),
     "reference": ("reference", ("row_sha256", "video_id")),
     "sample": ("sample", ("row_sha256", "video_id", "shard")),
     "keypoint": ("keypoint", ("row_sha256", "video_id")),

@@ -21,6 +21,7 @@ from db.engine import connect, no_connection
 
 READER = "reelsieve_reader"
 STATEMENT_TIMEOUT = "10min"
+_MAKES_LARGE_OBJECTS = ("lo_creat(integer)", "lo_create(oid)", "lo_from_bytea(oid, bytea)")
 # A member of one of these roles, as every superuser is, reaches beyond the database.
 _OF_THE_MACHINE = ("pg_execute_server_program", "pg_read_server_files", "pg_write_server_files")
 
@@ -52,6 +53,7 @@ def create_reader_role(connection: Connection, url: URL) -> None:
         with suppress(psycopg.errors.InsufficientPrivilege), connection.begin_nested():
             raw.execute(login.format(role, sql.Literal(reader_password(url))))
             raw.execute(sql.SQL("ALTER ROLE {} SET default_transaction_read_only = on").format(role))
+            raw.execute(sql.SQL("ALTER ROLE {} SET statement_timeout = {}").format(role, STATEMENT_TIMEOUT))
     elif not exists:
         return
     for grant in (
@@ -60,6 +62,25 @@ def create_reader_role(connection: Connection, url: URL) -> None:
         "ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON TABLES TO {}",
     ):
         raw.execute(sql.SQL(grant).format(role))
+    _forbid_scratch_space(connection, raw)
+
+
+def _forbid_scratch_space(connection: Connection, raw: psycopg.Connection[Any]) -> None:
+    """Keep all but the owner from making temporary tables and large objects, which by default everyone may.
+
+    For large objects only a superuser can forbid it; elsewhere a transaction that only reads stands in the way.
+    """
+    database = sql.Identifier(str(connection.engine.url.database))
+    raw.execute(sql.SQL("REVOKE TEMPORARY ON DATABASE {} FROM PUBLIC").format(database))
+    for function in _MAKES_LARGE_OBJECTS:
+        with suppress(psycopg.errors.InsufficientPrivilege), connection.begin_nested():
+            raw.execute(sql.SQL("REVOKE EXECUTE ON FUNCTION {} FROM PUBLIC").format(sql.SQL(function)))
+
+
+def reader_url(url: URL) -> str:
+    """The reader's URL of the same database as psql writes it, with the password where there is one."""
+    reader = url.set(drivername="postgresql", username=READER, password=reader_password(url))
+    return reader.render_as_string(hide_password=False)
 
 
 def run_read_only(url: URL, query: str, *, tell: Callable[[str], object]) -> list[dict[str, Any]]:

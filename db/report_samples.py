@@ -46,7 +46,7 @@ def texts_of(connection: Connection, sample_ids: Sequence[int]) -> dict[int, dic
     """Key, kind, system, text, question and answer of each of these samples, and its video's columns, by id."""
     query = sa.text(
         "SELECT s.sample_id, s.key, s.kind, s.system, s.text, s.question, s.answer, v.video_id, v.key AS video, v.uri, "
-        "v.status, v.error, v.content_sha256, v.size_bytes, v.mtime_ns, v.ctime_ns, v.inode, v.n_frames, "
+        "v.status, v.error, v.content_sha256, v.size_bytes, v.mtime_ns, v.ctime_ns, v.inode, v.etag, v.n_frames, "
         "v.width, v.height, "
         '(SELECT array_agg(text ORDER BY key COLLATE "C") FROM (SELECT text, key FROM reference r '
         'WHERE r.video_id = v.video_id ORDER BY key COLLATE "C" LIMIT :references) AS first) AS references '

@@ -66,6 +66,7 @@ video = sa.Table(
     sa.Column("mtime_ns", sa.BigInteger, nullable=True),
     sa.Column("ctime_ns", sa.BigInteger, nullable=True),
     sa.Column("inode", sa.BigInteger, nullable=True),
+    _text("etag", nullable=True),
     sa.Column("duration_s", sa.Double, nullable=True),
     sa.Column("fps", sa.Double, nullable=True),
     sa.Column("n_frames", sa.Integer, nullable=True),

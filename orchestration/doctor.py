@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from assets.reports.labels import STAND_INS
@@ -131,6 +132,18 @@ def _decoders() -> tuple[bool, str]:
     return True, ", ".join(reader.name for reader in default_readers())
 
 
+def _media() -> tuple[bool, str]:
+    """The roots and the folder of copies. What a store says is asked at ingest: it may cost money."""
+    from assets.media.settings import media_settings
+
+    media = media_settings()
+    missing = [name for name, place in media.media_roots.items() if "://" not in place and not Path(place).is_dir()]
+    if missing:
+        return False, f"media root {missing[0]} is no folder here: mount it, or correct REELSIEVE_MEDIA_ROOTS"
+    roots = ", ".join(media.media_roots) or "none"
+    return True, f"roots: {roots}; copies in {media.cache_folder}, at most {media.media_cache_gb:g} GB"
+
+
 def _device() -> tuple[bool, str]:
     import torch
 
@@ -150,6 +163,7 @@ _CHECKS: dict[str, Callable[[], tuple[bool, str]]] = {
     "read-only role": _reader,
     "sentence splitter": _splitter,
     "video decoders": _decoders,
+    "media": _media,
     "device": _device,
     "web interface": _web,
 }

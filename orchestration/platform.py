@@ -44,13 +44,22 @@ def curation() -> Curation:
 
 
 def dagster_environment() -> dict[str, str]:
-    """The variables that dagster.yaml and Dagster's own programs need."""
-    if not (PROJECT / "dagster.yaml").is_file():
+    """The variables that dagster.yaml and Dagster's own programs need.
+
+    A DAGSTER_HOME of the operator's counts; without one Dagster's instance is that of this project's dagster.yaml.
+    """
+    chosen = os.environ.get("DAGSTER_HOME")
+    if chosen and not (Path(chosen) / "dagster.yaml").is_file():
+        raise SettingsError(
+            f"DAGSTER_HOME is {chosen}, which has no dagster.yaml: put one there, such as docs/examples/dagster.yaml, "
+            "or unset the variable"
+        )
+    if not chosen and not (PROJECT / "dagster.yaml").is_file():
         raise SettingsError(f"{PROJECT / 'dagster.yaml'} is missing: install Reelsieve from a checkout with make setup")
     folder = settings().home_folder / "dagster"
     folder.mkdir(parents=True, exist_ok=True)
     return {
-        "DAGSTER_HOME": str(PROJECT),
+        "DAGSTER_HOME": chosen or str(PROJECT),
         # dagster.yaml says so too. Only this variable keeps Dagster's programs from making folders beside that file and
         # from sending the files of the folder `logs`.
         "DAGSTER_DISABLE_TELEMETRY": "1",

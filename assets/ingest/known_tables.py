@@ -8,6 +8,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from assets.ingest.files import readable
+from assets.media.address import is_address
 from assets.media_file import FileState
 from db.ingested import IngestedTable
 from db.manifest import IngestStore
@@ -53,6 +54,9 @@ class KnownTables:
             return False
         with self._store.transaction():
             for video in self._store.media_states():
+                # A store, or a root that may lead elsewhere now, is always asked.
+                if is_address(video.uri):
+                    return False
                 try:
                     now = FileState.of(os.stat(video.uri))
                 except OSError:

@@ -13,7 +13,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 _REMEDIES: dict[Code, str] = {
-    "path_url": "a URL is not allowed: copy the file into the manifest's folder and give its relative path",
+    "path_url": "it begins like a URL: write the whole URL of a store, or a path in the manifest's folder",
     "path_absolute": "give a path relative to the manifest's folder",
     "path_escape": "it leads out of the manifest's folder: keep the file, and what links point to, inside",
     "file_missing": "there is no such file in the manifest's folder: add it, and write / between folders",

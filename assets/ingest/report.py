@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from assets.ingest.hygiene import storable
 from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.rejects import Code, Reject
 from assets.ingest.rows import RawRow
+from assets.media.address import hide_credentials, is_address, without_credentials
 from db.manifest import IngestStore, RejectRow
 
 # Refused rows of one file with one code. A CSV file of three megabytes can hold more than a million empty records.
@@ -68,4 +71,14 @@ class RejectWriter:
 
 
 def _record(row: RawRow, code: Code, reason: str, n_rows: int) -> RejectRow:
-    return RejectRow(row.source, row.line, code, reason, row.raw, n_rows)
+    return RejectRow(row.source, row.line, code, hide_credentials(reason), _raw(row), n_rows)
+
+
+def _raw(row: RawRow) -> str:
+    """The beginning of the row without the credentials of addresses in it."""
+    path = (row.payload or {}).get("path")
+    if isinstance(path, str) and is_address(path) and without_credentials(path) != path:
+        # Escapes may hide an address in the text of the row.
+        row_without = json.dumps({**(row.payload or {}), "path": without_credentials(path)}, ensure_ascii=False)
+        return hide_credentials(storable(row_without.encode(errors="backslashreplace")))
+    return hide_credentials(row.raw)

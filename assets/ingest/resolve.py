@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from assets.ingest.media import media_columns
+from assets.ingest.media import media_of_rows
 from assets.ingest.rejects import Reject
 from assets.ingest.rows import CaptionRow, QARow, Segment, VideoRow, content_sha256
 from db.manifest import IngestStore
@@ -45,8 +45,7 @@ def resolve_videos(store: IngestStore, folder: Path, rows: Sequence[VideoRow]) -
     """Rows of table `video`. A file is probed unless it is the file that was probed before."""
     stored = store.videos([row.video_id for row in rows])
     resolved: list[Resolved] = []
-    for row in rows:
-        media = media_columns(folder, row, stored.get(row.video_id))
+    for row, media in zip(rows, media_of_rows(folder, rows, stored), strict=True):
         if isinstance(media, Reject):
             resolved.append(media)
             continue

@@ -9,14 +9,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from io import BytesIO
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy.engine import Engine
 
-from assets.media_file import FileState, OtherFile, check_ingested_file
+from assets.media.files import IngestedFileUnreadable, ingested_file
 from assets.models.settings import HUMAN_NOTES
 from assets.scores.base import Outcome
 from db.frames import PendingVideo, pending_videos
@@ -161,12 +160,12 @@ class FramesMaterial(Material):
 
     def _frames(self, video: PendingVideo) -> VideoFrames | Unreadable:
         try:
-            check_ingested_file(video.uri, FileState.stored(video), video.content_sha256)
-            read = read_frames(Path(video.uri), every=EVERY, cap=self._recipe["frames"], fit=self._fit(video))
-        except OtherFile as other:
-            return Unreadable(f"{video.uri}: {other}: put it back or ingest the folder of {video.key} again", False)
+            with ingested_file(video) as path:
+                read = read_frames(path, every=EVERY, cap=self._recipe["frames"], fit=self._fit(video))
+        except IngestedFileUnreadable as error:
+            return Unreadable(f"{video.uri}: {error}", False)
         except FrameReadError as error:
-            return Unreadable(str(error), not isinstance(error, DecoderFailed))
+            return Unreadable(f"{video.uri}: {error.reason}", not isinstance(error, DecoderFailed))
         frames = tuple(
             Frame(_jpeg(picture, self._recipe["jpeg_quality"]), float(time_s), picture.shape[1], picture.shape[0])
             for picture, time_s in zip(read.pixels, read.times_s, strict=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assets.media_file import FileState, OtherFile, check_ingested_file
+from assets.media.files import IngestedFileUnreadable, ingested_file
 from metrics_core.frames.decoding import read_frames
 from metrics_core.frames.fit import Fit
 from metrics_core.frames.records import FrameReadError
@@ -33,16 +33,16 @@ class Thumbnails:
 
 
 def thumbnails(video: Mapping[str, Any]) -> Thumbnails:
-    """Decode some frames, at equal distances. video: the columns of a row of table `video`."""
+    """Decode some frames, at equal distances. video: a row of table `video`, its key as "video"."""
     if video["status"] == "text_only" or not video["uri"] or video["content_sha256"] is None:
         return Thumbnails(reason="text only: this video came without a file")
     if video["status"] == "undecodable":
         return Thumbnails(reason=f"its file does not decode: {video['error']}")
+    every = max(1, (video["n_frames"] or 1) // FRAMES)
     try:
-        check_ingested_file(video["uri"], FileState(*_state(video)), bytes(video["content_sha256"]))
-        every = max(1, (video["n_frames"] or 1) // FRAMES)
-        found = read_frames(Path(video["uri"]), every=every, cap=FRAMES, fit=_fit(video), timeout_s=TIMEOUT_S)
-    except OtherFile as error:
+        with ingested_file(SimpleNamespace(**{**video, "key": video["video"]})) as path:
+            found = read_frames(path, every=every, cap=FRAMES, fit=_fit(video), timeout_s=TIMEOUT_S)
+    except IngestedFileUnreadable as error:
         return Thumbnails(reason=f"the file cannot be shown: {error}")
     except FrameReadError as error:
         return Thumbnails(reason=f"the file cannot be shown: {error.reason}")
@@ -56,10 +56,6 @@ def jpeg(pixels: NDArray[np.uint8]) -> bytes:
     stream = io.BytesIO()
     Image.fromarray(pixels).save(stream, format="JPEG", quality=QUALITY, optimize=True)
     return stream.getvalue()
-
-
-def _state(video: Mapping[str, Any]) -> tuple[int, int, int | None, int | None]:
-    return video["size_bytes"], video["mtime_ns"], video["ctime_ns"], video["inode"]
 
 
 def _fit(video: Mapping[str, Any]) -> Fit:

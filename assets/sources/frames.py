@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
@@ -10,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sqlalchemy.engine import Engine
 
-from assets.media_file import FileState, OtherFile, check_ingested_file
+from assets.media.files import IngestedFileUnreadable, ingested_file
 from assets.sources.base import Examination, Order, Source
 from db.frames import FrameRows, PendingVideo, VideoFrames, count_frames, load_frames, pending_videos, store_frames
 from db.inputs import Input
@@ -118,53 +120,31 @@ class SampledFrames(Source[Mapping[int, VideoFrames]]):
 
 
 def _frames_of(encoder: FrameEncoder, videos: Iterable[PendingVideo]) -> Iterator[FrameRows]:
-    refused: list[FrameRows] = []
-    for (video, before), encoded in encode_videos(encoder, _files(videos, refused)):
-        yield from _drained(refused)
-        # Minutes may have passed since the file was checked: its frames must not come from a file changed meanwhile.
-        if _is_still(Path(video.uri), before):
-            yield _rows(video, encoded)
-        else:
-            yield _refused(video, "the file has changed since it was ingested, while it was read")
-    yield from _drained(refused)
+    for video, encoded in encode_videos(encoder, map(_file, videos)):
+        yield _rows(video, encoded)
 
 
-def _files(
-    videos: Iterable[PendingVideo], refused: list[FrameRows]
-) -> Iterator[VideoFile[tuple[PendingVideo, FileState]]]:
-    """Yield the files to decode. Files are checked when a decoder is free; files not to be read go to `refused`."""
-    for video in videos:
-        try:
-            state = check_ingested_file(video.uri, FileState.stored(video), video.content_sha256)
-        except OtherFile as other:
-            refused.append(_refused(video, str(other)))
-        else:
-            pixels = video.width * video.height if video.width and video.height else None
-            yield VideoFile((video, state), Path(video.uri), video.duration_s, video.n_frames, pixels)
+def _file(video: PendingVideo) -> VideoFile[PendingVideo]:
+    pixels = video.width * video.height if video.width and video.height else None
+    held = partial(_held, video)
+    return VideoFile(video, Path(video.uri), video.duration_s, video.n_frames, pixels, held)
 
 
-def _is_still(path: Path, before: FileState) -> bool:
+@contextmanager
+def _held(video: PendingVideo) -> Iterator[Path]:
+    """The ingested file while it is decoded. Files are checked, and fetched, when a decoder is free."""
     try:
-        return FileState.of(path.lstat()) == before
-    except OSError:
-        return False  # gone, or out of reach: its frames cannot be trusted either
-
-
-def _refused(video: PendingVideo, why: str) -> FrameRows:
-    reason = f"{video.uri}: {why}: put it back or ingest the folder of {video.key} again"
-    return FrameRows(video.video_id, video.content_sha256, "failed", reason)
-
-
-def _drained(rows: list[FrameRows]) -> Iterator[FrameRows]:
-    while rows:
-        yield rows.pop(0)
+        with ingested_file(video) as path:
+            yield path
+    except IngestedFileUnreadable as error:
+        raise DecoderFailed(Path(video.uri), str(error)) from None
 
 
 def _rows(video: PendingVideo, encoded: EncodedFrames | FrameReadError) -> FrameRows:
     if isinstance(encoded, DecoderFailed):
-        return FrameRows(video.video_id, video.content_sha256, "failed", str(encoded))
+        return FrameRows(video.video_id, video.content_sha256, "failed", f"{video.uri}: {encoded.reason}")
     if isinstance(encoded, FrameReadError):
-        return FrameRows(video.video_id, video.content_sha256, "unreadable", str(encoded))
+        return FrameRows(video.video_id, video.content_sha256, "unreadable", f"{video.uri}: {encoded.reason}")
     return FrameRows(
         video.video_id,
         video.content_sha256,

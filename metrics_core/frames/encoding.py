@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -52,7 +52,8 @@ class VideoFile(Generic[Key]):
     """A video file to encode; `key` is returned with its features.
 
     `duration_s` limits the time of decoding. `n_frames` and `pixels` (of one picture) estimate its memory, which limits
-    the number of videos decoded at once. An unknown number counts as the greatest possible.
+    the number of videos decoded at once. An unknown number counts as the greatest possible. `held` opens the file where
+    that takes more than its path: it gives the place to read from during a block, or raises a FrameReadError.
     """
 
     key: Key
@@ -60,6 +61,7 @@ class VideoFile(Generic[Key]):
     duration_s: float | None = None
     n_frames: int | None = None
     pixels: int | None = None
+    held: Callable[[], AbstractContextManager[Path]] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -182,8 +184,9 @@ def _decode(
     worker = free.get()
     limit = TIMEOUT_S + TIMEOUT_PER_SECOND_OF_VIDEO * (video.duration_s or 0.0)
     try:
-        frames = worker.read(video.path, every=encoder.every, cap=encoder.cap, fit=fit, timeout_s=limit)
-        images = _prepare(encoder.images, video.path, frames)
+        with video.held() if video.held else nullcontext(video.path) as path:
+            frames = worker.read(path, every=encoder.every, cap=encoder.cap, fit=fit, timeout_s=limit)
+            images = _prepare(encoder.images, video.path, frames)
     except FrameReadError as error:
         return error
     finally:

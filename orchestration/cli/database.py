@@ -12,10 +12,29 @@ db = typer.Typer(help="The database server and its schema.", no_args_is_help=Tru
 
 
 @db.command()
-def start(as_json: AsJson = False) -> None:
+def start(
+    listen: Annotated[
+        bool | None,
+        typer.Option("--listen/--no-listen", help="Whether it listens on 127.0.0.1, with a password; remembered."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
     """Start the embedded Postgres if it is not running, and print its URL."""
     _refuse_foreign_server("start")
+    if listen is not None:
+        _let_listen(listen)
     _show_url(as_json)
+
+
+def _let_listen(is_wanted: bool) -> None:
+    from assets.scores.registry import METRIC_INPUTS, SOURCE_TABLES
+    from db.access import listen, listen_no_more
+    from db.migrate import migrate as run_migrations
+    from orchestration.settings import settings
+
+    home = settings().home_folder
+    # The reader's password follows from the owner's.
+    run_migrations(listen(home) if is_wanted else listen_no_more(home), METRIC_INPUTS, SOURCE_TABLES)
 
 
 @db.command()
@@ -33,9 +52,26 @@ def stop(as_json: AsJson = False) -> None:
 
 
 @db.command()
-def url(as_json: AsJson = False) -> None:
-    """Print the database's URL, for psql or a notebook; a password in it is hidden."""
-    _show_url(as_json)
+def url(
+    reader: Annotated[bool, typer.Option("--reader", help="That of the role that may only read, complete.")] = False,
+    owner: Annotated[bool, typer.Option("--owner", help="That of the owner, complete.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Print the database's URL, for psql or a notebook; its password is hidden unless a role is named."""
+    from db.access import owner_url
+    from db.reader import reader_url
+    from orchestration.cli.errors import Refused
+    from orchestration.platform import database_url, engine
+
+    if reader and owner:
+        raise Refused("--reader and --owner are two roles: name one of them")
+    if reader:
+        engine()  # makes the role where it is missing
+        _show(reader_url(database_url()), as_json)
+    elif owner:
+        _show(owner_url(database_url()), as_json)
+    else:
+        _show_url(as_json)
 
 
 @db.command()
@@ -71,7 +107,10 @@ def _show_url(as_json: bool) -> None:
     from db.server import shown_url
     from orchestration.platform import database_url
 
-    shown = shown_url(database_url())
+    _show(shown_url(database_url()), as_json)
+
+
+def _show(shown: str, as_json: bool) -> None:
     if as_json:
         print_json({"url": shown})
     else:

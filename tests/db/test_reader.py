@@ -177,8 +177,8 @@ def unbound(filled: URL) -> Iterator[psycopg.Connection[Any]]:
         yield connection
 
 
-# What is no matter of rights: files that are absent, a grant that grants nothing, tables and objects of the session.
-NOT_OF_RIGHTS = ("TEMPORARY", "hstore", "GRANT", "LOCK", "lo_create", "STDOUT")
+# What is no matter of rights: files that are absent, a grant that grants nothing.
+NOT_OF_RIGHTS = ("hstore", "GRANT", "LOCK", "STDOUT")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,112 @@
+"""Addresses of video files outside the manifest's folder: `root://NAME/path` and URLs of stores."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+SCHEMES = ("s3", "gs", "https", "http", "root")
+_ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/?#]*)/?(.*)", re.DOTALL)
+_HOSTS = {
+    "s3": re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}"),
+    "gs": re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}"),
+    "https": re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?"),
+    "http": re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?"),
+    "root": re.compile(r"[a-z][a-z0-9_-]*"),
+}
+_HOST_IS = {
+    "s3": "a bucket",
+    "gs": "a bucket",
+    "https": "a server",
+    "http": "a server",
+    "root": "a root of small letters",
+}
+# A user or password; a password may hold a slash, and a port is none.
+_USER = re.compile(r"://([^/?#]*@|[^/?#]*:(?![0-9]{1,5}/)[^?#]*@)")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+# In JSON a slash may be written \/.
+_USER_IN_TEXT = re.compile(r"(:(?:\\?/){2})[^\s\"'/?#]*@")
+_SIGNATURE_IN_TEXT = re.compile(
+    r"([?&](?:x-amz-[a-z-]+|x-goog-[a-z-]+|signature|sig|token|key|awsaccesskeyid|googleaccessid|credential|policy)=)"
+    r"[^\s\"'&#]*",
+    re.IGNORECASE,
+)
+HIDDEN = "***"
+
+
+class AddressRefused(ValueError):
+    """A manifest may not use this address. The message is the remedy and holds nothing of the address."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """An address in parts. `host` is a bucket, a server with its port, or the name of a root; `path` has no leading /.
+
+    >>> str(Address("s3", "clips", "2024/a.mp4"))
+    's3://clips/2024/a.mp4'
+    """
+
+    scheme: str
+    host: str
+    path: str
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.host}/{self.path}"
+
+
+def is_address(text: str) -> bool:
+    """Whether the text is an address rather than a path in the manifest's folder.
+
+    >>> is_address("s3://clips/a.mp4"), is_address("videos/a.mp4"), is_address("file:a.mp4")
+    (True, False, False)
+    """
+    return _ADDRESS.fullmatch(text) is not None
+
+
+def parse_address(text: str) -> Address:
+    """The parts of an address; scheme and server in small letters.
+
+    Raises AddressRefused where the scheme is not read here, where the address holds a user, a password or a query, and
+    where it names no file.
+
+    >>> parse_address("HTTPS://Clips.example/a.mp4")
+    Address(scheme='https', host='clips.example', path='a.mp4')
+    """
+    matched = _ADDRESS.fullmatch(text)
+    if matched is None or (scheme := matched[1].lower()) not in SCHEMES:
+        raise AddressRefused(f"write {', '.join(f'{name}://' for name in SCHEMES)} or a path in the manifest's folder")
+    host, path = matched[2], matched[3]
+    if _USER.search(text):
+        raise AddressRefused("it holds a user or a password: take them out, credentials come from the environment")
+    if "?" in path or "#" in path or text[len(matched[1]) + 3 + len(host) :][:1] in ("?", "#"):
+        raise AddressRefused(
+            "it has a ? or a #, behind which a signature may stand: give the plain address of the file"
+        )
+    if not _HOSTS[scheme].fullmatch(host):
+        raise AddressRefused(f"the part behind {scheme}:// does not name {_HOST_IS[scheme]}")
+    if not path or path.endswith("/") or _CONTROL.search(path):
+        raise AddressRefused("it names no file")
+    return Address(scheme, host.lower() if scheme in ("http", "https") else host, path)
+
+
+def without_credentials(address: str) -> str:
+    """An address as it may be shown: what can be a user, a password or a query is hidden.
+
+    >>> without_credentials("https://ann:secret@clips.example/a.mp4?sig=1")
+    'https://***@clips.example/a.mp4?***'
+    """
+    if not is_address(address.partition("?")[0]):
+        return address
+    plain, mark, _ = address.partition("?")
+    if _USER.search(plain):
+        plain = re.sub(r"://[^#]*@", f"://{HIDDEN}@", plain)
+    return plain + (mark and mark + HIDDEN)
+
+
+def hide_credentials(text: str) -> str:
+    """Any text with the users, passwords and signatures of addresses in it hidden.
+
+    >>> hide_credentials('{"path": "https://ann:secret@clips.example/a.mp4?x-amz-signature=1f"}')
+    '{"path": "https://***@clips.example/a.mp4?x-amz-signature=***"}'
+    """
+    return _SIGNATURE_IN_TEXT.sub(rf"\1{HIDDEN}", _USER_IN_TEXT.sub(rf"\1{HIDDEN}@", text))

@@ -1,0 +1,194 @@
+"""Copies of remote files in a bounded folder, named by their content; those unused for longest leave first.
+
+Any number of processes of one machine may share the folder. A file has its final name only when it is complete. Whoever
+reads or writes a file holds a shared lock on it, which ends with the process; only a file without a lock is removed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from assets.media.locked_files import is_at, lock, removed
+from assets.media.remote_errors import MediaUnavailable
+
+_COPY = re.compile(r"[0-9a-f]{64}(\.[a-z0-9]{1,8})?")
+_PART = re.compile(r"[0-9a-f]{16}\.part")
+# Room is asked for in steps where nobody says how large a file is: so many bytes, or so large a part of the folder.
+STEP, STEPS_PER_FOLDER = 64 << 20, 8
+PAUSE_S, LONGEST_WAIT_S = 0.1, 3600.0
+
+# Hands the bytes of a file, in order, to the function that it is given.
+Reading = Callable[[Callable[[bytes], object]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A complete copy: its place, the SHA-256 of its bytes (32 bytes) and its size."""
+
+    path: Path
+    content: bytes
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class MediaCache:
+    """Copies in `folder` that together take at most `limit` bytes."""
+
+    folder: Path
+    limit: int
+
+    @contextmanager
+    def held(self, content: bytes, suffix: str) -> Iterator[Path | None]:
+        """The copy of this content (SHA-256, 32 bytes), kept in its place during the block; None if there is none."""
+        path = self._path(content, suffix)
+        while True:
+            try:
+                file = path.open("rb")
+            except FileNotFoundError:
+                yield None
+                return
+            with file:
+                lock(file, fcntl.LOCK_SH)
+                if not is_at(file, path):
+                    continue  # removed between opening and locking
+                with suppress(PermissionError):  # another user's file
+                    os.utime(path)
+                yield path
+                return
+
+    @contextmanager
+    def filled(self, read: Reading, suffix: str, size_bytes: int | None) -> Iterator[Copy]:
+        """Make a copy of what `read` gives, kept in its place during the block. `size_bytes` is its size where known.
+
+        Raises MediaUnavailable where the folder has no room or cannot be written, or where the size is another one.
+        """
+        with _plain_errors(self.folder):
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            part, file = self._new_part()
+        try:
+            with file, ExitStack() as stack:
+                with _plain_errors(self.folder):
+                    content, n_written = self._write(file, read, size_bytes)
+                    path = self._publish(part, content, suffix, stack)
+                yield Copy(path, content, n_written)
+        finally:
+            part.unlink(missing_ok=True)
+
+    def _write(self, file: BinaryIO, read: Reading, size_bytes: int | None) -> tuple[bytes, int]:
+        digest, n_written, reserved = hashlib.sha256(), 0, 0
+        step = min(STEP, self.limit // STEPS_PER_FOLDER)
+
+        def write(block: bytes) -> None:
+            nonlocal n_written, reserved
+            n_written += len(block)
+            if size_bytes is not None and n_written > size_bytes:
+                raise MediaUnavailable("trouble", f"it gives more than the {size_bytes} bytes that were announced")
+            if n_written > reserved:
+                wanted = max(n_written, min(reserved + step, self.limit)) if size_bytes is None else size_bytes
+                self._reserve(file, reserved, wanted)
+                reserved = wanted
+            digest.update(block)
+            file.write(block)
+
+        read(write)
+        if size_bytes is not None and n_written < size_bytes:
+            raise MediaUnavailable("trouble", f"it gives {n_written} of the {size_bytes} bytes that were announced")
+        file.flush()
+        file.truncate(n_written)
+        os.fsync(file.fileno())
+        return digest.digest(), n_written
+
+    def _publish(self, part: Path, content: bytes, suffix: str, stack: ExitStack) -> Path:
+        """Give a complete part its final name, and hold the copy of this name until the stack closes.
+
+        A copy that is there already stays: its readers hold a lock on that file, not on this one.
+        """
+        path = self._path(content, suffix)
+        with self._turn():
+            if not path.exists():
+                part.replace(path)
+            lock(stack.enter_context(path.open("rb")), fcntl.LOCK_SH)
+            os.utime(path)
+        return path
+
+    def _path(self, content: bytes, suffix: str) -> Path:
+        name = content.hex() + suffix.lower()
+        return self.folder / (name if _COPY.fullmatch(name) else content.hex())
+
+    def _new_part(self) -> tuple[Path, BinaryIO]:
+        while True:
+            path = self.folder / f"{secrets.token_hex(8)}.part"
+            file = path.open("x+b")
+            lock(file, fcntl.LOCK_SH)
+            if is_at(file, path):
+                return path, file
+            file.close()  # another process removed it before it was locked
+
+    def _reserve(self, file: BinaryIO, reserved: int, wanted: int) -> None:
+        """Lengthen a part to `wanted` bytes as soon as there is room, so that other processes count them too."""
+        if wanted > self.limit:
+            raise MediaUnavailable("trouble", f"it does not fit the media cache: raise {self._remedy()}")
+        ends = time.monotonic() + LONGEST_WAIT_S
+        while not self._grown(file, wanted - reserved, wanted):
+            # Two parts that wait for more, each with room that the other needs, would wait for ever.
+            if reserved or time.monotonic() > ends:
+                raise MediaUnavailable("trouble", f"the media cache is full of files in use: raise {self._remedy()}")
+            time.sleep(PAUSE_S)
+
+    def _grown(self, file: BinaryIO, more: int, wanted: int) -> bool:
+        with self._turn():
+            has_room = self._make_room(more)
+            if has_room:
+                file.truncate(wanted)
+            return has_room
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Let one process at a time count, name and remove files."""
+        with (self.folder / "lock").open("w") as file:
+            lock(file, fcntl.LOCK_EX)
+            yield
+
+    def _make_room(self, needed: int) -> bool:
+        """Remove parts of dead processes, then copies, the one unused for longest first. Whether there is room now."""
+        found = list(self._files())
+        taken = sum(status.st_size for _, status in found)
+        found.sort(key=lambda each: (not _PART.fullmatch(each[0].name), each[1].st_mtime_ns))
+        for path, status in found:
+            if taken + needed <= self.limit and not _PART.fullmatch(path.name):
+                break
+            if removed(path):
+                taken -= status.st_size
+        return taken + needed <= self.limit
+
+    def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
+        with os.scandir(self.folder) as entries:
+            for entry in entries:
+                if _COPY.fullmatch(entry.name) or _PART.fullmatch(entry.name):
+                    with suppress(FileNotFoundError):
+                        yield Path(entry.path), entry.stat(follow_symlinks=False)
+
+    def _remedy(self) -> str:
+        return f"REELSIEVE_MEDIA_CACHE_GB (now {self.limit / 1e9:g})"
+
+
+@contextmanager
+def _plain_errors(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise MediaUnavailable(
+            "trouble",
+            f"the media cache in {folder} cannot be used ({error.strerror or error}): set REELSIEVE_MEDIA_CACHE to a "
+            "folder of this machine with free space",
+        ) from None

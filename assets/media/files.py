@@ -1,0 +1,144 @@
+"""Every video as a file of this machine: where its address leads, and whether the ingested file is still there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from assets.media.address import Address, is_address, parse_address
+from assets.media.cache import Copy, MediaCache
+from assets.media.remote import ObjectState, Store
+from assets.media.remote_errors import CHANGED_MEANWHILE, MediaUnavailable
+from assets.media.settings import MediaSettings, media_settings
+from assets.media_file import FileState, OtherFile, check_ingested_file
+
+_CHANGED = "the file has changed since it was ingested"
+
+
+class IngestedFileUnreadable(Exception):
+    """The file of a video cannot be read, or is not the one that was ingested. The message has the remedy."""
+
+
+def place_of(address: Address, settings: MediaSettings) -> Path | Address:
+    """Where an address leads on this machine: to a file below a root, or to an object of a store.
+
+    Raises MediaUnavailable where this machine has no such root, and where there is no such file below it.
+    """
+    if address.scheme != "root":
+        return address
+    if (place := settings.media_roots.get(address.host)) is None:
+        raise MediaUnavailable(
+            "trouble", f"this machine has no media root {address.host!r}: name its place in REELSIEVE_MEDIA_ROOTS"
+        )
+    if is_address(place):
+        if ".." in PurePosixPath(address.path).parts:
+            raise MediaUnavailable("escape", "it leads out of the media root: write a path without ..")
+        return parse_address(f"{place.rstrip('/')}/{address.path}")
+    return _file_below(Path(place), address.path)
+
+
+@contextmanager
+def fetched(address: Address, before: ObjectState, settings: MediaSettings) -> Iterator[Copy]:
+    """A copy of an object that was in the state `before` a moment ago, kept in its place during the block.
+
+    Raises MediaUnavailable, also where the object changes meanwhile.
+    """
+    store = Store(settings.media_private_networks)
+    cache = MediaCache(settings.cache_folder, settings.cache_bytes)
+    with cache.filled(lambda write: store.read(address, write), _suffix(address), before.size_bytes) as copy:
+        if store.look(address) != before:
+            raise MediaUnavailable("trouble", CHANGED_MEANWHILE)
+        yield copy
+
+
+def is_same_object(now: ObjectState, stored: FileState) -> bool:
+    """Whether the store says that the object did not change. Without a mark of the store nothing is known."""
+    return now.etag is not None and (now.size_bytes, now.etag) == (stored.size_bytes, stored.etag)
+
+
+@contextmanager
+def ingested_file(video: Any) -> Iterator[Path]:
+    """The file of a row of table `video` on this machine, to be read during the block.
+
+    It is the file that was ingested, also at the end of the block; a remote one is copied where no copy is at hand.
+
+    Raises:
+        IngestedFileUnreadable: the file is gone, out of reach, or another one.
+    """
+    try:
+        with _opened(video) as path:
+            yield path
+    except OtherFile as other:
+        raise IngestedFileUnreadable(_with_remedy(str(other), video)) from None
+    except MediaUnavailable as error:
+        reason = str(error) if error.kind == "trouble" else _with_remedy(str(error), video)
+        raise IngestedFileUnreadable(reason) from None
+
+
+def _with_remedy(reason: str, video: Any) -> str:
+    return f"{reason}: put it back or ingest the folder of {video.key} again"
+
+
+@contextmanager
+def _opened(video: Any) -> Iterator[Path]:
+    stored, content = FileState.stored(video), bytes(video.content_sha256)
+    if not is_address(video.uri):
+        with _unchanged(Path(video.uri), stored, content) as path:
+            yield path
+        return
+    settings = media_settings()
+    place = place_of(parse_address(video.uri), settings)
+    opened = (
+        _unchanged(place, stored, content) if isinstance(place, Path) else _copied(place, stored, content, settings)
+    )
+    with opened as path:
+        yield path
+
+
+@contextmanager
+def _unchanged(path: Path, stored: FileState, content: bytes) -> Iterator[Path]:
+    state = check_ingested_file(str(path), stored, content)
+    yield path
+    # Minutes may have passed: what was read must not come from a file changed meanwhile.
+    try:
+        is_still = FileState.of(path.lstat()) == state
+    except OSError:
+        is_still = False  # gone, or out of reach: what was read cannot be trusted either
+    if not is_still:
+        raise OtherFile(f"{_CHANGED}, while it was read")
+
+
+@contextmanager
+def _copied(address: Address, stored: FileState, content: bytes, settings: MediaSettings) -> Iterator[Path]:
+    now = Store(settings.media_private_networks).look(address)
+    if is_same_object(now, stored):
+        cache = MediaCache(settings.cache_folder, settings.cache_bytes)
+        with cache.held(content, _suffix(address)) as path:
+            if path is not None:
+                yield path
+                return
+    with fetched(address, now, settings) as copy:
+        if copy.content != content:
+            raise OtherFile(_CHANGED)
+        yield copy.path
+
+
+def _file_below(root: Path, relative: str) -> Path:
+    try:
+        root = root.resolve()
+        target = (root / relative).resolve()
+        if not target.is_relative_to(root):
+            raise MediaUnavailable(
+                "escape", "it leads out of the media root: keep the file, and what links point to, inside"
+            )
+        if target.is_file():
+            return target
+    except (OSError, RuntimeError, ValueError):
+        pass  # a name that the system cannot look up names no file
+    raise MediaUnavailable("missing", "there is no such file below the media root")
+
+
+def _suffix(address: Address) -> str:
+    return PurePosixPath(address.path).suffix

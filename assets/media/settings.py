@@ -1,0 +1,83 @@
+"""Where this machine finds media. The environment is read where a file is: every worker has its own."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import IPv4Network, IPv6Network
+from pathlib import Path
+
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from assets.media.address import AddressRefused, parse_address
+
+_ROOT_NAME = re.compile(r"[a-z][a-z0-9_-]*")
+
+
+class MediaSettingsError(ValueError):
+    """A setting about media that cannot be used; the message names the variable."""
+
+    plain = True
+
+
+class MediaSettings(BaseSettings):
+    """The places of media on this machine. A field X is the variable REELSIEVE_X; no score depends on any of them."""
+
+    model_config = SettingsConfigDict(env_prefix="REELSIEVE_", extra="ignore", frozen=True)
+
+    home: Path = Path(".reelsieve")
+    media_roots: dict[str, str] = Field(
+        default={}, description='folders or URLs by name, as JSON: {"clips": "/mnt/clips", "news": "s3://bucket/news"}'
+    )
+    media_private_networks: tuple[IPv4Network | IPv6Network, ...] = Field(
+        default=(), description='private networks that videos may come from, as JSON: ["10.2.0.0/16"]'
+    )
+    media_cache: Path | None = Field(default=None, description="folder of copies; empty: `media` in the home folder")
+    media_cache_gb: float = Field(default=20.0, gt=0, description="the most that the copies may take, in 10^9 bytes")
+
+    @field_validator("media_roots")
+    @classmethod
+    def _named_places(cls, roots: dict[str, str]) -> dict[str, str]:
+        for name, place in roots.items():
+            if not _ROOT_NAME.fullmatch(name):
+                raise ValueError(f"the name {name!r} is no word of small letters, digits, _ and -")
+            if "://" not in place and not Path(place).is_absolute():
+                raise ValueError(f"the place of {name} is neither an absolute path nor a URL")
+            if "://" in place:
+                _check_prefix(name, place)
+        return roots
+
+    @property
+    def cache_folder(self) -> Path:
+        """The folder of copies as an absolute path."""
+        return (self.media_cache or self.home / "media").expanduser().resolve()
+
+    @property
+    def cache_bytes(self) -> int:
+        """The most bytes that the copies may take."""
+        return int(self.media_cache_gb * 1e9)
+
+
+def media_settings() -> MediaSettings:
+    """The settings as the environment has them now. Raises MediaSettingsError, which names the wrong variable."""
+    from pydantic_settings.exceptions import SettingsError
+
+    try:
+        return MediaSettings()
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        variable, why = f"REELSIEVE_{str(first['loc'][0]).upper()}", first["msg"].lower()
+    except SettingsError as error:
+        # The value is not quoted: it may hold what it should not.
+        variable = "REELSIEVE_MEDIA_PRIVATE_NETWORKS" if "networks" in str(error) else "REELSIEVE_MEDIA_ROOTS"
+        why = "it is no JSON"
+    raise MediaSettingsError(f"environment variable {variable} is not usable: {why}")
+
+
+def _check_prefix(name: str, place: str) -> None:
+    try:
+        if parse_address(f"{place.rstrip('/')}/x").scheme != "root":
+            return
+    except AddressRefused as refused:
+        raise ValueError(f"the place of {name} cannot be used: {refused}") from None
+    raise ValueError(f"the place of {name} is a root itself")
