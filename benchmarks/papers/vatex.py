@@ -12,11 +12,11 @@ import numpy as np
 from benchmarks import vatex_eval
 from benchmarks.agreement import texts_of
 from benchmarks.ecs_data import require
-from benchmarks.papers.ngrams import Cider, bleu, caption_words, rouge_l
 from benchmarks.papers.over_raters import Mean, over_raters
 from benchmarks.papers.recipes import Recipe, follows_from, text_encoder
 from benchmarks.papers.records import Row, Table, against, strongest
 from benchmarks.papers.stages import Stages
+from benchmarks.papers.vatex_ngrams import ngram_scores
 from metrics_core.agreement import common_words, length_in_words
 
 NAME, DATA_SET = "vcs_2", "vatex_eval"
@@ -40,7 +40,14 @@ PUBLISHED: Mapping[str, tuple[str, Mapping[int, tuple[float, float]]]] = {
 NGRAMS = ("BLEU-1", "BLEU-4", "ROUGE-L", "CIDEr")
 NOTES = {"METEOR": "needs WordNet, which no package of this project brings"}
 SCORE_CODE = ("metrics_core/vcs", "metrics_core/models/text_encoder.py", "benchmarks/vatex_eval.py")
-NGRAM_CODE = ("benchmarks/papers/vatex.py", "benchmarks/papers/ngrams.py")
+NGRAM_CODE = ("benchmarks/papers/vatex_ngrams.py", "benchmarks/papers/ngrams.py")
+CODE = (
+    "benchmarks/papers/vatex.py",
+    "benchmarks/papers/over_raters.py",
+    "metrics_core/agreement",
+    *SCORE_CODE,
+    *NGRAM_CODE,
+)
 PACKAGES = ("nltk", "rouge-score")
 
 
@@ -81,20 +88,6 @@ def of_platform(engine: Any, source: Path, folder: Path, count: int, clock: vate
     }
 
 
-def ngram_scores(captions: Mapping[str, Any]) -> dict[str, list[float]]:
-    """BLEU, ROUGE-L and CIDEr of every caption against its references, tokenised as they are in the file."""
-    texts = [caption_words(text) for text in captions["texts"]]
-    references = [[caption_words(text) for text in own] for own in captions["references"]]
-    by_video = dict(zip(captions["videos"], references, strict=True))
-    cider, pairs = Cider(list(by_video.values())), list(zip(references, texts, strict=True))
-    return {
-        "BLEU-1": [bleu(own, text, 1) for own, text in pairs],
-        "BLEU-4": [bleu(own, text, 4) for own, text in pairs],
-        "ROUGE-L": [rouge_l(own, text) for own, text in pairs],
-        "CIDEr": [cider.score(own, text) for own, text in pairs],
-    }
-
-
 def table(stages: Stages) -> Table:
     """Every metric's agreement with people, times 100."""
     key = follows_from([DATA_SET], (), SCORE_CODE, models())
@@ -105,7 +98,6 @@ def table(stages: Stages) -> Table:
         for count, own in captions.items()
     }
     rows = [row for count, own in captions.items() for row in rows_of(int(count), own, ngrams[count])]
-    rows.sort(key=lambda row: list(dict.fromkeys(each.row for each in rows)).index(row.row))
     baseline = strongest({row.row: row.ours for row in rows if row.row in SIMPLE and row.column == "9 refs, Kendall"})
     shown = {"text encoder": text_encoder().identity.model_id}
     title = "VCS, Table 2: VCS_short and n-gram metrics against people on VATEX-EVAL"
@@ -179,7 +171,13 @@ RECIPES = (
         NAME,
         (DATA_SET,),
         PACKAGES,
-        (*SCORE_CODE, *NGRAM_CODE, "benchmarks/papers/over_raters.py", "metrics_core/agreement"),
+        (
+            *SCORE_CODE,
+            *NGRAM_CODE,
+            "benchmarks/papers/vatex.py",
+            "benchmarks/papers/over_raters.py",
+            "metrics_core/agreement",
+        ),
         models,
         table,
     ),

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from benchmarks.ecs_data import Caption, DataSet
+from benchmarks.ecs_data import Caption, DataSet, Fold
 from benchmarks.papers.corruption import length_ratio, vcs_of
-from benchmarks.papers.ecs import whole_text_floor
+from benchmarks.papers.ecs_rows import passes_of, whole_text_floor
 from benchmarks.papers.evqa import RANDOM, fourth_rows
 from benchmarks.papers.evqa_pairs import COUNT, EVQA, LENGTH, Pairs, scores_of
 from benchmarks.papers.mpii import Base, Variant
@@ -93,6 +93,14 @@ def test_length_ratio_does_not_care_which_text_is_longer() -> None:
 def test_the_whole_text_holds_what_no_sentence_does() -> None:
     caption = Caption("clip", "system", ("A red ball.", "A box falls."), ("A red box.", "A cat."), ("d", "d"))
     assert whole_text_floor(DataSet("n", "", (caption,))).tolist() == [1.0, 0.0]
+
+
+def test_passes_by_hand() -> None:
+    # Three sentences, two keypoints; the caption of another clip is not judged.
+    caption = Caption("clip", "system", ("A.", "B.", "C."), ("x", "y"), ("d", "d"))
+    other = Caption("other", "system", ("A.",), ("x",), ("d",))
+    data = DataSet("n", "", (caption, other), (Fold(frozenset({"other"}), frozenset({"clip"})),))
+    assert [passes_of(data, r) for r in (1, 2, 8, None)] == [2, 4, 6, 6]
 
 
 def test_pairs_without_a_model_have_baselines_only() -> None:
