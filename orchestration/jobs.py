@@ -6,32 +6,34 @@ import dagster as dg
 
 from assets.ecs.assets import ecs_thresholds
 from assets.scores.registry import METRICS, scoring_assets
+from orchestration.executor import in_this_process
 
 KEEP_RUNS_DAYS = 30
+CONCLUSIONS = ["threshold", "training_subset", "agreement", "dataset_report"]
 
 ingest_job = dg.define_asset_job(
     "ingest_job",
     selection=dg.AssetSelection.groups("ingest"),
-    executor_def=dg.in_process_executor,
+    executor_def=in_this_process,
     description="Read a manifest folder into the database.",
 )
 # One process from embedding to score: a step in a process of its own would load torch again.
 scoring_job = dg.define_asset_job(
     "scoring_job",
     selection=dg.AssetSelection.assets(*scoring_assets(METRICS)),
-    executor_def=dg.in_process_executor,
+    executor_def=in_this_process,
     description="Embed and score what a shard lacks, and check the scores.",
 )
 calibration_job = dg.define_asset_job(
     "calibration_job",
     selection=dg.AssetSelection.assets(ecs_thresholds),
-    executor_def=dg.in_process_executor,
+    executor_def=in_this_process,
     description="Choose the thresholds of ECS on a dataset's labels; scoring_job then applies them.",
 )
 dataset_job = dg.define_asset_job(
     "dataset_job",
-    selection=dg.AssetSelection.assets("threshold", "training_subset", "agreement", "dataset_report"),
-    executor_def=dg.in_process_executor,
+    selection=dg.AssetSelection.assets(*CONCLUSIONS),
+    executor_def=in_this_process,
     description="Thresholds, training subset, agreement with people and report of a dataset.",
 )
 
@@ -66,7 +68,7 @@ def is_last_to_materialise(instance: dg.DagsterInstance, run_id: str) -> bool:
     return False
 
 
-@dg.job(executor_def=dg.in_process_executor)
+@dg.job(executor_def=in_this_process)
 def prune_job() -> None:
     """Keep the event log small."""
     prune_runs()
