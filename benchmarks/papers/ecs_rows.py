@@ -4,22 +4,63 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from benchmarks import ecs_data
 from benchmarks.cosine_verifier import CosineVerifier
-from benchmarks.ecs_run import Embeddings, Items, plans_of, scores_of
+from benchmarks.ecs_run import Answers, Embeddings, Items, plans_of, scores_of
+from benchmarks.papers.recipes import text_encoder
 from metrics_core.agreement import AgreementRow, agreement_rows, label_rows
 from metrics_core.arrays import FloatArray
 from metrics_core.models.lexical_verifier import LexicalVerifier
+from verifier import offline_verifier
 
 WHOLE = "content words in the whole text"
 SENTENCE = "content words in the best sentence"
 COSINE = "cosine of the best sentence"
 LENGTH = "length"
 SIMPLE = (WHOLE, SENTENCE, COSINE, LENGTH)
+PAPER = "ECS paper, Table {}: OmniDCBench, other captions and labels by Gemini (not at hand), so no target of ours"
+CODE = (
+    "benchmarks/papers/ecs_rows.py",
+    "benchmarks/ecs_data.py",
+    "benchmarks/ecs_run.py",
+    "benchmarks/ecs_agreement.py",
+    "benchmarks/cosine_verifier.py",
+    "metrics_core/agreement",
+    "metrics_core/calibration",
+    "metrics_core/ecs",
+    "metrics_core/models",
+    "verifier",
+)
+REMARKS = (
+    "A caption's score is the share of its keypoints that reach their threshold, which is the best for F1 on other "
+    "articles or clips; of mean scores: the mean of its keypoints' scores, without thresholds.",
+    "Intervals draw articles or clips; those of pairs are Wilson's and too narrow, because pairs of one clip are not "
+    "independent.",
+)
+
+
+def models() -> dict[str, Any]:
+    """The verifier's and the encoder's identities."""
+    return {"verifier": offline_verifier().identity.as_dict(), "text encoder": text_encoder().identity.as_dict()}
+
+
+def shown_models() -> dict[str, str]:
+    """Models as the page names them."""
+    return {
+        "verifier": f"{offline_verifier().identity.model_id}, a small stand-in for a large NLI model",
+        "text encoder": text_encoder().identity.model_id,
+    }
+
+
+@lru_cache(maxsize=1)
+def asked_once() -> tuple[Embeddings, Answers]:
+    """The encoder and the verifier, which all tables of a run share, so that each text and pair is judged once."""
+    return Embeddings(text_encoder()), Answers(offline_verifier())
 
 
 def floors(data: ecs_data.DataSet, encoder: Embeddings) -> dict[str, FloatArray]:

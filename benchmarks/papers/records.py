@@ -79,11 +79,13 @@ def against(what: str, ours: float | None, baseline: str, value: float | None, d
 
 
 def number(value: float, digits: int) -> str:
-    """A number with so many decimals, without the zero before the point.
+    """A number with so many decimals, without the zero before the point; from 1,000 on without decimals.
 
-    >>> number(0.5, 3), number(-0.25, 2), number(26.13, 1), number(-0.0001, 3)
-    ('.500', '-.25', '26.1', '.000')
+    >>> number(0.5, 3), number(-0.25, 2), number(26.13, 1), number(-0.0001, 3), number(16025, 3)
+    ('.500', '-.25', '26.1', '.000', '16,025')
     """
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
     text = f"{value:.{digits}f}"
     sign, digits_only = ("-", text[1:]) if text.startswith("-") else ("", text)
     if float(digits_only) == 0:
