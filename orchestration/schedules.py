@@ -58,7 +58,7 @@ prune_weekly = dg.ScheduleDefinition(
     name="prune_weekly",
     cron_schedule="30 3 * * 0",
     job=prune_job,
-    description="Every Sunday night: delete old runs from Dagster's storage.",
+    description="Every Sunday night: delete old runs and ticks from Dagster's storage.",
 )
 
 SCHEDULES = [score_missing, prune_weekly]

@@ -24,9 +24,10 @@ from db.manifest import Dataset
 from db.server import DAGSTER, sibling_url
 from orchestration.calibration import run_calibration
 from orchestration.definitions import defs
-from orchestration.jobs import KEEP_RUNS_DAYS, prune_job
+from orchestration.jobs import prune_job
 from orchestration.launch import run_conclusions, run_ingest, run_scoring
 from orchestration.platform import PROJECT, curation, database_url, engine, instance
+from orchestration.retention import KEEP_DAYS
 from orchestration.runs import CheckFailed, run_job
 from orchestration.schedules import score_missing
 from tests.assets.manifests import Row, candidate, write_clip
@@ -430,7 +431,7 @@ def test_prune_deletes_old_runs_but_the_last_to_materialise(installation: Instal
 def make_old(run_ids: set[str]) -> None:
     """Date runs back to just before the clean-up's limit."""
     storage = open_engine(sibling_url(database_url(), DAGSTER))
-    age = f"{KEEP_RUNS_DAYS} days 1 hour"
+    age = f"{KEEP_DAYS} days 1 hour"
     with storage.begin() as connection:
         update = "UPDATE runs SET create_timestamp = create_timestamp - CAST(:age AS interval) WHERE run_id = ANY(:ids)"
         assert connection.execute(sa.text(update), {"age": age, "ids": list(run_ids)}).rowcount == len(run_ids)
