@@ -93,6 +93,6 @@ def copy_all(engine: Engine, rows: Rows) -> None:
     """Binary COPY of these rows into empty tables with the indexes of the real ones."""
     for name, values in rows.items():
         with psycopg_transaction(engine) as connection:
-            connection.execute(f"CREATE TEMPORARY TABLE copied_{name} (LIKE {name} INCLUDING ALL)".encode())
+            connection.execute(f"CREATE TABLE copied_{name} (LIKE {name} INCLUDING ALL)".encode())
             copy_rows(connection, sql.Identifier(f"copied_{name}"), written(name), values)
             connection.execute(f"DROP TABLE copied_{name}".encode())

@@ -25,6 +25,7 @@ VIEWS = (
     "threshold_in_force",
     "shard_status",
     "fresh_shard",
+    "fresh_scorer",
     "unknown_shard",
     "current_score",
     "sample_scores",
@@ -116,7 +117,8 @@ def _columns(metric: str, inputs: Collection[Input[Any]]) -> str:
     score = f"{metric}_score"
     # Sample and score are read again to compare them: so in a fresh shard the value comes from an index alone.
     is_fresh = (
-        f"(CASE WHEN ({score}.scorer_id, s.dataset_id, s.shard) IN"
+        f"(CASE WHEN EXISTS (SELECT 1 FROM fresh_scorer WHERE metric = '{metric}' AND status = 'active') THEN true"
+        f" WHEN ({score}.scorer_id, s.dataset_id, s.shard) IN"
         f" (SELECT f.scorer_id, f.dataset_id, f.shard FROM fresh_shard f) THEN true"
         f" ELSE (SELECT c.input_sha256 = {input_digest(inputs, 'c.scorer_id')} "
         f" FROM score c JOIN sample s USING (sample_id) JOIN video v USING (video_id)"

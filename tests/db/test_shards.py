@@ -19,7 +19,7 @@ from db.scores import status_counts
 from db.shards import PENDING, Tally, sample_counts, score_tally, shard_counts
 from db.thresholds import LabelThreshold, replace_label_thresholds, store_threshold
 from db.verdicts import unfinished_shards
-from db.work import pending_samples
+from db.work import load_samples, pending_samples
 from tests.db.builders import (
     activate,
     add_keypoint,
@@ -75,29 +75,18 @@ class Bench:
         return {shard: dict(counts) for (_, shard), counts in found.items() if counts}
 
     def by_hand(self, metric: str) -> dict[int, dict[str, int]]:
-        """From the work list and the rows themselves."""
+        """From the samples as a scorer loads them, one by one."""
+        scorer_id = self.scorers[metric]
         query = sa.text(
-            "SELECT s.shard, s.sample_id, c.status FROM sample s "
+            "SELECT s.shard, s.sample_id, c.status, c.input_sha256 FROM sample s "
             "LEFT JOIN score c ON c.sample_id = s.sample_id AND c.scorer_id = :scorer"
         )
         by_shard: dict[int, Counter[str]] = {}
         with self.engine.connect() as connection:
-            pending = {
-                sample_id
-                for shard in range(N_SHARDS)
-                for sample_id in pending_samples(
-                    connection,
-                    scorer_id=self.scorers[metric],
-                    dataset_id=self.dataset.dataset_id,
-                    shard=shard,
-                    inputs=METRIC_INPUTS[metric],
-                )
-            }
-            for row in connection.execute(query, {"scorer": self.scorers[metric]}):
-                if row.status is None:
-                    status = "unscored"
-                else:
-                    status = "stale" if row.sample_id in pending and row.status != "failed" else row.status
+            for row in connection.execute(query, {"scorer": scorer_id}).all():
+                (now,) = load_samples(connection, [row.sample_id], METRIC_INPUTS[metric], scorer_id)
+                is_fresh = row.input_sha256 is not None and bytes(row.input_sha256) == now.input_sha256
+                status = "unscored" if row.status is None else row.status if is_fresh else "stale"
                 by_shard.setdefault(row.shard, Counter())[status] += 1
         return {shard: dict(counts) for shard, counts in by_shard.items()}
 
