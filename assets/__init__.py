@@ -2,6 +2,5 @@
 
 import warnings
 
-# Virtual assets and runs over ranges of partitions are new in Dagster 1.13, and its version is pinned: nobody need be
-# told.
-warnings.filterwarnings("ignore", message=r".*is currently in (preview|beta).*")
+# Partitioned checks and virtual assets are previews in Dagster 1.13, and its version is pinned: nobody need be told.
+warnings.filterwarnings("ignore", message=r".*is currently in preview.*")

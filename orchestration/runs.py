@@ -16,17 +16,20 @@ from dagster import DagsterUserCodeExecutionError
 from dagster._core.errors import DagsterAssetCheckFailedError, DagsterExecutionInterruptedError
 from sqlalchemy.engine import URL
 
-from assets.partitions import range_tags
 from db.leases import lease, lease_if_free
 from db.server import DAGSTER, is_alive, sibling_url
 from orchestration.definitions import defs
-from orchestration.execution import execute
 from orchestration.platform import database_url, instance
-from orchestration.requests import MAX_RETRIES, UNENDED
 from orchestration.terminal import LOGGER
 from orchestration.waiting import HOST, PID, watching
 
 LEASED = "reelsieve/leased"
+_UNENDED = [
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
 
 
 class CheckFailed(RuntimeError):
@@ -36,20 +39,15 @@ class CheckFailed(RuntimeError):
 
 
 def run_job(
-    name: str,
-    partition: str,
-    run_config: Mapping[str, Any],
-    assets: list[str] | None = None,
-    through: str | None = None,
+    name: str, partition: str, run_config: Mapping[str, Any], assets: list[str] | None = None
 ) -> dg.ExecuteInProcessResult:
     """Run a job in this process; an asset's own error comes out as it was raised.
 
-    through: the last partition of a range that begins with `partition`; without it the run has one partition.
     Raises CheckFailed for a blocking check, and KeyboardInterrupt where the run was stopped by hand.
     """
     close_dead_runs()
     try:
-        return _execute(name, partition, run_config, assets, through)
+        return _execute(name, partition, run_config, assets)
     except DagsterUserCodeExecutionError as error:
         raised = error.user_exception
     except DagsterAssetCheckFailedError as error:
@@ -66,7 +64,7 @@ def close_dead_runs() -> None:
 
     A run that holds its lease is alive, on any host. Dagster itself watches the runs of the web interface.
     """
-    for run in instance().get_runs(dg.RunsFilter(statuses=UNENDED)):
+    for run in instance().get_runs(dg.RunsFilter(statuses=_UNENDED)):
         if LEASED in run.tags:
             with lease_if_free(_ledger(), lease_name(run.run_id)) as is_dead:
                 if is_dead:
@@ -92,25 +90,23 @@ def definitions() -> dg.Definitions:
 
 
 def _execute(
-    name: str, partition: str, run_config: Mapping[str, Any], assets: list[str] | None, through: str | None
+    name: str, partition: str, run_config: Mapping[str, Any], assets: list[str] | None
 ) -> dg.ExecuteInProcessResult:
     run_id = str(uuid.uuid4())
     # Held before others can see the run, so that nobody takes it for dead.
     with lease(_ledger(), lease_name(run_id)) as held, watching(run_id, held, close_dead_runs):
-        return execute(
-            instance(),
-            definitions().resolve_job_def(name),
-            run_id,
-            {**run_config, "loggers": {LOGGER: {"config": {}}}},
-            [dg.AssetKey(asset) for asset in assets or []],
-            {**own_tags(), **(range_tags(partition, through) if through else {})},
-            None if through else partition,
+        return (
+            definitions()
+            .resolve_job_def(name)
+            .execute_in_process(
+                run_config={**run_config, "loggers": {LOGGER: {"config": {}}}},
+                instance=instance(),
+                partition_key=partition,
+                tags={HOST: socket.gethostname(), PID: str(os.getpid()), LEASED: "yes"},
+                asset_selection=[dg.AssetKey(asset) for asset in assets] if assets else None,
+                run_id=run_id,
+            )
         )
-
-
-def own_tags() -> dict[str, str]:
-    """Who executes the run. It is not retried by Dagster's daemon: the command said how it ended."""
-    return {HOST: socket.gethostname(), PID: str(os.getpid()), LEASED: "yes", MAX_RETRIES: "0"}
 
 
 def _close(run_id: str) -> None:

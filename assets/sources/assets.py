@@ -1,22 +1,21 @@
 """One asset for every kind of source, with its checks. One factory builds them all."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import dagster as dg
 
 from assets.curation import Curation
+from assets.datasets import shard_of_key
 from assets.partitions import SHARDS
-from assets.pools import model_pool
 from assets.progress import sparsely
 from assets.scores.base import Scorer
 from assets.scores.pending import make_source, register
 from assets.scores.registry import asset_name, source_kinds
-from assets.shards import RunShard, check_result, shards_of_run
 from assets.sources.base import Order, Source, chain
 
-MODEL_POOL = model_pool()
+# One model at a time on one machine.
+MODEL_POOL = "encoder"
 
 
 def build_source_asset(kind: type[Source[Any]]) -> dg.AssetsDefinition:
@@ -29,24 +28,17 @@ def build_source_asset(kind: type[Source[Any]]) -> dg.AssetsDefinition:
         deps=[*(below.asset for below in kind.rests_on), *kind.reads],
         kinds=set(kind.kinds),
         pool=MODEL_POOL,
-        backfill_policy=dg.BackfillPolicy.single_run(),
         description=kind.description,
         config_schema={name: dg.Field(bool, default_value=default) for name, default in kind.options.items()},
     )
     def source(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
-        options = context.op_execution_context.op_config or {}
-        scorers = {
-            metric: (scorer, register(curation.engine, scorer))
-            for metric, scorer in scorers_of_run(context, curation).items()
-            if kind.asset in source_kinds([metric])
-        }
-        for shard in shards_of_run(context, curation.engine):
-            metadata: dict[str, dg.MetadataValue] = {}
-            for metric, (scorer, scorer_id) in scorers.items():
-                counts = make_source(scorer, kind, _order(context, curation, scorer_id, shard, options))
-                metadata[metric] = dg.MetadataValue.json(dict(counts))
-            context.add_asset_metadata(metadata, partition_key=shard.key)
-        return dg.MaterializeResult()
+        metadata: dict[str, int | str] = {}
+        for metric, scorer in scorers_of_run(context, curation).items():
+            if kind.asset in source_kinds([metric]):
+                order = _order(context, curation, scorer, context.op_execution_context.op_config or {})
+                counts = make_source(scorer, kind, order)
+                metadata |= {f"{metric}_{name}": value for name, value in counts.items()}
+        return dg.MaterializeResult(metadata=metadata)
 
     return source
 
@@ -54,7 +46,9 @@ def build_source_asset(kind: type[Source[Any]]) -> dg.AssetsDefinition:
 def build_source_checks(kind: type[Source[Any]]) -> dg.AssetChecksDefinition:
     """Build the checks of a kind of source. One step evaluates them for all scorers that rest on the kind."""
     specs = [
-        dg.AssetCheckSpec(name, asset=kind.asset, description=text, blocking=name not in kind.warnings)
+        dg.AssetCheckSpec(
+            name, asset=kind.asset, description=text, blocking=name not in kind.warnings, partitions_def=SHARDS
+        )
         for name, text in kind.checks.items()
     ]
 
@@ -62,25 +56,19 @@ def build_source_checks(kind: type[Source[Any]]) -> dg.AssetChecksDefinition:
     def checks(
         context: dg.AssetCheckExecutionContext, curation: dg.ResourceParam[Curation]
     ) -> Iterator[dg.AssetCheckResult]:
-        shards = shards_of_run(context, curation.engine)
-        sources = [
-            (metric, register(curation.engine, scorer), source)
-            for metric, scorer in curation.scorers.items()
-            for source in chain(scorer.sources)
-            if isinstance(source, kind)
-        ]
-        failed: dict[str, list[str]] = {name: [] for name in kind.checks}
-        counts: Counter[str] = Counter()
-        for shard in shards:
-            for metric, scorer_id, source in sources:
-                examination = source.examine(_order(context, curation, scorer_id, shard, {}))
-                counts.update({f"{metric}_{name}": n for name, n in examination.counts.items()})
-                for name in kind.checks:
-                    if not examination.passed[name] and shard.key not in failed[name]:
-                        failed[name].append(shard.key)
-        for name, keys in failed.items():
-            warns = name in kind.warnings
-            yield check_result(kind.asset, name, keys, len(shards), warns=warns, metadata=counts)
+        passed = dict.fromkeys(kind.checks, True)
+        counts: dict[str, int] = {}
+        for metric, scorer in curation.scorers.items():
+            for source in chain(scorer.sources):
+                if isinstance(source, kind):
+                    examination = source.examine(_order(context, curation, scorer, {}))
+                    passed = {name: so_far and examination.passed[name] for name, so_far in passed.items()}
+                    counts |= {f"{metric}_{name}": n for name, n in examination.counts.items()}
+        for name, has_passed in passed.items():
+            severity = dg.AssetCheckSeverity.WARN if name in kind.warnings else dg.AssetCheckSeverity.ERROR
+            yield dg.AssetCheckResult(
+                asset_key=kind.asset, check_name=name, passed=has_passed, severity=severity, metadata=counts
+            )
 
     return checks
 
@@ -95,15 +83,15 @@ def scorers_of_run(context: dg.AssetExecutionContext, curation: Curation) -> dic
 def _order(
     context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext,
     curation: Curation,
-    scorer_id: int,
-    shard: RunShard,
+    scorer: Scorer,
     options: Mapping[str, bool],
 ) -> Order:
+    dataset, shard = shard_of_key(curation.engine, context.partition_key)
     return Order(
         curation.engine,
-        shard.dataset,
-        shard.number,
-        scorer_id,
+        dataset,
+        shard,
+        register(curation.engine, scorer),
         context.run.run_id,
         sparsely(context.log.info),
         options,
