@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 
 from benchmarks.papers.records import Row, Table, number
 
+LOSES = re.compile(r" (?:is|was) below | more noise ")
 HEAD = """# The papers' tables, theirs and ours
 
 Made by `make papers`; do not edit. Cells hold our figure with its 95 % interval, then the published one as *italics*; a
 dash is a figure that does not exist. Every table says which models made ours, and names the strongest simple baseline:
-a rule that needs none of the metric's machinery. `papers.json` holds every figure as a row of its own.
+a rule that needs none of the metric's machinery. Sentences above a table say first where ours is below that baseline;
+where intervals overlap, "above" may be chance. `papers.json` holds every figure as a row of its own.
 """
 
 
@@ -36,11 +39,20 @@ def anchor(title: str) -> str:
 def section(table: Table, seconds: float) -> Iterator[str]:
     """Heading, summary, table and remarks."""
     yield f"## {table.title}\n"
-    yield "\n".join(f"- {sentence}" for sentence in table.summary) + "\n"
+    yield "\n".join(f"- {sentence}" for sentence in worst_first(table.summary)) + "\n"
     yield from grid(table)
     yield ""
     yield from (f"- {remark}" for remark in remarks(table))
     yield f"- Made in {seconds:.0f} s, stages that were kept already left out. Name in `papers.json`: `{table.name}`.\n"
+
+
+def worst_first(summary: Sequence[str]) -> list[str]:
+    """The sentences, first those that say that ours loses to a simple baseline.
+
+    >>> worst_first(["ECS is above the strongest simple baseline, length.", "VCS is below the strongest one.", "So."])
+    ['VCS is below the strongest one.', 'ECS is above the strongest simple baseline, length.', 'So.']
+    """
+    return sorted(summary, key=lambda sentence: not LOSES.search(sentence))
 
 
 def remarks(table: Table) -> Iterator[str]:

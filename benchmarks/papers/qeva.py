@@ -137,7 +137,6 @@ def third(name: str, stages: Stages) -> Table:
                 rows.append(Row(name, label, column, published, **cells[metric, statistic], source=source))
         ours = [cells[metric, "kendall_b"]["ours"] for metric in (dimension, best)]
         summary.append(against(f"{SPOILT[kind].capitalize()}: tau-b of {dimension}", ours[0], best, ours[1]))
-    summary.sort(key=lambda sentence: " is below " not in sentence)
     rows = list({(row.row, row.column): row for row in rows}.values())
     title = "QEVA, Table 3 in form: each dimension against the spoiling that it should notice"
     return Table(name, title, summary, shown_models(), rows, 3, REMARKS)
