@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from metrics_core.agreement.correlation import is_constant, kendall_of, spearman_of
+from metrics_core.agreement.resampling import dense_ranks
 from metrics_core.arithmetic import ratio
-from metrics_core.arrays import FloatArray
+from metrics_core.arrays import FloatArray, IntArray
 
 STATISTICS = ("pearson", "spearman", "kendall_b", "kendall_c", "pairwise_accuracy")
 """Pearson's r, Spearman's rho, Kendall's tau-b and tau-c in [-1, 1]; pairwise accuracy with ties in [0, 1].
@@ -80,20 +81,16 @@ def coefficients_of(counts: PairCounts, values: Moments, ranks: Moments) -> Coef
     return {**products, **counts.statistics()}
 
 
-def coefficients(metric: FloatArray, people: FloatArray) -> dict[str, float | None]:
-    """Compute every statistic of one group of checked sides (n,) with SciPy; None where it is not defined.
+def coefficients(
+    metric: FloatArray, people: FloatArray, statistics: tuple[str, ...] = STATISTICS
+) -> dict[str, float | None]:
+    """Compute statistics of one group of checked sides (n,) with SciPy; None where one is not defined.
 
     >>> found = coefficients(np.array([1.0, 2, 3, 4, 5, 5]), np.array([1.0, 3, 2, 4, 4, 6]))
     >>> {name: round(value, 6) for name, value in found.items()}["kendall_c"]
     0.763889
     """
-    return {
-        "pearson": pearson_of(metric, people),
-        "spearman": spearman_of(metric, people),
-        "kendall_b": kendall_of(metric, people),
-        "kendall_c": kendall_c_of(metric, people),
-        "pairwise_accuracy": pairwise_accuracy(metric, people),
-    }
+    return {name: OF_ONE_GROUP[name](metric, people) for name in statistics}
 
 
 def pearson_of(left: FloatArray, right: FloatArray) -> float | None:
@@ -122,8 +119,8 @@ def pairwise_accuracy(metric: FloatArray, people: FloatArray) -> float | None:
     0.8
     """
     pairs = metric.size * (metric.size - 1) // 2
-    tied_metric, tied_people = tied_pairs(metric), tied_pairs(people)
-    tied_both = tied_pairs(np.stack([metric, people], axis=1))
+    both = dense_ranks(metric) * people.size + dense_ranks(people)
+    tied_metric, tied_people, tied_both = tied_pairs(metric), tied_pairs(people), tied_pairs(both)
     tau = kendall_of(metric, people)
     # SciPy counts the pairs, but gives them only inside tau-b.
     surplus = 0 if tau is None else round(tau * math.sqrt(pairs - tied_metric) * math.sqrt(pairs - tied_people))
@@ -131,7 +128,17 @@ def pairwise_accuracy(metric: FloatArray, people: FloatArray) -> float | None:
     return ratio((ordered + surplus) // 2 + tied_both, pairs)
 
 
-def tied_pairs(values: FloatArray) -> int:
-    """Count pairs of equal rows of values (n,) or (n, d)."""
-    sizes = np.unique(values, axis=0, return_counts=True)[1]
+def tied_pairs(values: FloatArray | IntArray) -> int:
+    """Count pairs of equal values (n,)."""
+    sizes = np.unique(values, return_counts=True)[1]
     return int((sizes * (sizes - 1) // 2).sum())
+
+
+OF_ONE_GROUP = {
+    "pearson": pearson_of,
+    "spearman": spearman_of,
+    "kendall_b": kendall_of,
+    "kendall_c": kendall_c_of,
+    "pairwise_accuracy": pairwise_accuracy,
+}
+"""How SciPy computes each statistic of checked sides (n,)."""

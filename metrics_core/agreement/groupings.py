@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from metrics_core.agreement.coefficients import STATISTICS, Coefficients, coefficients
+from metrics_core.agreement.first_order import first_order_coefficients
 from metrics_core.agreement.resampling import Draws
 from metrics_core.agreement.small_groups import rowwise_coefficients
 from metrics_core.agreement.systems import DECIMALS, sums_of
@@ -26,6 +27,10 @@ Grouping = Literal["pooled", "per_video", "per_system", "within_system"]
 
 # Up to this many items, every pair of a group is compared; SciPy takes larger groups one by one.
 SMALL = 64
+
+
+EXACT = 5_000
+"""Resamples of up to so many items are computed exactly; of more, to first order (see `first_order`)."""
 
 
 @dataclass(frozen=True)
@@ -62,18 +67,24 @@ def pooled(sides: Sides, draws: Draws, statistics: tuple[str, ...] = STATISTICS)
     """Compare all items at once."""
     if draws.systems is not None:
         sides = sides.only(sides.system >= 0)
-    found = coefficients(sides.metric, sides.people)
-    weights, cluster = draws.videos.T, sides.video
-    if draws.systems is not None:
+    if draws.systems is None:
+        resampled = of_drawn_videos(sides, draws, statistics)
+    else:
         # A video's captions now have different weights, so each item is a cluster of its own.
         weights, cluster = item_weights(sides, draws), np.arange(sides.video.size)
-    resampled = resampled_coefficients(sides.metric, sides.people, cluster, weights, statistics)
+        resampled = resampled_coefficients(sides.metric, sides.people, cluster, weights, statistics)
     return Resamples(
-        {name: found[name] for name in statistics},
+        coefficients(sides.metric, sides.people, statistics),
         resampled,
         dict.fromkeys(statistics, sides.metric.size),
         dict.fromkeys(statistics, 0),
     )
+
+
+def of_drawn_videos(sides: Sides, draws: Draws, statistics: tuple[str, ...] = STATISTICS) -> Coefficients:
+    """Compute the statistics of all items in every resample of videos: exactly, and of many items to first order."""
+    compute = resampled_coefficients if sides.video.size <= EXACT else first_order_coefficients
+    return compute(sides.metric, sides.people, sides.video, draws.videos.T, statistics)
 
 
 def item_weights(sides: Sides, draws: Draws) -> FloatArray:
@@ -113,7 +124,7 @@ def within_system(sides: Sides, draws: Draws) -> Resamples:
     resampled = {name: np.full((draws.n, n_systems), np.nan) for name in STATISTICS}
     for system, rows in groups_of(sides.system):
         one = sides.only(rows)
-        for name, values in resampled_coefficients(one.metric, one.people, one.video, draws.videos.T).items():
+        for name, values in of_drawn_videos(one, draws).items():
             resampled[name][:, system] = values
     weights = np.ones((draws.n, n_systems)) if draws.systems is None else draws.systems[:, :n_systems]
 

@@ -64,6 +64,20 @@ def discordant_pairs(merges: list[Merge], weights: FloatArray) -> FloatArray:
     return total
 
 
+def discordant_partners(merges: list[Merge], n: int) -> FloatArray:
+    """Count for each of n items the items that the two sides order differently with it: (n,).
+
+    >>> discordant_partners(merges_of(np.array([0, 1, 2]), np.array([1, 2, 0])), 3).tolist()
+    [1.0, 1.0, 2.0]
+    """
+    found = np.zeros(n)
+    for merge in merges:
+        found[merge.right] += merge.end - merge.start
+        begun, ended = (np.bincount(side, minlength=merge.left.size + 1) for side in (merge.start, merge.end))
+        found[merge.left] += np.cumsum(begun - ended)[:-1]
+    return found
+
+
 def _counts(merges: list[Merge], weights: FloatArray) -> Iterator[FloatArray]:
     """Yield the discordant pairs of each merge."""
     for merge in merges:

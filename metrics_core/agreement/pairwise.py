@@ -71,12 +71,17 @@ def pairwise_agreement(
 
 
 def pairs_inside(group: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the positions of the first and of the second item of every pair of items in the same group.
+    """Return the positions of the first and of the second item of every pair of items in the same group (n,).
+
+    Groups are numbered from 0.
 
     >>> [rows.tolist() for rows in pairs_inside(np.array([0, 1, 0, 1, 0]))]
     [[0, 0, 2, 1], [2, 4, 4, 3]]
     """
     order = np.argsort(group, kind="stable")
-    members = np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
-    one, other = np.concatenate([rows[np.stack(np.triu_indices(rows.size, k=1))] for rows in members], axis=1)
-    return one, other
+    sizes = np.diff(np.flatnonzero(np.diff(group[order], prepend=-1, append=-1)))
+    # Each item in order is the first of as many pairs as items of its group follow it.
+    followers = np.repeat(np.cumsum(sizes), sizes) - np.arange(group.size) - 1
+    first = np.repeat(np.arange(group.size), followers)
+    second = first + 1 + np.arange(first.size) - np.repeat(np.cumsum(followers) - followers, followers)
+    return order[first], order[second]

@@ -8,7 +8,7 @@ import numpy as np
 
 from metrics_core.agreement.correlation import mean_of
 from metrics_core.agreement.groupings import Resamples, quotient
-from metrics_core.agreement.raters import LEVELS, alpha_of, coincidences, krippendorff_alpha, rating_counts
+from metrics_core.agreement.raters import LEVELS, alpha_of, krippendorff_alpha, rating_counts
 from metrics_core.agreement.resampling import Draws
 from metrics_core.arrays import FloatArray, IntArray
 
@@ -70,7 +70,10 @@ def alpha_rows(ratings: FloatArray, video: IntArray, draws: Draws) -> Resamples:
 
 
 def coincidences_by(counts: FloatArray, video: IntArray, n_videos: int) -> FloatArray:
-    """Coincidences of every video's ratings: (videos, values, values)."""
-    order = np.argsort(video, kind="stable")
-    ends = np.searchsorted(video[order], np.arange(n_videos + 1))
-    return np.stack([coincidences(counts[order[ends[i] : ends[i + 1]]]) for i in range(n_videos)])
+    """Coincidences of every video's ratings, see `coincidences`: (videos, values, values)."""
+    weights = 1 / np.maximum(counts.sum(axis=1) - 1, 1)
+    found = np.zeros((n_videos, counts.shape[1], counts.shape[1]))
+    for one, other in np.ndindex(found.shape[1:]):
+        together = counts[:, one] * (counts[:, other] - (one == other))
+        found[:, one, other] = np.bincount(video, weights * together, n_videos)
+    return found

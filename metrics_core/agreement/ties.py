@@ -62,9 +62,6 @@ def calibrate_ties(metric: npt.ArrayLike, people: npt.ArrayLike, groups: Sequenc
 
 def pairs_of(metric: FloatArray, people: FloatArray, group: IntArray) -> Pairs:
     """Compare every two items of the same group."""
-    if group.size == 0:
-        nothing = np.zeros(0, dtype=np.bool_)
-        return Pairs(group, np.zeros(0), nothing, nothing)
     one, other = pairs_inside(group)
     difference, wanted = metric[one] - metric[other], people[one] - people[other]
     tied = np.abs(wanted) <= TOLERANCE

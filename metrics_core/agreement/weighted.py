@@ -33,15 +33,19 @@ def resampled_coefficients(
     """
     if metric.size == 0 or weights.shape[1] == 0:
         return {name: np.full(weights.shape[1], np.nan) for name in statistics}
-    wanted_pairs = any(name.startswith(("kendall", "pairwise")) for name in statistics)
     items = Items(metric, people, cluster, dense_ranks(metric), dense_ranks(people))
-    merges = merges_of(items.x, items.y) if wanted_pairs else None
+    merges = merges_of(items.x, items.y) if needs_pairs(statistics) else None
     at_once = max(1, CELLS // metric.size)
     batches = [
         _batch(items, merges, np.ascontiguousarray(weights[:, start : start + at_once]))
         for start in range(0, weights.shape[1], at_once)
     ]
     return {name: np.concatenate([batch[name] for batch in batches]) for name in statistics}
+
+
+def needs_pairs(statistics: tuple[str, ...]) -> bool:
+    """Whether one of the statistics rests on the order of pairs."""
+    return any(name.startswith(("kendall", "pairwise")) for name in statistics)
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,7 @@ def _batch(items: Items, merges: list[Merge] | None, weights: FloatArray) -> Coe
         tied=(tied_both - copies) / 2,
         levels=np.minimum((by_x > 0).sum(axis=0), (by_y > 0).sum(axis=0)).astype(np.float64),
     )
-    values = _moments(items.metric, items.people, items.cluster, weights, n)
+    values = moments(items.metric, items.people, items.cluster, weights, n)
     return coefficients_of(counts, values, _ranks(items.x, items.y, by_x, by_y, of_items))
 
 
@@ -92,7 +96,7 @@ def sums_by(value: IntArray, cluster: IntArray, n_clusters: int, weights: FloatA
     return sums
 
 
-def _moments(metric: FloatArray, people: FloatArray, cluster: IntArray, weights: FloatArray, n: FloatArray) -> Moments:
+def moments(metric: FloatArray, people: FloatArray, cluster: IntArray, weights: FloatArray, n: FloatArray) -> Moments:
     """Sums of the values of every resample."""
     x, y = metric - metric.mean(), people - people.mean()
     columns = (np.bincount(cluster, each, weights.shape[0]) @ weights for each in (x, y, x * x, y * y, x * y))
