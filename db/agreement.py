@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -10,6 +10,9 @@ from sqlalchemy.engine import Connection
 
 from db.schema import agreement, dataset, keypoint_label, rating, reference, sample
 from db.verdicts import MANIFEST_LABELS
+
+# Ratings held at a time.
+ROWS = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,7 @@ def judged_samples(connection: Connection, dataset_id: int) -> list[JudgedSample
     ]
 
 
-def ratings_of(connection: Connection, dataset_id: int) -> list[tuple[int, str, str, float]]:
+def ratings_of(connection: Connection, dataset_id: int) -> Iterator[tuple[int, str, str, float]]:
     """Sample id, rater, aspect and value of every rating of a dataset, in this order."""
     columns = (rating.c.sample_id, rating.c.rater, rating.c.aspect, rating.c.value)
     query = (
@@ -76,7 +79,8 @@ def ratings_of(connection: Connection, dataset_id: int) -> list[tuple[int, str, 
         .where(sample.c.dataset_id == dataset_id)
         .order_by(*columns[:3])
     )
-    return [(row.sample_id, row.rater, row.aspect, row.value) for row in connection.execute(query)]
+    for row in connection.execute(query, execution_options={"yield_per": ROWS}):
+        yield row[0], row[1], row[2], row[3]
 
 
 def references_of(connection: Connection, dataset_id: int) -> dict[int, list[str]]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from hashlib import sha256
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -57,6 +59,17 @@ class Judged:
     references: dict[int, list[str]]
     keypoints: Sequence[DecidedKeypoint] = ()
 
+    @cached_property
+    def baselines(self) -> dict[str, npt.NDArray[np.float64]]:
+        """The values (n,) of the baselines."""
+        texts = [each.text for each in self.samples]
+        own = [self.references.get(each.video_id, []) for each in self.samples]
+        return {
+            LENGTH: length_in_words(texts),
+            MAJORITY: np.zeros(len(texts)),
+            COMMON_WORDS: common_words(texts, own),
+        }
+
 
 def store_agreement(engine: Engine, dataset: Dataset, metrics: Sequence[str]) -> list[StoredAgreement]:
     """Compare the metrics' active scorers with people and replace the dataset's rows; none without a judgement."""
@@ -79,25 +92,18 @@ def load_judged(connection: Connection, dataset: Dataset, metrics: Sequence[str]
     ids = [each.sample_id for each in samples]
     # Without a judgement no score is read.
     active = {metric: active_scorer(connection, metric) for metric in metrics} if samples else {}
-    scores = {
-        metric: values_of(connection, scorer_id, dataset.dataset_id, ids)
-        for metric, scorer_id in active.items()
-        if scorer_id is not None
-    }
-    values = {
-        metric: np.array([_number(found.get(each.sample_id, (None, ""))[0]) for each in samples])
-        for metric, found in scores.items()
-    }
-    stale = {
-        metric: sum(found.get(each.sample_id, (None, ""))[1] == "stale" for each in samples)
-        for metric, found in scores.items()
-    }
-    known = {metric: each for metric, each in values.items() if scores[metric]}
+    scorers = {metric: scorer_id for metric, scorer_id in active.items() if scorer_id is not None}
+    values, n_stale = {}, {}
+    for metric, scorer_id in scorers.items():
+        scores = values_of(connection, scorer_id, dataset.dataset_id, ids)
+        n_stale[metric] = sum(status == "stale" for _, status in scores.values())
+        if scores:
+            values[metric] = np.array([_number(scores.get(sample_id, (None, ""))[0]) for sample_id in ids])
     return Judged(
         samples,
-        known,
-        {metric: scorer_id for metric, scorer_id in active.items() if scorer_id is not None},
-        stale,
+        values,
+        scorers,
+        n_stale,
         by_aspect(samples, ratings_of(connection, dataset.dataset_id)),
         references_of(connection, dataset.dataset_id),
         decided_keypoints(connection, dataset.dataset_id) if samples else (),
@@ -110,17 +116,17 @@ def _number(value: float | None) -> float:
 
 
 def by_aspect(
-    samples: Sequence[JudgedSample], ratings: Sequence[tuple[int, str, str, float]]
+    samples: Sequence[JudgedSample], ratings: Iterable[tuple[int, str, str, float]]
 ) -> dict[str, npt.NDArray[np.float64]]:
     """Ratings (n, raters) by aspect, and labels as the aspect LABELS of one rater."""
     row_of = {each.sample_id: row for row, each in enumerate(samples)}
-    raters: dict[str, dict[str, int]] = {}
-    for _, rater, aspect, _ in ratings:
-        of_aspect = raters.setdefault(aspect, {})
-        of_aspect.setdefault(rater, len(of_aspect))
-    found = {aspect: np.full((len(samples), len(of_aspect)), math.nan) for aspect, of_aspect in raters.items()}
+    raters: dict[str, dict[str, npt.NDArray[np.float64]]] = {}
     for sample_id, rater, aspect, value in ratings:
-        found[aspect][row_of[sample_id], raters[aspect][rater]] = value
+        of_aspect = raters.setdefault(aspect, {})
+        if rater not in of_aspect:
+            of_aspect[rater] = np.full(len(samples), math.nan)
+        of_aspect[rater][row_of[sample_id]] = value
+    found = {aspect: np.stack(list(of_aspect.values()), axis=1) for aspect, of_aspect in raters.items()}
     if any(each.covered is not None for each in samples):
         found[LABELS] = np.array([[_number(each.covered)] for each in samples])
     return found
@@ -135,36 +141,29 @@ def rows_of(judged: Judged) -> list[StoredAgreement]:
     return list(_LAST[same])
 
 
-def baselines_of(judged: Judged) -> dict[str, npt.NDArray[np.float64]]:
-    """The values (n,) of the baselines for judged samples."""
-    texts = [each.text for each in judged.samples]
-    own = [judged.references.get(each.video_id, []) for each in judged.samples]
-    return {
-        LENGTH: length_in_words(texts),
-        MAJORITY: np.zeros(len(texts)),
-        COMMON_WORDS: common_words(texts, own),
-    }
-
-
 def _digest(judged: Judged) -> bytes:
     """A digest of everything that the table rests on."""
-    plain = (judged.samples, judged.scorers, judged.n_stale, judged.references, judged.keypoints)
-    told = repr((*plain, *judged.metrics, *judged.ratings))
-    numbers = b"".join(each.tobytes() for each in (*judged.metrics.values(), *judged.ratings.values()))
-    return sha256(told.encode("utf-8", "surrogatepass") + numbers).digest()
+    names = (judged.scorers, judged.n_stale, *judged.metrics, *judged.ratings)
+    digest = sha256()
+    # Row by row: the text of everything at once would be as big as all captions.
+    for row in chain(judged.samples, judged.references.items(), judged.keypoints, names):
+        digest.update(repr(row).encode("utf-8", "surrogatepass") + b"\0")
+    for numbers in (*judged.metrics.values(), *judged.ratings.values()):
+        digest.update(numbers.tobytes())
+    return digest.digest()
 
 
 def _computed(judged: Judged) -> list[StoredAgreement]:
     if not judged.samples:
         return []
-    baselines, n_resamples = baselines_of(judged), resamples_for(len(judged.samples))
+    n_resamples = resamples_for(len(judged.samples))
     rows = agreement_rows(
         judged.metrics,
         judged.ratings,
         [each.video_id for each in judged.samples],
         [each.system for each in judged.samples],
-        lengths=baselines[LENGTH],
-        baselines=baselines,
+        lengths=judged.baselines[LENGTH],
+        baselines=judged.baselines,
         n_resamples=n_resamples,
         seed=SEED,
     )

@@ -23,6 +23,8 @@ from assets.scores.base import Scorer
 from db.agreement import replace_agreement
 from db.manifest import Dataset
 from db.report_values import collect_scores
+from db.scores import active_scorer
+from db.shards import score_tally, shard_counts
 
 
 def make_report(
@@ -54,8 +56,9 @@ def gather(
     engine: Engine, dataset: Dataset, scorers: Mapping[str, Scorer], tell: Callable[[str], None] = lambda line: None
 ) -> Report:
     """Gather the facts of a report."""
+    tell("reading the scores")
+    _count_shards(engine, dataset, scorers)
     with _snapshot(engine) as connection:
-        tell("reading the scores")
         collect_scores(connection, dataset.dataset_id, list(scorers))
         data, metrics = gather_data(connection, dataset), gather_metrics(connection, list(scorers))
         tell("comparing the systems")
@@ -99,6 +102,15 @@ def notices(data: DataFacts, metrics: Sequence[MetricFacts], judged: Judged) -> 
         yield "No sample has a score yet: reelsieve score makes them."
     if not judged.ratings:
         yield "There are no ratings and no labels, so nothing tells how far a metric agrees with people."
+
+
+def _count_shards(engine: Engine, dataset: Dataset, scorers: Mapping[str, Scorer]) -> None:
+    """Count the shards that changed. Of those without a stale score, views need not compare every score's inputs."""
+    for metric, scorer in scorers.items():
+        with engine.connect() as connection:
+            scorer_id = active_scorer(connection, metric)
+        if scorer_id is not None:
+            shard_counts(engine, score_tally(scorer.inputs), scorer_id, [dataset.dataset_id])
 
 
 @contextmanager

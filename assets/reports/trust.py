@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from assets.agreement.rows import LABELS, SEED, Judged, baselines_of, resamples_for
+from assets.agreement.rows import LABELS, SEED, Judged, resamples_for
 from assets.reports.facts import AspectFacts, DataFacts, MetricFacts, Scatter, TrustFacts
 from assets.reports.text import number
 from db.agreement import StoredAgreement
@@ -43,7 +43,7 @@ def _aspect(
     videos = [each.video_id for each in judged.samples]
     same = on_same_items(
         judged.metrics,
-        baselines_of(judged),
+        judged.baselines,
         judged.ratings[aspect],
         videos,
         n_resamples=resamples_for(len(videos)),
