@@ -67,7 +67,9 @@ def agreement_rows(
     metrics, baselines: values (n,) by name, NaN where undefined; a metric is compared on the items that it has a value
     for. ratings: (n, raters) by aspect, NaN where a rater gave none. videos, systems (n,): the groups of every item; a
     system of None is unknown. lengths (n,): of the texts, for partial correlations. resampled: see `Resampled`. Equal
-    seeds draw equal resamples for all metrics. The cost grows with n log n of the items.
+    seeds draw equal resamples for all metrics. The cost grows with n log n of the items. Resamples of videos are
+    computed to first order for more than 5,000 items, see `first_order`: limits then move by some hundredths of the
+    interval's width.
 
     Soft pairwise accuracy rests on resamples itself and has no interval; of a single video nothing has one.
     Intervals of partial correlations take the systems' means and the line over lengths as known.
