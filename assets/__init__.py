@@ -2,5 +2,6 @@
 
 import warnings
 
-# Partitioned checks and virtual assets are previews in Dagster 1.13, and its version is pinned: nobody need be told.
-warnings.filterwarnings("ignore", message=r".*is currently in preview.*")
+# Virtual assets and runs over ranges of partitions are new in Dagster 1.13, and its version is pinned: nobody need be
+# told.
+warnings.filterwarnings("ignore", message=r".*is currently in (preview|beta).*")

@@ -29,5 +29,9 @@ def input_assets(inputs: Collection[Input[Any]]) -> list[str | dg.AssetDep]:
 
 
 def of_all_partitions(asset: str) -> dg.AssetDep:
-    """A dependency across partition sets: a dataset's shards and the dataset have different keys."""
+    """A dependency across partition sets: a dataset's shards and the dataset have different keys.
+
+    Dagster has no mapping from one dynamic set to another, and its interface ignores mappings of others' making. So the
+    graph says that a dataset rests on all shards; the sensor `conclusions` knows which are its own.
+    """
     return dg.AssetDep(asset, partition_mapping=dg.AllPartitionMapping())

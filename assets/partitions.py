@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import dagster as dg
 
 from assets.datasets import shard_keys
@@ -9,6 +11,44 @@ from db.manifest import Dataset
 
 SHARDS = dg.DynamicPartitionsDefinition(name="shard")
 DATASETS = dg.DynamicPartitionsDefinition(name="dataset")
+
+
+# Dagster's own tags of a run over one partition, and over a range of them; none has a public constant.
+PARTITION = "dagster/partition"
+RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
+
+
+def shards_between(tags: Mapping[str, str], known: Mapping[str, int]) -> list[str]:
+    """Return the partitions that a run's tags name, one or a range; none where they name none, or an unknown one.
+
+    known: the place of every partition in Dagster's order.
+
+    >>> shards_between({RANGE_START: "d:0001", RANGE_END: "d:0002"}, {"d:0000": 0, "d:0001": 1, "d:0002": 2})
+    ['d:0001', 'd:0002']
+    """
+    first = tags.get(RANGE_START, tags.get(PARTITION, ""))
+    last = tags.get(RANGE_END, first)
+    if first not in known or last not in known:
+        return []
+    return [first] if first == last else list(known)[known[first] : known[last] + 1]
+
+
+def partitions_named(tags: Mapping[str, str]) -> str:
+    """Say which partitions a run's tags name.
+
+    >>> partitions_named(range_tags("d:0000", "d:0007")), partitions_named({})
+    ('d:0000 to d:0007', 'no partition')
+    """
+    return f"{tags[RANGE_START]} to {tags[RANGE_END]}" if RANGE_START in tags else tags.get(PARTITION, "no partition")
+
+
+def range_tags(first: str, last: str) -> dict[str, str]:
+    """Return the tags that make a run one over a range of partitions.
+
+    >>> range_tags("d:0000", "d:0000")
+    {'dagster/partition': 'd:0000'}
+    """
+    return {PARTITION: first} if first == last else {RANGE_START: first, RANGE_END: last}
 
 
 def announce_partitions(instance: dg.DagsterInstance, dataset: Dataset) -> None:

@@ -139,7 +139,7 @@ def judged_captions(engine: Engine, dataset: Dataset, lct: float, clock: Clock) 
     shards, step = range(dataset.n_shards), f"{dataset.name}, lct {lct:g}"
     scorer_id = register(engine, scorer)
     orders = [Order(engine, dataset, shard, scorer_id, run_id=step) for shard in shards]
-    embedded = clock.time(f"{step}: embed", lambda: [make_source(scorer, TextVectors, order) for order in orders])
+    embedded = clock.time(f"{step}: embed", lambda: [make_source(scorer, TextVectors, [order]) for order in orders])
     clock.time(f"{step}: score", lambda: [score_shard(engine, scorer, dataset, i, run_id=step) for i in shards])
     judged = clock.time(f"{step}: query", lambda: query(engine, dataset))
     return judged, sum(int(counts["texts_embedded"]) for counts in embedded)

@@ -8,7 +8,7 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from db.schema import sample, score
+from db.schema import sample, score, scorer
 
 _SQL = Path(__file__).parent / "sql"
 
@@ -36,6 +36,16 @@ def shard_quality(connection: Connection, scorer_id: int | None, dataset_id: int
     statement = sa.text((_SQL / "shard_quality.sql").read_text())
     values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "shard": shard}
     return ShardQuality(**connection.execute(statement, values).mappings().one())
+
+
+def has_good_score(connection: Connection, dataset_id: int) -> bool:
+    """Whether an active scorer has given a sample of the dataset a value."""
+    query = (
+        sa.select(sa.literal(1))
+        .select_from(score.join(scorer).join(sample))
+        .where(sample.c.dataset_id == dataset_id, scorer.c.status == "active", score.c.status == "ok")
+    )
+    return bool(connection.scalar(sa.select(query.exists())))
 
 
 def first_failure(connection: Connection, scorer_id: int | None, dataset_id: int, shard: int) -> tuple[str, str] | None:

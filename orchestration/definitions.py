@@ -5,6 +5,7 @@ from __future__ import annotations
 import dagster as dg
 
 import assets
+from orchestration.executor import in_this_process
 from orchestration.jobs import calibration_job, dataset_job, ingest_job, prune_job, scoring_job
 from orchestration.platform import curation
 from orchestration.schedules import SCHEDULES
@@ -21,6 +22,8 @@ def defs() -> dg.Definitions:
             jobs=[ingest_job, scoring_job, calibration_job, dataset_job, prune_job],
             schedules=SCHEDULES,
             sensors=SENSORS,
+            # Also for runs without a job of ours, as the interface starts them for a choice of assets.
+            executor=in_this_process,
             resources={"curation": curation()},
             loggers={LOGGER: terminal_logger, "console": dg.colored_console_logger},
         ),

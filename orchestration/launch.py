@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
@@ -12,15 +12,16 @@ import dagster as dg
 
 from assets.datasets import dataset_of_key, shard_keys
 from assets.ingest.assets import REPORT
-from assets.partitions import DATASETS, announce_partitions
+from assets.partitions import DATASETS, SHARDS, announce_partitions, shards_between
 from assets.scores.pending import activate_if_complete, forecast, outstanding_shards, pending_by_shard
 from assets.scores.registry import asset_name, scoring_assets, source_kinds
 from assets.sources.base import Forecast, MissingEvidence
 from db.manifest import Dataset
 from db.work import shard_state
+from orchestration.dead_runs import close_dead_runs
 from orchestration.platform import curation, engine, instance
+from orchestration.requests import ShardRange, cut, sizes_after_failure
 from orchestration.runs import CheckFailed, run_job
-from orchestration.waiting import PARTITION
 
 
 class RunFailed(RuntimeError):
@@ -44,36 +45,56 @@ def run_scoring(
 ) -> Iterator[tuple[str, dict[str, int]]]:
     """Score every shard of a dataset that lacks something; yields its key and the number written per metric.
 
-    options: those of sources, by name; each goes to every source that knows it. Without any, what an earlier run left
-    open because of an option is completed.
+    Shards that stand together share a run. options: those of sources, by name; each goes to every source that knows it.
+    Without any, what an earlier run left open because of an option is completed.
     """
     found = dataset_of_key(engine(), dataset)
     announce_partitions(instance(), found)
-    pending: Counter[tuple[str, int]] = Counter()
-    for metric in metrics:
-        scorer = curation_scorers()[metric]
-        counts = pending_by_shard(engine(), scorer, [found])
-        activate_if_complete(engine(), scorer, [found], counts)
-        pending.update(counts)
-    assets = scoring_assets(metrics)
+    close_dead_runs(instance())
     config = _options_by_source(metrics, options or {})
     incomplete = set() if options else _outstanding(found, metrics)
+    places = {key: place for place, key in enumerate(instance().get_dynamic_partitions(str(SHARDS.name)))}
+    sizes = sizes_after_failure(instance(), "scoring_job", places)
+    wanted = _wanted(found, metrics, incomplete, sizes)
+    queue = cut(places, wanted, busy=(), at_most=sizes)
     failed: dict[str, CheckFailed] = {}
-    materialised = [instance().get_materialized_partitions(dg.AssetKey(asset)) for asset in assets]
-    for shard, key in enumerate(shard_keys(found)):
-        todo = pending[found.name, shard] or shard in incomplete
-        if todo or not all(key in keys for keys in materialised) or not _ended_well(key):
-            try:
-                result = _run_shard(found, shard, config, assets)
-            except CheckFailed as error:
-                # One bad file must not keep the shards behind it from being scored.
-                failed[key] = error
-            else:
-                yield key, {metric: _written(result, metric) for metric in metrics}
+    while queue:
+        shards = queue.pop(0)
+        keys = shards_between(shards.tags, places)
+        try:
+            result = _run_range(found, keys, config, scoring_assets(metrics))
+        except CheckFailed as error:
+            # One bad file must not keep the shards behind it from being scored.
+            left = _wanted(found, metrics, set(), {}).keys() & set(keys) if len(keys) > 1 else set()
+            queue = [ShardRange(key, key) for key in sorted(left)] + queue
+            failed |= {} if left else {shards.first: error}
+        else:
+            yield from ((key, _written(result, metrics, key)) for key in keys)
     if failed:
         first = next(iter(failed.values()))
         others = f"; it is one of {len(failed)} shards with a failed check: {', '.join(failed)}"
         raise CheckFailed(f"{first}{others}") if len(failed) > 1 else first
+
+
+def _wanted(
+    dataset: Dataset, metrics: Sequence[str], incomplete: Collection[int], failed: Collection[str]
+) -> dict[str, int]:
+    """The samples to score, by shard; with shards that have none, but were never run, left open or failed before."""
+    pending: Counter[tuple[str, int]] = Counter()
+    for metric in metrics:
+        scorer = curation_scorers()[metric]
+        counts = pending_by_shard(engine(), scorer, [dataset])
+        activate_if_complete(engine(), scorer, [dataset], counts)
+        pending.update(counts)
+    materialised = [instance().get_materialized_partitions(dg.AssetKey(asset)) for asset in scoring_assets(metrics)]
+    return {
+        key: pending[dataset.name, shard]
+        for shard, key in enumerate(shard_keys(dataset))
+        if pending[dataset.name, shard]
+        or shard in incomplete
+        or key in failed
+        or not all(key in keys for keys in materialised)
+    }
 
 
 def forecast_scoring(dataset: str, metrics: Sequence[str]) -> list[dict[str, Any]]:
@@ -118,20 +139,22 @@ def run_conclusions(dataset: str, selection: Mapping[str, Any] | None = None) ->
     }
 
 
-def _run_shard(dataset: Dataset, shard: int, config: Mapping[str, Any], assets: list[str]) -> dg.ExecuteInProcessResult:
-    """Score a shard; again where an ingest changed it meanwhile, too late for the sources of the run."""
+def _run_range(
+    dataset: Dataset, keys: Sequence[str], config: Mapping[str, Any], assets: list[str]
+) -> dg.ExecuteInProcessResult:
+    """Score shards in one run; again where an ingest changed one meanwhile, too late for the sources of the run."""
     while True:
-        before = _state(dataset, shard)
+        before = _state(dataset, keys)
         try:
-            return run_job("scoring_job", shard_keys(dataset)[shard], config, assets)
+            return run_job("scoring_job", keys[0], config, assets, keys[-1])
         except (CheckFailed, MissingEvidence):
-            if _state(dataset, shard) == before:
+            if _state(dataset, keys) == before:
                 raise
 
 
-def _state(dataset: Dataset, shard: int) -> str | None:
+def _state(dataset: Dataset, keys: Sequence[str]) -> list[str | None]:
     with engine().connect() as connection:
-        return shard_state(connection, dataset.dataset_id, shard)
+        return [shard_state(connection, dataset.dataset_id, int(key.rpartition(":")[2])) for key in keys]
 
 
 @lru_cache(maxsize=1)
@@ -154,14 +177,11 @@ def _outstanding(dataset: Dataset, metrics: Sequence[str]) -> set[int]:
     return {shard for metric in metrics for shard in outstanding_shards(engine(), curation_scorers()[metric], dataset)}
 
 
-def _ended_well(partition: str) -> bool:
-    """False when the last scoring run of a shard died or failed: its checks have not passed then."""
-    of_shard = dg.RunsFilter(job_name="scoring_job", tags={PARTITION: partition})
-    return all(run.status == dg.DagsterRunStatus.SUCCESS for run in instance().get_runs(of_shard, limit=1))
-
-
-def _written(result: dg.ExecuteInProcessResult, metric: str) -> int:
-    events = result.asset_materializations_for_node(asset_name(metric))
-    written = events[0].metadata["scores_written"].value
-    assert isinstance(written, int)
-    return written
+def _written(result: dg.ExecuteInProcessResult, metrics: Sequence[str], key: str) -> dict[str, int]:
+    """The number of scores that a run wrote on a shard, by metric."""
+    return {
+        metric: cast("int", event.metadata["scores_written"].value)
+        for metric in metrics
+        for event in result.asset_materializations_for_node(asset_name(metric))
+        if event.partition == key
+    }

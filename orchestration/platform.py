@@ -75,12 +75,14 @@ def instance() -> dg.DagsterInstance:
     import dagster as dg
 
     from assets.sources.assets import MODEL_POOL
+    from orchestration.executor import keep_connected
 
     with engine().begin() as connection:
         # Two processes that set up Dagster's storage and its pool at once would make one of them fail.
         connection.execute(sa.text("SELECT pg_advisory_xact_lock(hashtext('reelsieve dagster'))"))
         os.environ.update(dagster_environment())
         dagster_instance = dg.DagsterInstance.get()
+        keep_connected(dagster_instance)
         storage = dagster_instance.event_log_storage
         if MODEL_POOL not in storage.get_concurrency_keys():
             storage.initialize_concurrency_limit_to_default(MODEL_POOL)

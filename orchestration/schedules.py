@@ -10,18 +10,37 @@ from assets.datasets import shard_keys
 from assets.partitions import SHARDS
 from assets.scores.pending import activate_if_complete, pending_by_shard
 from db.manifest import list_datasets
+from orchestration.dead_runs import close_dead_runs
 from orchestration.jobs import prune_job, scoring_job
+from orchestration.requests import RUNS_PER_TICK, busy_shards, cut, sizes_after_failure
 
 
 @dg.schedule(
     cron_schedule="0 * * * *",
     job=scoring_job,
-    description="Every hour a run for each shard in which some scorer has something left to score.",
+    description="Every hour runs over the shards in which some scorer has something left to score; many share a run.",
 )
 def score_missing(
     context: dg.ScheduleEvaluationContext, curation: dg.ResourceParam[Curation]
 ) -> Iterator[dg.RunRequest | dg.SkipReason]:
-    """A run for every shard in which some scorer has something left to score."""
+    """Runs over the shards with something left to score, but for the shards of runs that have not ended."""
+    close_dead_runs(context.instance)
+    known = {key: place for place, key in enumerate(context.instance.get_dynamic_partitions(str(SHARDS.name)))}
+    # Before the scores are looked at: a run that ends in between has then scored its shards.
+    busy = busy_shards(context.instance, known)
+    wanted = _pending(curation)
+    sizes = sizes_after_failure(context.instance, scoring_job.name, known)
+    ranges = cut(known, wanted, busy, sizes)
+    for shards in ranges[:RUNS_PER_TICK]:
+        yield dg.RunRequest(run_key=f"{shards.first} to {shards.last}", tags=shards.tags)
+    if wanted and not ranges:
+        yield dg.SkipReason(f"{len(wanted)} shards are being scored")
+    if not wanted:
+        yield dg.SkipReason("every sample of every dataset is scored")
+
+
+def _pending(curation: Curation) -> dict[str, int]:
+    """Count the samples that some scorer has still to score, by shard; shards without any are left out."""
     with curation.engine.connect() as connection:
         datasets = list_datasets(connection)
     pending: Counter[tuple[str, int]] = Counter()
@@ -29,23 +48,19 @@ def score_missing(
         counts = pending_by_shard(curation.engine, scorer, datasets)
         activate_if_complete(curation.engine, scorer, datasets, counts)
         pending.update(counts)
-    known = set(context.instance.get_dynamic_partitions(str(SHARDS.name)))
-    wanted = [
-        key
+    return {
+        key: pending[dataset.name, shard]
         for dataset in datasets
         for shard, key in enumerate(shard_keys(dataset))
-        if key in known and pending[dataset.name, shard]
-    ]
-    yield from (dg.RunRequest(run_key=key, partition_key=key) for key in wanted)
-    if not wanted:
-        yield dg.SkipReason("every sample of every dataset is scored")
+        if pending[dataset.name, shard]
+    }
 
 
 prune_weekly = dg.ScheduleDefinition(
     name="prune_weekly",
     cron_schedule="30 3 * * 0",
     job=prune_job,
-    description="Every Sunday night: delete old runs from Dagster's storage.",
+    description="Every Sunday night: delete old runs and ticks from Dagster's storage.",
 )
 
 SCHEDULES = [score_missing, prune_weekly]

@@ -25,6 +25,8 @@ class Settings(BaseSettings):
 
     home: Path = Field(default=Path(".reelsieve"), description="database, exports, reports and inbox")
     curation_db_url: SecretStr | None = Field(default=None, validation_alias="CURATION_DB_URL")
+    failure_command: str | None = Field(default=None, description="run when a run failed, with a notice on its input")
+    failure_url: SecretStr | None = Field(default=None, description="receives a notice when a run failed")
 
     @property
     def home_folder(self) -> Path:

@@ -12,6 +12,7 @@ import psycopg
 import sqlalchemy as sa
 from dagster_postgres.utils import DagsterPostgresException
 
+from assets.partitions import partitions_named
 from assets.sources.assets import MODEL_POOL
 from db.leases import Lease
 from orchestration.platform import instance
@@ -19,8 +20,6 @@ from orchestration.terminal import say
 
 PAUSE_S = 2.0
 HOST, PID = "reelsieve/host", "reelsieve/pid"
-# Dagster's own tag, which has no public constant.
-PARTITION = "dagster/partition"
 
 
 @contextmanager
@@ -50,7 +49,10 @@ def _watch(run_id: str, held: Lease, close_dead_runs: Callable[[], None], ended:
                 close_dead_runs()
                 ahead = {other: since for other, since in _ahead_of(run_id).items() if other not in told}
                 for other, since in ahead.items():
-                    say("run", f"waits for the {MODEL_POOL}, which {_described(other)} has held since {since}")
+                    say(
+                        "run",
+                        f"waits for the encoder of this machine, which {_described(other)} has held since {since}",
+                    )
                 told |= ahead.keys()
         except (psycopg.OperationalError, sa.exc.DBAPIError, DagsterPostgresException):
             # The run meets the same outage at its next statement and reports it.
@@ -75,7 +77,7 @@ def _described(run_id: str) -> str:
     run = instance().get_run_by_id(run_id)
     if run is None:
         return f"run {run_id[:8]}, which was deleted,"
-    work = f"run {run_id[:8]} ({run.job_name} of {run.tags.get(PARTITION, 'no partition')})"
+    work = f"run {run_id[:8]} ({run.job_name} of {partitions_named(run.tags)})"
     if HOST not in run.tags:
         return f"{work} of the web interface"
     return f"{work} on host {run.tags[HOST]}, process {run.tags[PID]},"

@@ -10,7 +10,6 @@ from assets.partitions import DATASETS
 from assets.reports.plots import intervals, markdown_image
 from assets.reports.tables import markdown_table
 from assets.scores.registry import METRICS, asset_name
-from assets.thresholds.assets import WHEN_SCORES_CHANGE
 from db.agreement import StoredAgreement
 
 STATISTIC = "kendall_b"
@@ -27,7 +26,6 @@ SHOWN = ("pooled", "per_video", "per_system", "within_system")
         "keypoint_label",
         *[of_all_partitions(asset_name(metric)) for metric in METRICS],
     ],
-    automation_condition=WHEN_SCORES_CHANGE,
     kinds={"postgres"},
 )
 def agreement(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:

@@ -10,7 +10,6 @@ from assets.progress import sparsely
 from assets.reports.report import make_report, report_folder
 from assets.reports.tables import escaped
 from assets.scores.registry import METRICS, asset_name
-from assets.thresholds.assets import WHEN_SCORES_CHANGE
 
 
 @dg.asset(
@@ -21,7 +20,6 @@ from assets.thresholds.assets import WHEN_SCORES_CHANGE
         "keypoint_label",
         *[of_all_partitions(asset_name(metric)) for metric in METRICS],
     ],
-    automation_condition=WHEN_SCORES_CHANGE,
     kinds={"html"},
 )
 def dataset_report(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:

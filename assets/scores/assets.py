@@ -1,21 +1,21 @@
 """One asset per metric. One factory builds them all."""
 
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
 import dagster as dg
 
 from assets.curation import Curation
-from assets.datasets import shard_of_key
 from assets.lineage import input_assets
 from assets.partitions import SHARDS
 from assets.progress import sparsely
-from assets.reports.labels import metric_label
-from assets.reports.plots import histogram, markdown_image
-from assets.reports.tables import sample_table
+from assets.scores.description import described
 from assets.scores.registry import METRICS, SCORERS, asset_name
 from assets.scores.run import score_shard
-from db.scores import best_and_worst, defined_values, most_common_refusal, status_counts
-
-# The number of best samples on the asset's page, and of worst samples.
-N_EXTREMES = 5
+from assets.shards import TOGETHER, shards_of_run
+from assets.sources.base import MissingEvidence
 
 
 def build_score_asset(metric: str) -> dg.AssetsDefinition:
@@ -26,41 +26,58 @@ def build_score_asset(metric: str) -> dg.AssetsDefinition:
         group_name="scores",
         partitions_def=SHARDS,
         deps=[*input_assets(SCORERS[metric].inputs), *(kind.asset for kind in SCORERS[metric].rests_on)],
+        backfill_policy=dg.BackfillPolicy.multi_run(TOGETHER),
         kinds={"postgres", "numpy"},
         description=f"The metric {metric} for every sample of the shard that lacks it or whose inputs changed.",
     )
     def score(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
-        dataset, shard = shard_of_key(curation.engine, context.partition_key)
         tell = sparsely(context.log.info)
-        report = score_shard(
-            curation.engine,
-            curation.scorers[metric],
-            dataset,
-            shard,
-            run_id=context.run.run_id,
-            progress=lambda done, total: tell(f"{done} of {total} samples scored with {metric}"),
-        )
-        with curation.engine.connect() as connection:
-            statuses = status_counts(connection, report.scorer_id, dataset.dataset_id, shard)
-            values = defined_values(connection, report.scorer_id, dataset.dataset_id, shard)
-            extremes = best_and_worst(connection, report.scorer_id, dataset.dataset_id, N_EXTREMES, shard)
-            label = metric_label(connection, metric)
-            refusal = most_common_refusal(connection, report.scorer_id, dataset.dataset_id, shard)
-        if refusal:
-            context.log.warning(f"{metric} says nothing of {refusal.n} samples: {refusal.status}, {refusal.error}")
-        metadata: dict[str, dg.MetadataValue] = {
-            "scorer_id": dg.MetadataValue.int(report.scorer_id),
-            "samples_pending": dg.MetadataValue.int(report.n_pending),
-            "scores_written": dg.MetadataValue.int(report.n_written),
-            "statuses": dg.MetadataValue.json(statuses),
-        }
-        if values:
-            plot = histogram(values, label, f"{label} on {context.partition_key}")
-            metadata["distribution"] = dg.MetadataValue.md(markdown_image(plot, f"distribution of {label}"))
-            metadata["best_and_worst"] = dg.MetadataValue.md(sample_table(extremes, label))
-        return dg.MaterializeResult(metadata=metadata)
+        refusals: list[Any] = []
+        lacking: dict[str, MissingEvidence] = {}
+        for shard in shards_of_run(context, curation.engine):
+            try:
+                tell_of = partial(_progress, tell, metric, shard.key)
+                report = score_shard(
+                    curation.engine,
+                    curation.scorers[metric],
+                    shard.dataset,
+                    shard.number,
+                    run_id=context.run.run_id,
+                    progress=tell_of,
+                )
+            except MissingEvidence as error:
+                # An ingest changed the shard meanwhile. The others of the run are scored all the same.
+                lacking[shard.key] = error
+                continue
+            metadata, refusal = described(curation.engine, metric, shard, report)
+            context.add_asset_metadata(metadata, partition_key=shard.key)
+            refusals += [refusal] if refusal else []
+        if refusals:
+            context.log.warning(_silence(metric, refusals))
+        if lacking:
+            raise _joined(lacking)
+        return dg.MaterializeResult()
 
     return score
+
+
+def _progress(tell: Callable[[str], None], metric: str, shard: str, done: int, total: int) -> None:
+    tell(f"{done} of {total} samples of {shard} scored with {metric}")
+
+
+def _silence(metric: str, refusals: Sequence[Any]) -> str:
+    """One sentence for all shards of the run: how many samples have no score, and most of them why."""
+    reasons: Counter[tuple[str, str]] = Counter()
+    for refusal in refusals:
+        reasons[refusal.status, refusal.error] += refusal.n
+    ((status, error), n) = reasons.most_common(1)[0]
+    return f"{metric} says nothing of {n} samples: {status}, {error}"
+
+
+def _joined(lacking: Mapping[str, MissingEvidence]) -> MissingEvidence:
+    """The first error, with the names of all shards that lack evidence where there are several."""
+    first = next(iter(lacking.values()))
+    return MissingEvidence(f"{first}; so in {len(lacking)} shards: {', '.join(lacking)}") if len(lacking) > 1 else first
 
 
 score_assets = [build_score_asset(metric) for metric in METRICS]

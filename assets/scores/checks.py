@@ -1,14 +1,13 @@
-"""Checks of every score asset, per shard: coverage, range, spread and freshness."""
+"""Checks of every score asset, over the shards of a run: coverage, range, spread and freshness."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import dagster as dg
 
 from assets.curation import Curation
-from assets.datasets import shard_of_key
-from assets.partitions import SHARDS
 from assets.scores.pending import registered
 from assets.scores.registry import METRICS, SCORERS, asset_name
+from assets.shards import check_result, shards_of_run
 from db.quality import ShardQuality, first_failure, shard_quality
 
 # Fewer defined scores than this may well be equal by chance.
@@ -34,7 +33,6 @@ def build_score_checks(metric: str) -> dg.AssetChecksDefinition:
             asset=asset_name(metric),
             description=text.format(inputs=named),
             blocking=True,
-            partitions_def=SHARDS,
         )
         for name, text in _CHECKS.items()
     ]
@@ -43,28 +41,39 @@ def build_score_checks(metric: str) -> dg.AssetChecksDefinition:
     def checks(
         context: dg.AssetCheckExecutionContext, curation: dg.ResourceParam[Curation]
     ) -> Iterator[dg.AssetCheckResult]:
-        dataset, shard = shard_of_key(curation.engine, context.partition_key)
         scorer = curation.scorers[metric]
+        found: dict[str, ShardQuality] = {}
         with curation.engine.connect() as connection:
             scorer_id = registered(connection, scorer)
-            quality = shard_quality(connection, scorer_id, dataset.dataset_id, shard)
-            failure = first_failure(connection, scorer_id, dataset.dataset_id, shard)
-        if failure:
-            context.log.warning(
-                f"{quality.n_failed} samples failed with {metric}, {failure[0]!r} for one: {failure[1]}"
-            )
-        verdicts = judge(quality, scorer.value_range)
+        for shard in shards_of_run(context, curation.engine):
+            with curation.engine.connect() as connection:
+                quality = shard_quality(connection, scorer_id, shard.dataset.dataset_id, shard.number)
+                failure = first_failure(connection, scorer_id, shard.dataset.dataset_id, shard.number)
+            found[shard.key] = quality
+            if failure:
+                context.log.warning(
+                    f"{quality.n_failed} samples failed with {metric}, {failure[0]!r} for one: {failure[1]}"
+                )
+        verdicts = {key: judge(quality, scorer.value_range) for key, quality in found.items()}
         for name in _CHECKS:
-            severity = dg.AssetCheckSeverity.WARN if name == "not_constant" else dg.AssetCheckSeverity.ERROR
-            yield dg.AssetCheckResult(
-                asset_key=asset_name(metric),
-                check_name=name,
-                passed=verdicts[name],
-                severity=severity,
-                metadata=quality.as_dict(),
-            )
+            failed = [key for key, passed in verdicts.items() if not passed[name]]
+            warns = name == "not_constant"
+            metadata = merged(found.values())
+            yield check_result(asset_name(metric), name, failed, len(found), warns=warns, metadata=metadata)
 
     return checks
+
+
+def merged(qualities: Collection[ShardQuality]) -> dict[str, int | float | None]:
+    """Return the counts of several shards added up, and the least and the greatest score of all."""
+    counts = ("n_samples", "n_unscored", "n_failed", "n_ok", "n_stale")
+    least = [quality.minimum for quality in qualities if quality.minimum is not None]
+    greatest = [quality.maximum for quality in qualities if quality.maximum is not None]
+    return {
+        **{name: sum(getattr(quality, name) for quality in qualities) for name in counts},
+        "minimum": min(least, default=None),
+        "maximum": max(greatest, default=None),
+    }
 
 
 def judge(quality: ShardQuality, value_range: tuple[float, float]) -> dict[str, bool]:

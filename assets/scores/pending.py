@@ -54,15 +54,18 @@ def requests(scorer: Scorer, order: Order) -> Iterator[tuple[Source[Any], Callab
     return _requests(scorer.sources, order, lambda: pending(order.engine, scorer, order.dataset, order.shard))
 
 
-def make_source(scorer: Scorer, kind: type[Source[Any]], order: Order) -> Mapping[str, int | str]:
-    """Make the evidence of one kind's asset that a scorer lacks on a shard, and return its counts.
+def make_source(scorer: Scorer, kind: type[Source[Any]], orders: Sequence[Order]) -> Mapping[str, int | str]:
+    """Make the evidence of one kind's asset that a scorer lacks on shards of one dataset, and return its counts.
 
-    The sources that this kind rests on must have made theirs.
+    The shards' samples go to the source together, so that small shards fill its batches. The sources that this kind
+    rests on must have made theirs.
     """
     counts: dict[str, int | str] = {}
-    for source, wanted in requests(scorer, order):
+    # The same sources for every shard, in the same order.
+    for of_shards in zip(*(requests(scorer, order) for order in orders), strict=True):
+        source = of_shards[0][0]
         if source.asset == kind.asset:
-            counts |= source.make(order, wanted())
+            counts |= source.make(orders[0], sorted(sample for _, wanted in of_shards for sample in wanted()))
     return counts
 
 

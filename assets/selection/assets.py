@@ -10,7 +10,6 @@ from assets.reports.labels import metric_label
 from assets.reports.tables import markdown_table
 from assets.scores.registry import METRICS, asset_name
 from assets.selection.export import export_selection
-from assets.thresholds.assets import WHEN_SCORES_CHANGE
 from db.selection import NothingToSelect, freeze_selection, selection_rows
 
 
@@ -26,7 +25,6 @@ class SelectionConfig(dg.Config):
     group_name="selection",
     partitions_def=DATASETS,
     deps=[of_all_partitions(asset_name(metric)) for metric in METRICS],
-    automation_condition=WHEN_SCORES_CHANGE,
     kinds={"postgres", "parquet"},
 )
 def training_subset(

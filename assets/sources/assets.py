@@ -1,21 +1,22 @@
 """One asset for every kind of source, with its checks. One factory builds them all."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import dagster as dg
 
 from assets.curation import Curation
-from assets.datasets import shard_of_key
 from assets.partitions import SHARDS
+from assets.pools import model_pool
 from assets.progress import sparsely
 from assets.scores.base import Scorer
 from assets.scores.pending import make_source, register
 from assets.scores.registry import asset_name, source_kinds
+from assets.shards import TOGETHER, RunShard, check_result, shards_of_run, together
 from assets.sources.base import Order, Source, chain
 
-# One model at a time on one machine.
-MODEL_POOL = "encoder"
+MODEL_POOL = model_pool()
 
 
 def build_source_asset(kind: type[Source[Any]]) -> dg.AssetsDefinition:
@@ -28,17 +29,25 @@ def build_source_asset(kind: type[Source[Any]]) -> dg.AssetsDefinition:
         deps=[*(below.asset for below in kind.rests_on), *kind.reads],
         kinds=set(kind.kinds),
         pool=MODEL_POOL,
+        backfill_policy=dg.BackfillPolicy.multi_run(TOGETHER),
         description=kind.description,
         config_schema={name: dg.Field(bool, default_value=default) for name, default in kind.options.items()},
     )
     def source(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
-        metadata: dict[str, int | str] = {}
-        for metric, scorer in scorers_of_run(context, curation).items():
-            if kind.asset in source_kinds([metric]):
-                order = _order(context, curation, scorer, context.op_execution_context.op_config or {})
-                counts = make_source(scorer, kind, order)
-                metadata |= {f"{metric}_{name}": value for name, value in counts.items()}
-        return dg.MaterializeResult(metadata=metadata)
+        options = context.op_execution_context.op_config or {}
+        scorers = {
+            metric: (scorer, register(curation.engine, scorer))
+            for metric, scorer in scorers_of_run(context, curation).items()
+            if kind.asset in source_kinds([metric])
+        }
+        counts: dict[str, dict[str, Any]] = {metric: {} for metric in scorers}
+        of_run = shards_of_run(context, curation.engine)
+        for shards in together(of_run):
+            for metric, (scorer, scorer_id) in scorers.items():
+                orders = [_order(context, curation, scorer_id, shard, options) for shard in shards]
+                counts[metric] = added(counts[metric], make_source(scorer, kind, orders))
+        of_metrics = {metric: dg.MetadataValue.json(each) for metric, each in counts.items()}
+        return dg.MaterializeResult(metadata={"shards_of_the_run": len(of_run), **of_metrics})
 
     return source
 
@@ -46,9 +55,7 @@ def build_source_asset(kind: type[Source[Any]]) -> dg.AssetsDefinition:
 def build_source_checks(kind: type[Source[Any]]) -> dg.AssetChecksDefinition:
     """Build the checks of a kind of source. One step evaluates them for all scorers that rest on the kind."""
     specs = [
-        dg.AssetCheckSpec(
-            name, asset=kind.asset, description=text, blocking=name not in kind.warnings, partitions_def=SHARDS
-        )
+        dg.AssetCheckSpec(name, asset=kind.asset, description=text, blocking=name not in kind.warnings)
         for name, text in kind.checks.items()
     ]
 
@@ -56,21 +63,37 @@ def build_source_checks(kind: type[Source[Any]]) -> dg.AssetChecksDefinition:
     def checks(
         context: dg.AssetCheckExecutionContext, curation: dg.ResourceParam[Curation]
     ) -> Iterator[dg.AssetCheckResult]:
-        passed = dict.fromkeys(kind.checks, True)
-        counts: dict[str, int] = {}
-        for metric, scorer in curation.scorers.items():
-            for source in chain(scorer.sources):
-                if isinstance(source, kind):
-                    examination = source.examine(_order(context, curation, scorer, {}))
-                    passed = {name: so_far and examination.passed[name] for name, so_far in passed.items()}
-                    counts |= {f"{metric}_{name}": n for name, n in examination.counts.items()}
-        for name, has_passed in passed.items():
-            severity = dg.AssetCheckSeverity.WARN if name in kind.warnings else dg.AssetCheckSeverity.ERROR
-            yield dg.AssetCheckResult(
-                asset_key=kind.asset, check_name=name, passed=has_passed, severity=severity, metadata=counts
-            )
+        shards = shards_of_run(context, curation.engine)
+        sources = [
+            (metric, register(curation.engine, scorer), source)
+            for metric, scorer in curation.scorers.items()
+            for source in chain(scorer.sources)
+            if isinstance(source, kind)
+        ]
+        failed: dict[str, list[str]] = {name: [] for name in kind.checks}
+        counts: Counter[str] = Counter()
+        for shard in shards:
+            for metric, scorer_id, source in sources:
+                examination = source.examine(_order(context, curation, scorer_id, shard, {}))
+                counts.update({f"{metric}_{name}": n for name, n in examination.counts.items()})
+                for name in kind.checks:
+                    if not examination.passed[name] and shard.key not in failed[name]:
+                        failed[name].append(shard.key)
+        for name, keys in failed.items():
+            warns = name in kind.warnings
+            yield check_result(kind.asset, name, keys, len(shards), warns=warns, metadata=counts)
 
     return checks
+
+
+def added(counts: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Add counts up; a name, such as that of a model, replaces the one before.
+
+    >>> added({"texts": 2, "encoder": "a"}, {"texts": 3, "encoder": "a"})
+    {'texts': 5, 'encoder': 'a'}
+    """
+    sums = {name: counts.get(name, 0) + value if isinstance(value, int) else value for name, value in more.items()}
+    return {**counts, **sums}
 
 
 def scorers_of_run(context: dg.AssetExecutionContext, curation: Curation) -> dict[str, Scorer]:
@@ -83,15 +106,15 @@ def scorers_of_run(context: dg.AssetExecutionContext, curation: Curation) -> dic
 def _order(
     context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext,
     curation: Curation,
-    scorer: Scorer,
+    scorer_id: int,
+    shard: RunShard,
     options: Mapping[str, bool],
 ) -> Order:
-    dataset, shard = shard_of_key(curation.engine, context.partition_key)
     return Order(
         curation.engine,
-        dataset,
-        shard,
-        register(curation.engine, scorer),
+        shard.dataset,
+        shard.number,
+        scorer_id,
         context.run.run_id,
         sparsely(context.log.info),
         options,

@@ -108,8 +108,8 @@ class Source(ABC, Generic[T]):
     def make(self, order: Order, sample_ids: list[int]) -> Mapping[str, int | str]:
         """Make and store the evidence that these samples lack. Return counts and names for people to read.
 
-        Models are loaded only when evidence is missing. Results are stored in small transactions, so that a crash costs
-        little.
+        The samples may be of several shards; the order then names the first of these. Models are loaded only when
+        evidence is missing. Results are stored in small transactions, so that a crash costs little.
         """
 
     @abstractmethod

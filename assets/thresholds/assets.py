@@ -18,16 +18,11 @@ from db.scores import active_scorer
 from db.selection import kept
 from db.thresholds import store_threshold
 
-# These assets are cheap and should follow every change of scores. A shard of another dataset without scores must not
-# hold them back.
-WHEN_SCORES_CHANGE = dg.AutomationCondition.eager().without(~dg.AutomationCondition.any_deps_missing())
-
 
 @dg.asset(
     group_name="thresholds",
     partitions_def=DATASETS,
     deps=[of_all_partitions(asset_name(metric)) for metric in METRICS],
-    automation_condition=WHEN_SCORES_CHANGE,
     kinds={"postgres"},
 )
 def threshold(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:

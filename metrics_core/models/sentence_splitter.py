@@ -11,6 +11,12 @@ from metrics_core.models.unusable import PackageMissing, loading
 from metrics_core.protocols import ModelIdentity, SentenceSplitter
 
 
+@lru_cache
+def _version(package: str) -> str:
+    """The version of an installed package. Reading it parses a file, and an identity is asked for often."""
+    return metadata.version(package)
+
+
 class RuleSplitter:
     """The rules of the Wikimedia library sentencex: no download, no model.
 
@@ -24,7 +30,7 @@ class RuleSplitter:
     @property
     def identity(self) -> ModelIdentity:
         """sentencex, its version and the language."""
-        return ModelIdentity("sentencex", metadata.version("sentencex"), {"language": self._language})
+        return ModelIdentity("sentencex", _version("sentencex"), {"language": self._language})
 
     def split(self, text: str) -> list[str]:
         """Split a text into sentences. A line break always ends a sentence."""

@@ -1,4 +1,4 @@
-"""Commands about the database: db start, stop, url, migrate; and sql."""
+"""Commands about the database: db start, stop, url, migrate; prune; and sql."""
 
 from __future__ import annotations
 
@@ -86,6 +86,28 @@ def migrate(as_json: AsJson = False) -> None:
         print_json({"revision": revision})
     else:
         console.print(f"the schema is at revision {revision}")
+
+
+def prune(
+    days: Annotated[int, typer.Option(min=1, help="How long runs and ticks of Dagster are kept.")] = 30,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete it; without, only say what would be deleted.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say what nothing needs any more: old runs and ticks of Dagster, vectors and judged pairs of retired scorers.
+
+    Scores, their history and selections are never deleted.
+    """
+    from orchestration import retention
+
+    found = retention.prunable(days)
+    if yes:
+        retention.prune(found)
+    if as_json:
+        print_json({"deleted": yes, "found": found.rows})
+        return
+    print_rows(found.rows, empty="nothing to delete")
+    if found.rows:
+        console.print("deleted" if yes else "nothing was deleted; --yes deletes it")
 
 
 def sql(

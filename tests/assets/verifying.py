@@ -52,7 +52,7 @@ def make_kind(
     engine: Engine, scorer: Scorer, kind: type[Source[Any]], dataset: Dataset, shard: int = 0, **options: bool
 ) -> Counts:
     """Make what the scorer lacks of one kind of source on a shard; its counts."""
-    return make_source(scorer, kind, order_for(engine, scorer, dataset, shard, **options))
+    return make_source(scorer, kind, [order_for(engine, scorer, dataset, shard, **options)])
 
 
 def make_sources(

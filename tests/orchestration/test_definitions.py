@@ -7,7 +7,6 @@ import json
 import os
 import re
 import struct
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import pytest
 import sqlalchemy as sa
 from dagster_postgres import PostgresEventLogStorage
 
-from assets.datasets import BadDatasetName
+from assets.partitions import range_tags, shards_between
 from assets.reports.tables import escaped
 from assets.scores.registry import METRICS, scoring_assets
 from db.engine import open_engine
@@ -25,12 +24,12 @@ from db.manifest import Dataset
 from db.server import DAGSTER, sibling_url
 from orchestration.calibration import run_calibration
 from orchestration.definitions import defs
-from orchestration.jobs import KEEP_RUNS_DAYS, prune_job
+from orchestration.jobs import prune_job
 from orchestration.launch import run_conclusions, run_ingest, run_scoring
 from orchestration.platform import PROJECT, curation, database_url, engine, instance
+from orchestration.retention import KEEP_DAYS
 from orchestration.runs import CheckFailed, run_job
 from orchestration.schedules import score_missing
-from orchestration.sensors import SETTLED_AFTER_S, inbox
 from tests.assets.manifests import Row, candidate, write_clip
 from tests.assets.manifests import write_manifest as tables
 from tests.command_line import run_command
@@ -40,7 +39,7 @@ DATASET = "tiny"
 SHARDS = [f"{DATASET}:{shard:04d}" for shard in range(3)]
 CHECKS = ("coverage", "in_range", "not_constant", "inputs_fresh")
 INGESTED = ("video", "reference", "keypoint", "sample", "keypoint_label", "rating", "ingest_reject")
-# A run writes about this many events per asset whatever the number of samples: the log must not grow with the data.
+# A run writes about this many events per asset whatever the number of samples and of shards.
 FEW_EVENTS = 20
 PNG = re.compile(r"!\[[^]]*\]\(data:image/png;base64,([A-Za-z0-9+/=]+)\)")
 
@@ -116,7 +115,7 @@ def test_a_materialised_asset_is_found_on_the_postgres_storage() -> None:
         run = another.get_run_by_id(found.run_id)
     assert run is not None
     assert (run.job_name, run.status) == ("scoring_job", dg.DagsterRunStatus.SUCCESS)
-    assert run.tags["dagster/partition"] == SHARDS[0]
+    assert shards_between(run.tags, {key: place for place, key in enumerate(SHARDS)}) == SHARDS, "one run for all"
 
 
 def test_every_asset_is_materialised_for_its_partitions() -> None:
@@ -149,9 +148,14 @@ def test_a_metric_is_scored_with_what_it_reads() -> None:
     }
 
 
-def test_a_run_writes_few_events() -> None:
-    run_id = materialisation("vcs_score", SHARDS[0]).run_id
-    assert len(instance().all_logs(run_id)) < FEW_EVENTS * len(scoring_assets(METRICS))
+def test_a_run_writes_few_events_and_no_picture() -> None:
+    """Of a shard two for each asset: that it is to be made, and that it was."""
+    logs = instance().all_logs(materialisation("vcs_score", SHARDS[0]).run_id)
+    assert len(logs) < (FEW_EVENTS + 2 * len(SHARDS)) * len(scoring_assets(METRICS))
+    of_shard = [entry for entry in logs if entry.dagster_event and entry.dagster_event.partition == SHARDS[0]]
+    assert len(of_shard) == 2 * len(scoring_assets(METRICS))
+    assert sum(len(dg.serialize_value(entry)) for entry in of_shard) < 40_000
+    assert not any(PNG.search(dg.serialize_value(entry)) for entry in logs)
 
 
 def test_nothing_is_written_beside_the_configuration(installation: Installation) -> None:
@@ -175,19 +179,22 @@ def test_ingest_metadata_counts_rows() -> None:
     assert metadata("ingest_reject", DATASET)["rejected"] == 0
 
 
-def test_score_metadata_holds_counts_plot_and_table() -> None:
+def test_score_metadata_holds_counts_spread_and_extremes() -> None:
     shards = [metadata("vcs_score", shard) for shard in SHARDS]
     assert sum(shard["scores_written"] for shard in shards) == 36
     for shard in shards:
         # The caption of two sentences against references of four: of this shape nothing can be said.
         per_system = shard["scores_written"] // 3
         assert shard["statuses"] == {"ok": 2 * per_system, "too_short": per_system}
-        assert png_size(shard["distribution"]) == (528, 264)
         header, *rows = table_rows(shard["best_and_worst"])
         assert header == ["sample", "system", "vcs", "text"]
-        values = [float(row[2]) for row in rows]
-        assert values == sorted(values, reverse=True)
+        best, worst = (float(row[2]) for row in rows)
+        assert best > worst
         assert rows[0][1] == "faithful"
+        names, quantiles = table_rows(shard["distribution"])
+        assert (names[0], names[-1]) == ("least", "greatest")
+        assert (float(quantiles[0]), float(quantiles[-1])) == (worst, best)
+        assert not PNG.search(str(shard)), "Dagster keeps this for every shard and every run"
 
 
 def test_verdict_metadata_counts_keypoints_and_passes() -> None:
@@ -197,12 +204,13 @@ def test_verdict_metadata_counts_keypoints_and_passes() -> None:
     found: list[dict[str, Any]] = [
         {name: value.value for name, value in each.metadata.items()} for each in oldest if each
     ]
-    assert [sum(shard[f"ecs_{name}"] for shard in found) for name in ("captions", "keypoints", "passes")] == [
-        36, 36 * 3, 12 * 3 * 10
-    ]  # fmt: skip
-    assert all(0 < shard["ecs_pairs_judged"] < shard["ecs_passes"] for shard in found)
-    assert {shard["ecs_pairs_truncated"] for shard in found} == {0}
-    assert {shard["ecs_verifier"] for shard in found} == {os.environ["REELSIEVE_ECS_VERIFIER"]}
+    counts = [shard["ecs"] for shard in found]
+    assert counts[1:] == counts[:-1], "the counts are of the run, which every shard shows"
+    assert {shard["shards_of_the_run"] for shard in found} == {len(SHARDS)}
+    assert [counts[0][name] for name in ("captions", "keypoints", "passes")] == [36, 36 * 3, 12 * 3 * 10]
+    assert 0 < counts[0]["pairs_judged"] < counts[0]["passes"]
+    assert counts[0]["pairs_truncated"] == 0
+    assert counts[0]["verifier"] == os.environ["REELSIEVE_ECS_VERIFIER"]
 
 
 def test_calibration_metadata_holds_tables_and_scores_follow() -> None:
@@ -256,17 +264,18 @@ def test_agreement_has_a_table_and_a_plot_for_each_aspect(scored: dict[str, dict
 
 
 @pytest.mark.parametrize("name", CHECKS)
-def test_check_passed_for_each_partition(name: str) -> None:
-    key = dg.AssetCheckKey(dg.AssetKey("vcs_score"), name)
+def test_check_passed_for_all_shards_of_the_run(name: str) -> None:
+    found = evaluations("vcs_score", name, materialisation("vcs_score", SHARDS[0]).run_id)
+    assert [(each.passed, each.blocking) for each in found] == [(True, True)]
+    counts = {key: found[0].metadata[key].value for key in ("shards", "n_samples", "n_unscored", "n_ok")}
+    assert counts == {"shards": 3, "n_samples": 36, "n_unscored": 0, "n_ok": 24}
+
+
+def evaluations(asset: str, check: str, run_id: str | None = None) -> list[dg.AssetCheckEvaluation]:
+    """The results of a check, newest first; of one run where it is named."""
+    key = dg.AssetCheckKey(dg.AssetKey(asset), check)
     history = instance().event_log_storage.get_asset_check_execution_history(key, limit=20)
-    mine = [record for record in history if record.partition in SHARDS]
-    assert sorted(str(record.partition) for record in mine) == SHARDS
-    for record in mine:
-        evaluation = record.evaluation
-        assert evaluation is not None
-        assert evaluation.passed
-        assert evaluation.blocking
-        assert evaluation.metadata["n_unscored"].value == 0
+    return [record.evaluation for record in history if record.evaluation and run_id in (None, record.run_id)]
 
 
 def test_the_check_of_verdicts_sees_one_that_is_missing() -> None:
@@ -285,7 +294,8 @@ def test_the_check_of_verdicts_sees_one_that_is_missing() -> None:
     )
     found = check(SHARDS[shard])
     assert (found.passed, found.blocking) == (False, True)
-    assert {name: value.value for name, value in found.metadata.items()} == {"ecs_missing": 1}
+    assert {name: value.value for name, value in found.metadata.items()} == {"shards": 1, "ecs_missing": 1}
+    assert found.description == f"fails in 1 of 1 shards: {SHARDS[shard]}"
     assert check(SHARDS[(shard + 1) % 3]).passed
     run_job("scoring_job", SHARDS[shard], {}, scoring_assets(["ecs"]))
     assert check(SHARDS[shard]).passed
@@ -319,12 +329,12 @@ def test_one_shard_that_fails_does_not_keep_the_next_from_being_scored(installat
     with engine().connect() as connection:
         rows = connection.exec_driver_sql("SELECT video, evqa_status FROM sample_scores WHERE dataset = 'demo'")
         assert dict(map(tuple, rows)) == {names[0]: "failed", names[1]: "ok"}
-    # The next run tries the failed shard again, and no other.
+    # The next command tries the failed shard again, and does the checks of the other one that shared its run.
     with pytest.raises(CheckFailed, match="coverage"):
         list(run_scoring("demo", ["evqa"]))
-    key = dg.AssetCheckKey(dg.AssetKey("evqa_score"), "coverage")
-    history = instance().event_log_storage.get_asset_check_execution_history(key, limit=3)
-    assert [record.partition for record in history] == ["demo:0000", "demo:0001", "demo:0000"]
+    found = [(each.metadata["shards"].value, each.description) for each in evaluations("evqa_score", "coverage")[:4]]
+    alone, together = "fails in 1 of 1 shards: demo:0000", "fails in 1 of 2 shards: demo:0000"
+    assert found == [(1, None), (1, alone), (1, alone), (2, together)]
     execute("DELETE FROM dataset WHERE name = 'demo'")
 
 
@@ -345,9 +355,8 @@ def test_a_failing_check_ends_the_command_line_with_a_sentence(tmp_path: Path) -
     assert sentence.startswith("error: a blocking check failed")
     assert "in_range" in sentence
     assert pending_shards() == set(), "the scores of the run are kept"
-    key = dg.AssetCheckKey(dg.AssetKey("vcs_score"), "in_range")
-    (newest,) = instance().event_log_storage.get_asset_check_execution_history(key, limit=1)
-    assert (newest.partition, newest.evaluation and newest.evaluation.passed) == ("broken:0000", False)
+    newest = evaluations("vcs_score", "in_range")[0]
+    assert (newest.passed, newest.description) == (False, "fails in 1 of 1 shards: broken:0000")
     execute("UPDATE score SET value = 0 WHERE value > 1")
     assert run_command("score", "--dataset", "broken").returncode == 0
 
@@ -355,19 +364,29 @@ def test_a_failing_check_ends_the_command_line_with_a_sentence(tmp_path: Path) -
 # Schedule
 
 
-def test_score_missing_asks_for_exactly_the_shards_with_work(tmp_path: Path) -> None:
+def test_score_missing_asks_for_the_shards_with_work(tmp_path: Path) -> None:
     assert tick_of_schedule() == (set(), "every sample of every dataset is scored")
 
-    run_ingest(write_manifest(tmp_path, n_videos=2, prefix="late"), "late", None, 4)
+    run_ingest(write_manifest(tmp_path, n_videos=2, prefix="late"), "late", None, 10)
     unscore("clip_05_brief_0")
     expected = pending_shards()
     assert {key.partition(":")[0] for key in expected} == {DATASET, "late"}
-    assert len(expected) < len(SHARDS) + 4, "some shards must have nothing to do"
-    assert tick_of_schedule() == (expected, None)
+    asked, _ = tick_of_schedule()
+    assert expected <= asked
+    ends = {dataset: sorted(key for key in expected if key.startswith(dataset)) for dataset in (DATASET, "late")}
+    assert all(ends[key.partition(":")[0]][0] <= key <= ends[key.partition(":")[0]][-1] for key in asked)
+
+    # While a run over some of them has not ended, no other run is asked for on these.
+    first = sorted(expected)[0]
+    run = instance().create_run_for_job(defs().resolve_job_def("scoring_job"), tags=range_tags(first, first))
+    asked, _ = tick_of_schedule()
+    assert expected - asked == {first}
+    instance().report_run_canceled(run)
 
     list(run_scoring("late", METRICS))
     list(run_scoring(DATASET, METRICS))
     assert tick_of_schedule() == (set(), "every sample of every dataset is scored")
+    execute("DELETE FROM dataset WHERE name = 'late'")
 
 
 def tick_of_schedule() -> tuple[set[str], str | None]:
@@ -379,83 +398,11 @@ def tick_of_schedule() -> tuple[set[str], str | None]:
     ):
         tick = score_missing.evaluate_tick(context)
     requests = tick.run_requests or []
-    keys = [str(request.partition_key) for request in requests]
-    assert [request.run_key for request in requests] == keys, "Dagster wants each run of a tick to have a key"
+    assert len({request.run_key for request in requests}) == len(requests), "Dagster wants a key for each run of a tick"
+    places = {key: place for place, key in enumerate(instance().get_dynamic_partitions("shard"))}
+    keys = [key for request in requests for key in shards_between(request.tags, places)]
     assert len(keys) == len(set(keys))
     return set(keys), tick.skip_message
-
-
-# Sensor
-
-
-def settle(folder: Path, seconds_ago: float) -> None:
-    """Let every file of a folder look as if it was written that long ago."""
-    then = time.time() - seconds_ago
-    for path in folder.iterdir():
-        os.utime(path, (then, then))
-
-
-def tick_of_inbox() -> tuple[list[dg.RunRequest], str | None]:
-    with (
-        dg.build_sensor_context(instance(), resources={"curation": curation()}, definitions=defs()) as context,
-        dg.partition_loading_context(dynamic_partitions_store=instance()),
-    ):
-        tick = inbox.evaluate_tick(context)
-    return list(tick.run_requests or []), tick.skip_message
-
-
-def test_inbox_asks_once_for_a_settled_folder(installation: Installation) -> None:
-    assert tick_of_inbox() == ([], "no folder in the inbox has settled")
-    folder = installation.home / "inbox" / "posted"
-    folder.mkdir(parents=True)
-    write_manifest(folder, n_videos=2, prefix="posted")
-    assert tick_of_inbox() == ([], "no folder in the inbox has settled")
-
-    settle(folder, 2 * SETTLED_AFTER_S)
-    (first,), _ = tick_of_inbox()
-    assert first.partition_key == "posted"
-    run_job("ingest_job", "posted", first.run_config)
-    assert metadata("video", "posted")["videos_accepted"] == 2
-
-    # Dagster launches a run key once: the same key again is no second run, a new one is.
-    (again,), _ = tick_of_inbox()
-    assert again.run_key == first.run_key
-    # A table that is put back from a copy changes although it is older than the others.
-    table = folder / "captions.jsonl"
-    os.utime(table, (0, 0))
-    (changed,), _ = tick_of_inbox()
-    assert changed.run_key != first.run_key
-    # Keypoints are refused or not by the list of dimensions, so it counts as a table.
-    (folder / "dimensions.json").write_text('["mood"]')
-    os.utime(folder / "dimensions.json", (0, 0))
-    (listed,), _ = tick_of_inbox()
-    assert listed.run_key != changed.run_key
-
-
-def test_no_other_folder_is_ingested_as_the_demo(installation: Installation) -> None:
-    """Whoever starts the ingest, since the demo's encoder gives every data set of this name a score."""
-    with pytest.raises(BadDatasetName, match=r"'demo' is reserved for the clips of `reelsieve demo`: use another name"):
-        run_ingest(installation.manifest, "demo", None, None)
-
-
-def test_inbox_warns_of_folders_that_are_no_data_sets(
-    installation: Installation, capsys: pytest.CaptureFixture[str]
-) -> None:
-    inside = installation.home / "inbox"
-    (inside / "no table").mkdir(parents=True)
-    (inside / "empty").mkdir()
-    (inside / "piped").mkdir()
-    write_manifest(inside / "piped", n_videos=1, prefix="piped")
-    os.mkfifo(inside / "piped" / "qa.jsonl")
-    (inside / "demo").mkdir()
-    write_manifest(inside / "demo", n_videos=1, prefix="foreign")
-    requests, _ = tick_of_inbox()
-    assert {request.partition_key for request in requests} <= {"posted"}
-    warnings = capsys.readouterr().err
-    assert "inbox folder 'no table' is left alone" in warnings
-    assert "inbox folder 'demo' is left alone: dataset name 'demo' is reserved" in warnings
-    assert "table videos is missing" in warnings
-    assert "qa.jsonl: it is a folder, a pipe or a device" in warnings
 
 
 # Clean-up
@@ -484,7 +431,7 @@ def test_prune_deletes_old_runs_but_the_last_to_materialise(installation: Instal
 def make_old(run_ids: set[str]) -> None:
     """Date runs back to just before the clean-up's limit."""
     storage = open_engine(sibling_url(database_url(), DAGSTER))
-    age = f"{KEEP_RUNS_DAYS} days 1 hour"
+    age = f"{KEEP_DAYS} days 1 hour"
     with storage.begin() as connection:
         update = "UPDATE runs SET create_timestamp = create_timestamp - CAST(:age AS interval) WHERE run_id = ANY(:ids)"
         assert connection.execute(sa.text(update), {"age": age, "ids": list(run_ids)}).rowcount == len(run_ids)

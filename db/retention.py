@@ -1,0 +1,90 @@
+"""Evidence that nothing needs any more: vectors and judged pairs of models that only retired scorers used.
+
+Scores, past scores, selections, verdicts and everything that a model server was paid for are never touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Engine
+
+from db.schema import entailment, frame_embedding, frame_set, model, scorer, text_embedding
+
+# All of these can be made again from the texts and videos.
+_EVIDENCE = (text_embedding, frame_embedding, frame_set, entailment)
+_BATCH = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Unneeded:
+    """Rows of one table that belong to a model no scorer in use names, and their size in bytes, indexes not counted."""
+
+    model_id: int
+    model: str
+    table: str
+    rows: int
+    bytes: int
+
+
+def unneeded_evidence(connection: Connection, in_use: Collection[tuple[str, str]]) -> list[Unneeded]:
+    """List the evidence of models that retired scorers used and no other scorer names.
+
+    in_use: name and revision of models that the present settings name; they are kept although their scorer may never
+    have run. A model counts as named when a scorer names its name and revision, whatever the parameters.
+    """
+    candidates = connection.execute(_only_retired().add_columns(model.c.name, model.c.revision)).all()
+    found = []
+    for model_id, name, revision in candidates:
+        for table in _EVIDENCE:
+            size = sa.func.coalesce(sa.func.sum(sa.func.pg_column_size(sa.literal_column(f'"{table.name}".*'))), 0)
+            query = sa.select(sa.func.count(), size).select_from(table).where(table.c.model_id == model_id)
+            rows, n_bytes = connection.execute(query).one()
+            if rows and (name, revision) not in in_use:
+                found.append(Unneeded(model_id, name, table.name, rows, int(n_bytes)))
+    return found
+
+
+def free_evidence(engine: Engine, unneeded: Collection[Unneeded]) -> int:
+    """Delete what `unneeded_evidence` listed, some ten thousand rows in a transaction; returns how many are gone.
+
+    A model that a scorer names again by now keeps its rows.
+    """
+    freed = 0
+    tables = {table.name: table for table in _EVIDENCE}
+    for each in unneeded:
+        table = tables[each.table]
+        rows: sa.Select[Any] = (
+            sa.select(sa.literal_column("ctid")).select_from(table).where(table.c.model_id == each.model_id)
+        )
+        still = sa.exists(_only_retired().where(model.c.model_id == each.model_id))
+        batch = sa.delete(table).where(sa.literal_column("ctid").in_(rows.where(still).limit(_BATCH)))
+        while True:
+            with engine.begin() as connection:
+                gone = connection.execute(batch).rowcount
+            freed += gone
+            if not gone:
+                break
+    return freed
+
+
+def _only_retired() -> sa.Select[tuple[int]]:
+    """Models that some retired scorer names, and no scorer that is a candidate or active."""
+    return sa.select(model.c.model_id).where(_named_by("= 'retired'"), sa.not_(_named_by("<> 'retired'")))
+
+
+def _named_by(status: str) -> sa.ColumnElement[bool]:
+    """Whether a scorer of this status names the model, by name and revision, anywhere among its models."""
+    return sa.exists(
+        sa.select(scorer.c.scorer_id).where(
+            sa.text(f"scorer.status {status}"),
+            sa.func.jsonb_path_exists(
+                scorer.c.models,
+                sa.text("'$.**.* ? (@.model_id == $name && @.revision == $revision)'"),
+                sa.func.jsonb_build_object("name", model.c.name, "revision", model.c.revision),
+            ),
+        )
+    ).correlate(model)

@@ -1,0 +1,76 @@
+"""Conclusions follow the scores: thresholds, subset, agreement and report of a data set whose scores are newer."""
+
+from collections.abc import Iterator
+from datetime import datetime, timezone
+
+import dagster as dg
+
+from assets.curation import Curation
+from assets.datasets import shard_keys
+from assets.partitions import DATASETS, SHARDS
+from assets.scores.registry import METRICS, asset_name
+from db.manifest import Dataset, list_datasets
+from db.quality import has_good_score
+from orchestration.attempts import LIMIT, Attempts
+from orchestration.dead_runs import close_dead_runs
+from orchestration.jobs import CONCLUSIONS, dataset_job
+from orchestration.requests import busy_shards
+
+# The newest event that a run of conclusions knows of: a failed run is tried again, newer scores are not its failures.
+KNOWS = "reelsieve/knows"
+# What people said is read by agreement and report as well.
+JUDGEMENTS = ("rating", "keypoint_label")
+
+
+@dg.sensor(
+    job=dataset_job,
+    minimum_interval_seconds=60,
+    description="Draws the conclusions of a data set anew when it has newer scores, and no run of it is under way.",
+)
+def conclusions(
+    context: dg.SensorEvaluationContext, curation: dg.ResourceParam[Curation]
+) -> Iterator[dg.RunRequest | dg.SkipReason]:
+    """Ask for the conclusions of every data set whose scores, ratings or labels are newer than they are."""
+    close_dead_runs(context.instance)
+    asked = False
+    busy = _busy(context.instance)
+    known = _newest(context.instance, [*map(asset_name, METRICS), *JUDGEMENTS])
+    drawn = _newest(context.instance, CONCLUSIONS)
+    with curation.engine.connect() as connection:
+        for dataset in list_datasets(connection):
+            newest = _of(known, dataset, latest=True)
+            if dataset.name in busy or newest <= _of(drawn, dataset, latest=False):
+                continue
+            if not has_good_score(connection, dataset.dataset_id):
+                continue
+            tags = {KNOWS: f"{dataset.name}:{newest}"}
+            attempts = Attempts.of(context.instance, dataset_job.name, tags)
+            if attempts.n_failed >= LIMIT:
+                context.log.warning(f"conclusions of {dataset.name} failed {LIMIT} times: they wait for newer scores")
+            if attempts.is_due(datetime.now(timezone.utc)):
+                asked = True
+                key = f"{dataset.name}:{newest}:{attempts.n_failed}"
+                yield dg.RunRequest(run_key=key, partition_key=dataset.name, tags=tags)
+    if not asked:
+        yield dg.SkipReason("no data set has newer scores than conclusions")
+
+
+def _busy(instance: dg.DagsterInstance) -> set[str]:
+    """The data sets with a run that has not ended, over the whole data set or over some of its shards."""
+    names = [*instance.get_dynamic_partitions(str(SHARDS.name)), *instance.get_dynamic_partitions(str(DATASETS.name))]
+    # A data set's name has no colon.
+    return {key.rpartition(":")[0] or key for key in busy_shards(instance, {key: n for n, key in enumerate(names)})}
+
+
+def _newest(instance: dg.DagsterInstance, assets: list[str]) -> list[dict[str, int]]:
+    """The number of the newest materialisation by partition, for each asset; later ones have greater numbers."""
+    storage = instance.event_log_storage
+    made = dg.DagsterEventType.ASSET_MATERIALIZATION
+    return [dict(storage.get_latest_storage_id_by_partition(dg.AssetKey(asset), made)) for asset in assets]
+
+
+def _of(newest: list[dict[str, int]], dataset: Dataset, *, latest: bool) -> int:
+    """The latest of a data set's materialisations, or the latest that every asset has; 0 where there is none."""
+    partitions = [dataset.name, *shard_keys(dataset)]
+    each = [max((numbers[key] for key in partitions if key in numbers), default=0) for numbers in newest]
+    return max(each) if latest else min(each)

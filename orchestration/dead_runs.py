@@ -1,0 +1,82 @@
+"""How dead runs are told from live ones, on any host: a run holds a lease for as long as its process lives."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+
+import dagster as dg
+from sqlalchemy.engine import URL
+
+from db.leases import Lease, lease_if_free
+from db.server import DAGSTER, is_alive, sibling_url
+from orchestration.platform import database_url
+from orchestration.requests import UNENDED
+from orchestration.waiting import HOST, PAUSE_S, PID
+
+# Holds the run's own id: a run that is started again inherits its predecessor's tags, but has no lease yet.
+LEASED = "reelsieve/leased"
+
+
+def close_dead_runs(of: dg.DagsterInstance) -> None:
+    """Mark runs whose process is gone as failed, and free their places at the encoder.
+
+    A run that holds its lease is alive, on any host. A run that waits for its start has no lease; Dagster watches it.
+    """
+    for run in of.get_runs(dg.RunsFilter(statuses=UNENDED)):
+        if run.tags.get(LEASED) == run.run_id:
+            with lease_if_free(ledger(), lease_name(run.run_id)) as is_dead:
+                if is_dead:
+                    _close(of, run.run_id)
+        elif LEASED not in run.tags and HOST in run.tags and _has_died_here(run):
+            _close(of, run.run_id)
+    # Dagster's daemon frees the places of the web interface's runs too, but only while it runs.
+    for run_id in of.event_log_storage.get_concurrency_run_ids():
+        holder = of.get_run_by_id(run_id)
+        if holder is None or holder.is_finished:
+            of.event_log_storage.free_concurrency_slots_for_run(run_id)
+
+
+def hold_lease(of: dg.DagsterInstance, run_id: str) -> None:
+    """Take the lease of a run that this process was started for, and hold it until the process ends.
+
+    Giving it back any earlier would make the run look dead until Dagster has written that it ended.
+    """
+    held = Lease(ledger(), lease_name(run_id))
+    of.add_run_tags(run_id, {LEASED: run_id})
+    threading.Thread(target=_renew, args=(held,), name="lease", daemon=True).start()
+
+
+def lease_name(run_id: str) -> str:
+    """The name of the lease that a run's process holds while it executes it."""
+    return f"run {run_id}"
+
+
+def ledger() -> URL:
+    """Dagster's database: advisory locks belong to one database, and several curation databases may share Dagster's."""
+    return sibling_url(database_url(), DAGSTER)
+
+
+def _renew(held: Lease) -> None:
+    while True:
+        time.sleep(PAUSE_S)
+        held.renew()
+
+
+def _close(of: dg.DagsterInstance, run_id: str) -> None:
+    run = of.get_run_by_id(run_id)
+    # It may have ended well since it was listed.
+    if run is not None and not run.is_finished:
+        of.report_run_failed(run, "its process ended before it did")
+        of.event_log_storage.free_concurrency_slots_for_run(run_id)
+
+
+def _has_died_here(run: dg.DagsterRun) -> bool:
+    """Whether a run of a version without leases ran on this host, in a process that is gone.
+
+    In a container the next process soon gets the id of the dead one, so this process's own id counts as gone too.
+    """
+    pid = int(run.tags[PID])
+    return run.tags[HOST] == socket.gethostname() and (pid == os.getpid() or not is_alive(pid))

@@ -1,0 +1,184 @@
+"""What a team is told when a run failed, by command and by URL, on Dagster's real storage and a server on loopback."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import dagster as dg
+import pytest
+
+from assets.partitions import range_tags
+from assets.pools import DEVICE, model_pool
+from orchestration.definitions import defs
+from orchestration.failures import NotDelivered, failures, post
+from orchestration.platform import instance
+from orchestration.runs import own_tags
+from orchestration.settings import settings
+from tests.orchestration.conftest import Installation
+
+SECRET = "b5f1-the-token-of-the-channel"
+TOLD = {"text": "told"}
+
+
+@pytest.fixture(autouse=True)
+def _here(installation: Installation) -> None:
+    """Every test works on the installation."""
+
+
+class Listener(BaseHTTPRequestHandler):
+    """Answers with the server's status and keeps what it was told."""
+
+    server: Channel
+
+    def do_POST(self) -> None:
+        self.server.heard.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(self.server.status)
+        self.send_header("Location", f"http://127.0.0.1:{self.server.server_port}/elsewhere")
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing on standard error."""
+
+
+class Channel(ThreadingHTTPServer):
+    """A server of messages on loopback."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(("127.0.0.1", 0), Listener)
+        self.status = status
+        self.heard: list[dict[str, str]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/hooks/{SECRET}?token={SECRET}"
+
+
+@contextmanager
+def channel(status: int = 204) -> Iterator[Channel]:
+    with Channel(status) as opened:
+        threading.Thread(target=opened.serve_forever, daemon=True).start()
+        yield opened
+        opened.shutdown()
+
+
+@contextmanager
+def variables(**named: str) -> Iterator[None]:
+    with patch.dict(os.environ, named):
+        settings.cache_clear()
+        yield
+    settings.cache_clear()
+
+
+def tick(cursor: str | None) -> Any:
+    with dg.build_sensor_context(instance(), cursor=cursor, definitions=defs()) as context:
+        return failures.evaluate_tick(context)
+
+
+def failed_ingest(folder: Path) -> str:
+    """A run that fails with the asset's own error; its id."""
+    config = {"ops": {"ingest": {"config": {"folder": str(folder)}}}}
+    instance().add_dynamic_partitions("dataset", ["failing"])
+    job = defs().resolve_job_def("ingest_job")
+    done = job.execute_in_process(config, instance(), "failing", raise_on_error=False)
+    assert not done.success
+    return done.run_id
+
+
+def test_a_failed_run_is_told_to_command_and_url(tmp_path: Path) -> None:
+    heard_by_command = tmp_path / "heard.json"
+    program = f"import sys; open({str(heard_by_command)!r}, 'w').write(sys.stdin.read())"
+    command = shlex.join([sys.executable, "-c", program])
+    with channel() as server, variables(REELSIEVE_FAILURE_COMMAND=command, REELSIEVE_FAILURE_URL=server.url):
+        cursor = tick(None).cursor
+        run_id = failed_ingest(tmp_path / "no such folder")
+        found = tick(cursor)
+        assert [reaction.error for reaction in found.dagster_run_reactions] == [None]
+        (told,) = server.heard
+        assert tick(found.cursor).dagster_run_reactions == []
+        assert len(server.heard) == 1, "once"
+    assert json.loads(heard_by_command.read_text()) == told
+    assert (told["run_id"], told["job"], told["partitions"]) == (run_id, "ingest_job", "failing")
+    assert "no such folder" in told["error"]
+    assert told["text"].startswith("Reelsieve: ingest_job of failing failed: ")
+
+
+@pytest.mark.parametrize("status", [302, 404, 500])
+def test_a_server_that_refuses_is_named_without_its_url(
+    tmp_path: Path, status: int, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with channel(status) as server, variables(REELSIEVE_FAILURE_URL=server.url):
+        cursor = tick(None).cursor
+        failed_ingest(tmp_path / "no such folder")
+        (reaction,) = tick(cursor).dagster_run_reactions
+        assert len(server.heard) == 1, "a redirect is not followed"
+    shown = dg.serialize_value(reaction.error)
+    assert f"the server of REELSIEVE_FAILURE_URL answered with status {status}" in shown
+    assert SECRET not in shown + caplog.text + "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        (f"http://127.0.0.1:1/{SECRET}", "does not answer"),
+        (f"file:///{SECRET}", "is no address of a web server"),
+        (SECRET, "does not answer"),
+    ],
+)
+def test_an_address_that_cannot_be_used_is_not_repeated(url: str, why: str) -> None:
+    with pytest.raises(NotDelivered, match=why) as raised:
+        post(url, TOLD)
+    assert SECRET not in str(raised.value)
+    assert raised.value.__suppress_context__ or raised.value.__context__ is None
+
+
+def test_without_a_variable_nobody_is_told(tmp_path: Path) -> None:
+    cursor = tick(None).cursor
+    failed_ingest(tmp_path / "no such folder")
+    assert [reaction.error for reaction in tick(cursor).dagster_run_reactions] == [None]
+
+
+def test_machines_and_devices_have_pools_of_their_own() -> None:
+    """A step waits for the steps of its own machine, or device, only."""
+    query = "from assets.sources.assets import source_assets; print({asset.op.pool for asset in source_assets})"
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", query],
+            env={**os.environ, DEVICE: name},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+        for name in ("", "gpu 0", "gpu 1")
+    ]
+    assert found == [repr({model_pool()}), repr({"encoder_gpu_0"}), repr({"encoder_gpu_1"})]
+
+
+def test_runs_of_a_dead_process_are_retried_and_those_of_the_command_line_are_not() -> None:
+    """Dagster's own decision about a run, on this installation's configuration."""
+    from dagster._core.events import RunFailureReason
+    from dagster._core.execution.retries import auto_reexecution_should_retry_run
+
+    job = defs().resolve_job_def("scoring_job")
+    instance().add_dynamic_partitions("shard", ["a:0000", "a:0001"])
+    decided = []
+    for tags in ({}, own_tags("some run")):
+        run = instance().create_run_for_job(job, tags={**tags, **range_tags("a:0000", "a:0001")})
+        instance().report_run_failed(run)
+        failed = instance().get_run_by_id(run.run_id)
+        assert failed is not None
+        decided += [
+            auto_reexecution_should_retry_run(instance(), failed, reason)
+            for reason in (RunFailureReason.RUN_EXCEPTION, RunFailureReason.STEP_FAILURE)
+        ]
+    assert decided == [True, False, False, False]

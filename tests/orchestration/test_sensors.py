@@ -1,0 +1,248 @@
+"""The sensors at work on Dagster's real storage: what they ask for, when, and what they leave alone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import dagster as dg
+import pytest
+import sqlalchemy as sa
+
+from assets.datasets import BadDatasetName
+from assets.partitions import range_tags
+from db.engine import open_engine
+from db.server import DAGSTER, sibling_url
+from orchestration.attempts import FIRST_PAUSE, LIMIT
+from orchestration.conclusions import conclusions
+from orchestration.definitions import defs
+from orchestration.jobs import CONCLUSIONS
+from orchestration.launch import run_conclusions, run_ingest, run_scoring
+from orchestration.platform import curation, database_url, engine, instance
+from orchestration.sensors import SETTLED_AFTER_S, inbox
+from tests.assets.manifests import candidate, write_clip
+from tests.assets.manifests import write_manifest as tables
+from tests.orchestration.conftest import Installation, write_manifest
+
+NOTHING_NEWER = "no data set has newer scores than conclusions"
+
+
+@pytest.fixture(autouse=True)
+def _here(installation: Installation) -> None:
+    """Every test works on the installation."""
+
+
+def settle(folder: Path, seconds_ago: float = 2 * SETTLED_AFTER_S) -> None:
+    """Let every file below a folder look as if it was written that long ago."""
+    then = time.time() - seconds_ago
+    for path in folder.rglob("*"):
+        os.utime(path, (then, then))
+
+
+def tick(sensor: dg.SensorDefinition) -> tuple[list[dg.RunRequest], str | None]:
+    with (
+        dg.build_sensor_context(instance(), resources={"curation": curation()}, definitions=defs()) as context,
+        dg.partition_loading_context(dynamic_partitions_store=instance()),
+    ):
+        found = sensor.evaluate_tick(context)
+    return list(found.run_requests or []), found.skip_message
+
+
+def carry_out(job: str, request: dg.RunRequest) -> dg.ExecuteInProcessResult:
+    """Run what a sensor asked for, as Dagster's daemon does."""
+    return (
+        defs()
+        .resolve_job_def(job)
+        .execute_in_process(
+            run_config=request.run_config,
+            instance=instance(),
+            partition_key=request.partition_key,
+            tags=request.tags,
+            raise_on_error=False,
+        )
+    )
+
+
+def let_pass(pause: timedelta) -> None:
+    """Date all runs back by so much."""
+    storage = open_engine(sibling_url(database_url(), DAGSTER))
+    with storage.begin() as connection:
+        connection.execute(
+            sa.text("UPDATE runs SET update_timestamp = update_timestamp - CAST(:pause AS interval)"),
+            {"pause": f"{pause.total_seconds()} seconds"},
+        )
+    storage.dispose()
+
+
+def rejects(dataset: str) -> list[str]:
+    query = "SELECT code FROM ingest_reject JOIN dataset USING (dataset_id) WHERE name = :name ORDER BY code"
+    with engine().connect() as connection:
+        return list(connection.scalars(sa.text(query), {"name": dataset}))
+
+
+# Inbox
+
+
+@pytest.fixture
+def folder(installation: Installation) -> Path:
+    """An inbox that is empty but for one folder without tables."""
+    inside = installation.home / "inbox"
+    shutil.rmtree(inside, ignore_errors=True)
+    (inside / "posted").mkdir(parents=True)
+    return inside / "posted"
+
+
+def test_inbox_asks_once_for_a_settled_folder_and_again_when_it_changed(folder: Path) -> None:
+    write_manifest(folder, n_videos=2, prefix="posted")
+    # However slow the machine, it was written just now.
+    settle(folder, -60)
+    assert tick(inbox) == ([], "no folder in the inbox has changed and settled")
+
+    settle(folder)
+    (first,), _ = tick(inbox)
+    assert first.partition_key == "posted"
+    assert carry_out("ingest_job", first).success
+    assert tick(inbox)[0] == []
+
+    # A table that is put back from a copy changes although it is older than the others.
+    os.utime(folder / "captions.jsonl", (0, 0))
+    (changed,), _ = tick(inbox)
+    assert changed.run_key != first.run_key
+    # Keypoints are refused or not by the list of dimensions, so it counts as a table.
+    (folder / "dimensions.json").write_text('["mood"]')
+    os.utime(folder / "dimensions.json", (0, 0))
+    (listed,), _ = tick(inbox)
+    assert listed.run_key != changed.run_key
+
+
+def test_a_failed_ingest_is_tried_again_after_a_growing_pause_and_not_for_ever(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tables(folder, ["late"], captions=[candidate("of late", "late", "A red ball rolls.")])
+    # The list of dimensions is read as a whole, so a fault in it fails the ingest.
+    (folder / "dimensions.json").write_text("{")
+    settle(folder)
+    keys = set()
+    for failures in range(1, LIMIT + 1):
+        (request,), _ = tick(inbox)
+        keys.add(request.run_key)
+        assert not carry_out("ingest_job", request).success
+        assert tick(inbox)[0] == [], "not at once"
+        if failures < LIMIT:
+            let_pass(FIRST_PAUSE * 4 ** (failures - 1) - timedelta(minutes=1))
+            assert tick(inbox)[0] == [], "not before the pause is over"
+            let_pass(timedelta(minutes=1))
+    assert len(keys) == LIMIT, "Dagster starts no second run of a key"
+    let_pass(timedelta(days=9))
+    assert tick(inbox)[0] == []
+    assert f"inbox folder 'posted' failed {LIMIT} times: it is tried again once it changed" in capsys.readouterr().err
+
+    (folder / "dimensions.json").unlink()
+    (mended,), _ = tick(inbox)
+    assert carry_out("ingest_job", mended).success
+    assert tick(inbox)[0] == []
+
+
+def test_media_that_arrive_later_are_ingested_and_their_rejects_withdrawn(installation: Installation) -> None:
+    inside = installation.home / "inbox"
+    shutil.rmtree(inside, ignore_errors=True)
+    folder = inside / "filmed"
+    folder.mkdir(parents=True)
+    videos = [{"video_id": "ball", "path": "videos/ball.avi"}]
+    tables(folder, videos, captions=[candidate("of ball", "ball", "A red ball rolls.")])
+    settle(folder)
+    (early,), _ = tick(inbox)
+    assert carry_out("ingest_job", early).success
+    assert "file_missing" in rejects("filmed")
+    assert tick(inbox)[0] == []
+
+    (folder / "videos").mkdir()
+    write_clip(folder / "videos" / "ball.avi")
+    settle(folder / "videos", -60)
+    assert tick(inbox)[0] == [], "the clip may still be on its way"
+    settle(folder / "videos")
+    (late,), _ = tick(inbox)
+    assert carry_out("ingest_job", late).success
+    assert rejects("filmed") == []
+    assert tick(inbox)[0] == []
+
+
+def test_no_other_folder_is_ingested_as_the_demo(installation: Installation) -> None:
+    """Whoever starts the ingest, since the demo's encoder gives every data set of this name a score."""
+    with pytest.raises(BadDatasetName, match=r"'demo' is reserved for the clips of `reelsieve demo`: use another name"):
+        run_ingest(installation.manifest, "demo", None, None)
+
+
+def test_inbox_warns_of_folders_that_are_no_data_sets(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    inside = folder.parent
+    (inside / "no table").mkdir()
+    (inside / "piped").mkdir()
+    write_manifest(inside / "piped", n_videos=1, prefix="piped")
+    os.mkfifo(inside / "piped" / "qa.jsonl")
+    (inside / "demo").mkdir()
+    write_manifest(inside / "demo", n_videos=1, prefix="foreign")
+    assert tick(inbox)[0] == []
+    warnings = capsys.readouterr().err
+    assert "inbox folder 'no table' is left alone" in warnings
+    assert "inbox folder 'demo' is left alone: dataset name 'demo' is reserved" in warnings
+    assert "table videos is missing" in warnings
+    assert "qa.jsonl: it is a folder, a pipe or a device" in warnings
+
+
+# Conclusions
+
+
+def asked() -> set[str]:
+    """The data sets whose conclusions the sensor asks for."""
+    requests, _ = tick(conclusions)
+    return {str(request.partition_key) for request in requests}
+
+
+def test_conclusions_follow_the_scores_of_their_own_data_set(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        run_ingest(write_manifest(tmp_path / name, n_videos=2, prefix=name), name, None, 1)
+    assert tick(conclusions) == ([], NOTHING_NEWER), "without a score there is nothing to conclude"
+
+    list(run_scoring("first", ["vcs"]))
+    assert asked() == {"first"}
+    (request,), _ = tick(conclusions)
+    assert carry_out("dataset_job", request).success
+    assert tick(conclusions) == ([], NOTHING_NEWER)
+
+    list(run_scoring("second", ["vcs"]))
+    assert asked() == {"second"}
+    run_conclusions("second")
+    assert asked() == set()
+
+    # New scores are waited for while a run of the data set has not ended.
+    list(run_scoring("first", ["vcs_short"]))
+    assert asked() == {"first"}
+    run = instance().create_run_for_job(defs().resolve_job_def("scoring_job"), tags=range_tags(*["first:0000"] * 2))
+    assert asked() == set()
+    instance().report_run_canceled(run)
+    assert asked() == {"first"}
+
+
+def test_conclusions_that_fail_are_tried_again_after_a_pause(tmp_path: Path) -> None:
+    run_ingest(write_manifest(tmp_path, n_videos=2, prefix="third"), "third", None, 1)
+    list(run_scoring("third", ["vcs"]))
+    (request,) = (each for each in tick(conclusions)[0] if each.partition_key == "third")
+    job = defs().resolve_job_def("dataset_job")
+    instance().report_run_failed(
+        instance().create_run_for_job(job, tags={**request.tags, **range_tags("third", "third")})
+    )
+    assert "third" not in asked()
+    let_pass(FIRST_PAUSE)
+    (again,) = (each for each in tick(conclusions)[0] if each.partition_key == "third")
+    assert again.run_key != request.run_key
+
+
+def test_a_data_set_without_scores_is_no_failure(tmp_path: Path) -> None:
+    run_ingest(write_manifest(tmp_path, n_videos=2, prefix="bare"), "bare", None, 1)
+    found = run_conclusions("bare")
+    assert set(found) == set(CONCLUSIONS)
+    assert found["training_subset"]["rows"] == 0
