@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 from sqlalchemy.engine import Engine
@@ -23,6 +24,12 @@ class BadDatasetName(ValueError):
 
 class UnknownDataset(ValueError):
     """A dataset that was never ingested."""
+
+    plain = True
+
+
+class UnknownShard(ValueError):
+    """A shard that a dataset does not have."""
 
     plain = True
 
@@ -54,6 +61,18 @@ def shard_keys(dataset: Dataset) -> list[str]:
     ['demo:0000', 'demo:0001']
     """
     return [f"{dataset.name}:{shard:04d}" for shard in range(dataset.n_shards)]
+
+
+def chosen_shards(dataset: Dataset, numbers: Collection[int] | None) -> dict[str, int]:
+    """The numbers of a dataset's shards by their partition keys: those chosen, or with None all. Raises UnknownShard.
+
+    >>> chosen_shards(Dataset(dataset_id=1, name="demo", n_shards=3), [2])
+    {'demo:0002': 2}
+    """
+    if missing := sorted({*(numbers or ())} - {*range(dataset.n_shards)}):
+        last = f"0 to {dataset.n_shards - 1}" if dataset.n_shards > 1 else "0 alone"
+        raise UnknownShard(f"dataset {dataset.name} has no shard {missing[0]}: its shards are {last}")
+    return {key: shard for shard, key in enumerate(shard_keys(dataset)) if numbers is None or shard in numbers}
 
 
 def shard_of_key(engine: Engine, key: str) -> tuple[Dataset, int]:

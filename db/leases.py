@@ -1,65 +1,148 @@
-"""Leases: names that a process holds for as long as it lives, whichever host it runs on.
+"""Leases: names that a process holds while it works on what they name, whichever host it runs on.
 
-A lease is an advisory lock on a connection of its own. Postgres frees it when that connection ends, however it ends, so
-nobody has to know the holder's host or process id to tell that it is gone. Advisory locks are of one database: holder
-and asker must name the same one. A pooler between them must keep sessions apart.
+A lease is an advisory lock on a connection that serves nothing else. Postgres frees it when that connection ends,
+however it ends, so nobody has to know the holder's host or process id to tell that it is gone. A table with a heartbeat
+would need a second mechanism to write it, and a guess how long a holder may be silent. Advisory locks are of one
+database: holder and asker must name the same one. A pooler between them must keep sessions apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import socket
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import psycopg
 from sqlalchemy.engine import URL
+from typing_extensions import Self
 
 from db.engine import KEEPALIVE, connect
 
+# Seconds between two looks at leases that others hold.
+PAUSE_S = 0.5
+APPLICATION = "reelsieve lease of "
 _LOST_MS = 1000 * (KEEPALIVE["keepalives_idle"] + KEEPALIVE["keepalives_interval"] * KEEPALIVE["keepalives_count"])
 _LOCK = "hashtextextended('reelsieve lease ' || %s, 0)"
+# The lock of 64 bits as pg_locks shows it, in two halves.
+_HOLDER = f"""
+SELECT application_name FROM pg_locks JOIN pg_stat_activity USING (pid)
+WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND datname = current_database()
+  AND (classid::bigint << 32) | objid::bigint = {_LOCK}
+"""
 
 
-class Lease:
-    """A held lease. It is lost with its connection: `renew` notices the loss and takes the lease again."""
+class LeaseLost(RuntimeError):
+    """The connection that held a lease was lost, and another process has the lease by now."""
 
-    def __init__(self, url: URL, name: str) -> None:
-        """Take the lease; waits while somebody else has it. Raises psycopg.OperationalError without a connection."""
+    plain = True
+
+
+class Leases:
+    """The leases that a process holds on one connection. As a context manager it gives them all back at the end.
+
+    Each is lost with the connection: `check` and `renew` notice the loss and take them again.
+    """
+
+    def __init__(self, url: URL) -> None:
+        """Open the connection. Raises psycopg.OperationalError without one."""
         self._url = url
-        self._name = name
+        self._names: set[str] = set()
         self._connection = _connect(url)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def take(self, name: str) -> None:
+        """Take a lease; waits while another connection has it."""
         self._connection.execute(f"SELECT pg_advisory_lock({_LOCK})".encode(), [name])
+        self._names.add(name)
 
-    def renew(self) -> bool:
-        """Whether the lease is still held, or is held again after its connection was lost.
+    def take_if_free(self, name: str) -> bool:
+        """Take a lease unless another connection has it; returns whether it is held now."""
+        self.check()
+        if _take(self._connection, name):
+            self._names.add(name)
+            return True
+        return False
 
-        False while the server cannot be reached, or while another process, which took this one for dead, holds the
-        lease: try again later.
+    def give_back(self, name: str) -> None:
+        """Give one lease back."""
+        self._names.discard(name)
+        # A connection that was lost holds nothing.
+        with suppress(psycopg.OperationalError):
+            self._connection.execute(f"SELECT pg_advisory_unlock({_LOCK})".encode(), [name])
+
+    def in_turn(self, names: Iterable[str], waits: Callable[[str], None] = lambda _: None) -> Iterator[str]:
+        """Yield every name once, while its lease is held: free ones first, the others as their holders let go.
+
+        waits: takes a name that others hold when no other name is left, once for each such name.
+        """
+        left, told = list(names), set[str]()
+        while left:
+            busy = []
+            for name in left:
+                if not self.take_if_free(name):
+                    busy.append(name)
+                    continue
+                try:
+                    yield name
+                finally:
+                    self.give_back(name)
+            if len(busy) == len(left):
+                if busy[0] not in told:
+                    waits(busy[0])
+                    told.add(busy[0])
+                time.sleep(PAUSE_S)
+            left = busy
+
+    def holder(self, name: str) -> str | None:
+        """Who has a lease: process and host. None where nobody has it."""
+        row = self._connection.execute(_HOLDER.encode(), [name]).fetchone()
+        return None if row is None else str(row[0]).removeprefix(APPLICATION)
+
+    def check(self) -> None:
+        """Take all leases again where the connection was lost.
+
+        Raises LeaseLost where another process has one of them by now, psycopg.OperationalError without a connection.
         """
         with suppress(psycopg.OperationalError):
             self._connection.execute("SELECT 1")
-            return True
+            return
         self._connection.close()
-        with suppress(psycopg.OperationalError):
-            self._connection = _connect(self._url)
-            if _take(self._connection, self._name):
-                return True
-            self._connection.close()
-        return False
+        self._connection = _connect(self._url)
+        for name in self._names:
+            if not _take(self._connection, name):
+                self._connection.close()
+                raise LeaseLost(
+                    f"the connection that held the lease on {name!r} was lost, and another process works on it now: "
+                    "what was written stays; the same command goes on with the rest"
+                )
+
+    def renew(self) -> bool:
+        """Whether all leases are still held, or held again after the connection was lost; if not, try again later."""
+        try:
+            self.check()
+        except (LeaseLost, psycopg.OperationalError):
+            return False
+        return True
 
     def end(self) -> None:
-        """Give the lease back."""
+        """Give all leases back."""
         self._connection.close()
 
 
 @contextmanager
-def lease(url: URL, name: str) -> Iterator[Lease]:
+def lease(url: URL, name: str) -> Iterator[Leases]:
     """Hold the lease of this name; waits while somebody else has it."""
-    held = Lease(url, name)
-    try:
-        yield held
-    finally:
-        held.end()
+    with Leases(url) as leases:
+        leases.take(name)
+        yield leases
 
 
 @contextmanager
@@ -68,18 +151,22 @@ def lease_if_free(url: URL, name: str) -> Iterator[bool]:
 
     A free lease proves that its holder is gone; while it is held here, no other process can conclude the same.
     """
-    with _connect(url) as connection:
-        yield _take(connection, name)
+    with Leases(url) as leases:
+        yield leases.take_if_free(name)
 
 
 def _connect(url: URL) -> psycopg.Connection[Any]:
     """A connection whose loss both sides notice within a minute, also when a host or the network is simply gone."""
-    name = "reelsieve lease"
+    # The server keeps 63 bytes of the name.
+    name = f"{APPLICATION}process {os.getpid()} on host {socket.gethostname()}"[:63]
     connection = connect(url, autocommit=True, application_name=name, tcp_user_timeout=_LOST_MS, **KEEPALIVE)
-    # The server probes likewise. It may also be set to end sessions that are silent, as this one always is.
-    settings = {f"tcp_{name}": value for name, value in KEEPALIVE.items()}
-    for setting, value in {**settings, "tcp_user_timeout": _LOST_MS, "idle_session_timeout": 0}.items():
-        connection.execute("SELECT set_config(%s, %s, false)", [setting, str(value)])
+    # The server probes likewise. It may also be set to end sessions that are silent or wait long, as this one does.
+    settings = {f"tcp_{name}": value for name, value in {**KEEPALIVE, "user_timeout": _LOST_MS}.items()}
+    settings |= {"idle_session_timeout": 0, "statement_timeout": 0, "lock_timeout": 0}
+    connection.execute(
+        "SELECT set_config(name, value, false) FROM unnest(%s::text[], %s::text[]) AS wanted (name, value)",
+        [list(settings), [str(value) for value in settings.values()]],
+    )
     return connection
 
 

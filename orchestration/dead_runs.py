@@ -10,7 +10,7 @@ import time
 import dagster as dg
 from sqlalchemy.engine import URL
 
-from db.leases import Lease, lease_if_free
+from db.leases import Leases, lease_if_free
 from db.server import DAGSTER, is_alive, sibling_url
 from orchestration.platform import database_url
 from orchestration.requests import UNENDED
@@ -44,7 +44,8 @@ def hold_lease(of: dg.DagsterInstance, run_id: str) -> None:
 
     Giving it back any earlier would make the run look dead until Dagster has written that it ended.
     """
-    held = Lease(ledger(), lease_name(run_id))
+    held = Leases(ledger())
+    held.take(lease_name(run_id))
     of.add_run_tags(run_id, {LEASED: run_id})
     threading.Thread(target=_renew, args=(held,), name="lease", daemon=True).start()
 
@@ -59,7 +60,7 @@ def ledger() -> URL:
     return sibling_url(database_url(), DAGSTER)
 
 
-def _renew(held: Lease) -> None:
+def _renew(held: Leases) -> None:
     while True:
         time.sleep(PAUSE_S)
         held.renew()

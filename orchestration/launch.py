@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import dagster as dg
 
-from assets.datasets import dataset_of_key, shard_keys
+from assets.datasets import chosen_shards, dataset_of_key, shard_keys
 from assets.ingest.assets import REPORT
 from assets.partitions import DATASETS, SHARDS, announce_partitions, shards_between
 from assets.scores.pending import activate_if_complete, forecast, outstanding_shards, pending_by_shard
@@ -20,8 +20,9 @@ from db.manifest import Dataset
 from db.work import shard_state
 from orchestration.dead_runs import close_dead_runs
 from orchestration.platform import curation, engine, instance
-from orchestration.requests import ShardRange, cut, sizes_after_failure
+from orchestration.requests import cut, sizes_after_failure
 from orchestration.runs import CheckFailed, run_job
+from orchestration.sharing import JOB, SharedShards, Since, failure_of, stretches_without
 
 
 class RunFailed(RuntimeError):
@@ -41,39 +42,61 @@ def run_ingest(folder: Path, dataset: str, rows: Path | None, n_shards: int | No
 
 
 def run_scoring(
-    dataset: str, metrics: Sequence[str], options: Mapping[str, bool] | None = None
+    dataset: str,
+    metrics: Sequence[str],
+    options: Mapping[str, bool] | None = None,
+    shards: Collection[int] | None = None,
 ) -> Iterator[tuple[str, dict[str, int]]]:
     """Score every shard of a dataset that lacks something; yields its key and the number written per metric.
 
     Shards that stand together share a run. options: those of sources, by name; each goes to every source that knows it.
-    Without any, what an earlier run left open because of an option is completed.
+    Without any, what an earlier run left open because of an option is completed. shards: the only ones to look at; None
+    for all. Other processes that score the dataset share the work: each shard is yielded by the one that scores it.
+    Raises UnknownShard.
     """
     found = dataset_of_key(engine(), dataset)
+    chosen = chosen_shards(found, shards)
     announce_partitions(instance(), found)
     close_dead_runs(instance())
+    since, assets = Since.now(), scoring_assets(metrics)
     config = _options_by_source(metrics, options or {})
-    incomplete = set() if options else _outstanding(found, metrics)
     places = {key: place for place, key in enumerate(instance().get_dynamic_partitions(str(SHARDS.name)))}
-    sizes = sizes_after_failure(instance(), "scoring_job", places)
-    wanted = _wanted(found, metrics, incomplete, sizes)
-    queue = cut(places, wanted, busy=(), at_most=sizes)
+    work = SharedShards(_stretches(found, chosen, metrics, options or {}, places))
     failed: dict[str, CheckFailed] = {}
-    while queue:
-        shards = queue.pop(0)
-        keys = shards_between(shards.tags, places)
+    for keys in work:
+        if done := since.done(keys, places, assets, config):
+            work.again(stretches_without(keys, done))
+            failed |= {key: error for key, run in done.items() if (error := failure_of(run, key))}
+            continue
         try:
-            result = _run_range(found, keys, config, scoring_assets(metrics))
+            result = _run_range(found, keys, config, assets)
         except CheckFailed as error:
             # One bad file must not keep the shards behind it from being scored.
             left = _wanted(found, metrics, set(), {}).keys() & set(keys) if len(keys) > 1 else set()
-            queue = [ShardRange(key, key) for key in sorted(left)] + queue
-            failed |= {} if left else {shards.first: error}
+            work.again([[key] for key in sorted(left)])
+            failed |= {} if left else {keys[0]: error}
         else:
             yield from ((key, _written(result, metrics, key)) for key in keys)
     if failed:
         first = next(iter(failed.values()))
         others = f"; it is one of {len(failed)} shards with a failed check: {', '.join(failed)}"
         raise CheckFailed(f"{first}{others}") if len(failed) > 1 else first
+
+
+def _stretches(
+    dataset: Dataset,
+    chosen: Collection[str],
+    metrics: Sequence[str],
+    options: Mapping[str, bool],
+    places: Mapping[str, int],
+) -> list[list[str]]:
+    """The chosen shards that lack something, in stretches that may share a run."""
+    incomplete = set() if options else _outstanding(dataset, metrics)
+    sizes = sizes_after_failure(instance(), JOB, places)
+    wanted = _wanted(dataset, metrics, incomplete, sizes)
+    others = set(shard_keys(dataset)) - set(chosen)
+    ranges = cut(places, {key: n for key, n in wanted.items() if key in chosen}, busy=others, at_most=sizes)
+    return [shards_between(shards.tags, places) for shards in ranges]
 
 
 def _wanted(
@@ -97,17 +120,20 @@ def _wanted(
     }
 
 
-def forecast_scoring(dataset: str, metrics: Sequence[str]) -> list[dict[str, Any]]:
+def forecast_scoring(
+    dataset: str, metrics: Sequence[str], shards: Collection[int] | None = None
+) -> list[dict[str, Any]]:
     """What `run_scoring` would do: for each metric the pending samples, and what would be asked of models that cost."""
-    chosen = dataset_of_key(engine(), dataset)
+    found = dataset_of_key(engine(), dataset)
+    chosen = chosen_shards(found, shards).values()
     rows = []
     for metric in metrics:
-        shards = [forecast(engine(), curation_scorers()[metric], chosen, shard) for shard in range(chosen.n_shards)]
+        forecasts = [forecast(engine(), curation_scorers()[metric], found, shard) for shard in chosen]
         by_role: dict[tuple[str, str], list[Forecast]] = {}
-        for _, parts in shards:
+        for _, parts in forecasts:
             for part in parts:
                 by_role.setdefault((part.role, part.model), []).append(part)
-        row = {"metric": metric, "pending": sum(n for n, _ in shards)}
+        row = {"metric": metric, "pending": sum(n for n, _ in forecasts)}
         asked = [_summed(role, model, parts) for (role, model), parts in by_role.items()]
         rows += [{**row, **part} for part in asked or [_summed(None, None, [])]]
     return rows
@@ -146,7 +172,7 @@ def _run_range(
     while True:
         before = _state(dataset, keys)
         try:
-            return run_job("scoring_job", keys[0], config, assets, keys[-1])
+            return run_job(JOB, keys[0], config, assets, keys[-1])
         except (CheckFailed, MissingEvidence):
             if _state(dataset, keys) == before:
                 raise

@@ -32,6 +32,10 @@ class CheckFailed(RuntimeError):
     plain = True
 
 
+# The tag of a run that did all its work although a check failed, unlike one that was cut short.
+CHECK_FAILED = "reelsieve/check_failed"
+
+
 def run_job(
     name: str,
     partition: str,
@@ -45,11 +49,13 @@ def run_job(
     Raises CheckFailed for a blocking check, and KeyboardInterrupt where the run was stopped by hand.
     """
     close_dead_runs(instance())
+    run_id = str(uuid.uuid4())
     try:
-        return _execute(name, partition, run_config, assets, through)
+        return _execute(run_id, name, partition, run_config, assets, through)
     except DagsterUserCodeExecutionError as error:
         raised = error.user_exception
     except DagsterAssetCheckFailedError as error:
+        instance().add_run_tags(run_id, {CHECK_FAILED: "yes"})
         reason = " ".join(str(error).split())
         raised = CheckFailed(f"a blocking check failed, the scores are kept: {reason}; look at it with reelsieve ui")
     except DagsterExecutionInterruptedError:
@@ -65,9 +71,13 @@ def definitions() -> dg.Definitions:
 
 
 def _execute(
-    name: str, partition: str, run_config: Mapping[str, Any], assets: list[str] | None, through: str | None
+    run_id: str,
+    name: str,
+    partition: str,
+    run_config: Mapping[str, Any],
+    assets: list[str] | None,
+    through: str | None,
 ) -> dg.ExecuteInProcessResult:
-    run_id = str(uuid.uuid4())
     close = partial(close_dead_runs, instance())
     # Held before others can see the run, so that nobody takes it for dead.
     with lease(ledger(), lease_name(run_id)) as held, watching(run_id, held, close):

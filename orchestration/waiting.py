@@ -14,7 +14,7 @@ from dagster_postgres.utils import DagsterPostgresException
 
 from assets.partitions import partitions_named
 from assets.sources.assets import MODEL_POOL
-from db.leases import Lease
+from db.leases import Leases
 from orchestration.platform import instance
 from orchestration.terminal import say
 
@@ -23,7 +23,7 @@ HOST, PID = "reelsieve/host", "reelsieve/pid"
 
 
 @contextmanager
-def watching(run_id: str, held: Lease, close_dead_runs: Callable[[], None]) -> Iterator[None]:
+def watching(run_id: str, held: Leases, close_dead_runs: Callable[[], None]) -> Iterator[None]:
     """Renew the lease of a run in a second thread until the block ends; this thread executes the run.
 
     While the run waits for the encoder, dead runs that hold it are closed, and every live one is named once on the
@@ -39,7 +39,7 @@ def watching(run_id: str, held: Lease, close_dead_runs: Callable[[], None]) -> I
     watch.result()
 
 
-def _watch(run_id: str, held: Lease, close_dead_runs: Callable[[], None], ended: threading.Event) -> None:
+def _watch(run_id: str, held: Leases, close_dead_runs: Callable[[], None], ended: threading.Event) -> None:
     told: set[str] = set()
     while not ended.wait(PAUSE_S):
         if not held.renew():

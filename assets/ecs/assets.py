@@ -12,6 +12,7 @@ from assets.ecs.labelling import Labelled, Labeller
 from assets.ecs.scorer import ECSScorer
 from assets.ecs.tables import evaluation_rows, threshold_rows
 from assets.ecs.verdicts import KeypointVerdicts
+from assets.leases import leased
 from assets.lineage import of_all_partitions
 from assets.partitions import DATASETS
 from assets.progress import sparsely
@@ -23,6 +24,8 @@ from metrics_core.calibration.result import Objective
 # The name of the metadata in which the command line finds the tables.
 REPORT = "calibration"
 BETTER = "better_than_always_yes"
+# The work that one process at a time does on a data set, see assets/leases.py.
+LABELLING = "labels of the judge"
 
 
 class CalibrationConfig(dg.Config):
@@ -83,8 +86,9 @@ def _judged(
     context: dg.AssetExecutionContext, curation: Curation, labeller: Labeller, dataset: Dataset, limit: int | None
 ) -> Labelled:
     """Have the judge label at most `limit` captions of a dataset."""
-    tell = sparsely(context.log.info)
-    judged = labeller.label(curation.engine, dataset, run_id=context.run.run_id, tell=tell, limit=limit)
+    datasets = [context.partition_key]
+    for _, tell in leased(curation.engine, LABELLING, datasets, sparsely(context.log.info)):
+        judged = labeller.label(curation.engine, dataset, run_id=context.run.run_id, tell=tell, limit=limit)
     if judged.why:
         n = sum(int(judged.counts[status]) for status in ("failed", "refused"))
         context.log.warning(f"{n} captions have no labels of the judge, the first for this reason: {judged.why}")

@@ -8,6 +8,7 @@ from typing import Any
 import dagster as dg
 
 from assets.curation import Curation
+from assets.leases import leased
 from assets.lineage import input_assets
 from assets.partitions import SHARDS
 from assets.progress import sparsely
@@ -34,9 +35,11 @@ def build_score_asset(metric: str) -> dg.AssetsDefinition:
         tell = sparsely(context.log.info)
         refusals: list[Any] = []
         lacking: dict[str, MissingEvidence] = {}
-        for shard in shards_of_run(context, curation.engine):
+        shards = {shard.key: shard for shard in shards_of_run(context, curation.engine)}
+        for key, told in leased(curation.engine, asset_name(metric), shards, tell):
+            shard = shards[key]
             try:
-                tell_of = partial(_progress, tell, metric, shard.key)
+                tell_of = partial(_progress, told, metric, key)
                 report = score_shard(
                     curation.engine,
                     curation.scorers[metric],

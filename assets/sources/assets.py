@@ -7,6 +7,7 @@ from typing import Any
 import dagster as dg
 
 from assets.curation import Curation
+from assets.leases import all_leased
 from assets.partitions import SHARDS
 from assets.pools import model_pool
 from assets.progress import sparsely
@@ -14,7 +15,7 @@ from assets.scores.base import Scorer
 from assets.scores.pending import make_source, register
 from assets.scores.registry import asset_name, source_kinds
 from assets.shards import TOGETHER, RunShard, check_result, shards_of_run, together
-from assets.sources.base import Order, Source, chain
+from assets.sources.base import Order, Source, Tell, chain
 
 MODEL_POOL = model_pool()
 
@@ -42,10 +43,12 @@ def build_source_asset(kind: type[Source[Any]]) -> dg.AssetsDefinition:
         }
         counts: dict[str, dict[str, Any]] = {metric: {} for metric in scorers}
         of_run = shards_of_run(context, curation.engine)
+        tell = sparsely(context.log.info)
         for shards in together(of_run):
-            for metric, (scorer, scorer_id) in scorers.items():
-                orders = [_order(context, curation, scorer_id, shard, options) for shard in shards]
-                counts[metric] = added(counts[metric], make_source(scorer, kind, orders))
+            with all_leased(curation.engine, kind.asset, [shard.key for shard in shards], tell) as told:
+                for metric, (scorer, scorer_id) in scorers.items():
+                    orders = [_order(context, curation, scorer_id, shard, options, told) for shard in shards]
+                    counts[metric] = added(counts[metric], make_source(scorer, kind, orders))
         of_metrics = {metric: dg.MetadataValue.json(each) for metric, each in counts.items()}
         return dg.MaterializeResult(metadata={"shards_of_the_run": len(of_run), **of_metrics})
 
@@ -74,7 +77,7 @@ def build_source_checks(kind: type[Source[Any]]) -> dg.AssetChecksDefinition:
         counts: Counter[str] = Counter()
         for shard in shards:
             for metric, scorer_id, source in sources:
-                examination = source.examine(_order(context, curation, scorer_id, shard, {}))
+                examination = source.examine(_order(context, curation, scorer_id, shard, {}, context.log.info))
                 counts.update({f"{metric}_{name}": n for name, n in examination.counts.items()})
                 for name in kind.checks:
                     if not examination.passed[name] and shard.key not in failed[name]:
@@ -109,6 +112,7 @@ def _order(
     scorer_id: int,
     shard: RunShard,
     options: Mapping[str, bool],
+    tell: Tell,
 ) -> Order:
     return Order(
         curation.engine,
@@ -116,7 +120,7 @@ def _order(
         shard.number,
         scorer_id,
         context.run.run_id,
-        sparsely(context.log.info),
+        tell,
         options,
     )
 

@@ -20,12 +20,18 @@ def score(
     early_exit: Annotated[
         bool, typer.Option("--early-exit", help="Ask a model only until a decision is certain: same scores, less work.")
     ] = False,
+    shard: Annotated[
+        list[int] | None, typer.Option(help="The number of a shard; may be given several times (default: all).")
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what is pending and what model servers would be asked.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Score every sample without a score or with a stale one. Stop at any moment: the same command goes on."""
+    """Score every sample without a score or with a stale one. Stop at any moment: the same command goes on.
+
+    Commands that run at once, on this or other machines, share the shards among them.
+    """
     from assets.scores.registry import source_kinds
     from orchestration.cli.errors import UsageError
     from orchestration.launch import forecast_scoring, run_scoring
@@ -34,15 +40,15 @@ def score(
     if early_exit and not any("early_exit" in kind.options for kind in source_kinds(metrics).values()):
         raise UsageError(f"--early-exit concerns metrics whose models can stop early, not {', '.join(metrics)}")
     if dry_run:
-        rows = forecast_scoring(dataset, metrics)
+        rows = forecast_scoring(dataset, metrics, shard)
         print_json(rows) if as_json else print_rows(rows, empty="")
         return
     options = {"early_exit": True} if early_exit else {}
-    shards = [{"shard": key, **written} for key, written in run_scoring(dataset, metrics, options)]
+    shards = [{"shard": key, **written} for key, written in run_scoring(dataset, metrics, options, shard)]
     if as_json:
         print_json({"dataset": dataset, "shards": shards})
     else:
-        print_rows(shards, empty=f"nothing to score: every sample of {dataset} is scored")
+        print_rows(shards, empty=f"nothing to score: every sample of {_part(dataset, shard)} is scored")
 
 
 def scores(
@@ -84,6 +90,13 @@ def known_metrics(chosen: list[str] | None) -> list[str]:
     if unknown := [name for name in chosen or [] if name not in METRICS]:
         raise UsageError(f"there is no metric {unknown[0]!r}: choose one of {', '.join(METRICS)}")
     return chosen or list(METRICS)
+
+
+def _part(dataset: str, shards: list[int] | None) -> str:
+    """The dataset, or the chosen shards of it."""
+    if not shards:
+        return dataset
+    return f"shard{'s' if len(shards) > 1 else ''} {', '.join(map(str, shards))} of {dataset}"
 
 
 def _cells(row: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, Any]:

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+
 import psycopg
 import pytest
 from sqlalchemy.engine import URL
 
 from db.engine import connect
-from db.leases import Lease, lease, lease_if_free
+from db.leases import LeaseLost, Leases, lease, lease_if_free
 from db.server import sibling_url
+from tests.db.conftest import OWNER
 from tests.orchestration.survival import until
 
 NAME = "run 1"
@@ -23,8 +33,8 @@ def end_sessions(url: URL) -> int:
     """End the sessions that hold a lease in this database, as a network or an administrator may."""
     with connect(url) as connection:
         ended = connection.execute(
-            "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE application_name = 'reelsieve lease' "
-            "AND datname = current_database()"
+            "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity "
+            "WHERE application_name LIKE 'reelsieve lease%' AND datname = current_database()"
         ).fetchall()
     return len(ended)
 
@@ -66,9 +76,124 @@ def test_a_lost_lease_that_somebody_took_comes_back_when_they_are_done(database:
 def test_no_server_is_no_lease(database: URL) -> None:
     nowhere = sibling_url(database, "nowhere")
     with pytest.raises(psycopg.OperationalError):
-        Lease(nowhere, NAME)
+        Leases(nowhere)
 
 
 def test_a_server_that_asks_for_a_password_gets_it(guarded: URL) -> None:
     with lease(guarded, NAME):
         assert not is_free(guarded)
+
+
+@pytest.fixture
+def other(database: URL) -> Generator[Leases, None, None]:
+    """The leases of another process."""
+    with Leases(database) as leases:
+        yield leases
+
+
+def test_all_leases_of_a_connection_end_with_it(database: URL, other: Leases) -> None:
+    with Leases(database) as leases:
+        assert [leases.take_if_free(name) for name in ("a", "b")] == [True, True]
+        leases.give_back("a")
+        assert [other.take_if_free(name) for name in ("a", "b")] == [True, False]
+    assert other.take_if_free("b")
+
+
+def test_free_names_come_first_and_the_others_when_they_are_let_go(database: URL, other: Leases) -> None:
+    other.take("a")
+    other.take("c")
+    waited, done = [], []
+
+    def waits(name: str) -> None:
+        waited.append(name)
+        other.give_back("c")
+
+    with Leases(database) as leases:
+        for name in leases.in_turn("abcd", waits):
+            done.append(name)
+            if name == "c":
+                other.give_back("a")
+        assert all(other.take_if_free(name) for name in "abcd"), "each was given back"
+    assert (done, waited) == (["b", "d", "c", "a"], ["a"])
+
+
+def test_no_name_is_with_two_at_a_time(database: URL) -> None:
+    names = [f"shard {number}" for number in range(40)]
+    visits: Counter[str] = Counter()
+    under_way: set[str] = set()
+    guard, begin = threading.Lock(), threading.Barrier(4)
+
+    def work() -> None:
+        with Leases(database) as leases:
+            begin.wait()
+            for name in leases.in_turn(names):
+                with guard:
+                    assert name not in under_way
+                    under_way.add(name)
+                    visits[name] += 1
+                with guard:
+                    under_way.remove(name)
+
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(work) for _ in range(4)]:
+            done.result()
+    assert visits == dict.fromkeys(names, 4)
+
+
+def test_a_killed_process_holds_nothing(database: URL, other: Leases) -> None:
+    code = (
+        "import sys; from db.leases import Leases; from db.server import parse_url; "
+        "leases = Leases(parse_url(sys.argv[1])); leases.take('a'); print('holds', flush=True); sys.stdin.read()"
+    )
+    url = database.render_as_string(hide_password=False)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", code, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "holds\n"
+    assert not other.take_if_free("a")
+    assert other.holder("a") == f"process {holder.pid} on host {socket.gethostname()}"
+    holder.kill()
+    holder.communicate()
+    until(lambda: other.take_if_free("a"), "the lease is free")
+    assert other.holder("a") == f"process {os.getpid()} on host {socket.gethostname()}"
+    assert other.holder("b") is None
+
+
+def test_a_check_takes_lost_leases_again_unless_somebody_else_has_one(database: URL) -> None:
+    with Leases(database) as leases:
+        leases.take("a")
+        leases.take("b")
+        assert end_sessions(database) == 1
+        leases.check()
+        assert not is_free(database, "a")
+        end_sessions(database)
+        with lease_if_free(database, "b") as free:
+            assert free
+            with pytest.raises(LeaseLost, match="the lease on 'b' was lost"):
+                leases.check()
+        leases.check()
+        assert not is_free(database, "b")
+
+
+def test_work_goes_on_with_the_next_name_after_the_connection_was_lost(database: URL) -> None:
+    done = []
+    with Leases(database) as leases:
+        for name in leases.in_turn("abc"):
+            done.append(name)
+            if name == "a":
+                end_sessions(database)
+    assert done == ["a", "b", "c"]
+
+
+def test_a_server_that_ends_silent_sessions_keeps_a_lease(guarded: URL) -> None:
+    limits = ("idle_session_timeout", "statement_timeout", "lock_timeout")
+    with connect(guarded, autocommit=True) as connection:
+        for limit in limits:
+            connection.execute(f"ALTER ROLE {OWNER} SET {limit} = '60s'".encode())
+        try:
+            with lease(guarded, NAME) as held:
+                shown = [held._connection.execute(f"SHOW {limit}".encode()).fetchone() for limit in limits]
+        finally:
+            connection.execute(f"ALTER ROLE {OWNER} RESET ALL".encode())
+    assert shown == [("0",)] * 3

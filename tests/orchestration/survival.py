@@ -301,7 +301,7 @@ def lease_holders(url: URL) -> list[int]:
     """The sessions that hold a lease on a run."""
     query = (
         "SELECT pid FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE locktype = 'advisory' AND granted "
-        "AND datname = current_database() AND application_name = 'reelsieve lease'"
+        "AND datname = current_database() AND application_name LIKE 'reelsieve lease%'"
     )
     return [row[0] for row in rows(sibling_url(url, DAGSTER), query)]
 
