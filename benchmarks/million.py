@@ -33,9 +33,10 @@ from benchmarks.million_fill import MODELS, NAME, Filled, fill
 from benchmarks.million_plans import SlowStatements, copy_all, row_sizes, stored_rows
 from db.distribution import distribution
 from db.engine import open_engine
+from db.listing import list_scores
 from db.migrate import migrate
 from db.report import dataset_summary
-from db.selection import freeze_selection, list_scores
+from db.selection import freeze_selection
 from db.server import sibling_url
 from db.verdicts import unfinished_shards
 

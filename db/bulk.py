@@ -69,6 +69,54 @@ def upsert(
     return Upserted(counts[0], counts[1], len(rows) - counts[0] - counts[1])
 
 
+def write_changed(
+    connection: psycopg.Connection[Any],
+    table: sa.Table,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    *,
+    compare: Sequence[str],
+    is_stored: bool = True,
+) -> Upserted:
+    """As `upsert`, for rows that nobody else writes: a stored row is compared, and written only where it differs.
+
+    is_stored: False where no row of these keys is stored. Raises UniqueViolation if somebody writes one of them
+    meanwhile.
+    """
+    places = [list(columns).index(name) for name in natural_key(table)]
+    keys = [tuple(row[place] for place in places) for row in rows]
+    stored = _stored(connection, table, keys, compare) if is_stored else {}
+    compared = [list(columns).index(name) for name in compare]
+    new = [row for key, row in zip(keys, rows, strict=True) if key not in stored]
+    changed = [
+        row
+        for key, row in zip(keys, rows, strict=True)
+        if key in stored and stored[key] != tuple(row[place] for place in compared)
+    ]
+    if new:
+        copy_rows(connection, sql.Identifier(table.name), [table.columns[name] for name in columns], new)
+    written = upsert(connection, table, columns, changed, compare=compare)
+    return Upserted(len(new), 0, len(rows) - len(new) - len(changed)) + written
+
+
+def _stored(
+    connection: psycopg.Connection[Any], table: sa.Table, keys: Sequence[tuple[Any, ...]], names: Sequence[str]
+) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+    """The values of these columns in the rows of these natural keys, by key."""
+    key = natural_key(table)
+    types = [sql.SQL(f"%b::{_type_name(table.columns[name])}[]") for name in key]
+    query = sql.SQL("SELECT {columns} FROM unnest({arrays}) AS keys ({key}) JOIN {table} t USING ({key})").format(
+        columns=sql.SQL(", ").join([_names(key), _names(names, prefix="t")]),
+        arrays=sql.SQL(", ").join(types),
+        key=_names(key),
+        table=sql.Identifier(table.name),
+    )
+    # Not prepared, since a statement would keep the plan that it got while the table was empty.
+    with connection.cursor(binary=True) as cursor:
+        rows = cursor.execute(query, [list(part) for part in zip(*keys, strict=True)], prepare=False)
+        return {row[: len(key)]: row[len(key) :] for row in rows}
+
+
 def insert_missing(
     connection: psycopg.Connection[Any],
     table: sa.Table,

@@ -1,118 +1,123 @@
-"""The statement that ranks samples and freezes the best of them."""
+"""Ranks samples and freezes the best of them. All statements of one freezing see one snapshot."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import aggregate_order_by
+from sqlalchemy.dialects.postgresql import aggregate_order_by, array
+from sqlalchemy.engine import Connection
+from sqlalchemy.ext.compiler import compiles
 
-from db.manifest import Dataset
-from db.schema import sample, scorer, selection, selection_item, video
+from db.present import PresentScores
+from db.schema import selection_item
+
+# What a frozen row keeps of a sample and its video, by the names of the columns.
+FROZEN = ("sample", "video", "kind", "system", "text", "question", "answer", "uri", "content_sha256")
+_CHOSEN = sa.table("chosen", *[sa.column(c.name, c.type) for c in selection_item.columns if c.name != "selection_id"])
 
 
-def freezing(
-    dataset: Dataset, view: sa.TableClause, eligible: sa.ColumnElement[bool], spec: dict[str, Any], metrics: list[str]
-) -> sa.Select[Any]:
-    """One statement that ranks, looks for a selection like it and stores a new one.
+class Size(NamedTuple):
+    """How many samples are eligible, how many of them are kept, and the value of the worst one kept."""
 
-    All is of one moment, then, while others still score. Rows are cut before anything is joined to them.
+    n_eligible: int
+    n: int
+    cutoff: float
+
+
+def kept(share: float, n: int) -> int:
+    """How many of n rows a share keeps: floor(share * n), at least 1. The share is meant as written in decimals.
+
+    >>> kept(0.125, 363), kept(0.1, 30), kept(0.01, 5)
+    (45, 3, 1)
     """
-    chosen = _chosen(view, eligible, spec["by"], spec["keep"])
-    summary = _summary(chosen, spec)
-    existing = (
-        sa.select(selection.c.selection_id)
-        .where(selection.c.dataset_id == dataset.dataset_id)
-        .where(selection.c.score_hash == summary.c.score_hash, selection.c.spec == summary.c.spec)
-        .limit(1)
-        .cte("existing")
-    )
-    columns = ("n", "cutoff", "score_hash", "spec")
-    row = sa.select(sa.literal(dataset.dataset_id), *[summary.c[name] for name in columns]).where(
-        summary.c.n > 0, ~sa.exists(sa.select(existing.c.selection_id))
-    )
-    added = (
-        sa.insert(selection)
-        .from_select(["dataset_id", *columns], row)
-        .returning(selection.c.selection_id)
-        .cte("added", nesting=False)
-    )
-    items = sa.insert(selection_item).from_select(
-        ["selection_id", "rank", "sample_id", "value", "row"], _items(chosen, added, view, metrics)
-    )
-    return sa.select(
-        summary.c.n,
-        summary.c.n_eligible,
-        summary.c.cutoff,
-        summary.c.score_hash,
-        sa.select(existing.c.selection_id).scalar_subquery().label("existing_id"),
-        sa.select(added.c.selection_id).scalar_subquery().label("new_id"),
-    ).add_cte(items.cte("items"))
+    return max(1, int(Fraction(str(share)) * n))
 
 
-def _summary(chosen: sa.CTE, spec: dict[str, Any]) -> sa.CTE:
-    """One row: how many were chosen of how many, the worst value, a hash over samples and values, and the rule."""
-    of_hash = sa.func.concat_ws("\t", chosen.c.kind, chosen.c.key, sa.cast(chosen.c.value, sa.Text)) + "\n"
-    line = sa.func.convert_to(of_hash, "UTF8")
-    lines = sa.func.string_agg(line, aggregate_order_by(sa.literal(b""), chosen.c.rank))
-    return sa.select(
-        sa.func.count().label("n"),
-        sa.func.min(chosen.c.n_eligible).label("n_eligible"),
-        sa.func.min(chosen.c.value).label("cutoff"),
-        sa.func.encode(sa.func.sha256(lines), "hex").label("score_hash"),
-        sa.type_coerce(_whole_spec(spec), selection.c.spec.type).label("spec"),
-    ).cte("summary")
+def size_of_all(connection: Connection, scores: PresentScores, by: str, keep: float, n_eligible: int) -> Size | None:
+    """How much is kept of so many samples, all that have a score `by`; None of none."""
+    if not n_eligible:
+        return None
+    n, value = kept(keep, n_eligible), scores.columns[by]
+    eligible = sa.select(value).select_from(scores.rows).where(scores.of_dataset, value.is_not(None))
+    worst = eligible.order_by(value.desc().nulls_last()).offset(n - 1).limit(1)
+    return Size(n_eligible, n, connection.execute(worst).scalar_one())
 
 
-def _chosen(view: sa.TableClause, eligible: sa.ColumnElement[bool], by: str, keep: float) -> sa.CTE:
-    """The best rows with their ranks; equal values by kind and key."""
-    values = sa.select(view.c.sample_id, view.c[by].label("value")).where(eligible).cte("eligible")
-    size = (
+def size_of(
+    connection: Connection, scores: PresentScores, by: str, keep: float, condition: sa.ColumnElement[bool] | None
+) -> Size | None:
+    """How much is kept of the samples that have a score `by` and fulfil the condition; None where there are none."""
+    value = scores.columns[by]
+    place = sa.func.greatest(1, sa.func.floor(sa.literal(Decimal(str(keep)), sa.Numeric) * sa.func.count()))
+    in_order = sa.type_coerce(sa.func.array_agg(aggregate_order_by(value, value.desc())), sa.ARRAY(sa.Double))
+    query = sa.select(sa.func.count(), in_order[sa.cast(place, sa.Integer)]).select_from(scores.rows)
+    query = query.where(scores.of_dataset, value.is_not(None))
+    n_eligible, cutoff = connection.execute(query if condition is None else query.where(condition)).one()
+    return Size(n_eligible, kept(keep, n_eligible), cutoff) if n_eligible else None
+
+
+def choose(
+    connection: Connection,
+    scores: PresentScores,
+    by: str,
+    size: Size,
+    condition: sa.ColumnElement[bool] | None,
+    metrics: Sequence[str],
+) -> str:
+    """Put the best rows into the temporary table `chosen`; the hash over their kinds, keys and values.
+
+    Equal values are ranked by kind and key.
+    """
+    columns, value = scores.columns, scores.columns[by]
+    order = (value.desc(), columns["kind"], sa.collate(columns["sample"], "C"))
+    best = (
         sa.select(
-            sa.func.count().label("n_eligible"),
-            sa.func.greatest(1, sa.func.floor(sa.cast(str(keep), sa.Numeric) * sa.func.count())).label("n"),
+            sa.func.row_number().over(order_by=order).label("rank"),
+            columns["sample_id"].label("sample_id"),
+            value.label("value"),
+            *[columns[name].label(name) for name in FROZEN],
+            array([columns[metric] for metric in metrics]).label("scores"),
+            array([scores.is_scored[metric] for metric in metrics]).label("is_scored"),
         )
-        .select_from(values)
-        .cte("size")
+        .select_from(scores.rows)
+        .where(scores.of_dataset, value >= size.cutoff)
     )
-    n = sa.cast(sa.select(size.c.n).scalar_subquery(), sa.BigInteger)
-    best = sa.select(values).order_by(values.c.value.desc()).fetch(n, with_ties=True).cte("best")
-    order = (best.c.value.desc(), sample.c.kind, sa.collate(sample.c.key, "C"))
-    ranked = (
-        sa.select(best, sample.c.kind, sample.c.key, sa.func.row_number().over(order_by=order).label("rank"))
-        .join(sample, sample.c.sample_id == best.c.sample_id)
-        .subquery("ranked")
-    )
-    return sa.select(ranked, size.c.n_eligible).where(ranked.c.rank <= size.c.n).cte("chosen")
+    if condition is not None:
+        best = best.where(condition)
+    ranked = best.subquery("ranked")
+    connection.execute(_TemporaryTable(_CHOSEN.name, sa.select(ranked).where(ranked.c.rank <= size.n)))
+    of_hash = sa.func.concat_ws("\t", _CHOSEN.c.kind, _CHOSEN.c.sample, sa.cast(_CHOSEN.c.value, sa.Text)) + "\n"
+    lines = sa.func.string_agg(sa.func.convert_to(of_hash, "UTF8"), aggregate_order_by(sa.literal(b""), _CHOSEN.c.rank))
+    score_hash: str = connection.execute(sa.select(sa.func.encode(sa.func.sha256(lines), "hex"))).scalar_one()
+    return score_hash
 
 
-def _whole_spec(spec: dict[str, Any]) -> sa.ColumnElement[Any]:
-    is_active = sa.and_(scorer.c.metric == spec["by"], scorer.c.status == "active")
-    fingerprint = sa.select(scorer.c.fingerprint).where(is_active).scalar_subquery()
-    given = sa.cast(sa.literal(spec, selection.c.spec.type), selection.c.spec.type)
-    return given.op("||")(sa.func.jsonb_build_object(sa.literal("scorer"), fingerprint))
+def freeze_chosen(connection: Connection, selection_id: int) -> None:
+    """Copy the chosen rows to the selection."""
+    names = [column.name for column in _CHOSEN.columns]
+    rows = sa.select(sa.literal(selection_id), *_CHOSEN.columns)
+    connection.execute(sa.insert(selection_item).from_select(["selection_id", *names], rows))
 
 
-def _items(chosen: sa.CTE, added: sa.CTE, view: sa.TableClause, metrics: list[str]) -> sa.Select[Any]:
-    frozen = sa.func.jsonb_build_object(*_pairs(frozen_columns(view, metrics)))
-    return sa.select(added.c.selection_id, chosen.c.rank, chosen.c.sample_id, chosen.c.value, frozen).select_from(
-        chosen.join(added, sa.true())
-        .join(view, view.c.sample_id == chosen.c.sample_id)
-        .join(sample, sample.c.sample_id == chosen.c.sample_id)
-        .join(video, video.c.video_id == sample.c.video_id)
-    )
+def forget_chosen(connection: Connection) -> None:
+    """Drop the temporary table."""
+    connection.exec_driver_sql(f"DROP TABLE {_CHOSEN.name}")
 
 
-def frozen_columns(view: sa.TableClause, metrics: Sequence[str]) -> dict[str, sa.ColumnElement[Any]]:
-    """What a frozen row keeps of a sample."""
-    columns: dict[str, sa.ColumnElement[Any]] = {
-        name: view.c[name] for name in ("dataset", "sample", "video", "kind", "system", "text")
-    }
-    columns |= {"question": sample.c.question, "answer": sample.c.answer, "uri": video.c.uri}
-    columns["content_sha256"] = sa.func.encode(video.c.content_sha256, "hex", type_=sa.Text)
-    return columns | {name: view.c[name] for metric in metrics for name in (metric, f"{metric}_models")}
+class _TemporaryTable(sa.Executable, sa.ClauseElement):
+    """CREATE TEMPORARY TABLE .. AS a query, with parameters. SQLAlchemy's own writes values into the statement."""
+
+    inherit_cache = False
+
+    def __init__(self, name: str, query: sa.Select[Any]) -> None:
+        self.name = name
+        self.query = query
 
 
-def _pairs(fields: dict[str, Any]) -> list[Any]:
-    return [part for name, column in fields.items() for part in (sa.literal(name), column)]
+@compiles(_TemporaryTable)
+def _compile(element: _TemporaryTable, compiler: Any, **options: Any) -> str:
+    return f"CREATE TEMPORARY TABLE {element.name} ON COMMIT DROP AS {compiler.process(element.query, **options)}"

@@ -15,7 +15,7 @@ from psycopg.rows import namedtuple_row
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Connection, Engine
 
-from db.bulk import Upserted, copy_rows, upsert
+from db.bulk import Upserted, upsert, write_changed
 from db.ingested import (
     IngestedTable,
     MediaState,
@@ -24,6 +24,7 @@ from db.ingested import (
     replace_ingested_tables,
 )
 from db.schema import METADATA, dataset, ingest_reject
+from db.seen import SeenKeys
 
 Rows = Mapping[str, Any]
 
@@ -41,7 +42,12 @@ TABLES = {
 }
 
 
-_SEEN = "CREATE TEMPORARY TABLE ingest_seen (kind text, key text, row_sha256 bytea, PRIMARY KEY (kind, key))"
+# The tables whose rows of a dataset are told from those of an earlier ingest, each with the table that tells it.
+_HELD = {
+    **{name: name for name in ("video", "reference", "sample", "keypoint")},
+    "rating": "sample",
+    "keypoint_label": "sample",
+}
 # Classes of SQLSTATE that blame the row: data that does not fit, a broken constraint, a limit such as that of an index.
 _OF_THE_ROW = ("22", "23", "54")
 
@@ -105,6 +111,8 @@ class IngestStore:
     def __init__(self, connection: psycopg.Connection[Any], dataset: Dataset) -> None:
         self.dataset = dataset
         self._connection = connection
+        self._seen = SeenKeys(connection)
+        self._held = {name: self._holds(told_by) for name, told_by in _HELD.items()}
 
     def transaction(self) -> Any:
         """A context manager: everything inside is written, or nothing."""
@@ -145,20 +153,21 @@ class IngestStore:
 
     def seen(self, kind: str, keys: Sequence[str]) -> dict[str, bytes]:
         """The row hashes of those ids that this ingest has accepted before, by id."""
-        query = "SELECT key, row_sha256 FROM ingest_seen WHERE kind = %s AND key = ANY(%b)"
-        return {row.key: bytes(row.row_sha256) for row in self._rows(query, [kind, list(keys)])}
+        return self._seen.among(kind, keys)
 
     def mark_seen(self, kind: str, rows: Mapping[str, bytes]) -> None:
         """Remember accepted ids for the rest of this ingest."""
-        columns: list[sa.Column[Any]] = [
-            sa.Column("kind", sa.Text),
-            sa.Column("key", sa.Text),
-            sa.Column("row_sha256", sa.LargeBinary),
-        ]
-        copy_rows(self._connection, sql.Identifier("ingest_seen"), columns, [(kind, k, h) for k, h in rows.items()])
+        self._seen.add(kind, rows)
 
     def videos(self, keys: Sequence[str]) -> dict[str, Any]:
-        """Stored videos by key, with all columns."""
+        """Stored videos by key: video_id, shard, duration_s."""
+        query = "SELECT key, video_id, shard, duration_s FROM video WHERE dataset_id = %s AND key = ANY(%b)"
+        return {row.key: row for row in self._rows(query, [self.dataset.dataset_id, list(set(keys))])}
+
+    def videos_before(self, keys: Sequence[str]) -> dict[str, Any]:
+        """Videos that earlier ingests stored, by key, with all columns."""
+        if not self._held["video"]:
+            return {}
         query = "SELECT * FROM video WHERE dataset_id = %s AND key = ANY(%b)"
         return {row.key: row for row in self._rows(query, [self.dataset.dataset_id, list(keys)])}
 
@@ -170,10 +179,16 @@ class IngestStore:
         )
         return {row.video_id: row.n_segments for row in self._rows(query, [list(video_ids)])}
 
-    def references(self, keys: Sequence[str]) -> dict[str, Any]:
-        """Stored references by key: reference_id, video_id."""
-        query = "SELECT key, reference_id, video_id FROM reference WHERE dataset_id = %s AND key = ANY(%b)"
-        return {row.key: row for row in self._rows(query, [self.dataset.dataset_id, list(keys)])}
+    def references_before(self, keys: Sequence[str]) -> set[str]:
+        """Those of the keys that references of earlier ingests have."""
+        if not self._held["reference"]:
+            return set()
+        query = "SELECT key FROM reference WHERE dataset_id = %s AND key = ANY(%b)"
+        return {row.key for row in self._rows(query, [self.dataset.dataset_id, list(keys)])}
+
+    def captions_before(self, keys: Sequence[str]) -> set[str]:
+        """Those of the keys that candidate captions of earlier ingests have."""
+        return set(self.samples("caption", keys)) if self._held["sample"] else set()
 
     def samples(self, kind: str, keys: Sequence[str]) -> dict[str, Any]:
         """Stored samples of a kind by key: sample_id, video_id."""
@@ -194,8 +209,17 @@ class IngestStore:
         if not rows:
             return Written(Upserted(0, 0, 0), {})
         name, compare = TABLES[kind]
-        values = [tuple(row.values()) for row in rows]
-        return self._write(METADATA.tables[name], list(rows[0]), values, compare)
+        table, columns, values = METADATA.tables[name], list(rows[0]), [tuple(row.values()) for row in rows]
+        is_held = self._held[name]
+        try:
+            with self.transaction():
+                counts = write_changed(self._connection, table, columns, values, compare=compare, is_stored=is_held)
+                return Written(counts, {})
+        except psycopg.Error as error:
+            if not _blames_the_row(error):
+                raise
+        # Some row is refused, or somebody else has written one of them meanwhile.
+        return self._write(table, columns, values, compare)
 
     def _write(
         self, table: sa.Table, columns: Sequence[str], values: Sequence[tuple[Any, ...]], compare: Sequence[str]
@@ -214,6 +238,12 @@ class IngestStore:
         second = self._write(table, columns, values[middle:], compare)
         refused = first.refused | {middle + position: reason for position, reason in second.refused.items()}
         return Written(first.counts + second.counts, refused)
+
+    def _holds(self, table: str) -> bool:
+        query = sql.SQL("SELECT EXISTS (SELECT FROM {} WHERE dataset_id = %s)").format(sql.Identifier(table))
+        row = self._connection.execute(query, [self.dataset.dataset_id]).fetchone()
+        assert row is not None
+        return bool(row[0])
 
     def _rows(self, query: str, values: Sequence[Any]) -> list[Any]:
         # Binary, since a thousand keys take long to quote. Not prepared, since a statement would keep the plan that it
@@ -238,9 +268,9 @@ def ingest_store(engine: Engine, dataset: Dataset) -> Iterator[IngestStore]:
         pooled = engine.raw_connection()
         connection: psycopg.Connection[Any] = pooled.driver_connection  # type: ignore[assignment]  # engine is psycopg
         try:
-            connection.execute(_SEEN)
-            connection.commit()
-            yield IngestStore(connection, dataset)
+            with connection.transaction():
+                store = IngestStore(connection, dataset)
+            yield store
         finally:
             # Closing for good drops the temporary table, whatever state the connection is in.
             pooled.invalidate()
@@ -260,7 +290,6 @@ def trial_store(engine: Engine, name: str, n_shards: int) -> Iterator[IngestStor
             query = "SELECT dataset_id, name, n_shards FROM dataset WHERE name = %s"
             row = connection.execute(query, [name]).fetchone()
             assert row is not None
-            connection.execute(_SEEN)
             yield IngestStore(connection, Dataset(*row))
     finally:
         pooled.invalidate()

@@ -339,8 +339,8 @@ scorer = sa.Table(
 score = sa.Table(
     "score",
     METADATA,
-    _parent("scorer.scorer_id", primary_key=True),
-    _parent("sample.sample_id", primary_key=True),
+    _parent("scorer.scorer_id"),
+    _parent("sample.sample_id"),
     _digest("input_sha256"),
     sa.Column("input_marks", JSONB(none_as_null=True), nullable=False, server_default="{}"),
     sa.Column("value", sa.Double, nullable=True),
@@ -349,6 +349,8 @@ score = sa.Table(
     _text("error", nullable=True),
     _text("run_id"),
     _now("scored_at"),
+    # The values stand beside the key, so that scorers are merged by sample without a look at the rows.
+    sa.PrimaryKeyConstraint("scorer_id", "sample_id", postgresql_include=["value"]),
     sa.Index("ix_score_sample_id", "sample_id"),
     # The best samples of a scorer without a look at the others, and all values without the rows.
     sa.Index(
@@ -597,6 +599,9 @@ selection = sa.Table(
     sa.Column("n", sa.BigInteger, nullable=False),
     sa.Column("cutoff", sa.Double, nullable=True),
     _text("score_hash"),
+    # Of each metric the models of its active scorer, NULL without one; rows have their scores in the same order.
+    sa.Column("metrics", sa.ARRAY(sa.Text), nullable=False),
+    sa.Column("models", sa.ARRAY(sa.Text), nullable=False),
     _now("created_at"),
     # Not unique together with the spec: a long filter does not fit an index. db/selection.py takes a lock instead.
     sa.Index("ix_selection_dataset_id_score_hash", "dataset_id", "score_hash"),
@@ -605,10 +610,22 @@ selection = sa.Table(
 selection_item = sa.Table(
     "selection_item",
     METADATA,
-    _parent("selection.selection_id", primary_key=True),
+    # No foreign key: it was checked for each row, and took a third of a selection's time. A trigger deletes the rows.
+    sa.Column("selection_id", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("rank", sa.BigInteger, primary_key=True, autoincrement=False),
     # No foreign key: a frozen selection outlives the sample it was made from.
     sa.Column("sample_id", sa.BigInteger, nullable=False),
     sa.Column("value", sa.Double, nullable=False),
-    _json("row", nullable=False),
+    _text("sample"),
+    _text("video"),
+    _text("kind"),
+    _text("system"),
+    _text("text"),
+    _text("question", nullable=True),
+    _text("answer", nullable=True),
+    _text("uri", nullable=True),
+    _digest("content_sha256", nullable=True),
+    # In the order of the selection's metrics: the defined score or NULL, and whether there was a row of scores.
+    sa.Column("scores", sa.ARRAY(sa.Double), nullable=False),
+    sa.Column("is_scored", sa.ARRAY(sa.Boolean), nullable=False),
 )

@@ -25,6 +25,7 @@ VIEWS = (
     "threshold_in_force",
     "shard_status",
     "fresh_shard",
+    "dataset_status",
     "fresh_scorer",
     "unknown_shard",
     "current_score",
@@ -77,7 +78,16 @@ def prepare_for_views(connection: Connection) -> None:
 
     The view joins more tables than Postgres would put in order by itself, and what is ranked lies in memory.
     """
-    for setting in ("join_collapse_limit = 20", "from_collapse_limit = 20", "work_mem = '64MB'"):
+    prepare_for_joins(connection)
+    connection.exec_driver_sql("SET LOCAL work_mem = '64MB'")
+
+
+def prepare_for_joins(connection: Connection) -> None:
+    """Let Postgres put all tables of a statement in order, for the rest of the transaction.
+
+    Compiling such a statement would take longer than running it.
+    """
+    for setting in ("join_collapse_limit = 20", "from_collapse_limit = 20", "jit = off"):
         connection.exec_driver_sql(f"SET LOCAL {setting}")
 
 

@@ -43,7 +43,7 @@ def no_such(target: str, field: str, key: str) -> Reject:
 
 def resolve_videos(store: IngestStore, folder: Path, rows: Sequence[VideoRow]) -> list[Resolved]:
     """Rows of table `video`. A file is probed unless it is the file that was probed before."""
-    stored = store.videos([row.video_id for row in rows])
+    stored = store.videos_before([row.video_id for row in rows])
     resolved: list[Resolved] = []
     for row, media in zip(rows, media_of_rows(folder, rows, stored), strict=True):
         if isinstance(media, Reject):
@@ -66,8 +66,8 @@ def resolve_captions(store: IngestStore, _folder: Path, rows: Sequence[CaptionRo
     """Rows of table `reference` for references, and of table `sample` for candidates."""
     videos = store.videos([row.video_id for row in rows])
     taken = {
-        "candidate": store.references([row.caption_id for row in rows if row.role == "candidate"]),
-        "reference": store.samples("caption", [row.caption_id for row in rows if row.role == "reference"]),
+        "candidate": store.references_before([row.caption_id for row in rows if row.role == "candidate"]),
+        "reference": store.captions_before([row.caption_id for row in rows if row.role == "reference"]),
     }
     resolved: list[Resolved] = []
     for row in rows:

@@ -12,10 +12,10 @@ from sqlalchemy.engine import Connection
 
 from assets.reports.facts import Cut, LabelCut, MetricFacts, MetricSpread, PairFacts
 from assets.thresholds.shares import SHARES
+from db.freezing import kept
 from db.manifest import Dataset
 from db.report_values import histogram, left_by, ratings_beside, some_values, spreads, value_at
 from db.schema import scorer, threshold
-from db.selection import kept
 from db.thresholds import METHOD_LABELS
 from metrics_core.agreement.correlation import spearman_of
 

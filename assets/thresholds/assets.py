@@ -13,9 +13,9 @@ from assets.reports.tables import markdown_table
 from assets.scores.registry import METRICS, asset_name
 from assets.thresholds.shares import SHARES
 from db.distribution import distribution
+from db.freezing import kept
 from db.manifest import Dataset
 from db.scores import active_scorer
-from db.selection import kept
 from db.thresholds import store_threshold
 
 

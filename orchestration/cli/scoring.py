@@ -62,7 +62,7 @@ def scores(
     from assets.datasets import dataset_of_key
     from assets.reports.labels import metric_label
     from assets.scores.registry import METRICS
-    from db.selection import list_scores
+    from db.listing import list_scores
     from orchestration.cli.errors import UsageError
     from orchestration.platform import engine
 

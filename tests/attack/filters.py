@@ -172,9 +172,7 @@ def _selected(engine: Engine, dataset: Dataset, text: str) -> list[str]:
             if "no sample" in str(error):
                 return []
             raise
-        rows = sa.select(selection_item.c.row["sample"].astext).where(
-            selection_item.c.selection_id == chosen.selection_id
-        )
+        rows = sa.select(selection_item.c.sample).where(selection_item.c.selection_id == chosen.selection_id)
         return sorted(connection.scalars(rows))
 
 

@@ -16,8 +16,9 @@ from db import schema
 from db.bulk import Upserted
 from db.embeddings import text_sha256
 from db.inputs import Input
-from db.manifest import Dataset, ensure_dataset
+from db.manifest import Dataset, ensure_dataset, list_datasets
 from db.scores import ScoreRow, register_scorer, write_scores
+from db.shards import score_tally, shard_counts
 from db.work import load_samples
 
 INPUT = hashlib.sha256(b"whatever the scorer looked at").digest()
@@ -181,6 +182,15 @@ def set_scores(engine: Engine, values: Mapping[int, float | None], metric: str =
     rows = [undefined(i) if value is None else ok(i, value) for i, value in values.items()]
     write_fresh(engine, scorer_id, rows)
     return scorer_id
+
+
+def count_all(engine: Engine, metrics: Mapping[str, Collection[Input[Any]]]) -> None:
+    """Count the scores of every scorer in all shards, as `reelsieve status` does."""
+    with engine.connect() as connection:
+        scorers = connection.execute(sa.select(schema.scorer.c.scorer_id, schema.scorer.c.metric)).all()
+        datasets = [found.dataset_id for found in list_datasets(connection)]
+    for scorer in scorers:
+        shard_counts(engine, score_tally(metrics[scorer.metric]), scorer.scorer_id, datasets)
 
 
 def empty(engine: Engine) -> None:

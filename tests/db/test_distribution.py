@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
 from db.distribution import Distribution, distribution
-from db.selection import kept
+from db.freezing import kept
 from tests.db.builders import (
     activate,
     add_sample,

@@ -18,15 +18,15 @@ from sqlalchemy.engine import Engine
 
 from db import schema
 from db.filters import FilterError
+from db.freezing import kept
+from db.listing import list_scores
 from db.manifest import Dataset
+from db.present import known_metrics
 from db.selection import (
     Selection,
     SelectionError,
     find_selection,
     freeze_selection,
-    kept,
-    known_metrics,
-    list_scores,
     selection_rows,
 )
 from db.views import create_views
@@ -192,6 +192,26 @@ def test_frozen_rows_outlive_every_change(engine: Engine, clips: Dataset) -> Non
     with engine.begin() as connection:
         connection.execute(sa.delete(schema.video))
     assert rows(engine, chosen) == before
+
+
+@pytest.mark.parametrize(
+    "statement", ["DELETE FROM selection", "DELETE FROM dataset", "TRUNCATE selection", "TRUNCATE dataset CASCADE"]
+)
+def test_a_selection_takes_its_rows_along(engine: Engine, clips: Dataset, statement: str) -> None:
+    add_scored(engine, clips, {"a": 0.1, "b": 0.9})
+    freeze(engine, clips, 1)
+    with engine.begin() as connection:
+        connection.exec_driver_sql(statement)
+        assert connection.scalar(sa.select(sa.func.count()).select_from(schema.selection_item)) == 0
+
+
+def test_a_deleted_selection_leaves_the_rows_of_others(engine: Engine, clips: Dataset) -> None:
+    add_scored(engine, clips, {"a": 0.1, "b": 0.9})
+    first, second = freeze(engine, clips, 1), freeze(engine, clips, 0.5)
+    with engine.begin() as connection:
+        connection.execute(sa.delete(schema.selection).where(schema.selection.c.selection_id == first.selection_id))
+    assert rows(engine, first) == []
+    assert keys(engine, second) == ["b"]
 
 
 def test_what_is_stored_with_a_selection(engine: Engine, clips: Dataset) -> None:

@@ -13,6 +13,7 @@ from sqlalchemy.engine import Engine
 from assets.scores.registry import METRIC_INPUTS
 from db import schema
 from db.embeddings import text_sha256
+from db.listing import list_scores
 from db.manifest import Dataset
 from db.quality import shard_quality
 from db.scores import (
@@ -23,7 +24,7 @@ from db.scores import (
     values_by_system,
     write_scores,
 )
-from db.selection import SelectionError, freeze_selection, list_scores, selection_rows
+from db.selection import SelectionError, freeze_selection, selection_rows
 from db.thresholds import LabelThreshold, replace_label_thresholds
 from db.work import pending_samples
 from tests.db.builders import (

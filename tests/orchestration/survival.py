@@ -279,7 +279,7 @@ def concluded(url: URL) -> dict[str, list[tuple[Any, ...]]]:
         "threshold": "SELECT r.fingerprint, scope, shard, dimension, method, objective, round(value::numeric, 6), n, "
         "n_positive FROM threshold JOIN scorer r USING (scorer_id) ORDER BY 1, 2, 3, 4, 5, 6",
         "selection": "SELECT spec::text, n, cutoff, score_hash FROM selection ORDER BY 1, 4",
-        "selection_item": "SELECT c.spec::text, i.rank, i.value, i.row::text FROM selection_item i "
+        "selection_item": "SELECT c.spec::text, i.rank, i.value, i.sample, i.text, i.scores FROM selection_item i "
         "JOIN selection c USING (selection_id) ORDER BY 1, 2",
     }
     return {table: rows(url, query) for table, query in queries.items()}

@@ -1,0 +1,151 @@
+"""What an ingest writes and remembers, against dictionaries that do the same."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy.engine import Engine
+
+from db import schema
+from db.bulk import Upserted
+from db.engine import psycopg_transaction
+from db.manifest import Dataset, ingest_store
+from db.seen import SeenKeys
+from tests.db.builders import add_video, empty, make_dataset
+
+Batch = dict[str, int]
+KEYS = st.sampled_from(["a", "b", "B", "é", "_", "1"])
+BATCHES = st.lists(st.dictionaries(KEYS, st.integers(0, 2), max_size=5), max_size=4)
+
+
+def sha256(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
+
+
+def row(dataset: Dataset, video_id: int, key: str, version: int, **columns: Any) -> dict[str, Any]:
+    text = f"text {version}"
+    return {
+        "dataset_id": dataset.dataset_id,
+        "shard": 0,
+        "video_id": video_id,
+        "key": key,
+        "kind": "caption",
+        "system": "s",
+        "text": text,
+        "text_sha256": sha256(text),
+        "question": None,
+        "answer": None,
+        "segments": None,
+        "extra": {"version": version},
+        "row_sha256": sha256(f"{key} {version}"),
+        **columns,
+    }
+
+
+def stored(engine: Engine) -> dict[str, str]:
+    with engine.connect() as connection:
+        rows = connection.execute(sa.select(schema.sample.c.key, schema.sample.c.text))
+        return {row.key: row.text for row in rows}
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(ingests=st.lists(BATCHES, max_size=3))
+def test_ingests_write_what_is_new_or_changed_and_count_it(engine: Engine, ingests: Sequence[Sequence[Batch]]) -> None:
+    empty(engine)
+    dataset = make_dataset(engine)
+    video_id = add_video(engine, dataset, "v")
+    expected: dict[str, int] = {}
+    for batches in ingests:
+        accepted: set[str] = set()
+        with ingest_store(engine, dataset) as store:
+            for batch in batches:
+                new = {key: version for key, version in batch.items() if key not in accepted}
+                with store.transaction():
+                    assert set(store.seen("caption", list(batch))) == set(batch) & accepted
+                    written = store.write("sample", [row(dataset, video_id, *item) for item in new.items()])
+                    store.mark_seen("caption", {key: sha256(f"{key} {new[key]}") for key in new})
+                counts = Upserted(
+                    len(new.keys() - expected.keys()),
+                    sum(expected.get(key, version) != version for key, version in new.items()),
+                    sum(expected.get(key) == version for key, version in new.items()),
+                )
+                assert written == (counts, {})
+                expected |= new
+                accepted |= new.keys()
+    assert stored(engine) == {key: f"text {version}" for key, version in expected.items()}
+
+
+def test_a_row_that_somebody_else_writes_during_the_first_ingest_is_updated(engine: Engine) -> None:
+    dataset = make_dataset(engine)
+    video_id = add_video(engine, dataset, "v")
+    with ingest_store(engine, dataset) as first:
+        other = row(dataset, video_id, "b", 0)
+        with engine.begin() as connection:
+            connection.execute(schema.sample.insert().values(other))
+        with first.transaction():
+            written = first.write("sample", [row(dataset, video_id, key, 1) for key in ("a", "b")])
+    assert written == (Upserted(1, 1, 0), {})
+    assert stored(engine) == {"a": "text 1", "b": "text 1"}
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_the_row_that_the_database_refuses_is_told_by_its_position(engine: Engine, is_first: bool) -> None:
+    dataset = make_dataset(engine)
+    video_id = add_video(engine, dataset, "v")
+    if not is_first:
+        with ingest_store(engine, dataset) as store, store.transaction():
+            store.write("sample", [row(dataset, video_id, "c", 0)])
+    with ingest_store(engine, dataset) as store, store.transaction():
+        rows = [row(dataset, video_id, "a", 1), row(dataset, -1, "b", 1), row(dataset, video_id, "c", 1)]
+        written = store.write("sample", rows)
+    assert written.counts == (Upserted(2, 0, 0) if is_first else Upserted(1, 1, 0))
+    assert list(written.refused) == [1]
+    assert stored(engine) == {"a": "text 1", "c": "text 1"}
+
+
+def test_a_row_whose_video_moved_is_written_again(engine: Engine) -> None:
+    dataset = make_dataset(engine)
+    one, two = add_video(engine, dataset, "one"), add_video(engine, dataset, "two")
+    for video_id, counts in ((one, Upserted(1, 0, 0)), (two, Upserted(0, 1, 0)), (two, Upserted(0, 0, 1))):
+        with ingest_store(engine, dataset) as store, store.transaction():
+            assert store.write("sample", [row(dataset, video_id, "a", 1)]) == (counts, {})
+
+
+@pytest.mark.parametrize("column", ["content_sha256", "mtime_ns", "etag"])
+def test_what_was_null_is_a_difference(engine: Engine, column: str) -> None:
+    dataset = make_dataset(engine)
+    add_video(engine, dataset, "v")
+    with engine.connect() as connection:
+        columns = [c for c in schema.video.columns if c.name != "video_id"]
+        same = dict(connection.execute(sa.select(*columns)).mappings().one())
+    wanted = {**same, column: {"content_sha256": b"other", "mtime_ns": 7, "etag": "e"}[column]}
+    for counts in (Upserted(0, 1, 0), Upserted(0, 0, 1)):
+        with ingest_store(engine, dataset) as store, store.transaction():
+            assert store.write("video", [wanted]) == (counts, {})
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    batches=st.lists(st.tuples(st.sampled_from(["caption", "qa"]), st.sets(KEYS)), max_size=6), is_full=st.booleans()
+)
+def test_seen_ids_are_those_that_were_added(
+    engine: Engine, batches: Sequence[tuple[str, set[str]]], is_full: bool
+) -> None:
+    """is_full: the filter takes every id for one that may have come before."""
+    expected: dict[tuple[str, str], bytes] = {}
+    with psycopg_transaction(engine) as connection:
+        seen = SeenKeys(connection)
+        if is_full:
+            seen._bits[:] = 255
+        for n, (kind, keys) in enumerate(batches):
+            assert seen.among(kind, list(keys)) == {key: expected[kind, key] for key in keys if (kind, key) in expected}
+            new = {key: sha256(f"{n}") for key in keys if (kind, key) not in expected}
+            seen.add(kind, new)
+            expected |= {(kind, key): digest for key, digest in new.items()}
+        connection.execute("DROP TABLE ingest_seen")
