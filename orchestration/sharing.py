@@ -18,6 +18,8 @@ from orchestration.terminal import say
 
 JOB = "scoring_job"
 PART = 4
+# So few shards cost less together than the start of another run.
+AT_LEAST = 8
 # Newest runs that are looked at: those since the command began, which are few.
 _N_RUNS = 200
 
@@ -55,7 +57,7 @@ class SharedShards:
 
         A quarter of what is left at most, so that other commands find something to do.
         """
-        most = -(-sum(map(len, self._left)) // PART)
+        most = max(AT_LEAST, -(-sum(map(len, self._left)) // PART))
         for place, keys in enumerate(self._left):
             for first, key in enumerate(keys):
                 if leases.take_if_free(_name(key)):

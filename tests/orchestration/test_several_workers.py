@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy.engine import URL
 
 from db.server import stop_embedded
+from orchestration.sharing import AT_LEAST
 from tests.orchestration.conftest import write_manifest
 from tests.orchestration.survival import (
     Command,
@@ -30,7 +31,7 @@ from tests.orchestration.survival import (
 
 pytestmark = pytest.mark.slow
 
-N_VIDEOS, N_SHARDS = 30, 5
+N_VIDEOS, N_SHARDS = 30, 3 * AT_LEAST
 SCORE = ("score", "--dataset", "d", "--metric", "vcs", "--metric", "ecs", "--json")
 # What is computed once for each row; a text may stand in two shards, and two workers may then both embed it.
 COUNTED = {"score": "scorer_id::text || ' ' || sample_id", "verdict_set": "scorer_id::text || ' ' || sample_id"}
@@ -39,7 +40,7 @@ State = dict[str, list[tuple[object, ...]]]
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Generator[Home, None, None]:
-    """A home with a dataset of five shards that nobody has scored, its server stopped."""
+    """A home with a dataset of shards for three workers that nobody has scored, its server stopped."""
     warm_up()
     # Asked for only now: making the models imports torch, and so does the process that warms up.
     encoder, verifier = (request.getfixturevalue(name) for name in ("tiny_text_encoder", "tiny_verifier"))
