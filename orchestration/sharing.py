@@ -13,6 +13,7 @@ import dagster as dg
 from assets.partitions import shards_between
 from db.leases import PAUSE_S, Leases
 from orchestration.platform import database_url, instance
+from orchestration.requests import UNENDED
 from orchestration.runs import CHECK_FAILED, CheckFailed
 from orchestration.terminal import say
 
@@ -79,27 +80,32 @@ class SharedShards:
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """A moment in Dagster's list of runs: the number of the run that was the newest, 0 where there was none."""
+    """A moment in Dagster's list of runs: the number of the newest run, 0 without one, and the runs under way."""
 
     newest: int
+    under_way: frozenset[str]
 
     @classmethod
     def now(cls) -> Since:
         """The moment of the call."""
         records = instance().get_run_records(limit=1)
-        return cls(records[0].storage_id if records else 0)
+        unended = instance().get_runs(dg.RunsFilter(job_name=JOB, statuses=UNENDED))
+        return cls(records[0].storage_id if records else 0, frozenset(run.run_id for run in unended))
 
     def done(
         self, keys: Sequence[str], places: Mapping[str, int], assets: Collection[str], config: Mapping[str, Any]
     ) -> dict[str, dg.DagsterRun]:
-        """For each shard the run that began after this moment and did what a run with these assets would do, if any.
+        """For each shard the run that ended after this moment and did what a run with these assets would do, if any.
 
         A run of one shard whose checks failed did: what failed in it would fail again. Of several shards such a run is
         followed by others. A run that died did nothing here.
         """
         records = instance().get_run_records(dg.RunsFilter(job_name=JOB), limit=_N_RUNS)
         found: dict[str, dg.DagsterRun] = {}
-        for run in (record.dagster_run for record in records if record.storage_id > self.newest):
+        for record in records:
+            run = record.dagster_run
+            if record.storage_id <= self.newest and run.run_id not in self.under_way:
+                continue
             shards = shards_between(run.tags, places)
             if _has_done(run, len(shards), assets, config):
                 found |= {key: run for key in shards if key in keys and key not in found}
