@@ -64,7 +64,12 @@ def run_scoring(
     work = SharedShards(_stretches(found, chosen, metrics, options or {}, places))
     failed: dict[str, CheckFailed] = {}
     for keys in work:
-        if done := since.done(keys, places, assets, config):
+        done = since.done(keys, places, assets, config)
+        if any(run.run_id in since.under_way for run in done.values()):
+            # Such a run looked for work before this command began: what came in between is still to be scored.
+            left = _wanted(found, metrics, set() if options else _outstanding(found, metrics), {})
+            done = {key: run for key, run in done.items() if run.run_id not in since.under_way or key not in left}
+        if done:
             work.again(stretches_without(keys, done))
             failed |= {key: error for key, run in done.items() if (error := failure_of(run, key))}
             continue
@@ -72,9 +77,9 @@ def run_scoring(
             result = _run_range(found, keys, config, assets)
         except CheckFailed as error:
             # One bad file must not keep the shards behind it from being scored.
-            left = _wanted(found, metrics, set(), {}).keys() & set(keys) if len(keys) > 1 else set()
-            work.again([[key] for key in sorted(left)])
-            failed |= {} if left else {keys[0]: error}
+            behind = _wanted(found, metrics, set(), {}).keys() & set(keys) if len(keys) > 1 else set()
+            work.again([[key] for key in sorted(behind)])
+            failed |= {} if behind else {keys[0]: error}
         else:
             yield from ((key, _written(result, metrics, key)) for key in keys)
     if failed:

@@ -180,9 +180,25 @@ def test_a_scoring_that_lost_its_lease_takes_it_again_and_is_not_closed(fresh: H
         assert run_statuses(url) == ["STARTED"]
         held.release()
     shards = [command.json()["shards"] for command in (first, second)]
-    # What the first began before the second, the second looks at again, and finds nothing left to do.
-    assert shards == [[{"shard": "d:0000", "vcs": N_SAMPLES}], [{"shard": "d:0000", "vcs": 0}]]
-    assert run_statuses(url) == ["SUCCESS", "SUCCESS"]
+    # When the second gets the shard, nothing is left to do.
+    assert shards == [[{"shard": "d:0000", "vcs": N_SAMPLES}], []]
+    assert run_statuses(url) == ["SUCCESS"]
+
+
+def test_what_comes_in_after_the_last_look_of_a_run_is_scored_by_the_next_command(fresh: Home) -> None:
+    url, checked = fresh.url, "dagster_event_type = 'STEP_SUCCESS' AND step_key = 'vcs_score_checks'"
+    ledger = sibling_url(url, DAGSTER)
+    with hold(ledger, "event_logs", f"EXISTS (SELECT 1 FROM event_logs WHERE {checked})") as held:
+        first = fresh.run(*SCORE)
+        held.wait_for(1, first)
+        with connect(url) as connection:
+            again = connection.execute("DELETE FROM score WHERE sample_id % 2 = 0").rowcount
+        second = fresh.run(*SCORE)
+        until(lambda: _waits_for_the_shard(second) or not second.is_running, "the second waits for the first")
+        held.release()
+    written = [shard["vcs"] for command in (first, second) for shard in command.json()["shards"]]
+    assert written == [N_SAMPLES, again]
+    assert count(url, "score") == N_SAMPLES
 
 
 def test_a_scoring_killed_between_two_batches_goes_on_from_there(finished: Home, undisturbed: State) -> None:
