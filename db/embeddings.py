@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
@@ -13,7 +14,9 @@ from sqlalchemy.engine import Connection, Engine
 
 from db.bulk import insert_missing
 from db.engine import psycopg_transaction
-from db.schema import text_embedding
+from db.schema import sample, text_embedding
+
+_VECTORS = 10_000
 
 
 def text_sha256(text: str) -> bytes:
@@ -55,3 +58,35 @@ def load_texts(engine: Engine, model_id: int, texts: Iterable[str]) -> dict[str,
             [model_id, list(by_key)],
         )
         return {by_key[bytes(key)]: vector.to_numpy().astype(np.float32, copy=False) for key, vector in cursor}
+
+
+def texts_without_vector(connection: Connection, model_id: int | None, sample_ids: Sequence[int]) -> list[str]:
+    """The distinct texts of these samples that have no vector of this encoder."""
+    query = sa.select(sample.c.text).where(sample.c.sample_id == sa.any_(sa.bindparam("ids"))).distinct()
+    if model_id is not None:
+        of_text = sa.and_(text_embedding.c.model_id == model_id, text_embedding.c.text_sha256 == sample.c.text_sha256)
+        query = query.where(~sa.exists().where(of_text))
+    return list(connection.scalars(query.order_by(sample.c.text), {"ids": list(sample_ids)}))
+
+
+def load_vectors(connection: Connection, model_id: int, digests: Sequence[bytes]) -> NDArray[np.float32] | None:
+    """The stored vectors (n, dim) of texts by their digests, which may repeat; None where one has none, or n is 0."""
+    places: dict[bytes, int] = {}
+    for digest in digests:
+        places.setdefault(digest, len(places))
+    driver: Any = connection.connection.driver_connection
+    distinct, vectors, n_found = list(places), None, 0
+    for start in range(0, len(distinct), _VECTORS):
+        with driver.cursor(binary=True) as cursor:
+            cursor.execute(
+                "SELECT text_sha256, embedding FROM text_embedding WHERE model_id = %s AND text_sha256 = ANY(%s)",
+                [model_id, distinct[start : start + _VECTORS]],
+            )
+            for key, vector in cursor:
+                if vectors is None:
+                    vectors = np.empty((len(distinct), vector.dimensions()), dtype=np.float32)
+                vectors[places[bytes(key)]] = vector.to_numpy()
+                n_found += 1
+    if vectors is None or n_found < len(distinct):
+        return None
+    return vectors[[places[digest] for digest in digests]]

@@ -12,11 +12,12 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by, array
 from sqlalchemy.engine import Connection
 from sqlalchemy.ext.compiler import compiles
 
-from db.present import PresentScores
+from db.present import Column, PresentScores
 from db.schema import selection_item
 
 # What a frozen row keeps of a sample and its video, by the names of the columns.
 FROZEN = ("sample", "video", "kind", "system", "text", "question", "answer", "uri", "content_sha256")
+_PICKED = sa.table("picked", sa.column("rank"), sa.column("sample_id"), sa.column("value"))
 _CHOSEN = sa.table("chosen", *[sa.column(c.name, c.type) for c in selection_item.columns if c.name != "selection_id"])
 
 
@@ -48,10 +49,9 @@ def size_of_all(connection: Connection, scores: PresentScores, by: str, keep: fl
 
 
 def size_of(
-    connection: Connection, scores: PresentScores, by: str, keep: float, condition: sa.ColumnElement[bool] | None
+    connection: Connection, scores: PresentScores, value: Column, keep: float, condition: sa.ColumnElement[bool] | None
 ) -> Size | None:
-    """How much is kept of the samples that have a score `by` and fulfil the condition; None where there are none."""
-    value = scores.columns[by]
+    """How much is kept of the samples that have a value and fulfil the condition; None where there are none."""
     place = sa.func.greatest(1, sa.func.floor(sa.literal(Decimal(str(keep)), sa.Numeric) * sa.func.count()))
     in_order = sa.type_coerce(sa.func.array_agg(aggregate_order_by(value, value.desc())), sa.ARRAY(sa.Double))
     query = sa.select(sa.func.count(), in_order[sa.cast(place, sa.Integer)]).select_from(scores.rows)
@@ -60,10 +60,10 @@ def size_of(
     return Size(n_eligible, kept(keep, n_eligible), cutoff) if n_eligible else None
 
 
-def choose(
+def choose_best(
     connection: Connection,
     scores: PresentScores,
-    by: str,
+    value: Column,
     size: Size,
     condition: sa.ColumnElement[bool] | None,
     metrics: Sequence[str],
@@ -72,24 +72,55 @@ def choose(
 
     Equal values are ranked by kind and key.
     """
-    columns, value = scores.columns, scores.columns[by]
+    columns = scores.columns
     order = (value.desc(), columns["kind"], sa.collate(columns["sample"], "C"))
-    best = (
-        sa.select(
-            sa.func.row_number().over(order_by=order).label("rank"),
-            columns["sample_id"].label("sample_id"),
-            value.label("value"),
-            *[columns[name].label(name) for name in FROZEN],
-            array([columns[metric] for metric in metrics]).label("scores"),
-            array([scores.is_scored[metric] for metric in metrics]).label("is_scored"),
-        )
-        .select_from(scores.rows)
-        .where(scores.of_dataset, value >= size.cutoff)
-    )
+    rank = sa.func.row_number().over(order_by=order)
+    best = _frozen(scores, metrics, rank, value).select_from(scores.rows)
+    best = best.where(scores.of_dataset, value >= size.cutoff)
     if condition is not None:
         best = best.where(condition)
     ranked = best.subquery("ranked")
-    connection.execute(_TemporaryTable(_CHOSEN.name, sa.select(ranked).where(ranked.c.rank <= size.n)))
+    return _choose(connection, sa.select(ranked).where(ranked.c.rank <= size.n))
+
+
+def choose_these(
+    connection: Connection,
+    scores: PresentScores,
+    sample_ids: Sequence[int],
+    values: Sequence[float],
+    metrics: Sequence[str],
+) -> str:
+    """Put these samples, the first of rank 1, into the temporary table `chosen`; the hash."""
+    connection.exec_driver_sql(
+        "CREATE TEMPORARY TABLE picked (rank bigint, sample_id bigint, value double precision) ON COMMIT DROP"
+    )
+    driver: Any = connection.connection.driver_connection
+    with driver.cursor().copy("COPY picked FROM STDIN") as copy:
+        for rank, (sample_id, value) in enumerate(zip(sample_ids, values, strict=True), start=1):
+            copy.write_row((rank, sample_id, value))
+    connection.exec_driver_sql("ANALYZE picked")
+    joined = scores.rows.join(_PICKED, _PICKED.c.sample_id == scores.columns["sample_id"])
+    rows = _frozen(scores, metrics, _PICKED.c.rank, _PICKED.c.value).select_from(joined)
+    score_hash = _choose(connection, rows.where(scores.of_dataset))
+    connection.exec_driver_sql("DROP TABLE picked")
+    return score_hash
+
+
+def _frozen(scores: PresentScores, metrics: Sequence[str], rank: Any, value: Any) -> sa.Select[Any]:
+    """What is frozen of rows, with a rank and a value."""
+    columns = scores.columns
+    return sa.select(
+        rank.label("rank"),
+        columns["sample_id"].label("sample_id"),
+        value.label("value"),
+        *[columns[name].label(name) for name in FROZEN],
+        array([columns[metric] for metric in metrics]).label("scores"),
+        array([scores.is_scored[metric] for metric in metrics]).label("is_scored"),
+    )
+
+
+def _choose(connection: Connection, rows: sa.Select[Any]) -> str:
+    connection.execute(_TemporaryTable(_CHOSEN.name, rows))
     of_hash = sa.func.concat_ws("\t", _CHOSEN.c.kind, _CHOSEN.c.sample, sa.cast(_CHOSEN.c.value, sa.Text)) + "\n"
     lines = sa.func.string_agg(sa.func.convert_to(of_hash, "UTF8"), aggregate_order_by(sa.literal(b""), _CHOSEN.c.rank))
     score_hash: str = connection.execute(sa.select(sa.func.encode(sa.func.sha256(lines), "hex"))).scalar_one()

@@ -10,34 +10,20 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine, RowMapping
 
 from db import schema
-from db.filters import parse_filter
-from db.freezing import FROZEN, Size, choose, forget_chosen, freeze_chosen, size_of, size_of_all
+from db.choosing import Chosen, Pick, choose_by_recipe
+from db.freezing import FROZEN, forget_chosen, freeze_chosen
 from db.manifest import Dataset
-from db.present import (
-    active_scorers,
-    compared_scores,
-    known_metrics,
-    prepare_for_stored_scores,
-    sample_scores,
-    stored_scores,
-)
+from db.recipes import Recipe
 from db.schema import selection, selection_item
-from db.views import prepare_for_views
-
-
-class SelectionError(ValueError):
-    """A selection that cannot be made; the message says why and what to do."""
-
-    plain = True
-
-
-class NothingToSelect(SelectionError):
-    """No sample has a score that a selection could rank it by."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A frozen selection: `n` of `n_eligible` rows; `cutoff` is the worst value among the `n`."""
+    """A frozen selection: `n` of `n_eligible` rows; `cutoff` is the worst value among the `n`.
+
+    n_duplicates: eligible rows left out as near-duplicates of better ones. unjudged: for each metric of the rule the
+    samples of the dataset without a value, by the status that says why; "stale" and "unscored" are among them.
+    """
 
     selection_id: int
     n: int
@@ -45,51 +31,30 @@ class Selection:
     cutoff: float
     score_hash: str
     is_new: bool
+    n_duplicates: int
+    unjudged: Mapping[str, Mapping[str, int]]
 
 
-def freeze_selection(
-    connection: Connection, dataset: Dataset, *, by: str, keep: float, where: str | None = None
-) -> Selection:
-    """Freeze the best `keep` (0 < keep <= 1) of the samples that have a score `by` and pass `where`.
+def freeze_selection(connection: Connection, dataset: Dataset, recipe: Recipe, pick: Pick | None = None) -> Selection:
+    """Freeze what a recipe takes of a dataset; `choose_by_recipe` says what that is. Needs one transaction.
 
-    The number of rows is floor(keep * eligible), at least 1; ties are broken by kind and sample id, so the same scores
-    always give the same selection, and giving the same rule twice returns the first selection. Needs one transaction.
-    Raises SelectionError, or FilterError for a `where` that is not allowed.
+    The same scores always give the same selection, and giving the same recipe twice returns the first selection.
     """
-    # One snapshot for all statements, while others still score. The lock comes before it: two processes may freeze at
-    # once, and the second one waits here, then finds the selection of the first. An advisory lock would do too, but the
-    # reader could take it.
-    connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-    connection.exec_driver_sql("LOCK TABLE selection IN SHARE ROW EXCLUSIVE MODE")
-    metrics = known_metrics(connection)
-    if by not in metrics:
-        raise SelectionError(f"there is no metric {by!r}: choose one of {', '.join(metrics)}")
-    if not 0 < keep <= 1:
-        raise SelectionError(f"keep is {keep:g}: give the share to keep, above 0 and at most 1")
-    names = [column.name for column in sample_scores(metrics).columns if column.name != "sample_id"]
-    prepare_for_views(connection)
-    scorers = active_scorers(connection, dataset)
-    stored = stored_scores(dataset, by, metrics, scorers)
-    scores = stored or compared_scores(dataset, metrics)
-    if stored is not None:
-        prepare_for_stored_scores(connection)
-    condition = parse_filter(where, {name: scores.columns[name] for name in names}) if where else None
-    if stored is not None and condition is None:
-        size = size_of_all(connection, scores, by, keep, scorers[by].n_defined)
-    else:
-        size = size_of(connection, scores, by, keep, condition)
-    if size is None:
-        remedy = (
-            f" and passes {where!r}: loosen it" if where else f": run reelsieve score --dataset {dataset.name} first"
-        )
-        raise NothingToSelect(f"no sample of dataset {dataset.name!r} has a {by} score{remedy}")
-    score_hash = choose(connection, scores, by, size, condition, metrics)
-    spec = {"by": by, "keep": keep, "where": where, "scorer": scorers[by].fingerprint}
-    existing = _existing(connection, dataset, score_hash, spec)
-    models = {metric: scorers[metric].models if metric in scorers else None for metric in metrics}
-    selection_id = existing or _add(connection, dataset, size, score_hash, spec, models)
+    chosen = choose_by_recipe(connection, dataset, recipe, pick, lock=True)
+    existing = _existing(connection, dataset, chosen.score_hash, chosen.spec)
+    selection_id = existing or _add(connection, dataset, chosen)
     forget_chosen(connection)
-    return Selection(selection_id, size.n, size.n_eligible, size.cutoff, score_hash, existing is None)
+    size = chosen.size
+    return Selection(
+        selection_id,
+        size.n,
+        size.n_eligible,
+        size.cutoff,
+        chosen.score_hash,
+        existing is None,
+        chosen.n_duplicates,
+        chosen.unjudged,
+    )
 
 
 def _existing(connection: Connection, dataset: Dataset, score_hash: str, spec: dict[str, Any]) -> int | None:
@@ -100,23 +65,16 @@ def _existing(connection: Connection, dataset: Dataset, score_hash: str, spec: d
     return connection.execute(sa.select(selection.c.selection_id).where(same).limit(1)).scalar_one_or_none()
 
 
-def _add(
-    connection: Connection,
-    dataset: Dataset,
-    size: Size,
-    score_hash: str,
-    spec: dict[str, Any],
-    models: Mapping[str, str | None],
-) -> int:
+def _add(connection: Connection, dataset: Dataset, chosen: Chosen) -> int:
     """Store the chosen rows as a new selection; its id."""
     row = {
         "dataset_id": dataset.dataset_id,
-        "n": size.n,
-        "cutoff": size.cutoff,
-        "score_hash": score_hash,
-        "spec": spec,
-        "metrics": list(models),
-        "models": list(models.values()),
+        "n": chosen.size.n,
+        "cutoff": chosen.size.cutoff,
+        "score_hash": chosen.score_hash,
+        "spec": chosen.spec,
+        "metrics": list(chosen.models),
+        "models": list(chosen.models.values()),
     }
     added = sa.insert(selection).values(row).returning(selection.c.selection_id)
     selection_id: int = connection.execute(added).scalar_one()

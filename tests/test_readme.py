@@ -14,6 +14,7 @@ import pytest
 from sqlalchemy.engine import URL
 
 from assets.scores.registry import METRICS
+from db.recipes import Recipe
 from db.server import stop_embedded
 from tests.command_line import Done, run_command
 from tests.conftest import PROJECT
@@ -86,6 +87,19 @@ def test_the_first_query_answers_what_the_readme_shows(demo: Done) -> None:
     assert [line.split() for line in answer.stdout.splitlines()] == [
         line.split() for line in SHOWN_ANSWER.group(1).splitlines()
     ]
+
+
+def test_the_recipe_of_the_docs_works_on_the_demo(demo: Done, newcomer: Path) -> None:
+    page = (PROJECT / "docs" / "selections.md").read_text(encoding="utf-8")
+    (recipe,) = re.findall(r"^```yaml\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)
+    (newcomer / "recipe.yaml").write_text(recipe)
+    (commands,) = re.findall(r"^```sh\n(.*?)^```", page, flags=re.MULTILINE | re.DOTALL)
+    for command in commands.splitlines():
+        done = run_command(*shlex.split(command)[1:])
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+        if "--preview" in command:
+            assert re.search(r"sys_faithful +\d+ +20\b", done.stdout), done.stdout
+    assert not {f"`{name}`" for name in Recipe.model_fields} - set(re.findall(r"`\w+`", page))
 
 
 def test_every_other_command_works_in_its_order(demo: Done, newcomer: Path, migrated_template: URL) -> None:

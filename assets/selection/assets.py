@@ -1,24 +1,28 @@
 """The training subset of a dataset as an asset."""
 
+from typing import Any
+
 import dagster as dg
+from pydantic import Field
 
 from assets.curation import Curation
 from assets.datasets import dataset_of_key
 from assets.lineage import of_all_partitions
 from assets.partitions import DATASETS
-from assets.reports.labels import metric_label
 from assets.reports.tables import markdown_table
 from assets.scores.registry import METRICS, asset_name
 from assets.selection.export import export_selection
-from db.selection import NothingToSelect, freeze_selection, selection_rows
+from assets.selection.making import make_selection
+from assets.selection.vectors import text_encoder
+from db.choosing import NothingToSelect
+from db.recipes import recipe_of
+from db.selection import selection_rows
 
 
 class SelectionConfig(dg.Config):
-    """The rule of a selection: the metric that ranks samples, the share to keep, and a filter."""
+    """The recipe of a selection, as in its YAML file. Without one: the best eighth, stale scores left out."""
 
-    by: str = METRICS[0]
-    keep: float = 0.125
-    where: str | None = None
+    recipe: dict[str, Any] = Field(default={"by": METRICS[0], "stale": "leave_out"})
 
 
 @dg.asset(
@@ -31,13 +35,13 @@ def training_subset(
     context: dg.AssetExecutionContext, config: SelectionConfig, curation: dg.ResourceParam[Curation]
 ) -> dg.MaterializeResult:
     """The best share of the dataset by a metric, frozen in the database and written as Parquet."""
-    dataset = dataset_of_key(curation.engine, context.partition_key)
+    dataset, recipe = dataset_of_key(curation.engine, context.partition_key), recipe_of(config.recipe)
     try:
-        with curation.engine.begin() as connection:
-            chosen = freeze_selection(connection, dataset, by=config.by, keep=config.keep, where=config.where)
-            label = metric_label(connection, config.by)
+        chosen = make_selection(
+            curation.engine, dataset, recipe, lambda: text_encoder(curation.scorers), context.log.info
+        )
     except NothingToSelect as error:
-        if config.where:
+        if recipe.where or recipe.at_least:
             raise
         # A dataset that is not scored yet is no mistake: its subset waits for the scores.
         return dg.MaterializeResult(metadata={"rows": 0, "reason": str(error)})
@@ -45,12 +49,15 @@ def training_subset(
     # Written even if the file exists: it may come from another database that this home folder was used with.
     export_selection(curation.engine, chosen.selection_id, path)
     first = next(selection_rows(curation.engine, chosen.selection_id, batch_size=10))
+    label = " and ".join(recipe.by)
     preview = [[str(row["rank"]), row["sample"], row["system"], f"{row['value']:.4f}"] for row in first]
     return dg.MaterializeResult(
         metadata={
             "selection_id": chosen.selection_id,
             "rows": chosen.n,
             "eligible": chosen.n_eligible,
+            "near_duplicates": chosen.n_duplicates,
+            "unjudged": dg.MetadataValue.json(dict(chosen.unjudged)),
             "cutoff": chosen.cutoff,
             "score_hash": chosen.score_hash,
             "is_new": chosen.is_new,

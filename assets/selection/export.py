@@ -12,7 +12,8 @@ from typing import Any, BinaryIO
 from sqlalchemy.engine import Engine
 
 from assets.selection.partial_file import partial_file, remove_abandoned
-from db.selection import SelectionError, find_selection, frozen_types, selection_rows
+from db.recipes import SelectionError
+from db.selection import find_selection, frozen_types, selection_rows
 
 FORMATS = (".parquet", ".jsonl")
 

@@ -17,6 +17,7 @@ from orchestration.cli import (
     reporting,
     scoring,
     selecting,
+    selections,
     showcase,
 )
 from orchestration.cli.output import hide_connection_attempts, print_error
@@ -45,6 +46,7 @@ app.command("sql")(database.sql)
 app.command("prune")(database.prune)
 app.command("ui")(overview.ui)
 app.command("doctor")(overview.doctor)
+app.add_typer(selections.selections, name="selections")
 app.add_typer(database.db, name="db")
 
 

@@ -2,56 +2,82 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from orchestration.cli.output import AsJson, DatasetName, console, print_json
+from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows, progress
 
 
 def select(
+    context: typer.Context,
     dataset: DatasetName,
-    by: Annotated[str, typer.Option(help="Metric that ranks the samples.")] = "vcs",
-    keep: Annotated[
-        float, typer.Option(help="Share to keep of the samples that have a score and pass --where.")
-    ] = 0.125,
+    by: Annotated[list[str] | None, typer.Option(help="Metric that ranks the samples; several as NAME=WEIGHT.")] = None,
+    keep: Annotated[float | None, typer.Option(help="Share to keep of the eligible samples; 0.125 by default.")] = None,
+    count: Annotated[int | None, typer.Option(help="Number of samples to keep, instead of a share.")] = None,
     where: Annotated[
         str | None, typer.Option(help="""A condition, such as "vcs > 0.3 and system != 'brief'".""")
     ] = None,
+    at_least: Annotated[
+        list[str] | None, typer.Option(help="Least value as NAME=NUMBER, or a stored threshold: vcs='keep 0.25'.")
+    ] = None,
+    combine: Annotated[str | None, typer.Option(help="Of several metrics, the mean of `ranks` or `values`.")] = None,
+    dedupe: Annotated[float | None, typer.Option(help="Of texts with this cosine or more, keep the best.")] = None,
+    choose: Annotated[str | None, typer.Option(help="best, random or diverse.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of a random choice.")] = None,
+    per: Annotated[
+        str | None, typer.Option(help="Column of strata, such as system, duration_s or extra_FIELD.")
+    ] = None,
+    bands: Annotated[str | None, typer.Option(help="Limits of bands of --per, such as 10,30,60.")] = None,
+    quota: Annotated[
+        list[str] | None, typer.Option(help="Samples of a stratum as NAME=NUMBER; *=NUMBER caps the others.")
+    ] = None,
+    stale: Annotated[str | None, typer.Option(help="Stale scores: refuse or leave_out.")] = None,
+    recipe: Annotated[Path | None, typer.Option(help="All of the above from a YAML file.")] = None,
+    preview: Annotated[bool, typer.Option("--preview", help="Show what it would take; freeze nothing.")] = False,
     export: Annotated[Path | None, typer.Option(help="Also write it to this .parquet or .jsonl file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Freeze the best samples: rows, rule, cutoff and score hash. The same rule and scores give the same selection."""
+    """Freeze samples by a recipe: rows, rule, cutoff and score hash. The same recipe and scores give the same rows."""
     from assets.datasets import dataset_of_key
-    from assets.reports.labels import metric_label
     from assets.selection.export import export_selection, export_target
-    from db.selection import freeze_selection
+    from assets.selection.making import make_selection
     from orchestration.platform import engine
 
+    rule = _recipe(recipe, _said(context))
     if export:
         export_target(export)
     dataset_row = dataset_of_key(engine(), dataset)
-    with engine().begin() as connection:
-        chosen = freeze_selection(connection, dataset_row, by=by, keep=keep, where=where)
-        label = metric_label(connection, by)
+    if preview:
+        _preview(dataset_row, rule, as_json=as_json)
+        return
+    with progress() as tell:
+        chosen = make_selection(engine(), dataset_row, rule, _encoder, tell)
     path = export_selection(engine(), chosen.selection_id, export) if export else None
+    label = _label(rule)
     if as_json:
-        answer = {
-            "selection_id": chosen.selection_id,
-            "n": chosen.n,
-            "cutoff": chosen.cutoff,
-            "path": str(path) if path else None,
-            "n_eligible": chosen.n_eligible,
-            "score_hash": chosen.score_hash,
-            "by": label,
-        }
-        print_json(answer)
+        print_json(
+            {
+                "selection_id": chosen.selection_id,
+                "n": chosen.n,
+                "cutoff": chosen.cutoff,
+                "path": str(path) if path else None,
+                "n_eligible": chosen.n_eligible,
+                "n_duplicates": chosen.n_duplicates,
+                "unjudged": chosen.unjudged,
+                "score_hash": chosen.score_hash,
+                "by": label,
+            }
+        )
         return
     console.print(
         f"selection {chosen.selection_id}: {chosen.n} of {chosen.n_eligible} samples of {dataset}, "
-        f"{label} at least {chosen.cutoff:.4f}" + ("" if chosen.is_new else " (made before, unchanged)")
+        f"{label} at least {chosen.cutoff:.4f}" + ("" if chosen.is_new else " (made before, unchanged)"),
+        markup=False,
     )
+    _print_left_out(chosen.n_duplicates, chosen.unjudged)
     console.print(
         f"written to {path}" if path else f"write it with: reelsieve export {chosen.selection_id} FILE.parquet",
         markup=False,
@@ -72,3 +98,118 @@ def export(
         print_json({"selection_id": selection_id, "path": str(written)})
     else:
         console.print(f"written to {written}", markup=False)
+
+
+def _said(context: typer.Context) -> dict[str, Any]:
+    """The fields of a recipe that were given as options."""
+    others = ("dataset", "recipe", "preview", "export", "as_json")
+    return {name: value for name, value in context.params.items() if name not in others and value not in (None, [], ())}
+
+
+def _recipe(path: Path | None, said: dict[str, Any]) -> Any:
+    from assets.selection.making import read_recipe
+    from db.recipes import SelectionError, recipe_of
+
+    if path is not None:
+        if said:
+            options = ", ".join(f"--{name.replace('_', '-')}" for name in said)
+            raise SelectionError(f"--recipe says all of the rule: leave {options} out, or write them into {path}")
+        return read_recipe(path)
+    weights = [_pair("by", one) if "=" in one else (one, 1.0) for one in said.pop("by", [])]
+    if "quota" in said:
+        quotas = [_pair("quota", one) for one in said.pop("quota")]
+        said["quotas"] = {name: int(n) if isinstance(n, float) and n == int(n) else n for name, n in quotas}
+    if "at_least" in said:
+        said["at_least"] = dict(_pair("at-least", one) for one in said["at_least"])
+    if "bands" in said:
+        said["bands"] = [_number("bands", part) for part in said["bands"].split(",")]
+    return recipe_of(said | ({"by": dict(weights)} if weights else {}))
+
+
+def _pair(option: str, text: str) -> tuple[str, float | str]:
+    """NAME=VALUE, where a value that reads as a number is one."""
+    from db.recipes import SelectionError
+
+    name, sign, value = text.rpartition("=")
+    if not sign or not name or not value:
+        raise SelectionError(f"--{option} {text}: give it as NAME=VALUE")
+    try:
+        return name.strip(), float(value)
+    except ValueError:
+        return name.strip(), value.strip()
+
+
+def _number(option: str, text: str) -> float:
+    from db.recipes import SelectionError
+
+    try:
+        return float(text)
+    except ValueError as error:
+        raise SelectionError(f"--{option}: {text!r} is no number: give limits such as 10,30,60") from error
+
+
+def _label(rule: Any) -> str:
+    """What ranked the samples, with the models behind it where it is one metric."""
+    from assets.reports.labels import metric_label
+    from db.present import known_metrics
+    from orchestration.platform import engine
+
+    names = list(rule.by)
+    with engine().connect() as connection:
+        metrics = known_metrics(connection)
+        labels = [metric_label(connection, name) if name in metrics else name for name in names]
+    return labels[0] if len(labels) == 1 else f"mean of the {rule.combine} of {' and '.join(labels)}"
+
+
+def _print_left_out(n_duplicates: int, unjudged: Mapping[str, Mapping[str, int]]) -> None:
+    if n_duplicates:
+        console.print(f"{n_duplicates} near-duplicates of better samples are left out")
+    for metric, counts in unjudged.items():
+        reasons = ", ".join(f"{n} {status}" for status, n in counts.items())
+        console.print(f"without a {metric} value: {reasons}", markup=False)
+
+
+def _encoder() -> Any:
+    # Imported late: with it comes the machinery of runs, which few selections need.
+    from assets.selection.vectors import text_encoder
+    from orchestration.launch import curation_scorers
+
+    return text_encoder(curation_scorers())
+
+
+def _preview(dataset: Any, rule: Any, *, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from assets.selection.making import prepared
+    from db.previewing import preview
+    from orchestration.platform import engine
+
+    with progress() as tell:
+        chooser = prepared(engine(), dataset, rule, _encoder, tell)
+        with engine().begin() as connection:
+            found = preview(connection, dataset, rule, chooser)
+
+    chosen = found.chosen
+    systems, metrics = [asdict(row) for row in found.systems], [asdict(row) for row in found.metrics]
+    if as_json:
+        print_json(
+            {
+                "n": chosen.size.n,
+                "n_eligible": chosen.size.n_eligible,
+                "cutoff": chosen.size.cutoff,
+                "n_duplicates": chosen.n_duplicates,
+                "unjudged": chosen.unjudged,
+                "systems": systems,
+                "metrics": metrics,
+            }
+        )
+        return
+    console.print(
+        f"would take {chosen.size.n} of {chosen.size.n_eligible} samples of {dataset.name}, {_label(rule)} at least "
+        f"{chosen.size.cutoff:.4f}; nothing is frozen",
+        markup=False,
+    )
+    _print_left_out(chosen.n_duplicates, chosen.unjudged)
+    print_rows(systems, empty="no system")
+    console.print("means of the chosen samples, and of a random choice of as many (± 1.96 standard errors):")
+    print_rows(metrics, empty="no metric")

@@ -17,7 +17,8 @@ import pytest
 from sqlalchemy.engine import Engine
 
 from assets.selection.export import export_selection, export_target
-from db.selection import SelectionError, freeze_selection
+from db.recipes import SelectionError, recipe_of
+from db.selection import freeze_selection
 from tests.db.builders import add_sample, add_video, make_dataset, set_scores
 from tests.ordinary_user import open_folder, ordinary_user
 
@@ -42,7 +43,7 @@ def selection_id(module_engine: Engine) -> int:
     samples = {add_sample(module_engine, clips, video, f"s{n}", f"text {n}"): n / N for n in range(N)}
     set_scores(module_engine, samples)
     with module_engine.begin() as connection:
-        return freeze_selection(connection, clips, by="vcs", keep=1).selection_id
+        return freeze_selection(connection, clips, recipe_of({"by": "vcs", "keep": 1})).selection_id
 
 
 @contextmanager

@@ -17,8 +17,9 @@ from db.filters import SYMBOLS, WORDS, FilterError
 from db.manifest import Dataset
 from db.migrate import migrate
 from db.reader import run_read_only
+from db.recipes import SelectionError, recipe_of
 from db.schema import selection_item
-from db.selection import SelectionError, freeze_selection
+from db.selection import freeze_selection
 from db.server import start_embedded
 from tests.attack.campaign import Campaign, Seed, temporary_home
 from tests.db.builders import add_sample, add_video, make_dataset, set_scores
@@ -167,7 +168,7 @@ def _selected(engine: Engine, dataset: Dataset, text: str) -> list[str]:
     """The samples that `select --by vcs --keep 1 --where TEXT` chooses; nothing is kept of the selection."""
     with engine.connect() as connection:
         try:
-            chosen = freeze_selection(connection, dataset, by="vcs", keep=1, where=text)
+            chosen = freeze_selection(connection, dataset, recipe_of({"by": "vcs", "keep": 1, "where": text}))
         except SelectionError as error:
             if "no sample" in str(error):
                 return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from decimal import ROUND_FLOOR, Decimal
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import sqlalchemy as sa
@@ -13,10 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
+from assets.selection.picking import pick
 from db.listing import list_scores
 from db.manifest import Dataset
 from db.present import active_scorers, stored_scores
-from db.selection import SelectionError, freeze_selection, selection_rows
+from db.recipes import SelectionError, recipe_of
+from db.selection import freeze_selection, selection_rows
 from db.views import create_views
 from tests.db.builders import (
     TWO_METRICS,
@@ -87,6 +89,10 @@ def line(row: Row) -> str:
     return f"{row.kind}\t{row.key}\t{str(row.now('vcs')).removesuffix('.0')}\n"
 
 
+def fail(_: object) -> Any:
+    raise AssertionError("this recipe compares no texts")
+
+
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     drawn=ROWS,
@@ -115,13 +121,20 @@ def test_selections_and_lists_are_those_by_hand(
     if is_counted:
         count_all(engine, TWO_METRICS)
     eligible = [row for row in rows if row.now("vcs") is not None and WHERES[where](row)]
+    rule = {"by": "vcs", "where": where, "stale": "leave_out"}
+    recipe = recipe_of({**rule, "keep": float(keep)})
     if not eligible:
         with pytest.raises(SelectionError), engine.begin() as connection:
-            freeze_selection(connection, dataset, by="vcs", keep=float(keep), where=where)
+            freeze_selection(connection, dataset, recipe)
     else:
         best = in_order(eligible)[: max(1, int((keep * len(eligible)).to_integral_value(ROUND_FLOOR)))]
         with engine.begin() as connection:
-            chosen = freeze_selection(connection, dataset, by="vcs", keep=float(keep), where=where)
+            chosen = freeze_selection(connection, dataset, recipe)
+        with engine.begin() as connection:
+            # The same number by arrays instead of by SQL.
+            counted = recipe_of({**rule, "count": len(best)})
+            picked = freeze_selection(connection, dataset, counted, lambda _, found: pick(found, counted, fail, fail))
+        assert (picked.n, picked.score_hash) == (chosen.n, chosen.score_hash)
         assert (chosen.n, chosen.n_eligible, chosen.cutoff) == (len(best), len(eligible), best[-1].now("vcs"))
         assert chosen.score_hash == hashlib.sha256("".join(map(line, best)).encode()).hexdigest()
         frozen = [row for part in selection_rows(engine, chosen.selection_id) for row in part]

@@ -18,6 +18,7 @@ from db.engine import connect, open_engine
 from db.manifest import Dataset, ensure_dataset, ingest_store, list_datasets
 from db.migrate import migrate
 from db.reader import READER, QueryError, reader_password, run_read_only
+from db.recipes import recipe_of
 from db.schema import METADATA
 from db.selection import freeze_selection
 from db.server import DatabaseUnavailable, sibling_url
@@ -300,7 +301,7 @@ def test_the_reader_can_hold_up_neither_an_ingest_nor_a_selection(filled: URL) -
         with ingest_store(impatient, clips) as store:
             assert store.videos(["v"])
         with impatient.begin() as connection:
-            assert freeze_selection(connection, clips, by="vcs", keep=1.0, where=None).n == 1
+            assert freeze_selection(connection, clips, recipe_of({"by": "vcs", "keep": 1.0, "where": None})).n == 1
     impatient.dispose()
 
 

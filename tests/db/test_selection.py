@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from decimal import ROUND_FLOOR, Decimal
 from typing import Any
 
@@ -22,9 +23,9 @@ from db.freezing import kept
 from db.listing import list_scores
 from db.manifest import Dataset
 from db.present import known_metrics
+from db.recipes import SelectionError, recipe_of
 from db.selection import (
     Selection,
-    SelectionError,
     find_selection,
     freeze_selection,
     selection_rows,
@@ -59,7 +60,7 @@ def add_scored(engine: Engine, dataset: Dataset, values: dict[str, float | None]
 
 def freeze(engine: Engine, dataset: Dataset, keep: float, where: str | None = None, by: str = "vcs") -> Selection:
     with engine.begin() as connection:
-        return freeze_selection(connection, dataset, by=by, keep=keep, where=where)
+        return freeze_selection(connection, dataset, recipe_of({"by": by, "keep": keep, "where": where}))
 
 
 def rows(engine: Engine, chosen: Selection, batch_size: int = 5000) -> list[dict[str, Any]]:
@@ -146,7 +147,7 @@ def test_changed_scores_make_a_new_selection_and_leave_the_old_as_it_was(engine:
     assert keys(engine, new) == ["a", "b"]
     assert rows(engine, old) == before
     set_scores(engine, {samples["a"]: 0.1})
-    assert freeze(engine, clips, 0.67) == Selection(old.selection_id, 2, 3, 0.5, old.score_hash, is_new=False)
+    assert freeze(engine, clips, 0.67) == replace(old, is_new=False)
 
 
 def test_another_scorer_is_another_rule(engine: Engine, clips: Dataset) -> None:
@@ -276,12 +277,18 @@ def test_a_share_out_of_range(engine: Engine, clips: Dataset, keep: float) -> No
         freeze(engine, clips, keep)
 
 
-@pytest.mark.parametrize("by", ["nope", "video", "text", "vcs_status", "VCS", ""])
+@pytest.mark.parametrize("by", ["nope", "VCS"])
 def test_an_unknown_metric_is_named_with_the_known_ones(engine: Engine, clips: Dataset, by: str) -> None:
-    with pytest.raises(SelectionError, match=f"no metric '{by}': choose one of vcs, evqa"):
+    with pytest.raises(SelectionError, match=f"no column '{by}': choose one of duration_s, evqa, shard, vcs$"):
         freeze(engine, clips, 0.5, by=by)
     with engine.connect() as connection:
         assert known_metrics(connection) == ["vcs", "evqa"]
+
+
+@pytest.mark.parametrize("by", ["video", "text", "vcs_status"])
+def test_a_column_of_texts_ranks_nothing(engine: Engine, clips: Dataset, by: str) -> None:
+    with pytest.raises(SelectionError, match=f"{by} is no number: choose one of duration_s, evqa, shard, vcs$"):
+        freeze(engine, clips, 0.5, by=by)
 
 
 def test_nothing_to_select_from_says_what_to_do(engine: Engine, clips: Dataset) -> None:
@@ -378,7 +385,7 @@ def test_two_that_freeze_the_same_rule_at_once_get_one_selection(engine: Engine,
     add_scored(engine, clips, {"a": 0.1, "b": 0.9})
     with ThreadPoolExecutor(1) as pool:
         with engine.begin() as connection:
-            first = freeze_selection(connection, clips, by="vcs", keep=0.5)
+            first = freeze_selection(connection, clips, recipe_of({"by": "vcs", "keep": 0.5}))
             other = pool.submit(freeze, engine, clips, 0.5)
             wait_for_lock(engine, other)
         second = other.result()

@@ -16,6 +16,7 @@ from db.embeddings import text_sha256
 from db.listing import list_scores
 from db.manifest import Dataset
 from db.quality import shard_quality
+from db.recipes import SelectionError, recipe_of
 from db.scores import (
     best_and_worst,
     defined_values,
@@ -24,7 +25,7 @@ from db.scores import (
     values_by_system,
     write_scores,
 )
-from db.selection import SelectionError, freeze_selection, selection_rows
+from db.selection import freeze_selection, selection_rows
 from db.thresholds import LabelThreshold, replace_label_thresholds
 from db.work import pending_samples
 from tests.db.builders import (
@@ -43,6 +44,7 @@ from tests.db.builders import (
 
 TIMES = [{"text": "A dog runs.", "start_s": 0, "end_s": 2.5}]
 METRICS = ("vcs", "evqa", "ecs")
+ALL_THAT_HOLD = recipe_of({"by": "vcs", "keep": 1.0, "stale": "leave_out"})
 VALUES = {"caption": 0.75, "pair": 0.5, "other": 0.25}
 
 
@@ -214,19 +216,34 @@ def one_stale(scored: Scored) -> Scored:
 
 def test_a_selection_leaves_stale_scores_out(one_stale: Scored) -> None:
     with one_stale.engine.begin() as connection:
-        chosen = freeze_selection(connection, one_stale.dataset, by="vcs", keep=1.0)
+        chosen = freeze_selection(
+            connection, one_stale.dataset, recipe_of({"by": "vcs", "keep": 1.0, "stale": "leave_out"})
+        )
     assert (chosen.n, chosen.n_eligible, chosen.cutoff) == (2, 2, 0.25)
+    assert chosen.unjudged == {"vcs": {"stale": 1}}
     rows = [row for part in selection_rows(one_stale.engine, chosen.selection_id) for row in part]
     assert [(row["sample"], row["vcs"]) for row in rows] == [("pair", 0.5), ("other", 0.25)]
     one_stale.score("vcs", 0.9)
     with one_stale.engine.begin() as connection:
-        assert freeze_selection(connection, one_stale.dataset, by="vcs", keep=1.0).n == 3
+        assert (
+            freeze_selection(
+                connection, one_stale.dataset, recipe_of({"by": "vcs", "keep": 1.0, "stale": "leave_out"})
+            ).n
+            == 3
+        )
+
+
+def test_a_selection_refuses_stale_scores_unless_told_to_leave_them_out(one_stale: Scored) -> None:
+    refused = r"^1 samples of dataset 'clips' have a vcs score of other inputs than now: run reelsieve score "
+    for recipe in ({"by": "vcs"}, {"by": "evqa", "where": "VCS > 0"}, {"by": "evqa", "at_least": {"vcs": 0.0}}):
+        with one_stale.engine.begin() as connection, pytest.raises(SelectionError, match=refused):
+            freeze_selection(connection, one_stale.dataset, recipe_of(recipe))
 
 
 def test_a_selection_by_another_metric_has_no_stale_value_beside_it(one_stale: Scored) -> None:
     one_stale.score("evqa")
     with one_stale.engine.begin() as connection:
-        chosen = freeze_selection(connection, one_stale.dataset, by="evqa", keep=0.34)
+        chosen = freeze_selection(connection, one_stale.dataset, recipe_of({"by": "evqa", "keep": 0.34}))
     ((row,),) = selection_rows(one_stale.engine, chosen.selection_id)
     assert (row["sample"], row["text"], row["evqa"], row["vcs"]) == ("caption", "A cat runs.", 0.75, None)
 
@@ -235,7 +252,7 @@ def test_stale_scores_alone_are_nothing_to_select_from(scored: Scored) -> None:
     for sample_id in scored.samples.values():
         change_text(scored.engine, sample_id, "A cat runs.")
     with scored.engine.begin() as connection, pytest.raises(SelectionError, match="run reelsieve score"):
-        freeze_selection(connection, scored.dataset, by="vcs", keep=1.0)
+        freeze_selection(connection, scored.dataset, recipe_of({"by": "vcs", "keep": 1.0}))
 
 
 def test_stale_scores_are_listed_last_and_say_so(one_stale: Scored) -> None:

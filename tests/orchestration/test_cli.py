@@ -138,6 +138,35 @@ def test_the_demo_encoder_gives_no_number_for_other_videos(run: Run, tmp_path: P
     assert (row["vcs"], row["vcs_status"], row["vcs_models"]) == (None, None, None)
 
 
+def test_a_recipe_is_previewed_frozen_shown_and_compared(run: Run, scored: dict[str, Any], tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text("by: {vcs: 1, vcs_short: 1}\nper: system\nquotas: {'*': 1}\ndedupe: 0.999\n")
+    select = ("select", "-d", "cli", "--recipe", str(recipe))
+    before = read_json(run("selections", "--json"))["selections"]
+    seen = read_json(run(*select, "--preview", "--json"))
+    assert seen["n"] == sum(row["chosen"] for row in seen["systems"]) == len(seen["systems"])
+    assert read_json(run("selections", "--json"))["selections"] == before, "a preview freezes nothing"
+    shown = run(*select, "--preview")
+    assert "nothing is frozen" in shown.stdout
+
+    frozen = read_json(run(*select, "--json"))
+    assert (frozen["n"], frozen["cutoff"]) == (seen["n"], seen["cutoff"])
+    options = ("--by", "vcs=1", "--by", "vcs_short=1", "--per", "system", "--quota", "*=1", "--dedupe", "0.999")
+    assert read_json(run("select", "-d", "cli", *options, "--json"))["selection_id"] == frozen["selection_id"]
+    assert read_json(run("selections", "-d", "cli", "--json"))["selections"][0]["selection"] == frozen["selection_id"]
+
+    (tmp_path / "again.yaml").write_text(run("selections", "show", str(frozen["selection_id"])).stdout)
+    again = read_json(run("select", "-d", "cli", "--recipe", str(tmp_path / "again.yaml"), "--json"))
+    assert again["selection_id"] == frozen["selection_id"], "what is shown is a recipe file"
+
+    best = read_json(run("select", "-d", "cli", "--by", "vcs", "--count", "1", "--json"))
+    pair = (str(frozen["selection_id"]), str(best["selection_id"]))
+    (change,) = read_json(run("selections", "diff", *pair, "--json"))["differences"]
+    assert change["change"] == "went out"
+    assert f"below the cut-off {best['cutoff']:.4f} of selection {best['selection_id']}" in change["reason"]
+    assert "1 went out, 0 came in" in run("selections", "diff", *pair).stdout
+
+
 def test_select_freezes_and_exports(run: Run, scored: dict[str, Any], tmp_path: Path) -> None:
     target = tmp_path / "best.parquet"
     arguments = ["select", "-d", "cli", "--by", "vcs", "--keep", "0.5", "--where", "system != 'brief'", "--json"]
@@ -296,8 +325,18 @@ def test_an_argument_that_cannot_be_used_ends_with_code_2(
         (["scores", "-d", "nobody"], "there is no dataset 'nobody'"),
         (["rejects", "-d", "nobody"], "there is no dataset 'nobody'"),
         (["report", "-d", "nobody"], "there is no dataset 'nobody'"),
-        (["select", "-d", "cli", "--keep", "1.5"], "keep is 1.5"),
-        (["select", "-d", "cli", "--by", "bleu"], "there is no metric 'bleu'"),
+        (["select", "-d", "cli", "--keep", "1.5"], "the recipe's keep is '1.5': give the share"),
+        (["select", "-d", "cli", "--by", "bleu"], "there is no column 'bleu'"),
+        (["select", "-d", "cli", "--at-least", "vcs"], "--at-least vcs: give it as NAME=VALUE"),
+        (["select", "-d", "cli", "--bands", "1,x", "--per", "duration_s"], "--bands: 'x' is no number"),
+        (["select", "-d", "cli", "--per", "system", "--quota", "brief=1.5"], "the recipe's quotas is"),
+        (["select", "-d", "cli", "--recipe", "none.yaml"], "none.yaml: the recipe cannot be read"),
+        (
+            ["select", "-d", "cli", "--recipe", "r.yaml", "--keep", "1"],
+            "--recipe says all of the rule: leave --keep out",
+        ),
+        (["selections", "show", "999"], "there is no selection 999"),
+        (["selections", "diff", "998", "999"], "there is no selection 998"),
         (["select", "-d", "cli", "--where", "vcs > 0; DROP TABLE score"], "not allowed"),
         (["select", "-d", "cli", "--where", "vcs > 2"], "no sample"),
         (["select", "-d", "cli", "--export", "best.txt"], "use .parquet or .jsonl"),

@@ -1,0 +1,78 @@
+"""Makes a selection by a recipe: what the database cannot cut by itself is picked here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+from sqlalchemy.engine import Connection, Engine
+
+from assets.selection.picking import Tell, pick
+from assets.selection.vectors import embed_whole_texts, unit_vectors
+from db.candidates import Candidates
+from db.choosing import Pick, Picked, candidates_now
+from db.manifest import Dataset
+from db.recipes import Recipe, SelectionError, recipe_of
+from db.selection import Selection, freeze_selection
+from metrics_core.protocols import TextEncoder
+
+_MOST_BYTES = 1_000_000
+
+
+def read_recipe(path: Path) -> Recipe:
+    """Read a recipe from a YAML file. Raises SelectionError, in one sentence that names the file."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise SelectionError(f"{path}: the recipe cannot be read ({error.strerror}): give another file") from error
+    if len(text) > _MOST_BYTES:
+        raise SelectionError(f"{path}: a recipe has at most {_MOST_BYTES} bytes: this is no recipe")
+    try:
+        said: Any = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f", line {mark.line + 1}" if mark else ""
+        raise SelectionError(f"{path}{place}: this is no YAML: a recipe has lines such as by: vcs") from error
+    try:
+        return recipe_of(said)
+    except SelectionError as error:
+        raise SelectionError(f"{path}: {error}") from error
+
+
+def make_selection(
+    engine: Engine, dataset: Dataset, recipe: Recipe, encoder: Callable[[], TextEncoder], tell: Tell
+) -> Selection:
+    """Freeze what a recipe takes. Whole texts without a vector are embedded first, where the recipe compares texts.
+
+    encoder: makes the encoder of texts, and is called only where the recipe needs it. tell: takes lines of progress.
+    Raises SelectionError, FilterError for a condition that is not allowed, and the errors of the encoder.
+    """
+    chooser = prepared(engine, dataset, recipe, encoder, tell)
+    with engine.begin() as connection:
+        return freeze_selection(connection, dataset, recipe, chooser)
+
+
+def prepared(
+    engine: Engine, dataset: Dataset, recipe: Recipe, encoder: Callable[[], TextEncoder], tell: Tell
+) -> Pick | None:
+    """What picks by the recipe, once all vectors that it needs are stored; None where the database cuts by itself."""
+    if recipe.is_plain:
+        return None
+    if not recipe.needs_vectors:
+        return lambda _, candidates: pick(candidates, recipe, _no_vectors, tell)
+    of_texts = encoder()
+    with engine.begin() as connection:
+        found = candidates_now(connection, dataset, recipe)
+    embed_whole_texts(engine, of_texts, found.sample_ids.tolist(), tell)
+
+    def chooser(connection: Connection, candidates: Candidates) -> Picked:
+        return pick(candidates, recipe, lambda digests: unit_vectors(connection, of_texts, digests), tell)
+
+    return chooser
+
+
+def _no_vectors(_: object) -> Any:
+    raise AssertionError("this recipe compares no texts")

@@ -1,0 +1,50 @@
+"""Vectors of whole texts, by which a recipe tells near-duplicates and diversity."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+from sqlalchemy.engine import Connection, Engine
+
+from assets.scores.base import Scorer
+from assets.selection.picking import Tell
+from assets.sources.memo import ask_missing
+from assets.sources.texts import TextVectors
+from db.embeddings import load_vectors, store_texts, texts_without_vector
+from db.models import find_model
+from db.recipes import SelectionError
+from metrics_core.protocols import TextEncoder
+from metrics_core.vectors import unit_rows
+
+
+def text_encoder(scorers: Mapping[str, Scorer]) -> TextEncoder:
+    """The configured encoder of texts."""
+    sources = (source for scorer in scorers.values() for source in scorer.sources)
+    return next(source.encoder for source in sources if isinstance(source, TextVectors))
+
+
+def embed_whole_texts(engine: Engine, encoder: TextEncoder, sample_ids: Sequence[int], tell: Tell) -> None:
+    """Embed the whole texts of samples that have no vector yet."""
+    with engine.connect() as connection:
+        model_id = find_model(connection, encoder.identity.as_dict())
+        missing = texts_without_vector(connection, model_id, sample_ids)
+    ask_missing(
+        engine,
+        encoder.identity,
+        missing,
+        length=len,
+        ask=encoder.encode,
+        store=lambda model_id, texts, vectors: store_texts(engine, model_id, texts, vectors),
+        tell=lambda done, total: tell(f"{done} of {total} texts embedded"),
+    )
+
+
+def unit_vectors(connection: Connection, encoder: TextEncoder, digests: Sequence[bytes]) -> npt.NDArray[np.float32]:
+    """The vectors (n, d) of texts by their hashes, of length 1. Raises SelectionError where one is missing."""
+    model_id = find_model(connection, encoder.identity.as_dict())
+    vectors = None if model_id is None else load_vectors(connection, model_id, digests)
+    if vectors is None:
+        raise SelectionError("texts changed while the selection was made: run the same command again")
+    return unit_rows("text", vectors.astype(np.float64)).astype(np.float32)

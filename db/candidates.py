@@ -1,0 +1,161 @@
+"""The samples that a recipe chooses among, as arrays: what it ranks them by, their strata and their texts' hashes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from db.filters import parse_filter
+from db.manifest import Dataset
+from db.present import Column, PresentScores
+from db.recipes import Recipe, SelectionError
+from db.schema import sample, scorer, threshold
+from db.thresholds import METHOD_LABELS
+
+NO_STRATUM = "none"
+"""The stratum of samples without a value in the column of strata."""
+_BATCH = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """The eligible samples, in order of kind and key.
+
+    sample_ids: (n,). values: (n, m), the columns of `by` in their order, all finite. strata: their names in order;
+    stratum: (n,), the place of each sample's stratum among them. draws: (n,), random numbers that depend on the seed,
+    the kind and the key of a sample alone; empty unless the recipe draws. text_sha256: of each text; empty unless the
+    recipe compares texts.
+    """
+
+    sample_ids: npt.NDArray[np.int64]
+    values: npt.NDArray[np.float64]
+    strata: tuple[str, ...]
+    stratum: npt.NDArray[np.intp]
+    draws: npt.NDArray[np.uint64]
+    text_sha256: list[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Eligible:
+    """The rows of `scores` that a recipe chooses among: those with a value in each of `by` that pass all `filters`.
+
+    columns: all that a recipe may name.
+    """
+
+    scores: PresentScores
+    columns: Mapping[str, Column]
+    by: tuple[Column, ...]
+    filters: tuple[sa.ColumnElement[bool], ...]
+
+
+def eligible(
+    connection: Connection, dataset: Dataset, recipe: Recipe, scores: PresentScores, columns: Mapping[str, Column]
+) -> Eligible:
+    """The rows with a value in every column of `by` that pass the recipe's filter and least values.
+
+    Raises SelectionError for an unknown column, one that is no number, and a threshold that is not stored; FilterError
+    for a filter that is not allowed.
+    """
+    by = tuple(_number(columns, name, "by") for name in recipe.by)
+    filters = [parse_filter(recipe.where, columns)] if recipe.where else []
+    for name, least in recipe.at_least.items():
+        value = least if isinstance(least, float) else _stored_threshold(connection, dataset, name, least)
+        filters.append(_number(columns, name, "at_least") >= value)
+    if recipe.per:
+        _stratum(columns, recipe)
+    return Eligible(scores, columns, by, tuple(filters))
+
+
+def read_candidates(connection: Connection, recipe: Recipe, found: Eligible) -> Candidates:
+    """Read the eligible samples."""
+    columns = found.scores.columns
+    kind, key = columns["kind"], columns["sample"]
+    wanted: dict[str, Any] = {"sample_id": columns["sample_id"]}
+    wanted |= {f"value_{place}": value for place, value in enumerate(found.by)}
+    if recipe.per:
+        wanted["stratum"] = _stratum(found.columns, recipe)
+    if recipe.choose == "random":
+        wanted["draw"] = sa.func.left(sa.func.md5(sa.func.concat_ws("\t", str(recipe.seed), kind, key)), 16)
+    if recipe.needs_vectors:
+        wanted["text_sha256"] = sample.c.text_sha256
+    query = sa.select(*[value.label(name) for name, value in wanted.items()]).select_from(found.scores.rows)
+    query = query.where(found.scores.of_dataset, *[value.is_not(None) for value in found.by], *found.filters)
+    query = query.order_by(kind, sa.collate(key, "C"))
+    streamed = connection.execute(query.execution_options(stream_results=True, yield_per=_BATCH))
+    parts: dict[str, list[Any]] = {name: [] for name in wanted}
+    for rows in streamed.partitions():
+        for name, values in zip(wanted, zip(*rows, strict=True), strict=True):
+            parts[name].extend(values)
+    return _as_arrays(parts, recipe)
+
+
+def _as_arrays(parts: dict[str, list[Any]], recipe: Recipe) -> Candidates:
+    n = len(parts["sample_id"])
+    labels = parts.get("stratum", ["all"] * n)
+    strata = sorted(set(labels)) if recipe.per else ["all"]
+    places = {label: place for place, label in enumerate(strata)}
+    return Candidates(
+        sample_ids=np.array(parts["sample_id"], dtype=np.int64),
+        values=np.array([parts[f"value_{place}"] for place in range(len(recipe.by))], dtype=np.float64).T,
+        strata=tuple(strata),
+        stratum=np.fromiter((places[label] for label in labels), dtype=np.intp, count=n),
+        draws=np.array([int(draw, 16) for draw in parts.get("draw", [])], dtype=np.uint64),
+        text_sha256=[bytes(digest) for digest in parts.get("text_sha256", [])],
+    )
+
+
+def _stratum(columns: Mapping[str, Column], recipe: Recipe) -> Column:
+    """The name of each row's stratum: the value of `per`, or its band."""
+    assert recipe.per is not None
+    if not recipe.bands:
+        value = _column(columns, recipe.per, "per")
+        return sa.func.coalesce(sa.cast(value, sa.Text), NO_STRATUM)
+    value, bands = _number(columns, recipe.per, "per"), [f"{limit:g}" for limit in recipe.bands]
+    between = [f"{low} to {high}" for low, high in pairwise(bands)]
+    names = [f"below {bands[0]}", *between, f"{bands[-1]} and more"]
+    cases = [(value < limit, sa.literal(name)) for limit, name in zip(recipe.bands, names, strict=False)]
+    return sa.case((value.is_(None), sa.literal(NO_STRATUM)), *cases, else_=sa.literal(names[-1]))
+
+
+def _stored_threshold(connection: Connection, dataset: Dataset, metric: str, objective: str) -> float:
+    """The cut on a metric's scores that is stored for the whole dataset with this objective."""
+    query = (
+        sa.select(threshold.c.objective, threshold.c.value)
+        .join(scorer, scorer.c.scorer_id == threshold.c.scorer_id)
+        .where(
+            scorer.c.metric == metric,
+            scorer.c.status == "active",
+            threshold.c.dataset_id == dataset.dataset_id,
+            threshold.c.scope == "dataset",
+            # Thresholds on labels cut probabilities of keypoints, not scores.
+            threshold.c.method != METHOD_LABELS,
+        )
+    )
+    stored = {row.objective: row.value for row in connection.execute(query)}
+    if objective not in stored:
+        known = ", ".join(map(repr, sorted(stored))) or "none"
+        raise SelectionError(
+            f"at_least asks for the threshold {objective!r} of {metric}: stored for {dataset.name!r} are {known}"
+        )
+    return float(stored[objective])
+
+
+def _number(columns: Mapping[str, Column], name: str, field: str) -> Column:
+    numbers = {key: column for key, column in columns.items() if isinstance(column.type, (sa.Double, sa.Integer))}
+    if name in columns and name not in numbers:
+        raise SelectionError(f"the recipe's {field}: {name} is no number: choose one of {', '.join(sorted(numbers))}")
+    return _column(numbers, name, field)
+
+
+def _column(columns: Mapping[str, Column], name: str, field: str) -> Column:
+    if name not in columns:
+        known = ", ".join(sorted(columns))
+        raise SelectionError(f"the recipe's {field}: there is no column {name[:40]!r}: choose one of {known}")
+    return columns[name]

@@ -1,0 +1,181 @@
+"""What a recipe takes of a dataset now: the best share is cut by the database, all else is picked from arrays."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy.engine import Connection
+
+from db.candidates import Candidates, Eligible, eligible, read_candidates
+from db.freezing import Size, choose_best, choose_these, size_of, size_of_all
+from db.manifest import Dataset
+from db.own_columns import own_columns
+from db.present import (
+    ActiveScorer,
+    active_scorers,
+    compared_scores,
+    known_metrics,
+    prepare_for_stored_scores,
+    sample_scores,
+    stored_scores,
+)
+from db.recipes import Recipe, SelectionError
+from db.scores import status_counts
+from db.views import prepare_for_views
+
+
+class NothingToSelect(SelectionError):
+    """No sample has a score that a selection could rank it by."""
+
+
+class Picked(NamedTuple):
+    """What a recipe takes of its candidates: positions in order of rank with the values that ranked them.
+
+    n_duplicates: how many candidates were left out as near-duplicates.
+    """
+
+    positions: Sequence[int]
+    values: Sequence[float]
+    n_duplicates: int
+
+
+Pick = Callable[[Connection, Candidates], Picked]
+
+
+class Chosen(NamedTuple):
+    """What a recipe takes now; its rows stand in the temporary table `chosen` until the transaction ends."""
+
+    found: Eligible
+    size: Size
+    n_duplicates: int
+    score_hash: str
+    unjudged: dict[str, dict[str, int]]
+    spec: dict[str, Any]
+    models: dict[str, str | None]
+
+
+class _Ground(NamedTuple):
+    """What a recipe chooses from, in the snapshot of one transaction. is_stored: whether no score is stale."""
+
+    found: Eligible
+    metrics: list[str]
+    scorers: dict[str, ActiveScorer]
+    unjudged: dict[str, dict[str, int]]
+    is_stored: bool
+
+
+def choose_by_recipe(
+    connection: Connection, dataset: Dataset, recipe: Recipe, pick: Pick | None, *, lock: bool
+) -> Chosen:
+    """Put what a recipe takes into the temporary table `chosen`. Must begin a transaction.
+
+    A plain recipe takes floor(keep * eligible) rows, at least 1, of those with a value; ties are broken by kind and
+    sample id. pick: what another recipe takes of its candidates. lock: whether no other process may freeze meanwhile.
+    Raises SelectionError, or FilterError for a `where` that is not allowed.
+    """
+    ground = _ground(connection, dataset, recipe, lock=lock)
+    if recipe.is_plain:
+        size, n_duplicates, score_hash = _best(connection, recipe, ground)
+    else:
+        size, n_duplicates, score_hash = _picked(connection, recipe, ground, pick)
+    if size is None:
+        said = [repr(recipe.where)] if recipe.where else []
+        said += [f"{name} >= {least}" for name, least in recipe.at_least.items()]
+        remedy = (
+            f" and passes {', '.join(said)}: loosen it"
+            if said
+            else (f": run reelsieve score --dataset {dataset.name} first")
+        )
+        raise NothingToSelect(f"no sample of dataset {dataset.name!r} has a {' and '.join(recipe.by)} score{remedy}")
+    scorers = ground.scorers
+    models = {metric: scorers[metric].models if metric in scorers else None for metric in ground.metrics}
+    return Chosen(ground.found, size, n_duplicates, score_hash, ground.unjudged, _spec(recipe, scorers), models)
+
+
+def candidates_now(connection: Connection, dataset: Dataset, recipe: Recipe) -> Candidates:
+    """What a recipe would choose among now. Must begin a transaction. Raises as `choose_by_recipe` does."""
+    return read_candidates(connection, recipe, _ground(connection, dataset, recipe, lock=False).found)
+
+
+def _ground(connection: Connection, dataset: Dataset, recipe: Recipe, *, lock: bool) -> _Ground:
+    # One snapshot for all statements, while others still score. The lock comes before it: two processes may freeze at
+    # once, and the second one waits here, then finds the selection of the first. An advisory lock would do too, but the
+    # reader could take it.
+    connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+    if lock:
+        connection.exec_driver_sql("LOCK TABLE selection IN SHARE ROW EXCLUSIVE MODE")
+    metrics = known_metrics(connection)
+    prepare_for_views(connection)
+    scorers = active_scorers(connection, dataset)
+    ranking = [name for name in recipe.by if name in metrics]
+    stored = stored_scores(dataset, ranking[0], metrics, scorers) if ranking else None
+    scores = stored or compared_scores(dataset, metrics)
+    if stored is not None:
+        prepare_for_stored_scores(connection)
+    names = [column.name for column in sample_scores(metrics).columns if column.name != "sample_id"]
+    columns = {name: scores.columns[name] for name in names} | own_columns(connection, dataset, recipe, scores)
+    found = eligible(connection, dataset, recipe, scores, columns)
+    return _Ground(found, metrics, scorers, _unjudged(connection, dataset, recipe, scorers), stored is not None)
+
+
+def _spec(recipe: Recipe, scorers: Mapping[str, ActiveScorer]) -> dict[str, Any]:
+    """The recipe as plain data, with the fingerprints of the scorers that it ranks by."""
+    fingerprints = {name: scorers[name].fingerprint for name in recipe.by if name in scorers}
+    if recipe.is_plain and fingerprints:
+        # As in the selections of earlier versions, so that the same rule finds them again.
+        return recipe.spec() | {"where": recipe.where, "scorer": next(iter(fingerprints.values()))}
+    return recipe.spec() | {"scorers": fingerprints}
+
+
+def _best(connection: Connection, recipe: Recipe, ground: _Ground) -> tuple[Size | None, int, str]:
+    """Choose the best share by one column, which the database cuts by itself."""
+    (by,), share, found = recipe.by, recipe.share, ground.found
+    assert share is not None
+    value, condition = found.columns[by], next(iter(found.filters), None)
+    if ground.is_stored and condition is None:
+        size = size_of_all(connection, found.scores, by, share, ground.scorers[by].n_defined)
+    else:
+        size = size_of(connection, found.scores, value, share, condition)
+    if size is None:
+        return None, 0, ""
+    return size, 0, choose_best(connection, found.scores, value, size, condition, ground.metrics)
+
+
+def _picked(connection: Connection, recipe: Recipe, ground: _Ground, pick: Pick | None) -> tuple[Size | None, int, str]:
+    """Choose what `pick` takes of the candidates."""
+    assert pick is not None, "only a plain recipe needs none"
+    candidates = read_candidates(connection, recipe, ground.found)
+    if not len(candidates.sample_ids):
+        return None, 0, ""
+    picked = pick(connection, candidates)
+    if not picked.positions:
+        raise NothingToSelect("the recipe takes no sample: raise its count, share or quotas")
+    sample_ids = [int(candidates.sample_ids[position]) for position in picked.positions]
+    score_hash = choose_these(connection, ground.found.scores, sample_ids, picked.values, ground.metrics)
+    return Size(len(candidates.sample_ids), len(sample_ids), min(picked.values)), picked.n_duplicates, score_hash
+
+
+def _unjudged(
+    connection: Connection, dataset: Dataset, recipe: Recipe, scorers: Mapping[str, ActiveScorer]
+) -> dict[str, dict[str, int]]:
+    """The samples without a value of each metric that a recipe names, by status.
+
+    Raises SelectionError where a score is stale, unless the recipe leaves such samples out.
+    """
+    words = set(re.findall(r"\w+", (recipe.where or "").lower()))
+    named = [name for name in scorers if name in recipe.by or name in recipe.at_least or name.lower() in words]
+    found: dict[str, dict[str, int]] = {}
+    for name in named:
+        counts = status_counts(connection, scorers[name].scorer_id, dataset.dataset_id)
+        if missing := {status: n for status, n in counts.items() if status != "ok" and n}:
+            found[name] = missing
+    stale = next(((name, counts["stale"]) for name, counts in found.items() if "stale" in counts), None)
+    if stale and recipe.stale == "refuse":
+        name, n = stale
+        raise SelectionError(
+            f"{n} samples of dataset {dataset.name!r} have a {name} score of other inputs than now: run reelsieve "
+            f"score --dataset {dataset.name} first, or leave them out with --stale leave_out"
+        )
+    return found

@@ -1,0 +1,84 @@
+"""What a recipe would take, beside what a random choice of the same size would hold. Nothing is frozen."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from db.choosing import Chosen, Pick, choose_by_recipe
+from db.manifest import Dataset
+from db.recipes import Recipe
+
+_CHOSEN = sa.table("chosen", sa.column("system", sa.Text), sa.column("scores", sa.ARRAY(sa.Double)))
+
+
+@dataclass(frozen=True, slots=True)
+class SystemShare:
+    """How many samples of a system are eligible, and how many of them the recipe takes."""
+
+    system: str
+    eligible: int
+    chosen: int
+
+
+@dataclass(frozen=True, slots=True)
+class MetricShift:
+    """The mean of a metric over the chosen samples with a value, and over a random choice of as many eligible ones.
+
+    margin: 1.96 standard errors of the mean of such a random choice, drawn without putting back; None of fewer than two
+    eligible values.
+    """
+
+    metric: str
+    chosen: float | None
+    random: float
+    margin: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a recipe would take now."""
+
+    chosen: Chosen
+    systems: list[SystemShare]
+    metrics: list[MetricShift]
+
+
+def preview(connection: Connection, dataset: Dataset, recipe: Recipe, pick: Pick | None) -> Preview:
+    """What a recipe would take now. Needs a transaction, which should be rolled back. Raises as a selection does."""
+    chosen = choose_by_recipe(connection, dataset, recipe, pick, lock=False)
+    found, metrics = chosen.found, list(chosen.models)
+    eligible = (found.scores.of_dataset, *[value.is_not(None) for value in found.by], *found.filters)
+    system = found.columns["system"]
+    by_system = sa.select(system, sa.func.count()).select_from(found.scores.rows).where(*eligible).group_by(system)
+    taken = sa.select(_CHOSEN.c.system, sa.func.count()).group_by(_CHOSEN.c.system)
+    counts = {row[0]: row[1] for row in connection.execute(taken)}
+    of_eligible = sorted(tuple(row) for row in connection.execute(by_system))
+    systems = [SystemShare(name, n, counts.get(name, 0)) for name, n in of_eligible]
+    moments = [
+        part
+        for metric in metrics
+        for value in [found.columns[metric]]
+        for part in (sa.func.count(value), sa.func.avg(value), sa.func.stddev_pop(value))
+    ]
+    of_all = connection.execute(sa.select(*moments).select_from(found.scores.rows).where(*eligible)).one()
+    means = [sa.func.avg(_CHOSEN.c.scores[place]) for place in range(1, len(metrics) + 1)]
+    of_chosen = connection.execute(sa.select(*means, sa.func.count()).select_from(_CHOSEN)).one()
+    shifts = [
+        MetricShift(metric, of_chosen[place], float(mean), _margin(of_chosen[-1], n, deviation))
+        for place, metric in enumerate(metrics)
+        for n, mean, deviation in [of_all[3 * place : 3 * place + 3]]
+        if n
+    ]
+    return Preview(chosen, systems, shifts)
+
+
+def _margin(n_chosen: int, n_eligible: int, deviation: float) -> float | None:
+    """1.96 standard errors of the mean of n of so many values with this deviation, drawn without putting back."""
+    if n_eligible < 2:
+        return None
+    n = min(n_chosen, n_eligible)
+    return 1.96 * deviation / math.sqrt(n) * math.sqrt((n_eligible - n) / (n_eligible - 1))

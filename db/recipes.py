@@ -1,0 +1,142 @@
+"""A recipe: the rule of a selection, in full. The same recipe over the same scores gives the same selection."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+DEFAULT_SHARE = 0.125
+REST = "*"
+"""The quota of every stratum that has none of its own."""
+
+Name = Annotated[str, Field(min_length=1)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+_WANTED = {
+    "by": "give a metric, or several with their weights above 0, such as {ecs: 2, vcs: 1}",
+    "combine": "give ranks or values",
+    "where": "give a condition as text",
+    "at_least": "give a number, or the objective of a stored threshold, by metric",
+    "dedupe": "give a cosine above 0 and at most 1",
+    "choose": "give best, random or diverse",
+    "seed": "give a whole number, 0 or more",
+    "keep": "give the share to keep, above 0 and at most 1",
+    "count": "give a whole number of samples, 1 or more",
+    "per": "give the name of a column",
+    "bands": "give the limits of the bands in a list, such as [10, 30, 60]",
+    "quotas": "give a whole number of samples by stratum, such as {brief: 100, '*': 10}",
+    "stale": "give refuse or leave_out",
+}
+
+
+class SelectionError(ValueError):
+    """A selection that cannot be made; the message says why and what to do."""
+
+    plain = True
+
+
+class Recipe(BaseModel):
+    """What a selection takes: samples in order of `by` that pass `where` and `at_least`, thinned out, then cut.
+
+    by: a metric or another number column, or several with their weights. combine: what a weighted mean is taken of, the
+    ranks of the values or the values themselves. where: a condition of the filter language. at_least: the least value
+    by column, as a number, or as the objective of a stored threshold, such as "keep 0.25". dedupe: a cosine; of two
+    samples whose texts are that alike the better one stays. choose: the best, a random draw (`seed`), or a diverse
+    subset of the rest. keep, count: the share or number to take, in all or, with `per`, of each stratum or divided over
+    the strata. per: the column whose values are the strata; bands: the inner limits of bands, where it is a number.
+    quotas: a number of samples by stratum; "*" is the most that every other stratum sends. stale: whether samples with
+    a stale score stop the selection or are left out.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    by: dict[Name, Positive] = Field(default={"vcs": 1.0}, min_length=1)
+    combine: Literal["ranks", "values"] = "ranks"
+    where: str | None = None
+    at_least: dict[Name, float | str] = Field(default={})
+    dedupe: Annotated[float, Field(gt=0, le=1)] | None = None
+    choose: Literal["best", "random", "diverse"] = "best"
+    seed: int = Field(default=0, ge=0, lt=2**63)
+    keep: Annotated[float, Field(gt=0, le=1)] | None = None
+    count: Annotated[int, Field(ge=1)] | None = None
+    per: Name | None = None
+    bands: list[Annotated[float, Field(allow_inf_nan=False)]] = Field(default=[])
+    quotas: dict[str, Annotated[int, Field(ge=0)]] = Field(default={})
+    stale: Literal["refuse", "leave_out"] = "refuse"
+
+    @field_validator("by", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {value: 1.0}
+        if isinstance(value, list) and all(isinstance(name, str) for name in value):
+            return dict.fromkeys(value, 1.0)
+        return value
+
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> Recipe:
+        if self.keep is not None and self.count is not None:
+            raise ValueError("keep is a share and count a number: give one of them")
+        if self.quotas and not self.per:
+            raise ValueError("quotas need strata: give per, such as per: system")
+        if self.bands and not self.per:
+            raise ValueError("bands cut the values of per: give per, such as per: duration_s")
+        if self.bands != sorted(set(self.bands)):
+            raise ValueError("bands must rise, such as [10, 30, 60]")
+        if self.quotas and (self.keep is not None or self.count is not None):
+            raise ValueError("quotas say how many samples to take: leave keep and count out")
+        return self
+
+    @property
+    def share(self) -> float | None:
+        """The share to take: the best eighth, unless the recipe says otherwise; None where it gives numbers."""
+        has_number = self.count is not None or bool(self.quotas) or (bool(self.at_least) and self.keep is None)
+        return None if has_number else self.keep or DEFAULT_SHARE
+
+    @property
+    def needs_vectors(self) -> bool:
+        """Whether samples are compared by the vectors of their texts."""
+        return self.dedupe is not None or self.choose == "diverse"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it takes the best share by one column, which the database can cut by itself."""
+        default = Recipe(by=self.by, where=self.where, keep=self.keep, stale=self.stale, combine=self.combine)
+        return len(self.by) == 1 and self == default
+
+    def spec(self) -> dict[str, Any]:
+        """The recipe as plain data, without what it leaves at its default; `recipe_of` makes it again."""
+        said = self.model_dump(exclude_defaults=True)
+        name, *others = self.by
+        said["by"] = dict(self.by) if others else name
+        return said | ({} if self.share is None else {"keep": self.share})
+
+
+def recipe_of(said: Any) -> Recipe:
+    """The recipe that a mapping says. Raises SelectionError, in one sentence that names the field.
+
+    >>> recipe_of({"by": {"ecs": 2, "vcs": 1}, "count": 100}).by
+    {'ecs': 2.0, 'vcs': 1.0}
+    >>> recipe_of({"by": "vcs", "kep": 0.5})
+    Traceback (most recent call last):
+    db.recipes.SelectionError: the recipe has no field 'kep', did you mean 'keep'?
+    """
+    if not isinstance(said, Mapping):
+        raise SelectionError("a recipe is a mapping of fields to values, such as by: vcs")
+    for name in said:
+        if name not in Recipe.model_fields:
+            close = difflib.get_close_matches(str(name), Recipe.model_fields, n=1)
+            hint = f", did you mean {close[0]!r}?" if close else f": it may have {', '.join(Recipe.model_fields)}"
+            raise SelectionError(f"the recipe has no field {str(name)[:40]!r}{hint}")
+    try:
+        return Recipe.model_validate(dict(said))
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        if not fault["loc"]:
+            raise SelectionError(f"the recipe: {fault['msg'].removeprefix('Value error, ')}") from error
+        field = str(fault["loc"][0])
+        given = said[field] if isinstance(said[field], dict | list) else fault["input"]
+        raise SelectionError(f"the recipe's {field} is {str(given)[:80]!r}: {_WANTED[field]}") from error

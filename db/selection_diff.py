@@ -1,0 +1,99 @@
+"""What two selections have not in common, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, RowMapping
+
+from db.recipes import SelectionError
+from db.schema import scorer, selection
+from db.selection import find_selection
+
+_STATEMENT = (Path(__file__).parent / "sql" / "selection_diff.sql").read_text()
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A sample that only one of two selections holds, with its rank and value there.
+
+    change: "came in" where the second selection holds it, else "went out". reason: why the other one does not hold it.
+    """
+
+    change: Literal["came in", "went out"]
+    sample: str
+    kind: str
+    system: str
+    rank: int
+    value: float
+    reason: str
+
+
+def selection_diff(connection: Connection, first: int, second: int) -> Iterator[Difference]:
+    """The samples that left and those that came, in order of rank. Raises SelectionError for an unknown selection."""
+    old, new = _known(connection, first), _known(connection, second)
+    yield from _only_in(connection, old, new, "went out")
+    yield from _only_in(connection, new, old, "came in")
+
+
+def list_selections(connection: Connection, dataset_id: int | None = None) -> list[dict[str, Any]]:
+    """All selections, or those of a dataset, the newest first."""
+    columns = ("selection_id", "dataset_id", "n", "cutoff", "spec", "score_hash", "created_at")
+    query = sa.select(*[selection.c[name] for name in columns]).order_by(selection.c.selection_id.desc())
+    if dataset_id is not None:
+        query = query.where(selection.c.dataset_id == dataset_id)
+    return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def _known(connection: Connection, selection_id: int) -> RowMapping:
+    found = find_selection(connection, selection_id)
+    if found is None:
+        raise SelectionError(f"there is no selection {selection_id}: reelsieve selections lists them")
+    return found
+
+
+def _only_in(
+    connection: Connection, holder: RowMapping, other: RowMapping, change: Literal["came in", "went out"]
+) -> Iterator[Difference]:
+    scorer_id, metric = _only_scorer(connection, other["spec"])
+    values = {
+        "holder": holder["selection_id"],
+        "other": other["selection_id"],
+        "scorer_id": scorer_id,
+        "made_at": other["created_at"],
+    }
+    statement = sa.text(_STATEMENT).bindparams(sa.bindparam("scorer_id", type_=sa.BigInteger))
+    for row in connection.execute(statement, values):
+        reason = _reason(row, other, metric, is_same_rule=_rule(holder) == _rule(other))
+        yield Difference(change, row.sample, row.kind, row.system, row.rank, row.value, reason)
+
+
+def _only_scorer(connection: Connection, spec: dict[str, Any]) -> tuple[int | None, str | None]:
+    """The number and metric of the scorer whose values alone ranked a selection; None of a combination."""
+    fingerprints = [spec["scorer"]] if "scorer" in spec else list(spec["scorers"].values())
+    if len(fingerprints) != 1 or not isinstance(spec["by"], str):
+        return None, None
+    of_scorer = sa.select(scorer.c.scorer_id, scorer.c.metric).where(scorer.c.fingerprint == fingerprints[0])
+    found = connection.execute(of_scorer).one_or_none()
+    return (found.scorer_id, found.metric) if found else (None, None)
+
+
+def _reason(row: Any, other: RowMapping, metric: str | None, *, is_same_rule: bool) -> str:
+    name = f"selection {other['selection_id']}"
+    if metric is None:
+        return f"its combined rank is below the cut-off of {name}" if is_same_rule else f"{name} has another rule"
+    if row.status_then is None:
+        return f"it had no {metric} score when {name} was made"
+    if row.value_then is None:
+        return f"its {metric} was undefined ({row.status_then}) when {name} was made"
+    if row.value_then < other["cutoff"]:
+        return f"its {metric} was {row.value_then:.4f}, below the cut-off {other['cutoff']:.4f} of {name}"
+    return f"its {metric} of {row.value_then:.4f} would do: {name} left it out by a condition, a quota or as equal"
+
+
+def _rule(found: RowMapping) -> dict[str, Any]:
+    return {name: value for name, value in found["spec"].items() if not name.startswith("scorer")}

@@ -1,0 +1,32 @@
+-- The samples of one selection that another one lacks, with the score that each had by the other's scorer when the
+-- other was made.
+SELECT i.sample,
+       i.kind,
+       i.system,
+       i.rank,
+       i.value,
+       then_score.value AS value_then,
+       then_score.status AS status_then
+FROM selection_item i
+LEFT JOIN LATERAL (
+    SELECT c.value,
+           c.status
+    FROM (SELECT value, status, scored_at, NULL AS replaced_at
+          FROM score
+          WHERE scorer_id = :scorer_id
+            AND sample_id = i.sample_id
+          UNION ALL
+          SELECT value, status, scored_at, replaced_at
+          FROM past_score
+          WHERE scorer_id = :scorer_id
+            AND sample_id = i.sample_id) c
+    WHERE c.scored_at <= :made_at
+      AND (c.replaced_at IS NULL OR c.replaced_at > :made_at)
+    ORDER BY c.scored_at DESC
+    LIMIT 1) then_score ON true
+WHERE i.selection_id = :holder
+  AND NOT EXISTS (SELECT
+                  FROM selection_item o
+                  WHERE o.selection_id = :other
+                    AND o.sample_id = i.sample_id)
+ORDER BY i.rank

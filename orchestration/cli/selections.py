@@ -1,0 +1,108 @@
+"""Commands about frozen selections: selections, selections show, selections diff."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Annotated
+
+import typer
+
+from orchestration.cli.output import AsJson, console, print_json, print_rows
+
+_SHOWN = 20
+selections = typer.Typer(help="List, show and compare frozen selections.", invoke_without_command=True)
+
+
+@selections.callback()
+def list_all(
+    context: typer.Context,
+    dataset: Annotated[str | None, typer.Option("--dataset", "-d", help="Of this dataset alone.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List selections, the newest first."""
+    if context.invoked_subcommand is not None:
+        return
+    from assets.datasets import dataset_of_key
+    from db.manifest import list_datasets
+    from db.selection_diff import list_selections
+    from orchestration.platform import engine
+
+    dataset_id = dataset_of_key(engine(), dataset).dataset_id if dataset else None
+    with engine().connect() as connection:
+        names = {found.dataset_id: found.name for found in list_datasets(connection)}
+        rows = list_selections(connection, dataset_id)
+    found = [
+        {
+            "selection": row["selection_id"],
+            "dataset": names.get(row["dataset_id"]),
+            "n": row["n"],
+            "cutoff": row["cutoff"],
+            "made": row["created_at"].strftime("%Y-%m-%d %H:%M"),
+            "recipe": row["spec"] if as_json else _short(row["spec"]),
+        }
+        for row in rows
+    ]
+    if as_json:
+        print_json({"selections": found})
+    else:
+        print_rows(found, empty="there are no selections: make one with reelsieve select")
+
+
+@selections.command()
+def show(
+    selection_id: Annotated[int, typer.Argument(help="Number of the selection.")], as_json: AsJson = False
+) -> None:
+    """Show the recipe of a selection, as a file that makes it again, with its counts."""
+    import yaml
+
+    from db.recipes import SelectionError
+    from db.selection import find_selection
+    from orchestration.platform import engine
+
+    with engine().connect() as connection:
+        found = find_selection(connection, selection_id)
+    if found is None:
+        raise SelectionError(f"there is no selection {selection_id}: reelsieve selections lists them")
+    recipe = _recipe_of(found["spec"])
+    if as_json:
+        print_json({**found, "recipe": recipe})
+        return
+    console.print(f"# selection {selection_id}: {found['n']} samples, score hash {found['score_hash'][:16]}…")
+    console.print(yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True).rstrip(), markup=False)
+
+
+@selections.command()
+def diff(
+    first: Annotated[int, typer.Argument(help="Number of a selection.")],
+    second: Annotated[int, typer.Argument(help="Number of the selection to compare it with.")],
+    as_json: AsJson = False,
+) -> None:
+    """Show which samples only one of two selections holds, and why."""
+    from dataclasses import asdict
+
+    from db.selection_diff import selection_diff
+    from orchestration.platform import engine
+
+    with engine().connect() as connection:
+        found = list(selection_diff(connection, first, second))
+    if as_json:
+        print_json({"differences": [asdict(row) for row in found]})
+        return
+    counts = Counter(row.change for row in found)
+    console.print(f"from selection {first} to {second}: {counts['went out']} went out, {counts['came in']} came in")
+    for change in ("went out", "came in"):
+        rows = [row for row in found if row.change == change]
+        shown = [{"change": change, "sample": row.sample, "system": row.system, "why": row.reason} for row in rows]
+        if rows:
+            print_rows(shown[:_SHOWN], empty="")
+        if len(rows) > _SHOWN:
+            console.print(f"and {len(rows) - _SHOWN} more: --json lists all of them")
+
+
+def _recipe_of(spec: dict[str, object]) -> dict[str, object]:
+    """The recipe without the scorers' fingerprints, which are no part of the rule."""
+    return {name: value for name, value in spec.items() if name not in ("scorer", "scorers") and value is not None}
+
+
+def _short(spec: dict[str, object]) -> str:
+    return ", ".join(f"{name}: {value}" for name, value in _recipe_of(spec).items())

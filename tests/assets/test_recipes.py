@@ -1,0 +1,292 @@
+"""Recipes on a real database: what each field takes, by hand, and one sentence for what cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from assets.selection.making import make_selection, prepared, read_recipe
+from db import schema
+from db.manifest import Dataset
+from db.previewing import preview
+from db.recipes import SelectionError, recipe_of
+from db.selection import Selection, find_selection, selection_rows
+from db.selection_diff import selection_diff
+from db.thresholds import store_threshold
+from db.views import create_views
+from metrics_core.protocols import ModelIdentity
+from tests.db.builders import TWO_METRICS, activate, add_sample, add_video, make_dataset, set_scores
+
+# key: system, VCS, EVQAScore, seconds of its video, year of its manifest row, the direction of its text's vector
+SAMPLES: dict[str, tuple[str, float | None, float | None, float | None, int | None, float]] = {
+    "a": ("long", 0.9, 0.1, 5.0, 2001, 0.0),
+    "b": ("long", 0.8, 0.2, 15.0, 2002, 1.0),
+    "c": ("long", 0.7, 0.9, 15.0, None, 40.0),
+    "d": ("brief", 0.6, 0.8, 40.0, 2004, 41.0),
+    "e": ("brief", 0.5, 0.7, 40.0, 2005, 90.0),
+    "f": ("brief", 0.4, None, None, 2006, 180.0),
+    "g": ("mute", None, 0.5, 5.0, 2007, 0.5),
+}
+
+
+class Compass:
+    """An encoder that turns the number at the end of a text, in degrees, into a direction."""
+
+    identity = ModelIdentity("compass", "1", {})
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        self.asked.extend(texts)
+        angles = np.radians([float(text.rsplit(" ", 1)[1]) for text in texts])
+        return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def clips(module_engine: Engine) -> Dataset:
+    engine = module_engine
+    with engine.begin() as connection:
+        create_views(connection, TWO_METRICS)
+    dataset = make_dataset(engine)
+    ids: dict[str, int] = {}
+    for key, (system, _, _, seconds, year, degrees) in SAMPLES.items():
+        video = add_video(engine, dataset, f"video {key}")
+        with engine.begin() as connection:
+            of_video = schema.video.c.video_id == video
+            connection.execute(sa.update(schema.video).where(of_video).values(duration_s=seconds))
+        extra = {"Year": year, "site": f"site {len(key)}"} if year else None
+        ids[key] = add_sample(engine, dataset, video, key, f"text {key} {degrees}", system=system, extra=extra)
+        with engine.begin() as connection:
+            for rater, value in (("r1", float(ord(key))), ("r2", float(ord(key) + 2))):
+                rating = {"sample_id": ids[key], "rater": rater, "aspect": "overall", "value": value}
+                connection.execute(schema.rating.insert().values(**rating, row_sha256=b"row"))
+    set_scores(engine, {ids[key]: row[1] for key, row in SAMPLES.items()})
+    set_scores(engine, {ids[key]: row[2] for key, row in SAMPLES.items()}, metric="evqa")
+    return dataset
+
+
+@pytest.fixture
+def encoder() -> Compass:
+    return Compass()
+
+
+def make(engine: Engine, dataset: Dataset, encoder: Any = None, **said: Any) -> Selection:
+    def never() -> Any:
+        raise AssertionError("this recipe compares no texts")
+
+    return make_selection(engine, dataset, recipe_of(said), (lambda: encoder) if encoder else never, lambda _: None)
+
+
+def keys(engine: Engine, chosen: Selection) -> str:
+    return "".join(row["sample"] for part in selection_rows(engine, chosen.selection_id) for row in part)
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({"by": "vcs", "count": 2}, "ab"),
+        ({"by": "vcs", "at_least": {"vcs": 0.7}}, "abc"),
+        ({"by": "vcs", "at_least": {"vcs": 0.5, "evqa": 0.7}}, "cde"),
+        ({"by": "vcs", "at_least": {"vcs": 0.5}, "count": 1}, "a"),
+        ({"by": "evqa", "keep": 0.5}, "cde"),
+        # Ranks of vcs among a to e are 5 4 3 2 1, those of evqa 1 2 5 4 3: their means are 3 3 4 3 2.
+        ({"by": ["vcs", "evqa"], "count": 5}, "cabde"),
+        ({"by": {"vcs": 3, "evqa": 1}, "count": 5}, "abcde"),
+        ({"by": ["vcs", "evqa"], "combine": "values", "count": 3}, "cde"),
+        ({"by": "vcs", "keep": 0.34, "per": "system"}, "ad"),
+        # One and a half places each: of equal remainders the first stratum, brief, gets the place.
+        ({"by": "vcs", "count": 3, "per": "system"}, "ade"),
+        ({"by": "vcs", "per": "system", "quotas": {"brief": 2}}, "de"),
+        ({"by": "vcs", "per": "system", "quotas": {"brief": 2, "*": 1}}, "ade"),
+        ({"by": "vcs", "per": "video", "quotas": {"*": 1}}, "abcdef"),
+        ({"by": "vcs", "per": "duration_s", "bands": [10, 30], "quotas": {"*": 1}}, "abdf"),
+        ({"by": "vcs", "per": "duration_s", "bands": [10, 30], "quotas": {"10 to 30": 2, "none": 1}}, "bcf"),
+        ({"by": "vcs", "where": "extra_year >= 2004", "keep": 1.0}, "def"),
+        ({"by": "vcs", "where": "extra_Year is null", "keep": 1.0}, "c"),
+        ({"by": "vcs", "where": "extra_site = 'site 1' and not extra_year = 2001", "keep": 1.0}, "bdef"),
+        ({"by": "extra_Year", "count": 2}, "gf"),
+        ({"by": "rating_overall", "count": 2}, "gf"),
+        ({"by": "vcs", "where": "rating_overall > 99.5", "keep": 1.0}, "cdef"),
+        ({"by": "vcs", "at_least": {"evqa": "keep 0.25"}}, "cd"),
+    ],
+)
+def test_what_a_recipe_takes(module_engine: Engine, clips: Dataset, said: Mapping[str, Any], expected: str) -> None:
+    scorer_id = activate(module_engine, "evqa")
+    with module_engine.begin() as connection:
+        where = {"scorer_id": scorer_id, "dataset_id": clips.dataset_id}
+        store_threshold(connection, **where, method="quantile", objective="keep 0.25", value=0.75, n=6)
+        # A cut on probabilities of keypoints is none on scores.
+        store_threshold(connection, **where, method="keypoint_labels", objective="f1", value=0.1, n=6)
+    chosen = make(module_engine, clips, **said)
+    assert keys(module_engine, chosen) == expected
+    assert (chosen.n, chosen.is_new) == (len(expected), True)
+    again = make(module_engine, clips, **said)
+    assert (again.selection_id, again.is_new) == (chosen.selection_id, False)
+    with module_engine.connect() as connection:
+        stored = find_selection(connection, chosen.selection_id)
+    assert stored is not None
+    # What is stored makes it again.
+    spec = {name: value for name, value in stored["spec"].items() if not name.startswith("scorer")}
+    assert make(module_engine, clips, **spec).selection_id == chosen.selection_id
+
+
+def test_near_duplicates_go_and_the_better_stays(module_engine: Engine, clips: Dataset, encoder: Compass) -> None:
+    chosen = make(module_engine, clips, encoder, by="vcs", dedupe=0.99, keep=1.0)
+    assert keys(module_engine, chosen) == "acef"
+    assert (chosen.n_eligible, chosen.n_duplicates) == (6, 2)
+    assert sorted(encoder.asked) == sorted(f"text {key} {row[5]}" for key, row in SAMPLES.items() if key != "g")
+    worst_first = make(module_engine, clips, encoder, by="extra_Year", dedupe=0.99, keep=1.0)
+    assert keys(module_engine, worst_first) == "gfed"
+    assert encoder.asked[6:] == ["text g 0.5"], "every text is embedded once"
+
+
+def test_a_diverse_subset_takes_the_farthest(module_engine: Engine, clips: Dataset, encoder: Compass) -> None:
+    assert keys(module_engine, make(module_engine, clips, encoder, by="vcs", choose="diverse", count=3)) == "afe"
+    in_strata = make(module_engine, clips, encoder, by="vcs", choose="diverse", per="system", quotas={"*": 2})
+    # The first choices of the strata brief and long, then their second ones.
+    assert keys(module_engine, in_strata) == "dafc"
+
+
+def test_a_random_choice_depends_on_its_seed_alone(module_engine: Engine, clips: Dataset) -> None:
+    found = {
+        seed: keys(module_engine, make(module_engine, clips, by="vcs", choose="random", seed=seed, count=3))
+        for seed in range(30)
+    }
+    assert len(set(found.values())) > 10
+    assert {key for chosen in found.values() for key in chosen} == set("abcdef")
+    for seed in range(5):
+        more = make(module_engine, clips, by="evqa", choose="random", seed=seed, keep=1.0)
+        order = keys(module_engine, more)
+        assert [key for key in order if key in found[seed]] == [key for key in found[seed] if key in order]
+    per_system = make(module_engine, clips, by="vcs", choose="random", per="system", quotas={"long": 1, "brief": 2})
+    systems = sorted(SAMPLES[key][0] for key in keys(module_engine, per_system))
+    assert systems == ["brief", "brief", "long"]
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ({"count": 7}, "the recipe asks for 7 samples, and 6 are left to choose from: lower count, or loosen"),
+        ({"per": "system", "quotas": {"brief": 4}}, "the quota of system 'brief' is 4 samples, and 3 are left"),
+        ({"per": "system", "quotas": {"breif": 1}}, "no eligible sample has system 'breif', .* did you mean 'brief'"),
+        ({"per": "system", "quotas": {"brief": 0}}, "the recipe takes no sample: raise its count, share or quotas"),
+        ({"per": "sytem"}, "the recipe's per: there is no column 'sytem': choose one of dataset, duration_s"),
+        ({"per": "system", "bands": [1.0]}, "the recipe's per: system is no number"),
+        ({"at_least": {"evqa": "f1"}}, "the threshold 'f1' of evqa: stored for 'clips' are"),
+        ({"at_least": {"vcs": 2.0}}, "no sample of dataset 'clips' has a vcs score and passes vcs >= 2.0: loosen it"),
+        ({"where": "extra_colour = 'red'"}, "'extra_colour' is no own field .*: there are extra_Year, extra_site"),
+        ({"where": "rating_style > 1"}, "'rating_style' is no aspect that people rated: there are rating_overall"),
+        ({"quotas": {"brief": 1}}, "the recipe: quotas need strata: give per"),
+        ({"per": "system", "quotas": {"brief": 1}, "count": 2}, "quotas say how many samples to take"),
+        ({"keep": 0.5, "count": 2}, "keep is a share and count a number: give one of them"),
+        ({"bands": [10]}, "bands cut the values of per: give per"),
+        ({"per": "duration_s", "bands": [30, 10]}, "bands must rise"),
+        ({"dedupe": 1.5}, "the recipe's dedupe is '1.5': give a cosine above 0 and at most 1"),
+        ({"by": {"vcs": -1}}, "the recipe's by is .*: give a metric, or several with their weights above 0"),
+        ({"choose": "worst"}, "the recipe's choose is 'worst': give best, random or diverse"),
+        ({"quota": {"brief": 1}}, "the recipe has no field 'quota', did you mean 'quotas'"),
+    ],
+)
+def test_what_a_recipe_cannot_take_is_one_sentence(
+    module_engine: Engine, clips: Dataset, said: Mapping[str, Any], sentence: str
+) -> None:
+    with module_engine.connect() as connection:
+        before = connection.scalar(sa.select(sa.func.count()).select_from(schema.selection))
+    with pytest.raises(SelectionError, match=sentence):
+        make(module_engine, clips, **said)
+    with module_engine.connect() as connection:
+        assert connection.scalar(sa.select(sa.func.count()).select_from(schema.selection)) == before
+
+
+def test_a_field_of_several_types_is_named(module_engine: Engine) -> None:
+    mixed = make_dataset(module_engine, "mixed")
+    video = add_video(module_engine, mixed, "v")
+    for number, value in enumerate((1, "one")):
+        add_sample(module_engine, mixed, video, f"s{number}", f"text {number}", extra={"year": value})
+    with pytest.raises(SelectionError, match="extra_year holds values of type number, string"):
+        make(module_engine, mixed, where="extra_year > 1")
+
+
+def test_a_preview_stands_beside_a_random_choice_and_freezes_nothing(module_engine: Engine, clips: Dataset) -> None:
+    recipe = recipe_of({"by": "vcs", "count": 2, "per": "system"})
+    with module_engine.connect() as connection:
+        before = connection.scalar(sa.select(sa.func.count()).select_from(schema.selection))
+    with module_engine.begin() as connection:
+        chooser = prepared(module_engine, clips, recipe, lambda: None, lambda _: None)  # type: ignore[arg-type, return-value]  # never asked
+        found = preview(connection, clips, recipe, chooser)
+    assert [(row.system, row.eligible, row.chosen) for row in found.systems] == [("brief", 3, 1), ("long", 3, 1)]
+    by_metric = {row.metric: row for row in found.metrics}
+    assert by_metric["vcs"].chosen == pytest.approx(0.75)
+    assert by_metric["vcs"].random == pytest.approx(0.65)
+    # The mean of 2 of 6 equally likely values varies by sigma / sqrt(2) * sqrt(4 / 5).
+    sigma = np.std([0.9, 0.8, 0.7, 0.6, 0.5, 0.4])
+    assert by_metric["vcs"].margin == pytest.approx(1.96 * sigma / np.sqrt(2) * np.sqrt(4 / 5))
+    assert by_metric["evqa"].random == pytest.approx(np.mean([0.1, 0.2, 0.9, 0.8, 0.7]))
+    with module_engine.connect() as connection:
+        assert connection.scalar(sa.select(sa.func.count()).select_from(schema.selection)) == before
+    # The database's own cut has a preview too.
+    plain = recipe_of({"by": "vcs", "keep": 0.5})
+    with module_engine.begin() as connection:
+        assert preview(connection, clips, plain, None).chosen.size == (6, 3, 0.7)
+
+
+def test_a_diff_says_who_left_who_came_and_why(engine: Engine) -> None:
+    with engine.begin() as connection:
+        create_views(connection, TWO_METRICS)
+    dataset = make_dataset(engine)
+    video = add_video(engine, dataset, "v")
+    ids = {key: add_sample(engine, dataset, video, key, f"text {key}") for key in "abcd"}
+    set_scores(engine, {ids[key]: value for key, value in zip("abc", (0.9, 0.8, 0.2), strict=True)})
+    first = make(engine, dataset, by="vcs", count=2)
+    set_scores(engine, {ids["a"]: 0.3, ids["d"]: 0.7, ids["c"]: 0.95})
+    second = make(engine, dataset, by="vcs", count=2)
+    third = make(engine, dataset, by=["vcs", "duration_s"], count=1)
+    with engine.connect() as connection:
+        found = list(selection_diff(connection, first.selection_id, second.selection_id))
+        across = list(selection_diff(connection, second.selection_id, third.selection_id))
+        with pytest.raises(SelectionError, match="there is no selection 99: reelsieve selections lists them"):
+            list(selection_diff(connection, first.selection_id, 99))
+    assert [(row.change, row.sample, row.rank, row.value) for row in found] == [
+        ("went out", "a", 1, 0.9),
+        ("came in", "c", 1, 0.95),
+    ]
+    assert found[0].reason == f"its vcs was 0.3000, below the cut-off 0.8000 of selection {second.selection_id}"
+    assert found[1].reason == f"its vcs was 0.2000, below the cut-off 0.8000 of selection {first.selection_id}"
+    assert [row.reason for row in across] == [f"selection {third.selection_id} has another rule"]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("by: vcs\nkep: 1", "recipe.yaml: the recipe has no field 'kep', did you mean 'keep'?"),
+        ("- vcs", "recipe.yaml: a recipe is a mapping of fields to values"),
+        ("by: [vcs", r"recipe.yaml, line 1: this is no YAML"),
+        ("by: !!python/object/apply:os.system [ls]", "recipe.yaml, line 1: this is no YAML"),
+        ("\0", "recipe.yaml: this is no YAML"),
+        ("", "recipe.yaml: a recipe is a mapping"),
+    ],
+)
+def test_a_file_that_is_no_recipe_is_named(tmp_path: Path, text: str, sentence: str) -> None:
+    path = tmp_path / "recipe.yaml"
+    path.write_text(text)
+    with pytest.raises(SelectionError, match=sentence):
+        read_recipe(path)
+    with pytest.raises(SelectionError, match=r"none.yaml: the recipe cannot be read \(No such file"):
+        read_recipe(tmp_path / "none.yaml")
+
+
+def test_a_recipe_is_read_from_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.yaml"
+    path.write_text("by: {ecs: 2, vcs: 1}\nat_least: {vcs: 0.3}\nper: system\nquotas: {brief: 10, '*': 5}\n")
+    recipe = read_recipe(path)
+    assert recipe.by == {"ecs": 2.0, "vcs": 1.0}
+    assert recipe.quotas == {"brief": 10, "*": 5}
+    assert recipe_of(recipe.spec()) == recipe

@@ -1,0 +1,131 @@
+"""Combined values, places, near-duplicates and diversity, against brute force and by hand."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metrics_core.selection import duplicates
+from metrics_core.selection.combining import mean_rank, weighted_mean
+from metrics_core.selection.duplicates import without_near_duplicates
+from metrics_core.selection.places import first_of_each, in_proportion
+from metrics_core.selection.spread import farthest_first
+
+SMALL_ROWS = st.integers(0, 40).flatmap(lambda n: st.tuples(st.just(n), st.integers(2, 4), st.integers(0, 2**32 - 1)))
+
+
+def units(n: int, dimensions: int, seed: int) -> npt.NDArray[np.float32]:
+    """Random unit rows, a third of them close to another one."""
+    random = np.random.default_rng(seed)
+    rows = random.normal(size=(n, dimensions))
+    for place in range(0, n, 3):
+        rows[place] = rows[random.integers(n)] + random.normal(scale=0.1, size=dimensions)
+    return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), dtype=np.float32)
+
+
+@given(st.lists(st.tuples(st.integers(-5, 5), st.integers(-5, 5)), min_size=1, max_size=30))
+def test_a_mean_rank_counts_the_values_below_and_half_of_the_equal_ones(values: list[tuple[int, int]]) -> None:
+    def rank(column: list[int], value: int) -> float:
+        return (sum(other < value for other in column) + 0.5 * sum(other == value for other in column)) / len(column)
+
+    columns = [list(column) for column in zip(*values, strict=True)]
+    expected = [(2 * rank(columns[0], a) + rank(columns[1], b)) / 3 for a, b in values]
+    np.testing.assert_allclose(mean_rank(values, [2, 1]), expected)
+
+
+def test_a_mean_rank_does_not_see_the_range_of_a_metric() -> None:
+    values = np.array([[0.1, 7.0], [0.9, 3.0], [0.5, 5.0]])
+    np.testing.assert_array_equal(mean_rank(values, [1, 2]), mean_rank(np.exp(values) * [1, 1000], [1, 2]))
+    assert mean_rank(np.empty((0, 2)), [1, 1]).shape == (0,)
+
+
+@pytest.mark.parametrize("combine", [mean_rank, weighted_mean])
+@pytest.mark.parametrize(
+    ("values", "weights"), [([[1.0, np.nan]], [1, 1]), ([[1.0]], [0]), ([[1.0]], [-1]), ([[1.0]], [1, 1]), ([1.0], [1])]
+)
+def test_values_that_cannot_be_combined_are_refused(combine: object, values: object, weights: object) -> None:
+    with pytest.raises(ValueError, match=r"give|must be|leave"):
+        combine(values, weights)  # type: ignore[operator]  # either function
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=8), st.floats(0, 1))
+def test_places_are_the_quota_rounded_down_or_up(sizes: list[int], share: float) -> None:
+    count = int(share * sum(sizes))
+    places = in_proportion(count, sizes)
+    assert sum(places) == count
+    for place, size in zip(places, sizes, strict=True):
+        quota = Fraction(count * size, sum(sizes)) if sum(sizes) else Fraction(0)
+        assert int(quota) <= place <= min(size, int(quota) + 1)
+
+
+def test_the_largest_remainders_get_the_places_that_are_left() -> None:
+    assert in_proportion(10, [47, 16, 15, 22]) == [5, 2, 1, 2]
+    assert in_proportion(1, [1, 1, 1]) == [1, 0, 0]
+    with pytest.raises(ValueError, match="4 places cannot be divided over 3 samples"):
+        in_proportion(4, [1, 2])
+
+
+@given(st.lists(st.integers(0, 3), max_size=30), st.lists(st.integers(0, 9), min_size=4, max_size=4))
+def test_the_first_of_each_stratum(strata: list[int], places: list[int]) -> None:
+    expected, left = [], list(places)
+    for position, stratum in enumerate(strata):
+        if left[stratum]:
+            left[stratum] -= 1
+            expected.append(position)
+    assert first_of_each(np.array(strata, dtype=np.intp), places).tolist() == expected
+
+
+@given(SMALL_ROWS, st.sampled_from([0.3, 0.9, 0.99, 1.0]))
+def test_near_duplicates_are_those_of_a_plain_walk(shape: tuple[int, int, int], at_least: float) -> None:
+    rows = units(*shape)
+    kept: list[int] = []
+    for position in range(len(rows)):
+        cosines = [float(rows[position].astype(float) @ rows[other].astype(float)) for other in kept]
+        # Where rounding decides, either answer is right.
+        if any(abs(cosine - at_least) < 1e-5 for cosine in cosines):
+            return
+        if all(cosine < at_least for cosine in cosines):
+            kept.append(position)
+    assert np.flatnonzero(without_near_duplicates(rows, at_least)).tolist() == kept
+
+
+def test_near_duplicates_are_the_same_over_any_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = units(500, 3, 1)
+    expected = without_near_duplicates(rows, 0.98)
+    monkeypatch.setattr(duplicates, "_BLOCK", 7)
+    monkeypatch.setattr(duplicates, "_OTHERS", 5)
+    np.testing.assert_array_equal(without_near_duplicates(rows, 0.98), expected)
+    assert 10 < expected.sum() < 490
+
+
+def test_equal_rows_are_near_duplicates_at_a_cosine_of_one() -> None:
+    rows = np.repeat(units(20, 7, 3), 2, axis=0)
+    assert without_near_duplicates(rows, 1.0).tolist() == [True, False] * 20
+    with pytest.raises(ValueError, match="above 0 and at most 1"):
+        without_near_duplicates(rows, 1.01)
+
+
+@given(SMALL_ROWS, st.floats(0, 1))
+def test_each_pick_is_the_farthest_from_those_before(shape: tuple[int, int, int], share: float) -> None:
+    rows = units(*shape)
+    picks = farthest_first(rows, int(share * len(rows))).tolist()
+    assert len(set(picks)) == len(picks)
+    assert picks[:1] == [0][: len(picks)]
+    for place in range(1, len(picks)):
+        others = [position for position in range(len(rows)) if position not in picks[:place]]
+        nearest = {position: float((rows[picks[:place]] @ rows[position]).max()) for position in others}
+        assert nearest[picks[place]] <= min(nearest.values()) + 1e-6
+
+
+def test_of_equally_far_rows_the_better_comes_first_and_a_subset_begins_a_larger_one() -> None:
+    square = np.array([[1, 0], [0, 1], [-1, 0], [0, -1]], dtype=np.float32)
+    assert farthest_first(square, 4).tolist() == [0, 2, 1, 3]
+    rows = units(60, 4, 5)
+    assert farthest_first(rows, 30)[:10].tolist() == farthest_first(rows, 10).tolist()
+    with pytest.raises(ValueError, match="5 of 4 rows"):
+        farthest_first(square, 5)
