@@ -1,12 +1,13 @@
-"""Commands about the database: db start, stop, url, migrate; prune; and sql."""
+"""Commands about the database: db start, stop, url, migrate, dump, restore; prune; and sql."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from orchestration.cli.output import AsJson, console, print_json, print_rows
+from orchestration.cli.output import AsJson, console, print_json, print_rows, progress
 
 db = typer.Typer(help="The database server and its schema.", no_args_is_help=True)
 
@@ -86,6 +87,44 @@ def migrate(as_json: AsJson = False) -> None:
         print_json({"revision": revision})
     else:
         console.print(f"the schema is at revision {revision}")
+
+
+@db.command()
+def dump(
+    folder: Annotated[Path, typer.Argument(help="A new folder for the back-up.")], as_json: AsJson = False
+) -> None:
+    """Write a back-up of both databases, the curation database and Dagster's, into a new folder."""
+    from db.backup import dump as write
+    from db.migrate import REVISION
+    from orchestration.platform import database_url, engine
+
+    engine()
+    with progress() as tell:
+        written = write(database_url(), folder, REVISION, tell)
+    if as_json:
+        print_json({"path": str(written)})
+    else:
+        console.print(f"written to {written}", markup=False)
+
+
+@db.command()
+def restore(
+    folder: Annotated[Path, typer.Argument(help="A folder that reelsieve db dump wrote.")], as_json: AsJson = False
+) -> None:
+    """Fill databases that hold nothing from a back-up, and bring them to the newest revision."""
+    from assets.scores.registry import METRIC_INPUTS, SOURCE_TABLES
+    from db.backup import restore as fill
+    from db.migrate import REVISION
+    from db.migrate import migrate as run_migrations
+    from orchestration.platform import database_url
+
+    with progress() as tell:
+        fill(database_url(), folder, REVISION, tell)
+        revision = run_migrations(database_url(), METRIC_INPUTS, SOURCE_TABLES)
+    if as_json:
+        print_json({"revision": revision})
+    else:
+        console.print(f"restored; the schema is at revision {revision}")
 
 
 def prune(

@@ -1,0 +1,113 @@
+"""A back-up into another home: everything is there, nothing is left to score, and nothing is ever overwritten."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from db.server import stop_embedded
+from tests.orchestration.conftest import write_manifest
+from tests.orchestration.survival import (
+    Home,
+    count,
+    ingested,
+    removed,
+    run_statuses,
+    scored,
+    warm_up,
+)
+
+pytestmark = pytest.mark.slow
+
+SCORE = ("score", "--dataset", "d", "--metric", "vcs", "--json")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Generator[Home, None, None]:
+    """A home with a dataset that is scored, and a selection of it."""
+    warm_up()
+    encoder: Path = request.getfixturevalue("tiny_text_encoder")
+    made = Home(tmp_path_factory.mktemp("backup") / "home", encoder)
+    manifest = write_manifest(tmp_path_factory.mktemp("manifest"), n_videos=4)
+    made.run("ingest", str(manifest), "--dataset", "d", "--json").json()
+    made.run(*SCORE).json()
+    made.run("select", "--dataset", "d", "--keep", "0.5", "--json").json()
+    yield made
+    removed(made)
+
+
+@pytest.fixture(scope="module")
+def backup(home: Home, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("backups") / "today"
+    assert home.run("db", "dump", str(target), "--json").json() == {"path": str(target.resolve())}
+    return target
+
+
+@pytest.fixture
+def other(home: Home, tmp_path: Path) -> Generator[Home, None, None]:
+    """A home that nobody has used yet."""
+    made = Home(tmp_path / "home", home.encoder)
+    yield made
+    stop_embedded(made.folder)
+
+
+def test_a_back_up_restores_all_of_it_into_another_home(home: Home, backup: Path, other: Home) -> None:
+    assert other.run("db", "restore", str(backup), "--json").json()["revision"]
+    assert scored(other.url) == scored(home.url)
+    assert ingested(other.url) == ingested(home.url)
+    assert run_statuses(other.url) == run_statuses(home.url) != []
+    for table in ("selection", "selection_item"):
+        assert count(other.url, table) == count(home.url, table) > 0
+    assert other.run(*SCORE).json()["shards"] == [], "nothing is left to score"
+    again = other.run("select", "--dataset", "d", "--keep", "0.5", "--json").json()
+    assert again["selection_id"] == 1, "the selection is found again"
+    answer = other.run("sql", "SELECT count(*) AS n FROM sample_scores WHERE vcs IS NOT NULL", "--json").json()
+    assert answer == [{"n": count(home.url, "score") - 4}], "the reader may read"
+
+    refused = other.run("db", "restore", str(backup))
+    assert refused.wait() == 1
+    assert "database curation holds 1 rows of dataset already: restore into another home" in " ".join(
+        refused.stderr.split()
+    )
+
+
+def test_a_back_up_is_never_written_over(home: Home, backup: Path) -> None:
+    before = {path.name: path.stat().st_mtime_ns for path in backup.iterdir()}
+    refused = home.run("db", "dump", str(backup))
+    assert refused.wait() == 1
+    assert "it exists already: give the name of a new folder" in " ".join(refused.stderr.split())
+    assert {path.name: path.stat().st_mtime_ns for path in backup.iterdir()} == before
+    assert sorted(before) == ["backup.json", "curation.dump", "dagster.dump"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "sentence"),
+    [
+        ("empty", "this is no back-up of reelsieve db dump: give the folder that it wrote"),
+        ("newer", "the back-up is of a newer Reelsieve (schema 9999): install that first"),
+        ("half", "the back-up is incomplete, or of another version: give a whole one"),
+        ("torn", "pg_restore could not do it: "),
+    ],
+)
+def test_what_is_no_back_up_is_one_sentence(
+    backup: Path, other: Home, tmp_path: Path, damage: str, sentence: str
+) -> None:
+    folder = tmp_path / "damaged"
+    folder.mkdir()
+    if damage != "empty":
+        revision = "9999" if damage == "newer" else json.loads((backup / "backup.json").read_text())["revision"]
+        (folder / "backup.json").write_text(json.dumps({"format": 1, "revision": revision}))
+        for name in ("curation.dump", "dagster.dump")[: 1 if damage == "half" else 2]:
+            content = (backup / name).read_bytes()
+            (folder / name).write_bytes(content[: len(content) // 2] if damage == "torn" else content)
+    refused = other.run("db", "restore", str(folder))
+    assert refused.wait() == 1
+    lines = [line for line in refused.stderr.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1
+    assert sentence in " ".join(refused.stderr.split())
+    if damage == "torn":
+        # The same command with the whole back-up mends it.
+        assert other.run("db", "restore", str(backup), "--json").json()["revision"]
