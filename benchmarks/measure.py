@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -62,6 +63,13 @@ def alternate(calls: Mapping[str, Callable[[], object]], runs: int) -> dict[str,
 def spread(values: Sequence[float]) -> dict[str, float]:
     """Median and the limits of the middle half, as plain data."""
     return Spread.of(values).as_dict()
+
+
+def peak_kb() -> int:
+    """Kilobytes that this process has taken at most. `getrusage` would begin with those of the parent (Linux)."""
+    found = re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())
+    assert found is not None
+    return int(found[1])
 
 
 def machine(**more: Any) -> dict[str, Any]:

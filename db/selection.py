@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,13 +101,6 @@ def selection_rows(engine: Engine, selection_id: int, batch_size: int = 5000) ->
         if common is not None:
             for part in connection.execute(query).partitions():
                 yield [_frozen(row, common) for row in part]
-
-
-def frozen_types(names: Collection[str]) -> dict[str, type]:
-    """The Python types of the columns of frozen rows, by name; these names tell which metrics the rows have."""
-    metrics = [name for name in names if f"{name}_models" in names]
-    texts = ("dataset", *FROZEN, *[f"{metric}_models" for metric in metrics])
-    return {"rank": int, **dict.fromkeys(texts, str), **dict.fromkeys(("value", *metrics), float)}
 
 
 def _frozen(row: Any, common: Any) -> dict[str, Any]:

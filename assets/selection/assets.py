@@ -47,7 +47,7 @@ def training_subset(
         return dg.MaterializeResult(metadata={"rows": 0, "reason": str(error)})
     path = curation.folder("selections") / f"{dataset.name}-{chosen.selection_id}.parquet"
     # Written even if the file exists: it may come from another database that this home folder was used with.
-    export_selection(curation.engine, chosen.selection_id, path)
+    export_selection(curation.engine, chosen.selection_id, path, replace=True)
     first = next(selection_rows(curation.engine, chosen.selection_id, batch_size=10))
     label = " and ".join(recipe.by)
     preview = [[str(row["rank"]), row["sample"], row["system"], f"{row['value']:.4f}"] for row in first]

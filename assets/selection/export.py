@@ -1,91 +1,125 @@
-"""Exports a frozen selection as a file, Parquet or JSON Lines. The file is written whole or not at all."""
+"""Exports a frozen selection as a file or a folder, which is written whole or not at all."""
 
 from __future__ import annotations
 
-import errno
-import json
-import os
-import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
 
 from sqlalchemy.engine import Engine
 
+from assets.selection.formats.hugging_face import write_hugging_face
+from assets.selection.formats.json_lines import write_json_lines
+from assets.selection.formats.parquet import write_parquet
+from assets.selection.formats.spreadsheet import write_csv
+from assets.selection.formats.web_dataset import WHOLE_SHARDS, Limits, complete_shards, write_shards
+from assets.selection.media import MediaGone, MediaRows
 from assets.selection.partial_file import partial_file, remove_abandoned
+from assets.selection.partial_folder import SUFFIX, partial_folder
+from assets.selection.passport import as_json
+from assets.selection.reading import Batch, Reading, Tell, all_batches, prepare
+from assets.selection.target import PASSPORT_SUFFIX, ExportFormat, cannot_write, export_target, format_of
 from db.recipes import SelectionError
-from db.selection import find_selection, frozen_types, selection_rows
-
-FORMATS = (".parquet", ".jsonl")
+from metrics_core.frames import content_sha256
 
 
-def export_target(path: Path) -> Path:
-    """Check that a selection can be written to this file, and return the absolute path. A regular file may exist there.
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """A complete export. media_root: the folder that its media addresses are relative to; None without local files."""
 
-    Raises SelectionError for another suffix than .parquet and .jsonl, for a folder or a device, for a name that the
-    file system refuses, and for a folder that is missing or not writable.
+    path: Path
+    form: ExportFormat
+    rows: int
+    media_root: str | None
+
+
+def _silent(line: str) -> None:
+    pass
+
+
+def export_selection(
+    engine: Engine,
+    selection_id: int,
+    path: Path,
+    form: ExportFormat | None = None,
+    *,
+    replace: bool = False,
+    tell: Tell = _silent,
+    limits: Limits = WHOLE_SHARDS,
+) -> Exported:
+    """Write the rows of a selection in order of rank. Without a format the suffix decides.
+
+    replace: whether a file that is there is replaced. limits: where a shard of WebDataset ends. Partial files of killed
+    exports in the same folder are removed. Raises SelectionError for an unknown selection, for a path that cannot be
+    written, and for media that cannot be had.
     """
-    if path.suffix not in FORMATS:
-        raise SelectionError(
-            f"{path.name}: cannot export to {path.suffix or 'a file without suffix'}: use .parquet or .jsonl"
-        )
-    try:
-        target = path.expanduser().resolve()
-        if not target.parent.is_dir():
-            raise SelectionError(f"{target.parent}: no such folder: make it first")
-        if not os.access(target.parent, os.W_OK, effective_ids=True):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        mode = target.stat().st_mode if target.exists() else stat.S_IFREG
-    except (OSError, RuntimeError) as error:  # RuntimeError: the home folder of nobody
-        raise _cannot_write(path, error) from error
-    if not stat.S_ISREG(mode):
-        kind = "a folder" if stat.S_ISDIR(mode) else "no regular file"
-        raise SelectionError(f"{path}: cannot export to it, because it is {kind}: give the name of a file")
-    return target
-
-
-def export_selection(engine: Engine, selection_id: int, path: Path) -> Path:
-    """Write the rows of a selection in order of rank, and return the absolute path. The suffix decides the format.
-
-    Partial files of killed exports in the same folder are removed. Raises SelectionError for an unknown selection and
-    for a path that cannot be written.
-    """
-    target = export_target(path)
-    with engine.connect() as connection:
-        if find_selection(connection, selection_id) is None:
-            raise SelectionError(f"there is no selection {selection_id}: make one with reelsieve select")
-    write = _write_parquet if path.suffix == ".parquet" else _write_jsonl
+    found, target = format_of(path, form), export_target(path, form, replace=replace)
+    stays = f"what is complete stays in {target.name}{SUFFIX}" if found is ExportFormat.WEB_DATASET else ""
     try:
         remove_abandoned(target.parent)
-        with partial_file(target) as file:
-            write(engine, selection_id, file)
+        if found is ExportFormat.WEB_DATASET:
+            reading = _export_shards(engine, selection_id, target, tell, limits)
+        else:
+            reading = _export_rows(engine, selection_id, target, found, tell)
+    except MediaGone as error:
+        raise SelectionError(f"{error}; {stays}, and the same command goes on from there") from error
     except OSError as error:
-        raise _cannot_write(path, error) from error
-    return target
+        raise cannot_write(path, error, stays) from error
+    return Exported(target, found, reading.frozen.n, reading.root)
 
 
-def _cannot_write(path: Path, error: OSError | RuntimeError) -> SelectionError:
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    shown = f"{str(path)[:80]}…" if len(str(path)) > 200 else path
-    return SelectionError(f"{shown}: cannot be written ({reason}): mend that or give another file")
+def _export_rows(engine: Engine, selection_id: int, target: Path, form: ExportFormat, tell: Tell) -> Reading:
+    """All that is read comes from one snapshot."""
+    with (
+        engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection,
+        connection.begin(),
+    ):
+        reading = prepare(connection, selection_id, form.value)
+        batches = all_batches(connection, reading, tell)
+        if form is ExportFormat.PARQUET:
+            with partial_file(target) as file:
+                write_parquet(file, reading.columns, reading.passport, batches)
+        elif form is ExportFormat.HUGGING_FACE:
+            with partial_folder(target, _identity(reading), resumable=False) as folder:
+                write_hugging_face(folder, reading, batches)
+        else:
+            _write_beside_passport(target, form, reading, batches)
+    return reading
 
 
-def _write_jsonl(engine: Engine, selection_id: int, file: BinaryIO) -> None:
-    for rows in selection_rows(engine, selection_id):
-        file.writelines((json.dumps(row, ensure_ascii=False) + "\n").encode() for row in rows)
+def _export_shards(engine: Engine, selection_id: int, target: Path, tell: Tell, limits: Limits) -> Reading:
+    with engine.connect() as connection:
+        reading = prepare(connection, selection_id, ExportFormat.WEB_DATASET.value)
+    without = reading.passport["counts"]["rows_without_media"]
+    if without:
+        raise SelectionError(
+            f"{without} of the {reading.frozen.n} rows of selection {selection_id} have a video without a file: select "
+            "with --where \"video_status != 'text_only'\", or use another format"
+        )
+    with partial_folder(target, _identity(reading), resumable=True) as folder:
+        done = complete_shards(folder)
+        rows = MediaRows(engine, reading, done[-1].last_rank if done else 0, tell)
+        write_shards(folder, reading.passport, rows, rows.open, limits)
+    return reading
 
 
-def _write_parquet(engine: Engine, selection_id: int, file: BinaryIO) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+def _write_beside_passport(target: Path, form: ExportFormat, reading: Reading, batches: Iterator[Batch]) -> None:
+    """The passport gets its name first: a file without one is no export of ours."""
+    write = write_csv if form is ExportFormat.CSV else write_json_lines
+    with partial_file(target) as file:
+        write(file, reading.columns, batches)
+        file.flush()
+        written = {"name": target.name, "bytes": file.tell(), "sha256": content_sha256(Path(file.name))}
+        with partial_file(target.with_name(target.name + PASSPORT_SUFFIX)) as beside:
+            beside.write(as_json({**reading.passport, "files": [written]}).encode())
 
-    writer: Any = None
-    try:
-        for rows in selection_rows(engine, selection_id):
-            if writer is None:
-                arrow = {int: pa.int64(), float: pa.float64(), str: pa.string()}
-                types = frozen_types(rows[0].keys())
-                writer = pq.ParquetWriter(file, pa.schema([(name, arrow[types[name]]) for name in rows[0]]))
-            writer.write_table(pa.Table.from_pylist(rows, schema=writer.schema))
-    finally:
-        if writer is not None:
-            writer.close()
+
+def _identity(reading: Reading) -> dict[str, object]:
+    """What tells this export from others. The same number may be another selection in another database."""
+    return {
+        "format": reading.passport["format"],
+        "selection_id": reading.frozen.selection_id,
+        "score_hash": reading.frozen.record["score_hash"],
+        "columns": [column.name for column in reading.columns],
+        "media_root": reading.root,
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -24,6 +25,8 @@ def partial_file(target: Path) -> Iterator[BinaryIO]:
         with file:
             yield file
             file.flush()
+            # On the disk before it has its name: else a machine that loses power could leave the name of a half file.
+            os.fsync(file.fileno())
             # Renamed before it is closed, since `remove_abandoned` removes a partial file without a lock.
             path.replace(target)
     except BaseException:

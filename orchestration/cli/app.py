@@ -13,6 +13,7 @@ from orchestration.cli import (
     data,
     database,
     explaining,
+    exporting,
     overview,
     reporting,
     scoring,
@@ -40,7 +41,7 @@ app.command("explain")(explaining.explain)
 app.command("compare")(comparing.compare)
 app.command("report")(reporting.report)
 app.command("select")(selecting.select)
-app.command("export")(selecting.export)
+app.command("export")(exporting.export)
 app.command("status")(overview.status)
 app.command("sql")(database.sql)
 app.command("prune")(database.prune)

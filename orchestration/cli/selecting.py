@@ -1,4 +1,4 @@
-"""Commands that freeze subsets and write them out: select, export."""
+"""The command that freezes subsets: select."""
 
 from __future__ import annotations
 
@@ -37,13 +37,14 @@ def select(
     stale: Annotated[str | None, typer.Option(help="Stale scores: refuse or leave_out.")] = None,
     recipe: Annotated[Path | None, typer.Option(help="All of the above from a YAML file.")] = None,
     preview: Annotated[bool, typer.Option("--preview", help="Show what it would take; freeze nothing.")] = False,
-    export: Annotated[Path | None, typer.Option(help="Also write it to this .parquet or .jsonl file.")] = None,
+    export: Annotated[Path | None, typer.Option(help="Also write it to this .parquet, .jsonl or .csv file.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Freeze samples by a recipe: rows, rule, cutoff and score hash. The same recipe and scores give the same rows."""
     from assets.datasets import dataset_of_key
-    from assets.selection.export import export_selection, export_target
+    from assets.selection.export import export_selection
     from assets.selection.making import make_selection
+    from assets.selection.target import export_target
     from orchestration.platform import engine
 
     rule = _recipe(recipe, _said(context))
@@ -55,7 +56,7 @@ def select(
         return
     with progress() as tell:
         chosen = make_selection(engine(), dataset_row, rule, _encoder, tell)
-    path = export_selection(engine(), chosen.selection_id, export) if export else None
+        path = export_selection(engine(), chosen.selection_id, export, tell=tell).path if export else None
     label = _label(rule)
     if as_json:
         print_json(
@@ -79,25 +80,9 @@ def select(
     )
     _print_left_out(chosen.n_duplicates, chosen.unjudged)
     console.print(
-        f"written to {path}" if path else f"write it with: reelsieve export {chosen.selection_id} FILE.parquet",
+        f"written to {path}" if path else f"write it with: reelsieve export {chosen.selection_id} --to FILE.parquet",
         markup=False,
     )
-
-
-def export(
-    selection_id: Annotated[int, typer.Argument(help="Number of the selection.")],
-    path: Annotated[Path, typer.Argument(help="A .parquet or .jsonl file.")],
-    as_json: AsJson = False,
-) -> None:
-    """Write a frozen selection to a file, in order of rank."""
-    from assets.selection.export import export_selection
-    from orchestration.platform import engine
-
-    written = export_selection(engine(), selection_id, path)
-    if as_json:
-        print_json({"selection_id": selection_id, "path": str(written)})
-    else:
-        console.print(f"written to {written}", markup=False)
 
 
 def _said(context: typer.Context) -> dict[str, Any]:

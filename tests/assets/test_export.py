@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -16,9 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 from sqlalchemy.engine import Engine
 
-from assets.selection.export import export_selection, export_target
+from assets.selection.export import export_selection
+from assets.selection.target import ExportFormat, export_target
 from db.recipes import SelectionError, recipe_of
 from db.selection import freeze_selection
+from tests.assets.exporting import files_of_at_most
 from tests.db.builders import add_sample, add_video, make_dataset, set_scores
 from tests.ordinary_user import open_folder, ordinary_user
 
@@ -56,21 +57,29 @@ def writer(target: Path) -> Iterator[subprocess.Popen[str]]:
         yield process
 
 
+def write(engine: Engine, selection_id: int, path: Path, form: ExportFormat | None = None) -> Path:
+    """Export, and return where."""
+    return export_selection(engine, selection_id, path, form).path
+
+
 def partial_files(folder: Path) -> list[Path]:
     return [path for path in folder.iterdir() if path.name.endswith(".partial")]
 
 
-@pytest.mark.parametrize("name", ["best.parquet", "best.jsonl"])
-def test_an_export_holds_every_row_and_leaves_nothing_beside_it(
+@pytest.mark.parametrize("name", ["best.parquet", "best.jsonl", "best.csv"])
+def test_an_export_holds_every_row_and_leaves_nothing_but_its_passport_beside_it(
     module_engine: Engine, selection_id: int, tmp_path: Path, name: str
 ) -> None:
-    target = export_selection(module_engine, selection_id, tmp_path / name)
+    target = write(module_engine, selection_id, tmp_path / name)
     if name.endswith(".jsonl"):
-        rows = [json.loads(line) for line in target.read_text().splitlines()]
+        ranks = [json.loads(line)["rank"] for line in target.read_text().splitlines()]
+    elif name.endswith(".csv"):
+        ranks = [int(line.split(",")[0]) for line in target.read_text().splitlines()[1:]]
     else:
-        rows = pq.read_table(target).to_pylist()
-    assert [row["rank"] for row in rows] == list(range(1, N + 1))
-    assert list(tmp_path.iterdir()) == [target]
+        ranks = [row["rank"] for row in pq.read_table(target).to_pylist()]
+    assert ranks == list(range(1, N + 1))
+    passport = [] if name.endswith(".parquet") else [f"{name}.passport.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [name, *passport]
     umask = os.umask(0)
     os.umask(umask)
     assert target.stat().st_mode & 0o777 == 0o666 & ~umask
@@ -82,14 +91,14 @@ def test_what_a_killed_export_left_goes_with_the_next_one(
     with writer(tmp_path / "other.parquet") as process:
         process.send_signal(signal.SIGKILL)
     assert len(partial_files(tmp_path)) == 1
-    target = export_selection(module_engine, selection_id, tmp_path / "best.parquet")
+    target = write(module_engine, selection_id, tmp_path / "best.parquet")
     assert list(tmp_path.iterdir()) == [target]
 
 
 def test_two_exports_to_one_file_at_once_do_not_meet(module_engine: Engine, selection_id: int, tmp_path: Path) -> None:
-    with writer(tmp_path / "best.jsonl") as process:
-        target = export_selection(module_engine, selection_id, tmp_path / "best.jsonl")
-        assert len(target.read_text().splitlines()) == N
+    with writer(tmp_path / "best.parquet") as process:
+        target = write(module_engine, selection_id, tmp_path / "best.parquet")
+        assert pq.read_table(target).num_rows == N
         assert len(partial_files(tmp_path)) == 1, "the one of the living process stays"
         process.communicate("go on\n")
     assert process.returncode == 0
@@ -100,10 +109,17 @@ def test_two_exports_to_one_file_at_once_do_not_meet(module_engine: Engine, sele
 def test_a_name_may_be_as_long_as_the_file_system_allows(
     module_engine: Engine, selection_id: int, tmp_path: Path
 ) -> None:
-    longest = tmp_path / ("x" * (os.pathconf(tmp_path, "PC_NAME_MAX") - len(".jsonl")) + ".jsonl")
-    assert export_selection(module_engine, selection_id, longest) == longest
+    longest = tmp_path / ("x" * (os.pathconf(tmp_path, "PC_NAME_MAX") - len(".parquet")) + ".parquet")
+    assert write(module_engine, selection_id, longest) == longest
     with pytest.raises(SelectionError, match="File name too long"):
         export_target(longest.with_name(f"x{longest.name}"))
+    # The passport beside it has a longer name, and so has a folder that is not complete.
+    for path, form in (
+        (longest.with_suffix(".csv"), None),
+        (tmp_path / ("x" * 250), ExportFormat.WEB_DATASET),
+    ):
+        with pytest.raises(SelectionError, match="File name too long"):
+            export_target(path, form)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +130,9 @@ def test_a_name_may_be_as_long_as_the_file_system_allows(
         ("fifo.jsonl", "it is no regular file"),
         ("missing/best.jsonl", "no such folder"),
         ("file.jsonl/best.jsonl", "no such folder"),
-        ("best.csv", "use .parquet or .jsonl"),
+        ("best.txt", "cannot export to .txt: use .parquet, .jsonl or .csv, or name a --format"),
+        ("best", "cannot export to a file without suffix"),
+        ("there.csv", "it exists: move it away, or give another name"),
         ("~nobody-of-this-name/best.jsonl", "cannot be written"),
     ],
 )
@@ -123,6 +141,7 @@ def test_a_path_that_cannot_be_is_one_sentence(tmp_path: Path, name: str, says: 
     (tmp_path / "device.parquet").symlink_to("/dev/null")
     os.mkfifo(tmp_path / "fifo.jsonl")
     (tmp_path / "file.jsonl").touch()
+    (tmp_path / "there.csv").touch()
     with pytest.raises(SelectionError, match=says) as caught:
         export_target(Path(name) if name.startswith("~") else tmp_path / name)
     assert "\n" not in str(caught.value)
@@ -135,16 +154,53 @@ def test_a_folder_without_the_right_to_write_is_one_sentence() -> None:
             export_target(folder / "best.jsonl")
 
 
-def test_what_fails_while_it_is_written_is_one_sentence_and_leaves_nothing(
-    module_engine: Engine, selection_id: int, tmp_path: Path
+@pytest.mark.parametrize("form", list(ExportFormat))
+def test_what_exists_is_not_overwritten(
+    module_engine: Engine, selection_id: int, tmp_path: Path, form: ExportFormat
 ) -> None:
-    """As on a full disk: no file of this process may have more than a hundred bytes."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
-    try:
-        for name in ("best.parquet", "best.jsonl"):
-            with pytest.raises(SelectionError, match="File too large"):
-                export_selection(module_engine, selection_id, tmp_path / name)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "folder").mkdir()
+    for name in ("file", "folder"):
+        with pytest.raises(SelectionError, match=r"(it exists|it is a folder): move it away, or give another name"):
+            write(module_engine, selection_id, tmp_path / name, form)
+    assert (tmp_path / "file").read_text() == "mine"
+    assert list((tmp_path / "folder").iterdir()) == []
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_suffix_of_another_format_is_a_mistake(tmp_path: Path) -> None:
+    with pytest.raises(SelectionError, match=r"the suffix says parquet, and the format is csv: change one"):
+        export_target(tmp_path / "best.parquet", ExportFormat.CSV)
+
+
+@pytest.mark.parametrize("form", [form for form in ExportFormat if form is not ExportFormat.WEB_DATASET])
+@pytest.mark.parametrize("n_bytes", [100, 3000])
+def test_what_fails_while_it_is_written_is_one_sentence_and_leaves_nothing(
+    module_engine: Engine, selection_id: int, tmp_path: Path, form: ExportFormat, n_bytes: int
+) -> None:
+    with files_of_at_most(n_bytes), pytest.raises(SelectionError, match="File too large") as caught:
+        write(module_engine, selection_id, tmp_path / "best", form)
+    assert "\n" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("form", list(ExportFormat))
+def test_an_unknown_selection_is_one_sentence_and_leaves_nothing(
+    module_engine: Engine, tmp_path: Path, form: ExportFormat
+) -> None:
+    with pytest.raises(SelectionError, match="there is no selection 999: make one with reelsieve select"):
+        write(module_engine, 999, tmp_path / "best", form)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_rows_that_someone_deleted_are_missed(engine: Engine, tmp_path: Path) -> None:
+    clips = make_dataset(engine)
+    samples = [add_sample(engine, clips, add_video(engine, clips, f"v{n}"), f"s{n}") for n in range(3)]
+    set_scores(engine, {sample: sample / 10 for sample in samples})
+    with engine.begin() as connection:
+        chosen = freeze_selection(connection, clips, recipe_of({"by": "vcs", "keep": 1})).selection_id
+        connection.exec_driver_sql("DELETE FROM selection_item WHERE rank = 2")
+    for form in (ExportFormat.PARQUET, ExportFormat.HUGGING_FACE, ExportFormat.CSV):
+        with pytest.raises(SelectionError, match="has 2 of its 3 rows"):
+            write(engine, chosen, tmp_path / "best", form)
     assert list(tmp_path.iterdir()) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -180,8 +181,51 @@ def test_select_freezes_and_exports(run: Run, scored: dict[str, Any], tmp_path: 
     assert again["selection_id"] == first["selection_id"]
     assert again["path"] is None
     lines = tmp_path / "best.jsonl"
-    assert read_json(run("export", str(first["selection_id"]), str(lines), "--json"))["path"] == str(lines)
+    exported = read_json(run("export", str(first["selection_id"]), "--to", str(lines), "--json"))
+    assert exported == {
+        "selection_id": first["selection_id"],
+        "path": str(lines),
+        "format": "jsonl",
+        "rows": 1,
+        "media_root": None,
+    }
     assert [json.loads(line)["sample"] for line in lines.read_text().splitlines()] == ["v1_faithful"]
+    once_more = run("export", str(first["selection_id"]), "--to", str(lines))
+    assert once_more.returncode == 1
+    assert (
+        once_more.stderr
+        == f"error: {lines}: cannot export to it, because it exists: move it away, or give another name\n"
+    )
+
+
+def test_an_export_says_what_it_wrote_and_where_the_media_are(run: Run, scored: dict[str, Any], tmp_path: Path) -> None:
+    write_clip(tmp_path / "videos" / "noise.avi", n_frames=40)
+    write_rows(tmp_path / "videos.jsonl", [{"video_id": "noise", "path": "videos/noise.avi"}])
+    candidate = {
+        "caption_id": "c",
+        "video_id": "noise",
+        "role": "candidate",
+        "system": "sys",
+        "text": TEXTS["faithful"],
+    }
+    reference = {**candidate, "caption_id": "r", "role": "reference"}
+    write_rows(tmp_path / "captions.jsonl", [candidate, reference])
+    assert run("ingest", str(tmp_path), "--dataset", "with_media").returncode == 0
+    assert run("score", "--dataset", "with_media", "--metric", "vcs").returncode == 0
+    chosen = read_json(run("select", "-d", "with_media", "--by", "vcs", "--keep", "1", "--json"))
+    for form in ("webdataset", "hf", "csv"):
+        done = run("export", str(chosen["selection_id"]), "--format", form, "--to", str(tmp_path / form))
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines() == [
+            f"1 rows written to {tmp_path / form}",
+            f"media addresses are relative to {tmp_path / 'videos'}",
+        ]
+        assert "1 of 1 rows" in done.stderr
+    (shard,) = (tmp_path / "webdataset").glob("*.tar")
+    with tarfile.open(shard) as tar:
+        media = tar.extractfile("000000001.avi")
+        assert media is not None
+        assert media.read() == (tmp_path / "videos" / "noise.avi").read_bytes()
 
 
 def test_a_file_that_cannot_be_written_is_named_before_anything_is_frozen(
@@ -190,7 +234,8 @@ def test_a_file_that_cannot_be_written_is_named_before_anything_is_frozen(
     count = ("sql", "SELECT count(*) AS n FROM selection", "--json")
     before = read_json(run(*count))
     (tmp_path / "folder.parquet").mkdir()
-    for name in ("folder.parquet", f"{'x' * 300}.jsonl", "missing/best.jsonl"):
+    (tmp_path / "mine.csv").touch()
+    for name in ("folder.parquet", "mine.csv", f"{'x' * 300}.jsonl", "missing/best.jsonl"):
         done = run("select", "-d", "cli", "--keep", "0.77", "--export", str(tmp_path / name))
         assert done.returncode == 1
         assert done.stderr.startswith("error: ")
@@ -339,8 +384,10 @@ def test_an_argument_that_cannot_be_used_ends_with_code_2(
         (["selections", "diff", "998", "999"], "there is no selection 998"),
         (["select", "-d", "cli", "--where", "vcs > 0; DROP TABLE score"], "not allowed"),
         (["select", "-d", "cli", "--where", "vcs > 2"], "no sample"),
-        (["select", "-d", "cli", "--export", "best.txt"], "use .parquet or .jsonl"),
-        (["export", "999", "best.parquet"], "no selection 999"),
+        (["select", "-d", "cli", "--export", "best.txt"], "use .parquet, .jsonl or .csv"),
+        (["export", "999", "--to", "best.parquet"], "no selection 999"),
+        (["export", "999", "--to", "best"], "use .parquet, .jsonl or .csv, or name a --format"),
+        (["export", "999", "--to", "no/such/best.csv"], "no such folder: make it first"),
         (["sql", "SELECT 1; SELECT 2"], "multiple commands"),
         (["sql", "SELEC 1"], "syntax error"),
     ],

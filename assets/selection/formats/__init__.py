@@ -1,0 +1,1 @@
+"""One writer of rows per format, and what each file says of itself."""

@@ -1,0 +1,101 @@
+"""A folder that `datasets.load_dataset` loads: Parquet files, and a dataset card with the passport."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from assets.selection.formats.parquet import write_parquet
+from assets.selection.partial_file import partial_file
+from assets.selection.passport import as_json
+from assets.selection.reading import Batch, Reading
+
+ROWS_OF_A_FILE = 250_000
+PASSPORT, CARD = "passport.json", "README.md"
+# Without the configuration, `load_dataset` would take passport.json for data.
+_HEADER = """---
+pretty_name: {name}
+size_categories:
+- {size}
+configs:
+- config_name: default
+  data_files:
+  - split: train
+    path: data/train-*.parquet
+---
+"""
+_BODY = """# {title}
+
+{rows} rows of {videos} videos, written by Reelsieve {reelsieve} at {exported_at}.
+
+```python
+from datasets import load_dataset
+
+rows = load_dataset("PATH OF THIS FOLDER", split="train")
+```
+
+Column `media` names the file of a row's video, relative to a media root: join it with the folder where your copy of the
+media lies. Columns `segments`, `extra` and `video_extra` hold JSON as text.
+
+| column | meaning |
+|---|---|
+{columns}
+
+## Passport
+
+Selection, recipe, cutoff, score hash, scorers with their models, thresholds and counts; `passport.json` holds the same.
+
+```json
+{passport}```
+"""
+
+
+def write_hugging_face(
+    folder: Path, reading: Reading, batches: Iterator[Batch], rows_of_a_file: int = ROWS_OF_A_FILE
+) -> None:
+    """Write data/train-*.parquet, README.md and passport.json into an empty folder; a file ends with a batch."""
+    (folder / "data").mkdir()
+    number = 0
+    while (first := next(batches, None)) is not None:
+        with partial_file(folder / "data" / f"train-{number:05d}.parquet") as file:
+            rows = _rows_of_a_file(first, batches, rows_of_a_file)
+            write_parquet(file, reading.columns, reading.passport, rows)
+        number += 1
+    for name, text in ((PASSPORT, as_json(reading.passport)), (CARD, dataset_card(reading.passport))):
+        with partial_file(folder / name) as file:
+            file.write(text.encode())
+
+
+def dataset_card(passport: Mapping[str, Any]) -> str:
+    """The dataset card of an export, as Markdown with a YAML header."""
+    counts, selection = passport["counts"], passport["selection"]
+    title = f"{selection['dataset']}, selection {selection['selection_id']}"
+    # Text in JSON is text in YAML. No text of the data can end the block of JSON below.
+    header = _HEADER.format(name=json.dumps(title), size=_size(counts["rows"]))
+    columns = "\n".join(f"| `{name}` | {meaning} |" for name, meaning in passport["columns"].items())
+    return header + _BODY.format(
+        title=title,
+        rows=counts["rows"],
+        videos=counts["videos"],
+        reelsieve=passport["reelsieve"],
+        exported_at=passport["exported_at"],
+        columns=columns,
+        passport=as_json(passport).replace("`", "\\u0060"),
+    )
+
+
+def _rows_of_a_file(first: Batch, batches: Iterator[Batch], limit: int) -> Iterator[Batch]:
+    yield first
+    n = len(first)
+    while n < limit and (batch := next(batches, None)) is not None:
+        yield batch
+        n += len(batch)
+
+
+def _size(n: int) -> str:
+    for limit, name in ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M")):
+        if n < limit:
+            return name
+    return "1M<n<10M" if n < 10_000_000 else "n>10M"

@@ -1,0 +1,31 @@
+"""JSON Lines: an object per row, own fields and times as objects, no field left out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, BinaryIO
+
+from assets.selection.reading import Batch
+from db.exports import Column
+
+
+def write_json_lines(file: BinaryIO, columns: Sequence[Column], batches: Iterable[Batch]) -> None:
+    """Write the rows in UTF-8."""
+    for batch in batches:
+        file.writelines((as_line(row) + "\n").encode() for row in as_objects(columns, batch))
+
+
+def as_objects(columns: Sequence[Column], batch: Batch) -> Iterator[dict[str, Any]]:
+    """The rows as objects, by the names of the columns."""
+    names = [column.name for column in columns]
+    of_json = [column.name for column in columns if column.kind == "json"]
+    for row in batch:
+        row_object = dict(zip(names, row, strict=True))
+        row_object |= {name: json.loads(row_object[name]) for name in of_json if row_object[name] is not None}
+        yield row_object
+
+
+def as_line(row: dict[str, Any]) -> str:
+    """The row as JSON without a line break."""
+    return json.dumps(row, ensure_ascii=False)

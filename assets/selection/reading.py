@@ -1,0 +1,69 @@
+"""What a writer needs of a selection: its columns, its rows in batches, its passport."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from assets.selection.passport import make_passport
+from db.exports import (
+    Column,
+    FrozenSelection,
+    export_batches,
+    export_columns,
+    export_query,
+    frozen_selection,
+    media_root,
+)
+from db.recipes import SelectionError
+
+Batch = Sequence[Sequence[Any]]
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A selection that is to be written: `query` gives rows in the order of `columns`.
+
+    root: the folder of this machine that media addresses are relative to; it stands in no export.
+    """
+
+    frozen: FrozenSelection
+    columns: tuple[Column, ...]
+    query: sa.Select[Any]
+    root: str | None
+    passport: Mapping[str, Any]
+
+
+def prepare(connection: Connection, selection_id: int, form: str) -> Reading:
+    """Look at a selection before it is written. Raises SelectionError for one that is unknown."""
+    frozen = frozen_selection(connection, selection_id)
+    if frozen is None:
+        raise SelectionError(f"there is no selection {selection_id}: make one with reelsieve select")
+    root = media_root(connection, frozen)
+    columns = tuple(export_columns(frozen))
+    passport = make_passport(connection, frozen, columns, form)
+    return Reading(frozen, columns, export_query(frozen, root), root, passport)
+
+
+def all_batches(connection: Connection, reading: Reading, tell: Tell) -> Iterator[Batch]:
+    """All rows in order, with a line of progress for every batch. Raises SelectionError where rows are missing."""
+    return counted(reading.frozen, export_batches(connection, reading.query), tell)
+
+
+def counted(frozen: FrozenSelection, batches: Iterable[Batch], tell: Tell, before: int = 0) -> Iterator[Batch]:
+    """The batches; at their end an error unless they and the rows `before` are as many as were frozen."""
+    n = before
+    for batch in batches:
+        n += len(batch)
+        yield batch
+        tell(f"{n:,} of {frozen.n:,} rows")
+    if n != frozen.n:
+        raise SelectionError(
+            f"selection {frozen.selection_id} has {n} of its {frozen.n} rows, because someone deleted the others: make "
+            "it anew with reelsieve select"
+        )

@@ -1,0 +1,196 @@
+"""Exports beside a plain COPY of the same rows: `python -m benchmarks.export [--samples 100000] [--repeats 3]`.
+
+Fills a database as `benchmarks.million` does, freezes a tenth and all of its scored samples, and writes the large
+selection in every format, in turn with its floor: one COPY of the very rows, joins and order included, to a file. Then
+processes of their own write the small and the large one, and their peaks of memory are compared. Shards with media,
+five captions to a video, stand beside a plain copy of the same bytes. CPU seconds, of the server and of this process,
+suffer less from other load than the wall time does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psutil
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.engine import Engine, make_url
+
+from assets.scores.registry import METRIC_INPUTS
+from assets.selection.export import export_selection
+from assets.selection.reading import prepare
+from assets.selection.target import ExportFormat
+from benchmarks.installation import temporary_server
+from benchmarks.measure import RESULTS, Spread, peak_kb, save
+from benchmarks.million import Bench
+from benchmarks.million_fill import NAME, fill
+from db import schema
+from db.engine import open_engine, psycopg_transaction
+from db.manifest import Dataset
+from db.migrate import migrate
+from db.recipes import Recipe
+from db.selection import freeze_selection
+from db.server import sibling_url
+
+SAMPLES_PER_SHARD = 4000
+TABLES = [form for form in ExportFormat if form is not ExportFormat.WEB_DATASET]
+N_CLIPS, CLIP_BYTES, CAPTIONS_OF_A_CLIP = 100, 1_000_000, 5
+# By this length the clips that have files are selected.
+CLIP_SECONDS = 11
+WANTED_MEMORY = 1.10
+
+
+def freeze(engine: Engine, dataset: Dataset, keep: float, where: str | None = None) -> int:
+    """The number of a new selection."""
+    with engine.begin() as connection:
+        recipe = Recipe(by={"vcs": 1.0}, keep=keep, where=where, stale="leave_out")
+        return freeze_selection(connection, dataset, recipe).selection_id
+
+
+def copy_rows(engine: Engine, selection_id: int, path: Path) -> None:
+    """COPY the rows of an export to a file, in one statement."""
+    with engine.connect() as connection:
+        query = prepare(connection, selection_id, "copy").query
+    dialect = postgresql.dialect(paramstyle="named")
+    statement = str(query.compile(dialect=dialect, compile_kwargs={"literal_binds": True}))
+    with psycopg_transaction(engine) as connection, connection.cursor() as cursor, path.open("wb") as file:
+        with cursor.copy(f"COPY ({statement}) TO STDOUT".encode()) as copy:
+            for block in copy:
+                file.write(block)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def write(engine: Engine, selection_id: int, target: Path, form: ExportFormat) -> None:
+    """Export to a new file or folder, and remove it."""
+    written = export_selection(engine, selection_id, target, form).path
+    if written.is_dir():
+        shutil.rmtree(written)
+    else:
+        written.unlink()
+
+
+def peak(url: str, selection_id: int, target: Path, form: ExportFormat) -> int:
+    """Kilobytes that a process of its own takes at most."""
+    command = [sys.executable, "-m", "benchmarks.export", "--once", url, str(selection_id), str(target), form.value]
+    return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def in_turn(bench: Bench, calls: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, dict[str, Any]]:
+    """Wall and CPU seconds of each call, and their ratios to the first one."""
+    cpu: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(repeats):
+        for name, call in calls.items():
+            started = time.process_time()
+            bench.time(name, call)
+            cpu[name].append(bench.seconds[name][-1][1] + time.process_time() - started)
+    wall = {name: Spread.of([seconds for seconds, _ in bench.seconds[name]]) for name in calls}
+    used = {name: Spread.of(seconds) for name, seconds in cpu.items()}
+    floor = next(iter(calls))
+    return {
+        name: {
+            "wall_s": wall[name].as_dict(),
+            "cpu_s": used[name].as_dict(),
+            "to_floor": round(wall[name].median / wall[floor].median, 2),
+            "to_floor_in_cpu": round(used[name].median / used[floor].median, 2),
+        }
+        for name in calls
+    }
+
+
+def tables(bench: Bench, small: int, large: int, folder: Path, repeats: int) -> dict[str, Any]:
+    """The COPY and each format, and their peaks of memory."""
+    calls: dict[str, Callable[[], object]] = {"copy": partial(copy_rows, bench.engine, large, folder / "copy")}
+    for form in TABLES:
+        calls[form.value] = partial(write, bench.engine, large, folder / "timed", form)
+    found = in_turn(bench, calls, repeats)
+    url = bench.engine.url.render_as_string(hide_password=False)
+    for form in TABLES:
+        peaks = [peak(url, selection_id, folder / "peak", form) for selection_id in (small, large)]
+        ratio = round(peaks[1] / peaks[0], 3)
+        found[form.value] |= {"peak_kb": peaks, "peak_ratio": ratio, "wanted": WANTED_MEMORY}
+    return found
+
+
+def give_files(engine: Engine, folder: Path) -> None:
+    """Give some videos a file each, and a length that tells them from the others."""
+    folder.mkdir()
+    content = os.urandom(CLIP_BYTES)
+    videos = sa.select(schema.video.c.video_id, schema.video.c.key).order_by(schema.video.c.video_id).limit(N_CLIPS)
+    with engine.begin() as connection:
+        for video in connection.execute(videos).all():
+            path = folder / f"{video.key}.mp4"
+            path.write_bytes(content)
+            status = path.stat()
+            columns = {"uri": str(path), "size_bytes": status.st_size, "mtime_ns": status.st_mtime_ns}
+            change = sa.update(schema.video).where(schema.video.c.video_id == video.video_id)
+            changed = change.values(**columns, duration_s=CLIP_SECONDS, content_sha256=sa.func.sha256(content))
+            connection.execute(changed)
+
+
+def copy_bytes(folder: Path, target: Path) -> None:
+    """Each file of a folder as often as it has captions, to one file."""
+    with target.open("wb") as file:
+        for path in sorted(folder.iterdir()):
+            for _ in range(CAPTIONS_OF_A_CLIP):
+                with path.open("rb") as clip:
+                    shutil.copyfileobj(clip, file, 1 << 20)
+        file.flush()
+        os.fsync(file.fileno())
+    target.unlink()
+
+
+def shards(bench: Bench, folder: Path, repeats: int) -> dict[str, Any]:
+    """Shards with media, and a copy of their bytes."""
+    give_files(bench.engine, folder / "clips")
+    chosen = freeze(bench.engine, bench.filled.dataset, 1, f"duration_s = {CLIP_SECONDS}")
+    calls: dict[str, Callable[[], object]] = {
+        "copy of the bytes": partial(copy_bytes, folder / "clips", folder / "bytes"),
+        "webdataset": partial(write, bench.engine, chosen, folder / "shards", ExportFormat.WEB_DATASET),
+    }
+    return in_turn(bench, calls, repeats)
+
+
+def main() -> None:
+    """Fill, measure, print and write results/export.json; with --once be the process whose peak is measured."""
+    if sys.argv[1:2] == ["--once"]:
+        url, selection_id, target, form = sys.argv[2:]
+        write(open_engine(make_url(url)), int(selection_id), Path(target), ExportFormat(form))
+        print(peak_kb())
+        return
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--samples", type=int, default=100_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--json", type=Path, default=RESULTS / "export.json")
+    given = parser.parse_args()
+    before = os.getloadavg()
+    with tempfile.TemporaryDirectory(prefix="reelsieve-") as name:
+        folder = Path(name)
+        with temporary_server(folder / "home") as server:
+            url = sibling_url(server, NAME)
+            migrate(url, METRIC_INPUTS)
+            engine = open_engine(url)
+            filled = fill(engine, given.samples, max(1, given.samples // SAMPLES_PER_SHARD))
+            small, large = (freeze(engine, filled.dataset, keep) for keep in (0.1, 1))
+            pid = int((folder / "home" / "postgres" / "postmaster.pid").read_text().splitlines()[0])
+            bench = Bench(engine, filled, psutil.Process(pid), {})
+            found = {"samples": given.samples, "tables": tables(bench, small, large, folder, given.repeats)}
+            found["shards"] = shards(bench, folder, given.repeats)
+            engine.dispose()
+    print(json.dumps(found, indent=1))
+    print(f"load {before[0]:.1f} before, {os.getloadavg()[0]:.1f} after; {save(given.json, found, load_before=before)}")
+
+
+if __name__ == "__main__":
+    main()

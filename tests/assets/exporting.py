@@ -1,0 +1,105 @@
+"""A small selection with everything that an export carries: media, references, own fields, texts of every kind."""
+
+from __future__ import annotations
+
+import hashlib
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy.engine import Engine
+
+from assets.media_file import FileState
+from db import schema
+from db.manifest import Dataset
+from db.recipes import recipe_of
+from db.selection import freeze_selection
+from tests.db.builders import add_reference, add_sample, add_video, change, make_dataset, set_scores
+
+# Texts that a spreadsheet, a reader of CSV or of JSON could take for something else.
+TEXTS = (
+    "A dog runs.",
+    '=HYPERLINK("http://example.org"; "click")',
+    "+1 and -1, @home",
+    "- a list\n- of two\r\nlines",
+    "'quoted' and \"quoted\"",
+    "one; =1+1\t=2",
+    "\tindented",
+    "犬が走る, ＝１ \u2028 ü",
+    "",
+    "NULL",
+    "0123",
+    "true",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Clips:
+    """A dataset with a selection of all its samples, best first in the order of TEXTS."""
+
+    dataset: Dataset
+    selection_id: int
+    media: Path
+    samples: tuple[int, ...]
+    videos: tuple[int, ...]
+
+
+def media_bytes(number: int) -> bytes:
+    """The content of a video's file: any bytes will do, an export decodes none."""
+    return f"video {number} ".encode() * (1000 + number)
+
+
+def make_clips(engine: Engine, media: Path) -> Clips:
+    """Store a sample of a video of its own for each text, with files in two folders below `media`."""
+    clips = make_dataset(engine)
+    samples, videos = [], []
+    for number, text in enumerate(TEXTS):
+        folder = media / ("odd" if number % 2 else "even")
+        folder.mkdir(exist_ok=True)
+        path = folder / f"clip {number}.MP4"
+        path.write_bytes(media_bytes(number))
+        video = add_video(engine, clips, f"v{number}", content=media_bytes(number))
+        state = FileState.of(path.stat())
+        columns = {
+            "uri": str(path),
+            "size_bytes": state.size_bytes,
+            "mtime_ns": state.mtime_ns,
+            "duration_s": number + 0.1,
+        }
+        change(engine, schema.video, video, **columns, extra={"camera": number} if number % 3 == 0 else None)
+        for annotator in ("b", "a")[: number % 3]:
+            add_reference(engine, clips, video, f"v{number}_{annotator}", f"={annotator} says {text!r}")
+        sample = add_sample(engine, clips, video, f"s.{number}/x", text, **_of_sample(number))
+        samples.append(sample)
+        videos.append(video)
+    set_scores(engine, {sample: 1 - place / 10 for place, sample in enumerate(samples)})
+    set_scores(engine, dict.fromkeys(samples[:3]), metric="evqa")
+    with engine.begin() as connection:
+        chosen = freeze_selection(connection, clips, recipe_of({"by": "vcs", "keep": 1, "where": "system != '; \"--'"}))
+    return Clips(clips, chosen.selection_id, media, tuple(samples), tuple(videos))
+
+
+def _of_sample(number: int) -> dict[str, object]:
+    if number == 2:
+        return {"kind": "qa", "question": "+why?", "answer": "-because"}
+    if number == 3:
+        return {"segments": [{"start_s": 0.5, "end_s": 2, "text": "=a"}]}
+    return {"extra": {"source": "=web", "tags": ["a", None, 1.5]}} if number == 1 else {}
+
+
+@contextmanager
+def files_of_at_most(n_bytes: int) -> Iterator[None]:
+    """As on a full disk: no file that this process writes may be longer."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def sha256(number: int) -> str:
+    """Of a video's file."""
+    return hashlib.sha256(media_bytes(number)).hexdigest()

@@ -1,0 +1,268 @@
+"""Shards with media: they hold the frozen files, go on where an attempt ended, and are never taken for whole before."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import webdataset
+from sqlalchemy.engine import Engine
+
+from assets.ingest.run import ingest_folder
+from assets.selection.export import export_selection
+from assets.selection.formats.web_dataset import Limits
+from assets.selection.target import ExportFormat
+from db import schema
+from db.recipes import SelectionError, recipe_of
+from db.selection import freeze_selection
+from tests.assets.exporting import TEXTS, Clips, files_of_at_most, make_clips, media_bytes
+from tests.assets.media_servers import BUCKET, object_store
+from tests.db.builders import add_sample, add_video, change, make_dataset, remove, set_scores
+from tests.ordinary_user import open_folder, ordinary_user
+
+FEW = Limits(rows=3, bytes=1 << 30)
+KILLED = """
+import sys
+from pathlib import Path
+from sqlalchemy.engine import make_url
+from assets.selection.export import export_selection
+from assets.selection.formats.web_dataset import Limits
+from assets.selection.target import ExportFormat
+from db.engine import open_engine
+
+def tell(line):
+    if line.startswith("5 of"):
+        print("at row 5", flush=True)
+        sys.stdin.readline()
+
+export_selection(open_engine(make_url(sys.argv[1])), int(sys.argv[2]), Path(sys.argv[3]), ExportFormat.WEB_DATASET,
+                 tell=tell, limits=Limits(rows=3, bytes=1 << 30))
+"""
+
+
+@pytest.fixture
+def clips(engine: Engine, tmp_path: Path) -> Clips:
+    (tmp_path / "media").mkdir()
+    return make_clips(engine, tmp_path / "media")
+
+
+def write(engine: Engine, clips: Clips, path: Path, limits: Limits = FEW) -> Path:
+    return export_selection(engine, clips.selection_id, path, ExportFormat.WEB_DATASET, limits=limits).path
+
+
+def loaded(folder: Path) -> list[dict[str, Any]]:
+    shards = sorted(str(path) for path in folder.glob("*.tar"))
+    return list(webdataset.WebDataset(shards, shardshuffle=False).decode())
+
+
+def check_whole(folder: Path) -> None:
+    """Every row once, in order, with the bytes of its file; nothing else stands in the folder or beside it."""
+    samples = loaded(folder)
+    assert [sample["json"]["rank"] for sample in samples] == list(range(1, len(TEXTS) + 1))
+    assert [sample["mp4"] for sample in samples] == [media_bytes(number) for number in range(len(TEXTS))]
+    shards = [f"shard-{number:06d}.tar" for number in range(4)]
+    assert sorted(path.name for path in folder.iterdir()) == ["passport.json", *shards]
+    assert not folder.with_name(f"{folder.name}.partial").exists()
+    files = json.loads((folder / "passport.json").read_text())["files"]
+    assert [(file["name"], file["rows"], file["first_rank"]) for file in files] == [
+        (name, 3, 3 * number + 1) for number, name in enumerate(shards)
+    ]
+    assert [file["bytes"] for file in files] == [(folder / name).stat().st_size for name in shards]
+
+
+def states(folder: Path) -> dict[str, tuple[int, int]]:
+    return {path.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in folder.glob("*.tar")}
+
+
+def test_shards_end_with_a_number_of_rows_or_of_bytes(engine: Engine, clips: Clips, tmp_path: Path) -> None:
+    check_whole(write(engine, clips, tmp_path / "by_rows"))
+    by_bytes = write(engine, clips, tmp_path / "by_bytes", Limits(rows=1000, bytes=30_000))
+    files = json.loads((by_bytes / "passport.json").read_text())["files"]
+    assert len(files) > 2
+    # A row takes some 11,000 bytes; a tar file is filled up to 10,240.
+    assert all(30_000 <= file["bytes"] < 30_000 + 11_000 + 10_240 for file in files[:-1])
+    assert [sample["json"]["rank"] for sample in loaded(by_bytes)] == list(range(1, len(TEXTS) + 1))
+
+
+def test_what_is_complete_stays_and_the_same_command_goes_on(engine: Engine, clips: Clips, tmp_path: Path) -> None:
+    lost = clips.media / "odd" / "clip 7.MP4"
+    lost.rename(tmp_path / "elsewhere")
+    for _ in range(2):
+        with pytest.raises(SelectionError) as caught:
+            write(engine, clips, tmp_path / "wds")
+        assert str(caught.value) == (
+            "row 8, sample 's.7/x', video 'v7': its file cannot be had: no such file or directory: put it back or "
+            "ingest the folder of v7 again; what is complete stays in wds.partial, and the same command goes on from "
+            "there"
+        )
+        assert not (tmp_path / "wds").exists()
+        before = states(tmp_path / "wds.partial")
+        assert sorted(before) == ["shard-000000.tar", "shard-000001.tar"]
+    (tmp_path / "elsewhere").rename(lost)
+    folder = write(engine, clips, tmp_path / "wds")
+    check_whole(folder)
+    assert {name: states(folder)[name] for name in before} == before
+
+
+def test_a_killed_export_goes_on(engine: Engine, clips: Clips, tmp_path: Path) -> None:
+    url = engine.url.render_as_string(hide_password=False)
+    command = [sys.executable, "-c", KILLED, url, str(clips.selection_id), str(tmp_path / "wds")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "at row 5\n"
+        with pytest.raises(SelectionError, match=r"another process is writing .*wds.partial"):
+            write(engine, clips, tmp_path / "wds")
+        process.send_signal(signal.SIGKILL)
+    assert not (tmp_path / "wds").exists()
+    before = states(tmp_path / "wds.partial")
+    assert list(before) == ["shard-000000.tar"]
+    folder = write(engine, clips, tmp_path / "wds")
+    check_whole(folder)
+    assert states(folder)["shard-000000.tar"] == before["shard-000000.tar"]
+
+
+@pytest.mark.parametrize("spoil", ["torn", "shorter", "missing"])
+def test_a_shard_that_is_not_complete_is_written_anew(engine: Engine, clips: Clips, tmp_path: Path, spoil: str) -> None:
+    """As when a machine loses power: what the disk did not keep is no shard."""
+    (clips.media / "odd" / "clip 9.MP4").rename(tmp_path / "elsewhere")
+    with pytest.raises(SelectionError, match="row 10"):
+        write(engine, clips, tmp_path / "wds")
+    (tmp_path / "elsewhere").rename(clips.media / "odd" / "clip 9.MP4")
+    partial = tmp_path / "wds.partial"
+    if spoil == "torn":
+        journal = partial / ".shards.jsonl"
+        journal.write_bytes(journal.read_bytes()[:-20])
+    elif spoil == "shorter":
+        os.truncate(partial / "shard-000001.tar", 5000)
+    else:
+        (partial / "shard-000001.tar").unlink()
+    check_whole(write(engine, clips, tmp_path / "wds"))
+
+
+def test_a_full_disk_is_one_sentence_and_the_same_command_goes_on(engine: Engine, clips: Clips, tmp_path: Path) -> None:
+    with files_of_at_most(30_000), pytest.raises(SelectionError, match="File too large") as caught:
+        write(engine, clips, tmp_path / "wds")
+    assert str(caught.value).endswith("what is complete stays in wds.partial: mend that and run the same command again")
+    assert not (tmp_path / "wds").exists()
+    check_whole(write(engine, clips, tmp_path / "wds"))
+
+
+def test_a_file_that_is_another_one_now_is_not_exported(engine: Engine, clips: Clips, tmp_path: Path) -> None:
+    path = clips.media / "even" / "clip 0.MP4"
+    path.write_bytes(media_bytes(0).upper())
+    with pytest.raises(SelectionError, match=r"row 1, .*: the file has changed since it was ingested"):
+        write(engine, clips, tmp_path / "wds")
+    # The dataset knows the new file; the selection froze the old one.
+    change(engine, schema.video, clips.videos[0], content_sha256=bytes(32), uri=str(path))
+    with pytest.raises(SelectionError, match=r"row 1, .*: the file has changed since it was ingested"):
+        write(engine, clips, tmp_path / "wds")
+    path.unlink()
+    path.symlink_to(clips.media / "odd" / "clip 1.MP4")
+    with pytest.raises(SelectionError, match=r"row 1, .*: a link leads to"):
+        write(engine, clips, tmp_path / "wds")
+    assert not list(tmp_path.glob("wds*/*.tar"))
+
+
+def test_a_video_that_left_the_dataset_is_exported_by_its_content(engine: Engine, clips: Clips, tmp_path: Path) -> None:
+    remove(engine, schema.video, clips.videos[4])
+    folder = write(engine, clips, tmp_path / "wds")
+    check_whole(folder)
+    row = loaded(folder)[4]["json"]
+    assert (row["video"], row["media"], row["duration_s"], row["references"]) == ("v4", "even/clip 4.MP4", None, None)
+    counts = json.loads((folder / "passport.json").read_text())["counts"]
+    assert (counts["samples_gone_since"], counts["samples_changed_since"]) == (1, 0)
+
+
+def test_rows_without_a_file_are_refused_before_anything_is_written(
+    engine: Engine, clips: Clips, tmp_path: Path
+) -> None:
+    video = add_video(engine, clips.dataset, "text", status="text_only")
+    change(engine, schema.video, video, uri=None)
+    set_scores(engine, {add_sample(engine, clips.dataset, video, "t"): 2.0})
+    with engine.begin() as connection:
+        chosen = freeze_selection(connection, clips.dataset, recipe_of({"by": "vcs", "keep": 0.1})).selection_id
+    with pytest.raises(SelectionError, match=r"1 of the 1 rows of selection 2 have a video without a file: "):
+        write(engine, replace(clips, selection_id=chosen), tmp_path / "wds")
+    assert not list(tmp_path.glob("wds*"))
+
+
+def test_a_file_that_may_not_be_read_is_one_sentence(engine: Engine) -> None:
+    with open_folder() as folder:
+        for name in ("media", "out"):
+            (folder / name).mkdir()
+            (folder / name).chmod(0o777)
+        clips = make_clips(engine, folder / "media")
+        (folder / "media" / "odd" / "clip 1.MP4").chmod(0o000)
+        with ordinary_user(), pytest.raises(SelectionError, match=r"row 2, .*: permission denied: make it readable"):
+            write(engine, clips, folder / "out" / "wds")
+
+
+def test_the_half_of_another_export_is_not_touched(engine: Engine, clips: Clips, tmp_path: Path) -> None:
+    lost = clips.media / "odd" / "clip 7.MP4"
+    lost.rename(tmp_path / "elsewhere")
+    with pytest.raises(SelectionError, match="row 8"):
+        write(engine, clips, tmp_path / "wds")
+    before = states(tmp_path / "wds.partial")
+    with engine.begin() as connection:
+        other = freeze_selection(connection, clips.dataset, recipe_of({"by": "vcs", "keep": 0.5})).selection_id
+    for selection_id, form in ((other, ExportFormat.WEB_DATASET), (clips.selection_id, ExportFormat.HUGGING_FACE)):
+        with pytest.raises(SelectionError, match=r"wds.partial holds the half of another export: remove it, or give"):
+            export_selection(engine, selection_id, tmp_path / "wds", form)
+    (tmp_path / "mine.partial").mkdir()
+    (tmp_path / "mine.partial" / "notes.txt").write_text("mine")
+    with pytest.raises(SelectionError, match=r"mine.partial is in the way, and no half export: move it, or give"):
+        write(engine, clips, tmp_path / "mine")
+    assert states(tmp_path / "wds.partial") == before
+    assert (tmp_path / "mine.partial" / "notes.txt").read_text() == "mine"
+
+
+def test_objects_of_a_store_keep_their_address(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REELSIEVE_MEDIA_CACHE", str(tmp_path / "cache"))
+    clips = make_dataset(engine)
+    video = add_video(engine, clips, "v", content=b"bytes of a store")
+    change(engine, schema.video, video, uri=f"s3://{BUCKET}/day/v.webm", size_bytes=16)
+    set_scores(engine, {add_sample(engine, clips, video, "s"): 0.5})
+    with engine.begin() as connection:
+        chosen = freeze_selection(connection, clips, recipe_of({"by": "vcs", "keep": 1})).selection_id
+    with object_store(tmp_path) as client:
+        client.put_object(Bucket=BUCKET, Key="day/v.webm", Body=b"bytes of a store")
+        done = export_selection(engine, chosen, tmp_path / "wds", ExportFormat.WEB_DATASET)
+    (sample,) = loaded(done.path)
+    assert (sample["webm"], sample["json"]["media"]) == (b"bytes of a store", f"s3://{BUCKET}/day/v.webm")
+    assert done.media_root is None
+
+
+def test_the_real_clips_come_back_byte_for_byte(engine: Engine, tmp_path: Path, shared_data: Path) -> None:
+    source = shared_data / "clips"
+    ingest_folder(engine, source, "real")
+    with engine.connect() as connection:
+        dataset_id = connection.exec_driver_sql("SELECT dataset_id FROM dataset").scalar_one()
+        samples = connection.exec_driver_sql("SELECT sample_id FROM sample ORDER BY sample_id").scalars().all()
+    real = replace(make_dataset(engine, "real"), dataset_id=dataset_id)
+    set_scores(engine, {sample: place / len(samples) for place, sample in enumerate(samples)})
+    with engine.begin() as connection:
+        chosen = freeze_selection(connection, real, recipe_of({"by": "vcs", "keep": 1})).selection_id
+    done = export_selection(engine, chosen, tmp_path / "wds", ExportFormat.WEB_DATASET)
+    assert done.rows == len(samples)
+    for sample in loaded(done.path):
+        original = source / "videos" / Path(sample["json"]["media"]).name
+        extension = original.suffix[1:].lower()
+        assert sample[extension] == original.read_bytes()
+
+
+def test_every_shard_carries_the_passport(engine: Engine, clips: Clips, tmp_path: Path) -> None:
+    folder = write(engine, clips, tmp_path / "wds")
+    whole = json.loads((folder / "passport.json").read_text())
+    for shard in folder.glob("*.tar"):
+        with tarfile.open(shard) as tar:
+            inside = tar.extractfile("__reelsieve_passport__")
+            assert inside is not None
+            assert json.load(inside) == {name: value for name, value in whole.items() if name != "files"}

@@ -1,0 +1,273 @@
+"""The passport: what it says, that every format carries it, and that nothing of the machine stands in an export."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import sqlalchemy as sa
+import yaml
+from sqlalchemy.engine import Engine
+
+from assets.selection.export import export_selection
+from assets.selection.making import make_selection
+from assets.selection.target import ExportFormat
+from db import schema
+from db.recipes import recipe_of
+from db.scores import register_scorer
+from db.selection import freeze_selection
+from db.thresholds import store_threshold
+from metrics_core.frames import content_sha256
+from tests.assets.exporting import TEXTS, Clips, make_clips
+from tests.db.builders import add_sample, add_video, change_text, make_dataset, remove, set_scores
+
+
+@pytest.fixture
+def clips(engine: Engine, tmp_path: Path) -> Clips:
+    (tmp_path / "media").mkdir()
+    return make_clips(engine, tmp_path / "media")
+
+
+@pytest.fixture(scope="module")
+def away(module_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Clips:
+    """Clips whose scorer has a local model, and a parameter that is a path; their selection comes after that."""
+    clips = make_clips(module_engine, tmp_path_factory.mktemp("media"))
+    models = {"encoder": {"model_id": "/home/ann/models/tiny", "revision": "sha256:0"}}
+    with module_engine.begin() as connection:
+        change = sa.update(schema.scorer).where(schema.scorer.c.metric == "vcs")
+        connection.execute(change.values(models=models, params={"folder": "/home/ann/x", "prompt": "a /b/ c"}))
+    with module_engine.begin() as connection:
+        chosen = freeze_selection(connection, clips.dataset, recipe_of({"by": "vcs", "keep": 0.9})).selection_id
+    return replace(clips, selection_id=chosen)
+
+
+def passport(engine: Engine, selection_id: int, folder: Path) -> dict[str, Any]:
+    path = export_selection(engine, selection_id, folder / "p.parquet", replace=True).path
+    return dict(json.loads(pq.read_schema(path).metadata[b"reelsieve"]))
+
+
+def test_it_names_selection_recipe_scorers_and_counts(engine: Engine, clips: Clips, tmp_path: Path) -> None:
+    before = datetime.now(timezone.utc)
+    found = passport(engine, clips.selection_id, tmp_path)
+    with engine.connect() as connection:
+        stored = connection.execute(sa.select(schema.selection)).mappings().one()
+    assert found["selection"] == {
+        "selection_id": stored["selection_id"],
+        "dataset": "clips",
+        "n": len(TEXTS),
+        "cutoff": stored["cutoff"],
+        "score_hash": stored["score_hash"],
+        "created_at": stored["created_at"].isoformat(),
+    }
+    assert found["recipe"] == stored["spec"]
+    assert found["recipe"]["where"] == "system != '; \"--'"
+    vcs = next(scorer for scorer in found["scorers"] if scorer["metric"] == "vcs")
+    assert vcs["fingerprint"] == stored["spec"]["scorer"]
+    assert (vcs["models"], vcs["params"], vcs["code_version"]) == ({"encoder": {"model_id": "tiny"}}, {}, "1")
+    assert [(scorer["metric"], scorer["is_certain"]) for scorer in found["scorers"]] == [("vcs", True), ("evqa", True)]
+    assert found["counts"] == {
+        "rows": 12,
+        "videos": 12,
+        "rows_without_media": 0,
+        "samples_gone_since": 0,
+        "samples_changed_since": 0,
+        "rows_by_system": [
+            {"kind": "caption", "system": "brief", "rows": 11},
+            {"kind": "qa", "system": "brief", "rows": 1},
+        ],
+    }
+    assert before <= datetime.fromisoformat(found["exported_at"]) <= datetime.now(timezone.utc)
+    assert found["format"] == "parquet"
+    columns = pq.read_schema(tmp_path / "p.parquet").names
+    assert list(found["columns"]) == columns
+
+
+def test_it_counts_samples_that_changed_or_went_since(engine: Engine, clips: Clips, tmp_path: Path) -> None:
+    change_text(engine, clips.samples[1], "another text")
+    change_text(engine, clips.samples[2], "another text")
+    remove(engine, schema.sample, clips.samples[3])
+    counts = passport(engine, clips.selection_id, tmp_path)["counts"]
+    assert (counts["rows"], counts["samples_changed_since"], counts["samples_gone_since"]) == (12, 2, 1)
+    rows = pq.read_table(tmp_path / "p.parquet").to_pylist()
+    assert [row["text"] for row in rows] == list(TEXTS), "the frozen texts"
+    assert rows[3]["segments"] is None, "the sample is gone"
+
+
+def test_a_richer_recipe_and_a_new_column_stand_in_it_as_they_are(engine: Engine, clips: Clips, tmp_path: Path) -> None:
+    recipe = {"quotas": {"system": {"brief": 3}}, "steps": [{"dedupe": 0.95}], "note": "/not/a/model"}
+    with engine.begin() as connection:
+        connection.execute(sa.update(schema.selection).values(spec=recipe))
+    assert passport(engine, clips.selection_id, tmp_path)["recipe"] == recipe
+
+
+def test_a_recipe_over_several_metrics_makes_their_scorers_certain(
+    engine: Engine, clips: Clips, tmp_path: Path
+) -> None:
+    set_scores(engine, {sample: sample / 100 for sample in clips.samples}, metric="evqa", version="2")
+    with engine.begin() as connection:
+        twin = {"encoder": {"model_id": "tiny"}}
+        register_scorer(connection, metric="evqa", models=twin, params={"lct": 1}, code_version="2")
+    recipe = recipe_of({"by": {"vcs": 2, "evqa": 1}, "per": "system", "quotas": {"brief": 5}, "at_least": {"vcs": 0.1}})
+    chosen = make_selection(engine, clips.dataset, recipe, no_encoder, lambda line: None)
+    found = passport(engine, chosen.selection_id, tmp_path)
+    assert found["recipe"]["by"] == {"vcs": 2, "evqa": 1}
+    assert found["recipe"]["quotas"] == {"brief": 5}
+    assert [(scorer["metric"], scorer["code_version"], scorer["params"]) for scorer in found["scorers"]] == [
+        ("vcs", "1", {}),
+        ("evqa", "2", {}),
+    ]
+    assert all(scorer["is_certain"] for scorer in found["scorers"])
+    rows = pq.read_table(tmp_path / "p.parquet").to_pylist()
+    assert [row["rank"] for row in rows] == [1, 2, 3, 4, 5]
+    assert all(row["vcs"] >= 0.1 and row["evqa"] is not None for row in rows)
+
+
+def no_encoder() -> Any:
+    raise AssertionError("this recipe compares no texts")
+
+
+def test_a_scorer_that_cannot_be_told_from_another_is_not_certain(engine: Engine, clips: Clips, tmp_path: Path) -> None:
+    """Of metrics that a recipe does not name, a selection keeps the names of the models alone."""
+    same = {"encoder": {"model_id": "tiny"}}
+    with engine.begin() as connection:
+        register_scorer(connection, metric="vcs", models=same, params={"lct": 1}, code_version="1")
+        register_scorer(connection, metric="evqa", models=same, params={"lct": 1}, code_version="1")
+    with engine.begin() as connection:
+        chosen = freeze_selection(connection, clips.dataset, recipe_of({"by": "vcs", "keep": 0.5})).selection_id
+    with engine.begin() as connection:
+        register_scorer(connection, metric="evqa", models=same, params={"lct": 2}, code_version="1")
+        register_scorer(connection, metric="evqa", models={"e": {"model_id": "huge"}}, params={}, code_version="1")
+    scorers = passport(engine, chosen, tmp_path)["scorers"]
+    assert [(scorer["metric"], scorer["params"], scorer["is_certain"]) for scorer in scorers] == [
+        ("vcs", {}, True),
+        ("evqa", {}, False),
+        ("evqa", {"lct": 1}, False),
+    ]
+
+
+def test_it_has_the_thresholds_of_its_scorers(engine: Engine, clips: Clips, tmp_path: Path) -> None:
+    with engine.begin() as connection:
+        common = {"dataset_id": clips.dataset.dataset_id, "method": "quantile", "objective": "keep 0.125", "n": 12}
+        store_threshold(connection, scorer_id=1, value=0.25, **common)
+        other = register_scorer(connection, metric="ecs", models={}, params={}, code_version="1")
+        store_threshold(connection, scorer_id=other, value=0.5, **common)
+    (threshold,) = passport(engine, clips.selection_id, tmp_path)["thresholds"]
+    assert {name: threshold[name] for name in ("scorer_id", "method", "objective", "value", "n")} == {
+        "scorer_id": 1,
+        "method": "quantile",
+        "objective": "keep 0.125",
+        "value": 0.25,
+        "n": 12,
+    }
+
+
+@pytest.mark.parametrize("form", list(ExportFormat))
+def test_every_format_carries_it(module_engine: Engine, away: Clips, tmp_path: Path, form: ExportFormat) -> None:
+    whole = passport(module_engine, away.selection_id, tmp_path)
+    path = export_selection(module_engine, away.selection_id, tmp_path / "x", form).path
+    found = carried(path, form)
+    varying = ("format", "exported_at", "files")
+    assert {name: value for name, value in found.items() if name not in varying} == {
+        name: value for name, value in whole.items() if name not in varying
+    }
+    assert found["format"] == form.value
+
+
+def carried(path: Path, form: ExportFormat) -> dict[str, Any]:
+    """The passport where the format has it."""
+    if form is ExportFormat.PARQUET:
+        return dict(json.loads(pq.read_schema(path).metadata[b"reelsieve"]))
+    if form is ExportFormat.WEB_DATASET:
+        return dict(json.loads((path / "passport.json").read_text()))
+    if form is ExportFormat.HUGGING_FACE:
+        card = (path / "README.md").read_text()
+        inside = dict(json.loads(card.split("```json\n")[1].split("```")[0]))
+        assert inside == json.loads((path / "passport.json").read_text())
+        return inside
+    found = json.loads(path.with_name("x.passport.json").read_text())
+    assert found["files"] == [{"name": "x", "bytes": path.stat().st_size, "sha256": content_sha256(path)}]
+    return dict(found)
+
+
+def test_the_header_of_a_dataset_card_is_yaml_whatever_a_recipe_says(
+    engine: Engine, clips: Clips, tmp_path: Path
+) -> None:
+    with engine.begin() as connection:
+        recipe = {"where": "text != '```\n---\n# heading'", "name": "---\n: {"}
+        connection.execute(sa.update(schema.selection).values(spec=recipe))
+    path = export_selection(engine, clips.selection_id, tmp_path / "hf", ExportFormat.HUGGING_FACE).path
+    assert carried(path, ExportFormat.HUGGING_FACE)["recipe"] == recipe
+    header = yaml.safe_load((path / "README.md").read_text().split("---\n")[1])
+    assert header["pretty_name"] == f"clips, selection {clips.selection_id}"
+    assert header["size_categories"] == ["n<1K"]
+    assert header["configs"] == [
+        {"config_name": "default", "data_files": [{"split": "train", "path": "data/train-*.parquet"}]}
+    ]
+
+
+@pytest.mark.parametrize("form", list(ExportFormat))
+def test_no_path_of_the_machine_stands_in_an_export(
+    module_engine: Engine, away: Clips, tmp_path: Path, form: ExportFormat
+) -> None:
+    done = export_selection(module_engine, away.selection_id, tmp_path / "out", form)
+    assert done.media_root == str(away.media)
+    scorers = [scorer for scorer in carried_anywhere(done.path, form)["scorers"] if scorer["metric"] == "vcs"]
+    assert scorers[0]["models"] == {"encoder": {"model_id": "tiny", "revision": "sha256:0"}}
+    assert scorers[0]["params"] == {"folder": "x", "prompt": "a /b/ c"}
+    for content in contents(done.path):
+        assert b"/home/ann" not in content
+        assert str(tmp_path).encode() not in content
+        assert str(away.media).encode() not in content
+
+
+def carried_anywhere(path: Path, form: ExportFormat) -> dict[str, Any]:
+    beside = path.with_name(f"{path.name}.passport.json")
+    return dict(json.loads(beside.read_text())) if beside.exists() else carried(path, form)
+
+
+def contents(path: Path) -> list[bytes]:
+    """All that stands in the files of an export, uncompressed."""
+    files = (
+        [path, *path.parent.glob(f"{path.name}.*")] if path.is_file() else [f for f in path.rglob("*") if f.is_file()]
+    )
+    found = []
+    for file in files:
+        if file.read_bytes()[:4] == b"PAR1":
+            found += [repr(pq.read_table(file).to_pylist()).encode(), repr(pq.read_schema(file).metadata).encode()]
+        else:
+            assert not tarfile.is_tarfile(file) or file.suffix == ".tar"
+            found.append(file.read_bytes())
+    return found
+
+
+def test_media_addresses_are_relative_to_the_root_of_the_whole_dataset(engine: Engine, tmp_path: Path) -> None:
+    """Two selections of a dataset give a file the same address; `_` and `%` are letters like others."""
+    clips = make_dataset(engine)
+    addresses = {
+        "/a_b%/c/1.mp4": "c/1.mp4",
+        "/a_b%/c/d/2.mp4": "c/d/2.mp4",
+        "/a_b%/cd/3.mp4": "cd/3.mp4",
+        "/a_b%/é/4.mp4": "é/4.mp4",
+        "s3://bucket/5.mp4": "s3://bucket/5.mp4",
+        "root://clips/6.mp4": "root://clips/6.mp4",
+    }
+    samples = {}
+    for number, uri in enumerate(addresses):
+        video = add_video(engine, clips, f"v{number}")
+        with engine.begin() as connection:
+            connection.execute(sa.update(schema.video).where(schema.video.c.video_id == video).values(uri=uri))
+        samples[add_sample(engine, clips, video, f"s{number}")] = 1 - number / 10
+    set_scores(engine, samples)
+    for keep, n in ((1, 6), (0.34, 2)):
+        with engine.begin() as connection:
+            chosen = freeze_selection(connection, clips, recipe_of({"by": "vcs", "keep": keep})).selection_id
+        done = export_selection(engine, chosen, tmp_path / f"{n}.parquet")
+        assert done.media_root == "/a_b%"
+        rows = pq.read_table(done.path).to_pylist()
+        assert [row["media"] for row in rows] == list(addresses.values())[:n]
