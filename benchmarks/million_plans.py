@@ -8,12 +8,9 @@ from types import TracebackType
 from typing import Any
 
 import sqlalchemy as sa
-from psycopg import sql
 from sqlalchemy.engine import Engine
 
 from benchmarks.ingest import written
-from db.bulk import copy_rows
-from db.engine import psycopg_transaction
 
 Rows = Mapping[str, Sequence[tuple[Any, ...]]]
 SCALES = (10_000_000, 100_000_000)
@@ -79,20 +76,18 @@ def row_sizes(engine: Engine, n_samples: int) -> dict[str, Any]:
 
 
 def stored_rows(engine: Engine, dataset: str) -> Rows:
-    """The videos and samples of a dataset as Python values, by table."""
+    """A dataset and its videos and samples as Python values, by table."""
     query = "SELECT t.* FROM {} t JOIN dataset d USING (dataset_id) WHERE d.name = :name"
     found = {}
-    for name in ("video", "sample"):
+    for name in ("dataset", "video", "sample"):
         with engine.connect() as connection:
             rows = connection.execute(sa.text(query.format(name)), {"name": dataset}).mappings().all()
         found[name] = [tuple(row[column.name] for column in written(name)) for row in rows]
     return found
 
 
-def copy_all(engine: Engine, rows: Rows) -> None:
-    """Binary COPY of these rows into empty tables with the indexes of the real ones."""
-    for name, values in rows.items():
-        with psycopg_transaction(engine) as connection:
-            connection.execute(f"CREATE TABLE copied_{name} (LIKE {name} INCLUDING ALL)".encode())
-            copy_rows(connection, sql.Identifier(f"copied_{name}"), written(name), values)
-            connection.execute(f"DROP TABLE copied_{name}".encode())
+def forget(engine: Engine, dataset: str) -> None:
+    """Delete a dataset, and free its room for the next one."""
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(sa.text("DELETE FROM dataset WHERE name = :name"), {"name": dataset})
+        connection.exec_driver_sql("VACUUM video, sample")

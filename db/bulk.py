@@ -9,7 +9,8 @@ from typing import Any
 import psycopg
 import sqlalchemy as sa
 from pgvector.sqlalchemy import VECTOR
-from psycopg import sql
+from psycopg import adapters, sql
+from psycopg.adapt import PyFormat
 from sqlalchemy.dialects.postgresql import dialect
 
 
@@ -83,9 +84,13 @@ def write_changed(
     is_stored: False where no row of these keys is stored. Raises UniqueViolation if somebody writes one of them
     meanwhile.
     """
+    target = sql.Identifier(table.name), [table.columns[name] for name in columns]
+    if not is_stored:
+        copy_rows(connection, *target, rows)
+        return Upserted(len(rows), 0, 0)
     places = [list(columns).index(name) for name in natural_key(table)]
     keys = [tuple(row[place] for place in places) for row in rows]
-    stored = _stored(connection, table, keys, compare) if is_stored else {}
+    stored = _stored(connection, table, keys, compare)
     compared = [list(columns).index(name) for name in compare]
     new = [row for key, row in zip(keys, rows, strict=True) if key not in stored]
     changed = [
@@ -94,7 +99,7 @@ def write_changed(
         if key in stored and stored[key] != tuple(row[place] for place in compared)
     ]
     if new:
-        copy_rows(connection, sql.Identifier(table.name), [table.columns[name] for name in columns], new)
+        copy_rows(connection, *target, new)
     written = upsert(connection, table, columns, changed, compare=compare)
     return Upserted(len(new), 0, len(rows) - len(new) - len(changed)) + written
 
@@ -148,10 +153,13 @@ def copy_rows(
     statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(
         target, sql.SQL(", ").join(sql.Identifier(column.name) for column in columns)
     )
-    with connection.cursor() as cursor, cursor.copy(statement) as copy:
-        copy.set_types([_type_name(column) for column in columns])
-        for row in rows:
-            copy.write_row(row)
+    with connection.cursor() as cursor:
+        # By the type's name psycopg finds a dumper in Python, for a class that nobody uses here.
+        cursor.adapters.register_dumper(bytes, adapters.get_dumper(bytes, PyFormat.BINARY))
+        with cursor.copy(statement) as copy:
+            copy.set_types([_type_name(column) for column in columns])
+            for row in rows:
+                copy.write_row(row)
 
 
 def natural_key(table: sa.Table) -> list[str]:

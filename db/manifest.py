@@ -24,7 +24,7 @@ from db.ingested import (
     replace_ingested_tables,
 )
 from db.schema import METADATA, dataset, ingest_reject
-from db.seen import SeenKeys
+from db.seen import KeyFilter, SeenKeys
 
 Rows = Mapping[str, Any]
 
@@ -47,6 +47,16 @@ _HELD = {
     **{name: name for name in ("video", "reference", "sample", "keypoint")},
     "rating": "sample",
     "keypoint_label": "sample",
+}
+# By kind of manifest row with one id: its tables, and queries for the stored rows of some keys.
+_TABLES_OF = {"video": ("video",), "caption": ("reference", "sample"), "keypoint": ("keypoint",), "qa": ("sample",)}
+_STORED = {
+    kind: [
+        f"SELECT key, row_sha256 FROM {name} WHERE dataset_id = %(dataset_id)s AND key = ANY(%(keys)b)"
+        + (f" AND kind = '{kind}'" if name == "sample" else "")
+        for name in tables
+    ]
+    for kind, tables in _TABLES_OF.items()
 }
 # Classes of SQLSTATE that blame the row: data that does not fit, a broken constraint, a limit such as that of an index.
 _OF_THE_ROW = ("22", "23", "54")
@@ -111,8 +121,10 @@ class IngestStore:
     def __init__(self, connection: psycopg.Connection[Any], dataset: Dataset) -> None:
         self.dataset = dataset
         self._connection = connection
-        self._seen = SeenKeys(connection)
+        self._filter, self._seen = KeyFilter(), SeenKeys(connection)
         self._held = {name: self._holds(told_by) for name, told_by in _HELD.items()}
+        # The kinds of which every stored row is of this ingest.
+        self._first = {kind for kind, tables in _TABLES_OF.items() if not any(self._held[name] for name in tables)}
 
     def transaction(self) -> Any:
         """A context manager: everything inside is written, or nothing."""
@@ -153,11 +165,20 @@ class IngestStore:
 
     def seen(self, kind: str, keys: Sequence[str]) -> dict[str, bytes]:
         """The row hashes of those ids that this ingest has accepted before, by id."""
-        return self._seen.among(kind, keys)
+        possible = self._filter.possible(kind, keys)
+        if not possible:
+            return {}
+        if kind not in self._first:
+            return self._seen.among(kind, possible)
+        query = " UNION ALL ".join(_STORED[kind])
+        values = {"dataset_id": self.dataset.dataset_id, "keys": possible}
+        return {row.key: bytes(row.row_sha256) for row in self._rows(query, values)}
 
     def mark_seen(self, kind: str, rows: Mapping[str, bytes]) -> None:
         """Remember accepted ids for the rest of this ingest."""
-        self._seen.add(kind, rows)
+        self._filter.add(kind, list(rows))
+        if kind not in self._first:
+            self._seen.add(kind, rows)
 
     def videos(self, keys: Sequence[str]) -> dict[str, Any]:
         """Stored videos by key: video_id, shard, duration_s."""
@@ -245,7 +266,7 @@ class IngestStore:
         assert row is not None
         return bool(row[0])
 
-    def _rows(self, query: str, values: Sequence[Any]) -> list[Any]:
+    def _rows(self, query: str, values: Sequence[Any] | Mapping[str, Any]) -> list[Any]:
         # Binary, since a thousand keys take long to quote. Not prepared, since a statement would keep the plan that it
         # got while the tables were empty, which reads all their rows.
         with self._connection.cursor(row_factory=namedtuple_row, binary=True) as cursor:

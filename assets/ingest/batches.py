@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from assets.ingest.checking import checked_rows
+from assets.ingest.judgements import resolve_keypoint_labels, resolve_keypoints, resolve_ratings
 from assets.ingest.manifest_tables import MANIFEST_TABLES, ManifestTable
 from assets.ingest.rejects import Reject
 from assets.ingest.report import IngestReport, RejectWriter
-from assets.ingest.resolve import TableRow
-from assets.ingest.rows import RawRow, ValidRow, content_sha256
-from assets.ingest.validation import validate
+from assets.ingest.resolve import Resolved, TableRow, resolve_captions, resolve_qa, resolve_videos
+from assets.ingest.rows import Checked, RawRow, ValidRow
 from db.manifest import IngestStore
 
-BATCH_SIZE = 1000
+BATCH_SIZE = 4000
+# Of the rows as ingest_reject would show them, at most 2,000 of each.
+BATCH_CHARACTERS = 2_000_000
 # A video file is probed inside its batch's transaction, which takes up to a minute for a damaged file.
 FILES_PER_BATCH = 64
 # Called after every batch with the name of the file and the number of its rows that were read so far.
 Progress = Callable[[str, int], None]
+# By kind of row the function that makes database rows or refusals of valid rows, one for every row and in their order.
+_RESOLVE: dict[str, Callable[[IngestStore, Path, Sequence[Any]], list[Resolved]]] = {
+    "video": resolve_videos,
+    "caption": resolve_captions,
+    "keypoint": resolve_keypoints,
+    "keypoint_label": resolve_keypoint_labels,
+    "qa": resolve_qa,
+    "rating": resolve_ratings,
+}
 
-_Checked = tuple[RawRow, ValidRow]
+_Accepted = tuple[RawRow, ValidRow]
 _Refused = tuple[RawRow, Reject]
 
 
@@ -29,50 +42,58 @@ _Refused = tuple[RawRow, Reject]
 class RowIngest:
     """Ingests the rows of a manifest folder, file by file, and counts them in `report`.
 
-    `dimensions` are the names that keypoints may use.
+    `dimensions` are the names that keypoints may use. `n_workers` is that of `checked_rows`.
     """
 
     store: IngestStore
     folder: Path
     dimensions: Collection[str]
     report: IngestReport
-    progress: Progress | None
+    progress: Progress | None = None
+    n_workers: int | None = None
 
-    def ingest_rows(self, rows: Iterable[RawRow]) -> None:
+    def ingest_file(self, path: Path, kind: str | None) -> None:
+        """Ingest one file; without a kind, it has mixed rows.
+
+        Raises the errors of `checked_rows`. The batches that were written before stay.
+        """
+        with closing(checked_rows(path, kind, self.dimensions, self.n_workers)) as rows:
+            self.ingest_rows(rows)
+
+    def ingest_rows(self, rows: Iterable[Checked]) -> None:
         """Ingest the rows of one file. In a batch of mixed rows the kinds take turns in the order of the tables."""
         n_read = 0
         reject_writer = RejectWriter(self.store)
         for batch in _batches(rows):
             with self.store.transaction():
-                for kind in dict.fromkeys((*MANIFEST_TABLES, *(row.kind for row in batch))):
-                    if rows_of_kind := [row for row in batch if row.kind == kind]:
+                for kind in dict.fromkeys((*MANIFEST_TABLES, *(raw.kind for raw, _ in batch))):
+                    if rows_of_kind := [row for row in batch if row[0].kind == kind]:
                         self._ingest_batch(kind, rows_of_kind, reject_writer)
             n_read += len(batch)
             if self.progress:
-                self.progress(batch[-1].source, n_read)
+                self.progress(batch[-1][0].source, n_read)
         with self.store.transaction():
             reject_writer.finish()
 
-    def _ingest_batch(self, kind: str, rows: Sequence[RawRow], reject_writer: RejectWriter) -> None:
+    def _ingest_batch(self, kind: str, rows: Sequence[Checked], reject_writer: RejectWriter) -> None:
         refused: list[_Refused] = []
-        checked: list[_Checked] = []
-        for raw in rows:
-            row = validate(raw, self.dimensions)
+        accepted: list[_Accepted] = []
+        for raw, row in rows:
             if isinstance(row, Reject):
                 refused.append((raw, row))
             else:
-                checked.append((raw, row))
+                accepted.append((raw, row))
         # Rows of an unknown kind are all refused: there is no table for them.
-        if checked:
+        if accepted:
             table = MANIFEST_TABLES[kind]
-            for rows_by_key in self._rounds(table, checked, refused):
+            for rows_by_key in self._rounds(table, accepted, refused):
                 self._write(table, rows_by_key, refused)
         self.report.rejected += len(refused)
         reject_writer.add(refused)
 
     def _rounds(
-        self, table: ManifestTable, rows: Sequence[_Checked], refused: list[_Refused]
-    ) -> Iterator[dict[str, _Checked]]:
+        self, table: ManifestTable, rows: Sequence[_Accepted], refused: list[_Refused]
+    ) -> Iterator[dict[str, _Accepted]]:
         """The rows by key, in rounds that have every key once.
 
         A row whose key an earlier row of this ingest has is not written: it is counted as unchanged, or refused.
@@ -80,7 +101,7 @@ class RowIngest:
         waiting = list(rows)
         while waiting:
             seen = self.store.seen(table.kind, [table.row_key(row) for _, row in waiting])
-            this_round: dict[str, _Checked] = {}
+            this_round: dict[str, _Accepted] = {}
             later = []
             for raw, row in waiting:
                 key = table.row_key(row)
@@ -96,7 +117,7 @@ class RowIngest:
     def _settle_repeat(
         self, table: ManifestTable, raw: RawRow, row: ValidRow, first_sha256: bytes, refused: list[_Refused]
     ) -> None:
-        if content_sha256(row) == first_sha256:
+        if row.content_sha256 == first_sha256:
             self.report.unchanged[table.name] += 1
             return
         row_id = " / ".join(table.id_parts(row))
@@ -105,8 +126,8 @@ class RowIngest:
         )
         refused.append((raw, Reject("duplicate_conflict", reason)))
 
-    def _write(self, table: ManifestTable, rows_by_key: Mapping[str, _Checked], refused: list[_Refused]) -> None:
-        resolved = table.resolve(self.store, self.folder, [row for _, row in rows_by_key.values()])
+    def _write(self, table: ManifestTable, rows_by_key: Mapping[str, _Accepted], refused: list[_Refused]) -> None:
+        resolved = _RESOLVE[table.kind](self.store, self.folder, [row for _, row in rows_by_key.values()])
         by_database_table: dict[str, dict[str, dict[str, Any]]] = {}
         for (key, (raw, _)), database_row in zip(rows_by_key.items(), resolved, strict=True):
             if isinstance(database_row, TableRow):
@@ -127,15 +148,16 @@ class RowIngest:
             self.store.mark_seen(table.kind, stored)
 
 
-def _batches(rows: Iterable[RawRow]) -> Iterator[list[RawRow]]:
-    """The rows in lists of at most BATCH_SIZE rows and FILES_PER_BATCH video files."""
-    batch: list[RawRow] = []
-    n_files = 0
-    for row in rows:
-        batch.append(row)
-        n_files += row.kind == "video" and row.payload is not None and "path" in row.payload
-        if len(batch) == BATCH_SIZE or n_files == FILES_PER_BATCH:
+def _batches(rows: Iterable[Checked]) -> Iterator[list[Checked]]:
+    """The rows in lists of at most BATCH_SIZE rows, some BATCH_CHARACTERS and FILES_PER_BATCH video files."""
+    batch: list[Checked] = []
+    n_files = n_characters = 0
+    for raw, row in rows:
+        batch.append((raw, row))
+        n_characters += len(raw.raw)
+        n_files += raw.kind == "video" and raw.payload is not None and "path" in raw.payload
+        if len(batch) == BATCH_SIZE or n_characters >= BATCH_CHARACTERS or n_files == FILES_PER_BATCH:
             yield batch
-            batch, n_files = [], 0
+            batch, n_files, n_characters = [], 0, 0
     if batch:
         yield batch

@@ -26,9 +26,9 @@ class Beginning:
         self._file = file
         self._left = size
 
-    def readline(self, size: int, /) -> bytes:
-        """The rest of the current line with its line feed, at most `size` bytes of it; b"" at the end."""
-        data = self._file.readline(min(size, self._left))
+    def read(self, size: int, /) -> bytes:
+        """The next bytes, at most `size`; b"" at the end."""
+        data = self._file.read(min(size, self._left))
         self._left -= len(data)
         return data
 

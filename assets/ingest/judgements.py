@@ -7,7 +7,7 @@ from pathlib import Path
 
 from assets.ingest.rejects import Reject
 from assets.ingest.resolve import Resolved, TableRow, no_such
-from assets.ingest.rows import KeypointLabelRow, KeypointRow, RatingRow, content_sha256
+from assets.ingest.rows import KeypointLabelRow, KeypointRow, RatingRow
 from db.manifest import IngestStore
 from db.verdicts import MANIFEST_LABELS
 
@@ -36,7 +36,7 @@ def resolve_keypoints(store: IngestStore, _folder: Path, rows: Sequence[Keypoint
                 "text": row.text,
                 "segment_index": row.segment_index,
                 "extra": row.extra or None,
-                "row_sha256": content_sha256(row),
+                "row_sha256": row.content_sha256,
             }
             resolved.append(TableRow("keypoint", columns))
     return resolved
@@ -66,7 +66,7 @@ def resolve_keypoint_labels(store: IngestStore, _folder: Path, rows: Sequence[Ke
                 "source": MANIFEST_LABELS,
                 "covered": row.covered,
                 "extra": row.extra or None,
-                "row_sha256": content_sha256(row),
+                "row_sha256": row.content_sha256,
             }
             resolved.append(TableRow("keypoint_label", columns))
     return resolved
@@ -87,7 +87,7 @@ def resolve_ratings(store: IngestStore, _folder: Path, rows: Sequence[RatingRow]
             "aspect": row.aspect,
             "value": float(row.value),
             "extra": row.extra or None,
-            "row_sha256": content_sha256(row),
+            "row_sha256": row.content_sha256,
         }
         resolved.append(TableRow("rating", columns))
     return resolved

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import codecs
+import io
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 # The limit for a row in every format: a line of JSON Lines, a record of CSV, a row of Parquet written as JSON.
 MAX_ROW_BYTES = 8 * 2**20
+BLOCK_BYTES = 2**18
 
 
 class Lines(Protocol):
-    """A file that can be read line by line: one opened in binary mode, or `Beginning` of assets/ingest/files.py."""
+    """A file that can be read in blocks: one opened in binary mode, or `Beginning` of assets/ingest/files.py."""
 
-    def readline(self, size: int, /) -> bytes:
-        """The rest of the current line with its line feed, at most `size` bytes of it; b"" at the end."""
+    def read(self, size: int, /) -> bytes:
+        """The next bytes, at most `size`; b"" at the end."""
 
 
 class Line(NamedTuple):
@@ -25,22 +27,61 @@ class Line(NamedTuple):
     whole: bool
 
 
-def bounded_lines(file: Lines) -> Iterator[Line]:
-    """The lines of a file. A byte order mark at the beginning of the file is left out.
+class Block(NamedTuple):
+    """Lines of a file in one piece, the first of them with this number; or as much of one line as its row may have."""
 
-    >>> import io
+    number: int
+    data: bytes
+
+
+def blocks(file: Lines, max_bytes: int = MAX_ROW_BYTES, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
+    """The lines of a file in pieces of some `block_bytes`; of a line longer than `max_bytes` the rest is left out.
+
+    >>> list(blocks(io.BytesIO(b"one\\ntwo")))
+    [Block(number=1, data=b'one\\n'), Block(number=2, data=b'two')]
+    """
+    number, rest = 1, b""
+    while data := file.read(block_bytes):
+        rest += data
+        if end := rest.rfind(b"\n") + 1:
+            block, rest = Block(number, rest[:end]), rest[end:]
+            number += block.data.count(b"\n")
+            yield block
+        if len(rest) >= max_bytes:
+            yield Block(number, rest)
+            number += 1
+            rest = _after_line(file, block_bytes)
+    if rest:
+        yield Block(number, rest)
+
+
+def lines_in(block: Block, max_bytes: int = MAX_ROW_BYTES) -> Iterator[Line]:
+    """The lines of a block. A byte order mark at the beginning of the file is left out."""
+    for number, data in enumerate(io.BytesIO(block.data), block.number):
+        yield _line(number, data, max_bytes)
+
+
+def bounded_lines(file: Lines) -> Iterator[Line]:
+    """The lines of a file, which is read in blocks. A byte order mark at the beginning of the file is left out.
+
     >>> [line.data for line in bounded_lines(io.BytesIO(b"one\\r\\ntwo"))]
     [b'one\\r\\n', b'two']
     """
-    number = 0
-    while data := file.readline(MAX_ROW_BYTES):
-        number += 1
-        whole = len(data) < MAX_ROW_BYTES or data.endswith(b"\n")
-        if not whole:
-            _skip_rest(file)
-        yield Line(number, data.removeprefix(codecs.BOM_UTF8) if number == 1 else data, whole)
+    for block in blocks(file):
+        yield from lines_in(block)
 
 
-def _skip_rest(file: Lines) -> None:
-    while (data := file.readline(2**16)) and not data.endswith(b"\n"):
-        pass
+def _line(number: int, data: bytes, max_bytes: int) -> Line:
+    whole = len(data) < max_bytes or (len(data) == max_bytes and data.endswith(b"\n"))
+    if not whole:
+        data = data[:max_bytes]
+    return Line(number, data.removeprefix(codecs.BOM_UTF8) if number == 1 else data, whole)
+
+
+def _after_line(file: Lines, block_bytes: int) -> bytes:
+    """Read on to the end of the line; the bytes that were read after it."""
+    while block := file.read(block_bytes):
+        _, end, after = block.partition(b"\n")
+        if end:
+            return after
+    return b""

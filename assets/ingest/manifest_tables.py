@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import Any
 
-from assets.ingest.judgements import resolve_keypoint_labels, resolve_keypoints, resolve_ratings
-from assets.ingest.resolve import Resolved, resolve_captions, resolve_qa, resolve_videos
 from assets.ingest.rows import CaptionRow, KeypointLabelRow, KeypointRow, QARow, RatingRow, ValidRow, VideoRow
-from db.manifest import IngestStore
 
 
 @dataclass(frozen=True)
@@ -21,8 +16,7 @@ class ManifestTable:
     kind: the word for one row of the table; a mixed file has it in the field `kind`.
     name: the name of the table's file without the suffix.
     id_fields: the fields that together tell a row from all other rows of the table.
-    resolve: makes valid rows into database rows or refusals, one for every row and in the order of the rows.
-    database_tables: the tables of the database that `resolve` fills.
+    database_tables: the tables of the database that its rows fill.
     field_types: the type of every field that CSV and pandas write otherwise: int, float, bool, or list for JSON.
     is_required: whether a manifest folder must have the table.
     """
@@ -31,7 +25,6 @@ class ManifestTable:
     name: str
     row_model: type[ValidRow]
     id_fields: tuple[str, ...]
-    resolve: Callable[[IngestStore, Path, Sequence[Any]], list[Resolved]]
     database_tables: tuple[str, ...]
     field_types: Mapping[str, type] = field(default_factory=dict)
     is_required: bool = False
@@ -47,9 +40,12 @@ class ManifestTable:
 
     def row_key(self, row: ValidRow) -> str:
         """The row's id within its table, as one text."""
+        if len(self.id_fields) == 1:
+            key: str = getattr(row, self.id_fields[0])
+            return key
         parts = self.id_parts(row)
         # A line feed may stand in an id, so every part is written behind its length.
-        return parts[0] if len(parts) == 1 else "\n".join(f"{len(part)}:{part}" for part in parts)
+        return "\n".join(f"{len(part)}:{part}" for part in parts)
 
 
 # In the order of ingest: a table comes after the tables that its rows point to.
@@ -59,7 +55,6 @@ _TABLES = (
         name="videos",
         row_model=VideoRow,
         id_fields=("video_id",),
-        resolve=resolve_videos,
         database_tables=("video",),
         field_types={"duration_s": float},
         is_required=True,
@@ -69,7 +64,6 @@ _TABLES = (
         name="captions",
         row_model=CaptionRow,
         id_fields=("caption_id",),
-        resolve=resolve_captions,
         database_tables=("reference", "sample"),
         field_types={"segments": list},
         is_required=True,
@@ -79,7 +73,6 @@ _TABLES = (
         name="keypoints",
         row_model=KeypointRow,
         id_fields=("keypoint_id",),
-        resolve=resolve_keypoints,
         database_tables=("keypoint",),
         field_types={"segment_index": int},
     ),
@@ -88,7 +81,6 @@ _TABLES = (
         name="keypoint_labels",
         row_model=KeypointLabelRow,
         id_fields=("keypoint_id", "caption_id"),
-        resolve=resolve_keypoint_labels,
         database_tables=("keypoint_label",),
         field_types={"covered": bool},
     ),
@@ -97,7 +89,6 @@ _TABLES = (
         name="qa",
         row_model=QARow,
         id_fields=("qa_id",),
-        resolve=resolve_qa,
         database_tables=("sample",),
     ),
     ManifestTable(
@@ -105,7 +96,6 @@ _TABLES = (
         name="ratings",
         row_model=RatingRow,
         id_fields=("caption_id", "rater", "aspect"),
-        resolve=resolve_ratings,
         database_tables=("rating",),
         field_types={"value": int},
     ),

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from assets.ingest.media import media_of_rows
 from assets.ingest.rejects import Reject
-from assets.ingest.rows import CaptionRow, QARow, Segment, VideoRow, content_sha256
+from assets.ingest.rows import CaptionRow, QARow, VideoRow
 from db.manifest import IngestStore
 
 # A segment may end this long after its video: containers round durations, and annotators round times.
@@ -23,8 +22,7 @@ SEGMENT_TOLERANCE_S = 1.0
 DEFAULT_QA_SYSTEM = "qa"
 
 
-@dataclass(frozen=True, slots=True)
-class TableRow:
+class TableRow(NamedTuple):
     """A row that is ready to be written to a table of the database."""
 
     table: str
@@ -56,7 +54,7 @@ def resolve_videos(store: IngestStore, folder: Path, rows: Sequence[VideoRow]) -
             "key": row.video_id,
             **media,
             "extra": extra or None,
-            "row_sha256": content_sha256(row),
+            "row_sha256": row.content_sha256,
         }
         resolved.append(TableRow("video", columns))
     return resolved
@@ -76,7 +74,7 @@ def resolve_captions(store: IngestStore, _folder: Path, rows: Sequence[CaptionRo
             resolved.append(no_such("video", "video_id", row.video_id))
         elif row.caption_id in taken[row.role]:
             resolved.append(_other_role(row))
-        elif fault := _segments_outside(row.segments, video.duration_s):
+        elif fault := _segments_outside(_segments(row), video.duration_s):
             resolved.append(fault)
         elif row.role == "reference":
             resolved.append(TableRow("reference", _reference_columns(store, row, video)))
@@ -101,7 +99,7 @@ def resolve_qa(store: IngestStore, _folder: Path, rows: Sequence[QARow]) -> list
             "answer": row.answer,
             "segments": None,
             "extra": ({"quality": row.quality, **row.extra} if row.quality else row.extra) or None,
-            "row_sha256": content_sha256(row),
+            "row_sha256": row.content_sha256,
         }
         resolved.append(TableRow("sample", columns))
     return resolved
@@ -114,10 +112,10 @@ def _reference_columns(store: IngestStore, row: CaptionRow, video: Any) -> dict[
         "key": row.caption_id,
         "annotator": row.system,
         "text": row.text,
-        "segments": row.content.get("segments"),
+        "segments": _segments(row),
         "text_sha256": hashlib.sha256(row.text.encode()).digest(),
         "extra": _extra(row),
-        "row_sha256": content_sha256(row),
+        "row_sha256": row.content_sha256,
     }
 
 
@@ -126,9 +124,9 @@ def _caption_columns(store: IngestStore, row: CaptionRow, video: Any) -> dict[st
         **_sample_columns(store, video, row.caption_id, "caption", row.system, row.text),
         "question": None,
         "answer": None,
-        "segments": row.content.get("segments"),
+        "segments": _segments(row),
         "extra": _extra(row),
-        "row_sha256": content_sha256(row),
+        "row_sha256": row.content_sha256,
     }
 
 
@@ -149,9 +147,14 @@ def _sample_columns(store: IngestStore, video: Any, key: str, kind: str, system:
     }
 
 
-def _segments_outside(segments: list[Segment] | None, duration_s: float | None) -> Reject | None:
+def _segments(row: CaptionRow) -> list[dict[str, Any]] | None:
+    """The segments as plain data."""
+    return None if row.segments is None else row.content["segments"]
+
+
+def _segments_outside(segments: list[dict[str, Any]] | None, duration_s: float | None) -> Reject | None:
     if segments and duration_s is not None:
-        last = max(segment.end_s for segment in segments)
+        last = max(segment["end_s"] for segment in segments)
         if last > duration_s + SEGMENT_TOLERANCE_S:
             reason = f"a segment ends at {last:g} s but the video lasts {duration_s:.2f} s: correct the segment's times"
             return Reject("segment_outside_clip", reason)

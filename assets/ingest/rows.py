@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -21,6 +20,9 @@ MAX_ID = 512
 MAX_PATH = 4096
 MAX_INDEX = 2**31 - 1
 
+_FLAT = {str, int, float, bool}
+_canonical_json = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
+
 
 def _not_blank(text: str) -> str:
     if hygiene.is_blank(text):
@@ -29,6 +31,9 @@ def _not_blank(text: str) -> str:
 
 
 def _usable_id(text: str) -> str:
+    # A short cut for most ids: ASCII at the beginning shows, and so few characters have few bytes.
+    if "!" <= text[:1] <= "~" and len(text) * 4 <= MAX_ID:
+        return text
     _not_blank(text)
     if len(text) * 4 > MAX_ID and (size := len(text.encode())) > MAX_ID:
         numbers = {"size": size, "limit": MAX_ID}
@@ -41,12 +46,12 @@ Text = Annotated[str, AfterValidator(_not_blank)]
 Id = Annotated[str, AfterValidator(_usable_id)]
 
 
-@dataclass(frozen=True, slots=True)
-class RawRow:
+class RawRow(NamedTuple):
     """One row as a reader gives it: its fields as `payload`, or the `reject` that says why they cannot be read.
 
     `line` counts from 1: the line of a JSON Lines file, the line where a record of a CSV file starts, the row
     of a Parquet file. `raw` is the beginning of the row as text that Postgres can store; ingest_reject shows it.
+    `texts_are_safe` says that no text of the row needs a look (`hygiene.has_safe_text`).
     """
 
     source: str
@@ -55,6 +60,7 @@ class RawRow:
     payload: dict[str, Any] | None
     reject: Reject | None
     raw: str
+    texts_are_safe: bool = False
 
 
 class _Fields(BaseModel):
@@ -69,6 +75,14 @@ class _Fields(BaseModel):
     def content(self) -> dict[str, Any]:
         """All fields as plain data, without null fields at any depth."""
         return self.model_dump(exclude_none=True)
+
+    @cached_property
+    def content_sha256(self) -> bytes:
+        """The SHA-256 (32 bytes) of all fields as canonical JSON. The order of the fields does not change it."""
+        fields = {name: value for name, value in {**self.__dict__, **self.extra}.items() if value is not None}
+        # A short cut for rows in which nothing is nested, which most rows are.
+        is_flat = all(type(value) in _FLAT for value in fields.values())
+        return hashlib.sha256(_canonical_json(fields if is_flat else self.content).encode("utf-8")).digest()
 
 
 class Segment(_Fields):
@@ -163,10 +177,5 @@ class RatingRow(_Fields):
 
 
 ValidRow = VideoRow | CaptionRow | KeypointRow | KeypointLabelRow | QARow | RatingRow
-
-_canonical_json = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
-
-
-def content_sha256(row: ValidRow) -> bytes:
-    """The SHA-256 (32 bytes) of all fields as canonical JSON. The order of the fields does not change it."""
-    return hashlib.sha256(_canonical_json(row.content).encode("utf-8")).digest()
+# A raw row, and the valid row or the refusal.
+Checked = tuple[RawRow, ValidRow | Reject]

@@ -17,7 +17,7 @@ from assets.ingest.dimensions import find_dimensions
 from assets.ingest.files import readable, require_regular, unchanged
 from assets.ingest.known_tables import KnownTables
 from assets.ingest.manifest_tables import MANIFEST_TABLES
-from assets.ingest.readers import count_rows, find_tables, read_mixed, read_table
+from assets.ingest.readers import count_rows, find_tables
 from assets.ingest.rejects import ManifestError
 from assets.ingest.report import IngestReport
 from db.manifest import Dataset, ensure_dataset, find_dataset, ingest_store, trial_store
@@ -34,21 +34,23 @@ def ingest_folder(
     mixed_rows: Path | None = None,
     n_shards: int | None = None,
     progress: Progress | None = None,
+    n_workers: int | None = None,
 ) -> IngestReport:
     """Ingest a manifest folder into dataset `name`, then the file of mixed rows if there is one.
 
     Ingesting an unchanged folder again changes nothing. A changed row is updated, which makes its own scores stale. A
     refused row goes to ingest_reject, and the rows after it are ingested all the same. `n_shards` counts only for a new
-    dataset; its default is one shard per 4,000 samples.
+    dataset; its default is one shard per 4,000 samples. `n_workers` processes check rows of JSON Lines; by default none
+    for a small file, and as many as help and cores allow for a large one.
 
     Raises ManifestError if the folder or the file of mixed rows cannot be read as a whole, or if a table changes while
-    it is read. The batches that were written before stay.
+    it is read; WorkerKilled if a process that checks rows is killed. The batches that were written before stay.
     """
     manifest = _Manifest.find(folder, mixed_rows)
     dataset = _open_dataset(engine, name, n_shards, manifest.tables)
     report = IngestReport(dataset.name)
     with ingest_store(engine, dataset) as store, _existing_objects_frozen():
-        _ingest(manifest, RowIngest(store, folder, manifest.dimensions, report, progress))
+        _ingest(manifest, RowIngest(store, folder, manifest.dimensions, report, progress, n_workers))
     return report
 
 
@@ -100,8 +102,8 @@ def _ingest(manifest: _Manifest, row_ingest: RowIngest) -> None:
         row_ingest.store.forget_rejects(manifest.sources)
         row_ingest.store.replace_ingested_tables([])
     for kind, path in manifest.tables.items():
-        row_ingest.ingest_rows(read_table(path, kind))
-    row_ingest.ingest_rows(read_mixed(manifest.mixed_rows))
+        row_ingest.ingest_file(path, kind)
+    row_ingest.ingest_file(manifest.mixed_rows, None)
 
 
 def _ingest_tables(row_ingest: RowIngest, tables: Mapping[str, Path]) -> None:
@@ -119,7 +121,7 @@ def _ingest_tables(row_ingest: RowIngest, tables: Mapping[str, Path]) -> None:
             else:
                 with store.transaction():
                     store.forget_rejects([path.name])
-                row_ingest.ingest_rows(read_table(path, kind))
+                row_ingest.ingest_file(path, kind)
         known_tables.add(kind, report.accepted[name] + report.unchanged[name], report.rejected - rejected)
     known_tables.keep()
 

@@ -40,7 +40,7 @@ def validate(row: RawRow, dimensions: Collection[str] = DIMENSIONS) -> ValidRow 
     if row.reject is not None:
         return row.reject
     payload = row.payload or {}
-    if (fault := hygiene.check(payload)) is not None:
+    if (fault := hygiene.check(payload, texts_are_safe=row.texts_are_safe)) is not None:
         return fault
     table = MANIFEST_TABLES[row.kind]
     if None in payload.values():

@@ -200,12 +200,12 @@ def test_counting_a_growing_file_ends(tmp_path: Path) -> None:
     assert count_rows(path, "rating") == 3
     with path.open("rb") as file:
         beginning = Beginning(file, path.stat().st_size)
-        lines = [beginning.readline(2**20)]
+        blocks = [beginning.read(len(JSON_ROW))]
         with path.open("ab") as more:
             more.write(JSON_ROW)
-        while line := beginning.readline(2**20):
-            lines.append(line)
-    assert lines == [JSON_ROW] * 3
+        while block := beginning.read(len(JSON_ROW)):
+            blocks.append(block)
+    assert blocks == [JSON_ROW] * 3
 
 
 def test_an_ingest_whose_table_grows_keeps_what_it_read_and_the_next_one_ends_it(

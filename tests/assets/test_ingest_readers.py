@@ -16,11 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assets.ingest.dimensions import find_dimensions
+from assets.ingest.json_lines import UNKNOWN_KIND
 from assets.ingest.lines import MAX_ROW_BYTES
 from assets.ingest.manifest_tables import MANIFEST_TABLES
-from assets.ingest.readers import UNKNOWN_KIND, count_rows, find_tables, read_mixed, read_table
+from assets.ingest.readers import count_rows, find_tables, read_mixed, read_table
 from assets.ingest.rejects import CODES, ManifestError, Reject
-from assets.ingest.rows import DIMENSIONS, RawRow, ValidRow, content_sha256
+from assets.ingest.rows import DIMENSIONS, RawRow, ValidRow
 from assets.ingest.validation import validate
 
 RATING = {"caption_id": "c", "rater": "r", "aspect": "coverage", "value": 5}
@@ -259,7 +260,7 @@ def check_storable(row: RawRow) -> None:
             assert "\x00" not in text
             text.encode("utf-8")
     else:
-        assert len(content_sha256(result)) == 32
+        assert len(result.content_sha256) == 32
 
 
 FRAGMENTS = st.sampled_from(
@@ -620,7 +621,7 @@ def test_zero_has_no_sign(tmp_path: Path, zero: str, is_same: bool) -> None:
     assert not isinstance(signed, Reject)
     assert not isinstance(plain, Reject)
     assert "-" not in json.dumps(signed.content)
-    assert (content_sha256(signed) == content_sha256(plain)) is is_same
+    assert (signed.content_sha256 == plain.content_sha256) is is_same
     columns = {name: [value] for name, value in {**RATING, "aspect": "a", "flat": -0.0}.items()}
     nested = pa.array([[-0.0]], pa.list_(pa.float32()))
     (row,) = read(write_parquet(tmp_path / "ratings.parquet", {**columns, "more": nested}))
@@ -655,7 +656,7 @@ def test_the_pack_is_the_same_in_all_formats(shared_data: Path, tmp_path: Path) 
         from_json, from_csv, from_parquet = in_three_formats(tmp_path, kind, rows)
         assert not any(isinstance(row, Reject) for row in from_json)
         assert from_json == from_csv == from_parquet
-        hashes = [[content_sha256(row) for row in found] for found in (from_json, from_csv, from_parquet)]  # type: ignore[arg-type]  # checked above
+        hashes = [[row.content_sha256 for row in found] for found in (from_json, from_csv, from_parquet)]  # type: ignore[union-attr]  # checked above
         assert hashes[0] == hashes[1] == hashes[2]
 
 

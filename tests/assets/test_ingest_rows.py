@@ -23,7 +23,6 @@ from assets.ingest.rows import (
     Segment,
     ValidRow,
     VideoRow,
-    content_sha256,
 )
 from assets.ingest.validation import validate
 
@@ -127,7 +126,7 @@ def test_optional_fields_may_be_absent_or_null(kind: str, name: str) -> None:
     assert getattr(absent, name) is None
     null = valid(changed(kind, **{name: None}))
     assert null == absent
-    assert content_sha256(null) == content_sha256(absent)
+    assert null.content_sha256 == absent.content_sha256
 
 
 REQUIRED = [(kind, name) for kind in GOOD for name in GOOD[kind] if (kind, name) not in OPTIONAL]
@@ -153,7 +152,7 @@ def test_only_references_may_leave_out_their_system() -> None:
     )
     assert isinstance(reference, CaptionRow)
     assert reference.system == "reference"
-    assert content_sha256(reference) == content_sha256(valid(changed("caption", role="reference", system="reference")))
+    assert reference.content_sha256 == valid(changed("caption", role="reference", system="reference")).content_sha256
     assert valid(changed("caption", role="reference", system=None)) == reference
     assert rejected(changed("caption", system=None)).code == "missing_field"
 
@@ -380,18 +379,18 @@ def test_every_character_of_unicode_is_judged_by_its_category() -> None:
 def test_equal_content_has_equal_hash_in_any_order() -> None:
     fields = {**GOOD["caption"], "b": {"y": 1, "x": 2}, "a": "z"}
     backwards = {**dict(reversed(fields.items())), "b": {"x": 2, "y": 1}}
-    assert content_sha256(valid(checked("caption", backwards))) == content_sha256(valid(checked("caption", fields)))
+    assert valid(checked("caption", backwards)).content_sha256 == valid(checked("caption", fields)).content_sha256
 
 
 def test_whole_and_decimal_seconds_are_the_same_content() -> None:
-    assert content_sha256(valid(changed("video", duration_s=2))) == content_sha256(
-        valid(changed("video", duration_s=2.0))
+    assert (
+        valid(changed("video", duration_s=2)).content_sha256 == valid(changed("video", duration_s=2.0)).content_sha256
     )
 
 
 @pytest.mark.parametrize("kind", GOOD)
 def test_any_change_changes_the_hash(kind: str) -> None:
-    before = content_sha256(valid(changed(kind)))
+    before = valid(changed(kind)).content_sha256
     assert len(before) == 32
     others: dict[str, Any] = {
         "duration_s": 3.0,
@@ -404,8 +403,8 @@ def test_any_change_changes_the_hash(kind: str) -> None:
     }
     for name in GOOD[kind]:
         other = others.get(name, "something else")
-        assert content_sha256(valid(changed(kind, **{name: other}))) != before, name
-    assert content_sha256(valid(changed(kind, more="x"))) != before
+        assert valid(changed(kind, **{name: other})).content_sha256 != before, name
+    assert valid(changed(kind, more="x")).content_sha256 != before
 
 
 JSON_VALUES = st.recursive(
@@ -431,7 +430,7 @@ def test_validate_never_raises_and_what_it_accepts_can_be_stored(
     stored.encode("utf-8")
     again = valid(checked(kind, json.loads(stored)))
     assert again == row
-    assert content_sha256(again) == content_sha256(row)
+    assert again.content_sha256 == row.content_sha256
 
 
 def test_all_good_rows_of_the_pack_are_valid(shared_data: Path) -> None:

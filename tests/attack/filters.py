@@ -11,7 +11,7 @@ import sqlalchemy as sa
 import typer
 from sqlalchemy.engine import URL, Engine
 
-from assets.scores.registry import METRICS
+from assets.scores.registry import METRIC_INPUTS
 from db.engine import open_engine
 from db.filters import SYMBOLS, WORDS, FilterError
 from db.manifest import Dataset
@@ -48,7 +48,7 @@ def main(filters: int = 1_000, seed: Seed = None) -> None:
     campaign = Campaign("filters", seed)
     with temporary_home() as home:
         url = start_embedded(home)
-        migrate(url, METRICS)
+        migrate(url, METRIC_INPUTS)
         engine = open_engine(url)
         attack(engine, url, filters, campaign)
         engine.dispose()

@@ -19,7 +19,7 @@ from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.rejects import CODES
 from assets.ingest.report import IngestReport
 from assets.ingest.run import ingest_folder
-from assets.scores.registry import METRICS
+from assets.scores.registry import METRIC_INPUTS
 from db.engine import open_engine
 from db.migrate import migrate
 from db.server import start_embedded
@@ -47,7 +47,7 @@ def main(lines: int = 10_000, seed: Seed = None) -> None:
     campaign = Campaign("manifests", seed)
     with temporary_home() as home:
         url = start_embedded(home)
-        migrate(url, METRICS)
+        migrate(url, METRIC_INPUTS)
         engine = open_engine(url)
         attack(engine, home.parent, lines, campaign)
         engine.dispose()

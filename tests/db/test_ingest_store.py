@@ -16,7 +16,7 @@ from db import schema
 from db.bulk import Upserted
 from db.engine import psycopg_transaction
 from db.manifest import Dataset, ingest_store
-from db.seen import SeenKeys
+from db.seen import KeyFilter, SeenKeys
 from tests.db.builders import add_video, empty, make_dataset
 
 Batch = dict[str, int]
@@ -55,21 +55,28 @@ def stored(engine: Engine) -> dict[str, str]:
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(ingests=st.lists(BATCHES, max_size=3))
-def test_ingests_write_what_is_new_or_changed_and_count_it(engine: Engine, ingests: Sequence[Sequence[Batch]]) -> None:
+@given(ingests=st.lists(BATCHES, max_size=3), is_full=st.booleans())
+def test_ingests_write_what_is_new_or_changed_and_count_it(
+    engine: Engine, ingests: Sequence[Sequence[Batch]], is_full: bool
+) -> None:
+    """is_full: the filter takes every id for one that may have come before."""
     empty(engine)
     dataset = make_dataset(engine)
     video_id = add_video(engine, dataset, "v")
     expected: dict[str, int] = {}
     for batches in ingests:
-        accepted: set[str] = set()
+        accepted: dict[str, bytes] = {}
         with ingest_store(engine, dataset) as store:
+            if is_full:
+                store._filter._bits[:] = 255
             for batch in batches:
                 new = {key: version for key, version in batch.items() if key not in accepted}
                 with store.transaction():
-                    assert set(store.seen("caption", list(batch))) == set(batch) & accepted
+                    before = {key: digest for key, digest in accepted.items() if key in batch}
+                    assert store.seen("caption", list(batch)) == before
                     written = store.write("sample", [row(dataset, video_id, *item) for item in new.items()])
-                    store.mark_seen("caption", {key: sha256(f"{key} {new[key]}") for key in new})
+                    digests = {key: sha256(f"{key} {version}") for key, version in new.items()}
+                    store.mark_seen("caption", digests)
                 counts = Upserted(
                     len(new.keys() - expected.keys()),
                     sum(expected.get(key, version) != version for key, version in new.items()),
@@ -77,7 +84,7 @@ def test_ingests_write_what_is_new_or_changed_and_count_it(engine: Engine, inges
                 )
                 assert written == (counts, {})
                 expected |= new
-                accepted |= new.keys()
+                accepted |= digests
     assert stored(engine) == {key: f"text {version}" for key, version in expected.items()}
 
 
@@ -131,21 +138,31 @@ def test_what_was_null_is_a_difference(engine: Engine, column: str) -> None:
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    batches=st.lists(st.tuples(st.sampled_from(["caption", "qa"]), st.sets(KEYS)), max_size=6), is_full=st.booleans()
-)
-def test_seen_ids_are_those_that_were_added(
-    engine: Engine, batches: Sequence[tuple[str, set[str]]], is_full: bool
-) -> None:
-    """is_full: the filter takes every id for one that may have come before."""
+@given(st.lists(st.tuples(st.sampled_from(["caption", "qa"]), st.sets(KEYS)), max_size=6))
+def test_seen_ids_are_those_that_were_added(engine: Engine, batches: Sequence[tuple[str, set[str]]]) -> None:
     expected: dict[tuple[str, str], bytes] = {}
     with psycopg_transaction(engine) as connection:
         seen = SeenKeys(connection)
-        if is_full:
-            seen._bits[:] = 255
         for n, (kind, keys) in enumerate(batches):
             assert seen.among(kind, list(keys)) == {key: expected[kind, key] for key in keys if (kind, key) in expected}
             new = {key: sha256(f"{n}") for key in keys if (kind, key) not in expected}
             seen.add(kind, new)
             expected |= {(kind, key): digest for key, digest in new.items()}
         connection.execute("DROP TABLE ingest_seen")
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["caption", "qa"]), st.sets(st.text(max_size=3))), max_size=6))
+def test_the_filter_forgets_no_id(batches: Sequence[tuple[str, set[str]]]) -> None:
+    key_filter = KeyFilter()
+    for kind, keys in batches:
+        key_filter.add(kind, list(keys))
+    for kind, keys in batches:
+        assert key_filter.possible(kind, list(keys)) == list(keys)
+
+
+def test_the_filter_knows_most_new_ids() -> None:
+    key_filter = KeyFilter()
+    key_filter.add("caption", [str(i) for i in range(100_000)])
+    assert key_filter.possible("qa", [str(i) for i in range(1000)]) == []
+    assert key_filter.possible("caption", [str(i) for i in range(100_000, 101_000)]) == []

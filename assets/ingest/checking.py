@@ -1,0 +1,108 @@
+"""Rows read and checked ahead of the database: of a large file in processes of their own, else right here.
+
+The order of the rows stays that of the file, whoever checks them.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import TypeVar
+
+from assets.ingest.files import readable
+from assets.ingest.json_lines import blocks_of, rows_in
+from assets.ingest.lines import Block
+from assets.ingest.readers import JSON_LINES, read_mixed, read_table
+from assets.ingest.rejects import ManifestError
+from assets.ingest.rows import Checked
+from assets.ingest.validation import validate
+from assets.ingest.workers import Worker
+
+LARGE_FILE_BYTES = 8 * 2**20
+# This process and the database take turns, so they need one core together.
+MAX_WORKERS = 2
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+def workers_for(path: Path) -> int:
+    """How many processes are to check the rows of a file: none if it is small, or if there is one core only.
+
+    Raises ManifestError if the file cannot be read.
+    """
+    with readable(path):
+        is_large = path.stat().st_size >= LARGE_FILE_BYTES
+    return min(MAX_WORKERS, (os.cpu_count() or 1) - 1) if is_large else 0
+
+
+def checked_rows(
+    path: Path, kind: str | None, dimensions: Collection[str], n_workers: int | None = None
+) -> Generator[Checked, None, None]:
+    """The rows of a file in order, each with the valid row or the refusal; without a kind, the file has mixed rows.
+
+    n_workers: how many processes help to check JSON Lines; by default as `workers_for` says.
+
+    Raises ManifestError if the file cannot be read, or changes before its last row is read; the rows before that come
+    first. Raises WorkerKilled if one of the processes is killed.
+    """
+    if kind is None or path.suffix == JSON_LINES:
+        n_workers = workers_for(path) if n_workers is None else n_workers
+        if n_workers > 0:
+            yield from _checked_with_workers(path, kind, dimensions, n_workers)
+            return
+    for raw in read_mixed(path) if kind is None else read_table(path, kind):
+        yield raw, validate(raw, dimensions)
+
+
+def _checked_with_workers(
+    path: Path, kind: str | None, dimensions: Collection[str], n_workers: int
+) -> Iterator[Checked]:
+    with ExitStack() as stack:
+        idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
+
+        def check(block: Block) -> list[Checked]:
+            worker = idle.get()
+            try:
+                return worker.check(block)
+            finally:
+                idle.put(worker)
+
+        workers = [stack.enter_context(closing(Worker(path.name, kind, dimensions))) for _ in range(n_workers)]
+        # A thread of its own waits for each process.
+        pool = stack.enter_context(ThreadPoolExecutor(n_workers, thread_name_prefix="ingest"))
+        # Blocks that wait are not begun any more when the ingest ends early.
+        stack.callback(pool.shutdown, wait=False, cancel_futures=True)
+        for worker in workers:
+            idle.put(worker)
+            # Until the process has started, its thread takes no block.
+            pool.submit(check, Block(1, b""))
+        for block, checked in ahead(blocks_of(path), lambda block: pool.submit(check, block), 2 * n_workers):
+            if checked.cancel():
+                # No process has begun with it, so this one need not wait.
+                yield from ((raw, validate(raw, dimensions)) for raw in rows_in(block, path.name, kind))
+            else:
+                yield from checked.result()
+
+
+def ahead(items: Iterator[A], submit: Callable[[A], Future[B]], n: int) -> Iterator[tuple[A, Future[B]]]:
+    """All items in order with what was submitted for them, up to n items ahead.
+
+    A ManifestError of `items` is raised after the items before it.
+    """
+    under_way: deque[tuple[A, Future[B]]] = deque()
+    failure: ManifestError | None = None
+    try:
+        for item in items:
+            under_way.append((item, submit(item)))
+            if len(under_way) > n:
+                yield under_way.popleft()
+    except ManifestError as error:
+        failure = error
+    yield from under_way
+    if failure is not None:
+        raise failure

@@ -1,0 +1,26 @@
+"""The process that checks rows for an ingest: `python -m assets.ingest.worker FILENO`."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from contextlib import suppress
+from multiprocessing.connection import Connection
+
+from assets.ingest.json_lines import rows_in
+from assets.ingest.packing import packed
+from assets.ingest.validation import validate
+
+
+def main(descriptor: int) -> None:
+    """Answer each block of lines with its checked rows, until the ingest closes the channel or dies."""
+    with Connection(descriptor) as channel, suppress(EOFError, ConnectionError):
+        source, kind, dimensions = channel.recv()
+        while True:
+            block = channel.recv()
+            checked = ((raw, validate(raw, dimensions)) for raw in rows_in(block, source, kind))
+            channel.send_bytes(pickle.dumps(packed(checked), pickle.HIGHEST_PROTOCOL))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
