@@ -5,6 +5,7 @@ from __future__ import annotations
 import dagster as dg
 
 from assets.ecs.verdicts import KeypointVerdicts
+from assets.qeva.answers import Answers
 from assets.scores.registry import METRICS, asset_name
 
 _SCORES = [asset_name(metric) for metric in METRICS]
@@ -25,6 +26,11 @@ views = [
         "keypoint_verdicts",
         "One row per keypoint and caption: probability, threshold, decision, the sentence behind it, and the label.",
         [KeypointVerdicts.asset, "ecs_score", "keypoint_label"],
+    ),
+    _view(
+        "sample_questions",
+        "One row per kept question about a caption: the question, its key, the answer, and whether it is right.",
+        [Answers.asset, asset_name("qeva")],
     ),
     _view(
         "score_history",

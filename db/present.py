@@ -26,6 +26,7 @@ _DATASET_STATUS = sa.table(
     sa.column("scorer_id", sa.BigInteger),
     sa.column("dataset_id", sa.BigInteger),
     sa.column("is_fresh", sa.Boolean),
+    schema="plumbing",
 )
 # The columns of view sample_scores that depend on no scorer, as the tables have them, and those it does not show.
 _SHARED: dict[str, Column] = {

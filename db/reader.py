@@ -8,19 +8,23 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections import Counter
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
 import sqlalchemy as sa
-from psycopg import sql
+from psycopg import pq, sql
+from psycopg.postgres import types
 from sqlalchemy.engine import URL, Connection
 
 from db.engine import connect, no_connection
 
 READER = "reelsieve_reader"
 STATEMENT_TIMEOUT = "10min"
+ROWS_AT_A_TIME = 500
+_NUMBERS = {types[name].oid for name in ("int2", "int4", "int8", "float4", "float8", "numeric", "oid")}
 _MAKES_LARGE_OBJECTS = ("lo_creat(integer)", "lo_create(oid)", "lo_from_bytea(oid, bytea)")
 # A member of one of these roles, as every superuser is, reaches beyond the database.
 _OF_THE_MACHINE = ("pg_execute_server_program", "pg_read_server_files", "pg_write_server_files")
@@ -57,8 +61,8 @@ def create_reader_role(connection: Connection, url: URL) -> None:
     elif not exists:
         return
     for grant in (
-        "GRANT USAGE ON SCHEMA public TO {}",
-        "GRANT SELECT ON ALL TABLES IN SCHEMA public TO {}",
+        "GRANT USAGE ON SCHEMA public, plumbing TO {}",
+        "GRANT SELECT ON ALL TABLES IN SCHEMA public, plumbing TO {}",
         "ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON TABLES TO {}",
     ):
         raw.execute(sql.SQL(grant).format(role))
@@ -83,11 +87,35 @@ def reader_url(url: URL) -> str:
     return reader.render_as_string(hide_password=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of an answer. is_number: whether its values are numbers."""
+
+    name: str
+    is_number: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The columns of an answer, and its rows as the server sends them; nothing but the rows at hand is in memory."""
+
+    columns: tuple[Column, ...]
+    rows: Iterator[tuple[Any, ...]]
+
+
 def run_read_only(url: URL, query: str, *, tell: Callable[[str], object]) -> list[dict[str, Any]]:
-    """Run one SQL statement as the reader and return its rows.
+    """Run one SQL statement as the reader and return its rows. See `read_only_answer`."""
+    with read_only_answer(url, query, tell=tell) as answer:
+        names = [column.name for column in answer.columns]
+        return [dict(zip(names, row, strict=True)) for row in answer.rows]
+
+
+@contextmanager
+def read_only_answer(url: URL, query: str, *, tell: Callable[[str], object]) -> Iterator[Answer]:
+    """Run one SQL statement as the reader; its rows are read while the context lasts.
 
     `tell` is given a sentence where the owner had to stand in for the reader. Raises QueryError with the server's
-    sentence, and DatabaseUnavailable where the database itself cannot be reached.
+    sentence, also while rows are read, and DatabaseUnavailable where the database itself cannot be reached.
     """
     if query.lstrip()[:4].lower() == "copy":
         raise QueryError("COPY is not for this command: write a SELECT")
@@ -97,10 +125,14 @@ def run_read_only(url: URL, query: str, *, tell: Callable[[str], object]) -> lis
         connection.execute(sql.SQL("SET LOCAL statement_timeout = {}").format(STATEMENT_TIMEOUT))
         # Once a transaction has looked at data, Postgres lets nothing make it one that writes.
         connection.execute("SELECT 1")
-        # The extended protocol accepts exactly one statement, so nothing can follow a closing semicolon.
-        cursor = connection.execute(query.encode(), prepare=True)
-        names = _column_names(cursor)
-        return [dict(zip(names, row, strict=True)) for row in cursor] if names else []
+        statement = query.encode()
+        columns = _columns(connection, statement)
+        # Both ways use the extended protocol, which accepts exactly one statement: nothing can follow a semicolon.
+        if columns:
+            yield Answer(columns, connection.cursor().stream(statement, size=ROWS_AT_A_TIME))
+        else:
+            connection.execute(statement, prepare=True)
+            yield Answer((), iter(()))
     except psycopg.Error as error:
         message = error.diag.message_primary or str(error).strip().splitlines()[0]
         raise QueryError(message) from None
@@ -140,9 +172,15 @@ def _stand_in(url: URL, reason: str, tell: Callable[[str], object]) -> psycopg.C
     return connection
 
 
-def _column_names(cursor: psycopg.Cursor[Any]) -> list[str]:
-    names = [column.name for column in cursor.description or ()]
-    repeated = [name for name, n in Counter(names).items() if n > 1]
+def _columns(connection: psycopg.Connection[Any], statement: bytes) -> tuple[Column, ...]:
+    """The columns that a statement will have, known before it runs; none where it returns no rows."""
+    server = connection.pgconn
+    for described in (server.prepare(b"", statement), server.describe_prepared(b"")):
+        if described.status == pq.ExecStatus.FATAL_ERROR:
+            raise psycopg.errors.error_from_result(described)
+    fields = range(described.nfields)
+    columns = tuple(Column((described.fname(i) or b"").decode(), described.ftype(i) in _NUMBERS) for i in fields)
+    repeated = [name for name, n in Counter(column.name for column in columns).items() if n > 1]
     if repeated:
         raise QueryError(f"several columns are named {repeated[0]!r}: give each its own name with AS")
-    return names
+    return columns

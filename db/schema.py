@@ -6,6 +6,8 @@ import sqlalchemy as sa
 from pgvector.sqlalchemy import VECTOR
 from sqlalchemy.dialects.postgresql import JSONB
 
+from db.comments import describe
+
 METADATA = sa.MetaData(
     naming_convention={
         "pk": "pk_%(table_name)s",
@@ -629,3 +631,5 @@ selection_item = sa.Table(
     sa.Column("scores", sa.ARRAY(sa.Double), nullable=False),
     sa.Column("is_scored", sa.ARRAY(sa.Boolean), nullable=False),
 )
+
+describe(METADATA)

@@ -11,6 +11,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from db.comments import FILE as COMMENTS
+from db.comments import write_comments
 from db.inputs import Input, input_digest, input_marks
 from db.schema import view_definition
 from db.shards import score_tally
@@ -20,19 +22,22 @@ from db.verdicts import MANIFEST_LABELS, VERDICT_INPUTS
 MetricInputs = Mapping[str, Collection[Input[Any]]]
 """The inputs of each metric's scores, by metric."""
 
-# A view comes after the views that it reads.
+# A view comes after the views that it reads. Those that only views and programs read stand in schema plumbing.
+PLUMBING = "plumbing"
 VIEWS = (
     "threshold_in_force",
-    "shard_status",
-    "fresh_shard",
-    "dataset_status",
-    "fresh_scorer",
-    "unknown_shard",
+    "plumbing.shard_status",
+    "plumbing.fresh_shard",
+    "plumbing.dataset_status",
+    "plumbing.fresh_scorer",
+    "plumbing.unknown_shard",
     "current_score",
     "sample_scores",
     "dataset_summary",
     "score_history",
     "keypoint_verdicts",
+    "sample_questions",
+    "dictionary",
 )
 SCORER_ID = "r.scorer_id"
 STALE = "'its inputs changed since it was scored: run reelsieve score again'"
@@ -41,10 +46,10 @@ _METRIC = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
 def create_views(connection: Connection, metrics: MetricInputs) -> None:
-    """Drop and make all views, unless their definitions in the database are up to date.
+    """Drop and make all views and write all comments, unless what the database has is up to date.
 
-    sample_scores has columns `<metric>`, `<metric>_status` and `<metric>_models` for each metric. Raises ValueError for
-    a metric whose name is no plain lower-case identifier.
+    sample_scores has columns `<metric>`, `<metric>_status`, `<metric>_is_stale` and `<metric>_models` for each metric.
+    Raises ValueError for a metric whose name is no plain lower-case identifier.
     """
     if is_up_to_date(connection, metrics):
         return
@@ -53,6 +58,7 @@ def create_views(connection: Connection, metrics: MetricInputs) -> None:
         connection.exec_driver_sql(definition)
         row = {"name": name, "sql_sha256": _digest(definition)}
         connection.execute(sa.insert(view_definition).values(row))
+    write_comments(connection, metrics)
 
 
 def is_up_to_date(connection: Connection, metrics: MetricInputs) -> bool:
@@ -69,6 +75,8 @@ def drop_views(connection: Connection) -> None:
     """Remove every view, so that a migration may change the tables below them."""
     for name in reversed(VIEWS):
         connection.exec_driver_sql(f"DROP VIEW IF EXISTS {name}")
+        # Before revision 0015 all views stood in one schema.
+        connection.exec_driver_sql(f"DROP VIEW IF EXISTS {_bare(name)}")
     if sa.inspect(connection).has_table(view_definition.name):
         connection.execute(sa.delete(view_definition))
 
@@ -106,7 +114,11 @@ def _definitions(metrics: MetricInputs) -> dict[str, str]:
         "columns": "".join(_columns(metric, inputs) for metric, inputs in metrics.items()),
         "joins": "".join(_join(metric) for metric in metrics),
     }
-    return {name: (_SQL / f"{name}.sql").read_text().format(**parts) for name in VIEWS}
+    return {name: (_SQL / f"{_bare(name)}.sql").read_text().format(**parts) for name in VIEWS}
+
+
+def _bare(name: str) -> str:
+    return name.removeprefix(f"{PLUMBING}.")
 
 
 def _by_metric(expressions: Mapping[str, str], otherwise: str) -> str:
@@ -127,9 +139,10 @@ def _columns(metric: str, inputs: Collection[Input[Any]]) -> str:
     score = f"{metric}_score"
     # Sample and score are read again to compare them: so in a fresh shard the value comes from an index alone.
     is_fresh = (
-        f"(CASE WHEN EXISTS (SELECT 1 FROM fresh_scorer WHERE metric = '{metric}' AND status = 'active') THEN true"
+        f"(CASE WHEN EXISTS"
+        f" (SELECT 1 FROM plumbing.fresh_scorer WHERE metric = '{metric}' AND status = 'active') THEN true"
         f" WHEN ({score}.scorer_id, s.dataset_id, s.shard) IN"
-        f" (SELECT f.scorer_id, f.dataset_id, f.shard FROM fresh_shard f) THEN true"
+        f" (SELECT f.scorer_id, f.dataset_id, f.shard FROM plumbing.fresh_shard f) THEN true"
         f" ELSE (SELECT c.input_sha256 = {input_digest(inputs, 'c.scorer_id')} "
         f" FROM score c JOIN sample s USING (sample_id) JOIN video v USING (video_id)"
         f" WHERE c.scorer_id = {score}.scorer_id AND c.sample_id = {score}.sample_id) END)"
@@ -138,6 +151,7 @@ def _columns(metric: str, inputs: Collection[Input[Any]]) -> str:
         f",\n       CASE WHEN {is_fresh} THEN {score}.value END AS {metric}"
         f",\n       CASE WHEN {score}.sample_id IS NULL THEN NULL WHEN {is_fresh} THEN {score}.status ELSE 'stale' END"
         f" AS {metric}_status"
+        f",\n       CASE WHEN {score}.sample_id IS NOT NULL THEN NOT {is_fresh} END AS {metric}_is_stale"
         f",\n       CASE WHEN {score}.sample_id IS NOT NULL THEN"
         f" (SELECT string_agg(model->>'model_id', ', ' ORDER BY role)"
         f" FROM scorer, jsonb_each(scorer.models) AS used (role, model)"
@@ -154,4 +168,5 @@ def _join(metric: str) -> str:
 
 
 def _digest(definition: str) -> bytes:
-    return hashlib.sha256(definition.encode()).digest()
+    # With the comments, so that a changed comment is written.
+    return hashlib.sha256(definition.encode() + COMMENTS.read_bytes()).digest()

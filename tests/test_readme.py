@@ -1,11 +1,16 @@
-"""Every command of the README, in its order, on a fresh home; and the answer it shows."""
+"""Every command of the README, in its order, on a fresh home, and the answer it shows; and those of docs/sql.md.
+
+Both pages tell of the demo, which costs minutes: one home serves them.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Generator
 from pathlib import Path
 from unittest.mock import patch
@@ -23,6 +28,19 @@ from tests.orchestration.conftest import forget_installation
 README = (PROJECT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```sh\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
 COMMANDS = [line for block in BLOCKS for line in block.splitlines() if line]
+SQL_PAGE = (PROJECT / "docs" / "sql.md").read_text(encoding="utf-8")
+USAGE, SETUP, SEARCHES = re.findall(r"^```sh\n(.*?)^```", SQL_PAGE, flags=re.MULTILINE | re.DOTALL)
+(NOTEBOOK,) = re.findall(r"^```python\n(.*?)^```", SQL_PAGE, flags=re.MULTILINE | re.DOTALL)
+# By the heading of its section, each query with the answer that the page shows.
+QUESTIONS = {
+    section.partition("\n")[0]: (query, answer)
+    for section in SQL_PAGE.split("\n## ")
+    for query, answer in re.findall(
+        r"^```sql\n(.*?)^```\n\n```text\n(.*?)^```", section, flags=re.MULTILINE | re.DOTALL
+    )
+}
+# Models round differently on other machines.
+TOLERANCE = 0.03
 SHOWN_ANSWER = re.search(r"^```text\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
 
 pytestmark = pytest.mark.slow
@@ -100,6 +118,85 @@ def test_the_recipe_of_the_docs_works_on_the_demo(demo: Done, newcomer: Path) ->
         if "--preview" in command:
             assert re.search(r"sys_faithful +\d+ +20\b", done.stdout), done.stdout
     assert not {f"`{name}`" for name in Recipe.model_fields} - set(re.findall(r"`\w+`", page))
+
+
+@pytest.fixture(scope="module")
+def second(demo: Done, newcomer: Path) -> str:
+    """The number of the demo's second selection, after the commands of docs/sql.md: one caption is corrected too."""
+    number = ""
+    for command in SETUP.splitlines():
+        program, *arguments = shlex.split(command, comments=True)
+        if program == "export":
+            assert all(os.environ[name] == value for name, _, value in (each.partition("=") for each in arguments))
+        elif program != "reelsieve":
+            subprocess.run(command, shell=True, check=True, cwd=newcomer)
+        elif arguments != ["demo"]:
+            done = run_command(*arguments)
+            assert done.returncode == 0, f"{command}: {done.stderr}"
+            number = number or done.stdout.partition(":")[0].removeprefix("selection ")
+    return number
+
+
+def test_the_page_of_questions_has_fifteen_of_them_with_answers() -> None:
+    assert [title.partition(".")[0] for title in QUESTIONS if title[0].isdigit()] == [str(n) for n in range(1, 16)]
+    assert len(QUESTIONS) == SQL_PAGE.count("```sql")
+
+
+@pytest.mark.parametrize("title", QUESTIONS)
+def test_a_question_has_the_answer_that_the_page_shows(second: str, title: str) -> None:
+    query, shown = QUESTIONS[title]
+    done = run_command("sql", query.replace("selection_id = 2", f"selection_id = {second}"))
+    assert done.returncode == 0, done.stderr
+    found, expected = done.stdout.split(), shown.split()
+    assert len(found) == len(expected), done.stdout
+    differing = [pair for pair in zip(found, expected, strict=True) if not _alike(*pair)]
+    assert differing == [], done.stdout
+
+
+def _alike(found: str, expected: str) -> bool:
+    try:
+        # A count of a model's decisions may differ by a few.
+        return abs(float(found) - float(expected)) <= max(TOLERANCE, TOLERANCE * abs(float(expected)))
+    except ValueError:
+        return found == expected
+
+
+@pytest.fixture
+def shell() -> dict[str, str]:
+    """The environment of somebody who has activated the virtual environment."""
+    folder = Path(sys.executable).parent
+    return {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(PROJECT)}
+
+
+def test_the_ways_to_ask_work_in_a_shell(second: str, newcomer: Path, shell: dict[str, str]) -> None:
+    (newcomer / "question.sql").write_text(QUESTIONS["3. Which videos have no good caption?"][0])
+    for command in USAGE.splitlines():
+        subprocess.run(command, shell=True, check=True, cwd=newcomer, env=shell, capture_output=True)
+    assert (newcomer / "answer.csv").read_text().startswith("video,captions,best\n")
+
+
+def test_a_search_finds_captions_and_frames_of_the_demo(second: str) -> None:
+    texts, frames = (run_command(*shlex.split(command, comments=True)[1:]) for command in SEARCHES.splitlines())
+    assert (texts.returncode, frames.returncode) == (0, 0), texts.stderr + frames.stderr
+    assert len(frames.stdout.splitlines()) == 6
+    assert "demo encoder" in frames.stderr
+    assert texts.stderr == ""
+    unknown = run_command("search", "elephants trumpeting", "--frames")
+    assert unknown.returncode == 1
+    assert "knows no word of" in unknown.stderr
+
+
+def test_a_notebook_reads_what_the_command_line_reads(second: str, newcomer: Path, shell: dict[str, str]) -> None:
+    shown = "print(captions.groupby('system')['vcs'].mean().round(3).dropna().to_json())"
+    command = [sys.executable, "-c", f"{NOTEBOOK}\n{shown}"]
+    done = subprocess.run(command, cwd=newcomer, env=shell, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    query = (
+        "SELECT system, round(avg(vcs)::numeric, 3) AS vcs FROM sample_scores "
+        "WHERE kind = 'caption' AND vcs IS NOT NULL GROUP BY system"
+    )
+    rows = json.loads(run_command("sql", "--json", query).stdout)
+    assert json.loads(done.stdout) == {row["system"]: pytest.approx(row["vcs"], abs=0.0015) for row in rows}
 
 
 def test_every_other_command_works_in_its_order(demo: Done, newcomer: Path, migrated_template: URL) -> None:

@@ -8,6 +8,6 @@ SELECT r.metric,
        COALESCE(max(d.n_defined) FILTER (WHERE d.dataset_id = :dataset_id), 0) AS n_defined,
        COALESCE(bool_and(d.is_fresh AND d.n_defined = 0) FILTER (WHERE d.dataset_id <> :dataset_id), true) AS is_alone
 FROM scorer r
-LEFT JOIN dataset_status d USING (scorer_id)
+LEFT JOIN plumbing.dataset_status d USING (scorer_id)
 WHERE r.status = 'active'
 GROUP BY r.scorer_id

@@ -19,9 +19,9 @@ JOIN sample s USING (sample_id)
 -- OFFSET 0 keeps Postgres from writing the comparison into each of the three columns and making it three times.
 CROSS JOIN LATERAL (
     SELECT CASE
-               WHEN c.scorer_id = ANY(ARRAY(SELECT f.scorer_id FROM fresh_scorer f))
+               WHEN c.scorer_id = ANY(ARRAY(SELECT f.scorer_id FROM plumbing.fresh_scorer f))
                THEN true
-               WHEN (c.scorer_id, s.dataset_id, s.shard) IN (SELECT f.scorer_id, f.dataset_id, f.shard FROM fresh_shard f)
+               WHEN (c.scorer_id, s.dataset_id, s.shard) IN (SELECT f.scorer_id, f.dataset_id, f.shard FROM plumbing.fresh_shard f)
                THEN true
                ELSE c.input_sha256 = (SELECT {digest_by_metric} FROM video v WHERE v.video_id = s.video_id)
            END AS is_fresh

@@ -1,5 +1,5 @@
 -- By scorer and dataset: whether no score is stale or unknown, and how many scores are defined where that is known.
-CREATE VIEW dataset_status AS
+CREATE VIEW plumbing.dataset_status AS
 SELECT r.scorer_id,
        h.dataset_id,
        bool_and(k.counts IS NOT NULL AND NOT k.counts ? 'stale') AS is_fresh,

@@ -12,12 +12,12 @@ SELECT d.name AS dataset,
        (SELECT count(*) FROM rating g JOIN sample s USING (sample_id) WHERE s.dataset_id = d.dataset_id) AS ratings,
        (SELECT coalesce(sum(j.n_rows), 0)::bigint FROM ingest_reject j WHERE j.dataset_id = d.dataset_id) AS rejects,
        (SELECT coalesce(sum(CAST(k.counts->>'ok' AS bigint)), 0)::bigint
-          FROM shard_status k JOIN scorer USING (scorer_id)
+          FROM plumbing.shard_status k JOIN scorer USING (scorer_id)
          WHERE k.dataset_id = d.dataset_id AND scorer.status = 'active')
        + (SELECT coalesce(sum(counted.n), 0)::bigint
             -- OFFSET 0 keeps Postgres from counting samples before it knows which shards are unknown.
             FROM (SELECT k.scorer_id, k.dataset_id, k.shard
-                    FROM unknown_shard k JOIN scorer USING (scorer_id)
+                    FROM plumbing.unknown_shard k JOIN scorer USING (scorer_id)
                    WHERE k.dataset_id = d.dataset_id AND scorer.status = 'active'
                   OFFSET 0) u
             CROSS JOIN LATERAL (

@@ -3,6 +3,7 @@
 -- A score by a rule of an earlier version has an empty digest.
 CREATE VIEW score_history AS
 SELECT d.name AS dataset,
+       v.key AS video,
        s.kind,
        s.key AS sample,
        s.system,
@@ -18,7 +19,8 @@ SELECT d.name AS dataset,
        c.scored_at,
        c.replaced_at,
        c.changed_because,
-       r.models
+       r.models,
+       c.sample_id
 FROM (SELECT c.scorer_id,
              c.sample_id,
              c.value,
@@ -44,4 +46,5 @@ FROM (SELECT c.scorer_id,
       FROM past_score) c
 JOIN scorer r USING (scorer_id)
 JOIN sample s USING (sample_id)
-JOIN dataset d USING (dataset_id)
+JOIN video v USING (video_id)
+JOIN dataset d ON d.dataset_id = s.dataset_id

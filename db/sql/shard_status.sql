@@ -1,6 +1,6 @@
 -- What is counted in each shard, by scorer, where the count still holds: samples by the status of their score.
 -- A missing row means that something has changed since; reelsieve status counts anew.
-CREATE VIEW shard_status AS
+CREATE VIEW plumbing.shard_status AS
 SELECT k.scorer_id,
        k.dataset_id,
        k.shard,

@@ -3,7 +3,7 @@ SELECT status,
        CAST(sum(n) AS bigint) AS n
 FROM (SELECT e.status,
              CAST(e.n AS bigint) AS n
-      FROM shard_status k
+      FROM plumbing.shard_status k
       CROSS JOIN jsonb_each_text(k.counts) e (status, n)
       WHERE k.scorer_id = :scorer_id
         AND k.dataset_id = :dataset_id
@@ -15,7 +15,7 @@ FROM (SELECT e.status,
       FROM (SELECT scorer_id,
                    dataset_id,
                    shard
-            FROM unknown_shard
+            FROM plumbing.unknown_shard
             WHERE scorer_id = :scorer_id
               AND dataset_id = :dataset_id
               AND (CAST(:shard AS integer) IS NULL OR shard = :shard)

@@ -28,6 +28,7 @@ from metrics_core.models.clip_text import text_features
 from metrics_core.models.precision import precision_in_use
 from metrics_core.models.revision import model_revision
 from metrics_core.models.unusable import loading
+from metrics_core.models.word_tokenizer import WordTokenizer
 from metrics_core.protocols import ModelIdentity
 
 Pixels = NDArray[np.uint8]
@@ -80,6 +81,11 @@ class OpenClipEncoder:
     def count_tokens(self, text: str) -> int:
         """Count the tokens of an uncut text, start and end included."""
         return len(self._tokenizer.encode(text)) + 2
+
+    def unknown_words(self, text: str) -> list[str]:
+        """The words that the encoder cannot tell from one another; none where its tokenizer takes words apart."""
+        tokenizer = self._tokenizer
+        return tokenizer.unknown_words(text) if isinstance(tokenizer, WordTokenizer) else []
 
     def check(self) -> None:
         """Raise ModelNotFound unless architecture and checkpoint exist. Neither is loaded."""

@@ -50,6 +50,14 @@ class WordTokenizer:
         """Turn the words of a text into numbers, without start and end, uncut."""
         return [self._numbers.get(word, 1) for word in split_words(text)]
 
+    def unknown_words(self, text: str) -> list[str]:
+        """The words of a text that are not in the vocabulary, each once, in their order.
+
+        >>> WordTokenizer(["red", "star"], context_length=5).unknown_words("a red elephant")
+        ['a', 'elephant']
+        """
+        return [word for word in dict.fromkeys(split_words(text)) if word not in self._numbers]
+
     def __call__(self, texts: Sequence[str]) -> Any:
         """Tokenise texts: LongTensor (n, context_length) from start to end, padded with 0. A cut text keeps its end."""
         import torch

@@ -15,8 +15,10 @@ from orchestration.cli import (
     explaining,
     exporting,
     overview,
+    querying,
     reporting,
     scoring,
+    searching,
     selecting,
     selections,
     showcase,
@@ -43,7 +45,8 @@ app.command("report")(reporting.report)
 app.command("select")(selecting.select)
 app.command("export")(exporting.export)
 app.command("status")(overview.status)
-app.command("sql")(database.sql)
+app.command("search")(searching.search)
+app.command("sql")(querying.sql)
 app.command("prune")(database.prune)
 app.command("ui")(overview.ui)
 app.command("doctor")(overview.doctor)

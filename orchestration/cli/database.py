@@ -1,4 +1,4 @@
-"""Commands about the database: db start, stop, url, migrate, dump, restore; prune; and sql."""
+"""Commands about the database: db start, stop, url, migrate, dump, restore; and prune."""
 
 from __future__ import annotations
 
@@ -147,21 +147,6 @@ def prune(
     print_rows(found.rows, empty="nothing to delete")
     if found.rows:
         console.print("deleted" if yes else "nothing was deleted; --yes deletes it")
-
-
-def sql(
-    query: Annotated[str, typer.Argument(help="One SQL statement; nothing can be changed.")], as_json: AsJson = False
-) -> None:
-    """Run a query as a role that may only read."""
-    from db.reader import run_read_only
-    from orchestration.platform import database_url, engine
-
-    engine()
-    rows = run_read_only(database_url(), query, tell=lambda note: typer.echo(f"note: {note}", err=True))
-    if as_json:
-        print_json(rows)
-    else:
-        print_rows(rows, empty="no rows")
 
 
 def _show_url(as_json: bool) -> None:

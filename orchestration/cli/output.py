@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
+from decimal import Decimal
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
 from assets.progress import sparsely
+from orchestration.cli.layout import Field, show
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 DatasetName = Annotated[str, typer.Option("--dataset", "-d", help="Name of the dataset.")]
 # Control characters except tab and line feed, separators of lines and paragraphs, marks that turn the direction of
 # writing, and halves of surrogate pairs, which no stream can encode.
 _OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+# Of numbers that are no whole ones, decimals that are shown; from so many digits on they are shown as powers of ten.
+_DECIMALS, _DIGITS = 4, 12
 _WHITE_SPACE = re.compile(r"[ \t\r\n]+")
 
 
@@ -72,21 +76,17 @@ def print_error(sentence: str) -> None:
 
 def print_json(value: Any) -> None:
     """Print JSON on standard output; times and unknown types become text, and a terminal obeys none of it."""
-    typer.echo(visible(json.dumps(value, ensure_ascii=False, indent=2, default=_as_json)))
+    typer.echo(visible(json.dumps(value, ensure_ascii=False, indent=2, default=as_json)))
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]], *, empty: str) -> None:
-    """Print a table that fits the terminal, or the sentence `empty` where there are no rows."""
+    """Print rows as a table where it fits the terminal, else as records; without rows the sentence `empty`."""
     if not rows:
         console.print(empty, markup=False)
         return
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for name, value in rows[0].items():
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        table.add_column(plain(name), justify="right" if is_number else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*[_cell(value) for value in row.values()])
-    console.print(table)
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    fields = [Field(plain(name), all(map(_is_number, values))) for name, values in columns.items()]
+    show(fields, ([cell(row[name]) for name in columns] for row in rows), console)
 
 
 def hide_connection_attempts() -> None:
@@ -101,17 +101,41 @@ def _is_no_attempt(record: logging.LogRecord) -> bool:
     return not str(record.msg).startswith("Retrying failed database")
 
 
-def _cell(value: Any) -> str | Text:
+def cell(value: Any) -> Text | None:
+    """A value as it is shown: numbers to four decimals, text on one line, lists and objects as JSON; None stays None.
+
+    >>> [str(cell(value)) for value in (0.89251, Decimal("12.50"), 0.00001234, 7, " a  red\tcircle ", {"n": 1})]
+    ['0.8925', '12.50', '1.234e-05', '7', 'a red circle', '{"n": 1}']
+    """
     if value is None:
-        return "[dim]–[/dim]"
-    if isinstance(value, float):
-        return f"{value:.4f}"
+        return None
+    if isinstance(value, float | Decimal):
+        return Text(_number(value))
     if isinstance(value, dict | list):
-        return plain(json.dumps(value, ensure_ascii=False, default=_as_json))
-    return plain(_WHITE_SPACE.sub(" ", str(value)).strip(" "))
+        return plain(json.dumps(value, ensure_ascii=False, default=as_json))
+    if isinstance(value, datetime):
+        return Text(value.isoformat(sep=" ", timespec="seconds"))
+    return plain(_WHITE_SPACE.sub(" ", value if isinstance(value, str) else as_json(value)).strip(" "))
 
 
-def _as_json(value: Any) -> str:
+def _number(value: float | Decimal) -> str:
+    if not math.isfinite(value):
+        return str(Decimal(value))
+    if isinstance(value, Decimal):
+        exponent = value.as_tuple().exponent
+        if isinstance(exponent, int) and -exponent <= _DECIMALS:
+            return str(value)
+    # Four decimals would make a 0 of a small number, and a row of digits of a big one.
+    is_plain = value == 0 or 10**-_DECIMALS <= abs(value) < 10**_DIGITS
+    return f"{value:.{_DECIMALS}f}" if is_plain else f"{value:.{_DECIMALS}g}"
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or (isinstance(value, int | float | Decimal) and not isinstance(value, bool))
+
+
+def as_json(value: Any) -> str:
+    """The text of a value that JSON does not know: times in ISO form, bytes in hexadecimal digits."""
     if isinstance(value, datetime | date):
         return value.isoformat()
     if isinstance(value, bytes | memoryview):

@@ -94,6 +94,26 @@ def test_questions_about_a_video_are_shared_by_all_systems(bench: Bench) -> None
     assert [row.dimension for row in rows if row.sample_id is not None] == ["factuality"] * 3
 
 
+def test_the_view_has_the_questions_of_every_caption_with_their_answers(bench: Bench) -> None:
+    rows = bench.run(qeva(verifier=told()))
+    query = sa.text(
+        "SELECT sample, dimension, avg(CAST(correct AS int)) AS share, bool_or(is_stale) AS is_stale "
+        "FROM sample_questions WHERE correct IS NOT NULL GROUP BY 1, 2"
+    )
+    with bench.engine.connect() as connection:
+        found = {(row.sample, row.dimension): (float(row.share), row.is_stale) for row in connection.execute(query)}
+        sample_id = connection.execute(sa.text("SELECT sample_id FROM sample WHERE key = 'wrong'")).scalar_one()
+    assert found == {
+        (key, dimension): (pytest.approx(rows[key].components[dimension]), False)
+        for key in ("faithful", "mixed", "wrong")
+        for dimension in ("coverage", "factuality", "chronology")
+    }
+    change_text(bench.engine, sample_id, TOLD)
+    with bench.engine.connect() as connection:
+        stale = connection.scalars(sa.text("SELECT DISTINCT sample FROM sample_questions WHERE is_stale")).all()
+    assert stale == ["wrong"]
+
+
 def test_a_second_run_asks_nothing(bench: Bench) -> None:
     first = bench.run(qeva(verifier=told()))
     n_answers = count(bench.engine, schema.qeva_answer)

@@ -16,7 +16,7 @@ from db.schema import METADATA
 from db.server import DatabaseUnavailable, sibling_url
 from db.thresholds import store_threshold
 from db.verdicts import VerdictRow, VerdictSet, write_verdicts
-from db.views import VIEWS, create_views
+from db.views import PLUMBING, VIEWS, create_views
 from tests.db.builders import (
     INPUT,
     add_keypoint,
@@ -30,7 +30,8 @@ from tests.db.old_rows import contents, old_score, old_scorer
 
 def relations(engine: Engine) -> set[str]:
     found = sa.inspect(engine)
-    return {*found.get_table_names(), *found.get_view_names()}
+    plumbing = [f"{PLUMBING}.{name}" for name in found.get_view_names(PLUMBING)]
+    return {*found.get_table_names(), *found.get_view_names(), *plumbing}
 
 
 def test_upgrade_from_empty_makes_every_table_and_view(engine: Engine) -> None:
@@ -103,9 +104,8 @@ def test_a_new_metric_gets_its_columns_without_a_migration(engine: Engine) -> No
         create_views(connection, {"brought": METRIC_INPUTS["vcs"], **METRIC_INPUTS})
     columns = [column["name"] for column in sa.inspect(engine).get_columns("sample_scores")]
     of_metrics = columns[columns.index("sample_id") + 1 :]
-    assert of_metrics == [
-        f"{metric}{suffix}" for metric in ("brought", *METRIC_INPUTS) for suffix in ("", "_status", "_models")
-    ]
+    suffixes = ("", "_status", "_is_stale", "_models")
+    assert of_metrics == [f"{metric}{suffix}" for metric in ("brought", *METRIC_INPUTS) for suffix in suffixes]
 
 
 def test_a_metric_name_cannot_carry_sql(engine: Engine) -> None:

@@ -109,7 +109,7 @@ class Bench:
 
     def known(self) -> set[tuple[str, int]]:
         """(metric, shard) whose counts hold."""
-        query = sa.text("SELECT r.metric, k.shard FROM shard_status k JOIN scorer r USING (scorer_id)")
+        query = sa.text("SELECT r.metric, k.shard FROM plumbing.shard_status k JOIN scorer r USING (scorer_id)")
         with self.engine.connect() as connection:
             return {(row.metric, row.shard) for row in connection.execute(query)}
 

@@ -84,8 +84,8 @@ class Scored:
         for row in self.rows("SELECT * FROM sample_scores"):
             for metric in METRICS:
                 is_stale = (metric, row["sample"]) in found
-                expected = (None, "stale") if is_stale else (VALUES[row["sample"]], "ok")
-                assert (row[metric], row[f"{metric}_status"]) == expected
+                expected = (None, "stale", True) if is_stale else (VALUES[row["sample"]], "ok", False)
+                assert (row[metric], row[f"{metric}_status"], row[f"{metric}_is_stale"]) == expected
                 assert row[f"{metric}_models"] == "tiny"
         assert found == self.pending()
         return found

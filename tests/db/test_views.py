@@ -39,7 +39,8 @@ from tests.db.builders import (
 
 SAMPLE_SCORES = [
     *("dataset", "shard", "video", "kind", "sample", "system", "text", "video_status", "duration_s", "sample_id"),
-    *("vcs", "vcs_status", "vcs_models", "evqa", "evqa_status", "evqa_models"),
+    *("vcs", "vcs_status", "vcs_is_stale", "vcs_models"),
+    *("evqa", "evqa_status", "evqa_is_stale", "evqa_models"),
 ]
 
 
@@ -83,9 +84,11 @@ def test_sample_scores_has_one_row_per_sample_and_null_where_undefined(engine: E
         "sample_id": samples[0],
         "vcs": 0.75,
         "vcs_status": "ok",
+        "vcs_is_stale": False,
         "vcs_models": "tiny",
         "evqa": -0.5,
         "evqa_status": "ok",
+        "evqa_is_stale": False,
         "evqa_models": "tiny",
     }
     (unscored,) = rows(engine, "SELECT * FROM sample_scores WHERE sample = 's3'")

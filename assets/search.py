@@ -1,0 +1,124 @@
+"""Search for captions and frames by what they show: a text is encoded and compared with the stored vectors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy.engine import Engine
+
+from assets.datasets import DEMO_DATASET
+from assets.models.settings import DEMO_ENCODER, FrameSettings, ImageTextSettings, TextEncoderSettings
+from assets.reports.labels import STAND_INS
+from db.manifest import Dataset
+from db.models import find_model
+from db.search import count_captions, has_frames, nearest_frames, nearest_texts
+from metrics_core.frames.encoding import FrameEncoder
+from metrics_core.models.clip_encoder import ClipTexts
+from metrics_core.models.word_tokenizer import split_words
+from metrics_core.protocols import TextEncoder
+
+# Measured on the demo: of 150 facts, each looked for among the 60 clips, half find their clip at place 29 or later.
+TOO_SMALL = "it is too small to find one clip among others, so the order is hardly better than chance"
+
+
+class NothingToSearch(RuntimeError):
+    """No stored vector that the text could be compared with, or a text that the encoder cannot place."""
+
+    plain = True
+
+
+class SearchSettings(TextEncoderSettings, ImageTextSettings, FrameSettings):
+    """The settings of the encoders whose vectors are searched."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is nearest to a text, the nearest first, the encoder that says so, and what to know of the answer.
+
+    rows: of texts dataset, video, sample, system, similarity and text; of frames dataset, video, time_s and similarity.
+    The similarity is a cosine in [-1, 1]; it orders, and says nothing by itself.
+    """
+
+    rows: list[dict[str, Any]]
+    encoder: str
+    notes: tuple[str, ...] = ()
+
+
+def search_texts(
+    engine: Engine, settings: TextEncoderSettings, text: str, dataset: Dataset | None, limit: int
+) -> Found:
+    """Find the captions whose whole text is nearest to a text, by the text encoder of the settings.
+
+    Raises NothingToSearch where no caption has a vector of this encoder.
+    """
+    encoder = settings.make_text_encoder()
+    name = encoder.identity.model_id
+    dataset_id = dataset.dataset_id if dataset else None
+    with engine.connect() as connection:
+        model_id = find_model(connection, encoder.identity.as_dict())
+        n_stored, n = count_captions(connection, model_id, dataset_id)
+    if model_id is None or not n_stored:
+        raise NothingToSearch(
+            f"no caption{_of(dataset)} has a vector of {name} yet: run reelsieve score{_option(dataset)} --metric vcs, "
+            "which makes them for captions with references"
+        )
+    vector = _vector(encoder, text)
+    with engine.connect() as connection:
+        rows = nearest_texts(connection, model_id, vector, dataset_id, limit)
+    unseen = f"{n - n_stored} of {n} captions have no vector of {name} and were not looked at"
+    return Found(rows, name, (unseen,) if n_stored < n else ())
+
+
+def search_frames(engine: Engine, settings: SearchSettings, text: str, dataset: Dataset | None, limit: int) -> Found:
+    """Find the videos with the frame nearest to a text, by the image-text encoder of the settings.
+
+    Raises NothingToSearch where no frame has a vector of this encoder with this sampling, and where the demo's encoder
+    knows no word of the text.
+    """
+    images = settings.make_image_text_encoder()
+    frames = FrameEncoder(images, settings.frames_every, settings.frames_cap).identity
+    name = images.identity.model_id
+    dataset_id = dataset.dataset_id if dataset else None
+    with engine.connect() as connection:
+        model_id = find_model(connection, frames.as_dict())
+        is_stored = has_frames(connection, model_id, dataset_id)
+    if model_id is None or not is_stored:
+        raise NothingToSearch(_no_frames(name, dataset))
+    unknown = images.unknown_words(text)
+    if unknown and set(unknown) == set(split_words(text)):
+        raise NothingToSearch(f"the {name} knows no word of {text!r}: {STAND_INS.get(name, 'use other words')}")
+    vector = _vector(ClipTexts(images), text)
+    with engine.connect() as connection:
+        rows = nearest_frames(connection, model_id, vector, dataset_id, limit)
+    notes = [f"{name}: {TOO_SMALL}; {STAND_INS[name]}"] if name == DEMO_ENCODER else []
+    if unknown:
+        notes.append(f"{name} does not know: {', '.join(unknown)}")
+    return Found(rows, name, tuple(notes))
+
+
+def _no_frames(encoder: str, dataset: Dataset | None) -> str:
+    if encoder == DEMO_ENCODER and (dataset is None or dataset.name != DEMO_DATASET):
+        remedy = "set REELSIEVE_IMAGE_TEXT_ENCODER and _CHECKPOINT to a real encoder and score the metric evqa"
+        return f"no frame{_of(dataset)} has a vector of the {encoder}, which knows the demo's clips alone: {remedy}"
+    return (
+        f"no frame{_of(dataset)} has a vector of {encoder} with this sampling yet: run reelsieve score"
+        f"{_option(dataset)} --metric evqa, which makes them for videos that decode"
+    )
+
+
+def _vector(encoder: TextEncoder, text: str) -> NDArray[np.float32]:
+    (vector,) = encoder.encode([text])
+    if not vector.any():
+        raise NothingToSearch(f"{encoder.identity.model_id} makes nothing of {text!r}: use other words")
+    return np.asarray(vector)
+
+
+def _of(dataset: Dataset | None) -> str:
+    return f" of dataset {dataset.name}" if dataset else ""
+
+
+def _option(dataset: Dataset | None) -> str:
+    return f" --dataset {dataset.name}" if dataset else " --dataset NAME"

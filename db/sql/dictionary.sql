@@ -1,0 +1,20 @@
+-- One row per table, view and column with its comment.
+CREATE VIEW dictionary AS
+SELECT CASE n.nspname WHEN 'public' THEN CAST(c.relname AS text) ELSE n.nspname || '.' || c.relname END AS relation,
+       CASE c.relkind WHEN 'v' THEN 'view' ELSE 'table' END AS what,
+       CAST(a.attname AS text) AS column_name,
+       format_type(a.atttypid, a.atttypmod) AS type,
+       d.description AS meaning
+FROM pg_class c
+JOIN pg_namespace n ON n.oid = c.relnamespace
+CROSS JOIN LATERAL (SELECT CAST(0 AS smallint) AS attnum, CAST(NULL AS name) AS attname, CAST(NULL AS oid) AS atttypid,
+                           CAST(NULL AS integer) AS atttypmod
+                    UNION ALL
+                    SELECT attnum, attname, atttypid, atttypmod
+                    FROM pg_attribute
+                    WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped) a
+LEFT JOIN pg_description d
+       ON d.objoid = c.oid AND d.classoid = CAST('pg_class' AS regclass) AND d.objsubid = a.attnum
+WHERE n.nspname IN ('public', 'plumbing')
+  AND c.relkind IN ('r', 'v')
+ORDER BY c.relkind DESC, relation, a.attnum

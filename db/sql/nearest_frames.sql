@@ -1,0 +1,18 @@
+-- The videos with a frame whose vector points most nearly the way of a given one, each with its best frame.
+-- Frames of a file that has changed since do not count. Exact: every stored vector is compared.
+SELECT d.name AS dataset,
+       v.key AS video,
+       n.time_s,
+       1 - n.distance AS similarity
+FROM (SELECT DISTINCT ON (e.video_id) e.video_id, e.time_s, e.embedding <=> CAST(:vector AS vector) AS distance
+      FROM frame_embedding e
+      JOIN frame_set f ON f.model_id = e.model_id AND f.video_id = e.video_id AND f.status = 'ok'
+      JOIN video v ON v.video_id = e.video_id AND v.content_sha256 = f.content_sha256
+      WHERE e.model_id = :model_id
+        AND (CAST(:dataset_id AS bigint) IS NULL OR v.dataset_id = :dataset_id)
+      ORDER BY e.video_id, distance, e.frame_index) n
+JOIN video v USING (video_id)
+JOIN dataset d ON d.dataset_id = v.dataset_id
+WHERE n.distance <> 'NaN'
+ORDER BY n.distance, d.name, v.key
+LIMIT :limit

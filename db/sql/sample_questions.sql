@@ -1,0 +1,44 @@
+-- One row per kept question of QEVA's active scorer about a caption, with the answer where there is one.
+-- A question about a video stands once for each of its captions; the models of a scorer are rows of table model.
+CREATE VIEW sample_questions AS
+SELECT d.name AS dataset,
+       s.shard,
+       v.key AS video,
+       s.key AS sample,
+       s.system,
+       t.dimension,
+       q.position,
+       q.kind AS form,
+       q.category,
+       q.text AS question,
+       q.choices,
+       q.answer AS right_answer,
+       a.normalised AS answer,
+       CASE WHEN a.status = 'abstain' THEN false ELSE a.correct END AS correct,
+       a.status AS answer_status,
+       a.reason,
+       a.evidence,
+       (SELECT c.status = 'stale' FROM current_score c WHERE c.scorer_id = r.scorer_id AND c.sample_id = s.sample_id)
+           AS is_stale,
+       s.sample_id,
+       q.question_id
+FROM scorer r
+JOIN model w
+  ON w.name = r.models->'questions'->>'model_id'
+ AND w.revision = r.models->'questions'->>'revision'
+ AND w.params = r.models->'questions'->'params'
+JOIN model m
+  ON m.name = r.models->'answers'->>'model_id'
+ AND m.revision = r.models->'answers'->>'revision'
+ AND m.params = r.models->'answers'->'params'
+JOIN qeva_question_set t ON t.model_id = w.model_id
+JOIN qeva_question q ON q.question_set_id = t.question_set_id AND q.decision = 'keep'
+JOIN sample s
+  ON s.video_id = t.video_id
+ AND s.kind = 'caption'
+ AND (t.sample_id IS NULL OR t.sample_id = s.sample_id)
+JOIN video v ON v.video_id = s.video_id
+JOIN dataset d ON d.dataset_id = s.dataset_id
+LEFT JOIN qeva_answer a ON a.question_id = q.question_id AND a.sample_id = s.sample_id AND a.model_id = m.model_id
+WHERE r.metric = 'qeva'
+  AND r.status = 'active'

@@ -1,0 +1,125 @@
+"""Whoever looks at the database finds in it what everything means."""
+
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.engine import URL, Engine
+
+from assets.scores.registry import METRIC_INPUTS, METRICS
+from db.comments import EVERYWHERE, FILE, METRIC, meaning, sections
+from db.engine import open_engine
+from db.migrate import migrate
+from db.schema import METADATA
+from db.server import sibling_url
+from db.views import PLUMBING, VIEWS, create_views, is_up_to_date
+from tests.db.builders import activate, add_sample, add_video, make_dataset
+
+UNTOLD = """
+SELECT c.relname || COALESCE('.' || a.attname, '')
+FROM pg_class c
+JOIN pg_namespace n ON n.oid = c.relnamespace
+LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+WHERE n.nspname IN ('public', 'plumbing') AND c.relkind IN ('r', 'v', 'm', 'f', 'p')
+  AND (COALESCE(trim(obj_description(c.oid, 'pg_class')), '') = ''
+       OR COALESCE(trim(col_description(c.oid, a.attnum)), '') = '')
+"""
+
+
+def untold(engine: Engine) -> list[str]:
+    """The columns that lack a comment, or whose table or view lacks one."""
+    with engine.connect() as connection:
+        return list(connection.exec_driver_sql(UNTOLD).scalars())
+
+
+def test_every_table_view_and_column_says_what_it_means(engine: Engine) -> None:
+    remedy = f"write what they mean in {FILE.name}"
+    assert untold(engine) == [], remedy
+
+
+def test_one_that_says_nothing_would_be_noticed(engine: Engine) -> None:
+    with engine.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE untold (a int)")
+        connection.exec_driver_sql("ALTER TABLE sample ADD COLUMN mood text")
+    assert untold(engine) == ["untold.a", "sample.mood"]
+
+
+def test_the_file_describes_nothing_that_is_not_there(engine: Engine) -> None:
+    found = sa.inspect(engine)
+    there = {
+        (f"{schema}.{name}" if schema == PLUMBING else name): {c["name"] for c in found.get_columns(name, schema)}
+        for schema in ("public", PLUMBING)
+        for name in (*found.get_table_names(schema), *found.get_view_names(schema))
+    }
+    assert sections().keys() - {EVERYWHERE} == there.keys()
+    for relation in there:
+        columns = {column.replace(METRIC, "vcs") for column in sections()[relation] if column is not None}
+        assert columns <= there[relation], relation
+    everywhere = {column for column in sections()[EVERYWHERE] if column is not None}
+    assert everywhere <= set.union(*there.values())
+
+
+def test_the_comments_are_of_some_length_and_end_as_sentences_do() -> None:
+    told = [text for section in sections().values() for text in section.values()]
+    assert [text for text in told if len(text) < 10 or text[-1] not in ".)"] == []
+
+
+def test_metadata_has_the_same_comments(engine: Engine) -> None:
+    with engine.connect() as connection:
+        query = sa.text("SELECT col_description(to_regclass('video'), 2), obj_description(to_regclass('video'))")
+        assert connection.execute(query).one() == (METADATA.tables["video"].c.dataset_id.comment, meaning("video"))
+
+
+def test_the_dictionary_says_it_in_sql(engine: Engine) -> None:
+    query = sa.text(
+        "SELECT what, column_name, type, meaning FROM dictionary WHERE relation = 'sample_scores' "
+        "AND (column_name IS NULL OR column_name LIKE 'vcs_short%')"
+    )
+    with engine.connect() as connection:
+        rows = [tuple(row) for row in connection.execute(query)]
+    assert rows[0] == ("view", None, None, meaning("sample_scores"))
+    assert [row[1:3] for row in rows[1:]] == [
+        ("vcs_short", "double precision"),
+        ("vcs_short_status", "text"),
+        ("vcs_short_is_stale", "boolean"),
+        ("vcs_short_models", "text"),
+    ]
+    assert rows[1][3] == "Score by vcs_short; NULL where there is none, and vcs_short_status says why."
+
+
+def test_a_changed_comment_is_written_again(engine: Engine) -> None:
+    with engine.begin() as connection:
+        assert is_up_to_date(connection, METRIC_INPUTS)
+        connection.exec_driver_sql("UPDATE view_definition SET sql_sha256 = 'other comments' WHERE name = 'dictionary'")
+        connection.exec_driver_sql("COMMENT ON COLUMN video.fps IS 'old words'")
+        create_views(connection, METRIC_INPUTS)
+        shown = connection.scalar(sa.text("SELECT meaning FROM dictionary WHERE column_name = 'fps'"))
+    assert shown == meaning("video", "fps")
+
+
+def test_views_of_before_leave_the_schema_of_analysts(engine: Engine, database: URL) -> None:
+    """As in a database of an earlier version, whose views all stood in schema public."""
+    with engine.begin() as connection:
+        connection.exec_driver_sql("CREATE VIEW fresh_shard AS SELECT 1 AS a")
+        connection.exec_driver_sql("DELETE FROM view_definition")
+    migrate(database, METRIC_INPUTS)
+    assert set(sa.inspect(engine).get_view_names()) == {name for name in VIEWS if PLUMBING not in name}
+
+
+@pytest.fixture(scope="module")
+def copied(migrated_template: URL) -> URL:
+    url = sibling_url(migrated_template, "commented")
+    migrate(url, METRIC_INPUTS)
+    return url
+
+
+def test_a_sample_without_a_score_is_neither_stale_nor_fresh(copied: URL) -> None:
+    owner = open_engine(copied)
+    clips = make_dataset(owner)
+    add_sample(owner, clips, add_video(owner, clips, "v"), "s")
+    activate(owner)
+    columns = ", ".join(f"{metric}_is_stale" for metric in METRICS)
+    with owner.connect() as connection:
+        row = connection.execute(sa.text(f"SELECT {columns} FROM sample_scores")).one()
+    assert tuple(row) == (None,) * len(METRICS)
+    owner.dispose()
