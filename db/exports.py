@@ -11,7 +11,7 @@ from typing import Any, Literal
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from db.schema import dataset, reference, sample, selection, selection_item, video
+from db.schema import reference, sample, selection, selection_item, video
 
 ROWS_AT_A_TIME = 2000
 Kind = Literal["integer", "number", "text", "texts", "json"]
@@ -29,10 +29,13 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class FrozenSelection:
-    """A stored selection. `record`: its row of table `selection`, by column; `models`: by metric, without folders."""
+    """A stored selection. `record`: its row of table `selection`, by column; `models`: by metric, without folders.
+
+    dataset_id: None where the dataset was dropped.
+    """
 
     selection_id: int
-    dataset_id: int
+    dataset_id: int | None
     dataset: str
     n: int
     record: Mapping[str, Any]
@@ -67,7 +70,7 @@ def without_folders(models: str) -> str:
 
 def frozen_selection(connection: Connection, selection_id: int) -> FrozenSelection | None:
     """The stored selection, or None."""
-    query = sa.select(selection, dataset.c.name.label("dataset")).join(dataset)
+    query = sa.select(selection, selection.c.dataset_name.label("dataset"))
     row = connection.execute(query.where(selection.c.selection_id == selection_id)).mappings().one_or_none()
     if row is None:
         return None
@@ -148,7 +151,7 @@ def export_batch(connection: Connection, query: sa.Select[Any], after: int) -> l
     return list(connection.execute(query.where(_ITEM.rank > after).limit(ROWS_AT_A_TIME)).all())
 
 
-def videos_now(connection: Connection, dataset_id: int, keys: Collection[str]) -> dict[str, sa.Row[Any]]:
+def videos_now(connection: Connection, dataset_id: int | None, keys: Collection[str]) -> dict[str, sa.Row[Any]]:
     """The videos with these keys as the dataset has them now, each a row of table `video`, by key."""
     query = sa.select(video).where(video.c.dataset_id == dataset_id, video.c.key.in_(keys))
     return {row.key: row for row in connection.execute(query)}

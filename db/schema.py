@@ -596,7 +596,9 @@ selection = sa.Table(
     "selection",
     METADATA,
     _id("selection_id"),
-    _parent("dataset.dataset_id"),
+    # NULL for a selection whose dataset was dropped; its name stays, and a trigger keeps it in step before.
+    sa.Column("dataset_id", sa.BigInteger, sa.ForeignKey("dataset.dataset_id", ondelete="SET NULL"), nullable=True),
+    _text("dataset_name"),
     _json("spec", nullable=False),
     sa.Column("n", sa.BigInteger, nullable=False),
     sa.Column("cutoff", sa.Double, nullable=True),

@@ -69,6 +69,7 @@ def _add(connection: Connection, dataset: Dataset, chosen: Chosen) -> int:
     """Store the chosen rows as a new selection; its id."""
     row = {
         "dataset_id": dataset.dataset_id,
+        "dataset_name": _name(dataset),
         "n": chosen.size.n,
         "cutoff": chosen.size.cutoff,
         "score_hash": chosen.score_hash,
@@ -80,6 +81,11 @@ def _add(connection: Connection, dataset: Dataset, chosen: Chosen) -> int:
     selection_id: int = connection.execute(added).scalar_one()
     freeze_chosen(connection, selection_id)
     return selection_id
+
+
+def _name(dataset: Dataset) -> sa.ScalarSelect[Any]:
+    """The dataset's name as it is now: it may have been renamed since the dataset was looked up."""
+    return sa.select(schema.dataset.c.name).where(schema.dataset.c.dataset_id == dataset.dataset_id).scalar_subquery()
 
 
 def find_selection(connection: Connection, selection_id: int) -> RowMapping | None:
@@ -95,7 +101,7 @@ def selection_rows(engine: Engine, selection_id: int, batch_size: int = 5000) ->
     """The frozen rows in order of rank, in batches."""
     columns = [selection_item.c[name] for name in ("rank", "value", *FROZEN, "scores", "is_scored")]
     query = sa.select(*columns).where(selection_item.c.selection_id == selection_id).order_by(selection_item.c.rank)
-    of_selection = sa.select(schema.dataset.c.name, selection.c.metrics, selection.c.models).join(schema.dataset)
+    of_selection = sa.select(selection.c.dataset_name, selection.c.metrics, selection.c.models)
     with engine.connect().execution_options(stream_results=True, yield_per=batch_size) as connection:
         common = connection.execute(of_selection.where(selection.c.selection_id == selection_id)).one_or_none()
         if common is not None:
@@ -108,7 +114,7 @@ def _frozen(row: Any, common: Any) -> dict[str, Any]:
     frozen = {
         "rank": row.rank,
         "value": row.value,
-        "dataset": common.name,
+        "dataset": common.dataset_name,
         **{name: getattr(row, name) for name in FROZEN},
         "content_sha256": None if digest is None else bytes(digest).hex(),
     }

@@ -40,12 +40,12 @@ def selection_diff(connection: Connection, first: int, second: int) -> Iterator[
     yield from _only_in(connection, new, old, "came in")
 
 
-def list_selections(connection: Connection, dataset_id: int | None = None) -> list[dict[str, Any]]:
-    """All selections, or those of a dataset, the newest first."""
-    columns = ("selection_id", "dataset_id", "n", "cutoff", "spec", "score_hash", "created_at")
+def list_selections(connection: Connection, dataset: str | None = None) -> list[dict[str, Any]]:
+    """All selections, or those of the datasets of a name, the newest first; dataset_id is None where dropped."""
+    columns = ("selection_id", "dataset_id", "dataset_name", "n", "cutoff", "spec", "score_hash", "created_at")
     query = sa.select(*[selection.c[name] for name in columns]).order_by(selection.c.selection_id.desc())
-    if dataset_id is not None:
-        query = query.where(selection.c.dataset_id == dataset_id)
+    if dataset is not None:
+        query = query.where(selection.c.dataset_name == dataset)
     return [dict(row) for row in connection.execute(query).mappings()]
 
 

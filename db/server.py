@@ -33,6 +33,7 @@ CURATION = "curation"
 DAGSTER = "dagster"
 # A socket's path may have 103 bytes on macOS (107 on Linux); 23 of them are /postgres/.s.PGSQL.5432.
 LONGEST_HOME = 80
+START_LOCK = "start.lock"
 _PLAIN = re.compile(r"[A-Za-z0-9./_-]+")
 _THREADS = threading.Lock()
 # The package waits ten seconds for the server; on a busy machine or after a crash it needs longer.
@@ -160,6 +161,21 @@ def is_embedded_running(home: Path) -> bool:
     return pid is not None and _is_live_postgres(pid)
 
 
+def running_homes() -> list[Path]:
+    """The home folders whose embedded server runs on this machine, as far as this user may see its processes."""
+    import psutil  # type: ignore[import-untyped]  # published without annotations
+
+    found = []
+    for process in psutil.process_iter(["name", "cmdline"]):
+        words = process.info["cmdline"] or []
+        if process.info["name"] == "postgres" and "-D" in words[:-1]:
+            data = Path(words[words.index("-D") + 1])
+            home = data.parent.resolve()
+            if data.name == "postgres" and (home / START_LOCK).exists() and is_embedded_running(home):
+                found.append(home)
+    return sorted(set(found))
+
+
 def is_alive(pid: int) -> bool:
     """Whether a process of this machine has this id."""
     try:
@@ -212,7 +228,7 @@ def _handle(home: Path, folder: str = "postgres") -> PostgresServer:
 @contextmanager
 def _start_lock(home: Path) -> Iterator[None]:
     """Let one thread of one process start the home's server. The package's own lock is shared by all users."""
-    with _THREADS, (home / "start.lock").open("w") as file:
+    with _THREADS, (home / START_LOCK).open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # freed when the file is closed
         yield
 
@@ -251,7 +267,7 @@ def _written_pid(lock: Path) -> int | None:
 
 
 def _is_live_postgres(pid: int) -> bool:
-    import psutil  # type: ignore[import-untyped]  # published without annotations
+    import psutil
 
     try:
         process = psutil.Process(pid)

@@ -7,14 +7,13 @@ import dagster as dg
 
 from assets.curation import Curation
 from assets.datasets import shard_keys
-from assets.partitions import DATASETS, SHARDS
 from assets.scores.registry import METRICS, asset_name
 from db.manifest import Dataset, list_datasets
 from db.quality import has_good_score
 from orchestration.attempts import LIMIT, Attempts
 from orchestration.dead_runs import close_dead_runs
 from orchestration.jobs import CONCLUSIONS, dataset_job
-from orchestration.requests import busy_shards
+from orchestration.requests import busy_datasets
 
 # The newest event that a run of conclusions knows of: a failed run is tried again, newer scores are not its failures.
 KNOWS = "reelsieve/knows"
@@ -33,7 +32,7 @@ def conclusions(
     """Ask for the conclusions of every data set whose scores, ratings or labels are newer than they are."""
     close_dead_runs(context.instance)
     asked = False
-    busy = _busy(context.instance)
+    busy = busy_datasets(context.instance)
     known = _newest(context.instance, [*map(asset_name, METRICS), *JUDGEMENTS])
     drawn = _newest(context.instance, CONCLUSIONS)
     with curation.engine.connect() as connection:
@@ -53,13 +52,6 @@ def conclusions(
                 yield dg.RunRequest(run_key=key, partition_key=dataset.name, tags=tags)
     if not asked:
         yield dg.SkipReason("no data set has newer scores than conclusions")
-
-
-def _busy(instance: dg.DagsterInstance) -> set[str]:
-    """The data sets with a run that has not ended, over the whole data set or over some of its shards."""
-    names = [*instance.get_dynamic_partitions(str(SHARDS.name)), *instance.get_dynamic_partitions(str(DATASETS.name))]
-    # A data set's name has no colon.
-    return {key.rpartition(":")[0] or key for key in busy_shards(instance, {key: n for n, key in enumerate(names)})}
 
 
 def _newest(instance: dg.DagsterInstance, assets: list[str]) -> list[dict[str, int]]:

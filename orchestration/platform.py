@@ -16,6 +16,7 @@ from db.engine import open_engine
 from db.migrate import is_current, migrate
 from db.server import DatabaseUnavailable, curation_url, dagster_url
 from db.views import is_up_to_date
+from orchestration.homes import note_of_second_server
 from orchestration.settings import SettingsError, settings
 
 if TYPE_CHECKING:
@@ -27,7 +28,13 @@ PROJECT = Path(__file__).resolve().parents[1]
 @lru_cache(maxsize=1)
 def database_url() -> URL:
     """The curation database's URL. Starts the embedded server where no other one is configured."""
-    return curation_url(settings().home_folder, settings().database)
+    home = settings().home_folder
+    if settings().database is None and not settings().is_home_named and (note := note_of_second_server(home)):
+        # Imported late: it imports Dagster, and a command that only looks starts at once.
+        from orchestration.terminal import say
+
+        say("note", note)
+    return curation_url(home, settings().database)
 
 
 @lru_cache(maxsize=1)

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 
 import dagster as dg
 
-from assets.partitions import range_tags, shards_between
+from assets.partitions import DATASETS, SHARDS, range_tags, shards_between
 
 # Dagster's own tag, which has no public constant.
 MAX_RETRIES = "dagster/max_retries"
@@ -94,6 +94,13 @@ def busy_shards(instance: dg.DagsterInstance, known: Mapping[str, int]) -> set[s
     return {
         key for run in instance.get_runs(dg.RunsFilter(statuses=UNENDED)) for key in shards_between(run.tags, known)
     }
+
+
+def busy_datasets(instance: dg.DagsterInstance) -> set[str]:
+    """Return the data sets with a run that has not ended, over the whole data set or over some of its shards."""
+    names = [*instance.get_dynamic_partitions(str(SHARDS.name)), *instance.get_dynamic_partitions(str(DATASETS.name))]
+    # A data set's name has no colon.
+    return {key.rpartition(":")[0] or key for key in busy_shards(instance, {key: n for n, key in enumerate(names)})}
 
 
 def sizes_after_failure(instance: dg.DagsterInstance, job: str, known: Mapping[str, int]) -> dict[str, int]:

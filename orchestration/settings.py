@@ -9,6 +9,7 @@ from typing import Any, cast
 from pydantic import Field, SecretStr, ValidationError, create_model
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from assets.home import find_home
 from assets.scores.registry import SCORERS
 
 
@@ -23,7 +24,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="REELSIEVE_", extra="ignore")
 
-    home: Path = Field(default=Path(".reelsieve"), description="database, exports, reports and inbox")
+    home: Path = Field(default_factory=find_home, description="database, exports, reports and inbox")
     curation_db_url: SecretStr | None = Field(default=None, validation_alias="CURATION_DB_URL")
     failure_command: str | None = Field(default=None, description="run when a run failed, with a notice on its input")
     failure_url: SecretStr | None = Field(default=None, description="receives a notice when a run failed")
@@ -32,6 +33,11 @@ class Settings(BaseSettings):
     def home_folder(self) -> Path:
         """The home folder as an absolute path."""
         return self.home.expanduser().resolve()
+
+    @property
+    def is_home_named(self) -> bool:
+        """Whether the user named the home folder, so that it need not be looked for."""
+        return "home" in self.model_fields_set
 
     @property
     def database(self) -> str | None:

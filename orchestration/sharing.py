@@ -47,7 +47,7 @@ class SharedShards:
                     yield keys
                 finally:
                     for key in keys:
-                        leases.give_back(_name(key))
+                        leases.give_back(lease_of_shard(key))
 
     def again(self, stretches: Sequence[Sequence[str]]) -> None:
         """Put stretches of shards before everything that is left."""
@@ -61,9 +61,9 @@ class SharedShards:
         most = max(AT_LEAST, -(-sum(map(len, self._left)) // PART))
         for place, keys in enumerate(self._left):
             for first, key in enumerate(keys):
-                if leases.take_if_free(_name(key)):
+                if leases.take_if_free(lease_of_shard(key)):
                     last = first + 1
-                    while last < len(keys) and last - first < most and leases.take_if_free(_name(keys[last])):
+                    while last < len(keys) and last - first < most and leases.take_if_free(lease_of_shard(keys[last])):
                         last += 1
                     rest = [part for part in (keys[:first], keys[last:]) if part]
                     self._left[place : place + 1] = rest
@@ -71,7 +71,7 @@ class SharedShards:
         return []
 
     def _wait(self, leases: Leases, told: set[str]) -> None:
-        name = _name(self._left[0][0])
+        name = lease_of_shard(self._left[0][0])
         if name not in told:
             say("score", f"waits for {name}, on which {leases.holder(name) or 'another process'} works")
             told.add(name)
@@ -137,5 +137,6 @@ def _has_done(run: dg.DagsterRun, n_shards: int, assets: Collection[str], config
     return has_ended and chosen.issuperset(assets) and run.run_config.get("ops", {}) == config.get("ops", {})
 
 
-def _name(key: str) -> str:
+def lease_of_shard(key: str) -> str:
+    """The name of the lease that a command holds on a shard which it is to score."""
     return f"shard {key}"

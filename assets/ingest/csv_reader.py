@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from assets.ingest import strict_json
 from assets.ingest.files import opened
 from assets.ingest.hygiene import storable
 from assets.ingest.lines import MAX_ROW_BYTES, Line, Lines, bounded_lines
-from assets.ingest.manifest_tables import ManifestTable
 from assets.ingest.rejects import ManifestError, Reject
 
 # How many times a byte may be read again on average: the bound keeps the time linear in the size of the file.
@@ -21,22 +20,41 @@ _READ_AGAIN = 4
 
 # Semicolons are what spreadsheets write where the comma is a decimal sign.
 _OTHER_SEPARATOR = re.compile(r"[;\t|]")
+_QUOTED = re.compile('"[^"]*"')
 _NUMBER = re.compile(r"[+-]?[0-9]{1,300}(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 
 
-def csv_rows(path: Path, table: ManifestTable) -> Iterator[tuple[int, dict[str, Any] | Reject, str]]:
+def csv_rows(
+    path: Path, field_types: Mapping[str, type], separator: str = ",", *, may_be_unnamed: bool = False
+) -> Iterator[tuple[int, dict[str, Any] | Reject, str]]:
     """For every record its line, its fields or refusal, and its beginning as text that Postgres can store.
 
-    Raises ManifestError if the header cannot be used, or if the file changes before the last record is read.
+    field_types: of the fields that are no text, int, float, bool, or list for JSON. may_be_unnamed: whether columns
+    without a name are passed over. Raises ManifestError if the header cannot be used, or if the file changes before the
+    last record is read.
     """
     with opened(path) as file:
-        records = _records(file)
-        header = _header(path, records)
+        records = _records(file, separator)
+        header = _header(path, records, may_be_unnamed=may_be_unnamed)
         for line, cells, raw in records:
-            yield line, cells if isinstance(cells, Reject) else _payload(table, header, cells), raw
+            yield line, cells if isinstance(cells, Reject) else _payload(field_types, header, cells), raw
 
 
-def _header(path: Path, records: Iterator[tuple[int, list[str] | Reject, str]]) -> list[str]:
+def csv_header(path: Path, separator: str) -> list[str]:
+    """The names of the columns that have one. Raises ManifestError if the header cannot be used."""
+    with opened(path) as file:
+        return [name for name in _header(path, _records(file, separator), may_be_unnamed=True) if name]
+
+
+def guess_separator(path: Path) -> str:
+    """The character that stands most often in the first line outside quotes, of comma, semicolon, tab and bar."""
+    with opened(path) as file:
+        line = next(bounded_lines(file), None)
+    text = "" if line is None else _QUOTED.sub("", line.data.decode("utf-8", "replace"))
+    return max(",;\t|", key=text.count)
+
+
+def _header(path: Path, records: Iterator[tuple[int, list[str] | Reject, str]], *, may_be_unnamed: bool) -> list[str]:
     _, header, _ = next(records, (1, Reject("csv_invalid", "the file has no header line"), ""))
     if isinstance(header, Reject):
         raise ManifestError(f"{path.name}: the header cannot be read: {header.reason}")
@@ -44,7 +62,8 @@ def _header(path: Path, records: Iterator[tuple[int, list[str] | Reject, str]]) 
         raise ManifestError(
             f"{path.name}: the columns seem to be separated by {separator.group()!r}: save the file with commas"
         )
-    if "" in header or len(set(header)) != len(header):
+    named = [name for name in header if name] if may_be_unnamed else header
+    if "" in named or len(set(named)) != len(named):
         raise ManifestError(f"{path.name}: the header must name every column once")
     return header
 
@@ -103,9 +122,9 @@ class _Feed:
         return text.replace("\x00", " ")
 
 
-def _records(file: Lines) -> Iterator[tuple[int, list[str] | Reject, str]]:
+def _records(file: Lines, separator: str) -> Iterator[tuple[int, list[str] | Reject, str]]:
     feed = _Feed(file)
-    reader = csv.reader(feed, strict=True)
+    reader = csv.reader(feed, strict=True, delimiter=separator)
     while True:
         feed.start()
         content: list[str] | Reject
@@ -131,14 +150,14 @@ def _csv_fault(error: csv.Error) -> Reject:
     return Reject("csv_invalid", f"not valid CSV ({error}): close quotes, write inner ones twice")
 
 
-def _payload(table: ManifestTable, header: list[str], cells: list[str]) -> dict[str, Any] | Reject:
+def _payload(field_types: Mapping[str, type], header: list[str], cells: list[str]) -> dict[str, Any] | Reject:
     if len(cells) != len(header):
         counts = f"the record has {len(cells)} cells and the header {len(header)}"
         return Reject("csv_invalid", f"{counts}: put cells with commas in quotes")
     payload: dict[str, Any] = {}
     for name, cell in zip(header, cells, strict=True):
-        if cell:
-            value = _converted(cell, table.field_types.get(name))
+        if cell and name:
+            value = _converted(cell, field_types.get(name))
             if isinstance(value, Reject):
                 return Reject(value.code, f"field '{name}': {value.reason}")
             payload[name] = value

@@ -41,7 +41,7 @@ def json_rows(path: Path, kind: str | None) -> Iterator[RawRow]:
 def rows_in(block: Block, source: str, kind: str | None) -> Iterator[RawRow]:
     """The raw rows of a block of the file `source`, as `json_rows` gives them."""
     for line in filled_lines(block):
-        content, raw = _fields(line), storable(line.data)
+        content, raw = fields_of(line), storable(line.data)
         if isinstance(content, Reject):
             yield RawRow(source, line.number, kind or UNKNOWN_KIND, None, content, raw)
             continue
@@ -54,7 +54,8 @@ def rows_in(block: Block, source: str, kind: str | None) -> Iterator[RawRow]:
             yield RawRow(source, line.number, UNKNOWN_KIND, None, reject, raw)
 
 
-def _fields(line: Line) -> dict[str, Any] | Reject:
+def fields_of(line: Line) -> dict[str, Any] | Reject:
+    """The fields of a row, or why it has none."""
     if not line.whole:
         return Reject("too_long", f"the line is longer than {MAX_ROW_BYTES} bytes: shorten it")
     return parse_object(line.data)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 from assets.ingest.files import unchanged
 from assets.ingest.hygiene import RAW_LENGTH, shown, storable, without_sign_of_zero
 from assets.ingest.lines import MAX_ROW_BYTES
-from assets.ingest.manifest_tables import ManifestTable
 from assets.ingest.rejects import ManifestError, Reject
 
 BATCH_ROWS = 1024
@@ -31,19 +30,19 @@ _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _FIRST_DAY, _LAST_DAY = (day.toordinal() - date(1970, 1, 1).toordinal() for day in (date.min, date.max))
 _DAY_S = 86_400
 
-_Content = tuple[dict[str, Any] | Reject, str]
+Content = tuple[dict[str, Any] | Reject, str]
 
 
-def parquet_rows(path: Path, table: ManifestTable) -> Iterator[tuple[int, dict[str, Any] | Reject, str]]:
+def parquet_rows(path: Path, field_types: Mapping[str, type]) -> Iterator[tuple[int, dict[str, Any] | Reject, str]]:
     """For every row its number from 1, its fields or refusal, and its beginning as text that Postgres can store.
 
     Raises ManifestError if the file cannot be read as Parquet, or changes before its last row is read.
     """
     with unchanged(path):
-        yield from _rows(path, table)
+        yield from _rows(path, field_types)
 
 
-def _rows(path: Path, table: ManifestTable) -> Iterator[tuple[int, dict[str, Any] | Reject, str]]:
+def _rows(path: Path, field_types: Mapping[str, type]) -> Iterator[tuple[int, dict[str, Any] | Reject, str]]:
     number = 0
     try:
         with pq.ParquetFile(path) as file:
@@ -51,14 +50,14 @@ def _rows(path: Path, table: ManifestTable) -> Iterator[tuple[int, dict[str, Any
             if len(set(names)) != len(names):
                 raise ValueError("two columns have the same name: name every column once")
             for batch in file.iter_batches(batch_size=BATCH_ROWS):
-                for content, raw in _contents(table, batch):
+                for content, raw in batch_contents(batch, field_types):
                     number += 1
                     yield number, content, raw
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         raise ManifestError(f"{path.name}: cannot be read as Parquet after row {number}: {error}") from error
 
 
-def _contents(table: ManifestTable, batch: pa.RecordBatch) -> Iterator[_Content]:
+def batch_contents(batch: pa.RecordBatch, field_types: Mapping[str, type]) -> Iterator[Content]:
     """For every row of the batch its fields or refusal, and its beginning as text that Postgres can store.
 
     A batch that may hold a row that is too long is taken row by row, because such a row is refused before it is made
@@ -66,19 +65,19 @@ def _contents(table: ManifestTable, batch: pa.RecordBatch) -> Iterator[_Content]
     """
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     if sum(map(_least_bytes, columns.values())) <= MAX_ROW_BYTES:
-        values = [_values(column, table.field_types.get(name)) for name, column in columns.items()]
+        values = [_values(column, field_types.get(name)) for name, column in columns.items()]
         for row in zip(*values, strict=True):
             yield _checked({name: value for name, value in zip(columns, row, strict=True) if value is not None})
     elif batch.num_rows > 1:
         for position in range(batch.num_rows):
-            yield from _contents(table, batch.slice(position, 1))
+            yield from batch_contents(batch.slice(position, 1), field_types)
     else:
         short = {name: column for name, column in columns.items() if _least_bytes(column) < RAW_LENGTH}
-        beginning = {name: _values(column, table.field_types.get(name))[0] for name, column in short.items()}
+        beginning = {name: _values(column, field_types.get(name))[0] for name, column in short.items()}
         yield _TOO_LONG, _raw(json.dumps(beginning, ensure_ascii=False, default=_as_text))
 
 
-def _checked(fields: dict[str, Any]) -> _Content:
+def _checked(fields: dict[str, Any]) -> Content:
     text = json.dumps(fields, ensure_ascii=False, default=_as_text)
     raw = _raw(text)
     # A character of UTF-8 takes at most four bytes.

@@ -5,14 +5,14 @@ A row that cannot be read comes out as a RawRow with a Reject, and the rows afte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from assets.ingest.csv_reader import csv_rows
 from assets.ingest.files import file_in, readable
 from assets.ingest.json_lines import blocks_of, filled_lines, json_rows
-from assets.ingest.manifest_tables import MANIFEST_TABLES, ManifestTable
+from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.parquet_reader import parquet_rows
 from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.rows import RawRow
@@ -23,7 +23,7 @@ JSON_LINES = ".jsonl"
 
 # For every row its line, its fields or refusal, and its beginning as text that Postgres can store.
 _Rows = Iterator[tuple[int, dict[str, Any] | Reject, str]]
-_Reader = Callable[[Path, ManifestTable], _Rows]
+_Reader = Callable[[Path, Mapping[str, type]], _Rows]
 
 
 def find_tables(folder: Path) -> dict[str, Path]:
@@ -44,7 +44,8 @@ def find_tables(folder: Path) -> dict[str, Path]:
         if paths:
             paths_by_kind[kind] = paths[0]
         elif table.is_required:
-            raise ManifestError(f"{folder}: table {name} is missing: add {name}.jsonl, .csv or .parquet")
+            own_data = f", or let reelsieve init {folder} make a manifest of what lies there" if kind == "video" else ""
+            raise ManifestError(f"{folder}: table {name} is missing: add {name}.jsonl, .csv or .parquet{own_data}")
     return paths_by_kind
 
 
@@ -59,7 +60,7 @@ def read_table(path: Path, kind: str) -> Iterator[RawRow]:
         yield from json_rows(path, kind)
         return
     with readable(path):
-        for line, content, raw in _READERS[path.suffix](path, MANIFEST_TABLES[kind]):
+        for line, content, raw in _READERS[path.suffix](path, MANIFEST_TABLES[kind].field_types):
             if isinstance(content, Reject):
                 yield RawRow(path.name, line, kind, None, content, raw)
             else:

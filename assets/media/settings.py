@@ -9,6 +9,7 @@ from pathlib import Path
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from assets.home import find_home
 from assets.media.address import AddressRefused, parse_address
 
 _ROOT_NAME = re.compile(r"[a-z][a-z0-9_-]*")
@@ -25,7 +26,7 @@ class MediaSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="REELSIEVE_", extra="ignore", frozen=True)
 
-    home: Path = Path(".reelsieve")
+    home: Path = Field(default_factory=find_home)
     media_roots: dict[str, str] = Field(
         default={}, description='folders or URLs by name, as JSON: {"clips": "/mnt/clips", "news": "s3://bucket/news"}'
     )

@@ -16,7 +16,7 @@ from db.provenance import count_rows, dataset_thresholds, scorers_behind
 KEY = "reelsieve"
 """Where a Parquet file keeps its passport among the metadata of its schema."""
 # Of a selection's row: what a passport says elsewhere, or what means nothing outside the database.
-_ELSEWHERE = ("spec", "metrics", "models", "dataset_id")
+_ELSEWHERE = ("spec", "metrics", "models", "dataset_id", "dataset_name")
 
 
 def make_passport(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Annotated
 
 import typer
 
 from orchestration.cli import (
+    beginning,
     calibrating,
     comparing,
     data,
@@ -16,6 +18,7 @@ from orchestration.cli import (
     exporting,
     overview,
     querying,
+    removing,
     reporting,
     scoring,
     searching,
@@ -33,7 +36,27 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _show_version(is_wanted: bool) -> None:
+    if is_wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"reelsieve {version('reelsieve')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Scores, sifts and selects video-caption training data."""
+
+
 app.command("demo")(showcase.demo)
+app.command("init")(beginning.init)
 app.command("ingest")(data.ingest)
 app.command("rejects")(data.rejects)
 app.command("score")(scoring.score)
@@ -44,6 +67,8 @@ app.command("compare")(comparing.compare)
 app.command("report")(reporting.report)
 app.command("select")(selecting.select)
 app.command("export")(exporting.export)
+app.command("drop")(removing.drop)
+app.command("rename")(removing.rename)
 app.command("status")(overview.status)
 app.command("search")(searching.search)
 app.command("sql")(querying.sql)

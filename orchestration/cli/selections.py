@@ -23,18 +23,17 @@ def list_all(
     if context.invoked_subcommand is not None:
         return
     from assets.datasets import dataset_of_key
-    from db.manifest import list_datasets
     from db.selection_diff import list_selections
     from orchestration.platform import engine
 
-    dataset_id = dataset_of_key(engine(), dataset).dataset_id if dataset else None
     with engine().connect() as connection:
-        names = {found.dataset_id: found.name for found in list_datasets(connection)}
-        rows = list_selections(connection, dataset_id)
+        rows = list_selections(connection, dataset)
+    if dataset and not rows:
+        dataset_of_key(engine(), dataset)
     found = [
         {
             "selection": row["selection_id"],
-            "dataset": names.get(row["dataset_id"]),
+            "dataset": row["dataset_name"] if as_json or row["dataset_id"] else f"{row['dataset_name']} (dropped)",
             "n": row["n"],
             "cutoff": row["cutoff"],
             "made": row["created_at"].strftime("%Y-%m-%d %H:%M"),

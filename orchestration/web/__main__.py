@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import subprocess
 import sys
@@ -31,16 +30,19 @@ from dagster_webserver.cli import (
 from dagster_webserver.version import __version__
 
 from orchestration.platform import PROJECT
+from orchestration.settings import settings
 from orchestration.web.guard import Guard
+from orchestration.web.landing import Landing
+from orchestration.web.terminal import Terminal
 
 DEFINITIONS = "orchestration.definitions"
 POLL_RATE_MS = 2000
 # How long open requests, and then the daemon, may take to end.
 PATIENCE_S = 10
-logger = logging.getLogger("dagster-webserver")
+LOG = "ui.log"
 
 
-def serve(port: int) -> int:
+def serve(port: int, terminal: Terminal) -> int:
     """Serve the interface on 127.0.0.1 until Ctrl-C or SIGTERM. Returns exit code 1 when the daemon ends first."""
     # With these variables Dagster shows errors in the definitions without its own frames.
     os.environ.update({"DAGSTER_IS_DEV_CLI": "1", "DAGSTER_verbose": ""})
@@ -54,16 +56,16 @@ def serve(port: int) -> int:
         context = stack.enter_context(
             WorkspaceProcessContext(instance, WorkspaceFileTarget([str(workspace)]), version=__version__)
         )
-        app = Guard(create_app_from_workspace_process_context(context, live_data_poll_rate=POLL_RATE_MS), port)
+        app = Landing(create_app_from_workspace_process_context(context, live_data_poll_rate=POLL_RATE_MS))
         config = uvicorn.Config(
-            app, host="127.0.0.1", port=port, log_level="warning", timeout_graceful_shutdown=PATIENCE_S
+            Guard(app, port), host="127.0.0.1", port=port, log_level="warning", timeout_graceful_shutdown=PATIENCE_S
         )
         server = uvicorn.Server(config)
         threading.Thread(target=_end_together, args=(daemon, server), daemon=True).start()
-        logger.info(f"serving the web interface on http://127.0.0.1:{port}")
+        terminal.say(f"ready: http://127.0.0.1:{port} (what Dagster says is in {terminal.log})")
         server.run()
         # A signal leaves this block as KeyboardInterrupt.
-        logger.error(f"Dagster's daemon ended with exit code {daemon.poll()}, and the web interface with it")
+        terminal.say(f"error: Dagster's daemon ended with exit code {daemon.poll()}; {terminal.log} says why")
     return 1
 
 
@@ -81,7 +83,7 @@ def code_server(instance: dg.DagsterInstance) -> Iterator[Path]:
 @contextmanager
 def daemon_process(workspace: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Dagster's daemon, which runs schedules and sensors, as a process that is stopped at the end."""
-    program = ["-m", "dagster._daemon", "run", "--workspace", str(workspace), "--code-server-log-level", "warning"]
+    program = ["-m", "dagster._daemon", "run", "--workspace", str(workspace), "--log-level", "warning"]
     process = subprocess.Popen([sys.executable, *program])
     try:
         yield process
@@ -99,8 +101,17 @@ def _end_together(daemon: subprocess.Popen[bytes], server: uvicorn.Server) -> No
     server.should_exit = True
 
 
-if __name__ == "__main__":
+def main(port: int) -> None:
+    """Serve, and say in one line how it ended; a traceback goes to the log."""
+    terminal = Terminal(settings().home_folder / "logs" / LOG)
     try:
-        sys.exit(serve(int(sys.argv[1])))
+        sys.exit(serve(port, terminal))
     except KeyboardInterrupt:
-        logger.info("stopped")
+        terminal.say("stopped")
+    except Exception:
+        terminal.say(f"error: the web interface ended; {terminal.log} says why")
+        raise
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -24,6 +24,7 @@ from db.listing import list_scores
 from db.manifest import Dataset
 from db.present import known_metrics
 from db.recipes import SelectionError, recipe_of
+from db.removal import drop_dataset, rename_dataset
 from db.selection import (
     Selection,
     find_selection,
@@ -195,9 +196,23 @@ def test_frozen_rows_outlive_every_change(engine: Engine, clips: Dataset) -> Non
     assert rows(engine, chosen) == before
 
 
-@pytest.mark.parametrize(
-    "statement", ["DELETE FROM selection", "DELETE FROM dataset", "TRUNCATE selection", "TRUNCATE dataset CASCADE"]
-)
+def test_a_selection_outlives_its_dataset(engine: Engine, clips: Dataset) -> None:
+    add_scored(engine, clips, {"a": 0.1, "b": 0.9})
+    chosen = freeze(engine, clips, 1)
+    before = rows(engine, chosen)
+    with engine.begin() as connection:
+        renamed = rename_dataset(connection, clips, "renamed")
+    assert rows(engine, chosen) == [{**row, "dataset": "renamed"} for row in before]
+    assert freeze(engine, renamed, 1).selection_id == chosen.selection_id
+    with engine.begin() as connection:
+        drop_dataset(connection, renamed)
+    assert rows(engine, chosen) == [{**row, "dataset": "renamed"} for row in before]
+    again = make_dataset(engine, "renamed")
+    add_scored(engine, again, {"a": 0.1, "b": 0.9})
+    assert freeze(engine, again, 1).is_new, "a dataset of the same name is another one"
+
+
+@pytest.mark.parametrize("statement", ["DELETE FROM selection", "TRUNCATE selection", "TRUNCATE dataset CASCADE"])
 def test_a_selection_takes_its_rows_along(engine: Engine, clips: Dataset, statement: str) -> None:
     add_scored(engine, clips, {"a": 0.1, "b": 0.9})
     freeze(engine, clips, 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import tarfile
 from collections.abc import Callable
@@ -91,6 +92,25 @@ def test_a_dry_run_of_ingest_says_what_it_would_do(run: Run, folder: Path) -> No
     assert "dangling_reference" in shown.stdout
     assert "nothing was changed" in shown.stdout
     assert run("rejects", "--dataset", "tried").returncode == 1
+
+
+def test_init_makes_a_manifest_that_ingest_reads(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "my clips"
+    write_clip(folder / "a.avi")
+    (folder / "a.txt").write_text("A ball rolls.")
+    tried = read_json(run("init", str(folder), "--dry-run", "--json"))
+    assert (tried["videos"], tried["captions"], tried["written"]) == (1, 1, False)
+    assert not list(folder.glob("*.jsonl"))
+    made = run("init", str(folder))
+    assert (made.returncode, made.stderr) == (0, "")
+    command = next(line for line in made.stdout.splitlines() if "ingest" in line).removeprefix("next: ")
+    words = shlex.split(command)
+    assert words == ["reelsieve", "ingest", str(folder), "--dataset", "my_clips"]
+    report = read_json(run(*words[1:], "--dry-run", "--json"))
+    assert (report["accepted"]["captions"], report["rejected"]) == (1, 0)
+    again = run("init", str(folder))
+    assert (again.returncode, again.stderr.count("\n")) == (1, 1)
+    assert "never overwritten" in again.stderr
 
 
 def test_score_reports_each_shard_and_scores_nothing_twice(run: Run, scored: dict[str, Any]) -> None:

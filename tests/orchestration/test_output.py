@@ -5,6 +5,7 @@ import json
 import sys
 import unicodedata
 from contextlib import redirect_stderr, redirect_stdout
+from importlib.metadata import version
 from typing import Any
 
 import dagster as dg
@@ -12,6 +13,7 @@ import pytest
 
 from orchestration.cli.output import console, plain, print_error, print_json, print_rows, visible
 from orchestration.terminal import terminal_logger
+from tests.command_line import run_command
 
 OBEYED = [*map(chr, range(32)), *map(chr, range(0x7F, 0xA0)), *"\u061c\u200e\u200f\u2028\u2029\u202a\u202e\u2066\u2069"]
 TURNING = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
@@ -100,3 +102,8 @@ def test_json_says_the_same_and_is_harmless() -> None:
     assert json.loads(out.getvalue()) == value
     assert is_harmless(out.getvalue())
     assert "Zoë" in out.getvalue()
+
+
+def test_version() -> None:
+    done = run_command("--version")
+    assert (done.returncode, done.stdout) == (0, f"reelsieve {version('reelsieve')}\n")

@@ -64,9 +64,15 @@ PATIENCE_MS = 60_000
 
 
 @pytest.fixture(scope="module")
+def terminal(installation: Installation) -> Path:
+    """What a person sees at the terminal."""
+    return installation.home / "terminal.txt"
+
+
+@pytest.fixture(scope="module")
 def log(installation: Installation) -> Path:
-    """Where the server's output goes."""
-    return installation.home / "ui.log"
+    """Where the output of Dagster's processes goes."""
+    return installation.home / "logs" / "ui.log"
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +95,7 @@ def browser(chromium: str, address: str) -> Generator[Browser, None, None]:
 
 
 @pytest.fixture(scope="module")
-def address(installation: Installation, log: Path) -> Generator[str, None, None]:
+def address(installation: Installation, log: Path, terminal: Path) -> Generator[str, None, None]:
     """The address of `reelsieve ui` on an installation with a scored data set; its processes end with the module."""
     run_ingest(installation.manifest, DATASET, None, 2)
     list(run_scoring(DATASET, ["vcs"]))
@@ -97,7 +103,7 @@ def address(installation: Installation, log: Path) -> Generator[str, None, None]
     port = free_port()
     # As a script's background job starts it: with SIGINT ignored. It must end on SIGTERM all the same.
     in_background = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh"]
-    with log.open("wb") as output:
+    with terminal.open("wb") as output:
         server = subprocess.Popen(
             [*in_background, str(Path(sys.executable).with_name("reelsieve")), "ui", "--port", str(port)],
             stdout=output,
@@ -107,10 +113,15 @@ def address(installation: Installation, log: Path) -> Generator[str, None, None]
     address = f"http://127.0.0.1:{port}"
     try:
         until(lambda: server.poll() is not None or has_definitions(address), "the web interface to answer", log)
-        assert server.poll() is None, log.read_text()
+        assert server.poll() is None, terminal.read_text()
         yield address
         os.kill(server.pid, signal.SIGTERM)
         until(lambda: server.poll() is not None and not group_lives(server.pid), "every process to end", log)
+        assert terminal.read_text().splitlines() == [
+            f"{address} in a moment; Ctrl-C ends it",
+            f"ready: {address} (what Dagster says is in {log})",
+            "stopped",
+        ], "runs, ticks and requests leave no line at the terminal"
     finally:
         if group_lives(server.pid):
             os.killpg(server.pid, signal.SIGKILL)
@@ -151,6 +162,14 @@ def test_lineage_shows_groups_and_assets(page: Page) -> None:
     page.reload()
     for asset in ASSETS:
         graph.get_by_text(asset, exact=True).first.wait_for()
+
+
+def test_the_first_page_is_the_lineage_with_its_groups_open(page: Page) -> None:
+    page.goto("/")
+    page.wait_for_url("**/asset-groups?expanded=**")
+    for asset in ASSETS:
+        page.locator("svg").get_by_text(asset, exact=True).first.wait_for()
+    assert page.evaluate("localStorage.getItem('asset-graph-direction')") == '"vertical"'
 
 
 def test_score_page_shows_the_spread_of_a_partition_at_once(page: Page) -> None:
@@ -342,5 +361,6 @@ def until(happened: Callable[[], bool], what: str, log: Path) -> None:
     end = time.monotonic() + DEADLINE_S
     while not happened():
         if time.monotonic() > end:
-            pytest.fail(f"waited {DEADLINE_S:.0f} s for {what}:\n{log.read_text()}")
+            said = log.read_text() if log.exists() else "no log"
+            pytest.fail(f"waited {DEADLINE_S:.0f} s for {what}:\n{said}")
         time.sleep(0.2)

@@ -1,0 +1,34 @@
+"""The home folder: the nearest `.reelsieve`, in the current folder or above it, as git finds its own."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+NAME = ".reelsieve"
+
+
+def find_home(start: Path | None = None) -> Path:
+    """The home of a folder; the current one where it is None. Without any it is `.reelsieve` in that folder.
+
+    Above the folder itself only a home of this user counts: whoever may write into a home decides what its server runs.
+    """
+    start = (start or Path.cwd()).resolve()
+    for folder in (start, *start.parents):
+        home = folder / NAME
+        if home.is_dir() and (folder == start or home.stat().st_uid == os.geteuid()):
+            return home
+    return start / NAME
+
+
+def homes_nearby(start: Path | None = None) -> list[Path]:
+    """The homes one folder below a folder, and in the folders beside it."""
+    start = (start or Path.cwd()).resolve()
+    found: list[Path] = []
+    for folder in dict.fromkeys((start, start.parent)):
+        try:
+            found += [path / NAME for path in sorted(folder.iterdir()) if path != start and (path / NAME).is_dir()]
+        except OSError:
+            # A folder that may not be listed hides its homes.
+            continue
+    return found

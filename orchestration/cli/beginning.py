@@ -1,0 +1,100 @@
+"""The command init: makes a manifest of one's own data."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from orchestration.cli.output import AsJson, console, print_json, print_rows, progress
+
+if TYPE_CHECKING:
+    from assets.new_manifest.make import Made
+
+
+def init(
+    source: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Folder of videos, tables or tar shards; or a file.")
+    ],
+    to: Annotated[
+        Path | None, typer.Option(help="Folder of the manifest (default: FOLDER itself, which keeps paths relative).")
+    ] = None,
+    video_column: Annotated[str | None, typer.Option(help="Column of the videos (default: guessed).")] = None,
+    caption_column: Annotated[str | None, typer.Option(help="Column of the captions (default: guessed).")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be written; write nothing.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a manifest of your own data, and say what was guessed, what was left out, and what to run next.
+
+    It reads videos with captions beside them (.txt, .json, .vtt, .srt), tables with columns of videos and of captions
+    (.csv, .tsv, .jsonl, .parquet), folders of Hugging Face datasets, and WebDataset shards. It overwrites nothing.
+    """
+    from assets.new_manifest.make import make_manifest
+
+    with progress() as tell:
+        made = make_manifest(source, to, video=video_column, caption=caption_column, is_trial=dry_run, tell=tell)
+    if as_json:
+        print_json(_as_dict(made, dry_run))
+    else:
+        _print(made, dry_run)
+
+
+def next_commands(made: Made) -> list[str]:
+    """What to type next."""
+    commands = []
+    if made.new_root:
+        name, folder = made.new_root
+        commands.append(f"export REELSIEVE_MEDIA_ROOTS={shlex.quote(json.dumps(_roots() | {name: str(folder)}))}")
+    folder_shown = shlex.quote(str(made.folder))
+    return [
+        *commands,
+        f"reelsieve ingest {folder_shown} --dataset {made.dataset}",
+        f"reelsieve score --dataset {made.dataset}",
+    ]
+
+
+def _roots() -> dict[str, str]:
+    from assets.media.settings import media_settings
+
+    return dict(media_settings().media_roots)
+
+
+def _print(made: Made, dry_run: bool) -> None:
+    written, extracted = made.written, made.extracted
+    console.print(f"found: {made.kind}", markup=False, soft_wrap=True)
+    for guess in made.findings.guesses:
+        console.print(f"guessed: {guess}", markup=False, soft_wrap=True)
+    captions = [f"{n} captions of system {system!r}" for system, n in written.systems.most_common(5)]
+    captions += [f"{len(written.systems) - 5} more systems"] if len(written.systems) > 5 else []
+    captions += [f"{written.references} references"] if written.references else []
+    console.print(f"manifest: {written.videos} videos, {', '.join(captions)}", markup=False, soft_wrap=True)
+    if extracted.n:
+        size = f"{extracted.n} videos, {extracted.size_bytes / 1e6:.1f} MB"
+        console.print(f"videos: {size}, in {made.folder / 'videos'}", markup=False, soft_wrap=True)
+    print_rows(made.findings.rows(), empty="nothing was left out")
+    if dry_run:
+        console.print("nothing was written: the same command without --dry-run writes")
+        return
+    console.print(f"written: videos.jsonl and captions.jsonl in {made.folder}", markup=False, soft_wrap=True)
+    for command in next_commands(made):
+        console.print(f"next: {command}", markup=False, soft_wrap=True)
+
+
+def _as_dict(made: Made, dry_run: bool) -> dict[str, Any]:
+    written = made.written
+    return {
+        "folder": str(made.folder),
+        "kind": made.kind,
+        "guesses": made.findings.guesses,
+        "videos": written.videos,
+        "captions": written.candidates,
+        "references": written.references,
+        "systems": dict(written.systems),
+        "left_out": made.findings.rows(),
+        "extracted": made.extracted.n,
+        "written": not dry_run,
+        "next": next_commands(made),
+    }

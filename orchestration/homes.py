@@ -1,0 +1,27 @@
+"""Whether a command is about to start a server beside one that the user may mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from assets.home import homes_nearby
+from db.server import is_embedded_running, running_homes
+
+
+def note_of_second_server(home: Path, running_now: Callable[[], list[Path]] = running_homes) -> str | None:
+    """The sentence for a command that starts the server of this home while another one runs, or another home is near.
+
+    running_now: tells the homes whose server runs. None where the home's own server runs already, and where there is no
+    other home to mean.
+    """
+    if is_embedded_running(home):
+        return None
+    running = [other for other in running_now() if other != home]
+    nearby = [] if home.exists() else homes_nearby(home.parent)
+    if not running and not nearby:
+        return None
+    starts = "starts a second server" if running else "makes a new home"
+    other = f"another one runs in {running[0]}" if running else f"there is one in {nearby[0]}"
+    use = f"to use that, run the command in {(running or nearby)[0].parent}, or set REELSIEVE_HOME"
+    return f"this {starts} in {home}, and {other}: {use}"

@@ -1,0 +1,118 @@
+"""Dropping and renaming a dataset: in the database, and in what Dagster knows of its partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import dagster as dg
+from sqlalchemy.engine import Engine
+
+from assets.datasets import DEMO_DATASET, BadDatasetName, check_dataset_name, dataset_of_key, shard_keys
+from assets.partitions import DATASETS, SHARDS
+from db.leases import Leases
+from db.manifest import Dataset, find_dataset
+from db.removal import NameTaken, contents, drop_dataset, n_selections, rename_dataset
+from orchestration.dead_runs import close_dead_runs
+from orchestration.platform import curation, database_url, engine, instance
+from orchestration.requests import busy_datasets
+from orchestration.sharing import lease_of_shard
+
+# Where a materialisation of a renamed dataset says under which partition it was made.
+RENAMED_FROM = "renamed_from"
+_DEFINITIONS = (str(DATASETS.name), str(SHARDS.name))
+
+
+class DatasetBusy(RuntimeError):
+    """A dataset that something works on cannot be dropped or renamed."""
+
+    plain = True
+
+
+def what_would_go(name: str) -> tuple[dict[str, int], int]:
+    """How many rows of what a dataset has, and how many frozen selections stay. Raises UnknownDataset."""
+    dataset = dataset_of_key(engine(), name)
+    with engine().connect() as connection:
+        return contents(connection, dataset), n_selections(connection, dataset)
+
+
+def drop(name: str) -> None:
+    """Delete a dataset and its partitions. Raises UnknownDataset, and DatasetBusy while something works on it."""
+    dataset = dataset_of_key(engine(), name)
+    _require_idle(dataset)
+    with engine().begin() as connection:
+        drop_dataset(connection, dataset)
+    _forget_partitions(instance(), name)
+
+
+def rename(old: str, new: str) -> None:
+    """Give a dataset another name; what was materialised under the old one counts as materialised under the new one.
+
+    Raises UnknownDataset, BadDatasetName, NameTaken, and DatasetBusy while something works on the dataset.
+    """
+    dataset = dataset_of_key(engine(), old)
+    if old == DEMO_DATASET:
+        raise BadDatasetName(f"dataset {old!r} keeps its name: its models score a dataset of this name alone")
+    check_dataset_name(new, curation().home / "inbox" / new, curation().home)
+    _require_free(engine(), new)
+    _require_idle(dataset)
+    # Leftovers of a dropped dataset of this name are no work on this one.
+    _forget_partitions(instance(), new)
+    renamed = Dataset(dataset.dataset_id, new, dataset.n_shards)
+    partitions = dict(zip([old, *shard_keys(dataset)], [new, *shard_keys(renamed)], strict=True))
+    instance().add_dynamic_partitions(_DEFINITIONS[0], [new])
+    instance().add_dynamic_partitions(_DEFINITIONS[1], shard_keys(renamed))
+    for event in _made_anew(instance(), partitions):
+        instance().report_runless_asset_event(event)
+    with engine().begin() as connection:
+        rename_dataset(connection, dataset, new)
+    _forget_partitions(instance(), old)
+
+
+def _require_free(of: Engine, name: str) -> None:
+    with of.connect() as connection:
+        if find_dataset(connection, name) is not None:
+            raise NameTaken(f"there is a dataset {name!r} already: choose another name, or drop that one first")
+
+
+def _require_idle(dataset: Dataset) -> None:
+    """Raise DatasetBusy where a run of the dataset has not ended, or a command is about to start one."""
+    close_dead_runs(instance())
+    if dataset.name in busy_datasets(instance()):
+        raise DatasetBusy(f"a run of dataset {dataset.name!r} has not ended: wait for it, or end it in reelsieve ui")
+    with Leases(database_url()) as leases:
+        for key in shard_keys(dataset):
+            if (holder := leases.holder(lease_of_shard(key))) is not None:
+                raise DatasetBusy(f"{holder} scores dataset {dataset.name!r}: wait for it, or stop it with Ctrl-C")
+
+
+def _forget_partitions(of: dg.DagsterInstance, name: str) -> None:
+    """Take a dataset and its shards out of Dagster's list of partitions."""
+    for definition in _DEFINITIONS:
+        for key in of.get_dynamic_partitions(definition):
+            if (key.rpartition(":")[0] or key) == name:
+                of.delete_dynamic_partition(definition, key)
+
+
+def _made_anew(of: dg.DagsterInstance, partitions: dict[str, str]) -> Iterator[dg.AssetMaterialization]:
+    """The newest materialisation of each asset and old partition, for the new one, in the order in which they came.
+
+    partitions: new keys by old keys. The order tells conclusions from the scores that they were drawn from.
+    """
+    storage = of.event_log_storage
+    made = dg.DagsterEventType.ASSET_MATERIALIZATION
+    newest = {
+        number: asset
+        for asset in of.all_asset_keys()
+        for key, number in storage.get_latest_storage_id_by_partition(asset, made, set(partitions)).items()
+    }
+    for number in sorted(newest):
+        wanted = dg.AssetRecordsFilter(asset_key=newest[number], storage_ids=[number])
+        for record in of.fetch_materializations(wanted, limit=1).records:
+            event = record.asset_materialization
+            if event is not None and event.partition in partitions:
+                yield dg.AssetMaterialization(
+                    event.asset_key,
+                    description=event.description,
+                    metadata={**event.metadata, RENAMED_FROM: event.partition},
+                    partition=partitions[event.partition],
+                )

@@ -1,0 +1,395 @@
+"""A manifest out of a folder of one's own data: what is recognised, what is left out, and that ingest takes it all."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import pickle
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from assets.ingest.readers import find_tables
+from assets.ingest.rejects import ManifestError
+from assets.ingest.run import ingest_folder
+from assets.new_manifest.found import NoManifest
+from assets.new_manifest.make import Made, make_manifest
+from assets.new_manifest.subtitles import segments_of
+from db import schema
+from tests.assets.manifests import write_clip
+
+Row = dict[str, Any]
+Files = dict[str, bytes | str]
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The content of a short video."""
+    return write_clip(tmp_path_factory.mktemp("clip") / "clip.mp4").read_bytes()
+
+
+def rows(made: Made, table: str) -> list[Row]:
+    return [json.loads(line) for line in (made.folder / f"{table}.jsonl").read_text().splitlines()]
+
+
+def texts(made: Made) -> dict[str, str]:
+    """The captions by their ids."""
+    return {row["caption_id"]: row["text"] for row in rows(made, "captions")}
+
+
+def left_out(made: Made) -> dict[str, int]:
+    return {row["left out"]: row["n"] for row in made.findings.rows()}
+
+
+def put(folder: Path, files: Files) -> Path:
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return folder
+
+
+def test_videos_with_captions_beside_them(tmp_path: Path, clip: bytes, engine: Engine) -> None:
+    srt = "1\n00:00:00,000 --> 00:00:00,500\nA ball rolls.\n\n2\n00:00:00,500 --> 00:00:01,000\nIt stops.\n"
+    files: Files = {
+        "a.mp4": clip,
+        "a.txt": "\ufeffA red ball.\nIt rolls.\n",
+        "day/b.MP4": clip,
+        "day/b.json": json.dumps({"caption": "A blue box.", "system": "model_b", "reference": "A box.", "fps": 3}),
+        "c.mp4": clip,
+        "c.en.srt": srt,
+        "d.mp4": clip,
+        "e.mp4": clip,
+        "e.json": json.dumps(["One.", "Two."]),
+        "alone.txt": "No video.",
+        ".hidden/x.mp4": clip,
+        ".hidden/x.txt": "Hidden.",
+    }
+    made = make_manifest(put(tmp_path / "clips", files))
+    assert texts(made) == {
+        "a__captions": "A red ball.\nIt rolls.",
+        "day/b__model_b": "A blue box.",
+        "day/b__reference": "A box.",
+        "c__captions": "A ball rolls. It stops.",
+        "e__captions": "One.",
+        "e__captions_2": "Two.",
+    }
+    assert [row["path"] for row in rows(made, "videos")] == ["a.mp4", "c.mp4", "day/b.MP4", "e.mp4"]
+    by_id = {row["caption_id"]: row for row in rows(made, "captions")}
+    assert by_id["day/b__model_b"]["fps"] == 3
+    assert [(each["start_s"], each["end_s"]) for each in by_id["c__captions"]["segments"]] == [(0.0, 0.5), (0.5, 1.0)]
+    assert left_out(made) == {"a video without a caption beside it": 1, "a caption file without a video beside it": 1}
+    assert (made.written.videos, made.written.candidates, made.written.references) == (4, 5, 1)
+    assert made.dataset == "clips"
+    report = ingest_folder(engine, made.folder, "mine")
+    assert (report.accepted["videos"], report.accepted["captions"], report.rejected) == (4, 6, 0)
+    with engine.connect() as connection:
+        assert set(connection.scalars(sa.select(schema.video.c.status))) == {"ok"}
+
+
+@pytest.mark.parametrize(("name", "separator"), [("t.csv", ","), ("t.csv", ";"), ("t.tsv", "\t"), ("t.csv", "|")])
+def test_a_table_with_any_separator(tmp_path: Path, clip: bytes, name: str, separator: str) -> None:
+    text = io.StringIO()
+    writer = csv.writer(text, delimiter=separator)
+    writer.writerow(["Video", "caption", "model", "note; of, mine"])
+    writer.writerow(["a.mp4", "A ball; it rolls, then\tstops | there.", "m1", "x"])
+    writer.writerow(["a.mp4", "A ball.", "m2", ""])
+    writer.writerow(["missing.mp4", "Nobody.", "m2", ""])
+    writer.writerow(["a.mp4", "  ", "m2", ""])
+    made = make_manifest(put(tmp_path, {"a.mp4": clip, name: text.getvalue()}) / name)
+    assert texts(made) == {"a__m1": "A ball; it rolls, then\tstops | there.", "a__m2": "A ball."}
+    assert rows(made, "captions")[0]["note; of, mine"] == "x"
+    assert left_out(made) == {"a video of which there is no file": 1, "a row whose caption has no text": 1}
+    assert any("separated by semicolons" in guess for guess in made.findings.guesses) == (separator == ";")
+
+
+def test_tables_of_a_folder_and_names_wherever_the_files_lie(tmp_path: Path, clip: bytes) -> None:
+    lines = [
+        {"clip": "deep/er/a.mp4", "text": "By its path."},
+        {"clip": "b", "text": "By its stem."},
+        {"clip": "twice.mp4", "text": "Two files have this name."},
+        {"clip": str(tmp_path / "b.webm"), "text": ["By its absolute path.", "Again."], "reference": "A box."},
+        {"clip": "../out.mp4", "text": "Outside."},
+        {"clip": "/etc/passwd", "text": "Outside."},
+        {"clip": "s3://bucket/c.mp4", "text": "Elsewhere."},
+        {"clip": "https://ann:secret@host/c.mp4", "text": "With a password."},
+    ]
+    files = dict.fromkeys(("deep/er/a.mp4", "b.webm", "x/twice.mp4", "y/twice.mp4"), clip)
+    table = "".join(json.dumps(line) + "\n" for line in lines)
+    made = make_manifest(put(tmp_path, {**files, "mine.jsonl": table + "{broken\n", "other.csv": "one,two\n1,2\n"}))
+    assert {row["video_id"]: row["path"] for row in rows(made, "videos")} == {
+        "deep/er/a": "deep/er/a.mp4",
+        "b": "b.webm",
+        "bucket/c": "s3://bucket/c.mp4",
+    }
+    assert list(texts(made).values()) == [
+        "By its path.", "By its stem.", "By its absolute path.", "Again.", "A box.", "Elsewhere."
+    ]  # fmt: skip
+    counts = left_out(made)
+    assert counts["a video whose name several files have"] == 1
+    assert counts["a video outside the folder: give its folder a name in REELSIEVE_MEDIA_ROOTS"] == 2
+    assert counts["a table without columns of videos and captions"] == 1
+    assert counts["a row that cannot be read (json_invalid)"] == 1
+    assert "secret" not in json.dumps(made.findings.rows())
+
+
+def test_a_table_without_any_video_file_is_text_only(tmp_path: Path, engine: Engine) -> None:
+    pq.write_table(pa.table({"video_id": ["v1", "v2"], "caption": ["A cat.", "A dog."]}), tmp_path / "t.parquet")
+    made = make_manifest(tmp_path)
+    assert rows(made, "videos") == [{"video_id": "v1"}, {"video_id": "v2"}]
+    assert any("text only" in guess for guess in made.findings.guesses)
+    assert ingest_folder(engine, made.folder, "mine").rejected == 0
+
+
+def test_an_index_without_a_name_is_passed_over(tmp_path: Path) -> None:
+    made = make_manifest(put(tmp_path, {"t.csv": ";video;caption\n0;v1;A cat.\n1;v2;A dog.\n"}))
+    assert rows(made, "captions")[1] == {
+        "caption_id": "v2__captions", "video_id": "v2", "role": "candidate", "system": "captions", "text": "A dog."
+    }  # fmt: skip
+    with pytest.raises(ManifestError, match="name every column once"):
+        make_manifest(put(tmp_path / "twice", {"t.csv": "video,caption,caption\nv1,A,B\n"}))
+
+
+def test_the_first_kind_of_caption_files_counts_and_json_adds_fields(tmp_path: Path, clip: bytes) -> None:
+    files: Files = {
+        "a.mp4": clip,
+        "a.vtt": "WEBVTT\n\n00:00.000 --> 00:01.000\nSpoken.\n",
+        "a.txt": "Written.",
+        "a.json": json.dumps({"fps": 3, "caption": "Older."}),
+        "b.mp4": clip,
+        "b.txt": "  ",
+        "b.json": json.dumps({"caption": "In JSON."}),
+    }
+    made = make_manifest(put(tmp_path, files))
+    assert texts(made) == {"a__captions": "Written.", "b__captions": "In JSON."}
+    assert rows(made, "captions")[0]["fps"] == 3
+    assert left_out(made) == {}
+
+
+def test_a_column_that_cannot_be_guessed_is_named(tmp_path: Path) -> None:
+    put(tmp_path, {"t.csv": "which,said\nv1,A cat.\n"})
+    with pytest.raises(NoManifest, match=r"which column holds the videos\? It has 'which', 'said': .*--video-column"):
+        make_manifest(tmp_path)
+    with pytest.raises(NoManifest, match="--caption-column"):
+        make_manifest(tmp_path, video="which")
+    assert texts(make_manifest(tmp_path, video="which", caption="said")) == {"v1__captions": "A cat."}
+
+
+@pytest.mark.parametrize("kind", ["stream", "file", "parquet"])
+def test_hugging_face_tables_that_hold_the_videos(tmp_path: Path, clip: bytes, kind: str, engine: Engine) -> None:
+    media = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    videos = [{"bytes": clip, "path": "a.mp4"}, {"bytes": clip, "path": None}, {"bytes": None, "path": "c.mp4"}]
+    table = pa.table({"video": pa.array(videos, media), "caption": ["A cat.", "A dog.", "A cow."], "likes": [1, 2, 3]})
+    (tmp_path / "data").mkdir()
+    put(tmp_path, {"c.mp4": clip, "loader.py": "raise SystemExit('it was run')"})
+    path = tmp_path / "data" / f"train-00000-of-00001.{'parquet' if kind == 'parquet' else 'arrow'}"
+    if kind == "parquet":
+        pq.write_table(table, path)
+    else:
+        opened = pa.ipc.new_stream if kind == "stream" else pa.ipc.new_file
+        with opened(str(path), table.schema) as writer:
+            writer.write_table(table)
+    made = make_manifest(tmp_path)
+    assert "Hugging Face" in made.kind
+    stored = [row["path"] for row in rows(made, "videos")]
+    assert stored == [
+        "videos/data/train-00000-of-00001/a.mp4",
+        "videos/data/train-00000-of-00001/000002.mp4",
+        "c.mp4",
+    ]
+    assert all((tmp_path / path).read_bytes() == clip for path in stored)
+    assert [row["likes"] for row in rows(made, "captions")] == [1, 2, 3]
+    assert ingest_folder(engine, made.folder, "mine").rejected == 0
+
+
+def test_a_video_folder_of_hugging_face(tmp_path: Path, clip: bytes) -> None:
+    files: Files = {
+        "train/a.mp4": clip,
+        "train/a.txt": "Beside.",
+        "train/metadata.csv": "file_name,text\na.mp4,In the table.\n",
+    }
+    made = make_manifest(put(tmp_path, files))
+    assert texts(made) == {"train/a__captions": "In the table."}
+    assert rows(made, "videos") == [{"video_id": "train/a", "path": "train/a.mp4"}]
+
+
+def shard(path: Path, members: list[tuple[str, bytes]], *, compressed: bool = False) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(path, "w:gz" if compressed else "w") as tar:
+        for name, content in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    return path
+
+
+class Trap:
+    """Writes a file when it is unpickled."""
+
+    def __init__(self, sprung: Path) -> None:
+        self.sprung = sprung
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.sprung,)
+
+
+def test_webdataset_shards(tmp_path: Path, clip: bytes, engine: Engine) -> None:
+    sprung = tmp_path / "sprung"
+    folder = tmp_path / "shards"
+    shard(
+        folder / "s-000.tar",
+        [
+            ("000.mp4", clip),
+            ("000.txt", b"A red ball."),
+            ("000.json", json.dumps({"caption": "Not this one.", "fps": 7}).encode()),
+            ("001.json", json.dumps({"caption": "A blue box.", "model": "m"}).encode()),
+            ("001.mp4", clip),
+            ("002.mp4", clip),
+            ("002.pyd", pickle.dumps(Trap(sprung))),
+            ("003.txt", b"No video."),
+            ("../../escaped.mp4", clip),
+            ("../../escaped.txt", b"Outside."),
+        ],
+    )
+    shard(folder / "more" / "s-001.tar.gz", [("000.mp4", clip), ("000.txt", b"Another ball.")], compressed=True)
+    made = make_manifest(folder)
+    assert texts(made) == {
+        "more/s-001/000__captions": "Another ball.",
+        "s-000/000__captions": "A red ball.",
+        "s-000/001__m": "A blue box.",
+    }
+    assert {row["caption_id"]: row.get("fps") for row in rows(made, "captions")}["s-000/000__captions"] == 7
+    assert not sprung.exists()
+    assert not list(tmp_path.rglob("escaped*"))
+    assert {str(path.relative_to(folder)) for path in folder.rglob("*.mp4")} == {
+        "videos/more/s-001/000.mp4", "videos/s-000/000.mp4", "videos/s-000/001.mp4"
+    }  # fmt: skip
+    assert left_out(made) == {
+        "a member that could hold code, and is not read": 1,
+        "a video without a caption": 1,
+        "a caption without a video": 2,
+        "a video whose name leads out of the folder or cannot be written": 1,
+    }
+    assert ingest_folder(engine, made.folder, "mine").rejected == 0
+
+
+def test_a_damaged_shard_is_read_as_far_as_it_goes(tmp_path: Path, clip: bytes) -> None:
+    whole = shard(tmp_path / "s.tar", [("0.mp4", clip), ("0.txt", b"A ball."), ("1.mp4", clip), ("1.txt", b"A box.")])
+    whole.write_bytes(whole.read_bytes()[: 512 + len(clip) + 512 * 4])
+    made = make_manifest(tmp_path)
+    assert texts(made) == {"s/0__captions": "A ball."}
+    assert any("damaged shard" in why for why in left_out(made))
+
+
+def test_a_link_in_a_shard_is_left_out(tmp_path: Path, clip: bytes) -> None:
+    path = shard(tmp_path / "s.tar", [("0.mp4", clip), ("0.txt", b"A ball.")])
+    with tarfile.open(path, "a") as tar:
+        link = tarfile.TarInfo("1.mp4")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        tar.addfile(link)
+    assert left_out(make_manifest(tmp_path)) == {"a member of a shard that is no regular file": 1}
+
+
+def test_what_an_earlier_try_extracted_is_taken_and_never_overwritten(tmp_path: Path, clip: bytes) -> None:
+    path = shard(tmp_path / "s.tar", [("0.mp4", clip), ("0.txt", b"A ball.")])
+    there = put(tmp_path, {"videos/s/0.mp4": clip}) / "videos/s/0.mp4"
+    before = there.stat().st_ino
+    assert make_manifest(path).written.videos == 1
+    assert there.stat().st_ino == before
+    (tmp_path / "videos.jsonl").unlink()
+    (tmp_path / "captions.jsonl").unlink()
+    there.write_bytes(b"mine")
+    with pytest.raises(NoManifest, match="exists with another size"):
+        make_manifest(path)
+    assert there.read_bytes() == b"mine"
+    assert not (tmp_path / "videos.jsonl").exists()
+
+
+def test_a_manifest_elsewhere_names_a_root(
+    tmp_path: Path, clip: bytes, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = put(tmp_path / "My Clips", {"day/a.mp4": clip, "day/a.txt": "A ball."})
+    made = make_manifest(source, tmp_path / "made")
+    assert made.new_root == ("my_clips", source)
+    assert rows(made, "videos") == [{"video_id": "day/a", "path": "root://my_clips/day/a.mp4"}]
+    assert not list(source.glob("*.jsonl"))
+    monkeypatch.setenv("REELSIEVE_MEDIA_ROOTS", json.dumps({"all": str(tmp_path)}))
+    again = make_manifest(source, tmp_path / "again")
+    assert again.new_root is None
+    assert rows(again, "videos")[0]["path"] == "root://all/My Clips/day/a.mp4"
+    assert ingest_folder(engine, again.folder, "mine").rejected == 0
+
+
+@pytest.mark.parametrize("name", ["videos.csv", "captions.jsonl", "qa.parquet", "dimensions.json"])
+def test_an_existing_manifest_is_never_overwritten(tmp_path: Path, clip: bytes, name: str) -> None:
+    folder = put(tmp_path, {"a.mp4": clip, "a.txt": "A ball.", name: "mine"})
+    with pytest.raises(NoManifest, match=name):
+        make_manifest(folder)
+    assert (folder / name).read_text() == "mine"
+    assert sorted(path.name for path in folder.iterdir()) == sorted(["a.mp4", "a.txt", name])
+
+
+def test_a_trial_writes_nothing(tmp_path: Path, clip: bytes) -> None:
+    shard(tmp_path / "s.tar", [("0.mp4", clip), ("0.txt", b"A ball.")])
+    made = make_manifest(tmp_path, is_trial=True)
+    assert (made.written.videos, made.extracted.n) == (1, 1)
+    assert [path.name for path in tmp_path.iterdir()] == ["s.tar"]
+
+
+@pytest.mark.parametrize(
+    ("files", "sentence"),
+    [
+        ({}, "no videos with captions beside them"),
+        ({"a.mp4": b"x"}, "1 videos and no captions"),
+        (
+            {"a.mp4": b"x", "a.txt": "\u200b "},
+            r"no video with a caption .* a caption file without a caption \(1, such as",
+        ),
+        ({"t.csv": "video,caption\n"}, "it is empty"),
+        ({"t.csv": "video,video\n"}, "the header must name every column once"),
+        ({"t.parquet": b"no parquet"}, r"t\.parquet: cannot be read"),
+        ({"a.mp4": b"x", "a.txt": b"\xff\xfe"}, "not valid UTF-8"),
+    ],
+)
+def test_a_source_of_which_nothing_can_be_made(tmp_path: Path, files: Files, sentence: str) -> None:
+    with pytest.raises((NoManifest, ManifestError), match=sentence):
+        make_manifest(put(tmp_path, files))
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(files)
+
+
+def test_a_link_out_of_the_folder_is_left_out(tmp_path: Path, clip: bytes) -> None:
+    outside = put(tmp_path / "outside", {"x.mp4": clip}) / "x.mp4"
+    folder = put(tmp_path / "in", {"a.mp4": clip, "a.txt": "A ball.", "x.txt": "A box."})
+    (folder / "x.mp4").symlink_to(outside)
+    made = make_manifest(folder)
+    assert list(texts(made)) == ["a__captions"]
+    assert left_out(made)["a file that ingest would refuse (path_escape)"] == 1
+
+
+def test_ingest_points_to_init_where_videos_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(ManifestError, match=r"table videos is missing: .* let reelsieve init "):
+        find_tables(tmp_path)
+    put(tmp_path, {"videos.jsonl": "{}"})
+    with pytest.raises(ManifestError, match="table captions is missing") as missing:
+        find_tables(tmp_path)
+    assert "reelsieve init" not in str(missing.value)
+
+
+def test_subtitles_without_tags_notes_and_repeated_lines() -> None:
+    vtt = (
+        "WEBVTT - mine\n\nSTYLE\n::cue {}\n\nNOTE not this\n\nintro\n00:00.000 --> 01:02.5 align:start\n"
+        "<v Ann>One &amp; <00:00:01.000><c>two</c></v>\n\n1:00:00.000 --> 1:00:01.000\nOne & two\nthree\n\n"
+        "00:05.000 --> 00:04.000\n\n00:07.000 --> 00:06.000\nlast"
+    )
+    assert segments_of(vtt) == [
+        {"start_s": 0.0, "end_s": 62.5, "text": "One & two"},
+        {"start_s": 3600.0, "end_s": 3601.0, "text": "three"},
+        {"start_s": 7.0, "end_s": 7.0, "text": "last"},
+    ]

@@ -1,0 +1,154 @@
+"""Dropping and renaming a dataset by the command line: what goes, what stays, and what Dagster knows afterwards."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+import sqlalchemy as sa
+
+from assets.partitions import DATASETS, SHARDS
+from db import schema
+from db.leases import lease
+from db.manifest import find_dataset
+from orchestration.jobs import CONCLUSIONS
+from orchestration.launch import run_conclusions, run_ingest, run_scoring
+from orchestration.platform import database_url, engine, instance
+from tests.command_line import run_command
+from tests.orchestration.conftest import Installation, write_manifest
+
+# What is known of texts, models and scorers belongs to no dataset.
+OF_NO_DATASET = {
+    *("model", "scorer", "text_embedding", "entailment", "keyword_set", "chat_reply", "chat_call", "view_definition"),
+    *("selection", "selection_item"),
+}
+METRICS = ["vcs", "ecs"]
+
+
+@pytest.fixture(scope="module")
+def scored(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    """Two scored datasets with conclusions; the second one stays as it is."""
+    other = write_manifest(tmp_path_factory.mktemp("other"), n_videos=3, prefix="other")
+    for name, folder in (("first", installation.manifest), ("other", other)):
+        run_ingest(folder, name, None, 2)
+        list(run_scoring(name, METRICS))
+        run_conclusions(name)
+    return installation
+
+
+def counts() -> dict[str, int]:
+    """The rows of all tables."""
+    with engine().connect() as connection:
+        return {
+            table.name: connection.scalar(sa.select(sa.func.count()).select_from(table)) or 0
+            for table in schema.METADATA.sorted_tables
+        }
+
+
+def partitions() -> set[str]:
+    return {key for each in (DATASETS, SHARDS) for key in instance().get_dynamic_partitions(str(each.name))}
+
+
+def newest(asset: str) -> dict[str, int]:
+    made = dg.DagsterEventType.ASSET_MATERIALIZATION
+    return dict(instance().event_log_storage.get_latest_storage_id_by_partition(dg.AssetKey(asset), made))
+
+
+def exported(selection_id: int, path: Path) -> list[dict[str, Any]]:
+    done = run_command("export", str(selection_id), "--to", str(path))
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def selection_of(name: str) -> int:
+    query = sa.select(schema.selection.c.selection_id).where(schema.selection.c.dataset_name == name)
+    with engine().connect() as connection:
+        return connection.execute(query).scalars().first() or 0
+
+
+def test_a_renamed_dataset_is_not_scored_again(scored: Installation, tmp_path: Path) -> None:
+    selection, before = selection_of("first"), counts()
+    frozen = exported(selection, tmp_path / "before.jsonl")
+    n_runs = instance().get_runs_count()
+    done = run_command("rename", "first", "second")
+    assert (done.returncode, done.stdout) == (0, "dataset first is second now\n"), done.stderr
+    assert partitions() == {"second", "second:0000", "second:0001", "other", "other:0000", "other:0001"}
+    assert list(run_scoring("second", METRICS)) == []
+    assert instance().get_runs_count() == n_runs
+    assert counts() == before
+    assert exported(selection, tmp_path / "after.jsonl") == [{**row, "dataset": "second"} for row in frozen]
+    assert newest("vcs_score")["second:0001"] > newest("vcs_score")["first:0001"]
+    drawn = [newest(name)["second"] for name in CONCLUSIONS]
+    assert min(drawn) > max(newest("vcs_score")["second:0000"], newest("rating")["second"]), "conclusions are no older"
+    assert "there is no dataset 'first'" in run_command("scores", "--dataset", "first").stderr
+
+
+def test_a_name_that_cannot_be_given_is_refused(scored: Installation) -> None:
+    for new, sentence in (("other", "already"), ("no/name", "letters, digits"), ("demo", "reserved")):
+        done = run_command("rename", "other" if new != "other" else selected_name(), new)
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+        assert sentence in done.stderr
+    assert run_command("rename", "nobody", "new").returncode == 1
+
+
+def selected_name() -> str:
+    """The name of the first dataset, which another test may have renamed."""
+    with engine().connect() as connection:
+        return "first" if find_dataset(connection, "first") else "second"
+
+
+def test_a_dataset_at_work_is_neither_dropped_nor_renamed(scored: Installation) -> None:
+    before = counts()
+    with lease(database_url(), "shard other:0001"):
+        for command in (("drop", "other", "--yes"), ("rename", "other", "new")):
+            done = run_command(*command)
+            assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+            assert "scores dataset 'other': wait for it" in done.stderr
+    assert counts() == before
+
+
+def test_drop_says_what_would_go_and_takes_yes(scored: Installation, tmp_path: Path) -> None:
+    name = selected_name()
+    selection, before = selection_of(name), counts()
+    frozen = exported(selection, tmp_path / "before.jsonl")
+    said = run_command("drop", name)
+    assert said.returncode == 0, said.stderr
+    assert "12" in said.stdout
+    assert "nothing was dropped" in said.stdout
+    assert counts() == before
+    done = run_command("drop", name, "--yes", "--json")
+    answer = json.loads(done.stdout)
+    assert (answer["dropped"], answer["selections_stay"]) == (True, 1)
+    assert answer["goes"]["videos"] == 12
+    after = counts()
+    with engine().connect() as connection:
+        other = find_dataset(connection, "other")
+        assert other is not None
+        for table, n in after.items():
+            if table in OF_NO_DATASET:
+                assert n == before[table], table
+        assert connection.scalar(sa.select(sa.func.count()).select_from(schema.dataset)) == 1
+        assert set(connection.scalars(sa.select(schema.sample.c.dataset_id))) == {other.dataset_id}
+        assert set(connection.scalars(sa.select(schema.shard_count.c.dataset_id))) <= {other.dataset_id}
+    assert after["score"] > 0
+    assert partitions() == {"other", "other:0000", "other:0001"}
+    of_dataset = {"duration_s", "segments", "references", "extra", "video_extra"}
+    assert exported(selection, tmp_path / "after.jsonl") == [
+        {name: None if name in of_dataset else value for name, value in row.items()} for row in frozen
+    ]
+    listed = json.loads(run_command("selections", "--dataset", name, "--json").stdout)["selections"]
+    assert [row["selection"] for row in listed] == [selection]
+    assert f"{name} (dropped)" in " ".join(run_command("selections").stdout.split())
+    assert list(run_scoring("other", METRICS)) == []
+    assert run_command("drop", name, "--yes").returncode == 1
+
+
+def test_a_dropped_dataset_can_be_ingested_again(scored: Installation) -> None:
+    name = selected_name()
+    run_command("drop", name, "--yes")
+    report = run_ingest(scored.manifest, "first", None, 2)
+    assert report["accepted"]["videos"] == 12
+    assert sum(written["vcs"] for _, written in run_scoring("first", ["vcs"])) > 0
