@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,11 +41,11 @@ from assets.selection.target import ExportFormat
 from db.engine import open_engine
 
 def tell(line):
-    if line.startswith("5 of"):
-        print("at row 5", flush=True)
+    if line.startswith(sys.argv[5] + " of"):
+        print("there", flush=True)
         sys.stdin.readline()
 
-export_selection(open_engine(make_url(sys.argv[1])), int(sys.argv[2]), Path(sys.argv[3]), ExportFormat.WEB_DATASET,
+export_selection(open_engine(make_url(sys.argv[1])), int(sys.argv[2]), Path(sys.argv[3]), ExportFormat(sys.argv[4]),
                  tell=tell, limits=Limits(rows=3, bytes=1 << 30))
 """
 
@@ -112,21 +114,45 @@ def test_what_is_complete_stays_and_the_same_command_goes_on(engine: Engine, cli
     assert {name: states(folder)[name] for name in before} == before
 
 
-def test_a_killed_export_goes_on(engine: Engine, clips: Clips, tmp_path: Path) -> None:
+@contextmanager
+def killed_at(row: int, engine: Engine, clips: Clips, target: Path, form: ExportFormat) -> Iterator[None]:
+    """Another process exports; the block runs while it is at this row, and afterwards it is killed."""
     url = engine.url.render_as_string(hide_password=False)
-    command = [sys.executable, "-c", KILLED, url, str(clips.selection_id), str(tmp_path / "wds")]
+    arguments = [url, str(clips.selection_id), str(target), form.value, str(row)]
+    command = [sys.executable, "-c", KILLED, *arguments]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == "at row 5\n"
-        with pytest.raises(SelectionError, match=r"another process is writing .*wds.partial"):
-            write(engine, clips, tmp_path / "wds")
+        assert process.stdout.readline() == "there\n"
+        yield
         process.send_signal(signal.SIGKILL)
+
+
+def test_a_killed_export_goes_on(engine: Engine, clips: Clips, tmp_path: Path) -> None:
+    with (
+        killed_at(5, engine, clips, tmp_path / "wds", ExportFormat.WEB_DATASET),
+        pytest.raises(SelectionError, match=r"another process is writing .*wds.partial"),
+    ):
+        write(engine, clips, tmp_path / "wds")
     assert not (tmp_path / "wds").exists()
     before = states(tmp_path / "wds.partial")
     assert list(before) == ["shard-000000.tar"]
     folder = write(engine, clips, tmp_path / "wds")
     check_whole(folder)
     assert states(folder)["shard-000000.tar"] == before["shard-000000.tar"]
+
+
+def test_a_killed_folder_for_datasets_begins_anew(engine: Engine, clips: Clips, tmp_path: Path) -> None:
+    with killed_at(len(TEXTS), engine, clips, tmp_path / "hf", ExportFormat.HUGGING_FACE):
+        assert not (tmp_path / "hf").exists()
+    assert [path.name for path in tmp_path.glob("hf*")] == ["hf.partial"]
+    done = export_selection(engine, clips.selection_id, tmp_path / "hf", ExportFormat.HUGGING_FACE)
+    assert [path.name for path in tmp_path.glob("hf*")] == ["hf"]
+    assert sorted(path.name for path in done.path.rglob("*")) == [
+        "README.md",
+        "data",
+        "passport.json",
+        "train-00000.parquet",
+    ]
 
 
 @pytest.mark.parametrize("spoil", ["torn", "shorter", "missing"])
