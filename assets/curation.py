@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sqlalchemy.engine import Engine
 
 from assets.scores.base import Scorer
+
+if TYPE_CHECKING:
+    from assets.steps import Take
 
 
 class Curation:
@@ -29,6 +33,8 @@ class Curation:
         self._settings = settings
         self._connect = connect
         self._scorers = scorers
+        # Who takes the steps of runs instead of this process.
+        self.others: Take | None = None
 
     @cached_property
     def engine(self) -> Engine:

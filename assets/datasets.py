@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 from sqlalchemy.engine import Engine
@@ -14,6 +16,18 @@ from db.manifest import Dataset, find_dataset
 DEMO_DATASET = "demo"
 # The name of a dataset becomes part of partition keys and of file names.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+# Shards whose samples go to a source together, and that share a run of a backfill: small ones fill its batches, and the
+# texts of large ones fit in memory.
+TOGETHER = 32
+
+
+@dataclass(frozen=True, slots=True)
+class RunShard:
+    """A shard that a run works on, with its partition key."""
+
+    key: str
+    dataset: Dataset
+    number: int
 
 
 class BadDatasetName(ValueError):
@@ -88,3 +102,12 @@ def dataset_of_key(engine: Engine, name: str) -> Dataset:
     if dataset is None:
         raise UnknownDataset(f"there is no dataset {name!r}: ingest it with reelsieve ingest FOLDER --dataset {name}")
     return dataset
+
+
+def together(shards: Sequence[RunShard]) -> Iterator[list[RunShard]]:
+    """Yield the shards in groups of one dataset, in order, each of a bounded size."""
+    for _, of_dataset in groupby(shards, key=lambda shard: shard.dataset):
+        left = list(of_dataset)
+        while left:
+            yield left[:TOGETHER]
+            left = left[TOGETHER:]

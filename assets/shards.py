@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from collections.abc import Mapping, Sequence
 
 import dagster as dg
 from sqlalchemy.engine import Engine
 
-from assets.datasets import dataset_of_key
+from assets.datasets import RunShard, dataset_of_key
 from assets.partitions import SHARDS, shards_between
-from db.manifest import Dataset
 
-# Shards whose samples go to a source together, and that share a run of a backfill: small ones fill its batches, and the
-# texts of large ones fit in memory.
-TOGETHER = 32
 # Shards named where a check fails; the log of the run has more.
 NAMED = 10
-
-
-@dataclass(frozen=True, slots=True)
-class RunShard:
-    """A shard that a run works on, with its partition key."""
-
-    key: str
-    dataset: Dataset
-    number: int
 
 
 def shards_of_run(context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext, engine: Engine) -> list[RunShard]:
@@ -39,15 +24,6 @@ def shards_of_run(context: dg.AssetExecutionContext | dg.AssetCheckExecutionCont
     named = [key.rpartition(":") for key in keys or known]
     datasets = {name: dataset_of_key(engine, name) for name in dict.fromkeys(name for name, _, _ in named)}
     return [RunShard(f"{name}:{number}", datasets[name], int(number)) for name, _, number in named]
-
-
-def together(shards: Sequence[RunShard]) -> Iterator[list[RunShard]]:
-    """Yield the shards in groups of one dataset, in order, each of a bounded size."""
-    for _, of_dataset in groupby(shards, key=lambda shard: shard.dataset):
-        left = list(of_dataset)
-        while left:
-            yield left[:TOGETHER]
-            left = left[TOGETHER:]
 
 
 def check_result(

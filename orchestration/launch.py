@@ -13,16 +13,25 @@ import dagster as dg
 from assets.datasets import chosen_shards, dataset_of_key, shard_keys
 from assets.ingest.assets import REPORT
 from assets.partitions import DATASETS, SHARDS, announce_partitions, shards_between
-from assets.scores.pending import activate_if_complete, forecast, outstanding_shards, pending_by_shard
-from assets.scores.registry import asset_name, scoring_assets, source_kinds
-from assets.sources.base import Forecast, MissingEvidence
+from assets.scores.pending import activate_if_complete, outstanding_shards, pending_by_shard
+from assets.scores.registry import asset_name, scoring_assets
+from assets.sources.base import MissingEvidence
+from assets.steps import GivenUp
 from db.manifest import Dataset
 from db.work import shard_state
 from orchestration.dead_runs import close_dead_runs
 from orchestration.platform import curation, engine, instance
 from orchestration.requests import cut, sizes_after_failure
-from orchestration.runs import CheckFailed, run_job
-from orchestration.sharing import JOB, SharedShards, Since, failure_of, stretches_without
+from orchestration.runs import CheckFailed, options_by_source, run_job
+from orchestration.sharing import (
+    JOB,
+    PART,
+    SharedShards,
+    Since,
+    failure_of,
+    stretches_around,
+    stretches_without,
+)
 
 
 class RunFailed(RuntimeError):
@@ -46,23 +55,26 @@ def run_scoring(
     metrics: Sequence[str],
     options: Mapping[str, bool] | None = None,
     shards: Collection[int] | None = None,
+    *,
+    in_one_run: bool = False,
 ) -> Iterator[tuple[str, dict[str, int]]]:
     """Score every shard of a dataset that lacks something; yields its key and the number written per metric.
 
     Shards that stand together share a run. options: those of sources, by name; each goes to every source that knows it.
     Without any, what an earlier run left open because of an option is completed. shards: the only ones to look at; None
-    for all. Other processes that score the dataset share the work: each shard is yielded by the one that scores it.
-    Raises UnknownShard.
+    for all. in_one_run: take all free shards at once, for actors to share. Other processes that score the dataset share
+    the work: each shard is yielded by the one that scores it. Raises UnknownShard.
     """
     found = dataset_of_key(engine(), dataset)
     chosen = chosen_shards(found, shards)
     announce_partitions(instance(), found)
     close_dead_runs(instance())
     since, assets = Since.now(), scoring_assets(metrics)
-    config = _options_by_source(metrics, options or {})
+    config = options_by_source(metrics, options or {})
     places = {key: place for place, key in enumerate(instance().get_dynamic_partitions(str(SHARDS.name)))}
-    work = SharedShards(_stretches(found, chosen, metrics, options or {}, places))
-    failed: dict[str, CheckFailed] = {}
+    stretches = _stretches(found, chosen, metrics, options or {}, places, in_one_run=in_one_run)
+    work = SharedShards(stretches, part=1 if in_one_run else PART)
+    failed: dict[str, RuntimeError] = {}
     for keys in work:
         done = since.done(keys, places, assets, config)
         if any(run.run_id in since.under_way for run in done.values()):
@@ -80,11 +92,14 @@ def run_scoring(
             behind = _wanted(found, metrics, set(), {}).keys() & set(keys) if len(keys) > 1 else set()
             work.again([[key] for key in sorted(behind)])
             failed |= {} if behind else {keys[0]: error}
+        except GivenUp as error:
+            work.again(stretches_without(keys, error.shards))
+            failed |= dict.fromkeys(error.shards, error)
         else:
             yield from ((key, _written(result, metrics, key)) for key in keys)
     if failed:
         first = next(iter(failed.values()))
-        others = f"; it is one of {len(failed)} shards with a failed check: {', '.join(failed)}"
+        others = f"; it is one of {len(failed)} shards that failed: {', '.join(failed)}"
         raise CheckFailed(f"{first}{others}") if len(failed) > 1 else first
 
 
@@ -94,13 +109,17 @@ def _stretches(
     metrics: Sequence[str],
     options: Mapping[str, bool],
     places: Mapping[str, int],
+    *,
+    in_one_run: bool,
 ) -> list[list[str]]:
     """The chosen shards that lack something, in stretches that may share a run."""
     incomplete = set() if options else _outstanding(dataset, metrics)
     sizes = sizes_after_failure(instance(), JOB, places)
-    wanted = _wanted(dataset, metrics, incomplete, sizes)
+    wanted = {key: n for key, n in _wanted(dataset, metrics, incomplete, sizes).items() if key in chosen}
     others = set(shard_keys(dataset)) - set(chosen)
-    ranges = cut(places, {key: n for key, n in wanted.items() if key in chosen}, busy=others, at_most=sizes)
+    if in_one_run:
+        return stretches_around(wanted, sorted(shard_keys(dataset), key=places.__getitem__), others)
+    ranges = cut(places, wanted, busy=others, at_most=sizes)
     return [shards_between(shards.tags, places) for shards in ranges]
 
 
@@ -122,37 +141,6 @@ def _wanted(
         or shard in incomplete
         or key in failed
         or not all(key in keys for keys in materialised)
-    }
-
-
-def forecast_scoring(
-    dataset: str, metrics: Sequence[str], shards: Collection[int] | None = None
-) -> list[dict[str, Any]]:
-    """What `run_scoring` would do: for each metric the pending samples, and what would be asked of models that cost."""
-    found = dataset_of_key(engine(), dataset)
-    chosen = chosen_shards(found, shards).values()
-    rows = []
-    for metric in metrics:
-        forecasts = [forecast(engine(), curation_scorers()[metric], found, shard) for shard in chosen]
-        by_role: dict[tuple[str, str], list[Forecast]] = {}
-        for _, parts in forecasts:
-            for part in parts:
-                by_role.setdefault((part.role, part.model), []).append(part)
-        row = {"metric": metric, "pending": sum(n for n, _ in forecasts)}
-        asked = [_summed(role, model, parts) for (role, model), parts in by_role.items()]
-        rows += [{**row, **part} for part in asked or [_summed(None, None, [])]]
-    return rows
-
-
-def _summed(role: str | None, model: str | None, parts: Sequence[Forecast]) -> dict[str, Any]:
-    money = [part.money for part in parts if part.money is not None]
-    return {
-        "role": role,
-        "model": model,
-        "calls at most": sum(part.calls for part in parts),
-        "tokens in": sum(part.tokens_in for part in parts),
-        "tokens out": sum(part.tokens_out for part in parts),
-        "money": sum(money) if parts and len(money) == len(parts) else None,
     }
 
 
@@ -192,15 +180,6 @@ def _state(dataset: Dataset, keys: Sequence[str]) -> list[str | None]:
 def curation_scorers() -> dict[str, Any]:
     """The scorers of this installation by metric."""
     return curation().scorers
-
-
-def _options_by_source(metrics: Sequence[str], options: Mapping[str, bool]) -> dict[str, Any]:
-    """The run configuration that gives each option to the sources that know it."""
-    by_asset = {
-        asset: {name: value for name, value in options.items() if name in kind.options}
-        for asset, kind in source_kinds(metrics).items()
-    }
-    return {"ops": {asset: {"config": known} for asset, known in by_asset.items() if known}}
 
 
 def _outstanding(dataset: Dataset, metrics: Sequence[str]) -> set[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
@@ -16,6 +16,7 @@ from dagster import DagsterUserCodeExecutionError
 from dagster._core.errors import DagsterAssetCheckFailedError, DagsterExecutionInterruptedError
 
 from assets.partitions import range_tags
+from assets.scores.registry import source_kinds
 from db.leases import lease
 from orchestration.dead_runs import LEASED, close_dead_runs, lease_name, ledger
 from orchestration.definitions import defs
@@ -62,6 +63,15 @@ def run_job(
         raised = KeyboardInterrupt()
     # Raised outside the handlers, so that Dagster's error does not become its context.
     raise raised
+
+
+def options_by_source(metrics: Sequence[str], options: Mapping[str, bool]) -> dict[str, Any]:
+    """The run configuration that gives each option to the sources that know it."""
+    by_asset = {
+        asset: {name: value for name, value in options.items() if name in kind.options}
+        for asset, kind in source_kinds(metrics).items()
+    }
+    return {"ops": {asset: {"config": known} for asset, known in by_asset.items() if known}}
 
 
 @lru_cache(maxsize=1)

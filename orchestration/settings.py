@@ -28,6 +28,10 @@ class Settings(BaseSettings):
     curation_db_url: SecretStr | None = Field(default=None, validation_alias="CURATION_DB_URL")
     failure_command: str | None = Field(default=None, description="run when a run failed, with a notice on its input")
     failure_url: SecretStr | None = Field(default=None, description="receives a notice when a run failed")
+    ray_actors: int | None = Field(default=None, ge=1, description="actors without a GPU; default: as many as fit")
+    ray_cpus: float = Field(default=1.0, gt=0, description="cores of each actor")
+    ray_gpu_actors: int | None = Field(default=None, ge=0, description="actors with a GPU; default: as many as fit")
+    ray_gpus: float = Field(default=1.0, gt=0, description="GPUs of each actor that has one")
 
     @property
     def home_folder(self) -> Path:

@@ -32,7 +32,9 @@ class SharedShards:
     Assets hold leases of their own beside these, which only divide the work. A command that died has let go.
     """
 
-    def __init__(self, stretches: Sequence[Sequence[str]]) -> None:
+    def __init__(self, stretches: Sequence[Sequence[str]], part: int = PART) -> None:
+        """part: this command takes one of so many parts of what is left at most, so that others find something too."""
+        self._part = part
         self._left = [list(keys) for keys in stretches]
 
     def __iter__(self) -> Iterator[list[str]]:
@@ -54,11 +56,8 @@ class SharedShards:
         self._left = [*(list(keys) for keys in stretches), *self._left]
 
     def _take(self, leases: Leases) -> list[str]:
-        """Take the first free shards that stand together; none where others have all of them.
-
-        A quarter of what is left at most, so that other commands find something to do.
-        """
-        most = max(AT_LEAST, -(-sum(map(len, self._left)) // PART))
+        """Take the first free shards that stand together; none where others have all of them."""
+        most = max(AT_LEAST, -(-sum(map(len, self._left)) // self._part))
         for place, keys in enumerate(self._left):
             for first, key in enumerate(keys):
                 if leases.take_if_free(lease_of_shard(key)):
@@ -119,6 +118,17 @@ def stretches_without(keys: Sequence[str], done: Collection[str]) -> list[list[s
     [['a'], ['c', 'd']]
     """
     return [list(some) for is_done, some in groupby(keys, key=lambda key: key in done) if not is_done]
+
+
+def stretches_around(wanted: Collection[str], known: Sequence[str], others: Collection[str]) -> list[list[str]]:
+    """As few stretches as possible that contain the wanted shards, and of the known ones in between none of the others.
+
+    >>> stretches_around({"b", "d"}, ["a", "b", "c", "d", "e"], others=[])
+    [['b', 'c', 'd']]
+    """
+    places = [place for place, key in enumerate(known) if key in wanted]
+    between = known[places[0] : places[-1] + 1] if places else []
+    return [keys for keys in stretches_without(between, others) if not set(keys).isdisjoint(wanted)]
 
 
 def failure_of(run: dg.DagsterRun, key: str) -> CheckFailed | None:

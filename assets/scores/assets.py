@@ -1,22 +1,20 @@
 """One asset per metric. One factory builds them all."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 
 from assets.curation import Curation
-from assets.leases import leased
+from assets.datasets import TOGETHER
 from assets.lineage import input_assets
 from assets.partitions import SHARDS
-from assets.progress import sparsely
 from assets.scores.description import described
 from assets.scores.registry import METRICS, SCORERS, asset_name
-from assets.scores.run import score_shard
-from assets.shards import TOGETHER, shards_of_run
+from assets.shards import shards_of_run
 from assets.sources.base import MissingEvidence
+from assets.steps import Step, taken
 
 
 def build_score_asset(metric: str) -> dg.AssetsDefinition:
@@ -32,28 +30,17 @@ def build_score_asset(metric: str) -> dg.AssetsDefinition:
         description=f"The metric {metric} for every sample of the shard that lacks it or whose inputs changed.",
     )
     def score(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
-        tell = sparsely(context.log.info)
         refusals: list[Any] = []
         lacking: dict[str, MissingEvidence] = {}
         shards = {shard.key: shard for shard in shards_of_run(context, curation.engine)}
-        for key, told in leased(curation.engine, asset_name(metric), shards, tell):
-            shard = shards[key]
-            try:
-                tell_of = partial(_progress, told, metric, key)
-                report = score_shard(
-                    curation.engine,
-                    curation.scorers[metric],
-                    shard.dataset,
-                    shard.number,
-                    run_id=context.run.run_id,
-                    progress=tell_of,
-                )
-            except MissingEvidence as error:
-                # An ingest changed the shard meanwhile. The others of the run are scored all the same.
-                lacking[shard.key] = error
+        step = Step(asset_name(metric), tuple(shards.values()), (metric,), context.run.run_id)
+        for key, done in taken(curation, step, context.log.info):
+            if isinstance(done, MissingEvidence):
+                # The others of the run are scored all the same.
+                lacking[key] = done
                 continue
-            metadata, refusal = described(curation.engine, metric, shard, report)
-            context.add_asset_metadata(metadata, partition_key=shard.key)
+            metadata, refusal = described(curation.engine, metric, shards[key], done)
+            context.add_asset_metadata(metadata, partition_key=key)
             refusals += [refusal] if refusal else []
         if refusals:
             context.log.warning(_silence(metric, refusals))
@@ -62,10 +49,6 @@ def build_score_asset(metric: str) -> dg.AssetsDefinition:
         return dg.MaterializeResult()
 
     return score
-
-
-def _progress(tell: Callable[[str], None], metric: str, shard: str, done: int, total: int) -> None:
-    tell(f"{done} of {total} samples of {shard} scored with {metric}")
 
 
 def _silence(metric: str, refusals: Sequence[Any]) -> str:

@@ -12,10 +12,10 @@ from typing import Any
 import dagster as dg
 from sqlalchemy.engine import Engine
 
+from assets.datasets import RunShard
 from assets.reports.labels import metric_label
 from assets.reports.tables import markdown_table, sample_table
 from assets.scores.run import ShardScores
-from assets.shards import RunShard
 from db.scores import best_and_worst, defined_values, most_common_refusal, status_counts
 
 # The number of best samples on the asset's page, and of worst samples.

@@ -10,6 +10,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from assets.scores.base import Scorer
 from assets.sources.base import Forecast, Order, Source, chain
+from db.fingerprint import fingerprint
 from db.manifest import Dataset
 from db.scores import activate_scorer, find_scorer, register_scorer
 from db.shards import PENDING, sample_counts, score_tally, shard_counts
@@ -25,6 +26,11 @@ def register(engine: Engine, scorer: Scorer) -> int:
 def registered(connection: Connection, scorer: Scorer) -> int | None:
     """Return the scorer's id; None for a scorer that never ran."""
     return find_scorer(connection, **_identity(scorer))
+
+
+def fingerprint_of(scorer: Scorer) -> str:
+    """The fingerprint by which the database knows the scorer, as hexadecimal digits. Loads no model."""
+    return fingerprint(_identity(scorer))
 
 
 def activate(engine: Engine, scorer_id: int, datasets: Sequence[Dataset]) -> None:

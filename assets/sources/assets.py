@@ -7,15 +7,15 @@ from typing import Any
 import dagster as dg
 
 from assets.curation import Curation
-from assets.leases import all_leased
+from assets.datasets import TOGETHER
 from assets.partitions import SHARDS
 from assets.pools import model_pool
-from assets.progress import sparsely
 from assets.scores.base import Scorer
-from assets.scores.pending import make_source, register
+from assets.scores.pending import register
 from assets.scores.registry import asset_name, source_kinds
-from assets.shards import TOGETHER, RunShard, check_result, shards_of_run, together
-from assets.sources.base import Order, Source, Tell, chain
+from assets.shards import check_result, shards_of_run
+from assets.sources.base import Order, Source, chain
+from assets.steps import Step, taken
 
 MODEL_POOL = model_pool()
 
@@ -36,21 +36,14 @@ def build_source_asset(kind: type[Source[Any]]) -> dg.AssetsDefinition:
     )
     def source(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
         options = context.op_execution_context.op_config or {}
-        scorers = {
-            metric: (scorer, register(curation.engine, scorer))
-            for metric, scorer in scorers_of_run(context, curation).items()
-            if kind.asset in source_kinds([metric])
-        }
-        counts: dict[str, dict[str, Any]] = {metric: {} for metric in scorers}
-        of_run = shards_of_run(context, curation.engine)
-        tell = sparsely(context.log.info)
-        for shards in together(of_run):
-            with all_leased(curation.engine, kind.asset, [shard.key for shard in shards], tell) as told:
-                for metric, (scorer, scorer_id) in scorers.items():
-                    orders = [_order(context, curation, scorer_id, shard, options, told) for shard in shards]
-                    counts[metric] = added(counts[metric], make_source(scorer, kind, orders))
+        metrics = [metric for metric in scorers_of_run(context, curation) if kind.asset in source_kinds([metric])]
+        counts: dict[str, dict[str, Any]] = {metric: {} for metric in metrics}
+        shards = tuple(shards_of_run(context, curation.engine))
+        step = Step(kind.asset, shards, tuple(metrics), context.run.run_id, options)
+        for metric, made in taken(curation, step, context.log.info):
+            counts[metric] = added(counts[metric], made)
         of_metrics = {metric: dg.MetadataValue.json(each) for metric, each in counts.items()}
-        return dg.MaterializeResult(metadata={"shards_of_the_run": len(of_run), **of_metrics})
+        return dg.MaterializeResult(metadata={"shards_of_the_run": len(shards), **of_metrics})
 
     return source
 
@@ -77,7 +70,8 @@ def build_source_checks(kind: type[Source[Any]]) -> dg.AssetChecksDefinition:
         counts: Counter[str] = Counter()
         for shard in shards:
             for metric, scorer_id, source in sources:
-                examination = source.examine(_order(context, curation, scorer_id, shard, {}, context.log.info))
+                order = Order(curation.engine, shard.dataset, shard.number, scorer_id, context.run.run_id)
+                examination = source.examine(order)
                 counts.update({f"{metric}_{name}": n for name, n in examination.counts.items()})
                 for name in kind.checks:
                     if not examination.passed[name] and shard.key not in failed[name]:
@@ -104,25 +98,6 @@ def scorers_of_run(context: dg.AssetExecutionContext, curation: Curation) -> dic
     chosen = context.run.asset_selection or frozenset()
     wanted = {m: s for m, s in curation.scorers.items() if dg.AssetKey(asset_name(m)) in chosen}
     return wanted or curation.scorers
-
-
-def _order(
-    context: dg.AssetExecutionContext | dg.AssetCheckExecutionContext,
-    curation: Curation,
-    scorer_id: int,
-    shard: RunShard,
-    options: Mapping[str, bool],
-    tell: Tell,
-) -> Order:
-    return Order(
-        curation.engine,
-        shard.dataset,
-        shard.number,
-        scorer_id,
-        context.run.run_id,
-        tell,
-        options,
-    )
 
 
 source_assets = [build_source_asset(kind) for kind in source_kinds().values()]

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 from typing import Annotated, Any
 
 import typer
 
 from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows
+
+
+class Engine(str, Enum):
+    """Where scores are computed."""
+
+    PROCESS = "process"
+    RAY = "ray"
+
 
 Limit = Annotated[int, typer.Option(min=1, help="Rows in the table; --json prints all.")]
 
@@ -23,6 +32,9 @@ def score(
     shard: Annotated[
         list[int] | None, typer.Option(help="The number of a shard; may be given several times (default: all).")
     ] = None,
+    engine: Annotated[
+        Engine, typer.Option(help="Score in this process, or on Ray: a cluster by RAY_ADDRESS, else this machine.")
+    ] = Engine.PROCESS,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what is pending and what model servers would be asked.")
     ] = False,
@@ -34,7 +46,9 @@ def score(
     """
     from assets.scores.registry import source_kinds
     from orchestration.cli.errors import UsageError
-    from orchestration.launch import forecast_scoring, run_scoring
+    from orchestration.cluster.launch import run_on_ray
+    from orchestration.forecasts import forecast_scoring
+    from orchestration.launch import run_scoring
 
     metrics = known_metrics(metric)
     if early_exit and not any("early_exit" in kind.options for kind in source_kinds(metrics).values()):
@@ -44,7 +58,8 @@ def score(
         print_json(rows) if as_json else print_rows(rows, empty="")
         return
     options = {"early_exit": True} if early_exit else {}
-    shards = [{"shard": key, **written} for key, written in run_scoring(dataset, metrics, options, shard)]
+    run = run_scoring if engine is Engine.PROCESS else run_on_ray
+    shards = [{"shard": key, **written} for key, written in run(dataset, metrics, options, shard)]
     if as_json:
         print_json({"dataset": dataset, "shards": shards})
     else:

@@ -1,6 +1,7 @@
 """kill -9 of commands and of the server at random moments: the same commands again end where undisturbed ones do.
 
-Run it with `python -m tests.attack.kills --kills 25 --seed 1`.
+Run it with `python -m tests.attack.kills --kills 25 --seed 1`; with `--workers 3` three commands score at once and
+one of them is killed, and with `--engine ray` actors score.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -31,13 +33,14 @@ from tests.orchestration.survival import (
 
 COMMANDS = ("ingest", "score", "calibrate", "select", "export")
 TARGETS = (*COMMANDS, "server")
-N_VIDEOS = 40
+N_VIDEOS, N_SHARDS = 40, 4
 State = dict[str, Any]
 
 
-def main(kills: int = 25, seed: Seed = None) -> None:
+def main(kills: int = 25, seed: Seed = None, workers: int = 1, engine: str = "process") -> None:
     """Kill so many times."""
     campaign = Campaign("kills", seed)
+    campaign.counts["workers"] = workers
     with TemporaryDirectory(prefix="reelsieve-attack-") as name:
         folder = Path(name)
         # The server runs as another user where this is root, and must get through.
@@ -45,11 +48,31 @@ def main(kills: int = 25, seed: Seed = None) -> None:
         warm_up()
         encoder, verifier = (folder / kind for kind in ("encoder", "verifier"))
         encoder.mkdir()
-        attack(folder, save_text_encoder(encoder), save_verifier(verifier), TARGETS, kills, campaign)
+        scoring = Scoring(workers, engine)
+        attack(folder, save_text_encoder(encoder), save_verifier(verifier), TARGETS, kills, campaign, scoring)
     campaign.finish()
 
 
-def attack(folder: Path, encoder: Path, verifier: Path, targets: Sequence[str], kills: int, campaign: Campaign) -> None:
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """How a disturbed round scores: so many commands at once, on an engine."""
+
+    workers: int = 1
+    engine: str = "process"
+
+
+ALONE = Scoring()
+
+
+def attack(
+    folder: Path,
+    encoder: Path,
+    verifier: Path,
+    targets: Sequence[str],
+    kills: int,
+    campaign: Campaign,
+    scoring: Scoring = ALONE,
+) -> None:
     """Kill each target in turn, in rounds that each begin with an empty home, and compare after every round.
 
     A command that ends before its moment comes is no kill; there are at most twice as many rounds as kills need.
@@ -63,7 +86,7 @@ def attack(folder: Path, encoder: Path, verifier: Path, targets: Sequence[str], 
         of_round = targets[: kills - campaign.counts["kills"]]
         if not of_round:
             break
-        of = _Round(folder / f"round_{number}", manifest, encoder, verifier)
+        of = _Round(folder / f"round_{number}", manifest, encoder, verifier, scoring)
         try:
             state = _disturbed(of, of_round, seconds, campaign)
         except AssertionError as error:
@@ -88,29 +111,31 @@ def _manifest(folder: Path) -> Path:
 class _Round:
     """A home, the commands that fill it, and the folder they export to."""
 
-    def __init__(self, folder: Path, manifest: Path, encoder: Path, verifier: Path) -> None:
+    def __init__(self, folder: Path, manifest: Path, encoder: Path, verifier: Path, scoring: Scoring = ALONE) -> None:
         folder.mkdir()
+        self._scoring = scoring
         self.home = Home(folder / "home", encoder, verifier)
         self.exports = folder / "exports"
         self.exports.mkdir()
         self._manifest = manifest
         self._selection = ""
 
-    def start(self, name: str) -> Command:
-        """Start one of COMMANDS; `export` needs what `finish` learnt from `select`."""
+    def start(self, name: str) -> list[Command]:
+        """Start one of COMMANDS, the scoring as often as there are workers; `export` needs what `select` said."""
         parquet, lines = self.exports / "best.parquet", self.exports / "best.jsonl"
         arguments = {
-            "ingest": (str(self._manifest), "-d", "d"),
-            "score": ("-d", "d"),
+            "ingest": (str(self._manifest), "-d", "d", "--shards", str(N_SHARDS)),
+            "score": ("-d", "d", "--engine", self._scoring.engine),
             "calibrate": ("-d", "d"),
             "select": ("-d", "d", "--keep", "0.5", "--export", str(parquet)),
             "export": (self._selection, str(lines)),
         }
-        return self.home.run(name, *arguments[name], "--json")
+        n = self._scoring.workers if name == "score" else 1
+        return [self.home.run(name, *arguments[name], "--json") for _ in range(n)]
 
     def finish(self, name: str) -> None:
         """Run one of COMMANDS to its end, which must be a good one."""
-        answer = self.start(name).json()
+        answer, *_ = [command.json() for command in self.start(name)]
         if name == "select":
             self._selection = str(answer["selection_id"])
 
@@ -156,25 +181,28 @@ def _disturbed(of: _Round, targets: Sequence[str], seconds: Mapping[str, float],
 
 
 def _kill_command(of: _Round, name: str, seconds: float, campaign: Campaign) -> None:
-    command = of.start(name)
+    command, *others = of.start(name)
     moment = campaign.random.uniform(0, seconds)
     if command.runs_after(moment):
         command.kill()
         campaign.counts.update(("kills", f"kills of {name}"))
     else:
         campaign.counts["commands that ended before their moment"] += 1
+    for other in others:
+        campaign.expect(other.wait() == 0, f"{name} beside a killed one ended badly: {other.stderr}")
 
 
 def _kill_server(of: _Round, name: str, seconds: float, campaign: Campaign) -> None:
-    command = of.start(name)
-    command.runs_after(campaign.random.uniform(0, seconds))
+    commands = of.start(name)
+    commands[0].runs_after(campaign.random.uniform(0, seconds))
     of.home.kill_server()
     campaign.counts.update(("kills", "kills of the server"))
-    code = command.wait()
-    said = command.stderr
-    campaign.expect(code in (0, 1), f"{name} ended with {code} when the server was killed: {said}")
-    campaign.expect("Traceback" not in said, f"{name} printed a traceback when the server was killed: {said}")
-    campaign.expect(code == 0 or "error: " in said, f"{name} failed without a word when the server was killed")
+    for command in commands:
+        code = command.wait()
+        said = command.stderr
+        campaign.expect(code in (0, 1), f"{name} ended with {code} when the server was killed: {said}")
+        campaign.expect("Traceback" not in said, f"{name} printed a traceback when the server was killed: {said}")
+        campaign.expect(code == 0 or "error: " in said, f"{name} failed without a word when the server was killed")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,9 @@ from db.server import stop_embedded
 if TYPE_CHECKING:
     from transformers import BertConfig
 
+    from tests.orchestration.divided import State
+    from tests.orchestration.survival import Home
+
 SYSTEMS = ("faithful", "shuffled", "brief")
 # Of the keypoints of each video.
 DIMENSIONS = ("segment_detail", "segment_detail", "shooting_style")
@@ -53,6 +56,72 @@ def installation(
         finally:
             forget_installation()
             stop_embedded(home)
+
+
+@pytest.fixture(scope="session")
+def divided_home(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Generator[Home, None, None]:
+    """A home with a dataset of several shards that nobody has scored, its server stopped."""
+    from tests.orchestration.divided import N_SHARDS, N_VIDEOS
+    from tests.orchestration.survival import Home, removed, warm_up
+
+    warm_up()
+    # Asked for only now: making the models imports torch, and so does the process that warms up.
+    encoder, verifier = (request.getfixturevalue(name) for name in ("tiny_text_encoder", "tiny_verifier"))
+    home = Home(tmp_path_factory.mktemp("ingested") / "home", encoder, verifier)
+    manifest = write_manifest(tmp_path_factory.mktemp("manifest"), n_videos=N_VIDEOS)
+    home.run("ingest", str(manifest), "--dataset", "d", "--shards", str(N_SHARDS), "--json").json()
+    stop_embedded(home.folder)
+    yield home
+    removed(home)
+
+
+@pytest.fixture(scope="session")
+def scored_alone(
+    divided_home: Home, tmp_path_factory: pytest.TempPathFactory
+) -> Generator[tuple[Home, State], None, None]:
+    """A copy of it without the scores that one worker has made there, its server stopped, and what that one stored."""
+    from tests.orchestration.divided import SCORE, SHARDS, stored
+    from tests.orchestration.survival import connect, copied, removed
+
+    copy = copied(divided_home, tmp_path_factory.mktemp("alone"))
+    assert [row["shard"] for row in copy.run(*SCORE).json()["shards"]] == SHARDS
+    state = stored(copy.url)
+    with connect(copy.url) as connection:
+        connection.execute("DELETE FROM score")
+    stop_embedded(copy.folder)
+    yield copy, state
+    removed(copy)
+
+
+@pytest.fixture(scope="session")
+def alone(scored_alone: tuple[Home, State]) -> State:
+    """What one worker stores on the dataset of several shards."""
+    return scored_alone[1]
+
+
+@pytest.fixture
+def divided(divided_home: Home, tmp_path: Path) -> Generator[Home, None, None]:
+    """That dataset for a test of its own, with a count of every row that is computed."""
+    yield from _counting(divided_home, tmp_path)
+
+
+@pytest.fixture
+def judged(scored_alone: tuple[Home, State], tmp_path: Path) -> Generator[Home, None, None]:
+    """The same with all evidence, so that only scores are to be computed."""
+    yield from _counting(scored_alone[0], tmp_path)
+
+
+def _counting(home: Home, folder: Path) -> Generator[Home, None, None]:
+    from tests.orchestration.divided import COUNTED, count_computed
+    from tests.orchestration.survival import copied, removed
+
+    copy = copied(home, folder)
+    for table, key in COUNTED.items():
+        count_computed(copy.url, table, key)
+    yield copy
+    removed(copy)
 
 
 @pytest.fixture(scope="session")

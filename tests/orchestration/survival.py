@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.forkserver import ensure_running
 from pathlib import Path
 from typing import Any
@@ -108,12 +108,15 @@ class Home:
     encoder: Path
     verifier: Path | None = None
 
-    def run(self, *arguments: str) -> Command:
-        """Start `reelsieve ARGUMENTS` here."""
+    @property
+    def variables(self) -> dict[str, str]:
+        """The environment variables that lead here."""
         variables = {"REELSIEVE_HOME": str(self.folder), "REELSIEVE_TEXT_ENCODER": str(self.encoder)}
-        if self.verifier:
-            variables["REELSIEVE_ECS_VERIFIER"] = str(self.verifier)
-        return Command(variables, self.folder.parent / f"output_{time.monotonic_ns()}", *arguments)
+        return variables | ({"REELSIEVE_ECS_VERIFIER": str(self.verifier)} if self.verifier else {})
+
+    def run(self, *arguments: str, **further: str) -> Command:
+        """Start `reelsieve ARGUMENTS` here, with further environment variables."""
+        return Command(self.variables | further, self.folder.parent / f"output_{time.monotonic_ns()}", *arguments)
 
     @property
     def url(self) -> URL:
@@ -134,7 +137,7 @@ def copied(home: Home, folder: Path) -> Home:
     """The home once more, in this folder; its server must be stopped."""
     # cp keeps the owner of the server's files, which is not the user of the tests where these run as root.
     subprocess.run(["cp", "-a", str(home.folder), str(folder / "home")], check=True)
-    return Home(folder / "home", home.encoder)
+    return replace(home, folder=folder / "home")
 
 
 def removed(home: Home) -> None:

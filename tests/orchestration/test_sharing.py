@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import dagster as dg
 import pytest
 
+from assets.sources.base import Tell
+from assets.steps import GivenUp, Step, take_step
 from db.leases import Leases
 from orchestration import sharing
-from orchestration.launch import forecast_scoring, run_ingest, run_scoring
+from orchestration.forecasts import forecast_scoring
+from orchestration.launch import run_ingest, run_scoring
 from orchestration.platform import database_url, engine, instance
-from orchestration.runs import CheckFailed
+from orchestration.runs import CheckFailed, definitions
 from tests.command_line import run_command
 from tests.orchestration.conftest import Installation
 
@@ -89,6 +94,25 @@ def test_a_check_that_failed_in_another_command_fails_in_this_one_without_a_seco
     with pytest.raises(CheckFailed, match="in_range"):
         list(run_scoring(DATASET, ["vcs"]))
     assert n_runs() == before + 1
+
+
+def test_a_shard_that_actors_give_up_keeps_no_other_one_from_being_scored(monkeypatch: pytest.MonkeyPatch) -> None:
+    resource: Any = (definitions().resources or {})["curation"]
+
+    def take(step: Step, tell: Tell) -> Iterator[tuple[str, Any]]:
+        good = tuple(shard for shard in step.shards if shard.key != SHARDS[1])
+        yield from take_step(resource, replace(step, shards=good), tell)
+        if good != step.shards:
+            raise GivenUp(SHARDS[1:2], "actors died")
+
+    monkeypatch.setattr(resource, "others", take)
+    worker, before = run_scoring(DATASET, ["vcs"], in_one_run=True), n_runs()
+    assert [next(worker)[0], next(worker)[0]] == [SHARDS[0], SHARDS[2]]
+    with pytest.raises(GivenUp, match="actors died"):
+        next(worker)
+    assert n_runs() == before + 3, "of all shards, then of the stretches beside the one that was given up"
+    monkeypatch.undo()
+    assert [key for key, _ in run_scoring(DATASET, ["vcs"])] == SHARDS[1:2]
 
 
 def test_who_waits_for_a_shard_says_for_whom(capsys: pytest.CaptureFixture[str]) -> None:

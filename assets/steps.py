@@ -1,0 +1,94 @@
+"""A step: what an asset does on the shards of a run, without Dagster, so that other processes can do it too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from assets.curation import Curation
+from assets.datasets import RunShard, together
+from assets.leases import all_leased, leased
+from assets.progress import sparsely
+from assets.scores.pending import make_source, register
+from assets.scores.registry import source_kinds
+from assets.scores.run import score_shard
+from assets.sources.base import MissingEvidence, Order, Tell
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An asset to compute on these shards for these metrics; run_id names the run that the results are stored under.
+
+    options: values of a source's options, by name.
+    """
+
+    asset: str
+    shards: tuple[RunShard, ...]
+    metrics: tuple[str, ...]
+    run_id: str
+    options: Mapping[str, bool] = field(default_factory=dict)
+
+
+class GivenUp(RuntimeError):
+    """Those who took a step of these shards died again and again; the other shards of the step are done."""
+
+    plain = True
+
+    def __init__(self, shards: Sequence[str], message: str) -> None:
+        """shards: their partition keys."""
+        super().__init__(message)
+        self.shards = shards
+
+
+Take = Callable[[Step, Tell], Iterator[tuple[str, Any]]]
+
+
+def taken(curation: Curation, step: Step, tell: Tell) -> Iterator[tuple[str, Any]]:
+    """Have a step taken, by this process or by those that `curation` names; yields what `take_step` yields.
+
+    Raises what it raises, and GivenUp.
+    """
+    return curation.others(step, tell) if curation.others else take_step(curation, step, tell)
+
+
+def take_step(curation: Curation, step: Step, tell: Tell) -> Iterator[tuple[str, Any]]:
+    """Compute what is missing of an asset on the shards, while no other process can.
+
+    Yields of a source the counts of a metric's evidence by the name of the metric, once for each group of shards; of
+    scores the ShardScores of a shard by its key, or MissingEvidence where an ingest changed the shard meanwhile.
+    Raises the errors of sources and scorers, and LeaseLost.
+    """
+    return (_make if step.asset in source_kinds() else _score)(curation, step, sparsely(tell))
+
+
+def _make(curation: Curation, step: Step, tell: Tell) -> Iterator[tuple[str, Any]]:
+    scorers = {metric: curation.scorers[metric] for metric in step.metrics}
+    ids = {metric: register(curation.engine, scorer) for metric, scorer in scorers.items()}
+    for shards in together(step.shards):
+        with all_leased(curation.engine, step.asset, [shard.key for shard in shards], tell) as told:
+            for metric, scorer in scorers.items():
+                orders = [
+                    Order(curation.engine, shard.dataset, shard.number, ids[metric], step.run_id, told, step.options)
+                    for shard in shards
+                ]
+                yield metric, make_source(scorer, source_kinds()[step.asset], orders)
+
+
+def _score(curation: Curation, step: Step, tell: Tell) -> Iterator[tuple[str, Any]]:
+    (metric,) = step.metrics
+    scorer, shards = curation.scorers[metric], {shard.key: shard for shard in step.shards}
+    for key, told in leased(curation.engine, step.asset, shards, tell):
+        where, progress = shards[key], partial(_progress, told, metric, key)
+        try:
+            done: Any = score_shard(
+                curation.engine, scorer, where.dataset, where.number, run_id=step.run_id, progress=progress
+            )
+        except MissingEvidence as error:
+            done = error
+        yield key, done
+
+
+def _progress(tell: Tell, metric: str, shard: str, done: int, total: int) -> None:
+    tell(f"{done} of {total} samples of {shard} scored with {metric}")

@@ -1,0 +1,88 @@
+"""`reelsieve score --engine ray`: the runs of this process with their steps taken by actors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from assets.curation import Curation
+from assets.datasets import dataset_of_key
+from assets.progress import sparsely
+from assets.scores.registry import source_kinds
+from assets.sources.base import Tell
+from assets.steps import Step
+from orchestration.cluster.session import check_installed, session
+from orchestration.launch import run_scoring
+from orchestration.platform import engine
+from orchestration.runs import definitions
+from orchestration.settings import settings
+
+if TYPE_CHECKING:
+    from orchestration.cluster.pool import Pool
+
+
+def run_on_ray(
+    dataset: str,
+    metrics: Sequence[str],
+    options: Mapping[str, bool] | None = None,
+    shards: Collection[int] | None = None,
+) -> Iterator[tuple[str, dict[str, int]]]:
+    """As `orchestration.launch.run_scoring`, with actors at work. Raises RayMissing, NoCluster and SightDiffers too."""
+    check_installed()
+    dataset_of_key(engine(), dataset)
+    resource: Curation = (definitions().resources or {})["curation"]
+    with ExitStack() as stack:
+        resource.others = _Crew(resource, metrics, stack)
+        stack.callback(setattr, resource, "others", None)
+        yield from run_scoring(dataset, metrics, options, shards, in_one_run=True)
+
+
+class _Crew:
+    """Takes the steps of runs, each shard by an actor. Joins or starts the cluster when the first step comes."""
+
+    def __init__(self, curation: Curation, metrics: Sequence[str], stack: ExitStack) -> None:
+        self._curation, self._metrics, self._stack = curation, metrics, stack
+        self._pools: dict[str, Pool] = {}
+
+    def __call__(self, step: Step, tell: Tell) -> Iterator[tuple[str, Any]]:
+        self._pools = self._pools or self._started(step)
+        is_source = step.asset in source_kinds()
+        needs_model = is_source and "pytorch" in source_kinds()[step.asset].kinds
+        pool = self._pools["gpu" if needs_model and "gpu" in self._pools else "cpu"]
+        steps = [replace(step, shards=(shard,)) for shard in step.shards]
+        progress = sparsely(tell)
+        for done, results in enumerate(pool.take(steps, tell), 1):
+            progress(f"{step.asset} is done in {done} of {len(steps)} shards")
+            yield from results
+
+    def _started(self, step: Step) -> dict[str, Pool]:
+        wanted = settings()
+        cores = wanted.ray_cpus * ((wanted.ray_actors or 0) + (wanted.ray_gpu_actors or 0))
+        self._stack.enter_context(session(cores))
+        # Imported here: Ray reads its variables when it is imported.
+        from orchestration.cluster.pool import Pool
+        from orchestration.cluster.worker import sight_of
+
+        concerns = (step.shards[0].dataset, self._metrics)
+        sight = sight_of(self._curation, *concerns)
+        return {kind: Pool(size, concerns, sight) for kind, size in _sizes(self._metrics).items()}
+
+
+def _sizes(metrics: Sequence[str]) -> dict[str, Any]:
+    """The actors without a GPU, and where a source needs models those with one: as settings say, or as many as fit."""
+    import ray
+
+    from orchestration.cluster.pool import Size
+
+    wanted, room = settings(), ray.cluster_resources()
+    cores, gpus = room.get("CPU", 0.0), room.get("GPU", 0.0)
+    n_gpu = 0
+    if any("pytorch" in kind.kinds for kind in source_kinds(metrics).values()):
+        fitting = math.floor(min(gpus / wanted.ray_gpus, cores / wanted.ray_cpus))
+        n_gpu = fitting if wanted.ray_gpu_actors is None else wanted.ray_gpu_actors
+    n_cpu = wanted.ray_actors or max(1, math.floor(cores / wanted.ray_cpus) - n_gpu)
+    sizes = {"cpu": Size(n_cpu, wanted.ray_cpus)}
+    return sizes | ({"gpu": Size(n_gpu, wanted.ray_cpus, wanted.ray_gpus)} if n_gpu else {})

@@ -1,0 +1,137 @@
+"""Warm actors of one size: each has one step at a time, and one that died is replaced."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+from ray.exceptions import RayError, RayTaskError
+
+from assets.sources.base import Tell
+from assets.steps import GivenUp, Step
+from db.manifest import Dataset
+from orchestration.cluster.worker import Worker
+
+# Seconds without an actor at work after which the pool says that it waits for room.
+PATIENCE_S = 30.0
+# So many actors may end one after the other before one of them begins.
+STARTS_IN_VAIN = 4
+# A shard at which this many actors died kills them, and is given up.
+TRIES = 3
+
+
+class SightDiffers(RuntimeError):
+    """An actor's machine has another database, other settings or another version."""
+
+    plain = True
+
+
+class NoActors(RuntimeError):
+    """Actors end before they can begin; the message has the reason that Ray gives."""
+
+    plain = True
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How many actors, and how many cores and GPUs each takes of its machine."""
+
+    n: int
+    cpus: float
+    gpus: float = 0.0
+
+
+class Pool:
+    """Actors that take the steps of one run after the other. The end of the connection to Ray ends them."""
+
+    def __init__(self, size: Size, concerns: tuple[Dataset, Sequence[str]], sight: str) -> None:
+        """concerns: the data set and the metrics. sight: the sight on these that every actor must have."""
+        self._size, self._concerns, self._sight = size, concerns, sight
+        self._n_in_vain = 0
+        self._idle: list[Any] = []
+        self._starting: dict[Any, Any] = {}
+        self._working: dict[Any, tuple[Any, Step]] = {}
+
+    def take(self, steps: Sequence[Step], tell: Tell) -> Iterator[list[tuple[str, Any]]]:
+        """Have steps of one shard each taken; yields the results of each when it ends, in any order.
+
+        Raises the error of a step at once, SightDiffers, NoActors, and at the end GivenUp.
+        """
+        left, died = deque(steps), Counter[str]()
+        try:
+            while left or self._working:
+                self._hand_out(left)
+                for future in self._ready(tell):
+                    if future in self._starting:
+                        self._begin(self._starting.pop(future), future, tell)
+                        continue
+                    actor, step = self._working.pop(future)
+                    try:
+                        results = ray.get(future)
+                    except RayTaskError as error:
+                        raise error.cause from None
+                    except RayError as error:
+                        key = step.shards[0].key
+                        tell(f"an actor died at {key}, another one goes on with it: {_first_line(error)}")
+                        died[key] += 1
+                        if died[key] < TRIES:
+                            left.appendleft(step)
+                        continue
+                    self._idle.append(actor)
+                    yield results
+        finally:
+            # Of a step that failed, or a run that was stopped: nobody waits for the others any more.
+            for actor, _ in self._working.values():
+                ray.kill(actor)
+            self._working.clear()
+        if lost := [key for key, n in died.items() if n == TRIES]:
+            raise GivenUp(lost, f"{TRIES} actors died one after the other at {steps[0].asset} of {', '.join(lost)}")
+
+    def _hand_out(self, left: deque[Step]) -> None:
+        """Give steps to idle actors, and start as many as lack."""
+        actor: Any
+        while left and self._idle:
+            actor, step = self._idle.pop(), left.popleft()
+            self._working[actor.take.remote(step)] = (actor, step)
+        while len(self._starting) < min(len(left), self._size.n - len(self._working)):
+            # By hand instead of by Ray, which would let steps wait for an actor whose machine is gone.
+            options = {"num_cpus": self._size.cpus, "num_gpus": self._size.gpus, "scheduling_strategy": "SPREAD"}
+            actor = ray.remote(Worker).options(**options, max_restarts=0).remote()
+            self._starting[actor.sight.remote(*self._concerns)] = actor
+
+    def _ready(self, tell: Tell) -> list[Any]:
+        """Wait until an actor has begun, has ended a step, or has died."""
+        futures, since = [*self._starting, *self._working], time.monotonic()
+        while not (ready := ray.wait(futures, timeout=PATIENCE_S)[0]):
+            if not self._working:
+                n, size = time.monotonic() - since, self._size
+                tell(f"no actor for {n:.0f} s: each needs {size.cpus:g} cores and {size.gpus:g} GPUs of the cluster")
+        return list(ready)
+
+    def _begin(self, actor: Any, future: Any, tell: Tell) -> None:
+        try:
+            place, sight = ray.get(future)
+        except RayTaskError as error:
+            raise error.cause from None
+        except RayError as error:
+            self._n_in_vain += 1
+            if self._n_in_vain > STARTS_IN_VAIN:
+                raise NoActors(f"no actor starts on the cluster: {_first_line(error)}") from None
+            tell(f"an actor ended before it began: {_first_line(error)}")
+            return
+        if sight != self._sight:
+            raise SightDiffers(
+                f"{place} sees another database or makes other scorers than this command: set the same CURATION_DB_URL "
+                "(of an embedded server what `reelsieve db url --owner` prints) and the same REELSIEVE_ variables "
+                "there, and install the same version"
+            )
+        self._n_in_vain = 0
+        self._idle.append(actor)
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0]

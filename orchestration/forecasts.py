@@ -1,0 +1,43 @@
+"""What a scoring would do, and what it would ask of models that cost."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from assets.datasets import chosen_shards, dataset_of_key
+from assets.scores.pending import forecast
+from assets.sources.base import Forecast
+from orchestration.launch import curation_scorers
+from orchestration.platform import engine
+
+
+def forecast_scoring(
+    dataset: str, metrics: Sequence[str], shards: Collection[int] | None = None
+) -> list[dict[str, Any]]:
+    """For each metric the pending samples, and what a scoring would ask of models that cost."""
+    found = dataset_of_key(engine(), dataset)
+    chosen = chosen_shards(found, shards).values()
+    rows = []
+    for metric in metrics:
+        forecasts = [forecast(engine(), curation_scorers()[metric], found, shard) for shard in chosen]
+        by_role: dict[tuple[str, str], list[Forecast]] = {}
+        for _, parts in forecasts:
+            for part in parts:
+                by_role.setdefault((part.role, part.model), []).append(part)
+        row = {"metric": metric, "pending": sum(n for n, _ in forecasts)}
+        asked = [_summed(role, model, parts) for (role, model), parts in by_role.items()]
+        rows += [{**row, **part} for part in asked or [_summed(None, None, [])]]
+    return rows
+
+
+def _summed(role: str | None, model: str | None, parts: Sequence[Forecast]) -> dict[str, Any]:
+    money = [part.money for part in parts if part.money is not None]
+    return {
+        "role": role,
+        "model": model,
+        "calls at most": sum(part.calls for part in parts),
+        "tokens in": sum(part.tokens_in for part in parts),
+        "tokens out": sum(part.tokens_out for part in parts),
+        "money": sum(money) if parts and len(money) == len(parts) else None,
+    }
