@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Connection
 
 from db.schema import scorer, threshold
@@ -33,30 +32,46 @@ class LabelThreshold:
     details: Mapping[str, Any]
 
 
-def store_threshold(
-    connection: Connection,
-    *,
-    scorer_id: int,
-    dataset_id: int,
-    method: str,
-    objective: str,
-    value: float,
-    n: int,
+@dataclass(frozen=True, slots=True)
+class Cutoff:
+    """A cut on the scores of a dataset, or of a shard: `value` is the lowest score on the good side of it.
+
+    n: the number of scores that it was found on.
+    """
+
+    shard: int | None
+    objective: str
+    value: float
+    n: int
+
+
+def store_cutoffs(
+    connection: Connection, scorer_id: int, dataset_id: int, method: str, cutoffs: Sequence[Cutoff]
 ) -> None:
-    """Store a threshold of a whole dataset, replacing the one of the same scorer, method and objective."""
-    row: dict[str, Any] = {
-        "scorer_id": scorer_id,
-        "dataset_id": dataset_id,
-        "scope": "dataset",
-        "method": method,
-        "objective": objective,
-    }
-    statement = insert(threshold).values(**row, value=value, n=n)
-    connection.execute(
-        statement.on_conflict_do_update(
-            constraint="uq_threshold_scope", set_={"value": value, "n": n, "created_at": sa.func.now()}
-        )
+    """Store cuts on scores, replacing those of the same scorer, dataset and method."""
+    of_method = (
+        threshold.c.scorer_id == scorer_id,
+        threshold.c.dataset_id == dataset_id,
+        threshold.c.method == method,
     )
+    # Two runs may replace at once: the later one waits here, then replaces what the earlier one stored.
+    is_this = scorer.c.scorer_id == scorer_id
+    connection.execute(sa.select(scorer.c.scorer_id).where(is_this).with_for_update(key_share=True))
+    connection.execute(sa.delete(threshold).where(*of_method))
+    common = {"scorer_id": scorer_id, "dataset_id": dataset_id, "method": method}
+    rows = [
+        {
+            **common,
+            "scope": "dataset" if cutoff.shard is None else "shard",
+            "shard": cutoff.shard,
+            "objective": cutoff.objective,
+            "value": cutoff.value,
+            "n": cutoff.n,
+        }
+        for cutoff in cutoffs
+    ]
+    if rows:
+        connection.execute(sa.insert(threshold), rows)
 
 
 def replace_label_thresholds(

@@ -11,12 +11,15 @@ from assets.reports.labels import metric_label
 from assets.reports.plots import counted_histogram, markdown_image
 from assets.reports.tables import markdown_table
 from assets.scores.registry import METRICS, asset_name
-from assets.thresholds.shares import SHARES
-from db.distribution import distribution
+from assets.thresholds.shares import QUANTILE, SHARES, objective
+from db.distribution import distribution, shard_cutoffs, video_means
 from db.freezing import kept
 from db.manifest import Dataset
 from db.scores import active_scorer
-from db.thresholds import store_threshold
+from db.thresholds import Cutoff, store_cutoffs
+from metrics_core.drift import SMALL, Shift, shifts
+
+ALIKE = "shards_alike"
 
 
 @dg.asset(
@@ -24,33 +27,51 @@ from db.thresholds import store_threshold
     partitions_def=DATASETS,
     deps=[of_all_partitions(asset_name(metric)) for metric in METRICS],
     kinds={"postgres"},
+    check_specs=[
+        dg.AssetCheckSpec(
+            ALIKE,
+            asset="threshold",
+            partitions_def=DATASETS,
+            description="No shard's videos score otherwise than those of all other shards, by more than chance and by "
+            f"more than a negligible effect (p < 0.01 by Mann-Whitney with Holm's correction, Cliff's delta {SMALL}).",
+        )
+    ],
 )
 def threshold(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
-    """For every metric the lowest score of the best half, quarter, eighth and sixteenth of the dataset."""
+    """For every metric the lowest score of the best half, quarter, eighth and sixteenth, of the dataset and each shard.
+
+    A cut that holds for the dataset holds for a shard only where shards are alike: a check tells which are not.
+    """
     dataset = dataset_of_key(curation.engine, context.partition_key)
-    return dg.MaterializeResult(metadata={metric: _metric(curation.engine, dataset, metric) for metric in METRICS})
+    found = {metric: _metric(curation.engine, dataset, metric) for metric in METRICS}
+    shifted = [shift for _, of_metric in found.values() for shift in of_metric]
+    names = [f"{metric} of shard {shift.group}" for metric, (_, of_metric) in found.items() for shift in of_metric]
+    check = dg.AssetCheckResult(
+        check_name=ALIKE,
+        passed=not shifted,
+        severity=dg.AssetCheckSeverity.WARN,
+        description=f"other than the rest: {', '.join(names)[:500]}" if shifted else None,
+        metadata={"shifted": len(shifted), "largest_delta": max((abs(shift.delta) for shift in shifted), default=0.0)},
+    )
+    return dg.MaterializeResult(metadata={metric: shown for metric, (shown, _) in found.items()}, check_results=[check])
 
 
-def _metric(engine: Engine, dataset: Dataset, metric: str) -> dg.MetadataValue:
-    """Store the thresholds of one metric and describe them."""
+def _metric(engine: Engine, dataset: Dataset, metric: str) -> tuple[dg.MetadataValue, list[Shift]]:
+    """Store the thresholds of one metric and describe them; with the shards whose scores differ from the rest."""
     with engine.begin() as connection:
         scorer_id = active_scorer(connection, metric)
         label = metric_label(connection, metric)
         found = None if scorer_id is None else distribution(connection, scorer_id, dataset.dataset_id, SHARES)
         if scorer_id is None or found is None:
-            return dg.MetadataValue.text("no defined score on this dataset")
-        for share, value in found.cutoffs.items():
-            store_threshold(
-                connection,
-                scorer_id=scorer_id,
-                dataset_id=dataset.dataset_id,
-                method="quantile",
-                objective=f"keep {share:g}",
-                value=value,
-                n=found.n,
-            )
+            return dg.MetadataValue.text("no defined score on this dataset"), []
+        of_dataset = [Cutoff(None, objective(share), value, found.n) for share, value in found.cutoffs.items()]
+        of_shards = shard_cutoffs(connection, scorer_id, dataset.dataset_id, SHARES) if dataset.n_shards > 1 else []
+        cutoffs = [*of_dataset, *[Cutoff(row.shard, objective(row.share), row.value, row.n) for row in of_shards]]
+        store_cutoffs(connection, scorer_id, dataset.dataset_id, QUANTILE, cutoffs)
+        means, shards = video_means(connection, scorer_id, dataset.dataset_id) if of_shards else ([], [])
     rows = [[f"{share:.2%}", str(kept(share, found.n)), f"{value:.4f}"] for share, value in found.cutoffs.items()]
     lines = {f"{share:g}": value for share, value in found.cutoffs.items()}
     plot = counted_histogram(found.low, found.high, found.counts, label, f"{label} on {dataset.name}", lines)
     table = markdown_table(["share", "samples", "at least"], rows)
-    return dg.MetadataValue.md(f"{table}\n\n{markdown_image(plot, f'distribution of {label} with its thresholds')}")
+    text = f"{table}\n\n{markdown_image(plot, f'distribution of {label} with its thresholds')}"
+    return dg.MetadataValue.md(text), [shift for shift in shifts(means, shards) if shift.is_shifted]

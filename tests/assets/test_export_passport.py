@@ -22,10 +22,9 @@ from db import schema
 from db.recipes import recipe_of
 from db.scores import register_scorer
 from db.selection import freeze_selection
-from db.thresholds import store_threshold
 from metrics_core.frames import content_sha256
 from tests.assets.exporting import TEXTS, Clips, make_clips
-from tests.db.builders import add_sample, add_video, change_text, make_dataset, remove, set_scores
+from tests.db.builders import add_sample, add_video, change_text, make_dataset, remove, set_scores, store_threshold
 
 
 @pytest.fixture

@@ -19,10 +19,9 @@ from db.previewing import preview
 from db.recipes import SelectionError, recipe_of
 from db.selection import Selection, find_selection, selection_rows
 from db.selection_diff import selection_diff
-from db.thresholds import store_threshold
 from db.views import create_views
 from metrics_core.protocols import ModelIdentity
-from tests.db.builders import TWO_METRICS, activate, add_sample, add_video, make_dataset, set_scores
+from tests.db.builders import TWO_METRICS, activate, add_sample, add_video, make_dataset, set_scores, store_threshold
 
 # key: system, VCS, EVQAScore, seconds of its video, year of its manifest row, the direction of its text's vector
 SAMPLES: dict[str, tuple[str, float | None, float | None, float | None, int | None, float]] = {

@@ -19,6 +19,7 @@ from db.inputs import Input
 from db.manifest import Dataset, ensure_dataset, list_datasets
 from db.scores import ScoreRow, register_scorer, write_scores
 from db.shards import score_tally, shard_counts
+from db.thresholds import Cutoff, store_cutoffs
 from db.work import load_samples
 
 INPUT = hashlib.sha256(b"whatever the scorer looked at").digest()
@@ -182,6 +183,13 @@ def set_scores(engine: Engine, values: Mapping[int, float | None], metric: str =
     rows = [undefined(i) if value is None else ok(i, value) for i, value in values.items()]
     write_fresh(engine, scorer_id, rows)
     return scorer_id
+
+
+def store_threshold(
+    connection: sa.Connection, *, scorer_id: int, dataset_id: int, method: str, objective: str, value: float, n: int
+) -> None:
+    """Store one cut of a dataset in place of all others of the same method."""
+    store_cutoffs(connection, scorer_id, dataset_id, method, [Cutoff(None, objective, value, n)])
 
 
 def count_all(engine: Engine, metrics: Mapping[str, Collection[Input[Any]]]) -> None:

@@ -31,7 +31,7 @@ from db.inputs import (
 )
 from db.manifest import Dataset
 from db.quality import shard_quality
-from db.thresholds import LabelThreshold, replace_label_thresholds, store_threshold
+from db.thresholds import LabelThreshold, replace_label_thresholds
 from db.views import create_views
 from db.work import PendingSample, load_samples, pending_samples
 from tests.db.builders import (
@@ -46,6 +46,7 @@ from tests.db.builders import (
     make_dataset,
     ok,
     remove,
+    store_threshold,
     write_fresh,
 )
 

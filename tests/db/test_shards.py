@@ -17,7 +17,7 @@ from db import schema
 from db.inputs import TEXT, Input
 from db.scores import status_counts
 from db.shards import PENDING, Tally, sample_counts, score_tally, shard_counts
-from db.thresholds import LabelThreshold, replace_label_thresholds, store_threshold
+from db.thresholds import LabelThreshold, replace_label_thresholds
 from db.verdicts import unfinished_shards
 from db.work import load_samples, pending_samples
 from tests.db.builders import (
@@ -32,6 +32,7 @@ from tests.db.builders import (
     make_dataset,
     ok,
     remove,
+    store_threshold,
     undefined,
     write_fresh,
 )

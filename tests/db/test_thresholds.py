@@ -17,9 +17,8 @@ from db.thresholds import (
     LabelThreshold,
     label_thresholds,
     replace_label_thresholds,
-    store_threshold,
 )
-from tests.db.builders import activate, make_dataset, wait_for_lock
+from tests.db.builders import activate, make_dataset, store_threshold, wait_for_lock
 
 EVENTS = LabelThreshold("dataset", None, "events", "f1", 0.1 + 0.2, 40, 13, {"f1": 0.75, "warnings": ["few"]})
 CAMERA = LabelThreshold("dataset", None, "camera", "f1", 0.9, 20, 0, {})

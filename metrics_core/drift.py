@@ -1,0 +1,70 @@
+"""Whether groups of values differ from all others: a rank test with an effect size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr
+from scipy.stats import rankdata
+
+from metrics_core.agreement.significance import holm
+
+SMALL = 0.147
+"""Cliff's delta from which on a difference counts as more than negligible (Romano et al. 2006)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """How one group stands to all values of the other groups.
+
+    delta: Cliff's delta, -1 to 1, how much oftener a value of the group is the greater one of a pair than the smaller.
+    p: two-sided, of the Mann-Whitney test by its normal approximation with ties, times Holm's factor over the groups.
+    """
+
+    group: int
+    n: int
+    delta: float
+    p: float
+
+    @property
+    def is_shifted(self) -> bool:
+        """Whether the group differs by more than chance (p below 0.01) and by more than a negligible effect."""
+        return self.p < 0.01 and abs(self.delta) >= SMALL
+
+
+def shifts(values: npt.ArrayLike, groups: npt.ArrayLike, at_least: int = 20) -> list[Shift]:
+    """Compare each group with the rest.
+
+    values: (n,), finite and independent of one another, such as means of videos. groups: (n,), whole numbers from 0.
+    Groups of fewer than `at_least` values, or with fewer outside, are left out. Raises ValueError for other shapes.
+
+    >>> found = shifts([1.0] * 30 + [2.0] * 30 + [1.0] * 60, [0] * 30 + [1] * 30 + [2] * 60)
+    >>> [(shift.group, round(shift.delta, 2), shift.is_shifted) for shift in found]
+    [(0, -0.33, True), (1, 1.0, True), (2, -0.5, True)]
+    """
+    numbers, members = np.asarray(values, dtype=np.float64), np.asarray(groups, dtype=np.intp)
+    if numbers.ndim != 1 or members.shape != numbers.shape or not np.isfinite(numbers).all():
+        raise ValueError(
+            f"values have shape {numbers.shape} and groups {members.shape}: give finite values (n,) and (n,)"
+        )
+    n = len(numbers)
+    sizes = np.bincount(members) if n else np.empty(0, dtype=np.intp)
+    (compared,) = np.nonzero((sizes >= at_least) & (n - sizes >= at_least))
+    if not len(compared):
+        return []
+    ranks = np.asarray(rankdata(numbers))
+    inside = sizes[compared].astype(np.float64)
+    outside = n - inside
+    wins = np.bincount(members, weights=ranks)[compared] - inside * (inside + 1) / 2
+    _, tied = np.unique(numbers, return_counts=True)
+    ties = float((tied.astype(np.float64) ** 3 - tied).sum())
+    spread = np.sqrt(inside * outside / 12 * (n + 1 - ties / (n * (n - 1))))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # Where all values are equal nothing differs.
+        z = np.where(spread > 0, (wins - inside * outside / 2) / spread, 0.0)
+    adjusted = holm((2 * ndtr(-np.abs(z))).tolist())
+    deltas = 2 * wins / (inside * outside) - 1
+    rows = zip(compared.tolist(), inside.astype(int).tolist(), deltas.tolist(), adjusted, strict=True)
+    return [Shift(*row) for row in rows]

@@ -1,0 +1,97 @@
+"""Thresholds of shards and the check that shards are alike, on a real database and in a real run of the asset."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dagster as dg
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from assets.curation import Curation
+from assets.scores.registry import METRIC_INPUTS, SCORERS
+from assets.thresholds.assets import ALIKE, threshold
+from db.distribution import shard_cutoffs, video_means
+from db.freezing import kept
+from db.manifest import Dataset
+from db.views import create_views
+from tests.db.builders import add_sample, add_video, make_dataset, set_scores
+
+N_SHARDS, N_VIDEOS = 3, 150
+SHARES = (0.5, 0.125)
+
+
+@pytest.fixture
+def clips(engine: Engine) -> Dataset:
+    with engine.begin() as connection:
+        create_views(connection, METRIC_INPUTS)
+    return make_dataset(engine, n_shards=N_SHARDS)
+
+
+def fill(engine: Engine, dataset: Dataset, lift: float) -> tuple[int, dict[int, list[tuple[int, float]]]]:
+    """Two captions a video, those of shard 1 better by `lift`; the scorer and, by shard, videos and values."""
+    values: dict[int, float | None] = {}
+    by_shard: dict[int, list[tuple[int, float]]] = {shard: [] for shard in range(N_SHARDS)}
+    for number in range(N_VIDEOS):
+        key = f"video {number}"
+        video, shard = add_video(engine, dataset, key), dataset.shard_of(key)
+        for place in range(2):
+            value = (number * 37 % 101 + place) / 250 + (lift if shard == 1 else 0.0)
+            values[add_sample(engine, dataset, video, f"{key} {place}")] = value
+            by_shard[shard].append((video, value))
+    values[add_sample(engine, dataset, video, "undefined")] = None
+    return set_scores(engine, values), by_shard
+
+
+def materialised(engine: Engine, dataset: Dataset, home: Path) -> dg.ExecuteInProcessResult:
+    curation = Curation(home, None, lambda: engine, SCORERS)
+    return dg.materialize(
+        [threshold],
+        partition_key=dataset.name,
+        resources={"curation": curation},
+        instance=_instance(dataset),
+        selection=["threshold"],
+    )
+
+
+def _instance(dataset: Dataset) -> dg.DagsterInstance:
+    instance = dg.DagsterInstance.ephemeral()
+    instance.add_dynamic_partitions("dataset", [dataset.name])
+    return instance
+
+
+def test_the_cutoffs_of_shards_and_the_means_of_videos_are_those_by_hand(engine: Engine, clips: Dataset) -> None:
+    scorer_id, by_shard = fill(engine, clips, 0.0)
+    with engine.begin() as connection:
+        found = shard_cutoffs(connection, scorer_id, clips.dataset_id, SHARES)
+        means, shards = video_means(connection, scorer_id, clips.dataset_id)
+    expected = [
+        (shard, len(rows), share, sorted((value for _, value in rows), reverse=True)[kept(share, len(rows)) - 1])
+        for shard, rows in by_shard.items()
+        for share in sorted(SHARES)
+    ]
+    assert [tuple(row) for row in found] == expected
+    videos: dict[tuple[int, int], list[float]] = {}
+    for shard, rows in by_shard.items():
+        for video, value in rows:
+            videos.setdefault((shard, video), []).append(value)
+    by_hand = sorted((shard, sum(values) / 2) for (shard, _), values in videos.items())
+    np.testing.assert_allclose(sorted(zip(shards, means, strict=True)), by_hand)
+
+
+@pytest.mark.parametrize(("lift", "is_alike"), [(0.0, True), (0.3, False)])
+def test_the_asset_stores_all_cutoffs_and_says_which_shard_is_other(
+    engine: Engine, clips: Dataset, tmp_path: Path, lift: float, is_alike: bool
+) -> None:
+    fill(engine, clips, lift)
+    for _ in range(2):
+        result = materialised(engine, clips, tmp_path)
+    (check,) = result.get_asset_check_evaluations()
+    assert (check.check_name, check.passed, check.severity) == (ALIKE, is_alike, dg.AssetCheckSeverity.WARN)
+    if not is_alike:
+        assert "vcs of shard 1" in str(check.description)
+    with engine.connect() as connection:
+        query = "SELECT scope, count(*) AS n FROM threshold WHERE method = 'quantile' GROUP BY 1 ORDER BY 1"
+        assert [tuple(row) for row in connection.execute(sa.text(query))] == [("dataset", 4), ("shard", 4 * N_SHARDS)]
