@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr
-from scipy.stats import rankdata
 
 from metrics_core.agreement.significance import holm
 
@@ -44,6 +42,9 @@ def shifts(values: npt.ArrayLike, groups: npt.ArrayLike, at_least: int = 20) -> 
     >>> [(shift.group, round(shift.delta, 2), shift.is_shifted) for shift in found]
     [(0, -0.33, True), (1, 1.0, True), (2, -0.5, True)]
     """
+    from scipy.special import ndtr
+    from scipy.stats import rankdata
+
     numbers, members = np.asarray(values, dtype=np.float64), np.asarray(groups, dtype=np.intp)
     if numbers.ndim != 1 or members.shape != numbers.shape or not np.isfinite(numbers).all():
         raise ValueError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import rankdata
 
 from metrics_core.arrays import FloatArray
 
@@ -33,6 +32,8 @@ def mean_rank(values: npt.ArrayLike, weights: npt.ArrayLike) -> FloatArray:
     >>> mean_rank([[0.1, 50.0], [0.2, 10.0]], [3, 1]).tolist()
     [0.375, 0.625]
     """
+    from scipy.stats import rankdata
+
     rows, parts = _checked(values, weights)
     if not len(rows):
         return np.empty(0)
