@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from assets.media import remote
+
 LOOPBACK = '["127.0.0.0/8"]'
 BUCKET = "clips"
 
@@ -36,6 +38,8 @@ def object_store(folder: Path) -> Generator[Any, None, None]:
         "REELSIEVE_MEDIA_PRIVATE_NETWORKS": LOOPBACK,
         "REELSIEVE_MEDIA_CACHE": str(folder),
     }
+    # This process may have a client of another test's server, which is gone.
+    remote._file_system.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
         for name, value in variables.items():
             patch.setenv(name, value)

@@ -123,12 +123,15 @@ class _Round:
     def start(self, name: str) -> list[Command]:
         """Start one of COMMANDS, the scoring as often as there are workers; `export` needs what `select` said."""
         parquet, lines = self.exports / "best.parquet", self.exports / "best.jsonl"
+        # Exports overwrite nothing: what a command wrote whole before it was killed has to go first.
+        for path in self.exports.glob({"select": "best.parquet*", "export": "best.jsonl*"}.get(name, "nothing")):
+            path.unlink()
         arguments = {
             "ingest": (str(self._manifest), "-d", "d", "--shards", str(N_SHARDS)),
             "score": ("-d", "d", "--engine", self._scoring.engine),
             "calibrate": ("-d", "d"),
             "select": ("-d", "d", "--keep", "0.5", "--export", str(parquet)),
-            "export": (self._selection, str(lines)),
+            "export": (self._selection, "--to", str(lines)),
         }
         n = self._scoring.workers if name == "score" else 1
         return [self.home.run(name, *arguments[name], "--json") for _ in range(n)]
@@ -142,7 +145,8 @@ class _Round:
     def state(self) -> State:
         """All that the commands have stored and written, without times and numbers that are handed out."""
         url = self.home.url
-        exported = {path.name: _exported(path) for path in sorted(self.exports.iterdir())}
+        # A passport has the time of the export.
+        exported = {path.name: _exported(path) for path in self.exports.iterdir() if "passport" not in path.name}
         return {**ingested(url), **scored(url), **concluded(url), "exports": sorted(exported.items())}
 
 

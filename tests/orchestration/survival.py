@@ -322,8 +322,8 @@ def retag_runs(url: URL, name: str, value: str | None) -> None:
             connection.execute("UPDATE run_tags SET value = %s WHERE key = %s", [value, name])
 
 
-def write_manifest(folder: Path) -> Path:
-    """A text-only dataset of N_VIDEOS videos, each with one reference and two candidates."""
+def write_manifest(folder: Path, n_videos: int = N_VIDEOS) -> Path:
+    """A text-only dataset of so many videos, each with one reference and two candidates."""
     captions = (
         {
             "caption_id": f"clip_{number:04d}_{system}",
@@ -332,10 +332,10 @@ def write_manifest(folder: Path) -> Path:
             "system": system,
             "text": text,
         }
-        for number in range(N_VIDEOS)
+        for number in range(n_videos)
         for system, text in _stories(number).items()
     )
-    videos = ({"video_id": f"clip_{number:04d}"} for number in range(N_VIDEOS))
+    videos = ({"video_id": f"clip_{number:04d}"} for number in range(n_videos))
     folder.mkdir()
     for name, lines in (("videos", videos), ("captions", captions)):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))

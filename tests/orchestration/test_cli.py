@@ -306,7 +306,8 @@ def test_a_corrected_caption_has_no_score_until_it_is_scored_again(run: Run, fol
     assert (row["vcs"], row["vcs_status"]) == (None, "stale")
     exported = tmp_path / "all.jsonl"
     select = ("select", "-d", "corrected", "--by", "vcs", "--keep", "1", "--json", "--export", str(exported))
-    read_json(run(*select))
+    assert "1 samples of dataset 'corrected' have a vcs score of other inputs than now" in run(*select).stderr
+    assert read_json(run(*select, "--stale", "leave_out"))["unjudged"]["vcs"]["stale"] == 1
     assert "v1_faithful" not in {json.loads(line)["sample"] for line in exported.read_text().splitlines()}
     (status,) = [row for row in read_json(run("status", "--json")) if row["dataset"] == "corrected"]
     assert status["vcs_pending"] == 1
@@ -322,7 +323,7 @@ def test_a_corrected_caption_has_no_score_until_it_is_scored_again(run: Run, fol
 
 
 def test_sql_answers_rows_and_may_not_write(run: Run, scored: dict[str, Any]) -> None:
-    query = "SELECT sample, vcs FROM sample_scores WHERE vcs IS NOT NULL ORDER BY vcs DESC LIMIT 1"
+    query = "SELECT sample, vcs FROM sample_scores WHERE dataset = 'cli' AND vcs IS NOT NULL ORDER BY vcs DESC LIMIT 1"
     (row,) = read_json(run("sql", query, "--json"))
     assert row["sample"] == "v1_faithful"
     refused = run("sql", "DELETE FROM score")

@@ -14,6 +14,7 @@ import psycopg
 import pytest
 from sqlalchemy.engine import URL
 
+from assets.ingest.batches import BATCH_SIZE
 from db.server import DAGSTER, sibling_url, stop_embedded
 from orchestration.cli.errors import explain
 from tests.orchestration.survival import (
@@ -335,23 +336,27 @@ def test_what_a_living_server_refuses_is_told_in_its_own_words(finished: Home) -
     )
 
 
-def test_an_ingest_killed_in_the_middle_ends_where_an_undisturbed_one_does(
-    fresh: Home, manifest: Path, undisturbed: State
-) -> None:
-    url = fresh.url
+def test_an_ingest_killed_in_the_middle_ends_where_an_undisturbed_one_does(fresh: Home, tmp_path: Path) -> None:
+    # More captions than one batch takes: two thirds of them are samples.
+    n_videos = 2400
+    url, manifest = fresh.url, write_manifest(tmp_path / "large", n_videos)
+    emptied = "TRUNCATE dataset CASCADE"
     with connect(url) as connection:
-        connection.execute("TRUNCATE dataset CASCADE")
-    with hold(url, "sample", "(SELECT count(*) FROM sample) > 700") as held:
+        connection.execute(emptied)
+        fresh.run(*_ingest(manifest)).json()
+        undisturbed = ingested(url)
+        connection.execute(emptied)
+    with hold(url, "sample", f"(SELECT count(*) FROM sample) > {BATCH_SIZE}") as held:
         command = fresh.run(*_ingest(manifest))
         held.wait_for(1, command)
         command.kill()
         held.release()
-    assert 0 < count(url, "sample") < N_SAMPLES
+    assert 0 < count(url, "sample") < 2 * n_videos
     report = fresh.run(*_ingest(manifest)).json()
-    assert report["unchanged"]["videos"] == N_VIDEOS
-    assert report["accepted"]["captions"] + report["unchanged"]["captions"] == 3 * N_VIDEOS
-    assert report["unchanged"]["captions"] == 1000
-    assert ingested(url) == {table: undisturbed[table] for table in ingested(url)}
+    assert report["unchanged"]["videos"] == n_videos
+    assert report["accepted"]["captions"] + report["unchanged"]["captions"] == 3 * n_videos
+    assert report["unchanged"]["captions"] == BATCH_SIZE
+    assert ingested(url) == undisturbed
 
 
 def test_a_selection_killed_while_it_is_written_is_not_there(finished: Home) -> None:
