@@ -52,7 +52,7 @@ WANTED = {
     "--where over two metrics": ("scan", 5.0),
     "averages of four metrics by system": ("four scans", 3.0),
 }
-WANTED_SECONDS = {"idle: status and start of score": 5.0, "scores --limit 20": 0.1}
+WANTED_SECONDS = {"idle: status and start of score": 5.0, "scores --limit 20": 0.1, "report": 30.0}
 
 
 @dataclass
@@ -156,6 +156,14 @@ def measure(bench: Bench, repeats: int) -> None:
     bench.seconds["four scans"] = [(4 * wall, 4 * cpu) for wall, cpu in bench.seconds["scan"]]
 
 
+def report(bench: Bench, folder: Path) -> None:
+    """The page of the whole data set, which nobody has rated."""
+    from assets.reports.report import make_report
+    from orchestration.platform import curation
+
+    make_report(bench.engine, bench.filled.dataset, curation().scorers, folder)
+
+
 def ingest(bench: Bench, folder: Path, n_rows: int, repeats: int) -> None:
     """A folder of captions: tried, new beside a COPY of the same rows, unchanged, and with one row more."""
     videos = [{"video_id": f"new {i}"} for i in range(n_rows // 5)]
@@ -214,6 +222,7 @@ def main() -> None:
             bench = Bench(engine, filled, psutil.Process(pid), {})
             with SlowStatements(engine) as slow:
                 measure(bench, given.repeats)
+                bench.time("report", lambda: report(bench, Path(temporary) / "report"))
             ingest(bench, Path(temporary) / "manifest", given.samples // 10, given.repeats)
             found = {"samples": given.samples, "fill_s": filled.seconds, "measured": summary(bench.seconds)}
             found |= row_sizes(engine, given.samples) | {"plans": slow.plans(3)}

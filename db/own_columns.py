@@ -1,4 +1,4 @@
-"""Columns that a recipe may use beside those of sample_scores: own fields of the manifest, and people's ratings."""
+"""Columns that a recipe may use beside those of sample_scores: length, own fields of the manifest, ratings."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ _FIELDS = sa.text(
 
 
 def own_columns(connection: Connection, dataset: Dataset, recipe: Recipe, scores: PresentScores) -> dict[str, Column]:
-    """The columns extra_FIELD and rating_ASPECT that a recipe mentions.
+    """The length of each text, n_characters, and the columns extra_FIELD and rating_ASPECT that a recipe mentions.
 
-    extra_FIELD is the field of the sample or, where the sample has none, of its video. rating_ASPECT is the mean over
-    the raters. Raises SelectionError for a field that is unknown or that holds values of several types.
+    Length is the floor that a metric has to beat. extra_FIELD is the field of the sample or, where the sample has none,
+    of its video. rating_ASPECT is the mean over the raters. Raises SelectionError for a field that is unknown or that
+    holds values of several types.
     """
     mentioned = sorted(_mentioned(recipe))
-    columns: dict[str, Column] = {}
+    columns: dict[str, Column] = {"n_characters": sa.func.length(scores.columns["text"], type_=sa.Integer)}
     if any(name.startswith(OWN) for name in mentioned):
         fields = {f"{OWN}{row.key}": row for row in connection.execute(_FIELDS, {"dataset_id": dataset.dataset_id})}
         for name in _known(mentioned, OWN, fields, "own field of the manifest"):

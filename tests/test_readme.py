@@ -199,6 +199,29 @@ def test_a_notebook_reads_what_the_command_line_reads(second: str, newcomer: Pat
     assert json.loads(done.stdout) == {row["system"]: pytest.approx(row["vcs"], abs=0.0015) for row in rows}
 
 
+def test_noisy_pairs_stay_out_of_the_best_eighth(demo: Done) -> None:
+    """EVQAScore paper, Table 4 in form: the share of planted noise in what a recipe keeps, beside length and chance."""
+    noise = (
+        "SELECT avg(CAST(s.extra->>'quality' = 'noisy' AS integer)) AS share, count(*) AS n FROM selection_item i "
+        "JOIN sample s USING (sample_id) WHERE i.selection_id = {}"
+    )
+    shares = {}
+    for name, options in {
+        "metric": ("--by", "evqa"),
+        "length": ("--by", "n_characters"),
+        "random": ("--by", "evqa", "--choose", "random", "--seed", "7"),
+    }.items():
+        chosen = run_command("select", "-d", "demo", "--where", "kind = 'qa'", *options, "--json")
+        assert chosen.returncode == 0, chosen.stderr
+        selection = json.loads(chosen.stdout)
+        (row,) = json.loads(run_command("sql", noise.format(selection["selection_id"]), "--json").stdout)
+        assert row["n"] == selection["n"] == selection["n_eligible"] // 8
+        shares[name] = row["share"]
+    assert shares["metric"] == shares["length"] == 0.0
+    # 60 of 480 pairs, half of which are noisy: within four standard deviations.
+    assert abs(shares["random"] - 0.5) < 4 * 0.06
+
+
 def test_every_other_command_works_in_its_order(demo: Done, newcomer: Path, migrated_template: URL) -> None:
     own_server = migrated_template.set(drivername="postgresql").render_as_string(hide_password=False)
     variables: dict[str, str] = {}

@@ -112,6 +112,8 @@ def keys(engine: Engine, chosen: Selection) -> str:
         ({"by": "vcs", "where": "extra_Year is null", "keep": 1.0}, "c"),
         ({"by": "vcs", "where": "extra_site = 'site 1' and not extra_year = 2001", "keep": 1.0}, "bdef"),
         ({"by": "extra_Year", "count": 2}, "gf"),
+        # "text f 180.0" is the longest; of equal lengths the first key.
+        ({"by": "n_characters", "where": "n_characters > 10", "count": 2}, "fc"),
         ({"by": "rating_overall", "count": 2}, "gf"),
         ({"by": "vcs", "where": "rating_overall > 99.5", "keep": 1.0}, "cdef"),
         ({"by": "vcs", "at_least": {"evqa": "keep 0.25"}}, "cd"),

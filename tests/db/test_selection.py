@@ -43,6 +43,8 @@ from tests.db.builders import (
     wait_for_lock,
 )
 
+NUMBERS = "duration_s, evqa, n_characters, shard, vcs"
+
 
 @pytest.fixture
 def clips(engine: Engine) -> Dataset:
@@ -294,7 +296,7 @@ def test_a_share_out_of_range(engine: Engine, clips: Dataset, keep: float) -> No
 
 @pytest.mark.parametrize("by", ["nope", "VCS"])
 def test_an_unknown_metric_is_named_with_the_known_ones(engine: Engine, clips: Dataset, by: str) -> None:
-    with pytest.raises(SelectionError, match=f"no column '{by}': choose one of duration_s, evqa, shard, vcs$"):
+    with pytest.raises(SelectionError, match=f"no column '{by}': choose one of {NUMBERS}$"):
         freeze(engine, clips, 0.5, by=by)
     with engine.connect() as connection:
         assert known_metrics(connection) == ["vcs", "evqa"]
@@ -302,7 +304,7 @@ def test_an_unknown_metric_is_named_with_the_known_ones(engine: Engine, clips: D
 
 @pytest.mark.parametrize("by", ["video", "text", "vcs_status"])
 def test_a_column_of_texts_ranks_nothing(engine: Engine, clips: Dataset, by: str) -> None:
-    with pytest.raises(SelectionError, match=f"{by} is no number: choose one of duration_s, evqa, shard, vcs$"):
+    with pytest.raises(SelectionError, match=f"{by} is no number: choose one of {NUMBERS}$"):
         freeze(engine, clips, 0.5, by=by)
 
 
