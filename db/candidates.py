@@ -54,6 +54,11 @@ class Eligible:
     by: tuple[Column, ...]
     filters: tuple[sa.ColumnElement[bool], ...]
 
+    @property
+    def conditions(self) -> tuple[sa.ColumnElement[bool], ...]:
+        """What the rows fulfil."""
+        return (self.scores.of_dataset, *[value.is_not(None) for value in self.by], *self.filters)
+
 
 def eligible(
     connection: Connection, dataset: Dataset, recipe: Recipe, scores: PresentScores, columns: Mapping[str, Column]
@@ -86,8 +91,7 @@ def read_candidates(connection: Connection, recipe: Recipe, found: Eligible) -> 
     if recipe.needs_vectors:
         wanted["text_sha256"] = sample.c.text_sha256
     query = sa.select(*[value.label(name) for name, value in wanted.items()]).select_from(found.scores.rows)
-    query = query.where(found.scores.of_dataset, *[value.is_not(None) for value in found.by], *found.filters)
-    query = query.order_by(kind, sa.collate(key, "C"))
+    query = query.where(*found.conditions).order_by(kind, sa.collate(key, "C"))
     streamed = connection.execute(query.execution_options(stream_results=True, yield_per=_BATCH))
     parts: dict[str, list[Any]] = {name: [] for name in wanted}
     for rows in streamed.partitions():

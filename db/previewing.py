@@ -48,12 +48,13 @@ class Preview:
 
 
 def preview(connection: Connection, dataset: Dataset, recipe: Recipe, pick: Pick | None) -> Preview:
-    """What a recipe would take now. Needs a transaction, which should be rolled back. Raises as a selection does."""
+    """What a recipe would take now. Must begin a transaction. Raises as a selection does."""
     chosen = choose_by_recipe(connection, dataset, recipe, pick, lock=False)
     found, metrics = chosen.found, list(chosen.models)
-    eligible = (found.scores.of_dataset, *[value.is_not(None) for value in found.by], *found.filters)
     system = found.columns["system"]
-    by_system = sa.select(system, sa.func.count()).select_from(found.scores.rows).where(*eligible).group_by(system)
+    by_system = (
+        sa.select(system, sa.func.count()).select_from(found.scores.rows).where(*found.conditions).group_by(system)
+    )
     taken = sa.select(_CHOSEN.c.system, sa.func.count()).group_by(_CHOSEN.c.system)
     counts = {row[0]: row[1] for row in connection.execute(taken)}
     of_eligible = sorted(tuple(row) for row in connection.execute(by_system))
@@ -64,7 +65,7 @@ def preview(connection: Connection, dataset: Dataset, recipe: Recipe, pick: Pick
         for value in [found.columns[metric]]
         for part in (sa.func.count(value), sa.func.avg(value), sa.func.stddev_pop(value))
     ]
-    of_all = connection.execute(sa.select(*moments).select_from(found.scores.rows).where(*eligible)).one()
+    of_all = connection.execute(sa.select(*moments).select_from(found.scores.rows).where(*found.conditions)).one()
     means = [sa.func.avg(_CHOSEN.c.scores[place]) for place in range(1, len(metrics) + 1)]
     of_chosen = connection.execute(sa.select(*means, sa.func.count()).select_from(_CHOSEN)).one()
     shifts = [

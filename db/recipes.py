@@ -140,3 +140,8 @@ def recipe_of(said: Any) -> Recipe:
         field = str(fault["loc"][0])
         given = said[field] if isinstance(said[field], dict | list) else fault["input"]
         raise SelectionError(f"the recipe's {field} is {str(given)[:80]!r}: {_WANTED[field]}") from error
+
+
+def recipe_in(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The recipe within a stored rule: without the scorers' fingerprints, and without fields that say nothing."""
+    return {name: value for name, value in spec.items() if name not in ("scorer", "scorers") and value is not None}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from db.manifest import Dataset
+from db.manifest import Dataset, find_dataset
 from db.schema import METADATA, dataset, keypoint, qeva_question_set, sample, selection, selection_item, video
 
 # What of a dataset people ask for, by the names of the tables; everything else goes with these.
@@ -73,10 +73,15 @@ def drop_dataset(connection: Connection, of: Dataset) -> None:
 def rename_dataset(connection: Connection, of: Dataset, name: str) -> Dataset:
     """Give a dataset another name; a trigger gives it to its selections. Raises NameTaken."""
     _lock(connection, of)
-    if connection.scalar(sa.select(dataset.c.dataset_id).where(dataset.c.name == name)) is not None:
-        raise NameTaken(f"there is a dataset {name!r} already: choose another name, or drop that one first")
+    require_free(connection, name)
     connection.execute(sa.update(dataset).where(dataset.c.dataset_id == of.dataset_id).values(name=name))
     return Dataset(of.dataset_id, name, of.n_shards)
+
+
+def require_free(connection: Connection, name: str) -> None:
+    """Raise NameTaken where a dataset has this name."""
+    if find_dataset(connection, name) is not None:
+        raise NameTaken(f"there is a dataset {name!r} already: choose another name, or drop that one first")
 
 
 def _lock(connection: Connection, of: Dataset) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, RowMapping
 
-from db.recipes import SelectionError
+from db.recipes import SelectionError, recipe_in
 from db.schema import scorer, selection
 from db.selection import find_selection
 
@@ -35,7 +35,7 @@ class Difference:
 
 def selection_diff(connection: Connection, first: int, second: int) -> Iterator[Difference]:
     """The samples that left and those that came, in order of rank. Raises SelectionError for an unknown selection."""
-    old, new = _known(connection, first), _known(connection, second)
+    old, new = known_selection(connection, first), known_selection(connection, second)
     yield from _only_in(connection, old, new, "went out")
     yield from _only_in(connection, new, old, "came in")
 
@@ -49,7 +49,8 @@ def list_selections(connection: Connection, dataset: str | None = None) -> list[
     return [dict(row) for row in connection.execute(query).mappings()]
 
 
-def _known(connection: Connection, selection_id: int) -> RowMapping:
+def known_selection(connection: Connection, selection_id: int) -> RowMapping:
+    """The stored selection. Raises SelectionError for an unknown one."""
     found = find_selection(connection, selection_id)
     if found is None:
         raise SelectionError(f"there is no selection {selection_id}: reelsieve selections lists them")
@@ -68,7 +69,7 @@ def _only_in(
     }
     statement = sa.text(_STATEMENT).bindparams(sa.bindparam("scorer_id", type_=sa.BigInteger))
     for row in connection.execute(statement, values):
-        reason = _reason(row, other, metric, is_same_rule=_rule(holder) == _rule(other))
+        reason = _reason(row, other, metric, is_same_rule=recipe_in(holder["spec"]) == recipe_in(other["spec"]))
         yield Difference(change, row.sample, row.kind, row.system, row.rank, row.value, reason)
 
 
@@ -93,7 +94,3 @@ def _reason(row: Any, other: RowMapping, metric: str | None, *, is_same_rule: bo
     if row.value_then < other["cutoff"]:
         return f"its {metric} was {row.value_then:.4f}, below the cut-off {other['cutoff']:.4f} of {name}"
     return f"its {metric} of {row.value_then:.4f} would do: {name} left it out by a condition, a quota or as equal"
-
-
-def _rule(found: RowMapping) -> dict[str, Any]:
-    return {name: value for name, value in found["spec"].items() if not name.startswith("scorer")}

@@ -75,13 +75,12 @@ def run_scoring(
     stretches = _stretches(found, chosen, metrics, options or {}, places, in_one_run=in_one_run)
     work = SharedShards(stretches, part=1 if in_one_run else PART)
     failed: dict[str, RuntimeError] = {}
+
+    def left() -> Collection[str]:
+        return _wanted(found, metrics, set() if options else _outstanding(found, metrics), {})
+
     for keys in work:
-        done = since.done(keys, places, assets, config)
-        if any(run.run_id in since.under_way for run in done.values()):
-            # Such a run looked for work before this command began: what came in between is still to be scored.
-            left = _wanted(found, metrics, set() if options else _outstanding(found, metrics), {})
-            done = {key: run for key, run in done.items() if run.run_id not in since.under_way or key not in left}
-        if done:
+        if done := since.done(keys, places, assets, config, left):
             work.again(stretches_without(keys, done))
             failed |= {key: error for key, run in done.items() if (error := failure_of(run, key))}
             continue

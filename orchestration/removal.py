@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import dagster as dg
-from sqlalchemy.engine import Engine
 
 from assets.datasets import DEMO_DATASET, BadDatasetName, check_dataset_name, dataset_of_key, shard_keys
 from assets.partitions import DATASETS, SHARDS
 from db.leases import Leases
-from db.manifest import Dataset, find_dataset
-from db.removal import NameTaken, contents, drop_dataset, n_selections, rename_dataset
+from db.manifest import Dataset
+from db.removal import contents, drop_dataset, n_selections, rename_dataset, require_free
 from orchestration.dead_runs import close_dead_runs
 from orchestration.platform import curation, database_url, engine, instance
 from orchestration.requests import busy_datasets
@@ -53,7 +52,8 @@ def rename(old: str, new: str) -> None:
     if old == DEMO_DATASET:
         raise BadDatasetName(f"dataset {old!r} keeps its name: its models score a dataset of this name alone")
     check_dataset_name(new, curation().home / "inbox" / new, curation().home)
-    _require_free(engine(), new)
+    with engine().connect() as connection:
+        require_free(connection, new)
     _require_idle(dataset)
     # Leftovers of a dropped dataset of this name are no work on this one.
     _forget_partitions(instance(), new)
@@ -66,12 +66,6 @@ def rename(old: str, new: str) -> None:
     with engine().begin() as connection:
         rename_dataset(connection, dataset, new)
     _forget_partitions(instance(), old)
-
-
-def _require_free(of: Engine, name: str) -> None:
-    with of.connect() as connection:
-        if find_dataset(connection, name) is not None:
-            raise NameTaken(f"there is a dataset {name!r} already: choose another name, or drop that one first")
 
 
 def _require_idle(dataset: Dataset) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -92,12 +92,18 @@ class Since:
         return cls(records[0].storage_id if records else 0, frozenset(run.run_id for run in unended))
 
     def done(
-        self, keys: Sequence[str], places: Mapping[str, int], assets: Collection[str], config: Mapping[str, Any]
+        self,
+        keys: Sequence[str],
+        places: Mapping[str, int],
+        assets: Collection[str],
+        config: Mapping[str, Any],
+        left: Callable[[], Collection[str]],
     ) -> dict[str, dg.DagsterRun]:
         """For each shard the run that ended after this moment and did what a run with these assets would do, if any.
 
         A run of one shard whose checks failed did: what failed in it would fail again. Of several shards such a run is
-        followed by others. A run that died did nothing here.
+        followed by others. A run that died did nothing here. left: the shards that still lack something: a run that was
+        under way at this moment looked for work before it, and what came in between is still to be scored.
         """
         records = instance().get_run_records(dg.RunsFilter(job_name=JOB), limit=_N_RUNS)
         found: dict[str, dg.DagsterRun] = {}
@@ -108,6 +114,9 @@ class Since:
             shards = shards_between(run.tags, places)
             if _has_done(run, len(shards), assets, config):
                 found |= {key: run for key in shards if key in keys and key not in found}
+        if any(run.run_id in self.under_way for run in found.values()):
+            lacking = left()
+            found = {key: run for key, run in found.items() if run.run_id not in self.under_way or key not in lacking}
         return found
 
 

@@ -17,8 +17,9 @@ from assets.selection.media import MediaGone, MediaRows
 from assets.selection.partial_file import partial_file, remove_abandoned
 from assets.selection.partial_folder import SUFFIX, partial_folder
 from assets.selection.passport import as_json
-from assets.selection.reading import Batch, Reading, Tell, all_batches, prepare
+from assets.selection.reading import Batch, Reading, all_batches, prepare
 from assets.selection.target import PASSPORT_SUFFIX, ExportFormat, cannot_write, export_target, format_of
+from assets.sources.base import Tell
 from db.recipes import SelectionError
 from metrics_core.frames import content_sha256
 

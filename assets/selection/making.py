@@ -9,8 +9,9 @@ from typing import Any
 import yaml
 from sqlalchemy.engine import Connection, Engine
 
-from assets.selection.picking import Tell, pick
+from assets.selection.picking import pick
 from assets.selection.vectors import embed_whole_texts, unit_vectors
+from assets.sources.base import Tell
 from db.candidates import Candidates
 from db.choosing import Pick, Picked, candidates_now
 from db.manifest import Dataset

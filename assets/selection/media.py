@@ -15,7 +15,8 @@ from sqlalchemy.engine import Engine
 from assets.media.address import is_address
 from assets.media.files import IngestedFileUnreadable, ingested_file
 from assets.selection.formats.json_lines import as_objects
-from assets.selection.reading import Batch, Reading, Tell, counted
+from assets.selection.reading import Batch, Reading, counted
+from assets.sources.base import Tell
 from db.exports import export_batch, videos_now
 from db.recipes import SelectionError
 

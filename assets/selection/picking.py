@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from assets.sources.base import Tell
 from db.candidates import Candidates
 from db.choosing import Picked
 from db.freezing import kept
@@ -21,7 +22,6 @@ from metrics_core.selection.spread import farthest_first
 Positions = npt.NDArray[np.intp]
 # The vectors (n, d) of texts by their hashes, of length 1.
 Vectors = Callable[[Sequence[bytes]], npt.NDArray[np.float32]]
-Tell = Callable[[str], None]
 
 
 def pick(candidates: Candidates, recipe: Recipe, vectors: Vectors, tell: Tell) -> Picked:

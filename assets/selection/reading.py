@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from assets.selection.passport import make_passport
+from assets.sources.base import Tell
 from db.exports import (
     Column,
     FrozenSelection,
@@ -22,7 +23,6 @@ from db.exports import (
 from db.recipes import SelectionError
 
 Batch = Sequence[Sequence[Any]]
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)

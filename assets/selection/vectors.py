@@ -9,10 +9,9 @@ import numpy.typing as npt
 from sqlalchemy.engine import Connection, Engine
 
 from assets.scores.base import Scorer
-from assets.selection.picking import Tell
-from assets.sources.memo import ask_missing
-from assets.sources.texts import TextVectors
-from db.embeddings import load_vectors, store_texts, texts_without_vector
+from assets.sources.base import Tell
+from assets.sources.texts import TextVectors, embed_texts
+from db.embeddings import load_vectors, texts_without_vector
 from db.models import find_model
 from db.recipes import SelectionError
 from metrics_core.protocols import TextEncoder
@@ -30,15 +29,7 @@ def embed_whole_texts(engine: Engine, encoder: TextEncoder, sample_ids: Sequence
     with engine.connect() as connection:
         model_id = find_model(connection, encoder.identity.as_dict())
         missing = texts_without_vector(connection, model_id, sample_ids)
-    ask_missing(
-        engine,
-        encoder.identity,
-        missing,
-        length=len,
-        ask=encoder.encode,
-        store=lambda model_id, texts, vectors: store_texts(engine, model_id, texts, vectors),
-        tell=lambda done, total: tell(f"{done} of {total} texts embedded"),
-    )
+    embed_texts(engine, encoder, missing, tell)
 
 
 def unit_vectors(connection: Connection, encoder: TextEncoder, digests: Sequence[bytes]) -> npt.NDArray[np.float32]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy.engine import Engine
 
-from assets.sources.base import Order, Source
+from assets.sources.base import Order, Source, Tell
 from assets.sources.memo import ask_missing
 from db.embeddings import load_texts, missing_texts, store_texts
 from db.inputs import Input
@@ -18,6 +18,19 @@ from metrics_core.models.unusable import ModelUnusable
 from metrics_core.protocols import ModelIdentity, TextEncoder
 
 Vectors = Mapping[str, NDArray[np.float32]]
+
+
+def embed_texts(engine: Engine, encoder: TextEncoder, missing: Sequence[str], tell: Tell) -> None:
+    """Embed texts that have no vector, and store the vectors chunk by chunk."""
+    ask_missing(
+        engine,
+        encoder.identity,
+        missing,
+        length=len,
+        ask=encoder.encode,
+        store=lambda model_id, texts, vectors: store_texts(engine, model_id, texts, vectors),
+        tell=lambda done, total: tell(f"{done} of {total} texts embedded"),
+    )
 
 
 class TextVectors(Source[Vectors]):
@@ -52,15 +65,7 @@ class TextVectors(Source[Vectors]):
         )
         with order.engine.connect() as connection:
             missing = missing_texts(connection, self.model_id(connection), wanted)
-        ask_missing(
-            order.engine,
-            self.encoder.identity,
-            missing,
-            length=len,
-            ask=self.encoder.encode,
-            store=lambda model_id, texts, vectors: store_texts(order.engine, model_id, texts, vectors),
-            tell=lambda done, total: order.tell(f"{done} of {total} texts embedded"),
-        )
+        embed_texts(order.engine, self.encoder, missing, order.tell)
         return {
             "texts_wanted": len(wanted),
             "texts_embedded": len(missing),

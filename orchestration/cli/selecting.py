@@ -173,7 +173,6 @@ def _preview(dataset: Any, rule: Any, *, as_json: bool) -> None:
         chooser = prepared(engine(), dataset, rule, _encoder, tell)
         with engine().begin() as connection:
             found = preview(connection, dataset, rule, chooser)
-
     chosen = found.chosen
     systems, metrics = [asdict(row) for row in found.systems], [asdict(row) for row in found.metrics]
     if as_json:

@@ -23,6 +23,7 @@ def list_all(
     if context.invoked_subcommand is not None:
         return
     from assets.datasets import dataset_of_key
+    from db.recipes import recipe_in
     from db.selection_diff import list_selections
     from orchestration.platform import engine
 
@@ -37,7 +38,7 @@ def list_all(
             "n": row["n"],
             "cutoff": row["cutoff"],
             "made": row["created_at"].strftime("%Y-%m-%d %H:%M"),
-            "recipe": row["spec"] if as_json else _short(row["spec"]),
+            "recipe": row["spec"] if as_json else _short(recipe_in(row["spec"])),
         }
         for row in rows
     ]
@@ -54,15 +55,13 @@ def show(
     """Show the recipe of a selection, as a file that makes it again, with its counts."""
     import yaml
 
-    from db.recipes import SelectionError
-    from db.selection import find_selection
+    from db.recipes import recipe_in
+    from db.selection_diff import known_selection
     from orchestration.platform import engine
 
     with engine().connect() as connection:
-        found = find_selection(connection, selection_id)
-    if found is None:
-        raise SelectionError(f"there is no selection {selection_id}: reelsieve selections lists them")
-    recipe = _recipe_of(found["spec"])
+        found = known_selection(connection, selection_id)
+    recipe = recipe_in(found["spec"])
     if as_json:
         print_json({**found, "recipe": recipe})
         return
@@ -98,10 +97,5 @@ def diff(
             console.print(f"and {len(rows) - _SHOWN} more: --json lists all of them")
 
 
-def _recipe_of(spec: dict[str, object]) -> dict[str, object]:
-    """The recipe without the scorers' fingerprints, which are no part of the rule."""
-    return {name: value for name, value in spec.items() if name not in ("scorer", "scorers") and value is not None}
-
-
-def _short(spec: dict[str, object]) -> str:
-    return ", ".join(f"{name}: {value}" for name, value in _recipe_of(spec).items())
+def _short(recipe: dict[str, object]) -> str:
+    return ", ".join(f"{name}: {value}" for name, value in recipe.items())
