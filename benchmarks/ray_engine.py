@@ -1,4 +1,4 @@
-"""The engine on Ray beside the one in this process: `python -m benchmarks.ray_engine`, about 15 minutes.
+"""The engine on Ray beside the one in this process: `python -m benchmarks.ray_engine`, about 20 minutes.
 
 Every run is a command `reelsieve score` that embeds and judges captions from nothing, with the default models. Each
 engine scores a small and a large data set: the difference gives the time per sample, and the rest of a run is the
@@ -20,7 +20,7 @@ from typing import Any
 from benchmarks.installation import installation, write_rows
 from benchmarks.measure import RESULTS, Spread, save
 
-N_VIDEOS = {"small": 20, "large": 120}
+N_VIDEOS = {"small": 20, "large": 600}
 SHARDS = 12
 CAPTIONS_PER_VIDEO = 2
 ENGINES: dict[str, dict[str, str]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import sqlalchemy as sa
@@ -11,35 +11,60 @@ from sqlalchemy.engine import Connection
 
 # The references of a video that a report shows.
 REFERENCES = 3
+# The samples that are read at a time to find some of different videos.
+ROWS = 50
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenSample:
-    """A sample that a report shows, with the number that it was chosen by."""
-
-    sample_id: int
-    video_id: int
-    by: float
-
-
-def extremes(connection: Connection, kind: str, metric: str, n: int, *, best: bool) -> list[ChosenSample]:
+def extremes(connection: Connection, kind: str, metric: str, n: int, *, best: bool) -> list[int]:
     """The n best or worst samples by a metric, of n videos; among equal ones chance decides."""
-    order = f"{metric} {'DESC' if best else 'ASC'}, chance, sample_id"
-    return _of_different_videos(connection, kind, f"{metric} IS NOT NULL", metric, order, n)
-
-
-def disputed(connection: Connection, kind: str, high: str, low: str, n: int) -> list[ChosenSample]:
-    """The n samples, of n videos, whose rank by metric `high` lies farthest above their rank by metric `low`."""
-    gap = f"({high}_rank - {low}_rank)"
-    return _of_different_videos(connection, kind, f"{gap} > 0", gap, f"{gap} DESC, chance, sample_id", n)
+    query = sa.text(
+        f"SELECT sample_id, video_id FROM reported WHERE kind = :kind AND {metric} IS NOT NULL "
+        f"AND video_id <> ALL(:videos) ORDER BY {metric} {'DESC' if best else 'ASC'}, chance, sample_id LIMIT :most"
+    )
+    found: dict[int, int] = {}
+    while len(found) < n:
+        values = {"kind": kind, "videos": list(found), "most": ROWS}
+        rows = connection.execute(query, values).all()
+        for sample_id, video_id in rows:
+            found.setdefault(video_id, sample_id)
+        if len(rows) < ROWS:
+            break
+    return list(found.values())[:n]
 
 
 def values_of(connection: Connection, sample_ids: Sequence[int], metrics: Sequence[str]) -> dict[int, dict[str, Any]]:
-    """The row of table `reported` of each of these samples, by id."""
-    columns = ", ".join(f"{m}, {m}_status, {m}_rank" for m in metrics)
-    query = sa.text(f"SELECT sample_id{', ' if columns else ''}{columns} FROM reported WHERE sample_id = ANY(:ids)")
-    rows = connection.execute(query, {"ids": list(sample_ids)}).mappings()
-    return {row["sample_id"]: dict(row) for row in rows}
+    """The row of table `reported` of each of these samples, by id, with its rank by every metric.
+
+    A rank lies in (0, 1): the share of the samples of its kind with a lower value, equal ones counted half.
+    """
+    columns = "".join(f", {m}, {m}_status" for m in metrics)
+    query = sa.text(f"SELECT sample_id, kind{columns} FROM reported WHERE sample_id = ANY(:ids)")
+    rows = [dict(row) for row in connection.execute(query, {"ids": list(sample_ids)}).mappings()]
+    for metric in metrics:
+        ranks = _ranks(connection, metric, [row[metric] for row in rows if row[metric] is not None])
+        for row in rows:
+            row[f"{metric}_rank"] = ranks.get((row["kind"], row[metric]))
+    return {row["sample_id"]: row for row in rows}
+
+
+def _ranks(connection: Connection, metric: str, values: Sequence[float]) -> dict[tuple[str, float], float]:
+    """The rank of each value among the samples of each kind."""
+    limits = sorted(set(values))
+    query = sa.text(
+        f"SELECT kind, width_bucket({metric}, CAST(:limits AS float8[])), count(*), "
+        f"count(*) FILTER (WHERE {metric} = ANY(CAST(:limits AS float8[]))) "
+        f"FROM reported WHERE {metric} IS NOT NULL GROUP BY 1, 2 ORDER BY 1, 2"
+    )
+    found: dict[tuple[str, float], float] = {}
+    by_kind = groupby(connection.execute(query, {"limits": limits}) if limits else (), key=lambda row: row[0])
+    for kind, rows in by_kind:
+        counts = [(place, n, n_equal) for _, place, n, n_equal in rows]
+        below, n_all = 0, sum(n for _, n, _ in counts)
+        for place, n, n_equal in counts:
+            if place:
+                found[kind, limits[place - 1]] = (below + n_equal / 2) / n_all
+            below += n
+    return found
 
 
 def texts_of(connection: Connection, sample_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
@@ -66,15 +91,3 @@ def ratings_by_sample(connection: Connection, sample_ids: Sequence[int]) -> dict
     for sample_id, aspect, rater, value in connection.execute(query, {"ids": list(sample_ids)}):
         found.setdefault(sample_id, {}).setdefault(aspect, {})[rater] = value
     return found
-
-
-def _of_different_videos(
-    connection: Connection, kind: str, condition: str, by: str, order: str, n: int
-) -> list[ChosenSample]:
-    """The first n samples in this order, the first of each video alone."""
-    first = (
-        f"SELECT sample_id, video_id, {by} AS by, row_number() OVER (PARTITION BY video_id ORDER BY {order}) AS nth, "
-        f"row_number() OVER (ORDER BY {order}) AS place FROM reported WHERE kind = :kind AND {condition}"
-    )
-    query = sa.text(f"SELECT sample_id, video_id, by FROM ({first}) AS placed WHERE nth = 1 ORDER BY place LIMIT :n")
-    return [ChosenSample(*row) for row in connection.execute(query, {"kind": kind, "n": n})]

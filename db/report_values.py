@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from db.verdicts import MANIFEST_LABELS
+from db.manifest import Dataset
+from db.present import active_scorers, prepare_for_stored_scores
 
-_LABELS = {"source": MANIFEST_LABELS}
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-# Rows that a stream holds at a time.
-ROWS = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,27 +23,42 @@ class Spread:
     quantiles: tuple[float, ...]
 
 
-def collect_scores(connection: Connection, dataset_id: int, metrics: Sequence[str]) -> None:
-    """Make the temporary table `reported`: a row per sample with value, status and rank of every metric.
+def collect_scores(connection: Connection, dataset: Dataset, metrics: Sequence[str]) -> None:
+    """Make the temporary table `reported`: a row per sample with value and status of every metric.
 
-    A rank lies in (0, 1): the share of the samples of its kind with a lower value, equal ones counted half. The table
-    is gone with the transaction. metrics: columns of view sample_scores.
+    The table is gone with the transaction. metrics: columns of view sample_scores.
     """
-    columns = "".join(
-        f", v.{m}, COALESCE(v.{m}_status, 'unscored') AS {m}_status, CASE WHEN v.{m} IS NOT NULL THEN "
-        f"(percent_rank() OVER {m}_w + cume_dist() OVER {m}_w) / 2 END AS {m}_rank"
-        for m in metrics
+    scorers = active_scorers(connection, dataset)
+    fresh = {metric: scorers[metric].scorer_id for metric in metrics if metric in scorers and scorers[metric].is_fresh}
+    columns = "".join(f", {value} AS {m}, {status} AS {m}_status" for m in metrics for value, status in [_of(m, fresh)])
+    joins = "".join(
+        f" LEFT JOIN score {m} ON {m}.sample_id = s.sample_id AND {m}.scorer_id = {scorer_id:d}"
+        for m, scorer_id in fresh.items()
     )
-    windows = ", ".join(f"{m}_w AS (PARTITION BY s.kind, v.{m} IS NULL ORDER BY v.{m})" for m in metrics)
+    view = "" if fresh.keys() >= set(metrics) else " JOIN sample_scores v USING (sample_id)"
     connection.exec_driver_sql("SET LOCAL jit = off")
+    if not view:
+        prepare_for_stored_scores(connection)
     # `chance` orders samples at random, but alike in every database.
     connection.exec_driver_sql(
         "CREATE TEMPORARY TABLE reported ON COMMIT DROP AS SELECT s.sample_id, s.video_id, s.kind, s.shard, s.system, "
-        f"hashtextextended(s.key, 0) AS chance{columns} FROM sample s JOIN sample_scores v USING (sample_id) "
-        f"WHERE s.dataset_id = {dataset_id:d} {f'WINDOW {windows}' if windows else ''}"
+        f"hashtextextended(s.key, 0) AS chance{columns} FROM sample s{view}{joins} "
+        f"WHERE s.dataset_id = {dataset.dataset_id:d}"
     )
-    connection.exec_driver_sql("CREATE INDEX ON reported (sample_id)")
     connection.exec_driver_sql("ANALYZE reported")
+    connection.exec_driver_sql("SET LOCAL enable_hashjoin TO DEFAULT")
+    connection.exec_driver_sql("SET LOCAL work_mem = '64MB'")
+
+
+def _of(metric: str, fresh: Mapping[str, int]) -> tuple[str, str]:
+    """The columns with a metric's value and status.
+
+    Where no score is stale an index has the values, and the table is read for samples without a value alone.
+    """
+    if metric not in fresh:
+        return f"v.{metric}", f"COALESCE(v.{metric}_status, 'unscored')"
+    of_sample = f"SELECT c.status FROM score c WHERE c.scorer_id = {fresh[metric]:d} AND c.sample_id = s.sample_id"
+    return f"{metric}.value", f"CASE WHEN {metric}.value IS NULL THEN COALESCE(({of_sample}), 'unscored') ELSE 'ok' END"
 
 
 def statuses(connection: Connection, metric: str) -> list[tuple[str, str, int]]:
@@ -68,51 +80,11 @@ def reasons(connection: Connection, metric: str, scorer_id: int) -> dict[str, st
 def systems_of(connection: Connection) -> list[tuple[str, str, int, int]]:
     """(kind, system, samples, videos) of every system, those with the most samples first in each kind."""
     query = (
-        "SELECT kind, system, count(*), count(DISTINCT video_id) FROM reported GROUP BY 1, 2 "
-        'ORDER BY 1, 3 DESC, system COLLATE "C"'
+        "SELECT kind, system, CAST(sum(n) AS bigint), count(*) "
+        "FROM (SELECT kind, system, video_id, count(*) AS n FROM reported "
+        'GROUP BY 1, 2, 3) AS of_video GROUP BY 1, 2 ORDER BY 1, 3 DESC, system COLLATE "C"'
     )
     return [(row[0], row[1], row[2], row[3]) for row in connection.execute(sa.text(query))]
-
-
-def sums_by_video(connection: Connection, kind: str, metrics: Sequence[str]) -> Iterator[tuple[int, str, list[Any]]]:
-    """Video, system, and for each metric sum and number of its values; the rows of a video follow each other."""
-    columns = ", ".join(f"COALESCE(sum({m}), 0), count({m})" for m in metrics)
-    query = f"SELECT video_id, system, {columns} FROM reported WHERE kind = :kind GROUP BY 1, 2 ORDER BY 1"
-    for row in _streamed(connection, query, {"kind": kind}):
-        yield row[0], row[1], list(row)[2:]
-
-
-def count_videos(connection: Connection, kind: str, *, judged: bool) -> int:
-    """The videos with samples of a kind, or with rated or labelled ones alone."""
-    table = "(SELECT * FROM reported r WHERE EXISTS (SELECT 1 FROM rating g WHERE g.sample_id = r.sample_id) OR EXISTS "
-    table += "(SELECT 1 FROM keypoint_label l WHERE l.sample_id = r.sample_id AND l.source = :source)) AS judged"
-    query = f"SELECT count(DISTINCT video_id) FROM {table if judged else 'reported'} WHERE kind = :kind"
-    n: int = connection.execute(sa.text(query), {"kind": kind, **_LABELS}).scalar_one()
-    return n
-
-
-def judgement_sums_by_video(
-    connection: Connection, kind: str, aspects: Sequence[str], labels: str
-) -> Iterator[tuple[int, str, list[Any]]]:
-    """The same for the mean ratings of samples by aspect.
-
-    Aspect `labels` is the share of a sample's keypoints that the manifest labels as covered; a judge's do not count.
-    """
-    columns = ", ".join(
-        f"COALESCE(sum(value) FILTER (WHERE aspect = :a{i}), 0), count(*) FILTER (WHERE aspect = :a{i})"
-        for i in range(len(aspects))
-    )
-    query = (
-        "WITH rated AS (SELECT r.video_id, r.system, g.aspect, avg(g.value) AS value FROM reported r "
-        "JOIN rating g USING (sample_id) WHERE r.kind = :kind GROUP BY r.sample_id, r.video_id, r.system, g.aspect "
-        "UNION ALL SELECT r.video_id, r.system, :labels, avg(CASE WHEN l.covered THEN 1.0 ELSE 0.0 END) "
-        "FROM reported r JOIN keypoint_label l USING (sample_id) WHERE r.kind = :kind AND l.source = :source "
-        "GROUP BY r.sample_id, r.video_id, r.system) "
-        f"SELECT video_id, system, {columns} FROM rated GROUP BY 1, 2 ORDER BY 1"
-    )
-    named = {f"a{i}": aspect for i, aspect in enumerate(aspects)}
-    for row in _streamed(connection, query, {"kind": kind, "labels": labels, **_LABELS, **named}):
-        yield row[0], row[1], list(row)[2:]
 
 
 def spreads(connection: Connection, kind: str, metric: str, by: str) -> list[Spread]:
@@ -144,20 +116,27 @@ def histogram(connection: Connection, kind: str, metric: str, bins: int) -> tupl
     return low, high, counts
 
 
-def value_at(connection: Connection, metric: str, place: int) -> float:
-    """The value at this place of all samples with one, best first, counted from 1."""
-    query = sa.text(f"SELECT {metric} FROM reported WHERE {metric} IS NOT NULL ORDER BY 1 DESC OFFSET :skip LIMIT 1")
-    value: float = connection.execute(query, {"skip": place - 1}).scalar_one()
-    return value
-
-
-def left_by(connection: Connection, metric: str, cut: float) -> list[tuple[str, str, int, int]]:
-    """(kind, system, samples with a value, those at or above the cut) of every system."""
+def lowest_kept(connection: Connection, metric: str, places: Sequence[int]) -> list[float]:
+    """The values at these places of all n samples with one, best first, counted from 1."""
+    # The k-th best of n values is their discrete quantile at (k - 1/2) / n from above: no rounding moves it.
     query = sa.text(
-        f"SELECT kind, system, count(*), count(*) FILTER (WHERE {metric} >= :cut) FROM reported "
+        f"SELECT percentile_disc((SELECT array_agg((place - 0.5) / (SELECT count({metric}) FROM reported) "
+        "ORDER BY number) FROM unnest(CAST(:places AS integer[])) WITH ORDINALITY AS wanted (place, number))) "
+        f"WITHIN GROUP (ORDER BY {metric} DESC) FROM reported"
+    )
+    values: list[float] = connection.execute(query, {"places": list(places)}).scalar_one()
+    return values
+
+
+def left_by(connection: Connection, metric: str, cuts: Sequence[float]) -> list[tuple[str, str, int, list[int]]]:
+    """(kind, system, samples with a value, for each cut those at or above it) of every system."""
+    left = ", ".join(f"count(*) FILTER (WHERE {metric} >= :cut{i})" for i in range(len(cuts)))
+    query = sa.text(
+        f"SELECT kind, system, count(*), {left} FROM reported "
         f'WHERE {metric} IS NOT NULL GROUP BY 1, 2 ORDER BY kind, system COLLATE "C"'
     )
-    return [(row[0], row[1], row[2], row[3]) for row in connection.execute(query, {"cut": cut})]
+    rows = connection.execute(query, {f"cut{i}": cut for i, cut in enumerate(cuts)})
+    return [(row[0], row[1], row[2], list(row[3:])) for row in rows]
 
 
 def ratings_beside(
@@ -172,14 +151,11 @@ def ratings_beside(
     return [(row[0], row[1], row[2], row[3]) for row in connection.execute(query, {"cut": cut})]
 
 
-def some_values(connection: Connection, kind: str, metrics: Sequence[str], most: int) -> list[list[float | None]]:
-    """The values of the metrics for at most so many samples, drawn at random and the same each time."""
-    query = f"SELECT {', '.join(metrics)} FROM reported WHERE kind = :kind ORDER BY chance, sample_id LIMIT :most"
-    return [list(row) for row in connection.execute(sa.text(query), {"kind": kind, "most": most})]
-
-
-def _streamed(connection: Connection, query: str, values: dict[str, Any]) -> Iterator[tuple[Any, ...]]:
-    """The rows of a query through a cursor of the server, so that few are held at a time."""
-    options = {"stream_results": True, "yield_per": ROWS}
-    for row in connection.execute(sa.text(query), values, execution_options=options):
-        yield tuple(row)
+def drawn_values(
+    connection: Connection, kind: str, metrics: Sequence[str], most: int
+) -> list[tuple[int, list[float | None]]]:
+    """Id and values of at most so many samples, drawn at random and the same each time, in the order of the draw."""
+    columns = "".join(f", {metric}" for metric in metrics)
+    query = f"SELECT sample_id{columns} FROM reported WHERE kind = :kind ORDER BY chance, sample_id LIMIT :most"
+    rows = connection.execute(sa.text(query), {"kind": kind, "most": most})
+    return [(row[0], list(row[1:])) for row in rows]

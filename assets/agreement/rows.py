@@ -90,7 +90,7 @@ def load_judged(connection: Connection, dataset: Dataset, metrics: Sequence[str]
     """Read the judgements of a dataset and the scores beside them. Metrics that scored none of them are left out."""
     samples = judged_samples(connection, dataset.dataset_id)
     ids = [each.sample_id for each in samples]
-    # Without a judgement no score is read.
+    # Without a judgement no score and no reference is read.
     active = {metric: active_scorer(connection, metric) for metric in metrics} if samples else {}
     scorers = {metric: scorer_id for metric, scorer_id in active.items() if scorer_id is not None}
     values, n_stale = {}, {}
@@ -105,7 +105,7 @@ def load_judged(connection: Connection, dataset: Dataset, metrics: Sequence[str]
         scorers,
         n_stale,
         by_aspect(samples, ratings_of(connection, dataset.dataset_id)),
-        references_of(connection, dataset.dataset_id),
+        references_of(connection, dataset.dataset_id) if samples else {},
         decided_keypoints(connection, dataset.dataset_id) if samples else (),
     )
 

@@ -10,8 +10,9 @@ import numpy as np
 from sqlalchemy.engine import Connection
 
 from assets.agreement.rows import Judged
+from assets.reports.comparisons import Drawn
 from assets.reports.facts import MetricFacts
-from db.report_samples import disputed, extremes
+from db.report_samples import extremes
 from metrics_core.agreement.raters import mean_rating
 from metrics_core.arrays import FloatArray
 
@@ -31,33 +32,37 @@ class ChosenGroup:
     samples: tuple[tuple[int, str], ...]
 
 
-def choose(connection: Connection, metrics: Sequence[MetricFacts], judged: Judged) -> tuple[ChosenGroup, ...]:
+def choose(
+    connection: Connection, metrics: Sequence[MetricFacts], drawn: Drawn, judged: Judged
+) -> tuple[ChosenGroup, ...]:
     """Choose captions to look at; `reported` must have been collected."""
     names = {metric.name: metric.label for metric in metrics if metric.scores_kind(KIND)}
     best, worst = (
         tuple(
-            (chosen.sample_id, f"{word} by {label}")
+            (sample_id, f"{word} by {label}")
             for metric, label in names.items()
-            for chosen in extremes(connection, KIND, metric, OF_EACH, best=is_best)
+            for sample_id in extremes(connection, KIND, metric, OF_EACH, best=is_best)
         )
         for word, is_best in (("best", True), ("worst", False))
     )
     return (
         ChosenGroup("Best", "best", best),
         ChosenGroup("Worst", "worst", worst),
-        ChosenGroup("Metric against metric", "metrics", _between_metrics(connection, names)),
+        ChosenGroup("Metric against metric", "metrics", _between_metrics(names, drawn)),
         ChosenGroup("Metric against people", "people", tuple(_against_people(names, judged))),
     )
 
 
-def _between_metrics(connection: Connection, names: Mapping[str, str]) -> tuple[tuple[int, str], ...]:
-    """The samples with the widest gaps between their ranks by two metrics: of every two metrics, one each way."""
-    found = [
-        (chosen.by, chosen.sample_id, f"{names[high]} ranks it high, {names[low]} low")
-        for high, low in permutations(names, 2)
-        for chosen in disputed(connection, KIND, high, low, 1)
-        if chosen.by >= LEAST_GAP
-    ]
+def _between_metrics(names: Mapping[str, str], drawn: Drawn) -> tuple[tuple[int, str], ...]:
+    """The drawn captions with the widest gaps between their ranks by two metrics: of every two, one each way."""
+    ranks = {metric: _ranks(values) for metric, values in drawn.values.items()}
+    found = []
+    for high, low in permutations(ranks, 2):
+        gap = ranks[high] - ranks[low]
+        place = int(np.nanargmax(gap)) if np.isfinite(gap).any() else None
+        if place is not None and gap[place] >= LEAST_GAP:
+            why = f"{names[high]} ranks it high, {names[low]} low"
+            found.append((float(gap[place]), drawn.sample_ids[place], why))
     found.sort(key=lambda each: (-each[0], each[1], each[2]))
     return tuple((sample_id, why) for _, sample_id, why in found[:MOST_DISPUTED])
 

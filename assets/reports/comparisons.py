@@ -2,41 +2,52 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from assets.reports.facts import Cut, LabelCut, MetricFacts, MetricSpread, PairFacts
+from assets.reports.facts import Cut, DataFacts, LabelCut, MetricFacts, MetricSpread, PairFacts
 from assets.thresholds.shares import SHARES
 from db.freezing import kept
 from db.manifest import Dataset
-from db.report_values import histogram, left_by, ratings_beside, some_values, spreads, value_at
+from db.report_values import drawn_values, histogram, left_by, lowest_kept, ratings_beside, spreads
 from db.schema import scorer, threshold
 from db.thresholds import METHOD_LABELS
 from metrics_core.agreement.correlation import spearman_of
+from metrics_core.arrays import FloatArray
 
 KIND = "caption"
-MOST_PAIRED = 20_000
+MOST_DRAWN = 20_000
 BINS = 40
 
 
-def gather_pairs(connection: Connection, metrics: Sequence[MetricFacts]) -> tuple[tuple[PairFacts, ...], int]:
-    """Correlate every two metrics over captions; the second number is of the captions looked at."""
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Captions drawn at random, all where there are few: ids in the order of the draw, and values (n,) by metric."""
+
+    sample_ids: Sequence[int]
+    values: Mapping[str, FloatArray]
+
+
+def draw(connection: Connection, metrics: Sequence[MetricFacts]) -> Drawn:
+    """Draw the captions on which metrics are compared with each other; NaN where one has no value."""
     names = [metric.name for metric in metrics if metric.scores_kind(KIND)]
-    if len(names) < 2:
-        return (), 0
-    rows = some_values(connection, KIND, names, MOST_PAIRED)
-    values = np.array([[math.nan if value is None else value for value in row] for row in rows]).reshape(-1, len(names))
+    rows = drawn_values(connection, KIND, names, MOST_DRAWN)
+    values = np.array([row for _, row in rows], dtype=np.float64).reshape(len(rows), len(names))
+    return Drawn([sample_id for sample_id, _ in rows], dict(zip(names, values.T, strict=True)))
+
+
+def gather_pairs(drawn: Drawn) -> tuple[PairFacts, ...]:
+    """Correlate every two metrics over the captions that both score."""
     found = []
-    for (i, metric), (j, other) in combinations(enumerate(names), 2):
-        both = np.isfinite(values[:, i]) & np.isfinite(values[:, j])
-        rho = spearman_of(values[both, i], values[both, j])
-        found.append(PairFacts(metric, other, rho, int(both.sum())))
-    return tuple(found), len(rows)
+    for (metric, values), (other, others) in combinations(drawn.values.items(), 2):
+        both = np.isfinite(values) & np.isfinite(others)
+        found.append(PairFacts(metric, other, spearman_of(values[both], others[both]), int(both.sum())))
+    return tuple(found)
 
 
 def gather_spreads(connection: Connection, metrics: Sequence[MetricFacts]) -> tuple[MetricSpread, ...]:
@@ -54,24 +65,26 @@ def gather_spreads(connection: Connection, metrics: Sequence[MetricFacts]) -> tu
     return tuple(found)
 
 
-def gather_cuts(connection: Connection, metrics: Sequence[MetricFacts]) -> tuple[Cut, ...]:
+def gather_cuts(connection: Connection, metrics: Sequence[MetricFacts], data: DataFacts) -> tuple[Cut, ...]:
     """What the thresholds of asset `threshold` are now, and what they keep."""
-    return tuple(_cut(connection, metric, share) for metric in metrics if metric.n_defined for share in SHARES)
+    return tuple(cut for metric in metrics if metric.n_defined for cut in _cuts(connection, metric, data))
 
 
-def _cut(connection: Connection, metric: MetricFacts, share: float) -> Cut:
+def _cuts(connection: Connection, metric: MetricFacts, data: DataFacts) -> Iterator[Cut]:
     n = metric.n_defined
-    value = value_at(connection, metric.name, kept(share, n))
-    rows = left_by(connection, metric.name, value)
-    return Cut(
-        metric=metric.name,
-        share=share,
-        n_kept=sum(row[3] for row in rows),
-        n=n,
-        value=value,
-        by_system={f"{kind}/{system}": (left, total) for kind, system, total, left in rows},
-        ratings={row[0]: (row[1], row[2]) for row in ratings_beside(connection, metric.name, value)},
-    )
+    values = lowest_kept(connection, metric.name, [kept(share, n) for share in SHARES])
+    rows = left_by(connection, metric.name, values)
+    for number, (share, value) in enumerate(zip(SHARES, values, strict=True)):
+        ratings = ratings_beside(connection, metric.name, value) if data.ratings else []
+        yield Cut(
+            metric=metric.name,
+            share=share,
+            n_kept=sum(left[number] for *_, left in rows),
+            n=n,
+            value=value,
+            by_system={f"{kind}/{system}": (left[number], total) for kind, system, total, left in rows},
+            ratings={row[0]: (row[1], row[2]) for row in ratings},
+        )
 
 
 def gather_label_cuts(connection: Connection, dataset: Dataset) -> tuple[LabelCut, ...]:

@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from assets.agreement.rows import Judged, load_judged, rows_of
 from assets.reports.choosing import choose
-from assets.reports.comparisons import gather_cuts, gather_label_cuts, gather_pairs, gather_spreads
+from assets.reports.comparisons import draw, gather_cuts, gather_label_cuts, gather_pairs, gather_spreads
 from assets.reports.data import gather_data, gather_metrics
 from assets.reports.facts import DataFacts, MetricFacts, Report
 from assets.reports.looked_at import gather_samples
@@ -59,7 +59,7 @@ def gather(
     tell("reading the scores")
     _count_shards(engine, dataset, scorers)
     with _snapshot(engine) as connection:
-        collect_scores(connection, dataset.dataset_id, list(scorers))
+        collect_scores(connection, dataset, list(scorers))
         data, metrics = gather_data(connection, dataset), gather_metrics(connection, list(scorers))
         tell("comparing the systems")
         systems, people = gather_systems(connection, data, metrics)
@@ -67,8 +67,8 @@ def gather(
         judged = load_judged(connection, dataset, list(scorers))
         agreement = rows_of(judged)
         tell("comparing the metrics with each other")
-        pairs, n_paired = gather_pairs(connection, metrics)
-        groups = choose(connection, metrics, judged)
+        drawn = draw(connection, metrics)
+        groups = choose(connection, metrics, drawn, judged)
         return Report(
             dataset=dataset.name,
             made_at=datetime.now(timezone.utc),
@@ -79,10 +79,10 @@ def gather(
             systems=systems,
             people=people,
             trust=gather_trust(judged, agreement, metrics, data),
-            pairs=pairs,
-            n_paired=n_paired,
+            pairs=gather_pairs(drawn),
+            n_paired=len(drawn.sample_ids),
             spreads=gather_spreads(connection, metrics),
-            cuts=gather_cuts(connection, metrics),
+            cuts=gather_cuts(connection, metrics, data),
             label_cuts=gather_label_cuts(connection, dataset),
             groups=gather_samples(engine, connection, dataset, groups, metrics, scorers, tell),
             agreement=tuple(agreement),

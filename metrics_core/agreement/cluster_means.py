@@ -66,9 +66,13 @@ def cluster_means(
 
 def _weights(totals: IntArray, size: int, rng: np.random.Generator) -> FloatArray:
     """Count how often each resample draws each of `size` clusters in totals (resamples,) draws: (resamples, size)."""
-    row = np.repeat(np.arange(totals.size), totals)
-    cells = row * size + rng.integers(size, size=row.size)
-    return np.bincount(cells, minlength=totals.size * size).reshape(totals.size, size).astype(np.float64)
+    ends = np.cumsum(totals)
+    draws = rng.integers(size, size=int(ends[-1]), dtype=np.uint32)
+    counts = np.empty((totals.size, size))
+    # Resample by resample: the counts of one stay in the processor's cache.
+    for row, start, end in zip(counts, ends - totals, ends, strict=True):
+        row[:] = np.bincount(draws[start:end], minlength=size)
+    return counts
 
 
 def _means(totals: FloatArray, has_interval: BoolArray, drawn: FloatArray, level: float) -> tuple[ClusterMean, ...]:

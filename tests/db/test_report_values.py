@@ -1,0 +1,212 @@
+"""What a report reads of a dataset's scores, against plain Python over the same values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Engine
+
+from db import report_videos
+from db.manifest import Dataset
+from db.report_samples import extremes, values_of
+from db.report_values import collect_scores, drawn_values, left_by, lowest_kept, reasons, statuses, systems_of
+from db.report_videos import judgements_by_video, values_by_video
+from db.shards import score_tally, shard_counts
+from db.verdicts import MANIFEST_LABELS
+from tests.db.builders import add_sample, add_video, change_text, make_dataset, set_scores
+
+METRICS = ["vcs", "evqa", "ecs"]
+SYSTEMS = ["alpha", "beta", "gamma"]
+N_VIDEOS = 9
+
+
+def vcs_of(place: int) -> float | None:
+    """Many equal values, and none for every seventh sample."""
+    return None if place % 7 == 6 else (place * 5 % 8) / 8
+
+
+@pytest.fixture
+def clips(engine: Engine) -> tuple[Dataset, list[int]]:
+    """Captions of three systems, those of a video far apart in the table; ECS has scored nothing, EVQA some."""
+    dataset = make_dataset(engine, "clips", 2)
+    videos = [add_video(engine, dataset, f"v{number}", status="text_only") for number in range(N_VIDEOS)]
+    ids = [
+        add_sample(engine, dataset, video, f"{system}_{number}", f"a dog {system}", system=system)
+        for system in SYSTEMS
+        for number, video in enumerate(videos)
+    ]
+    set_scores(engine, {i: vcs_of(place) for place, i in enumerate(ids)})
+    set_scores(engine, {i: 1 - place / 100 for place, i in enumerate(ids) if place % 2}, "evqa")
+    return dataset, ids
+
+
+@contextmanager
+def collected(engine: Engine, dataset: Dataset) -> Iterator[Connection]:
+    with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection, connection.begin():
+        collect_scores(connection, dataset, METRICS)
+        yield connection
+
+
+def count(engine: Engine, dataset: Dataset) -> None:
+    """Count all shards, after which the tables are known to hold no stale score."""
+    from assets.scores.registry import METRIC_INPUTS
+    from db.scores import active_scorer
+
+    for metric in METRICS:
+        with engine.connect() as connection:
+            scorer_id = active_scorer(connection, metric)
+        if scorer_id is not None:
+            shard_counts(engine, score_tally(METRIC_INPUTS[metric]), scorer_id, [dataset.dataset_id])
+
+
+def videos_of(connection: Connection) -> dict[int, int]:
+    return {row[0]: row[1] for row in connection.exec_driver_sql("SELECT sample_id, video_id FROM sample")}
+
+
+def rows_of(connection: Connection) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in connection.exec_driver_sql("SELECT * FROM reported ORDER BY sample_id")]
+
+
+def test_tables_and_view_give_the_same_rows(engine: Engine, clips: tuple[Dataset, list[int]]) -> None:
+    dataset, ids = clips
+    with collected(engine, dataset) as connection:
+        of_view = rows_of(connection)
+    count(engine, dataset)
+    with collected(engine, dataset) as connection:
+        assert rows_of(connection) == of_view
+        counts = {(kind, status): n for kind, status, n in statuses(connection, "vcs")}
+        assert counts == {("caption", "ok"): 24, ("caption", "undefined"): 3}
+        assert statuses(connection, "evqa") == [("caption", "unscored", 14), ("caption", "ok", 13)]
+        assert statuses(connection, "ecs") == [("caption", "unscored", 27)]
+    change_text(engine, ids[0], "another caption")
+    count(engine, dataset)
+    with collected(engine, dataset) as connection:
+        assert values_of(connection, [ids[0]], METRICS)[ids[0]]["vcs_status"] == "stale"
+        assert [row for row in rows_of(connection) if row[0] != ids[0]] == [row for row in of_view if row[0] != ids[0]]
+
+
+def test_why_samples_have_no_value(engine: Engine, clips: tuple[Dataset, list[int]]) -> None:
+    with collected(engine, clips[0]) as connection:
+        scorer_id = connection.exec_driver_sql("SELECT scorer_id FROM scorer WHERE metric = 'vcs'").scalar_one()
+        stored = connection.exec_driver_sql("SELECT DISTINCT error FROM score WHERE error IS NOT NULL").scalar_one()
+        assert reasons(connection, "vcs", scorer_id) == {"undefined": stored}
+
+
+def test_ranks_count_equal_values_half(engine: Engine, clips: tuple[Dataset, list[int]]) -> None:
+    dataset, ids = clips
+    values = [value for place in range(len(ids)) if (value := vcs_of(place)) is not None]
+    with collected(engine, dataset) as connection:
+        shown = values_of(connection, ids[3:20], METRICS)
+    assert list(shown) == ids[3:20]
+    for place, sample_id in list(enumerate(ids))[3:20]:
+        value, rank = vcs_of(place), shown[sample_id]["vcs_rank"]
+        assert shown[sample_id]["ecs_rank"] is None
+        if value is None:
+            assert rank is None
+        else:
+            below, equal = sum(other < value for other in values), values.count(value)
+            assert rank == pytest.approx((below + equal / 2) / len(values))
+
+
+def test_extremes_are_of_different_videos(
+    engine: Engine, clips: tuple[Dataset, list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset, ids = clips
+    # The best three captions are of one video.
+    set_scores(engine, {i: 2.0 if place % N_VIDEOS == 4 else place / 100 for place, i in enumerate(ids)})
+    for rows_at_a_time in (50, 2):
+        monkeypatch.setattr("db.report_samples.ROWS", rows_at_a_time)
+        with collected(engine, dataset) as connection:
+            first, second, third = extremes(connection, "caption", "vcs", 3, best=True)
+            assert (ids.index(first) % N_VIDEOS, second, third) == (4, ids[26], ids[25])
+            assert extremes(connection, "caption", "vcs", 2, best=False) == ids[:2]
+            assert len(extremes(connection, "caption", "vcs", 50, best=False)) == N_VIDEOS
+            assert extremes(connection, "caption", "ecs", 2, best=True) == []
+
+
+def test_thresholds_and_what_they_leave(engine: Engine, clips: tuple[Dataset, list[int]]) -> None:
+    dataset, ids = clips
+    values = sorted((v for place in range(len(ids)) if (v := vcs_of(place)) is not None), reverse=True)
+    places = [12, 6, 3, 1]
+    with collected(engine, dataset) as connection:
+        cuts = lowest_kept(connection, "vcs", places)
+        assert cuts == [values[place - 1] for place in places]
+        for kind, system, n, left in left_by(connection, "vcs", cuts):
+            start = SYSTEMS.index(system) * N_VIDEOS
+            own = [v for place in range(start, start + N_VIDEOS) if (v := vcs_of(place)) is not None]
+            assert (kind, n, left) == ("caption", len(own), [sum(v >= cut for v in own) for cut in cuts])
+        assert systems_of(connection) == [("caption", system, N_VIDEOS, N_VIDEOS) for system in SYSTEMS]
+
+
+def test_a_draw_is_the_same_each_time(engine: Engine, clips: tuple[Dataset, list[int]]) -> None:
+    dataset, ids = clips
+    with collected(engine, dataset) as connection:
+        drawn = drawn_values(connection, "caption", ["vcs"], 10)
+        assert drawn == drawn_values(connection, "caption", ["vcs"], 20)[:10]
+    assert len({sample_id for sample_id, _ in drawn}) == 10
+    assert all(values == [vcs_of(ids.index(sample_id))] for sample_id, values in drawn)
+
+
+@pytest.mark.parametrize("batch", [1, 200, 1 << 18])
+def test_values_come_video_by_video(
+    engine: Engine, clips: tuple[Dataset, list[int]], batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report_videos, "_BATCH", batch)
+    dataset, ids = clips
+    with collected(engine, dataset) as connection:
+        batches = list(values_by_video(connection, "caption", ["vcs", "evqa"], ["gamma", "alpha"]))
+        video_of = videos_of(connection)
+        # The connection can be used after the stream.
+        assert connection.exec_driver_sql("SELECT 1").scalar_one() == 1
+    wanted = sorted(
+        (video_of[i], {"alpha": 1, "beta": -1, "gamma": 0}[SYSTEMS[place // N_VIDEOS]], vcs_of(place))
+        for place, i in enumerate(ids)
+        if place % 7 != 6
+    )
+    videos, systems, values = (np.concatenate([each[part] for each in batches]) for part in range(3))
+    known = np.isfinite(values[:, 0])
+    found = zip(videos[known].tolist(), systems[known].tolist(), values[known, 0].tolist(), strict=True)
+    assert sorted(found) == wanted
+    assert (values.shape, int(np.isfinite(values[:, 1]).sum())) == ((27, 2), 13)
+    seen: set[int] = set()
+    for each in batches:
+        assert seen.isdisjoint(each.videos.tolist())
+        seen.update(each.videos.tolist())
+    if batch == 1:
+        assert len(batches) == N_VIDEOS
+
+
+def test_ratings_and_labels_are_averaged_by_sample(engine: Engine, clips: tuple[Dataset, list[int]]) -> None:
+    from db.schema import keypoint, keypoint_label, rating
+
+    dataset, ids = clips
+    aspect = 'it\'s "good" 100%s ' + "é" * 80
+    with engine.begin() as connection:
+        video_of = videos_of(connection)
+        rows = [{"sample_id": ids[0], "rater": r, "aspect": aspect, "value": v} for r, v in (("a", 1.0), ("b", 4.0))]
+        connection.execute(sa.insert(rating), [{**row, "row_sha256": b""} for row in rows])
+        points = [
+            {"dataset_id": dataset.dataset_id, "video_id": video_of[ids[1]], "key": key, "text": key, "row_sha256": b""}
+            for key in "abc"
+        ]
+        query = sa.insert(keypoint).returning(keypoint.c.keypoint_id)
+        for place, point in enumerate(points):
+            keypoint_id = connection.execute(query.values(**point, dimension="d")).scalar_one()
+            label = {"sample_id": ids[1], "keypoint_id": keypoint_id, "covered": place != 1, "row_sha256": b""}
+            source = "a judge" if place == 2 else MANIFEST_LABELS
+            connection.execute(sa.insert(keypoint_label).values(**label, source=source))
+    with collected(engine, dataset) as connection:
+        batches = list(judgements_by_video(connection, "caption", [aspect, "labels"], "labels", SYSTEMS))
+    by_video = {
+        video: values
+        for each in batches
+        for video, values in zip(each.videos.tolist(), each.values.tolist(), strict=True)
+    }
+    assert by_video[video_of[ids[0]]] == [2.5, pytest.approx(np.nan, nan_ok=True)]
+    assert by_video[video_of[ids[1]]] == [pytest.approx(np.nan, nan_ok=True), 0.5]
+    assert (len(by_video), {place for each in batches for place in each.systems.tolist()}) == (2, {0})
