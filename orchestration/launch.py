@@ -84,22 +84,36 @@ def run_scoring(
             work.again(stretches_without(keys, done))
             failed |= {key: error for key, run in done.items() if (error := failure_of(run, key))}
             continue
-        try:
-            result = _run_range(found, keys, config, assets)
-        except CheckFailed as error:
-            # One bad file must not keep the shards behind it from being scored.
-            behind = _wanted(found, metrics, set(), {}).keys() & set(keys) if len(keys) > 1 else set()
-            work.again([[key] for key in sorted(behind)])
-            failed |= {} if behind else {keys[0]: error}
-        except GivenUp as error:
-            work.again(stretches_without(keys, error.shards))
-            failed |= dict.fromkeys(error.shards, error)
-        else:
+        result = _run_or_put_off(found, keys, config, assets, metrics, work, failed)
+        if result is not None:
             yield from ((key, _written(result, metrics, key)) for key in keys)
     if failed:
         first = next(iter(failed.values()))
         others = f"; it is one of {len(failed)} shards that failed: {', '.join(failed)}"
         raise CheckFailed(f"{first}{others}") if len(failed) > 1 else first
+
+
+def _run_or_put_off(
+    dataset: Dataset,
+    keys: Sequence[str],
+    config: Mapping[str, Any],
+    assets: list[str],
+    metrics: Sequence[str],
+    work: SharedShards,
+    failed: dict[str, RuntimeError],
+) -> dg.ExecuteInProcessResult | None:
+    """The run of some shards; None where it failed. Shards that it did not reach become work again, others `failed`."""
+    try:
+        return _run_range(dataset, keys, config, assets)
+    except CheckFailed as error:
+        # One bad file must not keep the shards behind it from being scored.
+        behind = _wanted(dataset, metrics, set(), {}).keys() & set(keys) if len(keys) > 1 else set()
+        work.again([[key] for key in sorted(behind)])
+        failed |= {} if behind else {keys[0]: error}
+    except GivenUp as error:
+        work.again(stretches_without(keys, error.shards))
+        failed |= dict.fromkeys(error.shards, error)
+    return None
 
 
 def _stretches(
