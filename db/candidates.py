@@ -16,8 +16,7 @@ from db.filters import parse_filter
 from db.manifest import Dataset
 from db.present import Column, PresentScores
 from db.recipes import Recipe, SelectionError
-from db.schema import sample, scorer, threshold
-from db.thresholds import METHOD_LABELS
+from db.schema import sample, score_threshold, scorer
 
 NO_STRATUM = "none"
 """The stratum of samples without a value in the column of strata."""
@@ -131,18 +130,16 @@ def _stratum(columns: Mapping[str, Column], recipe: Recipe) -> Column:
 def _stored_threshold(connection: Connection, dataset: Dataset, metric: str, objective: str) -> float:
     """The cut on a metric's scores that is stored for the whole dataset with this objective."""
     query = (
-        sa.select(threshold.c.objective, threshold.c.value)
-        .join(scorer, scorer.c.scorer_id == threshold.c.scorer_id)
+        sa.select(score_threshold.c.objective, score_threshold.c.at_least)
+        .join(scorer, scorer.c.scorer_id == score_threshold.c.scorer_id)
         .where(
             scorer.c.metric == metric,
             scorer.c.status == "active",
-            threshold.c.dataset_id == dataset.dataset_id,
-            threshold.c.scope == "dataset",
-            # Thresholds on labels cut probabilities of keypoints, not scores.
-            threshold.c.method != METHOD_LABELS,
+            score_threshold.c.dataset_id == dataset.dataset_id,
+            score_threshold.c.scope == "dataset",
         )
     )
-    stored = {row.objective: row.value for row in connection.execute(query)}
+    stored = {row.objective: row.at_least for row in connection.execute(query)}
     if objective not in stored:
         known = ", ".join(map(repr, sorted(stored))) or "none"
         raise SelectionError(

@@ -145,10 +145,10 @@ KEYPOINTS: Input[tuple[KeypointText, ...]] = Input(
 THRESHOLDS: Input[dict[str, float]] = Input(
     "thresholds",
     "threshold",
-    "sha256(COALESCE((SELECT string_agg(sha256(convert_to(t.dimension, 'UTF8')) || float8send(t.value), '' "
+    "sha256(COALESCE((SELECT string_agg(sha256(convert_to(t.dimension, 'UTF8')) || float8send(t.threshold), '' "
     'ORDER BY t.dimension COLLATE "C") FROM threshold_in_force t '
     "WHERE t.scorer_id = {scorer_id} AND t.dataset_id = s.dataset_id), ''))",
-    "(SELECT jsonb_object_agg(t.dimension, t.value) FROM threshold_in_force t "
+    "(SELECT jsonb_object_agg(t.dimension, t.threshold) FROM threshold_in_force t "
     "WHERE t.scorer_id = {scorer_id} AND t.dataset_id = s.dataset_id)",
     lambda by_dimension: {name: float(value) for name, value in (by_dimension or {}).items()},
     is_tracked=True,

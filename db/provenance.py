@@ -10,9 +10,20 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.exports import FrozenSelection, without_folders
-from db.schema import sample, scorer, selection_item, threshold
+from db.schema import keypoint_threshold, sample, score_threshold, scorer, selection_item
 
 _A_PATH = re.compile(r"(\w+:)?/[^/]")
+# What is shown of each table of thresholds; it is sorted by the first four columns.
+_THRESHOLDS = {
+    score_threshold: (
+        *("scorer_id", "method", "objective", "at_least"),
+        *("low", "high", "n", "n_good", "details", "created_at"),
+    ),
+    keypoint_threshold: (
+        *("scorer_id", "dimension", "method", "objective"),
+        *("threshold", "n", "n_positive", "created_at"),
+    ),
+}
 
 
 def scorers_behind(connection: Connection, frozen: FrozenSelection) -> list[dict[str, Any]]:
@@ -37,17 +48,15 @@ def scorers_behind(connection: Connection, frozen: FrozenSelection) -> list[dict
 
 def dataset_thresholds(
     connection: Connection, frozen: FrozenSelection, scorer_ids: Sequence[int]
-) -> list[dict[str, Any]]:
-    """The thresholds of these scorers on the whole dataset as they are now, with method and counts."""
-    shown = ["scorer_id", "dimension", "method", "objective", "value", "n", "n_positive", "created_at"]
-    query = sa.select(*[threshold.c[name] for name in shown]).where(
-        threshold.c.dataset_id == frozen.dataset_id,
-        threshold.c.scope == "dataset",
-        threshold.c.scorer_id.in_(scorer_ids),
-    )
-    return [
-        dict(row) for row in connection.execute(query.order_by(*[threshold.c[name] for name in shown[:4]])).mappings()
-    ]
+) -> dict[str, list[dict[str, Any]]]:
+    """The thresholds of these scorers on the whole dataset as they are now: on scores, and on keypoints."""
+    found = {}
+    for table, shown in _THRESHOLDS.items():
+        columns = [table.c[name] for name in shown]
+        of = (table.c.dataset_id == frozen.dataset_id, table.c.scope == "dataset", table.c.scorer_id.in_(scorer_ids))
+        query = sa.select(*columns).where(*of).order_by(*columns[:4])
+        found[f"{table.name}s"] = [dict(row) for row in connection.execute(query).mappings()]
+    return found
 
 
 def count_rows(connection: Connection, frozen: FrozenSelection) -> dict[str, Any]:

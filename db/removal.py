@@ -22,7 +22,8 @@ SHOWN = {
     "qeva_question": "questions",
     "qeva_answer": "answers",
     "frame_embedding": "vectors of frames",
-    "threshold": "thresholds",
+    "keypoint_threshold": "thresholds on keypoints",
+    "score_threshold": "thresholds on scores",
     "agreement": "rows of agreement",
     "ingest_reject": "refused rows",
 }

@@ -1,15 +1,15 @@
-"""Stored thresholds, with the method, objective and counts behind them."""
+"""Stored thresholds, on probabilities of keypoints and on scores, with the method, objective and counts behind them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from db.schema import scorer, threshold
+from db.schema import keypoint_threshold, score_threshold, scorer
 
 METHOD_LABELS = "keypoint_labels"
 """Thresholds chosen on labels of keypoints; those of scope "dataset" are in force where a scorer decides keypoints."""
@@ -34,15 +34,20 @@ class LabelThreshold:
 
 @dataclass(frozen=True, slots=True)
 class Cutoff:
-    """A cut on the scores of a dataset, or of a shard: `value` is the lowest score on the good side of it.
+    """A cut on the scores of a dataset, or of a shard: `at_least` is the lowest score on the good side of it.
 
-    n: the number of scores that it was found on.
+    n: the number of scores that it was found on. low, high: its 95 % interval, and n_good: the number of samples that
+    people find good; None for a share. details: plain data that says how it was found.
     """
 
     shard: int | None
     objective: str
-    value: float
+    at_least: float
     n: int
+    low: float | None = None
+    high: float | None = None
+    n_good: int | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
 
 
 def store_cutoffs(
@@ -50,28 +55,25 @@ def store_cutoffs(
 ) -> None:
     """Store cuts on scores, replacing those of the same scorer, dataset and method."""
     of_method = (
-        threshold.c.scorer_id == scorer_id,
-        threshold.c.dataset_id == dataset_id,
-        threshold.c.method == method,
+        score_threshold.c.scorer_id == scorer_id,
+        score_threshold.c.dataset_id == dataset_id,
+        score_threshold.c.method == method,
     )
     # Two runs may replace at once: the later one waits here, then replaces what the earlier one stored.
     is_this = scorer.c.scorer_id == scorer_id
     connection.execute(sa.select(scorer.c.scorer_id).where(is_this).with_for_update(key_share=True))
-    connection.execute(sa.delete(threshold).where(*of_method))
+    connection.execute(sa.delete(score_threshold).where(*of_method))
     common = {"scorer_id": scorer_id, "dataset_id": dataset_id, "method": method}
     rows = [
         {
             **common,
             "scope": "dataset" if cutoff.shard is None else "shard",
-            "shard": cutoff.shard,
-            "objective": cutoff.objective,
-            "value": cutoff.value,
-            "n": cutoff.n,
+            **{name: getattr(cutoff, name) for name in Cutoff.__dataclass_fields__},
         }
         for cutoff in cutoffs
     ]
     if rows:
-        connection.execute(sa.insert(threshold), rows)
+        connection.execute(sa.insert(score_threshold), rows)
 
 
 def replace_label_thresholds(
@@ -88,24 +90,24 @@ def replace_label_thresholds(
     is_this = scorer.c.scorer_id == scorer_id
     connection.execute(sa.select(scorer.c.scorer_id).where(is_this).with_for_update(key_share=True))
     of_labels = (
-        threshold.c.scorer_id == scorer_id,
-        threshold.c.dataset_id == dataset_id,
-        threshold.c.method == METHOD_LABELS,
+        keypoint_threshold.c.scorer_id == scorer_id,
+        keypoint_threshold.c.dataset_id == dataset_id,
+        keypoint_threshold.c.method == METHOD_LABELS,
     )
-    connection.execute(sa.delete(threshold).where(*of_labels))
+    connection.execute(sa.delete(keypoint_threshold).where(*of_labels))
     if rows:
         common = {"scorer_id": scorer_id, "dataset_id": dataset_id, "method": METHOD_LABELS}
-        connection.execute(sa.insert(threshold), [{**common, **_columns(row)} for row in rows])
+        connection.execute(sa.insert(keypoint_threshold), [{**common, **_columns(row)} for row in rows])
 
 
 def label_thresholds(connection: Connection, scorer_id: int, dataset_id: int) -> dict[str, float]:
     """The thresholds in force for this scorer on this dataset, by dimension; {} without label thresholds."""
     query = sa.text(
-        "SELECT dimension, value FROM threshold_in_force WHERE scorer_id = :scorer_id AND dataset_id = :dataset_id "
+        "SELECT dimension, threshold FROM threshold_in_force WHERE scorer_id = :scorer_id AND dataset_id = :dataset_id "
         'ORDER BY dimension COLLATE "C"'
     )
     rows = connection.execute(query, {"scorer_id": scorer_id, "dataset_id": dataset_id})
-    return {row.dimension: row.value for row in rows}
+    return {row.dimension: row.threshold for row in rows}
 
 
 def _columns(row: LabelThreshold) -> dict[str, Any]:
@@ -114,7 +116,7 @@ def _columns(row: LabelThreshold) -> dict[str, Any]:
         "shard": row.shard,
         "dimension": row.dimension,
         "objective": row.objective,
-        "value": row.value,
+        "threshold": row.value,
         "n": row.n,
         "n_positive": row.n_positive,
         "details": dict(row.details),

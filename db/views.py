@@ -26,6 +26,8 @@ MetricInputs = Mapping[str, Collection[Input[Any]]]
 PLUMBING = "plumbing"
 VIEWS = (
     "threshold_in_force",
+    "dataset_thresholds",
+    "shard_thresholds",
     "plumbing.shard_status",
     "plumbing.fresh_shard",
     "plumbing.dataset_status",

@@ -15,7 +15,7 @@ from assets.thresholds.shares import SHARES
 from db.freezing import kept
 from db.manifest import Dataset
 from db.report_values import drawn_values, histogram, left_by, lowest_kept, ratings_beside, spreads
-from db.schema import scorer, threshold
+from db.schema import keypoint_threshold, scorer
 from db.thresholds import METHOD_LABELS
 from metrics_core.agreement.correlation import spearman_of
 from metrics_core.arrays import FloatArray
@@ -89,12 +89,12 @@ def _cuts(connection: Connection, metric: MetricFacts, data: DataFacts) -> Itera
 
 def gather_label_cuts(connection: Connection, dataset: Dataset) -> tuple[LabelCut, ...]:
     """The thresholds chosen on labels that are in force on the dataset."""
-    columns = [scorer.c.metric, *(threshold.c[name] for name in ("dimension", "value", "objective", "n", "n_positive"))]
+    of = keypoint_threshold.c
     query = (
-        sa.select(*columns)
-        .join(scorer, scorer.c.scorer_id == threshold.c.scorer_id)
-        .where(threshold.c.dataset_id == dataset.dataset_id, threshold.c.scope == "dataset")
-        .where(threshold.c.method == METHOD_LABELS, scorer.c.status == "active")
-        .order_by(scorer.c.metric, threshold.c.dimension)
+        sa.select(scorer.c.metric, of.dimension, of.threshold, of.objective, of.n, of.n_positive)
+        .join(scorer, scorer.c.scorer_id == of.scorer_id)
+        .where(of.dataset_id == dataset.dataset_id, of.scope == "dataset")
+        .where(of.method == METHOD_LABELS, scorer.c.status == "active")
+        .order_by(scorer.c.metric, of.dimension)
     )
     return tuple(LabelCut(*row) for row in connection.execute(query))

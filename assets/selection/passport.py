@@ -27,13 +27,12 @@ def make_passport(
     Every column of the selection's row stands in it, whichever there are; the recipe is the stored one, unchanged.
     """
     scorers = scorers_behind(connection, frozen)
-    thresholds = dataset_thresholds(connection, frozen, [scorer["scorer_id"] for scorer in scorers])
     return as_plain_data(
         {
             "selection": {name: value for name, value in frozen.record.items() if name not in _ELSEWHERE},
             "recipe": frozen.record["spec"],
             "scorers": scorers,
-            "thresholds": thresholds,
+            **dataset_thresholds(connection, frozen, [scorer["scorer_id"] for scorer in scorers]),
             "counts": count_rows(connection, frozen),
             "columns": {column.name: column.meaning for column in columns},
             "format": form,

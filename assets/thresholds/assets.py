@@ -65,10 +65,10 @@ def _metric(engine: Engine, dataset: Dataset, metric: str) -> tuple[dg.MetadataV
         if scorer_id is None or found is None:
             return dg.MetadataValue.text("no defined score on this dataset"), []
         of_dataset = [Cutoff(None, objective(share), value, found.n) for share, value in found.cutoffs.items()]
-        of_shards = shard_cutoffs(connection, scorer_id, dataset.dataset_id, SHARES) if dataset.n_shards > 1 else []
+        of_shards = shard_cutoffs(connection, scorer_id, dataset.dataset_id, SHARES)
         cutoffs = [*of_dataset, *[Cutoff(row.shard, objective(row.share), row.value, row.n) for row in of_shards]]
         store_cutoffs(connection, scorer_id, dataset.dataset_id, QUANTILE, cutoffs)
-        means, shards = video_means(connection, scorer_id, dataset.dataset_id) if of_shards else ([], [])
+        means, shards = video_means(connection, scorer_id, dataset.dataset_id) if dataset.n_shards > 1 else ([], [])
     rows = [[f"{share:.2%}", str(kept(share, found.n)), f"{value:.4f}"] for share, value in found.cutoffs.items()]
     lines = {f"{share:g}": value for share, value in found.cutoffs.items()}
     plot = counted_histogram(found.low, found.high, found.counts, label, f"{label} on {dataset.name}", lines)

@@ -3,7 +3,7 @@
 SHARES = (0.5, 0.25, 0.125, 0.0625)
 """The best half, quarter, eighth and sixteenth."""
 QUANTILE = "quantile"
-"""The method of these thresholds in table `threshold`."""
+"""The method of these thresholds in table `score_threshold`."""
 
 
 def objective(share: float) -> str:

@@ -7,7 +7,7 @@ SELECT r.metric,
        k.label,
        k.is_stale,
        (SELECT t.details->>'videos'
-        FROM threshold t
+        FROM keypoint_threshold t
         WHERE t.scorer_id = r.scorer_id
           AND t.dataset_id = s.dataset_id
           AND t.dimension = k.dimension

@@ -27,5 +27,5 @@ WHERE s.dataset_id = :dataset_id
                     AND e.sample_id = w.sample_id
                     AND e.is_lower_bound
                     AND (CAST(:default_threshold AS float8) IS NULL
-                         OR (e.probability >= COALESCE(t.value, CAST(:default_threshold AS float8))) IS NOT TRUE)))
+                         OR (e.probability >= COALESCE(t.threshold, CAST(:default_threshold AS float8))) IS NOT TRUE)))
 ORDER BY s.sample_id

@@ -92,9 +92,9 @@ def calibrated(bench: Bench, objective: Objective = "f1", part: Labels = "calibr
 
 
 def stored(bench: Bench) -> list[Any]:
-    """Rows of table threshold of the dataset, but for their time."""
+    """Rows of table keypoint_threshold of the dataset, but for their time."""
     query = sa.text(
-        "SELECT scope, shard, method, dimension, objective, value, n, n_positive, details FROM threshold "
+        "SELECT scope, shard, method, dimension, objective, threshold, n, n_positive, details FROM keypoint_threshold "
         "WHERE dataset_id = :id ORDER BY scope, shard, dimension"
     )
     with bench.engine.connect() as connection:
@@ -177,7 +177,7 @@ def test_what_is_stored_says_what_it_rests_on(bench: Bench) -> None:
         want = found.by_dimension[name]
         assert want.counts is not None
         assert want.interval is not None
-        assert (row.shard, row.value, row.n, row.n_positive) == (None, want.value, want.n, want.n_positive)
+        assert (row.shard, row.threshold, row.n, row.n_positive) == (None, want.value, want.n, want.n_positive)
         interval = row.details.pop("interval")
         assert (interval["low"], interval["high"]) == (want.interval.low, want.interval.high)
         assert (interval["level"], interval["n_groups"], interval["n_resamples"]) == (0.95, len(VIDEOS), 1000)
@@ -207,7 +207,7 @@ def test_shards_with_labels_enough_have_thresholds_that_are_not_in_force(bench: 
     assert set(of_shards) == wanted
     assert found.n_shard_thresholds == len(wanted)
     for key, row in of_shards.items():
-        assert (row.value, row.n) == (best_f1(items[key]), len(items[key]))
+        assert (row.threshold, row.n) == (best_f1(items[key]), len(items[key]))
         assert row.n_positive == sum(covered for *_, covered in items[key])
     assert in_force(bench) == {name: each.value for name, each in found.by_dimension.items()}
 

@@ -137,7 +137,7 @@ def test_people_and_judge_do_not_mix(bench: Bench) -> None:
         (threshold,) = found.by_dimension.values()
         assert (found.source, threshold.n, threshold.n_positive) == (source, n, positive)
         with bench.engine.connect() as connection:
-            origins = connection.exec_driver_sql("SELECT details->>'labels' FROM threshold").scalars().all()
+            origins = connection.exec_driver_sql("SELECT details->>'labels' FROM keypoint_threshold").scalars().all()
         assert set(origins) == {source}
     # Words in common are a sure sign here, by the judge's labels.
     assert threshold.counts is not None

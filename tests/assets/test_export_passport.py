@@ -22,6 +22,7 @@ from db import schema
 from db.recipes import recipe_of
 from db.scores import register_scorer
 from db.selection import freeze_selection
+from db.thresholds import LabelThreshold, replace_label_thresholds
 from metrics_core.frames import content_sha256
 from tests.assets.exporting import TEXTS, Clips, make_clips
 from tests.db.builders import add_sample, add_video, change_text, make_dataset, remove, set_scores, store_threshold
@@ -156,14 +157,14 @@ def test_it_has_the_thresholds_of_its_scorers(engine: Engine, clips: Clips, tmp_
         store_threshold(connection, scorer_id=1, value=0.25, **common)
         other = register_scorer(connection, metric="ecs", models={}, params={}, code_version="1")
         store_threshold(connection, scorer_id=other, value=0.5, **common)
-    (threshold,) = passport(engine, clips.selection_id, tmp_path)["thresholds"]
-    assert {name: threshold[name] for name in ("scorer_id", "method", "objective", "value", "n")} == {
-        "scorer_id": 1,
-        "method": "quantile",
-        "objective": "keep 0.125",
-        "value": 0.25,
-        "n": 12,
-    }
+        in_force = LabelThreshold("dataset", None, "events", "f1", 0.5, 40, 13, {})
+        replace_label_thresholds(connection, 1, clips.dataset.dataset_id, [in_force])
+    found = passport(engine, clips.selection_id, tmp_path)
+    (cut,), (threshold,) = found["score_thresholds"], found["keypoint_thresholds"]
+    assert (cut["scorer_id"], cut["method"], cut["objective"]) == (1, "quantile", "keep 0.125")
+    assert (cut["at_least"], cut["n"], cut["low"], cut["n_good"]) == (0.25, 12, None, None)
+    assert (threshold["scorer_id"], threshold["dimension"], threshold["objective"]) == (1, "events", "f1")
+    assert (threshold["threshold"], threshold["n"], threshold["n_positive"]) == (0.5, 40, 13)
 
 
 @pytest.mark.parametrize("form", list(ExportFormat))

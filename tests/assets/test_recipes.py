@@ -19,6 +19,7 @@ from db.previewing import preview
 from db.recipes import SelectionError, recipe_of
 from db.selection import Selection, find_selection, selection_rows
 from db.selection_diff import selection_diff
+from db.thresholds import LabelThreshold, replace_label_thresholds
 from db.views import create_views
 from metrics_core.protocols import ModelIdentity
 from tests.db.builders import TWO_METRICS, activate, add_sample, add_video, make_dataset, set_scores, store_threshold
@@ -125,7 +126,7 @@ def test_what_a_recipe_takes(module_engine: Engine, clips: Dataset, said: Mappin
         where = {"scorer_id": scorer_id, "dataset_id": clips.dataset_id}
         store_threshold(connection, **where, method="quantile", objective="keep 0.25", value=0.75, n=6)
         # A cut on probabilities of keypoints is none on scores.
-        store_threshold(connection, **where, method="keypoint_labels", objective="f1", value=0.1, n=6)
+        replace_label_thresholds(connection, **where, rows=[LabelThreshold("dataset", None, "x", "f1", 0.1, 6, 3, {})])
     chosen = make(module_engine, clips, **said)
     assert keys(module_engine, chosen) == expected
     assert (chosen.n, chosen.is_new) == (len(expected), True)

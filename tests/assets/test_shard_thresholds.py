@@ -93,5 +93,5 @@ def test_the_asset_stores_all_cutoffs_and_says_which_shard_is_other(
     if not is_alike:
         assert "vcs of shard 1" in str(check.description)
     with engine.connect() as connection:
-        query = "SELECT scope, count(*) AS n FROM threshold WHERE method = 'quantile' GROUP BY 1 ORDER BY 1"
+        query = "SELECT scope, count(*) AS n FROM score_threshold WHERE method = 'quantile' GROUP BY 1 ORDER BY 1"
         assert [tuple(row) for row in connection.execute(sa.text(query))] == [("dataset", 4), ("shard", 4 * N_SHARDS)]

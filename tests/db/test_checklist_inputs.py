@@ -315,7 +315,8 @@ def test_thresholds_that_are_not_in_force_make_nothing_stale(engine: Engine, cli
     with engine.begin() as connection:
         store_threshold(connection, **found, method="fraction", objective="top 10 %", value=0.25, n=4)
         of_hand = {**found, "scope": "dataset", "method": "by hand", "objective": "none"}
-        connection.execute(schema.threshold.insert().values(**of_hand, dimension="camera", value=0.25, n=0))
+        row = {**of_hand, "dimension": "camera", "threshold": 0.25, "n": 0}
+        connection.execute(schema.keypoint_threshold.insert().values(**row))
         shard = LabelThreshold("shard", 0, "events", "f1", 0.75, 9, 3, {})
         in_other_words = replace(in_force, objective="mcc", n=10, details={"mcc": 0.5})
         replace_label_thresholds(connection, clips.scorer_id, clips.dataset.dataset_id, [in_other_words, shard])

@@ -16,8 +16,8 @@ from db.schema import METADATA
 from db.server import DatabaseUnavailable, sibling_url
 from db.verdicts import VerdictRow, VerdictSet, write_verdicts
 from db.views import PLUMBING, VIEWS, create_views
-from tests.db.builders import INPUT, add_keypoint, add_label, add_sample, add_video, make_dataset, store_threshold
-from tests.db.old_rows import contents, old_score, old_scorer
+from tests.db.builders import INPUT, add_keypoint, add_label, add_sample, add_video, make_dataset
+from tests.db.old_rows import contents, insert_old, old_score, old_scorer
 
 
 def relations(engine: Engine) -> set[str]:
@@ -61,16 +61,15 @@ def test_data_of_an_older_revision_stays_through_upgrade_and_downgrade(database:
     scorer_id = old_scorer(engine, "vcs")
     old_score(engine, "vcs", scorer_id, sample_id, 0.5)
     found = {"scorer_id": scorer_id, "dataset_id": clips.dataset_id, "method": "fraction", "objective": "top 10 %"}
-    with engine.begin() as connection:
-        store_threshold(connection, **found, value=0.25, n=1)
+    insert_old(engine, "threshold", **found, scope="dataset", value=0.25, n=1)
     before = contents(engine)
     assert len(before["threshold"]) == 1
 
     migrate(database, METRIC_INPUTS)
     with engine.connect() as connection:
         check_schema(connection)
-        row = connection.execute(sa.select(METADATA.tables["threshold"])).one()
-    assert (row.value, row.n, row.n_positive, row.details) == (0.25, 1, None, {})
+        row = connection.execute(sa.select(METADATA.tables["score_threshold"])).one()
+    assert (row.at_least, row.n, row.n_good, row.details) == (0.25, 1, None, {})
     verdict = VerdictRow(keypoint_id, 0.5, 0, "A dog runs.", False, 1)
     assert write_verdicts(engine, scorer_id, "run", [VerdictSet(sample_id, INPUT, 1, (verdict,))]) == 1
 

@@ -47,7 +47,12 @@ def in_force(engine: Engine, scorer_id: int, dataset: Dataset) -> dict[str, floa
 
 def stored(engine: Engine) -> list[Any]:
     with engine.connect() as connection:
-        return list(connection.execute(sa.select(schema.threshold).order_by("threshold_id")))
+        return list(connection.execute(sa.select(schema.keypoint_threshold).order_by("keypoint_threshold_id")))
+
+
+def stored_cuts(engine: Engine) -> list[Any]:
+    with engine.connect() as connection:
+        return list(connection.execute(sa.select(schema.score_threshold).order_by("score_threshold_id")))
 
 
 def test_thresholds_come_back_with_what_they_rest_on(engine: Engine, clips: Dataset, scorer_id: int) -> None:
@@ -57,7 +62,8 @@ def test_thresholds_come_back_with_what_they_rest_on(engine: Engine, clips: Data
     rows = stored(engine)
     assert {row.method for row in rows} == {METHOD_LABELS}
     found = [
-        LabelThreshold(r.scope, r.shard, r.dimension, r.objective, r.value, r.n, r.n_positive, r.details) for r in rows
+        LabelThreshold(r.scope, r.shard, r.dimension, r.objective, r.threshold, r.n, r.n_positive, r.details)
+        for r in rows
     ]
     assert found == [EVENTS, CAMERA, SHARD]
 
@@ -85,12 +91,13 @@ def test_other_methods_scorers_and_datasets_are_left_alone(engine: Engine, clips
         )
     put(engine, other_scorer, clips, EVENTS)
     put(engine, scorer_id, other, CAMERA)
-    before = stored(engine)
+    before, cuts = stored(engine), stored_cuts(engine)
     put(engine, scorer_id, clips, SHARD)
     assert in_force(engine, scorer_id, clips) == {}
     put(engine, scorer_id, clips)
     assert stored(engine) == before
-    assert (before[0].n_positive, before[0].details) == (None, {})
+    assert stored_cuts(engine) == cuts
+    assert [(cut.at_least, cut.low, cut.n_good, cut.details) for cut in cuts] == [(0.125, None, None, {})]
     assert in_force(engine, other_scorer, clips) == {"events": EVENTS.value}
 
 

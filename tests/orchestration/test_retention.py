@@ -18,7 +18,10 @@ from tests.command_line import run_command
 from tests.orchestration.conftest import Installation
 
 DATASET = "tiny"
-OF_SCORERS = ("score", "past_score", "selection", "selection_item", "threshold", "verdict_set", "ecs_verdict", "sample")
+OF_SCORERS = (
+    *("score", "past_score", "selection", "selection_item", "score_threshold", "keypoint_threshold"),
+    *("verdict_set", "ecs_verdict", "sample"),
+)
 EVIDENCE = ("text_embedding", "frame_set", "frame_embedding", "entailment")
 
 

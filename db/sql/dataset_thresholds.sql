@@ -1,0 +1,20 @@
+-- The cuts on the scores of active scorers over whole datasets. A natural join with sample_scores is by dataset, and with
+-- current_score by dataset and scorer: no other column has a name of theirs.
+CREATE VIEW dataset_thresholds AS
+SELECT d.name AS dataset,
+       r.metric,
+       t.objective,
+       t.at_least,
+       t.low,
+       t.high,
+       t.n,
+       t.n_good,
+       t.method,
+       t.details,
+       t.created_at AS chosen_at,
+       t.scorer_id,
+       t.dataset_id
+FROM score_threshold t
+JOIN scorer r ON r.scorer_id = t.scorer_id AND r.status = 'active'
+JOIN dataset d ON d.dataset_id = t.dataset_id
+WHERE t.scope = 'dataset'
