@@ -8,7 +8,7 @@ from assets.ecs.assets import ecs_thresholds
 from assets.scores.registry import METRICS, scoring_assets
 from orchestration.executor import in_this_process
 
-CONCLUSIONS = ["threshold", "training_subset", "agreement", "dataset_report"]
+CONCLUSIONS = ["threshold", "rating_threshold", "training_subset", "agreement", "dataset_report"]
 
 ingest_job = dg.define_asset_job(
     "ingest_job",

@@ -10,7 +10,10 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from assets.reports.facts import Cut, DataFacts, LabelCut, MetricFacts, MetricSpread, PairFacts
+from assets.agreement.rows import Judged
+from assets.reports.facts import Cut, DataFacts, LabelCut, MetricFacts, MetricSpread, PairFacts, RatingCut
+from assets.thresholds.ratings import rating_cuts, sentence
+from assets.thresholds.settings import good_ratings
 from assets.thresholds.shares import SHARES
 from db.freezing import kept
 from db.manifest import Dataset
@@ -85,6 +88,15 @@ def _cuts(connection: Connection, metric: MetricFacts, data: DataFacts) -> Itera
             by_system={f"{kind}/{system}": (left[number], total) for kind, system, total, left in rows},
             ratings={row[0]: (row[1], row[2]) for row in ratings},
         )
+
+
+def gather_rating_cuts(judged: Judged, metrics: Sequence[MetricFacts]) -> tuple[RatingCut, ...]:
+    """What the thresholds of asset `rating_threshold` are now. Raises GoodRatingsError for unusable least ratings."""
+    labels = {metric.name: metric.label for metric in metrics}
+    return tuple(
+        RatingCut(found.metric, found.objective, found.cut, sentence(found, labels.get(found.metric, found.metric)))
+        for found in rating_cuts(judged, good_ratings())
+    )
 
 
 def gather_label_cuts(connection: Connection, dataset: Dataset) -> tuple[LabelCut, ...]:

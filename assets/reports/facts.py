@@ -12,6 +12,7 @@ from db.report_values import Spread
 from metrics_core.agreement.cluster_means import ClusterMean
 from metrics_core.agreement.same_items import Coefficient
 from metrics_core.agreement.verdicts import Verdict
+from metrics_core.calibration import RatedCut
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +176,16 @@ class LabelCut:
     n_positive: int
 
 
+@dataclass(frozen=True, slots=True)
+class RatingCut:
+    """The threshold of a metric by what people find good in one aspect, or why there is none, in numbers and words."""
+
+    metric: str
+    objective: str
+    cut: RatedCut
+    sentence: str
+
+
 @dataclass(frozen=True, eq=False)
 class Report:
     """Everything on a report's page, all from one state of the database."""
@@ -192,6 +203,7 @@ class Report:
     n_paired: int
     spreads: tuple[MetricSpread, ...]
     cuts: tuple[Cut, ...]
+    rating_cuts: tuple[RatingCut, ...]
     label_cuts: tuple[LabelCut, ...]
     groups: tuple[SampleGroup, ...]
     agreement: tuple[StoredAgreement, ...] = field(default=())

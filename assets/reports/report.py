@@ -12,7 +12,14 @@ from sqlalchemy.engine import Connection, Engine
 
 from assets.agreement.rows import Judged, load_judged, rows_of
 from assets.reports.choosing import choose
-from assets.reports.comparisons import draw, gather_cuts, gather_label_cuts, gather_pairs, gather_spreads
+from assets.reports.comparisons import (
+    draw,
+    gather_cuts,
+    gather_label_cuts,
+    gather_pairs,
+    gather_rating_cuts,
+    gather_spreads,
+)
 from assets.reports.data import gather_data, gather_metrics
 from assets.reports.facts import DataFacts, MetricFacts, Report
 from assets.reports.looked_at import gather_samples
@@ -83,6 +90,7 @@ def gather(
             n_paired=len(drawn.sample_ids),
             spreads=gather_spreads(connection, metrics),
             cuts=gather_cuts(connection, metrics, data),
+            rating_cuts=gather_rating_cuts(judged, metrics),
             label_cuts=gather_label_cuts(connection, dataset),
             groups=gather_samples(engine, connection, dataset, groups, metrics, scorers, tell),
             agreement=tuple(agreement),

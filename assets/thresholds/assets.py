@@ -1,4 +1,4 @@
-"""Quantile thresholds of every metric on a dataset: the score above which a given share of samples lies."""
+"""Thresholds of every metric on a dataset: the best share of its scores, and what people find good."""
 
 import dagster as dg
 from sqlalchemy.engine import Engine
@@ -9,8 +9,10 @@ from assets.lineage import of_all_partitions
 from assets.partitions import DATASETS
 from assets.reports.labels import metric_label
 from assets.reports.plots import counted_histogram, markdown_image
-from assets.reports.tables import markdown_table
+from assets.reports.tables import escaped, markdown_table
 from assets.scores.registry import METRICS, asset_name
+from assets.thresholds.ratings import FoundCut, estimate, sentence, store_rating_cuts
+from assets.thresholds.settings import good_ratings
 from assets.thresholds.shares import QUANTILE, SHARES, objective
 from db.distribution import distribution, shard_cutoffs, video_means
 from db.freezing import kept
@@ -75,3 +77,46 @@ def _metric(engine: Engine, dataset: Dataset, metric: str) -> tuple[dg.MetadataV
     table = markdown_table(["share", "samples", "at least"], rows)
     text = f"{table}\n\n{markdown_image(plot, f'distribution of {label} with its thresholds')}"
     return dg.MetadataValue.md(text), [shift for shift in shifts(means, shards) if shift.is_shifted]
+
+
+@dg.asset(
+    group_name="thresholds",
+    partitions_def=DATASETS,
+    deps=["rating", "keypoint_label", *[of_all_partitions(asset_name(metric)) for metric in METRICS]],
+    kinds={"postgres"},
+)
+def rating_threshold(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
+    """For every metric and aspect the score that best tells samples that people find good from the others.
+
+    Good is a mean rating of at least the median of the dataset, or of what REELSIEVE_GOOD_RATINGS says. A dataset
+    without ratings and labels has no such threshold.
+    """
+    dataset = dataset_of_key(curation.engine, context.partition_key)
+    found = store_rating_cuts(curation.engine, dataset, METRICS, good_ratings())
+    if not found:
+        none = dg.MetadataValue.text("no ratings and no labels of scored samples")
+        return dg.MaterializeResult(metadata={"ratings": none})
+    with curation.engine.connect() as connection:
+        labels = {metric: metric_label(connection, metric) for metric in dict.fromkeys(each.metric for each in found)}
+    return dg.MaterializeResult(
+        metadata={
+            metric: dg.MetadataValue.md(_by_ratings([each for each in found if each.metric == metric], label))
+            for metric, label in labels.items()
+        }
+    )
+
+
+def _by_ratings(found: list[FoundCut], label: str) -> str:
+    """A table of one metric's thresholds by ratings, and a sentence on each aspect."""
+    header = ["threshold", "at least", "low", "high", "n", "good", "good that stay", "others that stay", "elsewhere"]
+    rows = [
+        [
+            each.objective,
+            *("" if value is None else f"{value:.4f}" for value in (cut.at_least, cut.low, cut.high)),
+            *(str(cut.n), str(cut.n_good), f"{cut.kept_good:.1%}", f"{cut.kept_others:.1%}", estimate(cut.held_out)),
+        ]
+        for each in found
+        if (cut := each.cut).held_out is not None
+    ]
+    sentences = "\n".join(f"- {escaped(sentence(each, label))}" for each in found)
+    return f"{markdown_table(header, rows)}\n\n{sentences}" if rows else sentences

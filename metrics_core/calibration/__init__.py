@@ -1,22 +1,28 @@
 """Calibration: finds the threshold at which a verifier's yes and no fit the labels best, and how sure it is.
 
-docs/metrics/ecs.md explains the choices.
+docs/metrics/ecs.md explains the choices, and docs/selections.md those of `rated_cut`, on scores and ratings.
 """
 
 from metrics_core.calibration.by_dimension import DimensionThresholds, thresholds_by_dimension
 from metrics_core.calibration.intervals import threshold_interval
 from metrics_core.calibration.labels import calibration_mask, split_position
+from metrics_core.calibration.rated import rated_cut
+from metrics_core.calibration.rated_result import Baseline, Estimate, RatedCut
 from metrics_core.calibration.result import CalibrationWarning, Confusion, Threshold, ThresholdInterval
 from metrics_core.calibration.threshold import best_threshold
 
 __all__ = [
+    "Baseline",
     "CalibrationWarning",
     "Confusion",
     "DimensionThresholds",
+    "Estimate",
+    "RatedCut",
     "Threshold",
     "ThresholdInterval",
     "best_threshold",
     "calibration_mask",
+    "rated_cut",
     "split_position",
     "threshold_interval",
     "thresholds_by_dimension",

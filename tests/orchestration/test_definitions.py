@@ -124,7 +124,14 @@ def test_every_asset_is_materialised_for_its_partitions() -> None:
         **{name: set(SHARDS) for name in scoring_assets(METRICS)},
         **{
             name: {DATASET}
-            for name in ("ecs_thresholds", "threshold", "training_subset", "agreement", "dataset_report")
+            for name in (
+                "ecs_thresholds",
+                "threshold",
+                "rating_threshold",
+                "training_subset",
+                "agreement",
+                "dataset_report",
+            )
         },
     }
     assert {name: instance().get_materialized_partitions(dg.AssetKey(name)) for name in expected} == expected

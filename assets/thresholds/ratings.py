@@ -1,0 +1,142 @@
+"""Cuts on scores by what people find good: found per metric and aspect, stored, and told in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from sqlalchemy.engine import Engine
+
+from assets.agreement.rows import COMMON_WORDS, LENGTH, SEED, Judged, load_judged, resamples_for
+from db.manifest import Dataset
+from db.scores import active_scorer
+from db.thresholds import Cutoff, store_cutoffs
+from metrics_core.arrays import FloatArray
+from metrics_core.calibration import Baseline, Estimate, RatedCut, rated_cut
+
+RATINGS = "ratings"
+"""The method of these thresholds in table `score_threshold`."""
+_DIGITS = 9
+"""Means are rounded so far, so that equal means are equal however they were added up."""
+
+
+@dataclass(frozen=True)
+class FoundCut:
+    """The cut on a metric's scores by one aspect. is_set: whether the least rating was named, or is the default."""
+
+    metric: str
+    aspect: str
+    is_set: bool
+    cut: RatedCut
+
+    @property
+    def objective(self) -> str:
+        """The name of the threshold, as recipes give it: `good consistency`."""
+        return f"good {self.aspect}"
+
+
+def store_rating_cuts(
+    engine: Engine, dataset: Dataset, metrics: Sequence[str], least: Mapping[str, float]
+) -> list[FoundCut]:
+    """Find the cuts of a dataset and store those that exist, in place of all others by ratings; none without a rating.
+
+    least: the least mean rating of a good sample, by aspect; other aspects have the default of `rated_cut`.
+    """
+    # One snapshot: the scores are of the scorers that the cuts are stored for.
+    with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
+        judged = load_judged(connection, dataset, metrics)
+        scorers = {metric: active_scorer(connection, metric) for metric in metrics}
+    found = list(rating_cuts(judged, least))
+    with engine.begin() as connection:
+        for metric, scorer_id in scorers.items():
+            if scorer_id is not None:
+                cutoffs = [_cutoff(each) for each in found if each.metric == metric and each.cut.status == "ok"]
+                store_cutoffs(connection, scorer_id, dataset.dataset_id, RATINGS, cutoffs)
+    return found
+
+
+def rating_cuts(judged: Judged, least: Mapping[str, float]) -> Iterator[FoundCut]:
+    """The cut of every metric by every aspect; those without one say why."""
+    videos = [each.video_id for each in judged.samples]
+    baselines = {name: judged.baselines[name] for name in (LENGTH, COMMON_WORDS)} if judged.samples else {}
+    for metric, scores in judged.metrics.items():
+        for aspect, ratings in judged.ratings.items():
+            cut = rated_cut(
+                scores,
+                mean_ratings(ratings),
+                videos,
+                baselines,
+                least_rating=least.get(aspect),
+                n_resamples=resamples_for(len(videos)),
+                seed=SEED,
+            )
+            yield FoundCut(metric, aspect, aspect in least, cut)
+
+
+def mean_ratings(ratings: FloatArray) -> FloatArray:
+    """The mean over the raters of ratings (n, raters): (n,), NaN where nobody rated."""
+    n = np.isfinite(ratings).sum(axis=1)
+    means: FloatArray = np.full(len(ratings), np.nan)
+    np.divide(np.nansum(ratings, axis=1), n, out=means, where=n > 0)
+    return np.round(means, _DIGITS)
+
+
+def sentence(found: FoundCut, label: str) -> str:
+    """What the cut keeps, and what it reaches on other videos beside the strongest baseline; or why there is none."""
+    cut = found.cut
+    if cut.at_least is None or cut.held_out is None or cut.kept_good is None or cut.kept_others is None:
+        return f"{found.objective}: no threshold, since {cut.reason}."
+    interval = "" if cut.low is None or cut.high is None else f" ({cut.low:.4f} to {cut.high:.4f})"
+    rated = f"{cut.least_rating:g}{'' if found.is_set else ' (by default)'} or higher"
+    return (
+        f"{found.objective}: {label} of {cut.at_least:.4f}{interval} or more keeps {cut.kept_good:.0%} of the "
+        f"{cut.n_good} samples rated {rated} and {cut.kept_others:.0%} of the {cut.n - cut.n_good} others. "
+        f"On videos that a cut was not found on, the difference of these shares is {estimate(cut.held_out)}"
+        f"{_beside(cut.held_out, cut.strongest)}."
+    )
+
+
+def estimate(found: Estimate) -> str:
+    """A number with its interval: `0.31 (0.28 to 0.34)`."""
+    interval = "" if found.low is None or found.high is None else f" ({found.low:.2f} to {found.high:.2f})"
+    return f"{found.value:.2f}{interval}"
+
+
+def _beside(own: Estimate, strongest: Baseline | None) -> str:
+    """The strongest baseline in words; keeping everything has 0."""
+    if own.low is None or own.low <= 0:
+        return ", which may be chance"
+    if strongest is None:
+        return "; neither length nor words in common reach more than keeping everything does"
+    gain = strongest.gain
+    clearly = gain.low is not None and gain.high is not None and (gain.low > 0 or gain.high < 0)
+    how = ("more" if gain.value > 0 else "less") if clearly else "not clearly another"
+    return f", {how} than by {strongest.name}: {estimate(strongest.held_out)}"
+
+
+def _cutoff(found: FoundCut) -> Cutoff:
+    cut = found.cut
+    assert cut.at_least is not None
+    return Cutoff(None, found.objective, cut.at_least, cut.n, cut.low, cut.high, cut.n_good, _details(found))
+
+
+def _details(found: FoundCut) -> dict[str, Any]:
+    """What the columns of the table do not hold, as plain data."""
+    cut = found.cut
+    return {
+        "aspect": found.aspect,
+        "least_rating": cut.least_rating,
+        "least_rating_is": "set" if found.is_set else "default",
+        "best_for": "youden",
+        "n_videos": cut.n_videos,
+        "kept_good": cut.kept_good,
+        "kept_others": cut.kept_others,
+        "youden": cut.youden,
+        "youden_held_out": asdict(cut.held_out) if cut.held_out else None,
+        "baselines_held_out": {
+            each.name: {**asdict(each.held_out), "gain": asdict(each.gain)} for each in cut.baselines
+        },
+        "seed": SEED,
+    }

@@ -1,0 +1,38 @@
+"""What people's ratings have to be for a sample to count as good."""
+
+from __future__ import annotations
+
+from pydantic import Field, FiniteFloat, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+VARIABLE = "REELSIEVE_GOOD_RATINGS"
+
+
+class GoodRatingsError(ValueError):
+    """Least ratings that cannot be used; the message names the variable."""
+
+    plain = True
+
+
+class _Settings(BaseSettings):
+    model_config = SettingsConfigDict(env_prefix="REELSIEVE_", extra="ignore", frozen=True)
+
+    good_ratings: dict[str, FiniteFloat] = Field(
+        default={}, description='least mean rating of a good sample by aspect, as JSON: {"consistency": 4}'
+    )
+
+
+def good_ratings() -> dict[str, float]:
+    """The least mean rating of a good sample, by aspect, as the environment has it now; other aspects use the median.
+
+    Raises GoodRatingsError, which says how to write it.
+    """
+    from pydantic_settings.exceptions import SettingsError
+
+    try:
+        return dict(_Settings().good_ratings)
+    except (ValidationError, SettingsError):
+        raise GoodRatingsError(
+            f"environment variable {VARIABLE} is not usable: give the least mean rating by aspect as JSON, such as "
+            '{"consistency": 4}'
+        ) from None

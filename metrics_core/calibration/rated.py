@@ -1,0 +1,171 @@
+"""The cut on scores that best tells what people find good from the rest, and its worth on other videos."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from metrics_core.arrays import BoolArray, FloatArray, IntArray
+from metrics_core.calibration.intervals import limits, resamples, threshold_interval
+from metrics_core.calibration.labels import checked_labels
+from metrics_core.calibration.rated_result import Baseline, Estimate, RatedCut
+from metrics_core.calibration.search import Parameters
+from metrics_core.calibration.threshold import find_threshold
+
+FEWEST_SAMPLES, FEWEST_VIDEOS = 20, 10
+"""With fewer samples or videos than these, a cut is chance."""
+FOLDS = 5
+
+
+def rated_cut(
+    scores: npt.ArrayLike,
+    ratings: npt.ArrayLike,
+    videos: Sequence[object],
+    baselines: Mapping[str, npt.ArrayLike] | None = None,
+    *,
+    least_rating: float | None = None,
+    n_resamples: int = 1000,
+    seed: int = 0,
+) -> RatedCut:
+    """Find the cut t at which keeping scores >= t best tells good samples from the others, by Youden's J.
+
+    scores (n,) and ratings (n,), of which each is the mean over raters: NaN for none. videos (n,): the video of each
+    sample. A sample is good where its rating is at least `least_rating`; without that, the median of all ratings, or
+    where that is the lowest rating, the next one above it. The cut is one of the scores; of equally good cuts the
+    highest counts.
+
+    Youden's J is the share of the good samples that stay less the share of the others that stay: 1 for a perfect cut,
+    0 for keeping everything, for keeping nothing and for chance. F1 is no choice here: where half of the samples are
+    good, keeping everything has F1 .67, so its best cut can be one that tells nothing, and it moves with the share of
+    good samples, which `least_rating` sets.
+
+    The interval resamples videos. `held_out` is J over the samples of all videos, each decided by a cut that was found
+    on other videos: videos are dealt into five parts, and the cut for a part is found on the other four. The baselines,
+    (n,) by name, are treated alike, except that they may cut in either direction, and a baseline without a number for
+    one of the samples is left out. Keeping everything is the baseline whose J is 0. Where four parts give no cut with
+    J above 0, the fifth is kept whole.
+
+    Where there is no such cut the result has a status, a reason and no number. Raises ValueError for shapes that do
+    not fit, and for a least rating that is not finite.
+
+    >>> scores, ratings = [0.9, 0.8, 0.7, 0.3, 0.2] * 4, [5, 4, 4, 2, 1] * 4
+    >>> found = rated_cut(scores, ratings, range(20), least_rating=3)
+    >>> found.at_least, found.n_good, found.youden, found.held_out.value
+    (0.7, 12, 1.0, 1.0)
+    >>> rated_cut(scores, ratings, range(20), least_rating=6).reason
+    'no rating is at least 6: name a lower one'
+    """
+    values, means = np.asarray(scores, dtype=np.float64), np.asarray(ratings, dtype=np.float64)
+    if values.ndim != 1 or means.shape != values.shape or len(videos) != values.size:
+        raise ValueError(
+            f"scores have shape {values.shape}, ratings {means.shape}, and there are {len(videos)} videos: "
+            "give one of each for every sample, (n,)."
+        )
+    if least_rating is not None and not np.isfinite(least_rating):
+        raise ValueError(f"least_rating is {least_rating}: give a finite rating.")
+    rated = np.isfinite(means)
+    if not rated.any():
+        return RatedCut("no_ratings", "no sample is rated", None, 0, 0, 0)
+    least = _middle(means[rated]) if least_rating is None else float(least_rating)
+    both = rated & np.isfinite(values)
+    kept, good = values[both], means[both] >= least
+    video_of = np.unique(np.asarray(videos)[both], return_inverse=True)[1].astype(np.int64)
+    counts = (least, int(both.sum()), int(good.sum()), int(video_of.max(initial=-1)) + 1)
+    if undefined := _undefined(kept, *counts):
+        return undefined
+    cut = find_threshold(checked_labels(kept, good, None)[0], Parameters("youden"))
+    if cut.value is None or cut.counts is None or not (cut.counts.youden or 0.0) > 0:
+        return RatedCut("no_better", "no cut keeps more of the good samples than of the others", *counts)
+    interval = threshold_interval(kept, good, "youden", groups=video_of.tolist(), n_resamples=n_resamples, seed=seed)
+    others = {name: np.asarray(numbers, dtype=np.float64)[both] for name, numbers in (baselines or {}).items()}
+    complete = {name: numbers for name, numbers in others.items() if np.isfinite(numbers).all()}
+    held_out, beside = _elsewhere(kept, good, video_of, complete, Parameters("youden", None, 0.95, n_resamples, seed))
+    return RatedCut(
+        "ok",
+        None,
+        *counts,
+        at_least=cut.value,
+        low=interval.low,
+        high=interval.high,
+        kept_good=cut.counts.true_positive / cut.counts.n_positive,
+        kept_others=cut.counts.false_positive / (cut.counts.n - cut.counts.n_positive),
+        held_out=held_out,
+        baselines=beside,
+    )
+
+
+def _middle(ratings: FloatArray) -> float:
+    """The median, or where nothing is below it, the next rating above it."""
+    median, lowest = float(np.median(ratings)), float(ratings.min())
+    return median if median > lowest else float(ratings[ratings > lowest].min(initial=ratings.max()))
+
+
+def _undefined(scores: FloatArray, least: float, n: int, n_good: int, n_videos: int) -> RatedCut | None:
+    """The result where nothing is to be searched."""
+    counts = (least, n, n_good, n_videos)
+    if n < FEWEST_SAMPLES or n_videos < FEWEST_VIDEOS:
+        has = "sample has" if n == 1 else "samples have"
+        return RatedCut(
+            "few_ratings",
+            f"{n} {has} a rating and a score, of {n_videos} videos: it takes {FEWEST_SAMPLES}, of {FEWEST_VIDEOS}",
+            *counts,
+        )
+    if n_good == n:
+        return RatedCut("all_good", f"every rating is at least {least:g}: name a higher one", *counts)
+    if n_good == 0:
+        return RatedCut("none_good", f"no rating is at least {least:g}: name a lower one", *counts)
+    if scores.min() == scores.max():
+        return RatedCut("constant_scores", f"all {n} scores are {scores[0]:g}: no cut tells them apart", *counts)
+    return None
+
+
+def _elsewhere(
+    scores: FloatArray, good: BoolArray, video_of: IntArray, baselines: Mapping[str, FloatArray], parameters: Parameters
+) -> tuple[Estimate, tuple[Baseline, ...]]:
+    """What cuts on scores and on baselines reach on videos that they were not found on."""
+    n_videos = int(video_of.max()) + 1
+    part_of_video = np.random.default_rng(parameters.seed).permutation(n_videos) % FOLDS
+    part = part_of_video[video_of]
+    rules = [_decided([scores], good, part), *[_decided([each, -each], good, part) for each in baselines.values()]]
+    # By video: good samples, others, and of each rule the good ones that it keeps and the others that it keeps.
+    columns = [good, ~good, *[side for rule in rules for side in (rule & good, rule & ~good)]]
+    by_video: FloatArray = np.stack([np.bincount(video_of, column, n_videos) for column in columns], axis=1)
+    drawn = resamples(np.arange(n_videos), n_videos, parameters)
+    resampled = np.concatenate([_youden(weights.astype(np.float64) @ by_video) for weights in drawn])
+    resampled = resampled[np.isfinite(resampled).all(axis=1)]
+    (exact,) = _youden(by_video.sum(axis=0, keepdims=True))
+    gains, exact_gains = resampled[:, :1] - resampled, exact[0] - exact
+    return _estimate(exact[0], resampled[:, 0], parameters), tuple(
+        Baseline(
+            name,
+            _estimate(exact[place], resampled[:, place], parameters),
+            _estimate(exact_gains[place], gains[:, place], parameters),
+        )
+        for place, name in enumerate(baselines, start=1)
+    )
+
+
+def _decided(candidates: Sequence[FloatArray], good: BoolArray, part: IntArray) -> BoolArray:
+    """Whether each sample stays (n,), by the best cut on one of the candidates in the other parts."""
+    stays = np.ones(good.size, dtype=np.bool_)
+    for number in range(FOLDS):
+        inside, best = part == number, 0.0
+        for numbers in candidates:
+            found = find_threshold(checked_labels(numbers[~inside], good[~inside], None)[0], Parameters("youden"))
+            reached = found.counts.youden if found.counts else None
+            if found.value is not None and reached is not None and reached > best:
+                best, stays[inside] = reached, numbers[inside] >= found.value
+    return stays
+
+
+def _youden(sums: FloatArray) -> FloatArray:
+    """Youden's J (.., rules) of sums by the columns of `_elsewhere`; not finite where one kind is missing."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found: FloatArray = sums[:, 2::2] / sums[:, :1] - sums[:, 3::2] / sums[:, 1:2]
+    return found
+
+
+def _estimate(value: float, resampled: FloatArray, parameters: Parameters) -> Estimate:
+    return Estimate(float(value), *limits(resampled, parameters.level))

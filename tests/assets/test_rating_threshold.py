@@ -1,0 +1,245 @@
+"""Thresholds by what people find good: made, stored, joined, used in a recipe, shown; and where there is none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from assets.agreement.rows import LABELS
+from assets.curation import Curation
+from assets.scores.registry import METRIC_INPUTS, SCORERS
+from assets.selection.export import export_selection
+from assets.selection.making import make_selection
+from assets.thresholds.assets import rating_threshold
+from assets.thresholds.ratings import RATINGS, mean_ratings
+from assets.thresholds.settings import GoodRatingsError, good_ratings
+from db import schema
+from db.manifest import Dataset
+from db.recipes import SelectionError, recipe_of
+from db.selection import Selection, selection_rows
+from db.views import create_views
+from metrics_core.calibration import rated_cut
+from tests.assets.reporting import add_captions, rate, report_on
+from tests.db.builders import add_keypoint, add_label, change_text, make_dataset, set_scores
+
+SYSTEMS = ("alpha", "beta", "gamma")
+N_VIDEOS = 12
+N = N_VIDEOS * len(SYSTEMS)
+RNG = np.random.default_rng(7)
+VALUES = np.round(RNG.normal(size=N), 2)
+# Two raters, who follow the score as far as noise lets them.
+FIRST = np.clip(np.round(3 + VALUES + RNG.normal(size=N) / 2), 1, 5)
+SECOND = np.clip(np.round(3 + VALUES + RNG.normal(size=N) / 2), 1, 5)
+MEANS = (FIRST + SECOND) / 2
+VIDEOS = [place // len(SYSTEMS) for place in range(N)]
+
+
+@pytest.fixture
+def clips(engine: Engine) -> Dataset:
+    with engine.begin() as connection:
+        create_views(connection, METRIC_INPUTS)
+    return make_dataset(engine)
+
+
+@pytest.fixture
+def rated(engine: Engine, clips: Dataset) -> list[int]:
+    """The ids of scored captions, each rated by two people."""
+    ids = add_captions(engine, clips, N_VIDEOS, SYSTEMS)
+    set_scores(engine, dict(zip(ids, VALUES.tolist(), strict=True)))
+    rate(engine, dict(zip(ids, zip(FIRST.tolist(), SECOND.tolist(), strict=True), strict=True)))
+    return ids
+
+
+def materialised(engine: Engine, dataset: Dataset, home: Path) -> dict[str, Any]:
+    """The metadata of a run of the asset."""
+    instance = dg.DagsterInstance.ephemeral()
+    instance.add_dynamic_partitions("dataset", [dataset.name])
+    result = dg.materialize(
+        [rating_threshold],
+        partition_key=dataset.name,
+        resources={"curation": Curation(home, None, lambda: engine, SCORERS)},
+        instance=instance,
+        selection=["rating_threshold"],
+    )
+    assert result.success
+    (made,) = result.asset_materializations_for_node("rating_threshold")
+    return {name: value.value for name, value in made.metadata.items()}
+
+
+def make(engine: Engine, dataset: Dataset, objective: str) -> Selection:
+    recipe = recipe_of({"by": "vcs", "at_least": {"vcs": objective}})
+    return make_selection(engine, dataset, recipe, lambda: pytest.fail("no vector is asked for"), lambda _: None)
+
+
+def stored(engine: Engine) -> list[Any]:
+    with engine.connect() as connection:
+        query = "SELECT * FROM dataset_thresholds WHERE method = 'ratings' ORDER BY metric, objective"
+        return list(connection.execute(sa.text(query)))
+
+
+def test_the_asset_stores_the_cut_and_says_what_it_is_worth(
+    engine: Engine, clips: Dataset, rated: list[int], tmp_path: Path
+) -> None:
+    for _ in range(2):
+        shown = materialised(engine, clips, tmp_path)
+    (row,) = stored(engine)
+    wanted = rated_cut(VALUES, MEANS, VIDEOS)
+    assert wanted.held_out is not None
+    assert (row.dataset, row.metric, row.objective, row.method) == ("clips", "vcs", "good coverage", RATINGS)
+    assert (row.at_least, row.low, row.high) == (wanted.at_least, wanted.low, wanted.high)
+    assert (row.n, row.n_good) == (N, int((np.median(MEANS) <= MEANS).sum()))
+    details = row.details
+    assert (details["aspect"], details["least_rating"], details["least_rating_is"]) == (
+        *("coverage", float(np.median(MEANS))),
+        "default",
+    )
+    assert (details["best_for"], details["n_videos"]) == ("youden", N_VIDEOS)
+    assert details["youden_held_out"]["value"] == pytest.approx(wanted.held_out.value)
+    assert set(details["baselines_held_out"]) == {"length in words"}, "without references no words are in common"
+    (text,) = shown.values()
+    assert f"| good coverage | {row.at_least:.4f} | {row.low:.4f} | {row.high:.4f} | {N} | {row.n_good} |" in text
+    said = text.replace("\\", "")
+    assert f"of the {row.n_good} samples rated {np.median(MEANS):g} (by default) or higher" in said
+    assert f"the difference of these shares is {wanted.held_out.value:.2f}" in said
+
+
+def test_the_natural_join_counts_what_the_cut_keeps(
+    engine: Engine, clips: Dataset, rated: list[int], tmp_path: Path
+) -> None:
+    materialised(engine, clips, tmp_path)
+    query = sa.text(
+        "SELECT count(*), count(*) FILTER (WHERE vcs >= at_least) FROM sample_scores NATURAL JOIN dataset_thresholds "
+        "WHERE metric = 'vcs' AND objective = 'good coverage'"
+    )
+    (row,) = stored(engine)
+    with engine.connect() as connection:
+        assert tuple(connection.execute(query).one()) == (N, int((row.at_least <= VALUES).sum()))
+
+
+def test_a_recipe_takes_what_the_cut_keeps_and_its_passport_says_which_cut(
+    engine: Engine, clips: Dataset, rated: list[int], tmp_path: Path
+) -> None:
+    materialised(engine, clips, tmp_path)
+    (row,) = stored(engine)
+    chosen = make(engine, clips, "good coverage")
+    taken = [each["value"] for batch in selection_rows(engine, chosen.selection_id, batch_size=9) for each in batch]
+    assert taken == sorted(VALUES[row.at_least <= VALUES].tolist(), reverse=True)
+    path = export_selection(engine, chosen.selection_id, tmp_path / "x.parquet").path
+    passport = json.loads(pq.read_schema(path).metadata[b"reelsieve"])
+    assert passport["recipe"]["at_least"] == {"vcs": "good coverage"}
+    (cut,) = passport["score_thresholds"]
+    assert (cut["at_least"], cut["low"], cut["high"], cut["n_good"]) == (row.at_least, row.low, row.high, row.n_good)
+    assert cut["details"] == row.details
+    with pytest.raises(SelectionError, match="stored for 'clips' are 'good coverage'"):
+        make(engine, clips, "good style")
+
+
+def test_what_is_good_can_be_said_by_aspect(
+    engine: Engine, clips: Dataset, rated: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rate(engine, {i: (9 - place % 4,) for place, i in enumerate(rated)}, aspect="style")
+    monkeypatch.setenv("REELSIEVE_GOOD_RATINGS", '{"coverage": 4.5, "mood": 1}')
+    (text,) = materialised(engine, clips, tmp_path).values()
+    found = {row.objective: row for row in stored(engine)}
+    assert found["good coverage"].n_good == int((MEANS >= 4.5).sum())
+    assert found["good coverage"].details["least_rating"] == 4.5
+    assert found["good coverage"].details["least_rating_is"] == "set"
+    assert "rated 4.5 or higher" in text.replace("\\", "")
+    assert found.keys() <= {"good coverage", "good style"}
+    assert "good style" in text
+
+
+@pytest.mark.parametrize("value", ["coverage=4", '{"coverage": "much"}', '{"coverage": NaN}', "[4]"])
+def test_least_ratings_that_are_no_numbers_are_one_sentence(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("REELSIEVE_GOOD_RATINGS", value)
+    with pytest.raises(GoodRatingsError, match="REELSIEVE_GOOD_RATINGS is not usable: give the least mean rating by"):
+        good_ratings()
+    assert GoodRatingsError.plain
+
+
+def test_labels_on_keypoints_are_an_aspect_of_their_own(engine: Engine, clips: Dataset, tmp_path: Path) -> None:
+    ids = add_captions(engine, clips, N_VIDEOS, SYSTEMS)
+    set_scores(engine, dict(zip(ids, VALUES.tolist(), strict=True)))
+    with engine.connect() as connection:
+        query = sa.select(schema.sample.c.sample_id, schema.sample.c.video_id)
+        videos = {row.sample_id: row.video_id for row in connection.execute(query)}
+    keypoints = {video: add_keypoint(engine, clips, video, f"k{video}") for video in dict.fromkeys(videos.values())}
+    for sample_id, value in zip(ids, VALUES.tolist(), strict=True):
+        add_label(engine, keypoints[videos[sample_id]], sample_id, value > 0.25)
+    materialised(engine, clips, tmp_path)
+    (row,) = stored(engine)
+    assert row.objective == f"good {LABELS}"
+    assert row.at_least == min(value for value in VALUES if value > 0.25)
+    assert row.details["youden"] == 1.0
+
+
+# None
+
+
+def test_a_dataset_without_ratings_is_no_red_run_and_keeps_no_cut_of_before(
+    engine: Engine, clips: Dataset, rated: list[int], tmp_path: Path
+) -> None:
+    materialised(engine, clips, tmp_path)
+    assert len(stored(engine)) == 1
+    with engine.begin() as connection:
+        connection.execute(sa.delete(schema.rating))
+    assert materialised(engine, clips, tmp_path) == {"ratings": "no ratings and no labels of scored samples"}
+    assert stored(engine) == []
+    empty = make_dataset(engine, "empty")
+    assert materialised(engine, empty, tmp_path) == {"ratings": "no ratings and no labels of scored samples"}
+
+
+def test_stale_scores_do_not_count_and_too_few_ratings_give_no_number(
+    engine: Engine, clips: Dataset, rated: list[int], tmp_path: Path
+) -> None:
+    change_text(engine, rated[0], "another text")
+    materialised(engine, clips, tmp_path)
+    assert [row.n for row in stored(engine)] == [N - 1]
+    for sample_id in rated[1:20]:
+        change_text(engine, sample_id, "another text")
+    (text,) = materialised(engine, clips, tmp_path).values()
+    assert stored(engine) == []
+    assert text.replace("\\", "") == (
+        "- good coverage: no threshold, since 16 samples have a rating and a score, of 6 videos: it takes 20, of 10."
+    )
+
+
+def test_cuts_by_share_and_those_of_other_datasets_stay(
+    engine: Engine, clips: Dataset, rated: list[int], tmp_path: Path
+) -> None:
+    other = make_dataset(engine, "other")
+    common = {"scope": "dataset", "n": 3, "at_least": 0.5}
+    with engine.begin() as connection:
+        scorer_id = connection.scalar(sa.select(schema.scorer.c.scorer_id))
+        for dataset, method in ((other, RATINGS), (clips, "quantile")):
+            row = {**common, "scorer_id": scorer_id, "dataset_id": dataset.dataset_id, "method": method}
+            connection.execute(schema.score_threshold.insert().values(**row, objective="kept"))
+    materialised(engine, clips, tmp_path)
+    with engine.connect() as connection:
+        kept = connection.execute(sa.text("SELECT dataset, objective FROM dataset_thresholds ORDER BY 1, 2")).all()
+    assert [tuple(row) for row in kept] == [("clips", "good coverage"), ("clips", "kept"), ("other", "kept")]
+
+
+def test_the_report_says_the_same(engine: Engine, clips: Dataset, rated: list[int], tmp_path: Path) -> None:
+    materialised(engine, clips, tmp_path)
+    (row,) = stored(engine)
+    made = report_on(engine, clips, tmp_path)
+    (shown,) = made.numbers["rating_cuts"]
+    assert (shown["metric"], shown["objective"], shown["cut"]["at_least"]) == ("vcs", row.objective, row.at_least)
+    assert shown["sentence"] in made.text
+    assert "Thresholds by what people find good" in made.text
+
+
+def test_equal_means_are_equal_however_they_are_added_up() -> None:
+    ratings = np.array([[0.1, 0.2, 0.3, np.nan], [0.3, 0.2, 0.1, np.nan], [np.nan, 0.2, np.nan, 0.2], [np.nan] * 4])
+    means = mean_ratings(ratings)
+    assert len(set(means[:3].tolist())) == 1
+    assert np.isnan(means[3])
