@@ -50,7 +50,7 @@ attack: setup
 # A benchmark prints a table and writes benchmarks/results/NAME.json; all together take more than an hour on two cores.
 # The VCS authors' package is no dependency of this project, so it is timed against ours in its own environment.
 BENCHMARKS := vcs decoding evqa overhead memory ingest sodam vatex_eval ecs_agreement ecs_ablation qeva_matchers \
-              qeva_demo qeva_anet qeva_platform agreement vatex_platform report export
+              qeva_demo qeva_anet qeva_platform agreement vatex_platform rating_cuts report export
 OFFICIAL   := .venv-bench
 
 bench: setup

@@ -112,7 +112,7 @@ def _by_ratings(found: list[FoundCut], label: str) -> str:
     rows = [
         [
             each.objective,
-            *("" if value is None else f"{value:.4f}" for value in (cut.at_least, cut.low, cut.high)),
+            *("" if value is None else f"{value:.4g}" for value in (cut.at_least, cut.low, cut.high)),
             *(str(cut.n), str(cut.n_good), f"{cut.kept_good:.1%}", f"{cut.kept_others:.1%}", estimate(cut.held_out)),
         ]
         for each in found

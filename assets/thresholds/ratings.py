@@ -60,6 +60,8 @@ def store_rating_cuts(
 def rating_cuts(judged: Judged, least: Mapping[str, float]) -> Iterator[FoundCut]:
     """The cut of every metric by every aspect; those without one say why."""
     videos = [each.video_id for each in judged.samples]
+    # Rounded like the means: 13/3 is reached by ratings of 4, 4 and 5.
+    rounded = {aspect: round(value, _DIGITS) for aspect, value in least.items()}
     baselines = {name: judged.baselines[name] for name in (LENGTH, COMMON_WORDS)} if judged.samples else {}
     for metric, scores in judged.metrics.items():
         for aspect, ratings in judged.ratings.items():
@@ -68,7 +70,7 @@ def rating_cuts(judged: Judged, least: Mapping[str, float]) -> Iterator[FoundCut
                 mean_ratings(ratings),
                 videos,
                 baselines,
-                least_rating=least.get(aspect),
+                least_rating=rounded.get(aspect),
                 n_resamples=resamples_for(len(videos)),
                 seed=SEED,
             )
@@ -88,10 +90,10 @@ def sentence(found: FoundCut, label: str) -> str:
     cut = found.cut
     if cut.at_least is None or cut.held_out is None or cut.kept_good is None or cut.kept_others is None:
         return f"{found.objective}: no threshold, since {cut.reason}."
-    interval = "" if cut.low is None or cut.high is None else f" ({cut.low:.4f} to {cut.high:.4f})"
+    interval = "" if cut.low is None or cut.high is None else f" ({cut.low:.4g} to {cut.high:.4g})"
     rated = f"{cut.least_rating:g}{'' if found.is_set else ' (by default)'} or higher"
     return (
-        f"{found.objective}: {label} of {cut.at_least:.4f}{interval} or more keeps {cut.kept_good:.0%} of the "
+        f"{found.objective}: {label} of {cut.at_least:.4g}{interval} or more keeps {cut.kept_good:.0%} of the "
         f"{cut.n_good} samples rated {rated} and {cut.kept_others:.0%} of the {cut.n - cut.n_good} others. "
         f"On videos that a cut was not found on, the difference of these shares is {estimate(cut.held_out)}"
         f"{_beside(cut.held_out, cut.strongest)}."

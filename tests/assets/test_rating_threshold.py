@@ -105,7 +105,7 @@ def test_the_asset_stores_the_cut_and_says_what_it_is_worth(
     assert details["youden_held_out"]["value"] == pytest.approx(wanted.held_out.value)
     assert set(details["baselines_held_out"]) == {"length in words"}, "without references no words are in common"
     (text,) = shown.values()
-    assert f"| good coverage | {row.at_least:.4f} | {row.low:.4f} | {row.high:.4f} | {N} | {row.n_good} |" in text
+    assert f"| good coverage | {row.at_least:.4g} | {row.low:.4g} | {row.high:.4g} | {N} | {row.n_good} |" in text
     said = text.replace("\\", "")
     assert f"of the {row.n_good} samples rated {np.median(MEANS):g} (by default) or higher" in said
     assert f"the difference of these shares is {wanted.held_out.value:.2f}" in said
@@ -155,6 +155,19 @@ def test_what_is_good_can_be_said_by_aspect(
     assert "rated 4.5 or higher" in text.replace("\\", "")
     assert found.keys() <= {"good coverage", "good style"}
     assert "good style" in text
+
+
+def test_a_least_rating_is_reached_by_its_own_mean(
+    engine: Engine, clips: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """13/3 has no end in any number system of a computer, and is the mean of 4, 4 and 5."""
+    ids = add_captions(engine, clips, N_VIDEOS, SYSTEMS)
+    set_scores(engine, dict(zip(ids, VALUES.tolist(), strict=True)))
+    rate(engine, {i: (4, 4, 5) if value > 0 else (4, 4, 4) for i, value in zip(ids, VALUES.tolist(), strict=True)})
+    monkeypatch.setenv("REELSIEVE_GOOD_RATINGS", '{"coverage": 4.333333333333333}')
+    materialised(engine, clips, tmp_path)
+    (row,) = stored(engine)
+    assert (row.n_good, row.details["youden"]) == (int((VALUES > 0).sum()), 1.0)
 
 
 @pytest.mark.parametrize("value", ["coverage=4", '{"coverage": "much"}', '{"coverage": NaN}', "[4]"])
