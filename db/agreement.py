@@ -20,6 +20,7 @@ class JudgedSample:
     """A sample that people rated or labelled. covered: the share of its keypoints labelled as covered, or None."""
 
     sample_id: int
+    shard: int
     video_id: int
     system: str
     text: str
@@ -59,13 +60,15 @@ def judged_samples(connection: Connection, dataset_id: int) -> list[JudgedSample
     )
     is_rated = sa.exists().where(rating.c.sample_id == sample.c.sample_id)
     query = (
-        sa.select(sample.c.sample_id, sample.c.video_id, sample.c.system, sample.c.text, covered.c.share)
+        sa.select(
+            *(sample.c.sample_id, sample.c.shard, sample.c.video_id, sample.c.system, sample.c.text, covered.c.share)
+        )
         .outerjoin(covered, covered.c.sample_id == sample.c.sample_id)
         .where(sample.c.dataset_id == dataset_id, is_rated | covered.c.share.is_not(None))
         .order_by(sample.c.sample_id)
     )
     return [
-        JudgedSample(row.sample_id, row.video_id, row.system, row.text, None if row.share is None else float(row.share))
+        JudgedSample(*row[:-1], covered=None if row.share is None else float(row.share))
         for row in connection.execute(query)
     ]
 

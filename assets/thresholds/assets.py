@@ -89,21 +89,21 @@ def rating_threshold(context: dg.AssetExecutionContext, curation: dg.ResourcePar
     """For every metric and aspect the score that best tells samples that people find good from the others.
 
     Good is a mean rating of at least the median of the dataset, or of what REELSIEVE_GOOD_RATINGS says. A dataset
-    without ratings and labels has no such threshold.
+    without ratings and labels has no such threshold, and a shard with too few none of its own.
     """
     dataset = dataset_of_key(curation.engine, context.partition_key)
-    found = store_rating_cuts(curation.engine, dataset, METRICS, good_ratings())
+    stored = store_rating_cuts(curation.engine, dataset, METRICS, good_ratings())
+    found = [each for each in stored if each.shard is None]
     if not found:
         none = dg.MetadataValue.text("no ratings and no labels of scored samples")
         return dg.MaterializeResult(metadata={"ratings": none})
     with curation.engine.connect() as connection:
         labels = {metric: metric_label(connection, metric) for metric in dict.fromkeys(each.metric for each in found)}
-    return dg.MaterializeResult(
-        metadata={
-            metric: dg.MetadataValue.md(_by_ratings([each for each in found if each.metric == metric], label))
-            for metric, label in labels.items()
-        }
-    )
+    shown = {
+        metric: dg.MetadataValue.md(_by_ratings([each for each in found if each.metric == metric], label))
+        for metric, label in labels.items()
+    }
+    return dg.MaterializeResult(metadata={**shown, "thresholds of shards": len(stored) - len(found)})
 
 
 def _by_ratings(found: list[FoundCut], label: str) -> str:

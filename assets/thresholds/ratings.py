@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,12 +24,16 @@ _DIGITS = 9
 
 @dataclass(frozen=True)
 class FoundCut:
-    """The cut on a metric's scores by one aspect. is_set: whether the least rating was named, or is the default."""
+    """The cut on a metric's scores by one aspect. is_set: whether the least rating was named, or is the default.
+
+    shard: None for the cut of the whole dataset.
+    """
 
     metric: str
     aspect: str
     is_set: bool
     cut: RatedCut
+    shard: int | None = None
 
     @property
     def objective(self) -> str:
@@ -40,7 +44,7 @@ class FoundCut:
 def store_rating_cuts(
     engine: Engine, dataset: Dataset, metrics: Sequence[str], least: Mapping[str, float]
 ) -> list[FoundCut]:
-    """Find the cuts of a dataset and store those that exist, in place of all others by ratings; none without a rating.
+    """Find the cuts of a dataset and its shards, and store those that exist in place of all others by ratings.
 
     least: the least mean rating of a good sample, by aspect; other aspects have the default of `rated_cut`.
     """
@@ -48,7 +52,8 @@ def store_rating_cuts(
     with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
         judged = load_judged(connection, dataset, metrics)
         scorers = {metric: active_scorer(connection, metric) for metric in metrics}
-    found = list(rating_cuts(judged, least))
+    of_dataset = list(rating_cuts(judged, least))
+    found = [*of_dataset, *shard_cuts(judged, of_dataset)]
     with engine.begin() as connection:
         for metric, scorer_id in scorers.items():
             if scorer_id is not None:
@@ -75,6 +80,27 @@ def rating_cuts(judged: Judged, least: Mapping[str, float]) -> Iterator[FoundCut
                 seed=SEED,
             )
             yield FoundCut(metric, aspect, aspect in least, cut)
+
+
+def shard_cuts(judged: Judged, of_dataset: Sequence[FoundCut]) -> Iterator[FoundCut]:
+    """The cuts within the shards of a dataset of several, where they exist: good is what it is in the whole dataset."""
+    shard_of = np.array([each.shard for each in judged.samples])
+    videos = np.array([each.video_id for each in judged.samples])
+    shards = np.unique(shard_of).tolist()
+    for found in of_dataset if len(shards) > 1 else ():
+        means = mean_ratings(judged.ratings[found.aspect])
+        for shard in shards:
+            rows = shard_of == shard
+            cut = rated_cut(
+                judged.metrics[found.metric][rows],
+                means[rows],
+                videos[rows].tolist(),
+                least_rating=found.cut.least_rating,
+                n_resamples=resamples_for(int(rows.sum())),
+                seed=SEED,
+            )
+            if cut.status == "ok":
+                yield replace(found, cut=cut, shard=shard)
 
 
 def mean_ratings(ratings: FloatArray) -> FloatArray:
@@ -121,7 +147,7 @@ def _beside(own: Estimate, strongest: Baseline | None) -> str:
 def _cutoff(found: FoundCut) -> Cutoff:
     cut = found.cut
     assert cut.at_least is not None
-    return Cutoff(None, found.objective, cut.at_least, cut.n, cut.low, cut.high, cut.n_good, _details(found))
+    return Cutoff(found.shard, found.objective, cut.at_least, cut.n, cut.low, cut.high, cut.n_good, _details(found))
 
 
 def _details(found: FoundCut) -> dict[str, Any]:

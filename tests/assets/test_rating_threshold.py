@@ -104,7 +104,7 @@ def test_the_asset_stores_the_cut_and_says_what_it_is_worth(
     assert (details["best_for"], details["n_videos"]) == ("youden", N_VIDEOS)
     assert details["youden_held_out"]["value"] == pytest.approx(wanted.held_out.value)
     assert set(details["baselines_held_out"]) == {"length in words"}, "without references no words are in common"
-    (text,) = shown.values()
+    text = shown["vcs"]
     assert f"| good coverage | {row.at_least:.4g} | {row.low:.4g} | {row.high:.4g} | {N} | {row.n_good} |" in text
     said = text.replace("\\", "")
     assert f"of the {row.n_good} samples rated {np.median(MEANS):g} (by default) or higher" in said
@@ -147,7 +147,7 @@ def test_what_is_good_can_be_said_by_aspect(
 ) -> None:
     rate(engine, {i: (9 - place % 4,) for place, i in enumerate(rated)}, aspect="style")
     monkeypatch.setenv("REELSIEVE_GOOD_RATINGS", '{"coverage": 4.5, "mood": 1}')
-    (text,) = materialised(engine, clips, tmp_path).values()
+    text = materialised(engine, clips, tmp_path)["vcs"]
     found = {row.objective: row for row in stored(engine)}
     assert found["good coverage"].n_good == int((MEANS >= 4.5).sum())
     assert found["good coverage"].details["least_rating"] == 4.5
@@ -218,11 +218,36 @@ def test_stale_scores_do_not_count_and_too_few_ratings_give_no_number(
     assert [row.n for row in stored(engine)] == [N - 1]
     for sample_id in rated[1:20]:
         change_text(engine, sample_id, "another text")
-    (text,) = materialised(engine, clips, tmp_path).values()
+    text = materialised(engine, clips, tmp_path)["vcs"]
     assert stored(engine) == []
     assert text.replace("\\", "") == (
         "- good coverage: no threshold, since 16 samples have a rating and a score, of 6 videos: it takes 20, of 10."
     )
+
+
+def test_a_shard_has_a_cut_of_its_own_by_what_is_good_in_the_whole_dataset(engine: Engine, tmp_path: Path) -> None:
+    with engine.begin() as connection:
+        create_views(connection, METRIC_INPUTS)
+    clips = make_dataset(engine, n_shards=2)
+    ids = add_captions(engine, clips, 40, SYSTEMS)
+    values, lift = RNG.normal(size=len(ids)), RNG.normal(size=len(ids))
+    set_scores(engine, dict(zip(ids, values.tolist(), strict=True)))
+    means = np.round(values + lift / 2, 2)
+    rate(engine, {i: (mean,) for i, mean in zip(ids, means.tolist(), strict=True)})
+    shown = materialised(engine, clips, tmp_path)
+    shards = np.repeat([clips.shard_of(f"v{video}") for video in range(40)], len(SYSTEMS))
+    videos = np.repeat(np.arange(40), len(SYSTEMS))
+    with engine.connect() as connection:
+        query = "SELECT shard, objective, at_least, low, high, n, n_good FROM shard_thresholds ORDER BY shard"
+        found = [tuple(row) for row in connection.execute(sa.text(query))]
+    wanted = []
+    for shard in (0, 1):
+        rows = shards == shard
+        cut = rated_cut(values[rows], means[rows], videos[rows].tolist(), least_rating=float(np.median(means)))
+        wanted.append((shard, "good coverage", cut.at_least, cut.low, cut.high, cut.n, cut.n_good))
+    assert found == wanted
+    assert shown["thresholds of shards"] == 2
+    assert len(stored(engine)) == 1
 
 
 def test_cuts_by_share_and_those_of_other_datasets_stay(
