@@ -137,11 +137,11 @@ def _beside(own: Estimate, strongest: Baseline | None) -> str:
     if own.low is None or own.low <= 0:
         return ", which may be chance"
     if strongest is None:
-        return "; neither length nor words in common reach more than keeping everything does"
+        return "; no simple number reaches more than keeping everything does"
     gain = strongest.gain
     clearly = gain.low is not None and gain.high is not None and (gain.low > 0 or gain.high < 0)
-    how = ("more" if gain.value > 0 else "less") if clearly else "not clearly another"
-    return f", {how} than by {strongest.name}: {estimate(strongest.held_out)}"
+    how = f"{'' if clearly else 'not clearly '}{'more' if gain.value > 0 else 'less'}"
+    return f", {how} than by cuts on {strongest.name}: {estimate(strongest.held_out)}"
 
 
 def _cutoff(found: FoundCut) -> Cutoff:

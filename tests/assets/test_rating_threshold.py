@@ -19,14 +19,14 @@ from assets.scores.registry import METRIC_INPUTS, SCORERS
 from assets.selection.export import export_selection
 from assets.selection.making import make_selection
 from assets.thresholds.assets import rating_threshold
-from assets.thresholds.ratings import RATINGS, mean_ratings
+from assets.thresholds.ratings import RATINGS, FoundCut, mean_ratings, sentence
 from assets.thresholds.settings import GoodRatingsError, good_ratings
 from db import schema
 from db.manifest import Dataset
 from db.recipes import SelectionError, recipe_of
 from db.selection import Selection, selection_rows
 from db.views import create_views
-from metrics_core.calibration import rated_cut
+from metrics_core.calibration import Baseline, Estimate, RatedCut, rated_cut
 from tests.assets.reporting import add_captions, rate, report_on
 from tests.db.builders import add_keypoint, add_label, change_text, make_dataset, set_scores
 
@@ -274,6 +274,38 @@ def test_the_report_says_the_same(engine: Engine, clips: Dataset, rated: list[in
     assert (shown["metric"], shown["objective"], shown["cut"]["at_least"]) == ("vcs", row.objective, row.at_least)
     assert shown["sentence"] in made.text
     assert "Thresholds by what people find good" in made.text
+
+
+def told(own: Estimate, *baselines: Baseline, is_set: bool = False, **changed: Any) -> str:
+    counts = {"n": 100, "n_good": 40, "n_videos": 25, "kept_good": 0.75, "kept_others": 0.25}
+    known: dict[str, Any] = {**counts, "least_rating": 13 / 3, "at_least": 0.5, "low": 0.25, "high": 0.75}
+    cut = RatedCut("ok", None, **{**known, **changed}, held_out=own, baselines=baselines)
+    return sentence(FoundCut("vcs", "mood", is_set, cut), "VCS")
+
+
+def beside(name: str, value: float, gain: tuple[float, float, float]) -> Baseline:
+    return Baseline(name, Estimate(value, value - 0.1, value + 0.1), Estimate(*gain))
+
+
+def test_the_sentence_claims_no_more_than_its_intervals() -> None:
+    own = Estimate(0.4, 0.3, 0.5)
+    words, length = beside("words in common", 0.2, (0.2, 0.1, 0.3)), beside("length in words", 0.1, (0.3, 0.2, 0.4))
+    assert told(own, length, words) == (
+        "good mood: VCS of 0.5 (0.25 to 0.75) or more keeps 75% of the 40 samples rated 4.33333 (by default) or higher "
+        "and 25% of the 60 others. On videos that a cut was not found on, the difference of these shares is 0.40 (0.30 "
+        "to 0.50), more than by cuts on words in common: 0.20 (0.10 to 0.30)."
+    )
+    assert "samples rated 4.33333 or higher" in told(own, is_set=True)
+    for value, gain, end in (
+        (0.35, (0.05, -0.1, 0.2), ", not clearly more than by cuts on w: 0.35 (0.25 to 0.45)."),
+        (0.6, (-0.2, -0.3, -0.1), "(0.30 to 0.50), less than by cuts on w: 0.60 (0.50 to 0.70)."),
+        (0.5, (-0.1, -0.3, 0.1), ", not clearly less than by cuts on w: 0.50 (0.40 to 0.60)."),
+        (0.0, (0.4, 0.3, 0.5), "; no simple number reaches more than keeping everything does."),
+    ):
+        assert told(own, beside("w", value, gain)).endswith(end)
+    assert told(Estimate(0.1, -0.1, 0.3), words).endswith("is 0.10 (-0.10 to 0.30), which may be chance.")
+    assert told(Estimate(0.1, None, None), words).endswith("is 0.10, which may be chance.")
+    assert "VCS of 0.5 or more keeps" in told(own, low=None, high=None)
 
 
 def test_equal_means_are_equal_however_they_are_added_up() -> None:
