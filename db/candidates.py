@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -68,7 +68,7 @@ def eligible(
     for a filter that is not allowed.
     """
     by = tuple(_number(columns, name, "by") for name in recipe.by)
-    filters = [parse_filter(recipe.where, columns)] if recipe.where else []
+    filters = [parse_filter(recipe.where, columns)] if recipe.where is not None else []
     for name, least in recipe.at_least.items():
         value = least if isinstance(least, float) else _stored_threshold(connection, dataset, name, least)
         filters.append(_number(columns, name, "at_least") >= value)
@@ -92,25 +92,33 @@ def read_candidates(connection: Connection, recipe: Recipe, found: Eligible) -> 
     query = sa.select(*[value.label(name) for name, value in wanted.items()]).select_from(found.scores.rows)
     query = query.where(*found.conditions).order_by(kind, sa.collate(key, "C"))
     streamed = connection.execute(query.execution_options(stream_results=True, yield_per=_BATCH))
-    parts: dict[str, list[Any]] = {name: [] for name in wanted}
-    for rows in streamed.partitions():
-        for name, values in zip(wanted, zip(*rows, strict=True), strict=True):
-            parts[name].extend(values)
-    return _as_arrays(parts, recipe)
+    batches = (dict(zip(wanted, zip(*rows, strict=True), strict=True)) for rows in streamed.partitions())
+    return _as_arrays(batches, recipe)
 
 
-def _as_arrays(parts: dict[str, list[Any]], recipe: Recipe) -> Candidates:
-    n = len(parts["sample_id"])
-    labels = parts.get("stratum", ["all"] * n)
-    strata = sorted(set(labels)) if recipe.per else ["all"]
-    places = {label: place for place, label in enumerate(strata)}
+def _as_arrays(batches: Iterable[Mapping[str, Sequence[Any]]], recipe: Recipe) -> Candidates:
+    ids, draws = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.uint64)]
+    values, labels = [np.empty((len(recipe.by), 0))], [np.empty(0, dtype=np.intp)]
+    numbers: dict[str, int] = {} if recipe.per else {"all": 0}
+    text_sha256: list[bytes] = []
+    for columns in batches:
+        n = len(columns["sample_id"])
+        ids.append(np.array(columns["sample_id"], dtype=np.int64))
+        values.append(np.array([columns[f"value_{place}"] for place in range(len(recipe.by))], dtype=np.float64))
+        of_rows = columns.get("stratum", ["all"] * n)
+        labels.append(np.array([numbers.setdefault(label, len(numbers)) for label in of_rows], dtype=np.intp))
+        draws.append(np.array([int(draw, 16) for draw in columns.get("draw", ())], dtype=np.uint64))
+        text_sha256.extend(bytes(digest) for digest in columns.get("text_sha256", ()))
+    strata = sorted(numbers)
+    places = np.empty(len(strata), dtype=np.intp)
+    places[[numbers[name] for name in strata]] = np.arange(len(strata))
     return Candidates(
-        sample_ids=np.array(parts["sample_id"], dtype=np.int64),
-        values=np.array([parts[f"value_{place}"] for place in range(len(recipe.by))], dtype=np.float64).T,
+        sample_ids=np.concatenate(ids),
+        values=np.concatenate(values, axis=1).T,
         strata=tuple(strata),
-        stratum=np.fromiter((places[label] for label in labels), dtype=np.intp, count=n),
-        draws=np.array([int(draw, 16) for draw in parts.get("draw", [])], dtype=np.uint64),
-        text_sha256=[bytes(digest) for digest in parts.get("text_sha256", [])],
+        stratum=places[np.concatenate(labels)],
+        draws=np.concatenate(draws),
+        text_sha256=text_sha256,
     )
 
 
@@ -120,7 +128,7 @@ def _stratum(columns: Mapping[str, Column], recipe: Recipe) -> Column:
     if not recipe.bands:
         value = _column(columns, recipe.per, "per")
         return sa.func.coalesce(sa.cast(value, sa.Text), NO_STRATUM)
-    value, bands = _number(columns, recipe.per, "per"), [f"{limit:g}" for limit in recipe.bands]
+    value, bands = _number(columns, recipe.per, "per"), [repr(limit).removesuffix(".0") for limit in recipe.bands]
     between = [f"{low} to {high}" for low, high in pairwise(bands)]
     names = [f"below {bands[0]}", *between, f"{bands[-1]} and more"]
     cases = [(value < limit, sa.literal(name)) for limit, name in zip(recipe.bands, names, strict=False)]

@@ -89,4 +89,10 @@ def load_vectors(connection: Connection, model_id: int, digests: Sequence[bytes]
                 n_found += 1
     if vectors is None or n_found < len(distinct):
         return None
-    return vectors[[places[digest] for digest in digests]]
+    return vectors if len(distinct) == len(digests) else vectors[[places[digest] for digest in digests]]
+
+
+def sample_with_text(connection: Connection, digest: bytes) -> str | None:
+    """The key of a sample with this text; None without one."""
+    key: str | None = connection.scalar(sa.select(sample.c.key).where(sample.c.text_sha256 == digest).limit(1))
+    return key

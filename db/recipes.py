@@ -13,21 +13,25 @@ REST = "*"
 """The quota of every stratum that has none of its own."""
 
 Name = Annotated[str, Field(min_length=1)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+# Within these limits sums of ranks times weights are exact enough to keep equal means equal.
+Weight = Annotated[float, Field(ge=1e-6, le=1e6)]
+# What Postgres and a row of an export can count.
+_MOST = 2**63 - 1
 
 _WANTED = {
-    "by": "give a metric, or several with their weights above 0, such as {ecs: 2, vcs: 1}",
+    "by": "give a metric, or several with their weights from 1e-6 to 1e6, such as {ecs: 2, vcs: 1}",
     "combine": "give ranks or values",
     "where": "give a condition as text",
     "at_least": "give a number, or the objective of a stored threshold, by metric",
     "dedupe": "give a cosine above 0 and at most 1",
     "choose": "give best, random or diverse",
     "seed": "give a whole number, 0 or more",
-    "keep": "give the share to keep, above 0 and at most 1",
+    "keep": "give the share to keep, above 0 and at most 1, such as 0.125",
     "count": "give a whole number of samples, 1 or more",
     "per": "give the name of a column",
     "bands": "give the limits of the bands in a list, such as [10, 30, 60]",
-    "quotas": "give a whole number of samples by stratum, such as {brief: 100, '*': 10}",
+    "quotas": "give a whole number of samples by stratum, names in quotes, such as {'brief': 100, '2001': 5, '*': 10}",
     "stale": "give refuse or leave_out",
 }
 
@@ -53,18 +57,18 @@ class Recipe(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    by: dict[Name, Positive] = Field(default={"vcs": 1.0}, min_length=1)
+    by: dict[Name, Weight] = Field(default={"vcs": 1.0}, min_length=1)
     combine: Literal["ranks", "values"] = "ranks"
     where: str | None = None
-    at_least: dict[Name, float | str] = Field(default={})
+    at_least: dict[Name, Number | str] = Field(default={})
     dedupe: Annotated[float, Field(gt=0, le=1)] | None = None
     choose: Literal["best", "random", "diverse"] = "best"
-    seed: int = Field(default=0, ge=0, lt=2**63)
+    seed: int = Field(default=0, ge=0, le=_MOST)
     keep: Annotated[float, Field(gt=0, le=1)] | None = None
-    count: Annotated[int, Field(ge=1)] | None = None
+    count: Annotated[int, Field(ge=1, le=_MOST)] | None = None
     per: Name | None = None
-    bands: list[Annotated[float, Field(allow_inf_nan=False)]] = Field(default=[])
-    quotas: dict[str, Annotated[int, Field(ge=0)]] = Field(default={})
+    bands: list[Number] = Field(default=[])
+    quotas: dict[str, Annotated[int, Field(ge=0, le=_MOST)]] = Field(default={})
     stale: Literal["refuse", "leave_out"] = "refuse"
 
     @field_validator("by", mode="before")
@@ -73,6 +77,8 @@ class Recipe(BaseModel):
         if isinstance(value, str):
             return {value: 1.0}
         if isinstance(value, list) and all(isinstance(name, str) for name in value):
+            if len(set(value)) < len(value):
+                raise ValueError("a column stands twice")
             return dict.fromkeys(value, 1.0)
         return value
 
@@ -139,7 +145,14 @@ def recipe_of(said: Any) -> Recipe:
             raise SelectionError(f"the recipe: {fault['msg'].removeprefix('Value error, ')}") from error
         field = str(fault["loc"][0])
         given = said[field] if isinstance(said[field], dict | list) else fault["input"]
-        raise SelectionError(f"the recipe's {field} is {str(given)[:80]!r}: {_WANTED[field]}") from error
+        raise SelectionError(f"the recipe's {field} is {_shown(given)!r}: {_WANTED[field]}") from error
+
+
+def _shown(value: Any) -> str:
+    try:
+        return str(value)[:80]
+    except ValueError:  # Python prints no whole number of more than 4,300 digits.
+        return "a number of thousands of digits"
 
 
 def recipe_in(spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import yaml
 from sqlalchemy.engine import Connection, Engine
 
 from assets.selection.picking import pick
@@ -15,32 +13,9 @@ from assets.sources.base import Tell
 from db.candidates import Candidates
 from db.choosing import Pick, Picked, candidates_now
 from db.manifest import Dataset
-from db.recipes import Recipe, SelectionError, recipe_of
+from db.recipes import Recipe
 from db.selection import Selection, freeze_selection
 from metrics_core.protocols import TextEncoder
-
-_MOST_BYTES = 1_000_000
-
-
-def read_recipe(path: Path) -> Recipe:
-    """Read a recipe from a YAML file. Raises SelectionError, in one sentence that names the file."""
-    try:
-        with path.open("rb") as file:
-            text = file.read(_MOST_BYTES + 1)
-    except OSError as error:
-        raise SelectionError(f"{path}: the recipe cannot be read ({error.strerror}): give another file") from error
-    if len(text) > _MOST_BYTES:
-        raise SelectionError(f"{path}: a recipe has at most {_MOST_BYTES} bytes: this is no recipe")
-    try:
-        said: Any = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f", line {mark.line + 1}" if mark else ""
-        raise SelectionError(f"{path}{place}: this is no YAML: a recipe has lines such as by: vcs") from error
-    try:
-        return recipe_of(said)
-    except SelectionError as error:
-        raise SelectionError(f"{path}: {error}") from error
 
 
 def make_selection(

@@ -38,7 +38,8 @@ def pick(candidates: Candidates, recipe: Recipe, vectors: Vectors, tell: Tell) -
         tell(f"compares {len(order)} texts with one another")
         keep = without_near_duplicates(units, recipe.dedupe)
         n_duplicates = int(len(keep) - keep.sum())
-        order, units = order[keep], units[keep]
+        order = order[keep]
+        units = units[keep] if recipe.choose == "diverse" else None
     places = places_of(candidates, recipe, order)
     if recipe.choose == "diverse" and units is not None:
         chosen = order[_spread(units, candidates.stratum[order], places, tell)]
@@ -95,7 +96,8 @@ def _spread(units: npt.NDArray[np.float32], stratum: Positions, places: Sequence
     turns: list[Positions] = []
     for number, n in enumerate(places):
         (members,) = np.nonzero(stratum == number)
-        chosen.append(members[farthest_first(units[members], n, partial(_tell_progress, tell, n))])
+        of_stratum = units if len(members) == len(units) else units[members]
+        chosen.append(members[farthest_first(of_stratum, n, partial(_tell_progress, tell, n))])
         turns.append(np.arange(n))
     return np.concatenate(chosen)[np.argsort(np.concatenate(turns), kind="stable")]
 

@@ -11,11 +11,14 @@ from sqlalchemy.engine import Connection, Engine
 from assets.scores.base import Scorer
 from assets.sources.base import Tell
 from assets.sources.texts import TextVectors, embed_texts
-from db.embeddings import load_vectors, texts_without_vector
+from db.embeddings import load_vectors, sample_with_text, texts_without_vector
 from db.models import find_model
 from db.recipes import SelectionError
 from metrics_core.protocols import TextEncoder
-from metrics_core.vectors import unit_rows
+from metrics_core.vectors import BadFeature, unit_rows
+
+# Vectors that are scaled at once.
+_ROWS = 4096
 
 
 def text_encoder(scorers: Mapping[str, Scorer]) -> TextEncoder:
@@ -33,9 +36,23 @@ def embed_whole_texts(engine: Engine, encoder: TextEncoder, sample_ids: Sequence
 
 
 def unit_vectors(connection: Connection, encoder: TextEncoder, digests: Sequence[bytes]) -> npt.NDArray[np.float32]:
-    """The vectors (n, d) of texts by their hashes, of length 1. Raises SelectionError where one is missing."""
+    """The vectors (n, d) of texts by their hashes, of length 1.
+
+    Raises SelectionError where one is missing, or is zero and has no direction.
+    """
     model_id = find_model(connection, encoder.identity.as_dict())
     vectors = None if model_id is None else load_vectors(connection, model_id, digests)
     if vectors is None:
         raise SelectionError("texts changed while the selection was made: run the same command again")
-    return unit_rows("text", vectors.astype(np.float64)).astype(np.float32)
+    for start in range(0, len(vectors), _ROWS):
+        part = vectors[start : start + _ROWS]
+        try:
+            part[:] = unit_rows("text", part.astype(np.float64))
+        except BadFeature as error:
+            bad = start + int(np.argmin(np.abs(part).max(axis=1)))
+            key = sample_with_text(connection, digests[bad])
+            raise SelectionError(
+                f"sample {key!r} has a text of which the encoder {encoder.identity.model_id} says nothing: its vector "
+                "is zero; leave such samples out with a condition, or name another encoder"
+            ) from error
+    return vectors

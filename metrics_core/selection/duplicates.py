@@ -7,51 +7,92 @@ import numpy.typing as npt
 
 Rows = npt.NDArray[np.float32]
 Mask = npt.NDArray[np.bool_]
+Positions = npt.NDArray[np.intp]
 
-# Products of so many rows with so many others lie in memory at once: 64 MiB of float32.
-_BLOCK, _OTHERS = 2048, 8192
+TOLERANCE = 1e-6
+"""A cosine that is so little below the limit counts: vectors of float32 have no more digits."""
+# Products of so many rows with so many others lie in memory at once.
+_BLOCK, _OTHERS = 1024, 4096
+# Numbers per row of which bounds are computed. Bounds are allowed to err by so much.
+_HEAD, _SLACK = 64, 1e-5
+# Where more than one of so many pairs could be alike, the products of whole rows cost less than looking at each pair.
+_DENSE = 128
+# Pairs whose vectors lie in memory at once.
+_PAIRS = 4096
 
 
 def without_near_duplicates(units: Rows, at_least: float) -> Mask:
     """Which rows to keep (n,): a row goes where its cosine with an earlier row that is kept is `at_least` or more.
 
     units: (n, d), float32 rows of length 1, the best first. 0 < at_least <= 1. So of two near-duplicates the better one
-    stays, and a row goes only because of a row that stays. Cosines are those of float32, whose rounding is allowed for:
-    a cosine within 1e-6 below `at_least` counts. Time grows with n times the number kept; memory beyond the rows does
-    not grow. Raises ValueError for another `at_least`.
+    stays, and a row goes only because of a row that stays. The cosine is the product of the rows in float64; one within
+    1e-6 below `at_least` counts, so that equal texts are near-duplicates at 1. Time grows with n times the number kept;
+    memory beyond the rows is a fifth of theirs or less where d is 384. Raises ValueError for another `at_least`.
+
+    Most pairs are told apart by an upper bound of their cosine (see `_heads`); the cosine of the others is computed.
 
     >>> without_near_duplicates(np.float32([[1, 0], [0.8, 0.6], [0, 1]]), 0.7).tolist()
     [True, False, True]
     """
     if not 0 < at_least <= 1:
         raise ValueError(f"at_least is {at_least:g}: give a cosine above 0 and at most 1")
-    limit = np.float32(at_least - 1e-6)
-    keep = np.zeros(len(units), dtype=np.bool_)
-    kept = np.empty_like(units)
-    n_kept = 0
+    limit, heads = at_least - TOLERANCE, _heads(units)
+    kept = np.empty(0, dtype=np.intp)
     for start in range(0, len(units), _BLOCK):
-        block = units[start : start + _BLOCK]
-        fresh = _unlike(block, kept[:n_kept], limit)
-        chosen = fresh[_greedy(block[fresh] @ block[fresh].T >= limit)]
-        keep[start + chosen] = True
-        kept[n_kept : n_kept + len(chosen)] = block[chosen]
-        n_kept += len(chosen)
+        left = np.arange(start, min(start + _BLOCK, len(units)))
+        for first in range(0, len(kept), _OTHERS):
+            rows, _ = _alike(units, heads, left, kept[first : first + _OTHERS], limit)
+            left = np.delete(left, rows)
+        kept = np.concatenate([kept, left[_greedy(len(left), *_alike(units, heads, left, left, limit))]])
+    keep = np.zeros(len(units), dtype=np.bool_)
+    keep[kept] = True
     return keep
 
 
-def _unlike(block: Rows, kept: Rows, limit: np.float32) -> npt.NDArray[np.intp]:
-    """The positions of the rows of a block that are no near-duplicate of a kept row."""
-    left = np.arange(len(block))
-    for start in range(0, len(kept), _OTHERS):
-        others = kept[start : start + _OTHERS]
-        left = left[~(block[left] @ others.T >= limit).any(axis=1)]
-    return left
+def _heads(units: Rows) -> Rows:
+    """Short rows (n, _HEAD + 1) whose products are upper bounds of the cosines.
+
+    In the basis of the principal axes a row is a head and a rest. A cosine is the product of two heads and that of two
+    rests, and the latter is at most the product of their lengths (Cauchy and Schwarz). So the length of the rest stands
+    behind the head. Any orthonormal basis would do; this one makes the rests short.
+    """
+    if units.shape[1] <= 2 * _HEAD:
+        return units
+    _, axes = np.linalg.eigh((units.T @ units).astype(np.float64))
+    heads = np.empty((len(units), _HEAD + 1), dtype=np.float32)
+    np.matmul(units, axes[:, -_HEAD:].astype(np.float32), out=heads[:, :-1])
+    squared = np.einsum("ij,ij->i", heads[:, :-1], heads[:, :-1])
+    # A little longer than computed: an upper bound must not fall below the cosine by rounding.
+    heads[:, -1] = np.sqrt(np.maximum(1 - squared, 0) + _SLACK / 2)
+    return heads
 
 
-def _greedy(alike: Mask) -> npt.NDArray[np.intp]:
-    """The positions to keep, given which rows are alike (n, n)."""
-    is_gone = np.zeros(len(alike), dtype=np.bool_)
-    for position in np.flatnonzero(np.triu(alike, k=1).any(axis=1)):
-        if not is_gone[position]:
-            is_gone[position + 1 :] |= alike[position, position + 1 :]
+def _alike(units: Rows, heads: Rows, rows: Positions, others: Positions, limit: float) -> tuple[Positions, Positions]:
+    """The pairs whose cosine is `limit` or more, as places in `rows` and in `others`."""
+    bounds = heads[rows] @ heads[others].T
+    first, second = np.nonzero(bounds >= limit - _SLACK)
+    if len(first) > bounds.size // _DENSE:
+        np.matmul(units[rows], units[others].T, out=bounds)
+        is_sure = bounds >= limit + _SLACK
+        first, second = np.nonzero((bounds >= limit - _SLACK) & ~is_sure)
+    else:
+        is_sure = np.zeros(bounds.shape, dtype=np.bool_)
+    is_alike = np.empty(len(first), dtype=np.bool_)
+    for start in range(0, len(first), _PAIRS):
+        part = slice(start, start + _PAIRS)
+        left, right = units[rows[first[part]]], units[others[second[part]]]
+        is_alike[part] = np.einsum("ij,ij->i", left, right, dtype=np.float64) >= limit
+    is_sure[first[is_alike], second[is_alike]] = True
+    found, of_these = np.nonzero(is_sure)
+    return found, of_these
+
+
+def _greedy(n: int, first: Positions, second: Positions) -> Positions:
+    """The places to keep of n rows, given all pairs that are alike, each in both orders, by their first place."""
+    is_gone = np.zeros(n, dtype=np.bool_)
+    starts = np.searchsorted(first, np.arange(n + 1))
+    for place in np.unique(first[first < second]):
+        if not is_gone[place]:
+            others = second[starts[place] : starts[place + 1]]
+            is_gone[others[others > place]] = True
     return np.flatnonzero(~is_gone)

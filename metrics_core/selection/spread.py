@@ -7,12 +7,14 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-_TELL = 1000
+Rows = npt.NDArray[np.float32]
+Positions = npt.NDArray[np.intp]
+
+# The farthest rows among which the next ones are chosen, and the rows that are compared with these at once.
+_POOL, _ROWS = 256, 8192
 
 
-def farthest_first(
-    units: npt.NDArray[np.float32], n: int, tell: Callable[[int], None] | None = None
-) -> npt.NDArray[np.intp]:
+def farthest_first(units: Rows, n: int, tell: Callable[[int], None] | None = None) -> Positions:
     """The positions (n,) of a diverse subset, in the order in which they were chosen.
 
     units: (m, d), float32 rows of length 1, the best first; 0 <= n <= m. The first row comes first; then, again and
@@ -27,15 +29,39 @@ def farthest_first(
     if not 0 <= n <= len(units):
         raise ValueError(f"{n} of {len(units)} rows cannot be chosen")
     chosen = np.empty(n, dtype=np.intp)
-    if not n:
-        return chosen
     nearest = np.full(len(units), -np.inf, dtype=np.float32)
-    position = 0
-    for place in range(n):
-        chosen[place] = position
-        np.maximum(nearest, units @ units[position], out=nearest)
-        nearest[position] = np.inf
-        position = int(np.argmin(nearest))
-        if tell and place % _TELL == 0:
-            tell(place)
+    n_chosen = 0
+    while n_chosen < n:
+        added = _next(units, nearest, n - n_chosen)
+        chosen[n_chosen : n_chosen + len(added)] = added
+        n_chosen += len(added)
+        for start in range(0, len(units), _ROWS):
+            part = nearest[start : start + _ROWS]
+            np.maximum(part, (units[start : start + _ROWS] @ units[added].T).max(axis=1), out=part)
+        nearest[added] = np.inf
+        if tell:
+            tell(n_chosen)
     return chosen
+
+
+def _next(units: Rows, nearest: npt.NDArray[np.float32], most: int) -> Positions:
+    """The next rows to choose, in order: one or more.
+
+    nearest: (m,), the cosine of each row with its nearest chosen row. It never falls, so a row stays the farthest as
+    long as its cosine is below those of all rows outside a pool. So rows of the pool are chosen by their products with
+    one another alone, and all rows are compared with many new ones in one product of matrices.
+    """
+    limit = np.partition(nearest, _POOL)[_POOL] if len(nearest) > _POOL else np.float32(np.inf)
+    (pool,) = np.nonzero(nearest < limit)
+    if not len(pool):
+        return np.array([np.argmin(nearest)])
+    inside, products = nearest[pool], units[pool] @ units[pool].T
+    added: list[int] = []
+    while len(added) < most:
+        place = int(np.argmin(inside))
+        if inside[place] >= limit:
+            break
+        added.append(place)
+        np.maximum(inside, products[place], out=inside)
+        inside[place] = np.inf
+    return pool[added]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -92,7 +92,7 @@ def _said(context: typer.Context) -> dict[str, Any]:
 
 
 def _recipe(path: Path | None, said: dict[str, Any]) -> Any:
-    from assets.selection.making import read_recipe
+    from assets.selection.recipe_file import read_recipe
     from db.recipes import SelectionError, recipe_of
 
     if path is not None:
@@ -100,15 +100,28 @@ def _recipe(path: Path | None, said: dict[str, Any]) -> Any:
             options = ", ".join(f"--{name.replace('_', '-')}" for name in said)
             raise SelectionError(f"--recipe says all of the rule: leave {options} out, or write them into {path}")
         return read_recipe(path)
-    weights = [_pair("by", one) if "=" in one else (one, 1.0) for one in said.pop("by", [])]
+    if "by" in said:
+        said["by"] = _pairs("by", [one if "=" in one else f"{one}=1" for one in said["by"]])
     if "quota" in said:
-        quotas = [_pair("quota", one) for one in said.pop("quota")]
-        said["quotas"] = {name: int(n) if isinstance(n, float) and n == int(n) else n for name, n in quotas}
+        quotas = _pairs("quota", said.pop("quota"))
+        said["quotas"] = {name: int(n) if isinstance(n, float) and n.is_integer() else n for name, n in quotas.items()}
     if "at_least" in said:
-        said["at_least"] = dict(_pair("at-least", one) for one in said["at_least"])
+        said["at_least"] = _pairs("at-least", said["at_least"])
     if "bands" in said:
         said["bands"] = [_number("bands", part) for part in said["bands"].split(",")]
-    return recipe_of(said | ({"by": dict(weights)} if weights else {}))
+    return recipe_of(said)
+
+
+def _pairs(option: str, texts: Sequence[str]) -> dict[str, float | str]:
+    from db.recipes import SelectionError
+
+    pairs: dict[str, float | str] = {}
+    for text in texts:
+        name, value = _pair(option, text)
+        if name in pairs:
+            raise SelectionError(f"--{option} names {name[:40]!r} twice: leave one out")
+        pairs[name] = value
+    return pairs
 
 
 def _pair(option: str, text: str) -> tuple[str, float | str]:

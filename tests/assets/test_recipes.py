@@ -12,8 +12,10 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.selection.making import make_selection, prepared, read_recipe
+from assets.selection.making import make_selection, prepared
+from assets.selection.recipe_file import read_recipe
 from db import schema
+from db.filters import FilterError
 from db.manifest import Dataset
 from db.previewing import preview
 from db.recipes import SelectionError, recipe_of
@@ -109,6 +111,11 @@ def keys(engine: Engine, chosen: Selection) -> str:
         ({"by": "vcs", "per": "video", "quotas": {"*": 1}}, "abcdef"),
         ({"by": "vcs", "per": "duration_s", "bands": [10, 30], "quotas": {"*": 1}}, "abdf"),
         ({"by": "vcs", "per": "duration_s", "bands": [10, 30], "quotas": {"10 to 30": 2, "none": 1}}, "bcf"),
+        # Limits that six digits would not tell apart.
+        (
+            {"by": "vcs", "per": "duration_s", "bands": [5.0000001, 5.0000002], "quotas": {"below 5.0000001": 1}},
+            "a",
+        ),
         ({"by": "vcs", "where": "extra_year >= 2004", "keep": 1.0}, "def"),
         ({"by": "vcs", "where": "extra_Year is null", "keep": 1.0}, "c"),
         ({"by": "vcs", "where": "extra_site = 'site 1' and not extra_year = 2001", "keep": 1.0}, "bdef"),
@@ -150,6 +157,21 @@ def test_near_duplicates_go_and_the_better_stays(module_engine: Engine, clips: D
     assert encoder.asked[6:] == ["text g 0.5"], "every text is embedded once"
 
 
+def test_a_text_without_a_direction_is_named(module_engine: Engine, clips: Dataset) -> None:
+    class Speechless(Compass):
+        identity = ModelIdentity("speechless", "1", {})
+
+        def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+            return super().encode(texts) * [[text != "text d 41.0"] for text in texts]
+
+    sentence = "sample 'd' has a text of which the encoder speechless says nothing: its vector is zero; leave"
+    for said in ({"dedupe": 0.9}, {"choose": "diverse", "count": 2}):
+        with pytest.raises(SelectionError, match=sentence):
+            make(module_engine, clips, Speechless(), by="vcs", **said)
+    chosen = make(module_engine, clips, Speechless(), by="vcs", dedupe=0.9, keep=1.0, where="sample != 'd'")
+    assert keys(module_engine, chosen) == "acef"
+
+
 def test_a_diverse_subset_takes_the_farthest(module_engine: Engine, clips: Dataset, encoder: Compass) -> None:
     assert keys(module_engine, make(module_engine, clips, encoder, by="vcs", choose="diverse", count=3)) == "afe"
     in_strata = make(module_engine, clips, encoder, by="vcs", choose="diverse", per="system", quotas={"*": 2})
@@ -186,13 +208,15 @@ def test_a_random_choice_depends_on_its_seed_alone(module_engine: Engine, clips:
         ({"at_least": {"vcs": 2.0}}, "no sample of dataset 'clips' has a vcs score and passes vcs >= 2.0: loosen it"),
         ({"where": "extra_colour = 'red'"}, "'extra_colour' is no own field .*: there are extra_Year, extra_site"),
         ({"where": "rating_style > 1"}, "'rating_style' is no aspect that people rated: there are rating_overall"),
+        ({"count": 2**63 - 1}, "the recipe asks for 9223372036854775807 samples, and 6 are left"),
+        ({"where": ""}, "the filter is empty: give one condition"),
         ({"quotas": {"brief": 1}}, "the recipe: quotas need strata: give per"),
         ({"per": "system", "quotas": {"brief": 1}, "count": 2}, "quotas say how many samples to take"),
         ({"keep": 0.5, "count": 2}, "keep is a share and count a number: give one of them"),
         ({"bands": [10]}, "bands cut the values of per: give per"),
         ({"per": "duration_s", "bands": [30, 10]}, "bands must rise"),
         ({"dedupe": 1.5}, "the recipe's dedupe is '1.5': give a cosine above 0 and at most 1"),
-        ({"by": {"vcs": -1}}, "the recipe's by is .*: give a metric, or several with their weights above 0"),
+        ({"by": {"vcs": -1}}, "the recipe's by is .*: give a metric, or several with their weights from 1e-6 to 1e6"),
         ({"choose": "worst"}, "the recipe's choose is 'worst': give best, random or diverse"),
         ({"quota": {"brief": 1}}, "the recipe has no field 'quota', did you mean 'quotas'"),
     ],
@@ -202,7 +226,7 @@ def test_what_a_recipe_cannot_take_is_one_sentence(
 ) -> None:
     with module_engine.connect() as connection:
         before = connection.scalar(sa.select(sa.func.count()).select_from(schema.selection))
-    with pytest.raises(SelectionError, match=sentence):
+    with pytest.raises((SelectionError, FilterError), match=sentence):
         make(module_engine, clips, **said)
     with module_engine.connect() as connection:
         assert connection.scalar(sa.select(sa.func.count()).select_from(schema.selection)) == before
@@ -271,7 +295,22 @@ def test_a_diff_says_who_left_who_came_and_why(engine: Engine) -> None:
         ("by: vcs\nkep: 1", "recipe.yaml: the recipe has no field 'kep', did you mean 'keep'?"),
         ("- vcs", "recipe.yaml: a recipe is a mapping of fields to values"),
         ("by: [vcs", r"recipe.yaml, line 1: this is no YAML"),
-        ("by: !!python/object/apply:os.system [ls]", "recipe.yaml, line 1: this is no YAML"),
+        ("by: vcs\nwhere: !!python/object/apply:os.system [ls]", "recipe.yaml: line 2: a recipe has no anchors"),
+        ("count: !!int ''", "recipe.yaml: line 1: a recipe has no anchors, aliases or tags: write the value out"),
+        ("by: &a [vcs]\nbands: *a", "recipe.yaml: line 1: a recipe has no anchors"),
+        ("by: " + "[" * 3000, "recipe.yaml: this is no YAML"),
+        ("keep: 0.5\nby: vcs\nkeep: 0.1", "recipe.yaml: line 3: 'keep' stands twice: leave one out"),
+        ("per: system\nquotas: {brief: 1, 'brief': 5}", "recipe.yaml: line 2: 'brief' stands twice"),
+        (
+            "per: extra_Year\nquotas: {2001: 5}",
+            "quotas is '{2001: 5}': give a whole number .* by stratum, names in",
+        ),
+        ("keep: 12.5%", "recipe.yaml: the recipe's keep is '12.5%': give the share .* at most 1, such as 0.125"),
+        ("at_least: {vcs: .nan}", "recipe.yaml: the recipe's at_least is .*: give a number"),
+        ("at_least: {vcs: -.inf}", "recipe.yaml: the recipe's at_least is .*: give a number"),
+        ("by: {vcs: 1.0e+308, ecs: 1.0e+308}", "recipe.yaml: the recipe's by is .* weights from 1e-6 to 1e6"),
+        ("by: [vcs, vcs]", "recipe.yaml: the recipe's by is .*: give a metric, or several"),
+        ("count: 0x" + "f" * 5000, "the recipe's count is 'a number of thousands of digits': give a whole number"),
         ("\0", "recipe.yaml: this is no YAML"),
         ("", "recipe.yaml: a recipe is a mapping"),
     ],

@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics_core.selection import duplicates
+from metrics_core.selection import duplicates, spread
 from metrics_core.selection.combining import mean_rank, weighted_mean
 from metrics_core.selection.duplicates import without_near_duplicates
 from metrics_core.selection.places import first_of_each, in_proportion
 from metrics_core.selection.spread import farthest_first
 
+# Imported here and not in the first test, whose time hypothesis would take.
+pytest.importorskip("scipy.stats")
 SMALL_ROWS = st.integers(0, 40).flatmap(lambda n: st.tuples(st.just(n), st.integers(2, 4), st.integers(0, 2**32 - 1)))
 
 
@@ -80,18 +82,36 @@ def test_the_first_of_each_stratum(strata: list[int], places: list[int]) -> None
     assert first_of_each(np.array(strata, dtype=np.intp), places).tolist() == expected
 
 
+def plain_walk(rows: npt.NDArray[np.float32], at_least: float) -> list[int]:
+    """The rows that stay, one after the other, by cosines in float64."""
+    exact, kept = rows.astype(np.float64), list[int]()
+    for position in range(len(rows)):
+        if all(exact[position] @ exact[other] < at_least - 1e-6 for other in kept):
+            kept.append(position)
+    return kept
+
+
 @given(SMALL_ROWS, st.sampled_from([0.3, 0.9, 0.99, 1.0]))
 def test_near_duplicates_are_those_of_a_plain_walk(shape: tuple[int, int, int], at_least: float) -> None:
     rows = units(*shape)
-    kept: list[int] = []
-    for position in range(len(rows)):
-        cosines = [float(rows[position].astype(float) @ rows[other].astype(float)) for other in kept]
-        # Where rounding decides, either answer is right.
-        if any(abs(cosine - at_least) < 1e-5 for cosine in cosines):
-            return
-        if all(cosine < at_least for cosine in cosines):
-            kept.append(position)
-    assert np.flatnonzero(without_near_duplicates(rows, at_least)).tolist() == kept
+    assert np.flatnonzero(without_near_duplicates(rows, at_least)).tolist() == plain_walk(rows, at_least)
+
+
+@pytest.mark.parametrize("dense", [1, 128, 10**9], ids=["each pair", "as it is", "whole rows"])
+@pytest.mark.parametrize("at_least", [0.2, 0.5, 0.9, 0.95, 1.0])
+def test_bounds_drop_no_near_duplicate(monkeypatch: pytest.MonkeyPatch, at_least: float, dense: int) -> None:
+    """Rows long enough for bounds, around a few directions of which one holds nearly all of their length."""
+    random = np.random.default_rng(int(at_least * 100))
+    centres = random.normal(size=(20, 60)) + 5 * np.eye(60)[0]
+    noisy = centres[random.integers(20, size=300)] + random.normal(scale=0.3, size=(300, 60)) * random.random((300, 1))
+    rows = np.asarray(noisy / np.linalg.norm(noisy, axis=1, keepdims=True), dtype=np.float32)
+    rows[200:230] = rows[:30]
+    monkeypatch.setattr(duplicates, "_HEAD", 8)
+    monkeypatch.setattr(duplicates, "_DENSE", dense)
+    monkeypatch.setattr(duplicates, "_BLOCK", 64)
+    monkeypatch.setattr(duplicates, "_OTHERS", 50)
+    monkeypatch.setattr(duplicates, "_PAIRS", 100)
+    assert np.flatnonzero(without_near_duplicates(rows, at_least)).tolist() == plain_walk(rows, at_least)
 
 
 def test_near_duplicates_are_the_same_over_any_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,6 +121,16 @@ def test_near_duplicates_are_the_same_over_any_blocks(monkeypatch: pytest.Monkey
     monkeypatch.setattr(duplicates, "_OTHERS", 5)
     np.testing.assert_array_equal(without_near_duplicates(rows, 0.98), expected)
     assert 10 < expected.sum() < 490
+
+
+@pytest.mark.parametrize("above", [True, False])
+def test_a_cosine_at_the_limit_is_that_of_float64(above: bool) -> None:
+    """By the next number of float32, and whatever the products of blocks round to."""
+    rows = units(2, 384, 9)
+    cosine = float(rows[0].astype(float) @ rows[1].astype(float))
+    at_least = abs(cosine) + duplicates.TOLERANCE * (1 - 1e-6 if above else 1 + 1e-6)
+    rows[1] *= np.sign(cosine)
+    assert without_near_duplicates(rows, at_least).tolist() == [True, not above]
 
 
 def test_equal_rows_are_near_duplicates_at_a_cosine_of_one() -> None:
@@ -120,6 +150,23 @@ def test_each_pick_is_the_farthest_from_those_before(shape: tuple[int, int, int]
         others = [position for position in range(len(rows)) if position not in picks[:place]]
         nearest = {position: float((rows[picks[:place]] @ rows[position]).max()) for position in others}
         assert nearest[picks[place]] <= min(nearest.values()) + 1e-6
+
+
+@pytest.mark.parametrize("pool", [1, 2, 7, 64, 10_000])
+def test_picks_do_not_depend_on_the_pool(monkeypatch: pytest.MonkeyPatch, pool: int) -> None:
+    """Whole numbers as rows, whose products no order of sums can change, and a plain walk over them."""
+    rows = np.random.default_rng(pool).integers(-4, 5, size=(400, 6)).astype(np.float32)
+    nearest, expected = np.full(400, -np.inf), []
+    for _ in range(150):
+        expected.append(int(np.argmin(nearest)))
+        nearest = np.maximum(nearest, rows @ rows[expected[-1]])
+        nearest[expected] = np.inf
+    monkeypatch.setattr(spread, "_POOL", pool)
+    monkeypatch.setattr(spread, "_ROWS", 33)
+    told: list[int] = []
+    assert farthest_first(rows, 150, told.append).tolist() == expected
+    assert told == sorted(set(told))
+    assert told[-1] == 150
 
 
 def test_of_equally_far_rows_the_better_comes_first_and_a_subset_begins_a_larger_one() -> None:

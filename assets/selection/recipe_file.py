@@ -1,0 +1,57 @@
+"""Recipes in files: plain YAML, in which nothing stands twice and nothing refers to anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from db.recipes import Recipe, SelectionError, recipe_of
+
+_MOST_BYTES = 1_000_000
+
+
+def read_recipe(path: Path) -> Recipe:
+    """Read a recipe from a YAML file. Raises SelectionError, in one sentence that names the file."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        raise SelectionError(f"{path}: the recipe cannot be read ({error.strerror}): give another file") from error
+    if len(text) > _MOST_BYTES:
+        raise SelectionError(f"{path}: a recipe has at most {_MOST_BYTES} bytes: this is no recipe")
+    try:
+        said: Any = yaml.load(text, Loader=_PlainLoader)
+        return recipe_of(said)
+    except SelectionError as error:
+        raise SelectionError(f"{path}: {error}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f", line {mark.line + 1}" if mark else ""
+        raise SelectionError(f"{path}{place}: this is no YAML: a recipe has lines such as by: vcs") from error
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """Refuses tags, whose values may be anything, and aliases, by which a few lines become millions of values.
+
+    A name that stands twice in a mapping is refused too: YAML does not allow it, and PyYAML takes the last one.
+    """
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        event = self.peek_event()
+        sign = next((kind for kind in ("tag", "anchor") if getattr(event, kind, None)), None)
+        if sign:
+            raise SelectionError(
+                f"line {event.start_mark.line + 1}: a recipe has no anchors, aliases or tags: write the value out"
+            )
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            name = str(key.value)
+            if name in seen:
+                raise SelectionError(f"line {key.start_mark.line + 1}: {name[:40]!r} stands twice: leave one out")
+            seen.add(name)
+        return super().construct_mapping(node, deep)
