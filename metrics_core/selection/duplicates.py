@@ -69,22 +69,20 @@ def _heads(units: Rows) -> Rows:
 
 def _alike(units: Rows, heads: Rows, rows: Positions, others: Positions, limit: float) -> tuple[Positions, Positions]:
     """The pairs whose cosine is `limit` or more, as places in `rows` and in `others`."""
-    bounds = heads[rows] @ heads[others].T
-    first, second = np.nonzero(bounds >= limit - _SLACK)
-    if len(first) > bounds.size // _DENSE:
-        np.matmul(units[rows], units[others].T, out=bounds)
-        is_sure = bounds >= limit + _SLACK
-        first, second = np.nonzero((bounds >= limit - _SLACK) & ~is_sure)
-    else:
-        is_sure = np.zeros(bounds.shape, dtype=np.bool_)
-    is_alike = np.empty(len(first), dtype=np.bool_)
-    for start in range(0, len(first), _PAIRS):
-        part = slice(start, start + _PAIRS)
+    products = heads[rows] @ heads[others].T
+    places = np.flatnonzero(products >= limit - _SLACK)
+    is_alike = np.zeros(len(places), dtype=np.bool_)
+    if len(places) > products.size // _DENSE:
+        np.matmul(units[rows], units[others].T, out=products)
+        places = np.flatnonzero(products >= limit - _SLACK)
+        is_alike = products.ravel()[places] >= limit + _SLACK
+    first, second = np.divmod(places, len(others))
+    unsure = np.flatnonzero(~is_alike)
+    for start in range(0, len(unsure), _PAIRS):
+        part = unsure[start : start + _PAIRS]
         left, right = units[rows[first[part]]], units[others[second[part]]]
         is_alike[part] = np.einsum("ij,ij->i", left, right, dtype=np.float64) >= limit
-    is_sure[first[is_alike], second[is_alike]] = True
-    found, of_these = np.nonzero(is_sure)
-    return found, of_these
+    return first[is_alike], second[is_alike]
 
 
 def _greedy(n: int, first: Positions, second: Positions) -> Positions:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy.engine import Engine
 
 from assets.media_file import FileState
+from assets.scores.registry import METRICS
 from db import schema
 from db.manifest import Dataset
 from db.recipes import recipe_of
@@ -33,6 +37,26 @@ TEXTS = (
     "0123",
     "true",
 )
+# The columns of an export before those of the metrics.
+ORDER = [
+    "rank",
+    "value",
+    "dataset",
+    "kind",
+    "sample",
+    "system",
+    "video",
+    "media",
+    "duration_s",
+    "content_sha256",
+    "text",
+    "question",
+    "answer",
+    "segments",
+    "references",
+    "extra",
+    "video_extra",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,3 +127,19 @@ def files_of_at_most(n_bytes: int) -> Iterator[None]:
 def sha256(number: int) -> str:
     """Of a video's file."""
     return hashlib.sha256(media_bytes(number)).hexdigest()
+
+
+def from_table(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same rows with the JSON of tables as objects."""
+    of_json = ("segments", "extra", "video_extra")
+    return [row | {name: json.loads(row[name]) for name in of_json if row[name] is not None} for row in rows]
+
+
+def from_cell(name: str, cell: str) -> Any:
+    """The value of a cell as docs/export.md describes it."""
+    if name in ("rank", "value", "duration_s", *METRICS):
+        return (int if name == "rank" else float)(cell) if cell else None
+    text = re.sub(r"(^|[;\t\r\n])'", r"\1", cell)
+    if name in ("segments", "references", "extra", "video_extra"):
+        return json.loads(text) if text else None
+    return text if text or name == "text" else None

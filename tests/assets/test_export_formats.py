@@ -26,27 +26,7 @@ from assets.selection.formats.spreadsheet import guarded, unguarded, write_csv
 from assets.selection.reading import all_batches, prepare
 from assets.selection.target import ExportFormat
 from db.exports import Column
-from tests.assets.exporting import TEXTS, Clips, make_clips, media_bytes, sha256
-
-ORDER = [
-    "rank",
-    "value",
-    "dataset",
-    "kind",
-    "sample",
-    "system",
-    "video",
-    "media",
-    "duration_s",
-    "content_sha256",
-    "text",
-    "question",
-    "answer",
-    "segments",
-    "references",
-    "extra",
-    "video_extra",
-]
+from tests.assets.exporting import ORDER, TEXTS, Clips, from_cell, from_table, make_clips, media_bytes, sha256
 
 
 @pytest.fixture(scope="module")
@@ -89,12 +69,6 @@ def check(rows: list[dict[str, Any]]) -> None:
         assert (row["evqa"], row["evqa_models"]) == (None, "tiny" if number < 3 else None)
 
 
-def from_table(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The same rows with the JSON of tables as objects."""
-    of_json = ("segments", "extra", "video_extra")
-    return [row | {name: json.loads(row[name]) for name in of_json if row[name] is not None} for row in rows]
-
-
 def test_parquet_by_pyarrow_and_pandas(module_engine: Engine, clips: Clips, tmp_path: Path) -> None:
     path = export_selection(module_engine, clips.selection_id, tmp_path / "best.parquet").path
     check(from_table(pq.read_table(path).to_pylist()))
@@ -112,16 +86,6 @@ def test_json_lines_by_json_and_pandas(module_engine: Engine, clips: Clips, tmp_
     frame = pandas.read_json(path, lines=True, dtype=False)
     assert frame["text"].tolist() == list(TEXTS)
     assert frame["references"][2] == expected(2)["references"]
-
-
-def from_cell(name: str, cell: str) -> Any:
-    """The value of a cell as docs/export.md describes it."""
-    if name in ("rank", "value", "duration_s", "vcs", "evqa"):
-        return (int if name == "rank" else float)(cell) if cell else None
-    text = re.sub(r"(^|[;\t\r\n])'", r"\1", cell)
-    if name in ("segments", "references", "extra", "video_extra"):
-        return json.loads(text) if text else None
-    return text if text or name == "text" else None
 
 
 def test_csv_by_the_standard_library_and_pandas(module_engine: Engine, clips: Clips, tmp_path: Path) -> None:
