@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+T = TypeVar("T")
 RESULTS = Path(__file__).parent / "results"
 # As the tests look for it.
 DATA = Path(os.environ.get("REELSIEVE_TEST_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
@@ -49,6 +50,15 @@ def seconds(call: Callable[[], object]) -> float:
     started = time.perf_counter()
     call()
     return time.perf_counter() - started
+
+
+def timed(name: str, call: Callable[[], T]) -> tuple[float, T]:
+    """Wall time and answer of one call; a line says the time."""
+    started = time.perf_counter()
+    answer = call()
+    taken = time.perf_counter() - started
+    print(f"  {name:<60}{taken:>9.2f} s", flush=True)
+    return taken, answer
 
 
 def alternate(calls: Mapping[str, Callable[[], object]], runs: int) -> dict[str, list[float]]:
