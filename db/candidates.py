@@ -70,8 +70,9 @@ def eligible(
     by = tuple(_number(columns, name, "by") for name in recipe.by)
     filters = [parse_filter(recipe.where, columns)] if recipe.where is not None else []
     for name, least in recipe.at_least.items():
+        column = _number(columns, name, "at_least")
         value = least if isinstance(least, float) else _stored_threshold(connection, dataset, name, least)
-        filters.append(_number(columns, name, "at_least") >= value)
+        filters.append(column >= value)
     if recipe.per:
         _stratum(columns, recipe)
     return Eligible(scores, columns, by, tuple(filters))

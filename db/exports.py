@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.schema import reference, sample, selection, selection_item, video
+from db.selection import has_number
 
 ROWS_AT_A_TIME = 2000
 Kind = Literal["integer", "number", "text", "texts", "json"]
@@ -71,7 +72,7 @@ def without_folders(models: str) -> str:
 def frozen_selection(connection: Connection, selection_id: int) -> FrozenSelection | None:
     """The stored selection, or None."""
     query = sa.select(selection, selection.c.dataset_name.label("dataset"))
-    row = connection.execute(query.where(selection.c.selection_id == selection_id)).mappings().one_or_none()
+    row = connection.execute(query.where(has_number(selection_id))).mappings().one_or_none()
     if row is None:
         return None
     names = [None if models is None else without_folders(models) for models in row["models"]]

@@ -90,11 +90,12 @@ def _name(dataset: Dataset) -> sa.ScalarSelect[Any]:
 
 def find_selection(connection: Connection, selection_id: int) -> RowMapping | None:
     """The stored selection, or None."""
-    return (
-        connection.execute(sa.select(selection).where(selection.c.selection_id == selection_id))
-        .mappings()
-        .one_or_none()
-    )
+    return connection.execute(sa.select(selection).where(has_number(selection_id))).mappings().one_or_none()
+
+
+def has_number(selection_id: int) -> sa.ColumnElement[bool]:
+    """The condition on table `selection`; a number that is too large for a bigint is that of no selection."""
+    return selection.c.selection_id == sa.literal(selection_id, sa.Numeric)
 
 
 def selection_rows(engine: Engine, selection_id: int, batch_size: int = 5000) -> Iterator[list[dict[str, Any]]]:

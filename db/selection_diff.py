@@ -14,6 +14,7 @@ from db.recipes import SelectionError, recipe_in
 from db.schema import scorer, selection
 from db.selection import find_selection
 
+_NOT_BY_VALUE = {"random": "drew others at random", "diverse": "took a diverse subset of others"}
 _STATEMENT = (Path(__file__).parent / "sql" / "selection_diff.sql").read_text()
 
 
@@ -91,6 +92,10 @@ def _reason(row: Any, other: RowMapping, metric: str | None, *, is_same_rule: bo
         return f"it had no {metric} score when {name} was made"
     if row.value_then is None:
         return f"its {metric} was undefined ({row.status_then}) when {name} was made"
+    if other["spec"].get("choose") in _NOT_BY_VALUE:
+        # Its cut-off is the least value that was taken, and no rule.
+        return f"{name} {_NOT_BY_VALUE[other['spec']['choose']]}, or left it out by a condition"
     if row.value_then < other["cutoff"]:
         return f"its {metric} was {row.value_then:.4f}, below the cut-off {other['cutoff']:.4f} of {name}"
-    return f"its {metric} of {row.value_then:.4f} would do: {name} left it out by a condition, a quota or as equal"
+    left_out = "by a condition, a quota, as a near-duplicate or as equal"
+    return f"its {metric} of {row.value_then:.4f} would do: {name} left it out {left_out}"

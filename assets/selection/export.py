@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,6 +111,8 @@ def _write_beside_passport(target: Path, form: ExportFormat, reading: Reading, b
     with partial_file(target) as file:
         write(file, reading.columns, batches)
         file.flush()
+        # On the disk before the passport has its name: what fails later is no more than a name.
+        os.fsync(file.fileno())
         written = {"name": target.name, "bytes": file.tell(), "sha256": content_sha256(Path(file.name))}
         with partial_file(target.with_name(target.name + PASSPORT_SUFFIX)) as beside:
             beside.write(as_json({**reading.passport, "files": [written]}).encode())

@@ -72,7 +72,7 @@ def _by_quota(recipe: Recipe, strata: Sequence[str], sizes: Sequence[int]) -> li
     for name, quota in recipe.quotas.items():
         if name != REST and name not in found:
             close = difflib.get_close_matches(name, strata, n=1)
-            hint = f", did you mean {close[0]!r}?" if close else f": there are {', '.join(strata[:20])}"
+            hint = f", did you mean {close[0]!r}?" if close else f": there are {', '.join(map(repr, strata[:20]))}"
             raise SelectionError(f"no eligible sample has {recipe.per} {name!r}, for which there is a quota{hint}")
         if name != REST and quota > found[name]:
             raise SelectionError(

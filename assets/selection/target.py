@@ -63,7 +63,10 @@ def export_target(path: Path, form: ExportFormat | None = None, *, replace: bool
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         _check_free(path, target, may_be_file=replace and found in BY_SUFFIX.values())
         for suffix in _further(found):
-            _status(target.with_name(target.name + suffix))
+            beside = target.with_name(target.name + suffix)
+            if suffix == PASSPORT_SUFFIX:
+                _check_free(beside, beside, may_be_file=replace)
+            _status(beside)
     except (OSError, RuntimeError) as error:  # RuntimeError: the home folder of nobody
         raise cannot_write(path, error) from error
     return target

@@ -85,6 +85,18 @@ def test_an_export_holds_every_row_and_leaves_nothing_but_its_passport_beside_it
     assert target.stat().st_mode & 0o777 == 0o666 & ~umask
 
 
+@pytest.mark.parametrize("name", ["best.jsonl", "best.csv"])
+def test_a_file_where_the_passport_belongs_is_not_overwritten(
+    module_engine: Engine, selection_id: int, tmp_path: Path, name: str
+) -> None:
+    there = tmp_path / f"{name}.passport.json"
+    there.write_text("of another export, which was moved away")
+    with pytest.raises(SelectionError, match=rf"{name}.passport.json: cannot export to it, because it exists: move it"):
+        write(module_engine, selection_id, tmp_path / name)
+    assert [path.name for path in tmp_path.iterdir()] == [there.name]
+    assert there.read_text() == "of another export, which was moved away"
+
+
 def test_what_a_killed_export_left_goes_with_the_next_one(
     module_engine: Engine, selection_id: int, tmp_path: Path
 ) -> None:

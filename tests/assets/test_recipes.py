@@ -205,6 +205,11 @@ def test_a_random_choice_depends_on_its_seed_alone(module_engine: Engine, clips:
         ({"per": "sytem"}, "the recipe's per: there is no column 'sytem': choose one of dataset, duration_s"),
         ({"per": "system", "bands": [1.0]}, "the recipe's per: system is no number"),
         ({"at_least": {"evqa": "f1"}}, "the threshold 'f1' of evqa: stored for 'clips' are"),
+        ({"at_least": {"evkqa": "f1"}}, "the recipe's at_least: there is no column 'evkqa': choose one of duration_s"),
+        (
+            {"per": "system", "quotas": {"x": 1}},
+            "has system 'x', for which there is a quota: there are 'brief', 'long'",
+        ),
         ({"at_least": {"vcs": 2.0}}, "no sample of dataset 'clips' has a vcs score and passes vcs >= 2.0: loosen it"),
         ({"where": "extra_colour = 'red'"}, "'extra_colour' is no own field .*: there are extra_Year, extra_site"),
         ({"where": "rating_style > 1"}, "'rating_style' is no aspect that people rated: there are rating_overall"),
@@ -287,6 +292,11 @@ def test_a_diff_says_who_left_who_came_and_why(engine: Engine) -> None:
     assert found[0].reason == f"its vcs was 0.3000, below the cut-off 0.8000 of selection {second.selection_id}"
     assert found[1].reason == f"its vcs was 0.2000, below the cut-off 0.8000 of selection {first.selection_id}"
     assert [row.reason for row in across] == [f"selection {third.selection_id} has another rule"]
+    drawn = make(engine, dataset, by="vcs", choose="random", seed=3, count=2)
+    with engine.connect() as connection:
+        went = list(selection_diff(connection, second.selection_id, drawn.selection_id))
+    sentence = f"selection {drawn.selection_id} drew others at random, or left it out by a condition"
+    assert {row.reason for row in went if row.change == "went out"} == {sentence}
 
 
 @pytest.mark.parametrize(

@@ -396,6 +396,11 @@ def test_an_argument_that_cannot_be_used_ends_with_code_2(
         (["select", "-d", "cli", "--at-least", "vcs"], "--at-least vcs: give it as NAME=VALUE"),
         (["select", "-d", "cli", "--bands", "1,x", "--per", "duration_s"], "--bands: 'x' is no number"),
         (["select", "-d", "cli", "--per", "system", "--quota", "brief=1.5"], "the recipe's quotas is"),
+        (["select", "-d", "cli", "--per", "system", "--quota", "brief=nan"], "the recipe's quotas is"),
+        (["select", "-d", "cli", "--per", "system", "--quota", "a=1", "--quota", "a=2"], "--quota names 'a' twice"),
+        (["select", "-d", "cli", "--where", ""], "the filter is empty: give one condition"),
+        (["selections", "show", "9" * 20], "there is no selection"),
+        (["export", "9" * 20, "--to", "best.csv"], "there is no selection"),
         (["select", "-d", "cli", "--recipe", "none.yaml"], "none.yaml: the recipe cannot be read"),
         (
             ["select", "-d", "cli", "--recipe", "r.yaml", "--keep", "1"],
