@@ -1,10 +1,10 @@
 """Recipes of each kind beside a scan: `python -m benchmarks.recipes [--samples 1000000] [--repeats 1]`.
 
-Fills a database as `benchmarks.million` does. Each recipe is chosen and
-frozen in a transaction that is taken back, beside what the same server needs at least: a scan of one metric's values,
-and a COPY of what a recipe that Python picks by must read, the candidates in order of kind and key. Then a process of
-its own chooses a tenth and all of the samples, and their peaks of memory are compared. CPU seconds, of the server and of
-this process, suffer less from other load than the wall time does.
+Fills a database as `benchmarks.million` does. Each recipe is chosen and frozen in a transaction that is taken back,
+beside what the same server needs at least: a scan of one metric's values, and a COPY of what a recipe that Python picks
+by must read, the candidates in order of kind and key. Then a process of its own chooses among a tenth and among all of
+the samples, and their peaks of memory are compared. CPU seconds, of the server and of this process, suffer less from
+other load than the wall time does.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from assets.selection.making import prepared
 from benchmarks.export import in_turn
 from benchmarks.installation import temporary_server
 from benchmarks.measure import RESULTS, peak_kb, save
-from benchmarks.million import SAMPLES_PER_SHARD, Bench
+from benchmarks.million import SAMPLES_PER_SHARD, Bench, look
 from benchmarks.million_fill import NAME, fill
 from db.engine import open_engine, psycopg_transaction
 from db.manifest import Dataset, find_dataset
@@ -72,17 +72,17 @@ def _no_encoder() -> Any:
 
 def copy_candidates(engine: Engine, scorer_id: int) -> None:
     """What a recipe reads that Python picks by, thrown away."""
-    with psycopg_transaction(engine) as connection, connection.cursor() as cursor:
-        with cursor.copy(COPY.format(scorer_id=scorer_id).encode()) as copy:
-            for _ in copy:
-                pass
+    statement = COPY.format(scorer_id=scorer_id).encode()
+    with psycopg_transaction(engine) as connection, connection.cursor().copy(statement) as copy:
+        for _ in copy:
+            pass
 
 
 def peaks(url: str) -> dict[str, Any]:
     """Kilobytes at most of a process that chooses among a tenth of the samples and among all of them, by recipe."""
     found = {}
     for name, said in RECIPES.items():
-        tenth = " and ".join([f"({said['where']})"] * ("where" in said) + [TENTH])
+        tenth = f"({said['where']}) and {TENTH}" if "where" in said else TENTH
         kb = [_peak(url, {**said, "where": tenth}), _peak(url, said)]
         found[name] = {"peak_kb": kb, "ratio": round(kb[1] / kb[0], 3)}
         print(f"{name:<44}{kb[0] / 1024:>9.0f} MB{kb[1] / 1024:>9.0f} MB", flush=True)
@@ -107,6 +107,8 @@ def once(url: str, said: str) -> int:
 def measure(bench: Bench, repeats: int) -> dict[str, Any]:
     """The floors and each recipe in turn."""
     scorer_id = bench.filled.scorers["vcs"]
+    # As every command that scores leaves it: known to be fresh.
+    bench.time("first look at everything", lambda: look(bench))
     scan = bench.query(SCAN, "SET LOCAL enable_indexonlyscan = off", scorer_id=scorer_id)
     calls: dict[str, Callable[[], object]] = {
         "scan": scan,
