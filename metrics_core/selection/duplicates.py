@@ -56,8 +56,8 @@ def _heads(units: Rows) -> Rows:
     rests, and the latter is at most the product of their lengths (Cauchy and Schwarz). So the length of the rest stands
     behind the head. Any orthonormal basis would do; this one makes the rests short.
     """
-    if units.shape[1] <= 2 * _HEAD:
-        return units
+    if units.shape[1] <= 2 * _HEAD or len(units) <= _OTHERS:
+        return units  # finding the axes would cost more than they save
     _, axes = np.linalg.eigh((units.T @ units).astype(np.float64))
     heads = np.empty((len(units), _HEAD + 1), dtype=np.float32)
     np.matmul(units, axes[:, -_HEAD:].astype(np.float32), out=heads[:, :-1])
