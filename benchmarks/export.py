@@ -1,10 +1,10 @@
 """Exports beside a plain COPY of the same rows: `python -m benchmarks.export [--samples 100000] [--repeats 3]`.
 
 Fills a database as `benchmarks.million` does, freezes a tenth and all of its scored samples, and writes the large
-selection in every format, in turn with its floor: one COPY of the very rows, joins and order included, to a file. Then
-processes of their own write the small and the large one, and their peaks of memory are compared. Shards with media,
-five captions to a video, stand beside a plain copy of the same bytes. CPU seconds, of the server and of this process,
-suffer less from other load than the wall time does.
+selection in every format, each in a process of its own, in turn with its floor: one COPY of the very rows, joins and
+order included, to a file. The peaks of memory of these processes stand beside those of writing the tenth. Shards with
+media, five captions to a video, stand beside a plain copy of the same bytes. CPU seconds, of the server and of the
+process that writes, suffer less from other load than the wall time does.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,9 +30,10 @@ from sqlalchemy.engine import Engine, make_url
 from assets.scores.registry import METRIC_INPUTS
 from assets.selection.export import export_selection
 from assets.selection.reading import prepare
-from assets.selection.target import ExportFormat
+from assets.selection.target import PASSPORT_SUFFIX, ExportFormat
+from benchmarks.in_turn import Alone, in_turn
 from benchmarks.installation import temporary_server
-from benchmarks.measure import RESULTS, Spread, peak_kb, save
+from benchmarks.measure import RESULTS, peak_kb, save
 from benchmarks.million import Bench
 from benchmarks.million_fill import NAME, fill
 from db import schema
@@ -79,47 +80,33 @@ def write(engine: Engine, selection_id: int, target: Path, form: ExportFormat) -
         shutil.rmtree(written)
     else:
         written.unlink()
+        written.with_name(written.name + PASSPORT_SUFFIX).unlink(missing_ok=True)
 
 
-def peak(url: str, selection_id: int, target: Path, form: ExportFormat) -> int:
-    """Kilobytes that a process of its own takes at most."""
+def alone(url: str, selection_id: int, target: Path, form: ExportFormat) -> Alone:
+    """Write in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.export", "--once", url, str(selection_id), str(target), form.value]
-    return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return Alone(*json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
 
 
-def in_turn(bench: Bench, calls: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, dict[str, Any]]:
-    """Wall and CPU seconds of each call, and their ratios to the first one."""
-    cpu: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(repeats):
-        for name, call in calls.items():
-            started = time.process_time()
-            bench.time(name, call)
-            cpu[name].append(bench.seconds[name][-1][1] + time.process_time() - started)
-    wall = {name: Spread.of([seconds for seconds, _ in bench.seconds[name]]) for name in calls}
-    used = {name: Spread.of(seconds) for name, seconds in cpu.items()}
-    floor = next(iter(calls))
-    return {
-        name: {
-            "wall_s": wall[name].as_dict(),
-            "cpu_s": used[name].as_dict(),
-            "to_floor": round(wall[name].median / wall[floor].median, 2),
-            "to_floor_in_cpu": round(used[name].median / used[floor].median, 2),
-        }
-        for name in calls
-    }
+def once(url: str, selection_id: str, target: str, form: str) -> Alone:
+    """What the process of `alone` does."""
+    engine = open_engine(make_url(url))
+    started, before = time.perf_counter(), time.process_time()
+    write(engine, int(selection_id), Path(target), ExportFormat(form))
+    return Alone(time.perf_counter() - started, time.process_time() - before, peak_kb())
 
 
 def tables(bench: Bench, small: int, large: int, folder: Path, repeats: int) -> dict[str, Any]:
     """The COPY and each format, and their peaks of memory."""
-    calls: dict[str, Callable[[], object]] = {"copy": partial(copy_rows, bench.engine, large, folder / "copy")}
-    for form in TABLES:
-        calls[form.value] = partial(write, bench.engine, large, folder / "timed", form)
-    found = in_turn(bench, calls, repeats)
     url = bench.engine.url.render_as_string(hide_password=False)
+    calls: dict[str, Callable[[], object]] = {"copy": partial(copy_rows, bench.engine, large, folder / "copy")}
+    calls |= {form.value: partial(alone, url, large, folder / "timed", form) for form in TABLES}
+    found = in_turn(bench, calls, repeats)
     for form in TABLES:
-        peaks = [peak(url, selection_id, folder / "peak", form) for selection_id in (small, large)]
-        ratio = round(peaks[1] / peaks[0], 3)
-        found[form.value] |= {"peak_kb": peaks, "peak_ratio": ratio, "wanted": WANTED_MEMORY}
+        of_small = alone(url, small, folder / "small", form).peak_kb
+        ratio = round(found[form.value]["peak_kb"] / of_small, 3)
+        found[form.value] |= {"peak_kb_of_a_tenth": of_small, "peak_ratio": ratio, "wanted": WANTED_MEMORY}
     return found
 
 
@@ -165,9 +152,7 @@ def shards(bench: Bench, folder: Path, repeats: int) -> dict[str, Any]:
 def main() -> None:
     """Fill, measure, print and write results/export.json; with --once be the process whose peak is measured."""
     if sys.argv[1:2] == ["--once"]:
-        url, selection_id, target, form = sys.argv[2:]
-        write(open_engine(make_url(url)), int(selection_id), Path(target), ExportFormat(form))
-        print(peak_kb())
+        print(json.dumps(once(*sys.argv[2:])))
         return
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--samples", type=int, default=100_000)

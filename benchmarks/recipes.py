@@ -25,7 +25,7 @@ from sqlalchemy.engine import Engine, make_url
 
 from assets.scores.registry import METRIC_INPUTS
 from assets.selection.making import prepared
-from benchmarks.export import in_turn
+from benchmarks.in_turn import in_turn
 from benchmarks.installation import temporary_server
 from benchmarks.measure import RESULTS, peak_kb, save
 from benchmarks.million import SAMPLES_PER_SHARD, Bench, look
