@@ -149,7 +149,14 @@ def export_batches(connection: Connection, query: sa.Select[Any], after: int = 0
 
 def export_batch(connection: Connection, query: sa.Select[Any], after: int) -> list[sa.Row[Any]]:
     """The next rows behind this rank; [] behind the last one."""
-    return list(connection.execute(query.where(_ITEM.rank > after).limit(ROWS_AT_A_TIME)).all())
+    # Between two ranks: Postgres has no statistics of rows frozen a moment ago, and would join and sort all the rest
+    # for each batch. Ranks follow one another unless someone deleted rows.
+    rows = list(connection.execute(query.where(_ITEM.rank > after, _ITEM.rank <= after + ROWS_AT_A_TIME)).all())
+    if not rows:
+        following = query.where(_ITEM.rank > after).with_only_columns(_ITEM.rank).limit(1)
+        if (rank := connection.scalar(following)) is not None:
+            return export_batch(connection, query, rank - 1)
+    return rows
 
 
 def videos_now(connection: Connection, dataset_id: int | None, keys: Collection[str]) -> dict[str, sa.Row[Any]]:

@@ -13,10 +13,14 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from assets.selection.export import export_selection
+from assets.selection.reading import prepare
 from assets.selection.target import ExportFormat, export_target
+from db import exports
+from db.exports import export_batches
 from db.recipes import SelectionError, recipe_of
 from db.selection import freeze_selection
 from tests.assets.exporting import files_of_at_most
@@ -203,6 +207,20 @@ def test_an_unknown_selection_is_one_sentence_and_leaves_nothing(
     with pytest.raises(SelectionError, match="there is no selection 999: make one with reelsieve select"):
         write(module_engine, 999, tmp_path / "best", form)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_batches_hold_all_rows_in_order_and_pass_over_gaps(
+    module_engine: Engine, selection_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exports, "ROWS_AT_A_TIME", 7)
+    with module_engine.connect() as connection:
+        query = prepare(connection, selection_id, "jsonl").query
+        sizes = [[row.rank for row in batch] for batch in export_batches(connection, query)]
+        assert sizes == [list(range(start, min(start + 7, N + 1))) for start in range(1, N + 1, 7)]
+        connection.execute(sa.text("DELETE FROM selection_item WHERE rank BETWEEN 5 AND 33 OR rank > 38"))
+        left = [row.rank for batch in export_batches(connection, query) for row in batch]
+        assert left == [1, 2, 3, 4, 34, 35, 36, 37, 38]
+        connection.rollback()
 
 
 def test_rows_that_someone_deleted_are_missed(engine: Engine, tmp_path: Path) -> None:
