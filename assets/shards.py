@@ -33,18 +33,31 @@ def check_result(
     n_shards: int,
     *,
     warns: bool,
-    metadata: Mapping[str, int | float | None],
+    good: str,
+    bad: str,
+    metadata: Mapping[str, int | str] | None = None,
 ) -> dg.AssetCheckResult:
-    """The result of a check over all shards of a run: it passes where it fails in none, and names the first that fail.
+    """The result of a check over all shards of a run, in a sentence; it passes where it fails in none.
 
-    One result for the run: a result for each shard would be most of what Dagster stores.
+    good: what holds where the check passes. bad: what does not, to which the first shards that fail are added; neither
+    has a full stop. One result for the run: a result for each shard would be most of what Dagster stores.
     """
-    named = ", ".join(failed[:NAMED]) + (", ..." if len(failed) > NAMED else "")
     return dg.AssetCheckResult(
         asset_key=asset,
         check_name=check,
         passed=not failed,
         severity=dg.AssetCheckSeverity.WARN if warns else dg.AssetCheckSeverity.ERROR,
-        description=f"fails in {len(failed)} of {n_shards} shards: {named}" if failed else None,
-        metadata={"shards": n_shards, **metadata},
+        description=f"{bad}, {in_shards(failed, n_shards)}." if failed else f"{good}.",
+        metadata={"shards": n_shards, **(metadata or {})},
     )
+
+
+def in_shards(keys: Sequence[str], n_shards: int) -> str:
+    """Say in which of all shards something holds; of very many the first are named.
+
+    >>> in_shards(["mine:0003", "mine:0017"], 250), in_shards(["mine:0003"], 1)
+    ('in 2 of 250 shards: mine:0003, mine:0017', 'in shard mine:0003')
+    """
+    if n_shards == 1:
+        return f"in shard {keys[0]}"
+    return f"in {len(keys):,} of {n_shards:,} shards: {', '.join(keys[:NAMED])}{', …' if len(keys) > NAMED else ''}"

@@ -1,8 +1,8 @@
-"""Counts over the scores of one shard, for the asset checks."""
+"""What the scores of a shard or of a dataset are like: counts, reasons and means, for pages and checks of assets."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -15,9 +15,10 @@ _SQL = Path(__file__).parent / "sql"
 
 @dataclass(frozen=True, slots=True)
 class ShardQuality:
-    """Counts of a shard's scores; the extremes are None where no score is defined."""
+    """Counts of a shard's scores; the extremes are None where no score is defined. n_qa: question-answer pairs."""
 
     n_samples: int
+    n_qa: int
     n_unscored: int
     n_failed: int
     n_ok: int
@@ -26,9 +27,31 @@ class ShardQuality:
     minimum: float | None
     maximum: float | None
 
-    def as_dict(self) -> dict[str, int | float | None]:
-        """Plain data for metadata."""
-        return asdict(self)
+
+@dataclass(frozen=True, slots=True)
+class StatusCount:
+    """How many samples of a kind have a status, and the commonest reason of those without a value."""
+
+    kind: str
+    status: str
+    n: int
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MeanScore:
+    """The mean of the `n` defined scores that samples of a kind have, of so many videos.
+
+    varies: whether two of the scores differ. standard_error: cluster-robust, the clusters being the videos, with the
+    factor n_videos / (n_videos - 1); None for a single video.
+    """
+
+    kind: str
+    n: int
+    n_videos: int
+    mean: float
+    varies: bool
+    standard_error: float | None
 
 
 def shard_quality(connection: Connection, scorer_id: int | None, dataset_id: int, shard: int) -> ShardQuality:
@@ -36,6 +59,20 @@ def shard_quality(connection: Connection, scorer_id: int | None, dataset_id: int
     statement = sa.text((_SQL / "shard_quality.sql").read_text())
     values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "shard": shard}
     return ShardQuality(**connection.execute(statement, values).mappings().one())
+
+
+def reasons_by_status(connection: Connection, scorer_id: int, dataset_id: int, shard: int) -> list[StatusCount]:
+    """Count the samples of a shard by kind and status, most first; samples without a score are "unscored"."""
+    statement = sa.text((_SQL / "reasons_by_status.sql").read_text())
+    values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "shard": shard}
+    return [StatusCount(*row) for row in connection.execute(statement, values)]
+
+
+def mean_scores(connection: Connection, scorer_id: int, dataset_id: int, shard: int | None = None) -> list[MeanScore]:
+    """The means of a shard or of the whole dataset, one for each kind of samples that has a defined score."""
+    statement = sa.text((_SQL / "mean_scores.sql").read_text())
+    values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "shard": shard}
+    return [MeanScore(*row) for row in connection.execute(statement, values)]
 
 
 def has_good_score(connection: Connection, dataset_id: int) -> bool:

@@ -63,6 +63,12 @@ def list_scorers(connection: Connection) -> list[StoredScorer]:
     return [StoredScorer(*row) for row in connection.execute(query)]
 
 
+def stored_scorer(connection: Connection, scorer_id: int) -> StoredScorer:
+    """The scorer of this number, which must be there."""
+    columns = [scorer.c[name] for name in StoredScorer.__dataclass_fields__]
+    return StoredScorer(*connection.execute(sa.select(*columns).where(scorer.c.scorer_id == scorer_id)).one())
+
+
 def scored_datasets(connection: Connection, scorer_id: int) -> list[str]:
     """The names of the datasets of which a scorer has scored a sample."""
     of_dataset = sa.select(sample.c.sample_id).where(sample.c.dataset_id == dataset.c.dataset_id)

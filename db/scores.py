@@ -163,26 +163,6 @@ def status_counts(connection: Connection, scorer_id: int, dataset_id: int, shard
     return {row.status: row.n for row in connection.execute(statement, values)}
 
 
-def most_common_refusal(connection: Connection, scorer_id: int, dataset_id: int, shard: int) -> sa.Row[Any] | None:
-    """(status, error, n) of the reason for which most samples of a shard have no score, or None where all have one.
-
-    A metric that does not concern a kind of sample (status not_applicable) is no refusal.
-    """
-    query = (
-        sa.select(current_score.c.status, current_score.c.error, sa.func.count().label("n"))
-        .where(
-            current_score.c.scorer_id == scorer_id,
-            current_score.c.dataset_id == dataset_id,
-            current_score.c.shard == shard,
-            current_score.c.status.not_in(["ok", "not_applicable"]),
-        )
-        .group_by(current_score.c.status, current_score.c.error)
-        .order_by(sa.desc("n"), current_score.c.status, current_score.c.error)
-        .limit(1)
-    )
-    return connection.execute(query).one_or_none()
-
-
 def best_and_worst(
     connection: Connection, scorer_id: int, dataset_id: int, n: int, shard: int | None = None
 ) -> list[ScoredSample]:

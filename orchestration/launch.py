@@ -13,6 +13,7 @@ import dagster as dg
 from assets.datasets import chosen_shards, dataset_of_key, shard_keys
 from assets.ingest.assets import REPORT
 from assets.partitions import DATASETS, SHARDS, announce_partitions, shards_between
+from assets.scores.description import WRITTEN
 from assets.scores.pending import activate_if_complete, outstanding_shards, pending_by_shard
 from assets.scores.registry import asset_name, scoring_assets
 from assets.sources.base import MissingEvidence
@@ -203,7 +204,7 @@ def _outstanding(dataset: Dataset, metrics: Sequence[str]) -> set[int]:
 def _written(result: dg.ExecuteInProcessResult, metrics: Sequence[str], key: str) -> dict[str, int]:
     """The number of scores that a run wrote on a shard, by metric."""
     return {
-        metric: cast("int", event.metadata["scores_written"].value)
+        metric: cast("int", event.metadata[WRITTEN].value)
         for metric in metrics
         for event in result.asset_materializations_for_node(asset_name(metric))
         if event.partition == key

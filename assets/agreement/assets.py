@@ -1,5 +1,7 @@
 """How far the metrics of a dataset agree with people, as an asset."""
 
+from dataclasses import replace
+
 import dagster as dg
 
 from assets.agreement.rows import store_agreement
@@ -7,12 +9,15 @@ from assets.curation import Curation
 from assets.datasets import dataset_of_key
 from assets.lineage import of_all_partitions
 from assets.partitions import DATASETS
+from assets.reports.labels import metric_label
 from assets.reports.plots import intervals, markdown_image
 from assets.reports.tables import markdown_table
+from assets.reports.text import number, spelled
 from assets.scores.registry import METRICS, asset_name
 from db.agreement import StoredAgreement
 
 STATISTIC = "kendall_b"
+INTERVAL = "95 % interval over videos"
 # The aspects of decisions on labelled keypoints begin so.
 DECISIONS = "keypoints"
 SHOWN = ("pooled", "per_video", "per_system", "within_system")
@@ -31,11 +36,16 @@ SHOWN = ("pooled", "per_video", "per_system", "within_system")
 def agreement(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
     """Correlations of every metric, of baselines and of raters with people, with intervals over videos."""
     dataset = dataset_of_key(curation.engine, context.partition_key)
-    return dg.MaterializeResult(metadata=metadata_of(store_agreement(curation.engine, dataset, METRICS)))
+    rows = store_agreement(curation.engine, dataset, METRICS)
+    with curation.engine.connect() as connection:
+        labels = {metric: metric_label(connection, metric) for metric in METRICS}
+    return dg.MaterializeResult(
+        metadata=metadata_of([replace(row, metric=labels.get(row.metric, row.metric)) for row in rows])
+    )
 
 
 def metadata_of(rows: list[StoredAgreement]) -> dict[str, dg.MetadataValue]:
-    """What a dataset's rows say in short: counts, and a table for every aspect."""
+    """What a dataset's rows say in short: counts, and a table for every aspect. Each row has its metric's label."""
     correlated: dict[str, list[StoredAgreement]] = {}
     decided: dict[str, list[StoredAgreement]] = {}
     for row in rows:
@@ -57,10 +67,10 @@ def metadata_of(rows: list[StoredAgreement]) -> dict[str, dg.MetadataValue]:
 def _aspect(aspect: str, rows: list[StoredAgreement]) -> str:
     """A table of one aspect, and a plot of its pooled coefficients."""
     cells = [
-        [row.metric, row.grouping, _shown(row.value), _shown(row.low), _shown(row.high), str(row.n), str(row.n_stale)]
+        [row.metric, spelled(row.grouping), number(row.value, 3), _interval(row), f"{row.n:,}", f"{row.n_stale:,}"]
         for row in rows
     ]
-    table = markdown_table(["metric", "grouping", "Kendall tau-b", "low", "high", "n", "stale"], cells)
+    table = markdown_table(["metric", "grouping", "Kendall tau-b", INTERVAL, "samples", "stale, left out"], cells)
     pooled = {
         row.metric: (row.value, row.low, row.high)
         for row in rows
@@ -74,12 +84,9 @@ def _aspect(aspect: str, rows: list[StoredAgreement]) -> str:
 
 def _decisions(rows: list[StoredAgreement]) -> str:
     """A table of decisions on keypoints and the baselines beside them."""
-    cells = [
-        [row.metric, row.statistic, _shown(row.value), _shown(row.low), _shown(row.high), str(row.n)] for row in rows
-    ]
-    return markdown_table(["decided by", "statistic", "value", "low", "high", "n"], cells)
+    cells = [[row.metric, spelled(row.statistic), number(row.value, 3), _interval(row), f"{row.n:,}"] for row in rows]
+    return markdown_table(["decided by", "statistic", "value", INTERVAL, "labels"], cells)
 
 
-def _shown(value: float | None) -> str:
-    """A number with three digits, and nothing for none."""
-    return "" if value is None else f"{value:.3f}"
+def _interval(row: StoredAgreement) -> str:
+    return "none" if row.low is None or row.high is None else f"{number(row.low, 3)} to {number(row.high, 3)}"

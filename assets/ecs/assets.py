@@ -17,6 +17,7 @@ from assets.lineage import of_all_partitions
 from assets.partitions import DATASETS
 from assets.progress import sparsely
 from assets.reports.tables import markdown_table
+from assets.reports.text import cell, number, plural, spelled
 from db.manifest import Dataset
 from db.verdicts import MANIFEST_LABELS
 from metrics_core.calibration.result import Objective
@@ -76,7 +77,10 @@ def ecs_thresholds(
         "warnings": calibration.warnings,
     }
     check = dg.AssetCheckResult(
-        check_name=BETTER, passed=_is_better_than_always_yes(calibration), severity=dg.AssetCheckSeverity.WARN
+        check_name=BETTER,
+        passed=_is_better_than_always_yes(calibration),
+        severity=dg.AssetCheckSeverity.WARN,
+        description=_beside_always_yes(calibration),
     )
     metadata = {"thresholds": dg.MetadataValue.md(_markdown(calibration)), REPORT: dg.MetadataValue.json(report)}
     return dg.MaterializeResult(metadata=metadata, check_results=[check])
@@ -103,10 +107,19 @@ def _is_better_than_always_yes(calibration: Calibration) -> bool:
     return total.f1 is not None and total.f1 > total.all_positive_f1
 
 
+def _beside_always_yes(calibration: Calibration) -> str:
+    """Say F1 on the other videos, and what it would be if every answer were yes."""
+    total = calibration.evaluated.get(TOTAL)
+    if total is None or total.all_positive_f1 is None:
+        return "No labels of other videos are left to compare with."
+    n, f1, always = plural(total.n, "label"), number(total.f1, 3), number(total.all_positive_f1, 3)
+    return f"On {n} of the other videos F1 is {f1}; it would be {always} if every answer were yes."
+
+
 def _markdown(calibration: Calibration) -> str:
     tables = [threshold_rows(calibration), evaluation_rows(calibration)]
     return "\n\n".join(
-        markdown_table(list(rows[0]), [["–" if cell is None else str(cell) for cell in row.values()] for row in rows])
+        markdown_table([spelled(name) for name in rows[0]], [[cell(each) for each in row.values()] for row in rows])
         for rows in tables
         if rows
     )

@@ -36,7 +36,7 @@ _DATABASE_TABLES = (
 )
 
 # The name of the metadata in which the command line finds the whole report of a run.
-REPORT = "ingest_report"
+REPORT = "whole report"
 
 
 class IngestConfig(dg.Config):
@@ -84,7 +84,10 @@ def ingest(
 
 def _metadata(name: str, report: IngestReport) -> dict[str, Any]:
     if name == "ingest_reject":
-        return {"rejected": report.rejected, REPORT: dg.MetadataValue.json(report.as_dict())}
-    counts = {"accepted": report.accepted, "unchanged": report.unchanged}
-    manifest_tables = [table.name for table in MANIFEST_TABLES.values() if name in table.database_tables]
-    return {f"{table}_{word}": count[table] for table in manifest_tables for word, count in counts.items()}
+        said = (
+            f"{report.rejected:,}: reelsieve rejects --dataset {report.dataset} says why" if report.rejected else "none"
+        )
+        return {"refused rows": said, REPORT: dg.MetadataValue.json(report.as_dict())}
+    names = [table.name for table in MANIFEST_TABLES.values() if name in table.database_tables]
+    new, as_before = report.accepted, report.unchanged
+    return {f"rows of {table}": f"{new[table]:,} new or changed, {as_before[table]:,} as before" for table in names}

@@ -9,7 +9,9 @@ from assets.partitions import DATASETS
 from assets.progress import sparsely
 from assets.reports.report import make_report, report_folder
 from assets.reports.tables import escaped
+from assets.scores.description import means_table
 from assets.scores.registry import METRICS, asset_name
+from assets.scores.said import INTERVALS
 
 
 @dg.asset(
@@ -28,8 +30,11 @@ def dataset_report(context: dg.AssetExecutionContext, curation: dg.ResourceParam
     folder = report_folder(curation.home, dataset.name)
     files = make_report(curation.engine, dataset, curation.scorers, folder, sparsely(context.log.info))
     summary = "\n".join(f"- {escaped(line)}" for line in (*files.notices, *files.sentences))
+    with curation.engine.connect() as connection:
+        means = means_table(connection, dataset.dataset_id)
     return dg.MaterializeResult(
         metadata={
+            "mean scores": dg.MetadataValue.md(f"{means}\n\n{INTERVALS}"),
             "path": dg.MetadataValue.path(str(files.page)),
             "numbers": dg.MetadataValue.path(str(files.numbers)),
             "summary": dg.MetadataValue.md(summary),

@@ -8,21 +8,12 @@ from datetime import datetime
 
 from assets.reports.sample_facts import SampleGroup
 from db.agreement import StoredAgreement
+from db.quality import StatusCount
 from db.report_values import Spread
 from metrics_core.agreement.cluster_means import ClusterMean
 from metrics_core.agreement.same_items import Coefficient
 from metrics_core.agreement.verdicts import Verdict
 from metrics_core.calibration import RatedCut
-
-
-@dataclass(frozen=True, slots=True)
-class StatusCount:
-    """How many samples of a kind have a status, and the commonest reason of those without a value."""
-
-    kind: str
-    status: str
-    n: int
-    reason: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,14 @@
-"""How a metric is called where people read its scores: one made with a stand-in for a real model says so."""
+"""How a metric is called where people read its scores, and who made them: a stand-in for a real model is named."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from sqlalchemy.engine import Connection
 
 from assets.models.settings import DEMO_ENCODER, HUMAN_NOTES
+from assets.reports.text import spelled
 from db.scores import active_models
 
 # What stands in for a model that a metric asks for, with the remedy.
@@ -14,14 +16,46 @@ STAND_INS: Mapping[str, str] = {
     DEMO_ENCODER: "it knows the demo's clips alone: for others set REELSIEVE_IMAGE_TEXT_ENCODER and _CHECKPOINT",
     HUMAN_NOTES: "they stand in for the video: for a score without references set REELSIEVE_QEVA_VIDEO_MODEL",
 }
+# So many characters of a revision tell it from any other.
+REVISION = 12
 
 
 def stand_ins(connection: Connection, metric: str) -> list[str]:
     """What stands in for a real model behind the metric's active scorer."""
-    return [model for model in active_models(connection, metric) if model in STAND_INS]
+    return stand_ins_among(active_models(connection, metric))
+
+
+def stand_ins_among(models: Iterable[str]) -> list[str]:
+    """The names of models that stand in for real ones."""
+    return [model for model in models if model in STAND_INS]
 
 
 def metric_label(connection: Connection, metric: str) -> str:
     """The metric's name, with the stand-ins where its active scorer has any: `evqa (demo encoder)`."""
-    names = stand_ins(connection, metric)
-    return f"{metric} ({', '.join(names)})" if names else metric
+    return labelled(metric, stand_ins(connection, metric))
+
+
+def labelled(metric: str, names: Iterable[str]) -> str:
+    """The metric's name, with the names of what stands in for real models.
+
+    >>> labelled("evqa", ["demo encoder"]), labelled("vcs", [])
+    ('evqa (demo encoder)', 'vcs')
+    """
+    joined = ", ".join(names)
+    return f"{metric} ({joined})" if joined else metric
+
+
+def model_names(models: Mapping[str, Mapping[str, Any]]) -> str:
+    """Models in their roles, with revisions, and whether one only stands in for a real model.
+
+    >>> model_names({"text_encoder": {"model_id": "minilm", "revision": "sha256:0123456789abcdef0123"}})
+    'text encoder minilm (revision 0123456789ab)'
+    """
+    return "; ".join(f"{spelled(role)} {model_name(model)}" for role, model in models.items())
+
+
+def model_name(model: Mapping[str, Any]) -> str:
+    """A model with its revision, and whether it only stands in for a real one."""
+    name, revision = model["model_id"], str(model.get("revision", "unknown")).removeprefix("sha256:")[:REVISION]
+    caution = f", a stand-in: {STAND_INS[name]}" if name in STAND_INS else ""
+    return f"{name} (revision {revision}{caution})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 # Control characters except tab and line feed, separators of lines and paragraphs, marks that turn the direction of
@@ -64,3 +65,41 @@ def plural(n: int, thing: str) -> str:
     if n == 1:
         return f"1 {thing}"
     return f"{n:,} {thing[:-1]}ies" if thing.endswith("y") else f"{n:,} {thing}s"
+
+
+def quantified(n: int, total: int, thing: str, has: str, have: str) -> str:
+    """Say of how many things of all something holds. has, have: what holds, of one thing and of several.
+
+    >>> quantified(40, 40, "caption", "has a score", "have a score")
+    'All 40 captions have a score'
+    >>> quantified(1, 40, "caption", "has a score", "have a score")
+    '1 of 40 captions has a score'
+    >>> quantified(0, 1, "caption", "has a score", "have a score")
+    'None of 1 caption has a score'
+    >>> quantified(0, 0, "caption", "has a score", "have a score")
+    'There is no caption'
+    """
+    if not total:
+        return f"There is no {thing}"
+    if n == total:
+        return f"All {plural(n, thing)} {have}" if n > 1 else f"The one {thing} {has}"
+    return f"{f'{n:,}' if n else 'None'} of {plural(total, thing)} {has if n < 2 else have}"
+
+
+def spelled(name: str) -> str:
+    """The name of a count or a status as people write it.
+
+    >>> spelled("n_missing"), spelled("too_short")
+    ('missing', 'too short')
+    """
+    return name.removeprefix("n_").replace("_", " ")
+
+
+def itemised(values: Mapping[str, Any]) -> str:
+    """Counts and names on one line.
+
+    >>> itemised({"texts_embedded": 1200, "encoder": "a/b"})
+    'texts embedded: 1,200; encoder: a/b'
+    """
+    written = {name: f"{value:,}" if isinstance(value, int) else str(value) for name, value in values.items()}
+    return "; ".join(f"{spelled(name)}: {value}" for name, value in written.items())

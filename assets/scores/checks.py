@@ -1,12 +1,15 @@
 """Checks of every score asset, over the shards of a run: coverage, range, spread and freshness."""
 
 from collections.abc import Collection, Iterator
+from dataclasses import fields
 
 import dagster as dg
 
 from assets.curation import Curation
+from assets.reports.text import number, quantified
 from assets.scores.pending import registered
 from assets.scores.registry import METRICS, SCORERS, asset_name
+from assets.scores.said import thing_of
 from assets.shards import check_result, shards_of_run
 from db.quality import ShardQuality, first_failure, shard_quality
 
@@ -15,6 +18,7 @@ ENOUGH_TO_VARY = 20
 # Rounding of float32 vectors may carry a perfect score past 1 by this much.
 RANGE_TOLERANCE = 1e-6
 
+_COUNTS = [item.name for item in fields(ShardQuality) if item.name not in ("minimum", "maximum")]
 _CHECKS = {
     "coverage": "Every sample has a score or a reason why it cannot have one, and none failed.",
     "in_range": "Every defined score lies in the metric's range.",
@@ -55,24 +59,63 @@ def build_score_checks(metric: str) -> dg.AssetChecksDefinition:
                     f"{quality.n_failed} samples failed with {metric}, {failure[0]!r} for one: {failure[1]}"
                 )
         verdicts = {key: judge(quality, scorer.value_range) for key, quality in found.items()}
+        said = sentences(found.values(), scorer.value_range, named)
         for name in _CHECKS:
             failed = [key for key, passed in verdicts.items() if not passed[name]]
+            good, bad = said[name]
             warns = name == "not_constant"
-            metadata = merged(found.values())
-            yield check_result(asset_name(metric), name, failed, len(found), warns=warns, metadata=metadata)
+            yield check_result(asset_name(metric), name, failed, len(found), warns=warns, good=good, bad=bad)
 
     return checks
 
 
-def merged(qualities: Collection[ShardQuality]) -> dict[str, int | float | None]:
+def merged(qualities: Collection[ShardQuality]) -> ShardQuality:
     """Return the counts of several shards added up, and the least and the greatest score of all."""
-    counts = ("n_samples", "n_unscored", "n_failed", "n_ok", "n_stale")
     least = [quality.minimum for quality in qualities if quality.minimum is not None]
     greatest = [quality.maximum for quality in qualities if quality.maximum is not None]
+    return ShardQuality(
+        **{name: sum(getattr(quality, name) for quality in qualities) for name in _COUNTS},
+        minimum=min(least, default=None),
+        maximum=max(greatest, default=None),
+    )
+
+
+def sentences(
+    qualities: Collection[ShardQuality], value_range: tuple[float, float], inputs: str
+) -> dict[str, tuple[str, str]]:
+    """Say for each check what holds where it passes, and what does not where it fails; a full stop is to follow.
+
+    inputs: the names of what a score is made of.
+    """
+    found, (low, high) = merged(qualities), value_range
+    thing = thing_of(["caption"] * (found.n_qa < found.n_samples) + ["qa"] * (found.n_qa > 0))
+
+    def samples(n: int, has: str, have: str) -> str:
+        return quantified(n, found.n_samples, thing, has, have)
+
+    n_reasons = found.n_samples - found.n_ok
+    reasons = f", and a reason explains why {n_reasons:,} cannot have one" if n_reasons else ""
+    failed = [samples(found.n_failed, "failed", "failed")] if found.n_failed else []
+    unscored = [samples(found.n_unscored, "lacks a score", "lack a score")] if found.n_unscored else []
+    extremes = f"the least is {number(found.minimum, 3)}, the greatest {number(found.maximum, 3)}"
+    all_lie = quantified(found.n_ok, found.n_ok, "score", "lies", "lie")
+    n_enough = sum(quality.n_ok >= ENOUGH_TO_VARY for quality in qualities)
+    stale = samples(
+        found.n_stale, f"was scored before its {inputs} changed", f"were scored before their {inputs} changed"
+    )
     return {
-        **{name: sum(getattr(quality, name) for quality in qualities) for name in counts},
-        "minimum": min(least, default=None),
-        "maximum": max(greatest, default=None),
+        "coverage": (samples(found.n_ok, "has a score", "have a score") + reasons, " and ".join(failed + unscored)),
+        "in_range": (
+            f"{all_lie} between {low:g} and {high:g}: {extremes}" if found.n_ok else "There is no score",
+            f"Scores lie outside {low:g} to {high:g} ({extremes})",
+        ),
+        "not_constant": (
+            f"Scores differ in every shard that has {ENOUGH_TO_VARY} or more ({n_enough:,} of {len(qualities):,})"
+            if n_enough
+            else f"No shard has the {ENOUGH_TO_VARY} scores that it takes to tell",
+            "All scores are the same, as those of a broken model or of equal captions",
+        ),
+        "inputs_fresh": (stale, f"{stale} (reelsieve score scores them again)"),
     }
 
 

@@ -1,4 +1,4 @@
-"""What the page of a score asset tells of one shard: statuses, spread, and its best and worst samples; all as text.
+"""What the page of a score asset tells of one shard, as text: samples with and without a score, mean, models, spread.
 
 Dagster keeps this for every shard and every run, so it holds no picture: the plots stand on the pages of data sets.
 """
@@ -10,14 +10,20 @@ from collections.abc import Sequence
 from typing import Any
 
 import dagster as dg
-from sqlalchemy.engine import Engine
+from sqlalchemy.engine import Connection, Engine
 
 from assets.datasets import RunShard
-from assets.reports.labels import metric_label
+from assets.reports.labels import labelled, model_names, stand_ins_among
 from assets.reports.tables import markdown_table, sample_table
+from assets.scores.registry import SCORERS
 from assets.scores.run import ShardScores
-from db.scores import best_and_worst, defined_values, most_common_refusal, status_counts
+from assets.scores.said import KINDS, mean_line, scored_lines
+from db.quality import StatusCount, mean_scores, reasons_by_status
+from db.scorers import StoredScorer, stored_scorer
+from db.scores import active_scorer, best_and_worst, defined_values
 
+# The name of the metadata in which the command line finds how many scores a run wrote.
+WRITTEN = "scores written"
 # The number of best samples on the asset's page, and of worst samples.
 N_EXTREMES = 1
 N_BARS = 24
@@ -25,25 +31,53 @@ _BARS = "▁▂▃▄▅▆▇█"
 _SHARES = {"least": 0.0, "a quarter below": 0.25, "median": 0.5, "a quarter above": 0.75, "greatest": 1.0}
 
 
-def described(engine: Engine, metric: str, shard: RunShard, report: ShardScores) -> tuple[dict[str, Any], Any]:
-    """Return the metadata of a shard's scores, and the most common reason for which samples have none (or None)."""
-    where = (shard.dataset.dataset_id, shard.number)
+def described(
+    engine: Engine, value_range: tuple[float, float], shard: RunShard, report: ShardScores
+) -> tuple[dict[str, Any], list[StatusCount]]:
+    """Return the metadata of a shard's scores, and its samples by status."""
+    where = (report.scorer_id, shard.dataset.dataset_id, shard.number)
     with engine.connect() as connection:
-        statuses = status_counts(connection, report.scorer_id, *where)
-        values = defined_values(connection, report.scorer_id, *where)
-        extremes = best_and_worst(connection, report.scorer_id, where[0], N_EXTREMES, where[1])
-        label = metric_label(connection, metric)
-        refusal = most_common_refusal(connection, report.scorer_id, *where)
+        scorer = stored_scorer(connection, report.scorer_id)
+        counts = reasons_by_status(connection, *where)
+        means = mean_scores(connection, *where)
+        values = defined_values(connection, *where)
+        extremes = best_and_worst(connection, *where[:2], N_EXTREMES, where[2])
+    label = scorer_label(scorer)
     metadata: dict[str, Any] = {
-        "scorer_id": report.scorer_id,
-        "samples_pending": report.n_pending,
-        "scores_written": report.n_written,
-        "statuses": dg.MetadataValue.json(statuses),
+        "scores": dg.MetadataValue.md(scored_lines(counts)),
+        **{f"mean {label} of {KINDS[mean.kind]}s": mean_line(mean, value_range) for mean in means},
+        "made by": made_by(scorer),
+        WRITTEN: report.n_written,
     }
     if values:
         metadata["distribution"] = dg.MetadataValue.md(spread_table(values))
-        metadata["best_and_worst"] = dg.MetadataValue.md(sample_table(extremes, label))
-    return metadata, refusal
+        metadata["best and worst"] = dg.MetadataValue.md(sample_table(extremes, label))
+    return metadata, counts
+
+
+def means_table(connection: Connection, dataset_id: int) -> str:
+    """A markdown table of every metric's mean on a dataset, and of the models behind it."""
+    rows = []
+    for metric, kind in SCORERS.items():
+        scorer_id = active_scorer(connection, metric)
+        if scorer_id is None:
+            continue
+        scorer = stored_scorer(connection, scorer_id)
+        rows += [
+            [scorer_label(scorer), f"{KINDS[mean.kind]}s", mean_line(mean, kind.value_range), made_by(scorer)]
+            for mean in mean_scores(connection, scorer_id, dataset_id)
+        ]
+    return markdown_table(["metric", "samples", "mean", "made by"], rows) if rows else "No sample has a score."
+
+
+def scorer_label(scorer: StoredScorer) -> str:
+    """The metric's name, with the names of what stands in for real models."""
+    return labelled(scorer.metric, stand_ins_among(model["model_id"] for model in scorer.models.values()))
+
+
+def made_by(scorer: StoredScorer) -> str:
+    """The models behind a scorer, its code version, and its name in commands."""
+    return f"{model_names(scorer.models)}; code version {scorer.code_version}; scorer {scorer.name}"
 
 
 def spread_table(values: Sequence[float]) -> str:

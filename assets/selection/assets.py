@@ -9,7 +9,9 @@ from assets.curation import Curation
 from assets.datasets import dataset_of_key
 from assets.lineage import of_all_partitions
 from assets.partitions import DATASETS
+from assets.reports.labels import metric_label
 from assets.reports.tables import markdown_table
+from assets.reports.text import itemised
 from assets.scores.registry import METRICS, asset_name
 from assets.selection.export import export_selection
 from assets.selection.making import make_selection
@@ -44,24 +46,25 @@ def training_subset(
         if recipe.where or recipe.at_least:
             raise
         # A dataset that is not scored yet is no mistake: its subset waits for the scores.
-        return dg.MaterializeResult(metadata={"rows": 0, "reason": str(error)})
+        return dg.MaterializeResult(metadata={"rows": 0, "why none": str(error)})
     path = curation.folder("selections") / f"{dataset.name}-{chosen.selection_id}.parquet"
     # Written even if the file exists: it may come from another database that this home folder was used with.
     export_selection(curation.engine, chosen.selection_id, path, replace=True)
     first = next(selection_rows(curation.engine, chosen.selection_id, batch_size=10))
-    label = " and ".join(recipe.by)
+    with curation.engine.connect() as connection:
+        label = " and ".join(metric_label(connection, metric) for metric in recipe.by)
+    unjudged = {metric: itemised(by_status) for metric, by_status in chosen.unjudged.items() if by_status}
     preview = [[str(row["rank"]), row["sample"], row["system"], f"{row['value']:.4f}"] for row in first]
     return dg.MaterializeResult(
         metadata={
-            "selection_id": chosen.selection_id,
+            "selection": f"number {chosen.selection_id}, {'new' if chosen.is_new else 'made before and unchanged'}",
             "rows": chosen.n,
             "eligible": chosen.n_eligible,
-            "near_duplicates": chosen.n_duplicates,
-            "unjudged": dg.MetadataValue.json(dict(chosen.unjudged)),
+            "near-duplicates left out": chosen.n_duplicates,
+            **{f"samples without {metric}": said for metric, said in unjudged.items()},
+            "ranked by": label,
             "cutoff": chosen.cutoff,
-            "score_hash": chosen.score_hash,
-            "is_new": chosen.is_new,
             "path": dg.MetadataValue.path(str(path)),
-            "first_rows": dg.MetadataValue.md(markdown_table(["rank", "sample", "system", label], preview)),
+            "first rows": dg.MetadataValue.md(markdown_table(["rank", "sample", "system", label], preview)),
         }
     )

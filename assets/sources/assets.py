@@ -1,7 +1,7 @@
 """One asset for every kind of source, with its checks. One factory builds them all."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import dagster as dg
@@ -10,6 +10,8 @@ from assets.curation import Curation
 from assets.datasets import TOGETHER
 from assets.partitions import SHARDS
 from assets.pools import model_pool
+from assets.reports.labels import model_name
+from assets.reports.text import itemised
 from assets.scores.base import Scorer
 from assets.scores.pending import register
 from assets.scores.registry import asset_name, source_kinds
@@ -42,8 +44,14 @@ def build_source_asset(kind: type[Source[Any]]) -> dg.AssetsDefinition:
         step = Step(kind.asset, shards, tuple(metrics), context.run.run_id, options)
         for metric, made in taken(curation, step, context.log.info):
             counts[metric] = added(counts[metric], made)
-        of_metrics = {metric: dg.MetadataValue.json(each) for metric, each in counts.items()}
-        return dg.MaterializeResult(metadata={"shards_of_the_run": len(shards), **of_metrics})
+        models = [model_name(each.model.as_dict()) for _, each in _of_kind(kind, curation, metrics)]
+        return dg.MaterializeResult(
+            metadata={
+                **{f"for {metric}": itemised(each) for metric, each in counts.items()},
+                "shards counted together": len(shards),
+                "models": "; ".join(dict.fromkeys(models)),
+            }
+        )
 
     return source
 
@@ -61,26 +69,40 @@ def build_source_checks(kind: type[Source[Any]]) -> dg.AssetChecksDefinition:
     ) -> Iterator[dg.AssetCheckResult]:
         shards = shards_of_run(context, curation.engine)
         sources = [
-            (metric, register(curation.engine, scorer), source)
-            for metric, scorer in curation.scorers.items()
-            for source in chain(scorer.sources)
-            if isinstance(source, kind)
+            (metric, register(curation.engine, curation.scorers[metric]), source)
+            for metric, source in _of_kind(kind, curation, curation.scorers)
         ]
         failed: dict[str, list[str]] = {name: [] for name in kind.checks}
-        counts: Counter[str] = Counter()
+        counts: dict[str, Counter[str]] = {metric: Counter() for metric, _, _ in sources}
         for shard in shards:
             for metric, scorer_id, source in sources:
                 order = Order(curation.engine, shard.dataset, shard.number, scorer_id, context.run.run_id)
                 examination = source.examine(order)
-                counts.update({f"{metric}_{name}": n for name, n in examination.counts.items()})
+                counts[metric].update(examination.counts)
                 for name in kind.checks:
                     if not examination.passed[name] and shard.key not in failed[name]:
                         failed[name].append(shard.key)
         for name, keys in failed.items():
-            warns = name in kind.warnings
-            yield check_result(kind.asset, name, keys, len(shards), warns=warns, metadata=counts)
+            yield check_result(
+                kind.asset,
+                name,
+                keys,
+                len(shards),
+                warns=name in kind.warnings,
+                good=kind.checks[name].rstrip("."),
+                bad=f"Not true: {kind.checks[name].rstrip('.')}",
+                metadata={f"for {metric}": itemised(each) for metric, each in counts.items()},
+            )
 
     return checks
+
+
+def _of_kind(kind: type[Source[Any]], curation: Curation, metrics: Iterable[str]) -> Iterator[tuple[str, Source[Any]]]:
+    """The sources of a kind below these metrics' scorers, each with the metric."""
+    for metric in metrics:
+        for source in chain(curation.scorers[metric].sources):
+            if isinstance(source, kind):
+                yield metric, source
 
 
 def added(counts: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:

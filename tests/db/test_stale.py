@@ -15,12 +15,11 @@ from db import schema
 from db.embeddings import text_sha256
 from db.listing import list_scores
 from db.manifest import Dataset
-from db.quality import shard_quality
+from db.quality import mean_scores, reasons_by_status, shard_quality
 from db.recipes import SelectionError, recipe_of
 from db.scores import (
     best_and_worst,
     defined_values,
-    most_common_refusal,
     status_counts,
     values_by_system,
     write_scores,
@@ -273,10 +272,14 @@ def test_thresholds_reports_and_checks_do_not_count_stale_scores(one_stale: Scor
         assert [row.key for row in best_and_worst(connection, *place, 9)] == ["pair", "other"]
         assert status_counts(connection, *place) == {"ok": 2, "stale": 1}
         quality = shard_quality(connection, *place, 0)
-        refusal = most_common_refusal(connection, *place, 0)
+        counts = reasons_by_status(connection, *place, 0)
+        (mean,) = [each for each in mean_scores(connection, *place) if each.kind == "caption"]
     assert (quality.n_ok, quality.n_stale, quality.n_unscored, quality.maximum) == (2, 1, 0, 0.5)
-    assert refusal is not None
-    assert (refusal.status, refusal.n) == ("stale", 1)
+    stale = [each for each in counts if each.status == "stale"]
+    assert [(each.n, each.reason) for each in stale] == [
+        (1, "its inputs changed since it was scored: run reelsieve score again")
+    ]
+    assert (mean.n, mean.mean) == (1, 0.25)
     # The other two metrics' scores of that caption are stale too.
     (summary,) = one_stale.rows("SELECT scores FROM dataset_summary")
     assert summary == {"scores": 6}

@@ -1,0 +1,138 @@
+"""Sentences on the pages of assets, and what checks say: grammar, numbers, and remedies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from markdown_it import MarkdownIt
+
+from assets.reports.labels import model_names
+from assets.scores.checks import merged, sentences
+from assets.scores.said import mean_line, scored_lines
+from assets.shards import check_result, in_shards
+from db.quality import MeanScore, ShardQuality, StatusCount
+
+FINE = ShardQuality(
+    n_samples=40, n_qa=0, n_unscored=0, n_failed=0, n_ok=40, n_distinct=9, n_stale=0, minimum=0.125, maximum=1.0
+)
+PARTLY = replace(FINE, n_ok=30)
+RANGE = (0.0, 1.0)
+
+
+def test_all_samples_with_a_score_take_one_line() -> None:
+    assert scored_lines([StatusCount("caption", "ok", 40, None)]) == "All 40 captions have a score."
+
+
+def test_every_status_without_a_score_has_a_line_with_its_reason() -> None:
+    counts = [
+        StatusCount("qa", "not_applicable", 60, "this is a question-answer pair"),
+        StatusCount("caption", "ok", 30, None),
+        StatusCount("caption", "too_short", 9, "texts of this shape score 0"),
+        StatusCount("caption", "unscored", 1, None),
+    ]
+    assert scored_lines(counts).splitlines() == [
+        "30 of 40 captions have a score.",
+        "",
+        "- 9 captions have none, too short: texts of this shape score 0",
+        "- 1 caption has none, unscored",
+        "- 60 question-answer pairs have none, not applicable: this is a question-answer pair",
+    ]
+
+
+def test_a_reason_is_text_whatever_is_in_it() -> None:
+    hostile = StatusCount("caption", "failed", 1, "<img src=x> [a](b)\n\n# title " + "x" * 500)
+    tokens = MarkdownIt("commonmark").parse(scored_lines([hostile]))
+    inline = [token for token in tokens if token.type == "inline"]
+    assert [child.type for token in inline for child in token.children or []] == ["text"] * len(inline)
+    assert len(scored_lines([hostile])) < 400
+
+
+@pytest.mark.parametrize(
+    ("mean", "said"),
+    [
+        (MeanScore("caption", 8, 4, 0.5, True, 0.1), "0.500 from 8 scores of 4 videos; 95 % interval 0.182 to 0.818"),
+        (MeanScore("qa", 8, 2, -0.5, True, 0.1), "−0.500 from 8 scores of 2 videos; 95 % interval −1.000 to 0.771"),
+        (
+            MeanScore("caption", 8, 1, 0.5, True, None),
+            "0.500 from 8 scores of 1 video; no interval: one video does not tell how far videos differ",
+        ),
+        (
+            MeanScore("caption", 1, 1, 0.5, False, None),
+            "0.500 from 1 score of 1 video; no interval: one video does not tell how far videos differ",
+        ),
+        (MeanScore("qa", 8, 4, 1.0, False, 0.0), "1.000 from 8 scores of 4 videos; no interval: all scores are equal"),
+        (
+            MeanScore("caption", 8, 4, 0.5, True, 1e-18),
+            "0.500 from 8 scores of 4 videos; no interval: every video has the same mean",
+        ),
+    ],
+)  # fmt: skip
+def test_a_mean_has_an_interval_or_words_for_why_not(mean: MeanScore, said: str) -> None:
+    assert mean_line(mean, (-1.0, 1.0)) == said
+
+
+def test_models_have_names_short_revisions_and_a_caution_where_they_stand_in_for_real_ones() -> None:
+    models = {
+        "text_encoder": {"model_id": "org/minilm", "revision": "0123456789abcdef0123"},
+        "image_text_encoder": {"model_id": "demo encoder", "revision": "sha256:fedcba9876543210"},
+    }
+    real, demo = model_names(models).split("; ")
+    assert real == "text encoder org/minilm (revision 0123456789ab)"
+    assert demo.startswith(
+        "image text encoder demo encoder (revision fedcba987654, a stand-in: it knows the demo's clips"
+    )
+
+
+# Checks
+
+
+def test_shards_are_added_up_with_the_least_and_the_greatest_score() -> None:
+    nothing = replace(FINE, n_ok=0, n_distinct=0, minimum=None, maximum=None)
+    found = merged([FINE, replace(FINE, minimum=0.5, maximum=2.0), nothing])
+    assert (found.n_samples, found.n_ok, found.minimum, found.maximum) == (120, 80, 0.125, 2.0)
+
+
+def said(*qualities: ShardQuality) -> dict[str, tuple[str, str]]:
+    return sentences(qualities, RANGE, "text or reference")
+
+
+def test_what_passed_checks_say() -> None:
+    assert {name: good for name, (good, _) in said(FINE).items()} == {
+        "coverage": "All 40 captions have a score",
+        "in_range": "All 40 scores lie between 0 and 1: the least is 0.125, the greatest 1.000",
+        "not_constant": "Scores differ in every shard that has 20 or more (1 of 1)",
+        "inputs_fresh": "None of 40 captions was scored before its text or reference changed",
+    }
+    few = replace(FINE, n_samples=3, n_qa=1, n_ok=0, n_distinct=0, minimum=None, maximum=None)
+    assert {name: good for name, (good, _) in said(few).items()} == {
+        "coverage": "None of 3 samples has a score, and a reason explains why 3 cannot have one",
+        "in_range": "There is no score",
+        "not_constant": "No shard has the 20 scores that it takes to tell",
+        "inputs_fresh": "None of 3 samples was scored before its text or reference changed",
+    }
+    pairs = replace(PARTLY, n_qa=40)
+    assert said(pairs)["coverage"][0] == (
+        "30 of 40 question-answer pairs have a score, and a reason explains why 10 cannot have one"
+    )
+
+
+def test_what_failed_checks_say() -> None:
+    broken = replace(FINE, n_failed=1, n_unscored=2, n_ok=37, n_stale=2, maximum=1.5)
+    assert {name: bad for name, (_, bad) in said(broken).items()} == {
+        "coverage": "1 of 40 captions failed and 2 of 40 captions lack a score",
+        "in_range": "Scores lie outside 0 to 1 (the least is 0.125, the greatest 1.500)",
+        "not_constant": "All scores are the same, as those of a broken model or of equal captions",
+        "inputs_fresh": "2 of 40 captions were scored before their text or reference changed "
+        "(reelsieve score scores them again)",
+    }
+
+
+def test_a_check_names_the_shards_that_fail_and_no_more_than_some() -> None:
+    keys = [f"mine:{number:04d}" for number in range(12)]
+    assert in_shards(keys, 250) == f"in 12 of 250 shards: {', '.join(keys[:10])}, …"
+    good, bad = "All is well", "2 of 9 captions failed"
+    passed = check_result("vcs_score", "coverage", [], 2, warns=False, good=good, bad=bad)
+    failed = check_result("vcs_score", "coverage", keys[:1], 2, warns=False, good=good, bad=bad)
+    assert (passed.passed, passed.description) == (True, "All is well.")
+    assert (failed.passed, failed.description) == (False, "2 of 9 captions failed, in 1 of 2 shards: mine:0000.")
