@@ -15,9 +15,12 @@ _SQL = Path(__file__).parent / "sql"
 
 @dataclass(frozen=True, slots=True)
 class ShardQuality:
-    """Counts of a shard's scores; the extremes are None where no score is defined. n_qa: question-answer pairs."""
+    """Counts of a shard's scores; the extremes are None where no score is defined. n_qa: question-answer pairs that the
+    metric concerns, unlike n_not_applicable others.
+    """
 
     n_samples: int
+    n_not_applicable: int
     n_qa: int
     n_unscored: int
     n_failed: int

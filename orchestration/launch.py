@@ -11,7 +11,7 @@ from typing import Any, cast
 import dagster as dg
 
 from assets.datasets import chosen_shards, dataset_of_key, shard_keys
-from assets.ingest.assets import REPORT
+from assets.ingest.assets import report_of
 from assets.partitions import DATASETS, SHARDS, announce_partitions, shards_between
 from assets.scores.description import WRITTEN
 from assets.scores.pending import activate_if_complete, outstanding_shards, pending_by_shard
@@ -44,11 +44,11 @@ def run_ingest(folder: Path, dataset: str, rows: Path | None, n_shards: int | No
     config = {"folder": str(folder), "rows": str(rows) if rows else None, "n_shards": n_shards}
     instance().add_dynamic_partitions(str(DATASETS.name), [dataset])
     result = run_job("ingest_job", dataset, {"ops": {"ingest": {"config": config}}})
-    for event in result.get_asset_materialization_events():
-        metadata = event.step_materialization_data.materialization.metadata
-        if REPORT in metadata:
-            return cast("dict[str, Any]", metadata[REPORT].value)
-    raise RunFailed("the ingest ended without a report: look at its run with reelsieve ui")
+    made = [event.step_materialization_data.materialization for event in result.get_asset_materialization_events()]
+    try:
+        return report_of(dataset, {name: value.value for each in made for name, value in each.metadata.items()})
+    except KeyError:
+        raise RunFailed("the ingest ended without a report: look at its run with reelsieve ui") from None
 
 
 def run_scoring(

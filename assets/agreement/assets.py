@@ -20,6 +20,7 @@ STATISTIC = "kendall_b"
 INTERVAL = "95 % interval over videos"
 # The aspects of decisions on labelled keypoints begin so.
 DECISIONS = "keypoints"
+_STATISTICS = {"f1": "F1", "mcc": "Matthews correlation", "kappa": "Cohen's kappa"}
 SHOWN = ("pooled", "per_video", "per_system", "within_system")
 
 
@@ -59,9 +60,17 @@ def metadata_of(rows: list[StoredAgreement]) -> dict[str, dg.MetadataValue]:
     return {
         "rows": dg.MetadataValue.int(len(rows)),
         "stale scores left out": dg.MetadataValue.int(sum(stale.values())),
-        **{f"aspect: {aspect}": dg.MetadataValue.md(_aspect(aspect, shown)) for aspect, shown in correlated.items()},
+        **{f"aspect: {aspect}": dg.MetadataValue.md(_pooled(shown)) for aspect, shown in correlated.items()},
+        **{f"groups of {aspect}": dg.MetadataValue.md(_aspect(aspect, shown)) for aspect, shown in correlated.items()},
         **{f"aspect: {aspect}": dg.MetadataValue.md(_decisions(shown)) for aspect, shown in decided.items()},
     }
+
+
+def _pooled(rows: list[StoredAgreement]) -> str:
+    """The coefficients over all samples: short, so that the page shows them at once."""
+    pooled = [row for row in rows if row.grouping == "pooled"]
+    cells = [[row.metric, number(row.value, 3), _interval(row), f"{row.n:,}"] for row in pooled]
+    return markdown_table(["metric", "Kendall tau-b", INTERVAL, "samples"], cells)
 
 
 def _aspect(aspect: str, rows: list[StoredAgreement]) -> str:
@@ -84,7 +93,10 @@ def _aspect(aspect: str, rows: list[StoredAgreement]) -> str:
 
 def _decisions(rows: list[StoredAgreement]) -> str:
     """A table of decisions on keypoints and the baselines beside them."""
-    cells = [[row.metric, spelled(row.statistic), number(row.value, 3), _interval(row), f"{row.n:,}"] for row in rows]
+    cells = [
+        [row.metric, _STATISTICS.get(row.statistic, row.statistic), number(row.value, 3), _interval(row), f"{row.n:,}"]
+        for row in rows
+    ]
     return markdown_table(["decided by", "statistic", "value", INTERVAL, "labels"], cells)
 
 

@@ -1,6 +1,7 @@
 """The thresholds of ECS as an asset: chosen on labels, and in force for all later scores."""
 
-from typing import cast
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import dagster as dg
 from pydantic import Field
@@ -16,8 +17,9 @@ from assets.leases import leased
 from assets.lineage import of_all_partitions
 from assets.partitions import DATASETS
 from assets.progress import sparsely
+from assets.reports.labels import model_names
 from assets.reports.tables import markdown_table
-from assets.reports.text import cell, number, plural, spelled
+from assets.reports.text import cell, number, plural
 from db.manifest import Dataset
 from db.verdicts import MANIFEST_LABELS
 from metrics_core.calibration.result import Objective
@@ -27,6 +29,17 @@ REPORT = "calibration"
 BETTER = "better_than_always_yes"
 # The work that one process at a time does on a data set, see assets/leases.py.
 LABELLING = "labels of the judge"
+_PARTS = {"calibration": "a fifth of the videos", "all": "all videos"}
+_HEADINGS = {
+    "low": "95 % from",
+    "high": "to",
+    "positive": "covered",
+    "f1": "F1",
+    "pooled": "chosen on all dimensions",
+    "majority": "accuracy of the commoner answer",
+    "all_positive_f1": "F1 if always yes",
+    "mcc": "Matthews correlation",
+}
 
 
 class CalibrationConfig(dg.Config):
@@ -82,7 +95,12 @@ def ecs_thresholds(
         severity=dg.AssetCheckSeverity.WARN,
         description=_beside_always_yes(calibration),
     )
-    metadata = {"thresholds": dg.MetadataValue.md(_markdown(calibration)), REPORT: dg.MetadataValue.json(report)}
+    metadata: dict[str, Any] = {
+        "chosen": f"for the best {calibration.objective} on the labels of {_PARTS[calibration.part]}",
+        "thresholds": dg.MetadataValue.md(_markdown(calibration)),
+        "verdicts by": model_names(scorer.models()),
+        REPORT: dg.MetadataValue.json(report),
+    }
     return dg.MaterializeResult(metadata=metadata, check_results=[check])
 
 
@@ -118,8 +136,9 @@ def _beside_always_yes(calibration: Calibration) -> str:
 
 def _markdown(calibration: Calibration) -> str:
     tables = [threshold_rows(calibration), evaluation_rows(calibration)]
-    return "\n\n".join(
-        markdown_table([spelled(name) for name in rows[0]], [[cell(each) for each in row.values()] for row in rows])
-        for rows in tables
-        if rows
-    )
+    return "\n\n".join(_table(rows) for rows in tables if rows)
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> str:
+    header = [_HEADINGS.get(name, name) for name in rows[0]]
+    return markdown_table(header, [[cell(each) for each in row.values()] for row in rows])

@@ -1,6 +1,6 @@
 """The database tables that ingest fills, as assets with one partition per dataset."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from assets.ingest.report import IngestReport
 from assets.ingest.run import ingest_folder
 from assets.partitions import DATASETS, announce_partitions
 from assets.progress import sparsely
+from assets.reports.text import spelled
 
 
 class _DatabaseTable(NamedTuple):
@@ -35,8 +36,7 @@ _DATABASE_TABLES = (
     _DatabaseTable("ingest_reject", "Rows that were refused, with the reason."),
 )
 
-# The name of the metadata in which the command line finds the whole report of a run.
-REPORT = "whole report"
+NEW, BEFORE, REFUSED = "new or changed", "as before", "refused rows"
 
 
 class IngestConfig(dg.Config):
@@ -84,10 +84,17 @@ def ingest(
 
 def _metadata(name: str, report: IngestReport) -> dict[str, Any]:
     if name == "ingest_reject":
-        said = (
-            f"{report.rejected:,}: reelsieve rejects --dataset {report.dataset} says why" if report.rejected else "none"
-        )
-        return {"refused rows": said, REPORT: dg.MetadataValue.json(report.as_dict())}
+        remedy = {"why": f"reelsieve rejects --dataset {report.dataset} says why"} if report.rejected else {}
+        return {REFUSED: report.rejected, **remedy}
     names = [table.name for table in MANIFEST_TABLES.values() if name in table.database_tables]
-    new, as_before = report.accepted, report.unchanged
-    return {f"rows of {table}": f"{new[table]:,} new or changed, {as_before[table]:,} as before" for table in names}
+    counts = {NEW: report.accepted, BEFORE: report.unchanged}
+    return {f"{spelled(table)} {word}": count[table] for table in names for word, count in counts.items()}
+
+
+def report_of(dataset: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The report of an ingest from the metadata of all its assets together. Raises KeyError where one is missing."""
+    report = IngestReport(dataset, rejected=metadata[REFUSED])
+    for table in MANIFEST_TABLES.values():
+        report.accepted[table.name] = metadata[f"{spelled(table.name)} {NEW}"]
+        report.unchanged[table.name] = metadata[f"{spelled(table.name)} {BEFORE}"]
+    return report.as_dict()

@@ -1,5 +1,7 @@
 """The report of a dataset as an asset."""
 
+from collections.abc import Sequence
+
 import dagster as dg
 
 from assets.curation import Curation
@@ -9,9 +11,8 @@ from assets.partitions import DATASETS
 from assets.progress import sparsely
 from assets.reports.report import make_report, report_folder
 from assets.reports.tables import escaped
-from assets.scores.description import means_table
+from assets.scores.description import metrics_told
 from assets.scores.registry import METRICS, asset_name
-from assets.scores.said import INTERVALS
 
 
 @dg.asset(
@@ -29,14 +30,18 @@ def dataset_report(context: dg.AssetExecutionContext, curation: dg.ResourceParam
     dataset = dataset_of_key(curation.engine, context.partition_key)
     folder = report_folder(curation.home, dataset.name)
     files = make_report(curation.engine, dataset, curation.scorers, folder, sparsely(context.log.info))
-    summary = "\n".join(f"- {escaped(line)}" for line in (*files.notices, *files.sentences))
     with curation.engine.connect() as connection:
-        means = means_table(connection, dataset.dataset_id)
+        told = metrics_told(connection, dataset.dataset_id, METRICS)
+    lists = {"read this first": files.notices, **{f"by {name}": said for name, said in files.sentences.items()}}
     return dg.MaterializeResult(
         metadata={
-            "mean scores": dg.MetadataValue.md(f"{means}\n\n{INTERVALS}"),
+            **told,
+            **{name: _listed(lines) for name, lines in lists.items() if lines},
             "path": dg.MetadataValue.path(str(files.page)),
             "numbers": dg.MetadataValue.path(str(files.numbers)),
-            "summary": dg.MetadataValue.md(summary),
         }
     )
+
+
+def _listed(lines: Sequence[str]) -> dg.MetadataValue:
+    return dg.MetadataValue.md("\n".join(f"- {escaped(line)}" for line in lines))

@@ -57,5 +57,5 @@ def model_names(models: Mapping[str, Mapping[str, Any]]) -> str:
 def model_name(model: Mapping[str, Any]) -> str:
     """A model with its revision, and whether it only stands in for a real one."""
     name, revision = model["model_id"], str(model.get("revision", "unknown")).removeprefix("sha256:")[:REVISION]
-    caution = f", a stand-in: {STAND_INS[name]}" if name in STAND_INS else ""
+    caution = f", a stand-in: {STAND_INS[name].partition(':')[0]}" if name in STAND_INS else ""
     return f"{name} (revision {revision}{caution})"

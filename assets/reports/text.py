@@ -53,6 +53,8 @@ def cell(value: Any) -> str:
     """A value of an explanation's row in a table."""
     if value is None:
         return NOTHING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return number(value, 3) if isinstance(value, float) else str(value)
 
 

@@ -39,12 +39,12 @@ class ReportError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ReportFiles:
-    """Where a report lies, and its sentences: what a reader must know first, and about every metric and aspect."""
+    """Where a report lies, what a reader must know first, and the sentences about every metric, by aspect."""
 
     page: Path
     numbers: Path
     notices: tuple[str, ...]
-    sentences: tuple[str, ...]
+    sentences: Mapping[str, tuple[str, ...]]
 
 
 def writable_folder(folder: Path) -> Path:
@@ -74,7 +74,9 @@ def write_report(report: Report, folder: Path) -> ReportFiles:
                 file.write(content.encode())
     except OSError as error:
         raise ReportError(f"{folder}: the report cannot be written ({error.strerror}): make room there") from error
-    sentences = tuple(each.sentence for aspect in report.trust.aspects for each in aspect.verdicts.values())
+    sentences = {
+        aspect.aspect: tuple(each.sentence for each in aspect.verdicts.values()) for aspect in report.trust.aspects
+    }
     return ReportFiles(folder / PAGE, folder / NUMBERS, report.notices, sentences)
 
 

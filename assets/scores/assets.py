@@ -43,7 +43,7 @@ def build_score_asset(metric: str) -> dg.AssetsDefinition:
                 # The others of the run are scored all the same.
                 lacking[key] = done
                 continue
-            metadata, counts = described(curation.engine, (low, high), shards[key], done)
+            metadata, counts = described(curation.engine, shards[key], done)
             context.add_asset_metadata(metadata, partition_key=key)
             refusals += [each for each in counts if each.status not in ("ok", "not_applicable")]
         if refusals:

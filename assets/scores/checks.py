@@ -88,12 +88,13 @@ def sentences(
     inputs: the names of what a score is made of.
     """
     found, (low, high) = merged(qualities), value_range
-    thing = thing_of(["caption"] * (found.n_qa < found.n_samples) + ["qa"] * (found.n_qa > 0))
+    n_samples = found.n_samples - found.n_not_applicable
+    thing = thing_of(["caption"] * (found.n_qa < n_samples) + ["qa"] * (found.n_qa > 0))
 
     def samples(n: int, has: str, have: str) -> str:
-        return quantified(n, found.n_samples, thing, has, have)
+        return quantified(n, n_samples, thing, has, have)
 
-    n_reasons = found.n_samples - found.n_ok
+    n_reasons = n_samples - found.n_ok
     reasons = f", and a reason explains why {n_reasons:,} cannot have one" if n_reasons else ""
     failed = [samples(found.n_failed, "failed", "failed")] if found.n_failed else []
     unscored = [samples(found.n_unscored, "lacks a score", "lack a score")] if found.n_unscored else []

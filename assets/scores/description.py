@@ -6,7 +6,7 @@ Dagster keeps this for every shard and every run, so it holds no picture: the pl
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import dagster as dg
@@ -18,12 +18,12 @@ from assets.reports.tables import markdown_table, sample_table
 from assets.scores.registry import SCORERS
 from assets.scores.run import ShardScores
 from assets.scores.said import KINDS, mean_line, scored_lines
-from db.quality import StatusCount, mean_scores, reasons_by_status
+from db.quality import MeanScore, StatusCount, mean_scores, reasons_by_status
 from db.scorers import StoredScorer, stored_scorer
 from db.scores import active_scorer, best_and_worst, defined_values
 
 # The name of the metadata in which the command line finds how many scores a run wrote.
-WRITTEN = "scores written"
+WRITTEN = "scores written by this run"
 # The number of best samples on the asset's page, and of worst samples.
 N_EXTREMES = 1
 N_BARS = 24
@@ -31,9 +31,7 @@ _BARS = "▁▂▃▄▅▆▇█"
 _SHARES = {"least": 0.0, "a quarter below": 0.25, "median": 0.5, "a quarter above": 0.75, "greatest": 1.0}
 
 
-def described(
-    engine: Engine, value_range: tuple[float, float], shard: RunShard, report: ShardScores
-) -> tuple[dict[str, Any], list[StatusCount]]:
+def described(engine: Engine, shard: RunShard, report: ShardScores) -> tuple[dict[str, Any], list[StatusCount]]:
     """Return the metadata of a shard's scores, and its samples by status."""
     where = (report.scorer_id, shard.dataset.dataset_id, shard.number)
     with engine.connect() as connection:
@@ -42,32 +40,31 @@ def described(
         means = mean_scores(connection, *where)
         values = defined_values(connection, *where)
         extremes = best_and_worst(connection, *where[:2], N_EXTREMES, where[2])
-    label = scorer_label(scorer)
     metadata: dict[str, Any] = {
         "scores": dg.MetadataValue.md(scored_lines(counts)),
-        **{f"mean {label} of {KINDS[mean.kind]}s": mean_line(mean, value_range) for mean in means},
-        "made by": made_by(scorer),
+        **_told(scorer, means),
         WRITTEN: report.n_written,
     }
     if values:
         metadata["distribution"] = dg.MetadataValue.md(spread_table(values))
-        metadata["best and worst"] = dg.MetadataValue.md(sample_table(extremes, label))
+        metadata["best and worst"] = dg.MetadataValue.md(sample_table(extremes, scorer_label(scorer)))
     return metadata, counts
 
 
-def means_table(connection: Connection, dataset_id: int) -> str:
-    """A markdown table of every metric's mean on a dataset, and of the models behind it."""
-    rows = []
-    for metric, kind in SCORERS.items():
+def metrics_told(connection: Connection, dataset_id: int, metrics: Iterable[str]) -> dict[str, str]:
+    """Each metric's mean on a dataset, and who made it; nothing of a metric without a score there."""
+    told: dict[str, str] = {}
+    for metric in metrics:
         scorer_id = active_scorer(connection, metric)
-        if scorer_id is None:
-            continue
-        scorer = stored_scorer(connection, scorer_id)
-        rows += [
-            [scorer_label(scorer), f"{KINDS[mean.kind]}s", mean_line(mean, kind.value_range), made_by(scorer)]
-            for mean in mean_scores(connection, scorer_id, dataset_id)
-        ]
-    return markdown_table(["metric", "samples", "mean", "made by"], rows) if rows else "No sample has a score."
+        if scorer_id is not None and (means := mean_scores(connection, scorer_id, dataset_id)):
+            told |= _told(stored_scorer(connection, scorer_id), means)
+    return told
+
+
+def _told(scorer: StoredScorer, means: Iterable[MeanScore]) -> dict[str, str]:
+    label, value_range = scorer_label(scorer), SCORERS[scorer.metric].value_range
+    of_kinds = {f"mean {label} of {KINDS[mean.kind]}s": mean_line(mean, value_range) for mean in means}
+    return {**of_kinds, f"{scorer.metric} made by": made_by(scorer)}
 
 
 def scorer_label(scorer: StoredScorer) -> str:

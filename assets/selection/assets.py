@@ -12,6 +12,7 @@ from assets.partitions import DATASETS
 from assets.reports.labels import metric_label
 from assets.reports.tables import markdown_table
 from assets.reports.text import itemised
+from assets.scores.description import metrics_told
 from assets.scores.registry import METRICS, asset_name
 from assets.selection.export import export_selection
 from assets.selection.making import make_selection
@@ -53,6 +54,7 @@ def training_subset(
     first = next(selection_rows(curation.engine, chosen.selection_id, batch_size=10))
     with curation.engine.connect() as connection:
         label = " and ".join(metric_label(connection, metric) for metric in recipe.by)
+        told = metrics_told(connection, dataset.dataset_id, [metric for metric in recipe.by if metric in METRICS])
     unjudged = {metric: itemised(by_status) for metric, by_status in chosen.unjudged.items() if by_status}
     preview = [[str(row["rank"]), row["sample"], row["system"], f"{row['value']:.4f}"] for row in first]
     return dg.MaterializeResult(
@@ -63,7 +65,8 @@ def training_subset(
             "near-duplicates left out": chosen.n_duplicates,
             **{f"samples without {metric}": said for metric, said in unjudged.items()},
             "ranked by": label,
-            "cutoff": chosen.cutoff,
+            "cutoff": round(chosen.cutoff, 4),
+            **told,
             "path": dg.MetadataValue.path(str(path)),
             "first rows": dg.MetadataValue.md(markdown_table(["rank", "sample", "system", label], preview)),
         }

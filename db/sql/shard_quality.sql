@@ -1,5 +1,6 @@
 SELECT count(*) AS n_samples,
-       count(*) FILTER (WHERE s.kind = 'qa') AS n_qa,
+       count(*) FILTER (WHERE c.status = 'not_applicable') AS n_not_applicable,
+       count(*) FILTER (WHERE s.kind = 'qa' AND c.status IS DISTINCT FROM 'not_applicable') AS n_qa,
        count(*) FILTER (WHERE c.sample_id IS NULL) AS n_unscored,
        count(*) FILTER (WHERE c.status = 'failed') AS n_failed,
        count(*) FILTER (WHERE c.status = 'ok') AS n_ok,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -29,7 +30,7 @@ def report(
     if as_json:
         print_json({"dataset": dataset, "page": str(files.page), "numbers": str(files.numbers)})
         return
-    for sentence in files.sentences:
+    for sentence in chain.from_iterable(files.sentences.values()):
         console.print(sentence, markup=False)
     console.print(f"page: {files.page}", soft_wrap=True, markup=False)
     console.print(f"data: {files.numbers}", soft_wrap=True, markup=False)

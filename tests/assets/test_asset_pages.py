@@ -14,7 +14,16 @@ from assets.shards import check_result, in_shards
 from db.quality import MeanScore, ShardQuality, StatusCount
 
 FINE = ShardQuality(
-    n_samples=40, n_qa=0, n_unscored=0, n_failed=0, n_ok=40, n_distinct=9, n_stale=0, minimum=0.125, maximum=1.0
+    n_samples=40,
+    n_not_applicable=0,
+    n_qa=0,
+    n_unscored=0,
+    n_failed=0,
+    n_ok=40,
+    n_distinct=9,
+    n_stale=0,
+    minimum=0.125,
+    maximum=1.0,
 )
 PARTLY = replace(FINE, n_ok=30)
 RANGE = (0.0, 1.0)
@@ -80,7 +89,7 @@ def test_models_have_names_short_revisions_and_a_caution_where_they_stand_in_for
     real, demo = model_names(models).split("; ")
     assert real == "text encoder org/minilm (revision 0123456789ab)"
     assert demo.startswith(
-        "image text encoder demo encoder (revision fedcba987654, a stand-in: it knows the demo's clips"
+        "image text encoder demo encoder (revision fedcba987654, a stand-in, it knows the demo's clips"
     )
 
 

@@ -558,7 +558,16 @@ def test_a_batch_without_its_vectors_costs_no_batch_before_it(many: Shard) -> No
 # Checks
 
 FINE = ShardQuality(
-    n_samples=30, n_qa=0, n_unscored=0, n_failed=0, n_ok=25, n_distinct=20, n_stale=0, minimum=0.0, maximum=1.0
+    n_samples=30,
+    n_not_applicable=0,
+    n_qa=0,
+    n_unscored=0,
+    n_failed=0,
+    n_ok=25,
+    n_distinct=20,
+    n_stale=0,
+    minimum=0.0,
+    maximum=1.0,
 )
 NOTHING = {"n_ok": 0, "n_distinct": 0, "minimum": None, "maximum": None}
 BIT = RANGE_TOLERANCE

@@ -150,7 +150,7 @@ def test_the_demo_encoder_gives_no_number_for_other_videos(run: Run, tmp_path: P
     scored = run("score", "--dataset", "real", "--metric", "evqa")
     assert scored.returncode == 0, scored.stderr
     said = " ".join(scored.stderr.split())
-    assert "evqa says nothing of 1 samples: no_model, the demo encoder knows the clips of the demo alone" in said
+    assert "evqa says nothing of 1 samples: no model, the demo encoder knows the clips of the demo alone" in said
     assert "REELSIEVE_IMAGE_TEXT_ENCODER" in said
     # The README's demo shows the label `evqa (demo encoder)`; here a table of five metrics would break it.
     (row,) = read_json(run("scores", "--dataset", "real", "--json"))

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import struct
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,8 @@ CHECKS = ("coverage", "in_range", "not_constant", "inputs_fresh")
 INGESTED = ("video", "reference", "keypoint", "sample", "keypoint_label", "rating", "ingest_reject")
 # A run writes about this many events per asset whatever the number of samples and of shards.
 FEW_EVENTS = 20
+# Of a printed table: 97.5 % of Student's t with so many degrees of freedom.
+T_975 = {1: 12.7062, 2: 4.3027, 3: 3.1824, 4: 2.7764, 5: 2.5706, 6: 2.4469, 7: 2.3646, 8: 2.3060, 9: 2.2622}
 PNG = re.compile(r"!\[[^]]*\]\(data:image/png;base64,([A-Za-z0-9+/=]+)\)")
 
 
@@ -181,19 +184,22 @@ def test_finished_work_launches_nothing() -> None:
 
 
 def test_ingest_metadata_counts_rows() -> None:
-    assert metadata("video", DATASET) == {"videos_accepted": 12, "videos_unchanged": 0}
-    assert metadata("reference", DATASET)["captions_accepted"] == 60
-    assert metadata("ingest_reject", DATASET)["rejected"] == 0
+    assert metadata("video", DATASET) == {"videos new or changed": 12, "videos as before": 0}
+    assert metadata("reference", DATASET) == {"captions new or changed": 60, "captions as before": 0}
+    assert metadata("ingest_reject", DATASET)["refused rows"] == 0
 
 
 def test_score_metadata_holds_counts_spread_and_extremes() -> None:
     shards = [metadata("vcs_score", shard) for shard in SHARDS]
-    assert sum(shard["scores_written"] for shard in shards) == 36
+    assert sum(shard["scores written by this run"] for shard in shards) == 36
     for shard in shards:
         # The caption of two sentences against references of four: of this shape nothing can be said.
-        per_system = shard["scores_written"] // 3
-        assert shard["statuses"] == {"ok": 2 * per_system, "too_short": per_system}
-        header, *rows = table_rows(shard["best_and_worst"])
+        per_system = shard["scores written by this run"] // 3
+        summary, _, reason = shard["scores"].splitlines()
+        captions = "1 caption has" if per_system == 1 else f"{per_system} captions have"
+        assert summary == f"{2 * per_system} of {3 * per_system} captions have a score."
+        assert reason.startswith(f"- {captions} none, too short: texts of this shape score 0 whatever they say")
+        header, *rows = table_rows(shard["best and worst"])
         assert header == ["sample", "system", "vcs", "text"]
         best, worst = (float(row[2]) for row in rows)
         assert best > worst
@@ -204,6 +210,58 @@ def test_score_metadata_holds_counts_spread_and_extremes() -> None:
         assert not PNG.search(str(shard)), "Dagster keeps this for every shard and every run"
 
 
+def test_score_metadata_holds_the_mean_with_its_interval_over_videos() -> None:
+    """By hand from the rows: the totals of videos about the mean, and Student's t from a printed table."""
+    intervals = []
+    for number, shard in enumerate(SHARDS):
+        by_video = scores_by_video("vcs", number)
+        n, g = sum(map(len, by_video)), len(by_video)
+        mean = sum(map(sum, by_video)) / n
+        said, _, interval = metadata("vcs_score", shard)["mean vcs of captions"].partition("; ")
+        assert said == f"{mean:.3f} from {n} scores of {g} video{'s' if g > 1 else ''}"
+        if g == 1:
+            assert interval == "no interval: one video does not tell how far videos differ"
+            continue
+        squares = sum((sum(values) - mean * len(values)) ** 2 for values in by_video)
+        half = T_975[g - 1] * (squares * g / (g - 1)) ** 0.5 / n
+        assert interval == f"95 % interval {max(0.0, mean - half):.3f} to {min(1.0, mean + half):.3f}"
+        intervals.append(interval)
+    assert 0 < len(intervals) < len(SHARDS), "one shard has one video"
+
+
+def scores_by_video(metric: str, shard: int) -> list[list[float]]:
+    """The values of the metric's active scorer on a shard, by video."""
+    with engine().connect() as connection:
+        rows = connection.execute(
+            sa.text(
+                "SELECT array_agg(value) FROM score JOIN scorer r USING (scorer_id) JOIN sample s USING (sample_id) "
+                "JOIN dataset d USING (dataset_id) WHERE r.metric = :metric AND r.status = 'active' AND d.name = :name "
+                "AND shard = :shard AND score.status = 'ok' GROUP BY video_id"
+            ),
+            {"metric": metric, "name": DATASET, "shard": shard},
+        )
+        return [list(values) for (values,) in rows]
+
+
+def test_score_metadata_says_who_made_the_numbers() -> None:
+    encoder = os.environ["REELSIEVE_TEXT_ENCODER"]
+    said = metadata("vcs_score", SHARDS[0])["vcs made by"]
+    splitter = rf"sentence splitter sentencex \(revision {version('sentencex')}\)"
+    models = rf"text encoder {re.escape(encoder)} \(revision [0-9a-f]{{12}}\); {splitter}"
+    assert re.fullmatch(rf"{models}; code version 2; scorer vcs@\d+", said), said
+    assert "a stand-in: it knows the demo's clips alone" in metadata("evqa_score", SHARDS[0])["evqa made by"]
+    assert "a stand-in: they stand in for the video" in metadata("qeva_score", SHARDS[0])["qeva made by"]
+
+
+def test_report_metadata_holds_every_metric_s_mean_on_the_data_set(scored: dict[str, dict[str, Any]]) -> None:
+    found = scored["dataset_report"]
+    by_video = [values for shard in range(len(SHARDS)) for values in scores_by_video("vcs", shard)]
+    n = sum(map(len, by_video))
+    mean = f"{sum(map(sum, by_video)) / n:.3f} from {n} scores of {len(by_video)} videos; 95 % interval "
+    assert found["mean vcs of captions"].startswith(mean), found
+    assert found["vcs made by"] == metadata("vcs_score", SHARDS[0])["vcs made by"]
+
+
 def test_verdict_metadata_counts_keypoints_and_passes() -> None:
     """By the run that scored: three captions a video, of four, four and two sentences, with three keypoints."""
     wanted = [dg.AssetRecordsFilter(asset_key=dg.AssetKey("ecs_verdict"), asset_partitions=[shard]) for shard in SHARDS]
@@ -211,13 +269,14 @@ def test_verdict_metadata_counts_keypoints_and_passes() -> None:
     found: list[dict[str, Any]] = [
         {name: value.value for name, value in each.metadata.items()} for each in oldest if each
     ]
-    counts = [shard["ecs"] for shard in found]
-    assert counts[1:] == counts[:-1], "the counts are of the run, which every shard shows"
-    assert {shard["shards_of_the_run"] for shard in found} == {len(SHARDS)}
-    assert [counts[0][name] for name in ("captions", "keypoints", "passes")] == [36, 36 * 3, 12 * 3 * 10]
-    assert 0 < counts[0]["pairs_judged"] < counts[0]["passes"]
-    assert counts[0]["pairs_truncated"] == 0
-    assert counts[0]["verifier"] == os.environ["REELSIEVE_ECS_VERIFIER"]
+    assert found[1:] == found[:-1], "the counts are of the run, which every shard shows"
+    assert found[0]["shards counted together"] == len(SHARDS)
+    counts = dict(each.split(": ") for each in found[0]["for ecs"].split("; "))
+    assert [counts[name] for name in ("captions", "keypoints", "passes")] == ["36", "108", "360"]
+    assert 0 < int(counts["pairs judged"]) < 360
+    assert counts["pairs truncated"] == "0"
+    assert counts["verifier"] == os.environ["REELSIEVE_ECS_VERIFIER"]
+    assert found[0]["models"].startswith(f"{os.environ['REELSIEVE_ECS_VERIFIER']} (revision ")
 
 
 def test_calibration_metadata_holds_tables_and_scores_follow() -> None:
@@ -227,7 +286,9 @@ def test_calibration_metadata_holds_tables_and_scores_follow() -> None:
     report = found["calibration"]
     assert (report["objective"], report["labels"], report["evaluation"]) == ("f1", "all", [])
     thresholds = {row["dimension"]: row["threshold"] for row in report["thresholds"]}
-    assert [row[:2] for row in rows] == [[escaped(name), str(value)] for name, value in thresholds.items()]
+    assert [row[:2] for row in rows] == [[escaped(name), f"{value:.3f}"] for name, value in thresholds.items()]
+    (check,) = evaluations("ecs_thresholds", "better_than_always_yes")[:1]
+    assert check.description == "No labels of other videos are left to compare with."
     assert set(thresholds) == set(DIMENSIONS)
     with engine().connect() as connection:
         scored_at = connection.exec_driver_sql(
@@ -253,7 +314,8 @@ def test_subset_and_report_lie_where_the_metadata_says(scored: dict[str, dict[st
     assert Path(report["path"]).read_text(encoding="utf-8").startswith("<!doctype html>")
     assert json.loads(Path(report["numbers"]).read_text(encoding="utf-8"))["dataset"] == DATASET
     # The page itself is no longer in the event log.
-    assert len(report["summary"]) < 10_000
+    assert all(len(str(value)) < 1000 for value in report.values()), "what is longer hides behind a button"
+    assert "cannot be compared" in report["by coverage (labels)"] or "orders captions" in report["by coverage (labels)"]
 
 
 def test_agreement_has_a_table_and_a_plot_for_each_aspect(scored: dict[str, dict[str, Any]]) -> None:
@@ -263,8 +325,13 @@ def test_agreement_has_a_table_and_a_plot_for_each_aspect(scored: dict[str, dict
     with engine().connect() as connection:
         assert connection.exec_driver_sql("SELECT count(*) FROM agreement").scalar_one() == found["rows"]
         assert set(connection.exec_driver_sql("SELECT DISTINCT aspect FROM agreement").scalars()) == set(tables)
-    for text in tables.values():
-        assert table_rows(text)[0] == ["metric", "grouping", "Kendall tau-b", "low", "high", "n", "stale"]
+    interval = "95 % interval over videos"
+    for aspect, text in tables.items():
+        assert table_rows(text)[0] == ["metric", "Kendall tau-b", interval, "samples"]
+        assert len(text) < 1000, "what is longer hides behind a button"
+        in_groups = found[f"groups of {aspect}"]
+        header = ["metric", "grouping", "Kendall tau-b", interval, "samples", "stale, left out"]
+        assert table_rows(in_groups)[0] == header
 
 
 # Checks
@@ -274,8 +341,18 @@ def test_agreement_has_a_table_and_a_plot_for_each_aspect(scored: dict[str, dict
 def test_check_passed_for_all_shards_of_the_run(name: str) -> None:
     found = evaluations("vcs_score", name, materialisation("vcs_score", SHARDS[0]).run_id)
     assert [(each.passed, each.blocking) for each in found] == [(True, True)]
-    counts = {key: found[0].metadata[key].value for key in ("shards", "n_samples", "n_unscored", "n_ok")}
-    assert counts == {"shards": 3, "n_samples": 36, "n_unscored": 0, "n_ok": 24}
+    assert {key: value.value for key, value in found[0].metadata.items()} == {"shards": 3}
+    values = [value for shard in range(3) for of_video in scores_by_video("vcs", shard) for value in of_video]
+    extremes = f"the least is {min(values):.3f}, the greatest {max(values):.3f}"
+    assert (
+        found[0].description
+        == {
+            "coverage": "24 of 36 captions have a score, and a reason explains why 12 cannot have one.",
+            "in_range": f"All 24 scores lie between 0 and 1: {extremes}.",
+            "not_constant": "No shard has the 20 scores that it takes to tell.",
+            "inputs_fresh": "None of 36 captions was scored before its text or reference changed.",
+        }[name]
+    )
 
 
 def evaluations(asset: str, check: str, run_id: str | None = None) -> list[dg.AssetCheckEvaluation]:
@@ -301,9 +378,11 @@ def test_the_check_of_verdicts_sees_one_that_is_missing() -> None:
     )
     found = check(SHARDS[shard])
     assert (found.passed, found.blocking) == (False, True)
-    assert {name: value.value for name, value in found.metadata.items()} == {"shards": 1, "ecs_missing": 1}
-    assert found.description == f"fails in 1 of 1 shards: {SHARDS[shard]}"
-    assert check(SHARDS[(shard + 1) % 3]).passed
+    assert {name: value.value for name, value in found.metadata.items()} == {"shards": 1, "for ecs": "missing: 1"}
+    holds = "Every keypoint of every caption has a verdict, or the caption a reason why it has none"
+    assert found.description == f"Not true: {holds}, in shard {SHARDS[shard]}."
+    other = check(SHARDS[(shard + 1) % 3])
+    assert (other.passed, other.description) == (True, f"{holds}.")
     run_job("scoring_job", SHARDS[shard], {}, scoring_assets(["ecs"]))
     assert check(SHARDS[shard]).passed
 
@@ -340,8 +419,12 @@ def test_one_shard_that_fails_does_not_keep_the_next_from_being_scored(installat
     with pytest.raises(CheckFailed, match="coverage"):
         list(run_scoring("demo", ["evqa"]))
     found = [(each.metadata["shards"].value, each.description) for each in evaluations("evqa_score", "coverage")[:4]]
-    alone, together = "fails in 1 of 1 shards: demo:0000", "fails in 1 of 2 shards: demo:0000"
-    assert found == [(1, None), (1, alone), (1, alone), (2, together)]
+    assert found == [
+        (1, "The one caption has a score."),
+        (1, "The one caption failed, in shard demo:0000."),
+        (1, "The one caption failed, in shard demo:0000."),
+        (2, "1 of 2 captions failed, in 1 of 2 shards: demo:0000."),
+    ]
     execute("DELETE FROM dataset WHERE name = 'demo'")
 
 
@@ -363,7 +446,10 @@ def test_a_failing_check_ends_the_command_line_with_a_sentence(tmp_path: Path) -
     assert "in_range" in sentence
     assert pending_shards() == set(), "the scores of the run are kept"
     newest = evaluations("vcs_score", "in_range")[0]
-    assert (newest.passed, newest.description) == (False, "fails in 1 of 1 shards: broken:0000")
+    assert (newest.passed, newest.description) == (
+        False,
+        "Scores lie outside 0 to 1 (the least is 0.991, the greatest 1.500), in shard broken:0000.",
+    )
     execute("UPDATE score SET value = 0 WHERE value > 1")
     assert run_command("score", "--dataset", "broken").returncode == 0
 

@@ -172,6 +172,20 @@ def test_the_first_page_is_the_lineage_with_its_groups_open(page: Page) -> None:
     assert page.evaluate("localStorage.getItem('asset-graph-direction')") == '"vertical"'
 
 
+def test_score_page_says_how_many_scores_their_mean_and_who_made_them(page: Page) -> None:
+    page.goto(f"/assets/vcs_score?view=partitions&partition={SHARD}")
+    page.get_by_text(re.compile(r"^\d+ of \d+ captions have a score\.$")).wait_for()
+    page.get_by_text(re.compile(r"^\d+ captions have none, too short: texts of this shape score 0")).wait_for()
+    mean = page.locator("tr", has_text="mean vcs of captions")
+    mean.get_by_text(
+        re.compile(r"^0\.\d{3} from \d+ scores of \d+ videos; 95 % interval 0\.\d{3} to [01]\.\d{3}$")
+    ).wait_for()
+    made_by = page.locator("tr", has_text="vcs made by")
+    made_by.get_by_text(
+        re.compile(r"^text encoder .+ \(revision [0-9a-f]{12}\); .+; code version \d+; scorer vcs@\d+$")
+    ).wait_for()
+
+
 def test_score_page_shows_the_spread_of_a_partition_at_once(page: Page) -> None:
     page.goto(f"/assets/vcs_score?view=partitions&partition={SHARD}")
     page.get_by_text("Materialized", exact=True).first.wait_for()
@@ -183,24 +197,33 @@ def test_score_page_shows_the_spread_of_a_partition_at_once(page: Page) -> None:
 
 def test_score_page_shows_the_best_and_worst_as_a_table_at_once(page: Page) -> None:
     page.goto(f"/assets/vcs_score?view=partitions&partition={SHARD}")
-    extremes = page.locator("tr", has_text="best_and_worst")
+    extremes = page.locator("tr", has_text="best and worst")
     extremes.get_by_role("cell", name="faithful", exact=True).wait_for()
     extremes.get_by_role("cell", name="shuffled", exact=True).wait_for()
 
 
 @pytest.mark.parametrize(
-    ("check", "description"),
+    ("check", "description", "result"),
     [
-        ("coverage", "Every sample has a score or a reason"),
-        ("in_range", "Every defined score lies in the metric's range"),
-        ("not_constant", "The defined scores are not all the same"),
-        ("inputs_fresh", "No text or reference changed"),
+        (
+            "coverage",
+            "Every sample has a score or a reason",
+            "24 of 36 captions have a score, and a reason explains why",
+        ),
+        (
+            "in_range",
+            "Every defined score lies in the metric's range",
+            "All 24 scores lie between 0 and 1: the least is",
+        ),
+        ("not_constant", "The defined scores are not all the same", "No shard has the 20 scores that it takes to tell"),
+        ("inputs_fresh", "No text or reference changed", "None of 36 captions was scored before its text or reference"),
     ],
 )
-def test_checks_tab_shows_a_passed_check(page: Page, check: str, description: str) -> None:
+def test_checks_tab_shows_a_passed_check_in_words(page: Page, check: str, description: str, result: str) -> None:
     page.goto(f"/assets/vcs_score?view=checks&checkDetail={check}")
     page.get_by_text("This is a blocking asset check.").wait_for()
     page.get_by_text(description).first.wait_for()
+    page.get_by_text(result).first.wait_for()
     page.get_by_text("Passed", exact=True).first.wait_for()
 
 
