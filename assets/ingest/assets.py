@@ -88,13 +88,17 @@ def _metadata(name: str, report: IngestReport) -> dict[str, Any]:
         return {REFUSED: report.rejected, **remedy}
     names = [table.name for table in MANIFEST_TABLES.values() if name in table.database_tables]
     counts = {NEW: report.accepted, BEFORE: report.unchanged}
-    return {f"{spelled(table)} {word}": count[table] for table in names for word, count in counts.items()}
+    return {f"{_called(table)} {word}": count[table] for table in names for word, count in counts.items()}
+
+
+def _called(table: str) -> str:
+    return "question-answer pairs" if table == "qa" else spelled(table)
 
 
 def report_of(dataset: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
     """The report of an ingest from the metadata of all its assets together. Raises KeyError where one is missing."""
     report = IngestReport(dataset, rejected=metadata[REFUSED])
     for table in MANIFEST_TABLES.values():
-        report.accepted[table.name] = metadata[f"{spelled(table.name)} {NEW}"]
-        report.unchanged[table.name] = metadata[f"{spelled(table.name)} {BEFORE}"]
+        report.accepted[table.name] = metadata[f"{_called(table.name)} {NEW}"]
+        report.unchanged[table.name] = metadata[f"{_called(table.name)} {BEFORE}"]
     return report.as_dict()

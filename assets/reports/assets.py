@@ -32,11 +32,11 @@ def dataset_report(context: dg.AssetExecutionContext, curation: dg.ResourceParam
     files = make_report(curation.engine, dataset, curation.scorers, folder, sparsely(context.log.info))
     with curation.engine.connect() as connection:
         told = metrics_told(connection, dataset.dataset_id, METRICS)
-    lists = {"read this first": files.notices, **{f"by {name}": said for name, said in files.sentences.items()}}
     return dg.MaterializeResult(
         metadata={
+            **({"read this first": _listed(files.notices)} if files.notices else {}),
             **told,
-            **{name: _listed(lines) for name, lines in lists.items() if lines},
+            **{f"by {aspect}": _listed(lines) for aspect, lines in files.sentences.items() if lines},
             "path": dg.MetadataValue.path(str(files.page)),
             "numbers": dg.MetadataValue.path(str(files.numbers)),
         }

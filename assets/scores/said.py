@@ -57,7 +57,7 @@ def mean_line(mean: MeanScore, value_range: tuple[float, float]) -> str:
     """Say a mean with its interval, or why it has none.
 
     >>> mean_line(MeanScore("caption", 8, 4, 0.5, True, 0.1), (0.0, 1.0))
-    '0.500 from 8 scores of 4 videos; 95 % interval 0.182 to 0.818'
+    '0.500 from 8 scores of 4 videos; 95 % interval 0.182 to 0.818 (cluster-robust)'
     >>> mean_line(MeanScore("caption", 2, 1, 0.5, True, None), (0.0, 1.0))
     '0.500 from 2 scores of 1 video; no interval: one video does not tell how far videos differ'
     """
@@ -65,7 +65,7 @@ def mean_line(mean: MeanScore, value_range: tuple[float, float]) -> str:
     said = f"{number(mean.mean, 3)} from {plural(mean.n, 'score')} of {plural(mean.n_videos, 'video')}"
     if found is None:
         return f"{said}; no interval: {_why_none(mean)}"
-    return f"{said}; 95 % interval {number(found[0], 3)} to {number(found[1], 3)}"
+    return f"{said}; 95 % interval {number(found[0], 3)} to {number(found[1], 3)} (cluster-robust)"
 
 
 def _why_none(mean: MeanScore) -> str:

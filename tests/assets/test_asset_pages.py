@@ -60,8 +60,14 @@ def test_a_reason_is_text_whatever_is_in_it() -> None:
 @pytest.mark.parametrize(
     ("mean", "said"),
     [
-        (MeanScore("caption", 8, 4, 0.5, True, 0.1), "0.500 from 8 scores of 4 videos; 95 % interval 0.182 to 0.818"),
-        (MeanScore("qa", 8, 2, -0.5, True, 0.1), "−0.500 from 8 scores of 2 videos; 95 % interval −1.000 to 0.771"),
+        (
+            MeanScore("caption", 8, 4, 0.5, True, 0.1),
+            "0.500 from 8 scores of 4 videos; 95 % interval 0.182 to 0.818 (cluster-robust)",
+        ),
+        (
+            MeanScore("qa", 8, 2, -0.5, True, 0.1),
+            "−0.500 from 8 scores of 2 videos; 95 % interval −1.000 to 0.771 (cluster-robust)",
+        ),
         (
             MeanScore("caption", 8, 1, 0.5, True, None),
             "0.500 from 8 scores of 1 video; no interval: one video does not tell how far videos differ",
@@ -88,8 +94,8 @@ def test_models_have_names_short_revisions_and_a_caution_where_they_stand_in_for
     }
     real, demo = model_names(models).split("; ")
     assert real == "text encoder org/minilm (revision 0123456789ab)"
-    assert demo.startswith(
-        "image text encoder demo encoder (revision fedcba987654, a stand-in, it knows the demo's clips"
+    assert demo == (
+        "image text encoder demo encoder (revision fedcba987654, a stand-in: it knows the demo's clips alone)"
     )
 
 

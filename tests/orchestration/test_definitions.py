@@ -224,7 +224,7 @@ def test_score_metadata_holds_the_mean_with_its_interval_over_videos() -> None:
             continue
         squares = sum((sum(values) - mean * len(values)) ** 2 for values in by_video)
         half = T_975[g - 1] * (squares * g / (g - 1)) ** 0.5 / n
-        assert interval == f"95 % interval {max(0.0, mean - half):.3f} to {min(1.0, mean + half):.3f}"
+        assert interval == f"95 % interval {max(0.0, mean - half):.3f} to {min(1.0, mean + half):.3f} (cluster-robust)"
         intervals.append(interval)
     assert 0 < len(intervals) < len(SHARDS), "one shard has one video"
 

@@ -178,7 +178,9 @@ def test_score_page_says_how_many_scores_their_mean_and_who_made_them(page: Page
     page.get_by_text(re.compile(r"^\d+ captions have none, too short: texts of this shape score 0")).wait_for()
     mean = page.locator("tr", has_text="mean vcs of captions")
     mean.get_by_text(
-        re.compile(r"^0\.\d{3} from \d+ scores of \d+ videos; 95 % interval 0\.\d{3} to [01]\.\d{3}$")
+        re.compile(
+            r"^0\.\d{3} from \d+ scores of \d+ videos; 95 % interval 0\.\d{3} to [01]\.\d{3} \(cluster-robust\)$"
+        )
     ).wait_for()
     made_by = page.locator("tr", has_text="vcs made by")
     made_by.get_by_text(
