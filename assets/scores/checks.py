@@ -88,24 +88,14 @@ def sentences(
     inputs: the names of what a score is made of.
     """
     found, (low, high) = merged(qualities), value_range
-    n_samples = found.n_samples - found.n_not_applicable
-    thing = thing_of(["caption"] * (found.n_qa < n_samples) + ["qa"] * (found.n_qa > 0))
-
-    def samples(n: int, has: str, have: str) -> str:
-        return quantified(n, n_samples, thing, has, have)
-
-    n_reasons = n_samples - found.n_ok
-    reasons = f", and a reason explains why {n_reasons:,} cannot have one" if n_reasons else ""
-    failed = [samples(found.n_failed, "failed", "failed")] if found.n_failed else []
-    unscored = [samples(found.n_unscored, "lacks a score", "lack a score")] if found.n_unscored else []
     extremes = f"the least is {number(found.minimum, 3)}, the greatest {number(found.maximum, 3)}"
     all_lie = quantified(found.n_ok, found.n_ok, "score", "lies", "lie")
     n_enough = sum(quality.n_ok >= ENOUGH_TO_VARY for quality in qualities)
-    stale = samples(
-        found.n_stale, f"was scored before its {inputs} changed", f"were scored before their {inputs} changed"
+    stale = _samples(
+        found, found.n_stale, f"was scored before its {inputs} changed", f"were scored before their {inputs} changed"
     )
     return {
-        "coverage": (samples(found.n_ok, "has a score", "have a score") + reasons, " and ".join(failed + unscored)),
+        "coverage": _covered(found),
         "in_range": (
             f"{all_lie} between {low:g} and {high:g}: {extremes}" if found.n_ok else "There is no score",
             f"Scores lie outside {low:g} to {high:g} ({extremes})",
@@ -118,6 +108,22 @@ def sentences(
         ),
         "inputs_fresh": (stale, f"{stale} (reelsieve score scores them again)"),
     }
+
+
+def _covered(found: ShardQuality) -> tuple[str, str]:
+    scored = _samples(found, found.n_ok, "has a score", "have a score")
+    n_reasons = found.n_samples - found.n_not_applicable - found.n_ok - found.n_stale
+    reasons = f", and a reason explains why {n_reasons:,} cannot have one" if n_reasons else ""
+    failed = [_samples(found, found.n_failed, "failed", "failed")] if found.n_failed else []
+    unscored = [_samples(found, found.n_unscored, "lacks a score", "lack a score")] if found.n_unscored else []
+    return scored + reasons, " and ".join(failed + unscored)
+
+
+def _samples(found: ShardQuality, n: int, has: str, have: str) -> str:
+    """Say of how many of the samples that the metric concerns something holds."""
+    n_samples = found.n_samples - found.n_not_applicable
+    kinds = ["caption"] * (found.n_qa < n_samples) + ["qa"] * (found.n_qa > 0)
+    return quantified(n, n_samples, thing_of(kinds), has, have)
 
 
 def judge(quality: ShardQuality, value_range: tuple[float, float]) -> dict[str, bool]:

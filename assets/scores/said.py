@@ -41,6 +41,7 @@ def scored_lines(counts: Sequence[StatusCount]) -> str:
     concerned = [each for each in counts if each.status != "not_applicable"]
     n, n_ok = sum(each.n for each in concerned), sum(each.n for each in concerned if each.status == "ok")
     said = quantified(n_ok, n, thing_of([each.kind for each in concerned]), "has a score", "have a score")
+    said = said if n else "There is no sample that the metric concerns"
     others = [each for each in concerned if each.status != "ok"]
     others += [each for each in counts if each.status == "not_applicable"]
     lines = [f"- {_without(each)}" for each in others]

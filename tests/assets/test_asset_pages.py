@@ -49,6 +49,15 @@ def test_every_status_without_a_score_has_a_line_with_its_reason() -> None:
     ]
 
 
+def test_a_shard_without_a_sample_for_the_metric_says_so() -> None:
+    pairs = StatusCount("qa", "not_applicable", 1, "no caption")
+    assert scored_lines([pairs]).splitlines() == [
+        "There is no sample that the metric concerns.",
+        "",
+        "- 1 question-answer pair has none, not applicable: no caption",
+    ]
+
+
 def test_a_reason_is_text_whatever_is_in_it() -> None:
     hostile = StatusCount("caption", "failed", 1, "<img src=x> [a](b)\n\n# title " + "x" * 500)
     tokens = MarkdownIt("commonmark").parse(scored_lines([hostile]))
