@@ -1,7 +1,7 @@
 """One asset for every kind of source, with its checks. One factory builds them all."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import dagster as dg
@@ -11,6 +11,7 @@ from assets.datasets import TOGETHER
 from assets.partitions import SHARDS
 from assets.pools import model_pool
 from assets.reports.labels import model_name
+from assets.reports.tables import escaped
 from assets.reports.text import itemised
 from assets.scores.base import Scorer
 from assets.scores.pending import register
@@ -44,12 +45,15 @@ def build_source_asset(kind: type[Source[Any]]) -> dg.AssetsDefinition:
         step = Step(kind.asset, shards, tuple(metrics), context.run.run_id, options)
         for metric, made in taken(curation, step, context.log.info):
             counts[metric] = added(counts[metric], made)
-        models = [model_name(each.model.as_dict()) for _, each in _of_kind(kind, curation, metrics)]
+        models = {
+            each.model.model_id: model_name(each.model.as_dict()) for _, each in _of_kind(kind, curation, metrics)
+        }
+        lines = [f"- for {metric}: {escaped(itemised(_without(each, models)))}" for metric, each in counts.items()]
         return dg.MaterializeResult(
             metadata={
-                **{f"for {metric}": itemised(each) for metric, each in counts.items()},
+                "made by this run": dg.MetadataValue.md("\n".join(lines)),
                 "shards counted together": len(shards),
-                "models": "; ".join(dict.fromkeys(models)),
+                "models": "; ".join(models.values()),
             }
         )
 
@@ -103,6 +107,11 @@ def _of_kind(kind: type[Source[Any]], curation: Curation, metrics: Iterable[str]
         for source in chain(curation.scorers[metric].sources):
             if isinstance(source, kind):
                 yield metric, source
+
+
+def _without(counts: Mapping[str, Any], models: Collection[str]) -> dict[str, Any]:
+    """The counts without the names of models, which stand beside them with their revisions."""
+    return {name: value for name, value in counts.items() if value not in models}
 
 
 def added(counts: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
