@@ -10,8 +10,8 @@ from assets.media.network import causes, refused_address
 # missing: there is no such object; escape: it lies outside its root; trouble: nothing is known about it.
 Kind = Literal["missing", "escape", "trouble"]
 
-# What brings the driver: an extra of this project, or the driver itself, which is not tried here.
-_DRIVERS = {"s3": "'reelsieve[s3]'", "gs": "gcsfs", "http": "'reelsieve[http]'", "https": "'reelsieve[http]'"}
+# The extra that brings the driver, where its name is not the scheme.
+_EXTRAS = {"https": "http"}
 _CREDENTIALS = {
     "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE or a role that may read it",
     "gs": "set GOOGLE_APPLICATION_CREDENTIALS to an account that may read it",
@@ -39,11 +39,11 @@ def unavailable(address: Address, error: BaseException) -> MediaUnavailable:
             "REELSIEVE_MEDIA_PRIVATE_NETWORKS",
         )
     if isinstance(error, ImportError):
-        remedy = f"pip install {_DRIVERS[address.scheme]}"
+        remedy = f"pip install 'reelsieve[{_EXTRAS.get(address.scheme, address.scheme)}]'"
         return MediaUnavailable("trouble", f"no driver for {address.scheme}:// is installed: {remedy}")
     chain = list(causes(error))
     names = {kind.__name__ for each in chain for kind in type(each).__mro__}
-    status = next((code for each in chain if isinstance(code := getattr(each, "status", None), int)), None)
+    status = next((code for each in chain if (code := _status(each)) is not None), None)
     # The HTTP client wraps all its errors in a FileNotFoundError; that of a 404 stands alone.
     is_absent = isinstance(error, FileNotFoundError) and (address.scheme not in ("http", "https") or len(chain) == 1)
     if is_absent or status in (404, 410):
@@ -58,6 +58,14 @@ def unavailable(address: Address, error: BaseException) -> MediaUnavailable:
         return MediaUnavailable("trouble", f"the server answers with status {status}: try again later")
     why = type(chain[1] if is_wrapped(error) else error).__name__
     return MediaUnavailable("trouble", f"the store cannot be reached ({why}): check the network, or try again later")
+
+
+def _status(error: BaseException) -> int | None:
+    """The status of an HTTP answer. The client of Google's storage has names of its own for it."""
+    if type(error) is OSError and str(error).startswith("Forbidden:"):
+        return 403
+    code = getattr(error, "code" if type(error).__name__ == "HttpError" else "status", None)
+    return code if isinstance(code, int) else None
 
 
 def is_wrapped(error: BaseException) -> bool:

@@ -1,4 +1,7 @@
-"""Servers on loopback that give video files: moto's S3 server, and a plain web server whose answers a test writes."""
+"""Servers on loopback that give video files: moto's of S3, gcp-storage-emulator's of Google's storage, a web server.
+
+What the web server answers, a test writes.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
+from urllib.parse import quote
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -18,12 +23,73 @@ LOOPBACK = '["127.0.0.0/8"]'
 BUCKET = "clips"
 
 
-@contextmanager
-def object_store(folder: Path) -> Generator[Any, None, None]:
-    """An S3 server with one empty bucket; this process's environment leads to it and keeps copies in `folder`.
+class Bucket(Protocol):
+    """The bucket `clips` of a store, as its owner changes it. `scheme` begins the addresses of its objects."""
 
-    Gives boto3's client of the server, through which a test changes objects.
-    """
+    scheme: str
+
+    def put(self, key: str, body: bytes) -> None: ...
+
+    def get(self, key: str) -> bytes: ...
+
+    def delete(self, key: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class S3Bucket:
+    """Through boto3's client."""
+
+    client: Any
+    scheme: str = "s3"
+
+    def put(self, key: str, body: bytes) -> None:
+        self.client.put_object(Bucket=BUCKET, Key=key, Body=body)
+
+    def get(self, key: str) -> bytes:
+        body: bytes = self.client.get_object(Bucket=BUCKET, Key=key)["Body"].read()
+        return body
+
+    def delete(self, key: str) -> None:
+        self.client.delete_object(Bucket=BUCKET, Key=key)
+
+    def put_in_parts(self, key: str, body: bytes) -> None:
+        """As an upload in parts, whose etag is not that of the same bytes put at once."""
+        upload = self.client.create_multipart_upload(Bucket=BUCKET, Key=key)["UploadId"]
+        part = self.client.upload_part(Bucket=BUCKET, Key=key, UploadId=upload, PartNumber=1, Body=body)
+        self.client.complete_multipart_upload(
+            Bucket=BUCKET,
+            Key=key,
+            UploadId=upload,
+            MultipartUpload={"Parts": [{"ETag": part["ETag"], "PartNumber": 1}]},
+        )
+
+
+@dataclass(frozen=True)
+class GoogleBucket:
+    """Through the JSON API."""
+
+    url: str
+    scheme: str = "gs"
+
+    def put(self, key: str, body: bytes) -> None:
+        named = f"uploadType=media&name={quote(key, safe='')}"
+        self._ask("POST", f"/upload/storage/v1/b/{BUCKET}/o?{named}", body)
+
+    def get(self, key: str) -> bytes:
+        return self._ask("GET", f"/download/storage/v1/b/{BUCKET}/o/{quote(key, safe='')}?alt=media")
+
+    def delete(self, key: str) -> None:
+        self._ask("DELETE", f"/storage/v1/b/{BUCKET}/o/{quote(key, safe='')}")
+
+    def _ask(self, method: str, path: str, body: bytes | None = None) -> bytes:
+        with urlopen(Request(self.url + path, data=body, method=method)) as answer:
+            read: bytes = answer.read()
+            return read
+
+
+@contextmanager
+def s3_store(folder: Path) -> Generator[S3Bucket, None, None]:
+    """An S3 server with one empty bucket; this process's environment leads to it and keeps copies in `folder`."""
     boto3 = pytest.importorskip("boto3", reason="moto is not installed")
     from moto.server import ThreadedMotoServer
 
@@ -35,20 +101,40 @@ def object_store(folder: Path) -> Generator[Any, None, None]:
         "AWS_ACCESS_KEY_ID": "of-the-environment",
         "AWS_SECRET_ACCESS_KEY": "never-stored",
         "AWS_DEFAULT_REGION": "us-east-1",
-        "REELSIEVE_MEDIA_PRIVATE_NETWORKS": LOOPBACK,
-        "REELSIEVE_MEDIA_CACHE": str(folder),
     }
-    # This process may have a client of another test's server, which is gone.
-    remote._file_system.cache_clear()
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in variables.items():
-            patch.setenv(name, value)
+    with _environment(folder, variables):
         client = boto3.client("s3")
         client.create_bucket(Bucket=BUCKET)
         try:
-            yield client
+            yield S3Bucket(client)
         finally:
             server.stop()
+
+
+@contextmanager
+def google_store(folder: Path) -> Generator[GoogleBucket, None, None]:
+    """The same with a server of Google's storage, which lets everybody in."""
+    emulator = pytest.importorskip("gcp_storage_emulator.server", reason="gcp-storage-emulator is not installed")
+    server = emulator.create_server("127.0.0.1", 0, in_memory=True, default_bucket=BUCKET)
+    server.start()
+    url = f"http://127.0.0.1:{server._api._httpd.server_port}"
+    with _environment(folder, {"STORAGE_EMULATOR_HOST": url, "NO_GCE_CHECK": "true"}):
+        try:
+            yield GoogleBucket(url)
+        finally:
+            server.stop()
+
+
+@contextmanager
+def _environment(folder: Path, variables: Mapping[str, str]) -> Generator[None, None, None]:
+    # This process may have a client of another test's server, which is gone.
+    remote._file_system.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REELSIEVE_MEDIA_PRIVATE_NETWORKS", LOOPBACK)
+        patch.setenv("REELSIEVE_MEDIA_CACHE", str(folder))
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        yield
 
 
 @dataclass(frozen=True)
@@ -63,11 +149,12 @@ class Page:
 
 @dataclass
 class WebServer:
-    """Pages by path, and the requests that came, as `METHOD PATH`."""
+    """Pages by path, the requests that came, as `METHOD PATH`, and what they said to sign in."""
 
     url: str
     pages: dict[str, Page] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
+    signed_in_by: set[str | None] = field(default_factory=set)
 
 
 @contextmanager
@@ -79,6 +166,7 @@ def web_server() -> Generator[WebServer, None, None]:
 
         def do_GET(self) -> None:
             served.asked.append(f"{self.command} {self.path}")
+            served.signed_in_by.add(self.headers["Authorization"])
             page = served.pages.get(self.path, Page(status=404))
             self.send_response(page.status)
             for name, value in page.headers.items():
@@ -86,11 +174,12 @@ def web_server() -> Generator[WebServer, None, None]:
             length = len(page.body) if page.announced is None else page.announced
             self.send_header("Content-Length", str(length))
             self.end_headers()
-            if self.command == "GET":
+            if self.command != "HEAD":
                 self.wfile.write(page.body)
-            self.close_connection = length != len(page.body)
+            # What a request brings along is not read, and must not be taken for the next one.
+            self.close_connection = length != len(page.body) or self.command == "POST"
 
-        do_HEAD = do_GET
+        do_HEAD = do_POST = do_GET
 
         def log_message(self, format: str, *args: Any) -> None:
             """Nothing: the tests ask `asked`."""

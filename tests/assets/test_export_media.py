@@ -26,7 +26,7 @@ from db import schema
 from db.recipes import SelectionError, recipe_of
 from db.selection import freeze_selection
 from tests.assets.exporting import TEXTS, Clips, files_of_at_most, make_clips, media_bytes
-from tests.assets.media_servers import BUCKET, object_store
+from tests.assets.media_servers import BUCKET, s3_store
 from tests.db.builders import add_sample, add_video, change, make_dataset, remove, set_scores
 from tests.ordinary_user import open_folder, ordinary_user
 
@@ -258,8 +258,8 @@ def test_objects_of_a_store_keep_their_address(engine: Engine, tmp_path: Path, m
     set_scores(engine, {add_sample(engine, clips, video, "s"): 0.5})
     with engine.begin() as connection:
         chosen = freeze_selection(connection, clips, recipe_of({"by": "vcs", "keep": 1})).selection_id
-    with object_store(tmp_path) as client:
-        client.put_object(Bucket=BUCKET, Key="day/v.webm", Body=b"bytes of a store")
+    with s3_store(tmp_path) as bucket:
+        bucket.put("day/v.webm", b"bytes of a store")
         done = export_selection(engine, chosen, tmp_path / "wds", ExportFormat.WEB_DATASET)
     (sample,) = loaded(done.path)
     assert (sample["webm"], sample["json"]["media"]) == (b"bytes of a store", f"s3://{BUCKET}/day/v.webm")

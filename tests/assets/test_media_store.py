@@ -1,4 +1,7 @@
-"""The real clips from an S3 server: the same frames and scores as from files, and what becomes of changed objects."""
+"""The real clips from servers of S3 and of Google's storage: the same frames and scores as from files.
+
+And what becomes of changed objects.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ from assets.ingest.run import ingest_folder
 from assets.scores.evqa import EVQAScorer
 from assets.scores.evqa_settings import EVQASettings
 from assets.scores.run import score_shard
-from tests.assets.media_servers import BUCKET, object_store
+from db.removal import drop_dataset
+from tests.assets.media_servers import BUCKET, Bucket, S3Bucket, google_store, s3_store
 from tests.assets.verifying import dataset_of, make_sources
 
 pytestmark = pytest.mark.slow
@@ -27,30 +31,32 @@ PROBED = ["key", "content_sha256", "size_bytes", "duration_s", "fps", "n_frames"
 SETTINGS = {"frames_every": 30, "frames_cap": 8}
 
 
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> Generator[Any, None, None]:
-    with object_store(tmp_path_factory.mktemp("cache")) as client:
+@pytest.fixture(scope="module", params=[s3_store, google_store], ids=["s3", "gs"])
+def bucket(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, shared_data: Path
+) -> Generator[Bucket, None, None]:
+    with request.param(tmp_path_factory.mktemp("cache")) as bucket:
         for path in sorted((shared_data / "clips" / "videos").iterdir()):
-            client.upload_file(str(path), BUCKET, f"videos/{path.name}")
-        yield client
+            bucket.put(f"videos/{path.name}", path.read_bytes())
+        yield bucket
 
 
 @pytest.fixture
-def cache(client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cache(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder of copies."""
     monkeypatch.setenv("REELSIEVE_MEDIA_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory, shared_data: Path, bucket: Bucket) -> Path:
     """The manifest of the clips, whose paths are addresses."""
     folder = tmp_path_factory.mktemp("remote")
     for path in (shared_data / "clips").glob("*.jsonl"):
         shutil.copyfile(path, folder / path.name)
     rows = [json.loads(line) for line in (folder / "videos.jsonl").read_text().splitlines()]
     for row in rows:
-        row["path"] = f"s3://{BUCKET}/{row['path']}"
+        row["path"] = f"{bucket.scheme}://{BUCKET}/{row['path']}"
     (folder / "videos.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return folder
 
@@ -78,11 +84,14 @@ def scores(engine: Engine) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def stored(module_engine: Engine, client: Any, folder: Path) -> Engine:
+def stored(module_engine: Engine, bucket: Bucket, folder: Path) -> Generator[Engine, None, None]:
     """A database with the clips of the store, scored."""
     ingest_folder(module_engine, folder, DEMO_DATASET, n_shards=1)
     score(module_engine)
-    return module_engine
+    yield module_engine
+    # The other store's clips are ingested into the same database.
+    with module_engine.begin() as connection:
+        drop_dataset(connection, dataset_of(module_engine, DEMO_DATASET))
 
 
 def of_video(engine: Engine, name: str) -> list[dict[str, Any]]:
@@ -96,7 +105,7 @@ def of_video(engine: Engine, name: str) -> list[dict[str, Any]]:
 def object_of(engine: Engine, name: str) -> str:
     """The name in the bucket of a video's object."""
     (row,) = rows(engine, "SELECT uri FROM video WHERE key = :name", name=name)
-    return str(row["uri"]).removeprefix(f"s3://{BUCKET}/")
+    return str(row["uri"]).partition(f"://{BUCKET}/")[2]
 
 
 def test_an_object_gives_what_its_file_gives(stored: Engine, engine: Engine, shared_data: Path) -> None:
@@ -111,9 +120,9 @@ def test_an_object_gives_what_its_file_gives(stored: Engine, engine: Engine, sha
     assert sorted(map(str, rows(stored, frames))) == sorted(map(str, rows(engine, frames)))
 
 
-def test_what_is_stored_of_an_object(stored: Engine) -> None:
+def test_what_is_stored_of_an_object(stored: Engine, bucket: Bucket) -> None:
     (row,) = rows(stored, "SELECT * FROM video WHERE key = 'pancake_flip'")
-    assert row["uri"] == f"s3://{BUCKET}/{object_of(stored, 'pancake_flip')}"
+    assert row["uri"] == f"{bucket.scheme}://{BUCKET}/{object_of(stored, 'pancake_flip')}"
     assert row["etag"].strip('"')
     assert (row["mtime_ns"], row["ctime_ns"], row["inode"]) == (None, None, None)
     everything = rows(stored, "SELECT v::text AS text FROM video v UNION ALL SELECT f::text FROM frame_set f")
@@ -127,7 +136,7 @@ def test_unchanged_objects_are_not_fetched_again(stored: Engine, folder: Path, c
 
 
 def test_copies_serve_the_next_scorer_within_the_limit(
-    stored: Engine, client: Any, cache: Path, monkeypatch: pytest.MonkeyPatch
+    stored: Engine, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     largest = max(row["size_bytes"] for row in videos(stored))
     monkeypatch.setenv("REELSIEVE_MEDIA_CACHE_GB", str((largest + 1) / 1e9))
@@ -136,12 +145,14 @@ def test_copies_serve_the_next_scorer_within_the_limit(
     assert {row["status"] for row in rows(stored, "SELECT status FROM frame_set")} == {"ok"}
 
 
-def test_a_changed_object_makes_frames_and_scores_stale(stored: Engine, client: Any, folder: Path, cache: Path) -> None:
+def test_a_changed_object_makes_frames_and_scores_stale(
+    stored: Engine, bucket: Bucket, folder: Path, cache: Path
+) -> None:
     name = "hair_brushing"
     key, other = object_of(stored, name), object_of(stored, "lobby_fern")
-    original = client.get_object(Bucket=BUCKET, Key=key)["Body"].read()
+    original = bucket.get(key)
     before = of_video(stored, name)
-    client.copy_object(Bucket=BUCKET, Key=key, CopySource=f"{BUCKET}/{other}")
+    bucket.put(key, bucket.get(other))
     # Not ingested yet: what is scored anew is not scored with the frames of another file.
     score(stored, frames_cap=6)
     assert {row["status"] for row in of_video(stored, name)} >= {"failed"}
@@ -152,38 +163,36 @@ def test_a_changed_object_makes_frames_and_scores_stale(stored: Engine, client: 
     assert report.accepted["videos"] == 1
     assert {row["status"] for row in of_video(stored, name)} == {"stale"}
     assert {row["value"] for row in of_video(stored, name)} == {None}
-    client.put_object(Bucket=BUCKET, Key=key, Body=original)
+    bucket.put(key, original)
     ingest_folder(stored, folder, DEMO_DATASET)
     score(stored)
     values = [row["value"] for row in before if row["status"] == "ok"]
     assert set(values) <= {row["value"] for row in of_video(stored, name)}
 
 
-def test_an_object_that_was_written_again_alike_makes_nothing_stale(stored: Engine, client: Any, folder: Path) -> None:
-    """Only its time changed, or, as by an upload in parts, its etag: its hash decides."""
+def test_an_object_that_was_written_again_alike_makes_nothing_stale(
+    stored: Engine, bucket: Bucket, folder: Path
+) -> None:
+    """Its time changed, or, by an upload in parts, its etag too: then its hash decides."""
     name = object_of(stored, "eye_makeup")
-    body = client.get_object(Bucket=BUCKET, Key=name)["Body"].read()
-    upload = client.create_multipart_upload(Bucket=BUCKET, Key=name)["UploadId"]
-    part = client.upload_part(Bucket=BUCKET, Key=name, UploadId=upload, PartNumber=1, Body=body)
-    client.complete_multipart_upload(
-        Bucket=BUCKET,
-        Key=name,
-        UploadId=upload,
-        MultipartUpload={"Parts": [{"ETag": part["ETag"], "PartNumber": 1}]},
-    )
     before = of_video(stored, "eye_makeup")
-    assert ingest_folder(stored, folder, DEMO_DATASET).accepted["videos"] == 1
+    if isinstance(bucket, S3Bucket):
+        bucket.put_in_parts(name, bucket.get(name))
+    else:
+        bucket.put(name, bucket.get(name))
+    accepted = ingest_folder(stored, folder, DEMO_DATASET).accepted["videos"]
+    assert accepted == (1 if isinstance(bucket, S3Bucket) else 0)
     assert of_video(stored, "eye_makeup") == before
     assert "stale" not in {row["status"] for row in before}
 
 
 def test_an_object_that_is_gone_is_a_status_with_a_remedy(
-    stored: Engine, client: Any, folder: Path, cache: Path
+    stored: Engine, bucket: Bucket, folder: Path, cache: Path
 ) -> None:
     name = "pool_cleaning"
     key = object_of(stored, name)
-    body = client.get_object(Bucket=BUCKET, Key=key)["Body"].read()
-    client.delete_object(Bucket=BUCKET, Key=key)
+    body = bucket.get(key)
+    bucket.delete(key)
     score(stored, frames_cap=5)
     (failed,) = rows(
         stored,
@@ -191,31 +200,32 @@ def test_an_object_that_is_gone_is_a_status_with_a_remedy(
         "WHERE v.key = :name AND f.status <> 'ok'",
         name=name,
     )
+    address = f"{bucket.scheme}://{BUCKET}/{key}"
     assert failed == {
         "status": "failed",
-        "error": f"s3://{BUCKET}/{key}: there is no such object: put it back or ingest the folder of {name} again",
+        "error": f"{address}: there is no such object: put it back or ingest the folder of {name} again",
     }
     assert ingest_folder(stored, folder, DEMO_DATASET).rejected >= 1
     (refused,) = rows(stored, "SELECT code, reason FROM ingest_reject WHERE source = 'videos.jsonl'")
     assert refused == {
         "code": "file_missing",
-        "reason": f"field 'path' is 's3://{BUCKET}/{key}': there is no such object",
+        "reason": f"field 'path' is '{address}': there is no such object",
     }
-    client.put_object(Bucket=BUCKET, Key=key, Body=body)
+    bucket.put(key, body)
     assert ingest_folder(stored, folder, DEMO_DATASET).rejected == 0
     score(stored, frames_cap=5)
     assert "failed" not in {row["status"] for row in of_video(stored, name)}
 
 
 def test_a_root_may_be_a_prefix_of_a_store_or_a_folder(
-    engine: Engine, client: Any, folder: Path, tmp_path: Path, shared_data: Path, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, bucket: Bucket, folder: Path, tmp_path: Path, shared_data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same manifest, and the same rows of the database, serve machines whose media lie in different places."""
     (tmp_path / "set").mkdir()
     shutil.copyfile(folder / "captions.jsonl", tmp_path / "set" / "captions.jsonl")
-    text = (folder / "videos.jsonl").read_text().replace(f"s3://{BUCKET}/", "root://clips/")
+    text = (folder / "videos.jsonl").read_text().replace(f"{bucket.scheme}://{BUCKET}/", "root://clips/")
     (tmp_path / "set" / "videos.jsonl").write_text(text)
-    monkeypatch.setenv("REELSIEVE_MEDIA_ROOTS", json.dumps({"clips": f"s3://{BUCKET}"}))
+    monkeypatch.setenv("REELSIEVE_MEDIA_ROOTS", json.dumps({"clips": f"{bucket.scheme}://{BUCKET}"}))
     assert ingest_folder(engine, tmp_path / "set", DEMO_DATASET, n_shards=1).rejected == 0
     from_store = videos(engine)
     assert {row["uri"][:18] for row in rows(engine, "SELECT uri FROM video")} == {"root://clips/video"}

@@ -124,7 +124,7 @@ def test_an_error_is_one_sentence(server: WebServer, page: Page, code: str, reas
     ("module", "address", "remedy"),
     [
         ("s3fs", "s3://clips/a.mp4", "pip install 'reelsieve[s3]'"),
-        ("gcsfs", "gs://clips/a.mp4", "pip install gcsfs"),
+        ("gcsfs", "gs://clips/a.mp4", "pip install 'reelsieve[gs]'"),
         ("aiohttp", "https://127.0.0.1:1/a.mp4", "pip install 'reelsieve[http]'"),
     ],
 )
