@@ -12,9 +12,9 @@ from sqlalchemy.engine import URL
 
 from db.engine import connect
 from db.listening import SUPERUSER, Listening, new_listening, read_listening, write_listening
+from db.reader import READER
 from db.server import (
     CURATION,
-    DAGSTER,
     DatabaseUnavailable,
     is_embedded_running,
     sibling_url,
@@ -23,6 +23,8 @@ from db.server import (
 )
 
 _WITHOUT_PASSWORD = re.compile(r"^(host\w*\s.*\s)(trust|peer|ident)\s*$", re.MULTILINE)
+# The first line that fits counts. It is said here, not in the databases: the next command may make one.
+_OF_THE_READER = f"host {CURATION} {READER} all scram-sha-256\nhost all {READER} all reject\n"
 
 
 class ServerInUse(RuntimeError):
@@ -81,12 +83,9 @@ def _ask_for_passwords(connection: psycopg.Connection[Any], home: Path, listenin
     connection.execute(
         sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(SUPERUSER), sql.Literal(hashed.decode()))
     )
-    # The reader has nothing to do in any database but the curation database.
-    rows = connection.execute("SELECT datname FROM pg_database WHERE datname IN (%s, %s)", ["postgres", DAGSTER])
-    for (name,) in rows.fetchall():
-        connection.execute(sql.SQL("REVOKE CONNECT ON DATABASE {} FROM PUBLIC").format(sql.Identifier(name)))
     access = home / "postgres" / "pg_hba.conf"
-    access.write_text(_WITHOUT_PASSWORD.sub(r"\1scram-sha-256", access.read_text()))
+    others = _WITHOUT_PASSWORD.sub(r"\1scram-sha-256", access.read_text().removeprefix(_OF_THE_READER))
+    access.write_text(_OF_THE_READER + others)
 
 
 def owner_url(url: URL) -> str:

@@ -31,9 +31,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def url(home: Path) -> URL:
-    """A server that was at work before it was told to listen."""
+    """A server that was at work before it was told to listen, and whose Dagster came only then."""
     before = start_embedded(home)
     migrate(before, METRIC_INPUTS)
+    with psycopg.connect(owner_url(sibling_url(before, "postgres")), autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE {DAGSTER}".encode())
     with psycopg.connect(owner_url(before)) as connection:
         connection.execute("INSERT INTO dataset (name, n_shards) VALUES ('kept', 1)")
     url = listen(home)
@@ -79,7 +81,7 @@ def test_the_password_is_hashed_by_scram(url: URL) -> None:
         ).fetchall()
         access = connection.execute("SELECT auth_method FROM pg_hba_file_rules WHERE type <> 'local'").fetchall()
     assert rows == [(True,), (True,)]
-    assert set(access) == {("scram-sha-256",)}
+    assert set(access) == {("scram-sha-256",), ("reject",)}
 
 
 def test_the_reader_reads(reader: str, url: URL) -> None:
@@ -128,8 +130,8 @@ def test_the_reader_neither_writes_nor_reads_secrets(reader: str, query: str) ->
 
 
 def test_the_reader_enters_no_other_database(url: URL, reader: str) -> None:
-    for name in (DAGSTER, "postgres"):
-        with pytest.raises(psycopg.OperationalError, match="permission denied for database"):
+    for name in (DAGSTER, "postgres", "template1"):
+        with pytest.raises(psycopg.OperationalError, match="rejects connection"):
             psycopg.connect(reader.replace("/curation", f"/{name}"))
         with psycopg.connect(owner_url(sibling_url(url, name))):
             pass
