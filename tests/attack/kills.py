@@ -1,7 +1,9 @@
 """kill -9 of commands and of the server at random moments: the same commands again end where undisturbed ones do.
 
-Run it with `python -m tests.attack.kills --kills 25 --seed 1`; with `--workers 3` three commands score at once and
-one of them is killed, and with `--engine ray` actors score.
+What was computed and stored before a kill is not computed again.
+
+Run it with `python -m tests.attack.kills --kills 25 --seed 1`. With `--workers 3` three commands score at once and one
+of them is killed; with `--engine ray` actors score. Then only scoring is disturbed: the other commands are the same.
 """
 
 from __future__ import annotations
@@ -17,8 +19,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import typer
 
+from orchestration.sharing import AT_LEAST
 from tests.attack.campaign import Campaign, Seed
 from tests.orchestration.conftest import save_text_encoder, save_verifier, write_manifest
+from tests.orchestration.divided import COUNTED, computed, count_computed
 from tests.orchestration.survival import (
     Command,
     Home,
@@ -48,17 +52,20 @@ def main(kills: int = 25, seed: Seed = None, workers: int = 1, engine: str = "pr
         warm_up()
         encoder, verifier = (folder / kind for kind in ("encoder", "verifier"))
         encoder.mkdir()
-        scoring = Scoring(workers, engine)
-        attack(folder, save_text_encoder(encoder), save_verifier(verifier), TARGETS, kills, campaign, scoring)
+        # A worker takes no fewer shards than these, so that with fewer the others would have nothing to do.
+        scoring = Scoring(workers, engine, N_SHARDS if workers == 1 else workers * AT_LEAST)
+        targets = TARGETS if scoring == ALONE else ("score", "server")
+        attack(folder, save_text_encoder(encoder), save_verifier(verifier), targets, kills, campaign, scoring)
     campaign.finish()
 
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """How a disturbed round scores: so many commands at once, on an engine."""
+    """How a disturbed round scores: so many commands at once, on an engine, a data set of so many shards."""
 
     workers: int = 1
     engine: str = "process"
+    n_shards: int = N_SHARDS
 
 
 ALONE = Scoring()
@@ -78,7 +85,8 @@ def attack(
     A command that ends before its moment comes is no kill; there are at most twice as many rounds as kills need.
     """
     manifest = _manifest(folder / "manifest")
-    undisturbed, seconds = _undisturbed(_Round(folder / "undisturbed", manifest, encoder, verifier))
+    alone = _Round(folder / "undisturbed", manifest, encoder, verifier, Scoring(n_shards=scoring.n_shards))
+    undisturbed, n_computed, seconds = _undisturbed(alone)
     campaign.expect(
         all(undisturbed.values()), f"nothing to compare: {[t for t, found in undisturbed.items() if not found]}"
     )
@@ -95,6 +103,9 @@ def attack(
             for table, found in undisturbed.items():
                 campaign.expect(state[table] == found, f"round {number}: {table} differs from an undisturbed run")
                 campaign.counts["rows compared"] += len(found)
+            again = of.n_computed() - n_computed
+            campaign.counts["scores and verdicts computed again"] += again
+            campaign.expect(again == 0, f"round {number}: {again} scores and verdicts were computed again")
         finally:
             removed(of.home)
 
@@ -113,7 +124,7 @@ class _Round:
 
     def __init__(self, folder: Path, manifest: Path, encoder: Path, verifier: Path, scoring: Scoring = ALONE) -> None:
         folder.mkdir()
-        self._scoring = scoring
+        self.scoring = scoring
         self.home = Home(folder / "home", encoder, verifier)
         self.exports = folder / "exports"
         self.exports.mkdir()
@@ -127,13 +138,13 @@ class _Round:
         for path in self.exports.glob({"select": "best.parquet*", "export": "best.jsonl*"}.get(name, "nothing")):
             path.unlink()
         arguments = {
-            "ingest": (str(self._manifest), "-d", "d", "--shards", str(N_SHARDS)),
-            "score": ("-d", "d", "--engine", self._scoring.engine),
+            "ingest": (str(self._manifest), "-d", "d", "--shards", str(self.scoring.n_shards)),
+            "score": ("-d", "d", "--engine", self.scoring.engine),
             "calibrate": ("-d", "d"),
             "select": ("-d", "d", "--keep", "0.5", "--export", str(parquet)),
             "export": (self._selection, "--to", str(lines)),
         }
-        n = self._scoring.workers if name == "score" else 1
+        n = self.scoring.workers if name == "score" else 1
         return [self.home.run(name, *arguments[name], "--json") for _ in range(n)]
 
     def finish(self, name: str) -> None:
@@ -141,6 +152,13 @@ class _Round:
         answer, *_ = [command.json() for command in self.start(name)]
         if name == "select":
             self._selection = str(answer["selection_id"])
+        if name == "ingest":
+            for table, key in COUNTED.items():
+                count_computed(self.home.url, table, key)
+
+    def n_computed(self) -> int:
+        """How many scores and sets of verdicts were computed and committed, each time counted."""
+        return sum(computed(self.home.url, table).total() for table in COUNTED)
 
     def state(self) -> State:
         """All that the commands have stored and written, without times and numbers that are handed out."""
@@ -156,22 +174,22 @@ def _exported(path: Path) -> str:
     return path.read_text()
 
 
-def _undisturbed(of: _Round) -> tuple[State, Mapping[str, float]]:
-    """What all commands store when nothing happens, and how long each takes."""
+def _undisturbed(of: _Round) -> tuple[State, int, Mapping[str, float]]:
+    """What all commands store when nothing happens, how much they compute, and how long each takes."""
     of.home.run("--help").wait()  # so that the first command does not wait for the process that all are forked from
     seconds = {}
     for name in COMMANDS:
         started = time.monotonic()
         of.finish(name)
         seconds[name] = time.monotonic() - started
-    state = of.state()
+    state, n_computed = of.state(), of.n_computed()
     removed(of.home)
-    return state, seconds
+    return state, n_computed, seconds
 
 
 def _disturbed(of: _Round, targets: Sequence[str], seconds: Mapping[str, float], campaign: Campaign) -> State:
     """The same after each target has been killed once, and the command run again."""
-    under_which = campaign.random.choice(COMMANDS[1:])
+    under_which = campaign.random.choice(COMMANDS[1:]) if of.scoring == ALONE else "score"
     for name in COMMANDS:
         if name in targets:
             _kill_command(of, name, seconds[name], campaign)
