@@ -1,4 +1,4 @@
-"""Checked rows on their way between processes: what the database is told of them, without pydantic's nested models."""
+"""Checked rows on their way between processes: what the database is told of them, as plain data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def packed(rows: Iterable[Checked]) -> list[Packed]:
 
 
 def unpacked(rows: Sequence[Packed]) -> list[Checked]:
-    """The rows that were packed. The segments of a caption are plain data now, as in its `content`."""
+    """The rows that were packed. The segments of a caption are those of its `content`."""
     return [_unpacked(*row) for row in rows]
 
 

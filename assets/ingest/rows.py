@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
+from typing_extensions import Required, TypedDict
 
 from assets.ingest import hygiene
 from assets.ingest.rejects import Reject
@@ -85,19 +86,24 @@ class _Fields(BaseModel):
         return hashlib.sha256(_canonical_json(fields if is_flat else self.content).encode("utf-8")).digest()
 
 
-class Segment(_Fields):
-    """A stretch of a video: 0 <= start_s <= end_s, in seconds. A segment may have no length; it overlaps nothing."""
+def _not_before_its_start(segment: Segment) -> Segment:
+    if segment["end_s"] < segment["start_s"]:
+        times = {"start": segment["start_s"], "end": segment["end_s"]}
+        raise PydanticCustomError("segment_order", "runs from {start} s to {end} s: end it later", times)
+    return segment
 
-    start_s: Annotated[float, Field(ge=0)]
-    end_s: float
-    text: str | None = None
 
-    @model_validator(mode="after")
-    def _does_not_end_before_its_start(self) -> Segment:
-        if self.end_s < self.start_s:
-            times = {"start": self.start_s, "end": self.end_s}
-            raise PydanticCustomError("segment_order", "runs from {start} s to {end} s: end it later", times)
-        return self
+class Segment(TypedDict, total=False):
+    """A stretch of a video: 0 <= start_s <= end_s, in seconds. A segment may have no length; it overlaps nothing.
+
+    A dict and no model: a caption may have many of them, and a model takes half as long again.
+    """
+
+    __pydantic_config__ = ConfigDict(strict=True, extra="allow", allow_inf_nan=False)  # type: ignore[misc]  # no field
+
+    start_s: Required[Annotated[float, Field(ge=0)]]
+    end_s: Required[float]
+    text: str | None
 
 
 class VideoRow(_Fields):
@@ -120,7 +126,7 @@ class CaptionRow(_Fields):
     role: Literal["reference", "candidate"]
     system: Id = "reference"
     text: str
-    segments: list[Segment] | None = None
+    segments: list[Annotated[Segment, AfterValidator(_not_before_its_start)]] | None = None
     parse_error: Text | None = None
 
     @model_validator(mode="after")
