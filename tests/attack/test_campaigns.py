@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from sqlalchemy.engine import URL, Engine
 
 from tests.attack import filters, kills, manifests, queries
 from tests.attack.campaign import Campaign
+from tests.attack.differences import difference
 from tests.orchestration.survival import warm_up
 
 SEED = 1
@@ -38,6 +40,16 @@ def test_hostile_statements() -> None:
     queries.attack(40, campaign)
     assert campaign.faults == []
     assert campaign.counts["statements"] == 40 + len(queries.ENDLESS)
+
+
+def test_states_are_the_same_up_to_rounding() -> None:
+    state = [("a", 1, 0.5, Decimal("0.1"), b"x", None, '{"x": [0.1], "y": "b"}')]
+    rounded = [("a", 1, 0.500001, Decimal("0.100001"), b"x", None, '{"y": "b", "x": [0.100001]}')]
+    assert difference(rounded, state, 1e-5) is None
+    assert difference(rounded, state, 0.0) == "0.500001 for 0.5"
+    for found in (("b", 1), ("a", 2), ("a", 0.9), ("a", None), ("a",), None):
+        assert difference([found], [("a", 1)], 1e-5) is not None, found
+    assert difference('{"x": 0.2, "z": 1}', '{"x": 0.2}', 1e-5) is not None
 
 
 @pytest.mark.slow
