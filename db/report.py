@@ -60,7 +60,8 @@ def word_spreads(connection: Connection, dataset_id: int) -> list[Spread]:
     """The quantiles of the lengths of captions, in words between spaces, for every system that wrote some."""
     query = sa.text(
         "SELECT system, count(*), percentile_cont(CAST(:quantiles AS float8[])) WITHIN GROUP (ORDER BY words) "
-        "FROM (SELECT system, COALESCE(array_length(string_to_array(btrim(text), ' '), 1), 0) AS words FROM sample "
+        "FROM (SELECT system, CASE WHEN btrim(text) = '' THEN 0 "
+        "ELSE 1 + octet_length(btrim(text)) - octet_length(replace(btrim(text), ' ', '')) END AS words FROM sample "
         "WHERE dataset_id = :dataset_id AND kind = 'caption') AS counted GROUP BY 1 ORDER BY system COLLATE \"C\""
     )
     rows = connection.execute(query, {"dataset_id": dataset_id, "quantiles": list(QUANTILES)})

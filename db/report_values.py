@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -11,6 +12,10 @@ from sqlalchemy.engine import Connection
 from db.manifest import Dataset
 from db.present import active_scorers, prepare_for_stored_scores
 
+# Kind, system, samples with a value, and for each cut those at or above it.
+SystemLeft = tuple[str, str, int, list[int]]
+# Aspect, mean rating at or above a cut, mean rating below, ratings of samples with a value.
+RatingsBeside = tuple[str, float | None, float | None, int]
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
@@ -21,6 +26,23 @@ class Spread:
     group: str
     n: int
     quantiles: tuple[float, ...]
+
+
+class Tally(NamedTuple):
+    """How many samples of a kind have a status; low, high: the extremes of their values, None without a value."""
+
+    kind: str
+    status: str
+    n: int
+    low: float | None
+    high: float | None
+
+    def with_more(self, other: Tally) -> Tally:
+        """The tally of both."""
+        low, high = (
+            [each for each in pair if each is not None] for pair in ((self.low, other.low), (self.high, other.high))
+        )
+        return self._replace(n=self.n + other.n, low=min(low, default=None), high=max(high, default=None))
 
 
 def collect_scores(connection: Connection, dataset: Dataset, metrics: Sequence[str]) -> None:
@@ -61,10 +83,21 @@ def _of(metric: str, fresh: Mapping[str, int]) -> tuple[str, str]:
     return f"{metric}.value", f"CASE WHEN {metric}.value IS NULL THEN COALESCE(({of_sample}), 'unscored') ELSE 'ok' END"
 
 
-def statuses(connection: Connection, metric: str) -> list[tuple[str, str, int]]:
-    """How many samples of each kind have each status of a metric: (kind, status, n), most first."""
-    query = f"SELECT kind, {metric}_status, count(*) AS n FROM reported GROUP BY 1, 2 ORDER BY 1, 3 DESC, 2"
-    return [(row[0], row[1], row[2]) for row in connection.execute(sa.text(query))]
+def tallies(connection: Connection, metrics: Sequence[str]) -> dict[str, list[Tally]]:
+    """The samples of each kind by their status, for every metric; the commonest status of a kind first."""
+    columns = "".join(f", {m}_status, min({m}), max({m})" for m in metrics)
+    groups = ", ".join(["kind", *(f"{m}_status" for m in metrics)])
+    rows = connection.execute(sa.text(f"SELECT kind, count(*){columns} FROM reported GROUP BY {groups}")).all()
+    found: dict[str, list[Tally]] = {}
+    for number, metric in enumerate(metrics):
+        by_status: dict[tuple[str, str], Tally] = {}
+        for kind, n, *others in rows:
+            status, low, high = others[3 * number : 3 * number + 3]
+            more = Tally(kind, status, n, low, high)
+            known = by_status.get((kind, status))
+            by_status[kind, status] = more if known is None else known.with_more(more)
+        found[metric] = sorted(by_status.values(), key=lambda each: (each.kind, -each.n, each.status))
+    return found
 
 
 def reasons(connection: Connection, metric: str, scorer_id: int) -> dict[str, str]:
@@ -98,51 +131,48 @@ def spreads(connection: Connection, kind: str, metric: str, by: str) -> list[Spr
     return [Spread(row[0], row[1], tuple(row[2])) for row in rows]
 
 
-def histogram(connection: Connection, kind: str, metric: str, bins: int) -> tuple[float, float, list[int]] | None:
-    """(lowest, highest, counts of equal bins between them) of a metric's values; None without a value."""
-    limits = f"SELECT min({metric}), max({metric}) FROM reported WHERE kind = :kind"
-    low, high = connection.execute(sa.text(limits), {"kind": kind}).one()
-    if low is None:
-        return None
+def histogram(connection: Connection, kind: str, metric: str, low: float, high: float, bins: int) -> list[int]:
+    """How many values of a metric lie in each of so many equal bins from low to high, which holds all of them."""
     counts = [0] * bins
-    if low == high:
-        low, high = low - 0.5, high + 0.5
     query = (
         f"SELECT LEAST(width_bucket({metric}, :low, :high, :bins), :bins), count(*) FROM reported "
         f"WHERE kind = :kind AND {metric} IS NOT NULL GROUP BY 1"
     )
     for place, n in connection.execute(sa.text(query), {"kind": kind, "low": low, "high": high, "bins": bins}):
         counts[place - 1] = n
-    return low, high, counts
+    return counts
 
 
-def lowest_kept(connection: Connection, metric: str, places: Sequence[int]) -> list[float]:
+def lowest_kept(connection: Connection, metric: str, places: Sequence[int], n: int) -> list[float]:
     """The values at these places of all n samples with one, best first, counted from 1."""
     # The k-th best of n values is their discrete quantile at (k - 1/2) / n from above: no rounding moves it.
     query = sa.text(
-        f"SELECT percentile_disc((SELECT array_agg((place - 0.5) / (SELECT count({metric}) FROM reported) "
-        "ORDER BY number) FROM unnest(CAST(:places AS integer[])) WITH ORDINALITY AS wanted (place, number))) "
-        f"WITHIN GROUP (ORDER BY {metric} DESC) FROM reported"
+        f"SELECT percentile_disc(CAST(:fractions AS float8[])) WITHIN GROUP (ORDER BY {metric} DESC) FROM reported"
     )
-    values: list[float] = connection.execute(query, {"places": list(places)}).scalar_one()
+    fractions = [(place - 0.5) / n for place in places]
+    values: list[float] = connection.execute(query, {"fractions": fractions}).scalar_one()
     return values
 
 
-def left_by(connection: Connection, metric: str, cuts: Sequence[float]) -> list[tuple[str, str, int, list[int]]]:
-    """(kind, system, samples with a value, for each cut those at or above it) of every system."""
-    left = ", ".join(f"count(*) FILTER (WHERE {metric} >= :cut{i})" for i in range(len(cuts)))
-    query = sa.text(
-        f"SELECT kind, system, count(*), {left} FROM reported "
-        f'WHERE {metric} IS NOT NULL GROUP BY 1, 2 ORDER BY kind, system COLLATE "C"'
-    )
-    rows = connection.execute(query, {f"cut{i}": cut for i, cut in enumerate(cuts)})
-    return [(row[0], row[1], row[2], list(row[3:])) for row in rows]
+def left_by(connection: Connection, cuts: Mapping[str, Sequence[float]]) -> dict[str, list[SystemLeft]]:
+    """What cuts on metrics leave of every system, by metric."""
+    values: dict[str, float] = {}
+    columns = ""
+    for metric, own in cuts.items():
+        names = [f"{metric}_{number}" for number in range(len(own))]
+        values |= dict(zip(names, own, strict=True))
+        left = ", ".join(f"count(*) FILTER (WHERE {metric} >= :{name})" for name in names)
+        columns += f", count({metric}), ARRAY[{left}]"
+    query = f'SELECT kind, system{columns} FROM reported GROUP BY 1, 2 ORDER BY kind, system COLLATE "C"'
+    rows = connection.execute(sa.text(query), values).all()
+    return {
+        metric: [(row[0], row[1], row[2 + 2 * i], row[3 + 2 * i]) for row in rows if row[2 + 2 * i]]
+        for i, metric in enumerate(cuts)
+    }
 
 
-def ratings_beside(
-    connection: Connection, metric: str, cut: float
-) -> list[tuple[str, float | None, float | None, int]]:
-    """(aspect, mean rating at or above the cut, mean rating below, ratings of samples with a value)."""
+def ratings_beside(connection: Connection, metric: str, cut: float) -> list[RatingsBeside]:
+    """The ratings on both sides of a cut, for every aspect."""
     query = sa.text(
         f"SELECT g.aspect, avg(g.value) FILTER (WHERE {metric} >= :cut), avg(g.value) FILTER (WHERE {metric} < :cut), "
         f"count(*) FROM reported r JOIN rating g USING (sample_id) WHERE {metric} IS NOT NULL "

@@ -9,7 +9,7 @@ from assets.curation import Curation
 from assets.datasets import dataset_of_key
 from assets.lineage import of_all_partitions
 from assets.partitions import DATASETS
-from assets.reports.labels import metric_label
+from assets.reports.labels import metric_label, ratings_note
 from assets.reports.plots import intervals, markdown_image
 from assets.reports.tables import markdown_table
 from assets.reports.text import number, spelled
@@ -40,9 +40,9 @@ def agreement(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Cura
     rows = store_agreement(curation.engine, dataset, METRICS)
     with curation.engine.connect() as connection:
         labels = {metric: metric_label(connection, metric) for metric in METRICS}
-    return dg.MaterializeResult(
-        metadata=metadata_of([replace(row, metric=labels.get(row.metric, row.metric)) for row in rows])
-    )
+        note = ratings_note(connection, dataset.dataset_id)
+    told = metadata_of([replace(row, metric=labels.get(row.metric, row.metric)) for row in rows])
+    return dg.MaterializeResult(metadata={**note, **told})
 
 
 def metadata_of(rows: list[StoredAgreement]) -> dict[str, dg.MetadataValue]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -17,7 +17,16 @@ from assets.thresholds.settings import good_ratings
 from assets.thresholds.shares import SHARES
 from db.freezing import kept
 from db.manifest import Dataset
-from db.report_values import drawn_values, histogram, left_by, lowest_kept, ratings_beside, spreads
+from db.report_values import (
+    RatingsBeside,
+    SystemLeft,
+    drawn_values,
+    histogram,
+    left_by,
+    lowest_kept,
+    ratings_beside,
+    spreads,
+)
 from db.schema import keypoint_threshold, scorer
 from db.thresholds import METHOD_LABELS
 from metrics_core.agreement.correlation import spearman_of
@@ -55,39 +64,44 @@ def gather_pairs(drawn: Drawn) -> tuple[PairFacts, ...]:
 
 def gather_spreads(connection: Connection, metrics: Sequence[MetricFacts]) -> tuple[MetricSpread, ...]:
     """The distribution of every metric, for each kind of samples that it scores."""
-    found = []
-    for metric in metrics:
-        for kind in ("caption", "qa"):
-            counted = histogram(connection, kind, metric.name, BINS) if metric.scores_kind(kind) else None
-            if counted is not None:
-                by_system, by_shard = (spreads(connection, kind, metric.name, by) for by in ("system", "shard"))
-                low, high, counts = counted
-                found.append(
-                    MetricSpread(metric.name, kind, low, high, tuple(counts), tuple(by_system), tuple(by_shard))
-                )
-    return tuple(found)
+    return tuple(_spread(connection, metric, kind) for metric in metrics for kind in sorted(metric.ranges))
+
+
+def _spread(connection: Connection, metric: MetricFacts, kind: str) -> MetricSpread:
+    low, high = metric.ranges[kind]
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    counts = histogram(connection, kind, metric.name, low, high, BINS)
+    by_system, by_shard = (tuple(spreads(connection, kind, metric.name, by)) for by in ("system", "shard"))
+    return MetricSpread(metric.name, kind, low, high, tuple(counts), by_system, by_shard)
 
 
 def gather_cuts(connection: Connection, metrics: Sequence[MetricFacts], data: DataFacts) -> tuple[Cut, ...]:
     """What the thresholds of asset `threshold` are now, and what they keep."""
-    return tuple(cut for metric in metrics if metric.n_defined for cut in _cuts(connection, metric, data))
+    values = {
+        each.name: lowest_kept(connection, each.name, [kept(share, each.n_defined) for share in SHARES], each.n_defined)
+        for each in metrics
+        if each.n_defined
+    }
+    left = left_by(connection, values)
+    return tuple(
+        _cut(metric, number, value, left[metric], ratings_beside(connection, metric, value) if data.ratings else [])
+        for metric, own in values.items()
+        for number, value in enumerate(own)
+    )
 
 
-def _cuts(connection: Connection, metric: MetricFacts, data: DataFacts) -> Iterator[Cut]:
-    n = metric.n_defined
-    values = lowest_kept(connection, metric.name, [kept(share, n) for share in SHARES])
-    rows = left_by(connection, metric.name, values)
-    for number, (share, value) in enumerate(zip(SHARES, values, strict=True)):
-        ratings = ratings_beside(connection, metric.name, value) if data.ratings else []
-        yield Cut(
-            metric=metric.name,
-            share=share,
-            n_kept=sum(left[number] for *_, left in rows),
-            n=n,
-            value=value,
-            by_system={f"{kind}/{system}": (left[number], total) for kind, system, total, left in rows},
-            ratings={row[0]: (row[1], row[2]) for row in ratings},
-        )
+def _cut(metric: str, number: int, value: float, rows: Sequence[SystemLeft], ratings: Sequence[RatingsBeside]) -> Cut:
+    """The cut that keeps the share of this number."""
+    return Cut(
+        metric=metric,
+        share=SHARES[number],
+        n_kept=sum(left[number] for *_, left in rows),
+        n=sum(n for _, _, n, _ in rows),
+        value=value,
+        by_system={f"{kind}/{system}": (left[number], n) for kind, system, n, left in rows},
+        ratings={aspect: (above, below) for aspect, above, below, _ in ratings},
+    )
 
 
 def gather_rating_cuts(judged: Judged, metrics: Sequence[MetricFacts]) -> tuple[RatingCut, ...]:

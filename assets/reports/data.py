@@ -22,7 +22,7 @@ from db.report import (
     video_statuses,
     word_spreads,
 )
-from db.report_values import reasons, statuses, systems_of
+from db.report_values import Tally, reasons, systems_of, tallies
 from db.schema import scorer
 from db.scores import active_models, active_scorer
 
@@ -47,14 +47,13 @@ def gather_data(connection: Connection, dataset: Dataset) -> DataFacts:
 
 def gather_metrics(connection: Connection, metrics: Sequence[str]) -> tuple[MetricFacts, ...]:
     """Describe the metrics that have looked at some sample of the dataset, with the statuses of all samples."""
-    found = (_metric(connection, metric) for metric in metrics)
+    found = (_metric(connection, metric, tally) for metric, tally in tallies(connection, metrics).items())
     return tuple(facts for facts in found if facts is not None)
 
 
-def _metric(connection: Connection, metric: str) -> MetricFacts | None:
+def _metric(connection: Connection, metric: str, tally: Sequence[Tally]) -> MetricFacts | None:
     scorer_id = active_scorer(connection, metric)
-    counts = statuses(connection, metric)
-    if scorer_id is None or all(status == "unscored" for _, status, _ in counts):
+    if scorer_id is None or all(each.status == "unscored" for each in tally):
         return None
     why = reasons(connection, metric, scorer_id)
     version = connection.scalar(sa.select(scorer.c.code_version).where(scorer.c.scorer_id == scorer_id))
@@ -64,8 +63,9 @@ def _metric(connection: Connection, metric: str) -> MetricFacts | None:
         models=tuple(dict.fromkeys(active_models(connection, metric))),
         code_version=str(version),
         stand_ins={name: STAND_INS[name] for name in stand_ins(connection, metric)},
-        statuses=tuple(StatusCount(kind, status, n, why.get(status)) for kind, status, n in counts),
-        n_defined=sum(n for _, status, n in counts if status == "ok"),
+        statuses=tuple(StatusCount(each.kind, each.status, each.n, why.get(each.status)) for each in tally),
+        n_defined=sum(each.n for each in tally if each.status == "ok"),
+        ranges={each.kind: (each.low, each.high) for each in tally if each.low is not None and each.high is not None},
     )
 
 

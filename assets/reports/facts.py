@@ -18,7 +18,10 @@ from metrics_core.calibration import RatedCut
 
 @dataclass(frozen=True, slots=True)
 class MetricFacts:
-    """A metric with a score on the dataset. label: its name with the stand-ins behind it; stand_ins: with remedies."""
+    """A metric with a score on the dataset.
+
+    label: its name with the stand-ins behind it; stand_ins: with remedies. ranges: its extremes, by kind of samples.
+    """
 
     name: str
     label: str
@@ -27,10 +30,11 @@ class MetricFacts:
     stand_ins: Mapping[str, str]
     statuses: tuple[StatusCount, ...]
     n_defined: int
+    ranges: Mapping[str, tuple[float, float]]
 
     def scores_kind(self, kind: str) -> bool:
         """Whether some sample of the kind has a value."""
-        return any(each.kind == kind and each.status == "ok" for each in self.statuses)
+        return kind in self.ranges
 
 
 @dataclass(frozen=True, slots=True)

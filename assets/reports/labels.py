@@ -9,6 +9,7 @@ from sqlalchemy.engine import Connection
 
 from assets.models.settings import DEMO_ENCODER, HUMAN_NOTES
 from assets.reports.text import spelled
+from db.report import has_synthetic_ratings
 from db.scores import active_models
 
 # What stands in for a model that a metric asks for, with the remedy.
@@ -59,3 +60,9 @@ def model_name(model: Mapping[str, Any]) -> str:
     name, revision = model["model_id"], str(model.get("revision", "unknown")).removeprefix("sha256:")[:REVISION]
     caution = f", a stand-in: {STAND_INS[name].partition(':')[0]}" if name in STAND_INS else ""
     return f"{name} (revision {revision}{caution})"
+
+
+def ratings_note(connection: Connection, dataset_id: int) -> dict[str, str]:
+    """What a page that shows ratings of a dataset must say of them: an entry where a program made them, else none."""
+    is_synthetic = has_synthetic_ratings(connection, dataset_id)
+    return {"ratings": "synthetic: made by a program, not by people"} if is_synthetic else {}

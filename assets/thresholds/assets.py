@@ -1,5 +1,7 @@
 """Thresholds of every metric on a dataset: the best share of its scores, and what people find good."""
 
+from collections.abc import Sequence
+
 import dagster as dg
 from sqlalchemy.engine import Engine
 
@@ -7,10 +9,12 @@ from assets.curation import Curation
 from assets.datasets import dataset_of_key
 from assets.lineage import of_all_partitions
 from assets.partitions import DATASETS
-from assets.reports.labels import metric_label
+from assets.reports.labels import metric_label, ratings_note
 from assets.reports.plots import counted_histogram, markdown_image
-from assets.reports.tables import escaped, markdown_table
+from assets.reports.tables import escaped, excerpt, markdown_table
+from assets.scores.description import metrics_told
 from assets.scores.registry import METRICS, asset_name
+from assets.scores.said import WIDTH
 from assets.thresholds.ratings import FoundCut, estimate, sentence, store_rating_cuts
 from assets.thresholds.settings import good_ratings
 from assets.thresholds.shares import QUANTILE, SHARES, objective
@@ -46,26 +50,40 @@ def threshold(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Cura
     """
     dataset = dataset_of_key(curation.engine, context.partition_key)
     found = {metric: _metric(curation.engine, dataset, metric) for metric in METRICS}
-    shifted = [shift for _, of_metric in found.values() for shift in of_metric]
-    names = [f"{metric} of shard {shift.group}" for metric, (_, of_metric) in found.items() for shift in of_metric]
+    with curation.engine.connect() as connection:
+        told = metrics_told(connection, dataset.dataset_id, METRICS)
+    shifted = [(metric, shift) for metric, (_, of_metric) in found.items() for shift in of_metric]
     check = dg.AssetCheckResult(
         check_name=ALIKE,
         passed=not shifted,
         severity=dg.AssetCheckSeverity.WARN,
-        description=f"other than the rest: {', '.join(names)[:500]}" if shifted else None,
-        metadata={"shifted": len(shifted), "largest_delta": max((abs(shift.delta) for shift in shifted), default=0.0)},
+        description=_other_than_the_rest(shifted, dataset.n_shards),
     )
-    return dg.MaterializeResult(metadata={metric: shown for metric, (shown, _) in found.items()}, check_results=[check])
+    metadata = {name: shown for entries, _ in found.values() for name, shown in entries.items()}
+    return dg.MaterializeResult(metadata={**told, **metadata}, check_results=[check])
 
 
-def _metric(engine: Engine, dataset: Dataset, metric: str) -> tuple[dg.MetadataValue, list[Shift]]:
-    """Store the thresholds of one metric and describe them; with the shards whose scores differ from the rest."""
+def _other_than_the_rest(shifted: Sequence[tuple[str, Shift]], n_shards: int) -> str:
+    """Say whose scores differ from those of the other shards, the farthest first."""
+    if not shifted:
+        return "No shard's videos score otherwise than the rest."
+    farthest = sorted(shifted, key=lambda each: -abs(each[1].delta))
+    named = ", ".join(
+        f"{metric} in shard {shift.group} (Cliff's delta {shift.delta:.2f})" for metric, shift in farthest
+    )
+    n = len({shift.group for _, shift in shifted})
+    score = "shard scores" if n == 1 else "shards score"
+    return f"{n:,} of {n_shards:,} {score} otherwise than the rest: {excerpt(named, WIDTH)}."
+
+
+def _metric(engine: Engine, dataset: Dataset, metric: str) -> tuple[dict[str, dg.MetadataValue], list[Shift]]:
+    """Store the thresholds of one metric and tell them and the distribution; with the shards that differ."""
     with engine.begin() as connection:
         scorer_id = active_scorer(connection, metric)
         label = metric_label(connection, metric)
         found = None if scorer_id is None else distribution(connection, scorer_id, dataset.dataset_id, SHARES)
         if scorer_id is None or found is None:
-            return dg.MetadataValue.text("no defined score on this dataset"), []
+            return {f"thresholds of {metric}": dg.MetadataValue.text("none: no defined score on this dataset")}, []
         of_dataset = [Cutoff(None, objective(share), value, found.n) for share, value in found.cutoffs.items()]
         of_shards = shard_cutoffs(connection, scorer_id, dataset.dataset_id, SHARES)
         cutoffs = [*of_dataset, *[Cutoff(row.shard, objective(row.share), row.value, row.n) for row in of_shards]]
@@ -75,8 +93,12 @@ def _metric(engine: Engine, dataset: Dataset, metric: str) -> tuple[dg.MetadataV
     lines = {f"{share:g}": value for share, value in found.cutoffs.items()}
     plot = counted_histogram(found.low, found.high, found.counts, label, f"{label} on {dataset.name}", lines)
     table = markdown_table(["share", "samples", "at least"], rows)
-    text = f"{table}\n\n{markdown_image(plot, f'distribution of {label} with its thresholds')}"
-    return dg.MetadataValue.md(text), [shift for shift in shifts(means, shards) if shift.is_shifted]
+    picture = markdown_image(plot, f"distribution of {label} with its thresholds")
+    told: dict[str, dg.MetadataValue] = {
+        f"thresholds of {label}": dg.MetadataValue.md(table),
+        f"distribution of {label}": dg.MetadataValue.md(picture),
+    }
+    return told, [shift for shift in shifts(means, shards) if shift.is_shifted]
 
 
 @dg.asset(
@@ -99,11 +121,12 @@ def rating_threshold(context: dg.AssetExecutionContext, curation: dg.ResourcePar
         return dg.MaterializeResult(metadata={"ratings": none})
     with curation.engine.connect() as connection:
         labels = {metric: metric_label(connection, metric) for metric in dict.fromkeys(each.metric for each in found)}
+        note = ratings_note(connection, dataset.dataset_id)
     shown = {
         metric: dg.MetadataValue.md(_by_ratings([each for each in found if each.metric == metric], label))
         for metric, label in labels.items()
     }
-    return dg.MaterializeResult(metadata={**shown, "thresholds of shards": len(stored) - len(found)})
+    return dg.MaterializeResult(metadata={**note, **shown, "thresholds of shards": len(stored) - len(found)})
 
 
 def _by_ratings(found: list[FoundCut], label: str) -> str:

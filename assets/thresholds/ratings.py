@@ -11,6 +11,7 @@ from sqlalchemy.engine import Engine
 
 from assets.agreement.rows import COMMON_WORDS, LENGTH, SEED, Judged, load_judged, resamples_for
 from db.manifest import Dataset
+from db.report import has_synthetic_ratings
 from db.scores import active_scorer
 from db.thresholds import Cutoff, store_cutoffs
 from metrics_core.arrays import FloatArray
@@ -52,12 +53,14 @@ def store_rating_cuts(
     with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
         judged = load_judged(connection, dataset, metrics)
         scorers = {metric: active_scorer(connection, metric) for metric in metrics}
+        is_synthetic = has_synthetic_ratings(connection, dataset.dataset_id)
     of_dataset = list(rating_cuts(judged, least))
     found = [*of_dataset, *shard_cuts(judged, of_dataset)]
     with engine.begin() as connection:
         for metric, scorer_id in scorers.items():
             if scorer_id is not None:
-                cutoffs = [_cutoff(each) for each in found if each.metric == metric and each.cut.status == "ok"]
+                stored = [each for each in found if each.metric == metric and each.cut.status == "ok"]
+                cutoffs = [_cutoff(each, is_synthetic=is_synthetic) for each in stored]
                 store_cutoffs(connection, scorer_id, dataset.dataset_id, RATINGS, cutoffs)
     return found
 
@@ -144,10 +147,19 @@ def _beside(own: Estimate, strongest: Baseline | None) -> str:
     return f", {how} than by cuts on {strongest.name}: {estimate(strongest.held_out)}"
 
 
-def _cutoff(found: FoundCut) -> Cutoff:
+def _cutoff(found: FoundCut, *, is_synthetic: bool) -> Cutoff:
     cut = found.cut
     assert cut.at_least is not None
-    return Cutoff(found.shard, found.objective, cut.at_least, cut.n, cut.low, cut.high, cut.n_good, _details(found))
+    return Cutoff(
+        found.shard,
+        found.objective,
+        cut.at_least,
+        cut.n,
+        cut.low,
+        cut.high,
+        cut.n_good,
+        {**_details(found), "synthetic_ratings": is_synthetic},
+    )
 
 
 def _details(found: FoundCut) -> dict[str, Any]:

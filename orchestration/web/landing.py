@@ -5,15 +5,17 @@ from __future__ import annotations
 from starlette.responses import HTMLResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-# How Dagster's page names a group, and where it keeps a person's choice of the direction, which is left alone.
+# How Dagster's page names a group, and where it keeps a person's choices, which are left alone. Unless there is room,
+# the page draws no names: with icons alone in the navigation, and from top to bottom, the graph has most of it.
 PAGE = """<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <title>Reelsieve</title>
 <p><a href="/asset-groups">lineage</a></p>
 <script>
-const direction = "asset-graph-direction";
-if (localStorage.getItem(direction) === null) localStorage.setItem(direction, '"vertical"');
+for (const [choice, usual] of [["asset-graph-direction", '"vertical"'], ["dagster-nav-collapsed", "true"]]) {
+  if (localStorage.getItem(choice) === null) localStorage.setItem(choice, usual);
+}
 const body = JSON.stringify({query: "{ assetNodes { groupName } }"});
 fetch("/graphql", {method: "POST", headers: {"Content-Type": "application/json"}, body})
   .then(answer => answer.json())

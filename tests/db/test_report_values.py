@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection, Engine
 from db import report_videos
 from db.manifest import Dataset
 from db.report_samples import extremes, values_of
-from db.report_values import collect_scores, drawn_values, left_by, lowest_kept, reasons, statuses, systems_of
+from db.report_values import collect_scores, drawn_values, left_by, lowest_kept, reasons, systems_of, tallies
 from db.report_videos import judgements_by_video, values_by_video
 from db.shards import score_tally, shard_counts
 from db.verdicts import MANIFEST_LABELS
@@ -79,10 +79,11 @@ def test_tables_and_view_give_the_same_rows(engine: Engine, clips: tuple[Dataset
     count(engine, dataset)
     with collected(engine, dataset) as connection:
         assert rows_of(connection) == of_view
-        counts = {(kind, status): n for kind, status, n in statuses(connection, "vcs")}
-        assert counts == {("caption", "ok"): 24, ("caption", "undefined"): 3}
-        assert statuses(connection, "evqa") == [("caption", "unscored", 14), ("caption", "ok", 13)]
-        assert statuses(connection, "ecs") == [("caption", "unscored", 27)]
+        assert tallies(connection, METRICS) == {
+            "vcs": [("caption", "ok", 24, 0.0, 0.875), ("caption", "undefined", 3, None, None)],
+            "evqa": [("caption", "unscored", 14, None, None), ("caption", "ok", 13, 0.75, 0.99)],
+            "ecs": [("caption", "unscored", 27, None, None)],
+        }
     change_text(engine, ids[0], "another caption")
     count(engine, dataset)
     with collected(engine, dataset) as connection:
@@ -134,9 +135,11 @@ def test_thresholds_and_what_they_leave(engine: Engine, clips: tuple[Dataset, li
     values = sorted((v for place in range(len(ids)) if (v := vcs_of(place)) is not None), reverse=True)
     places = [12, 6, 3, 1]
     with collected(engine, dataset) as connection:
-        cuts = lowest_kept(connection, "vcs", places)
+        cuts = lowest_kept(connection, "vcs", places, len(values))
         assert cuts == [values[place - 1] for place in places]
-        for kind, system, n, left in left_by(connection, "vcs", cuts):
+        left_over = left_by(connection, {"ecs": cuts, "vcs": cuts})
+        assert (left_over["ecs"], [row[1] for row in left_over["vcs"]]) == ([], SYSTEMS)
+        for kind, system, n, left in left_over["vcs"]:
             start = SYSTEMS.index(system) * N_VIDEOS
             own = [v for place in range(start, start + N_VIDEOS) if (v := vcs_of(place)) is not None]
             assert (kind, n, left) == ("caption", len(own), [sum(v >= cut for v in own) for cut in cuts])

@@ -152,7 +152,10 @@ def other_site() -> Generator[str, None, None]:
 
 def test_lineage_shows_groups_and_assets(page: Page) -> None:
     # The page draws what fits the window, and this layout fits.
-    page.add_init_script("""localStorage.setItem("asset-graph-direction", '"vertical"')""")
+    page.add_init_script("""
+        localStorage.setItem("asset-graph-direction", '"vertical"');
+        localStorage.setItem("dagster-nav-collapsed", "true");
+    """)
     page.goto("/asset-groups")
     graph = page.locator("svg")
     for group in GROUPS:
