@@ -45,13 +45,14 @@ class Candidates:
 class Eligible:
     """The rows of `scores` that a recipe chooses among: those with a value in each of `by` that pass all `filters`.
 
-    columns: all that a recipe may name.
+    columns: all that a recipe may name. cuts: the stored cuts that it names, as they are now, by metric.
     """
 
     scores: PresentScores
     columns: Mapping[str, Column]
     by: tuple[Column, ...]
     filters: tuple[sa.ColumnElement[bool], ...]
+    cuts: Mapping[str, Mapping[str, Any]]
 
     @property
     def conditions(self) -> tuple[sa.ColumnElement[bool], ...]:
@@ -69,13 +70,15 @@ def eligible(
     """
     by = tuple(_number(columns, name, "by") for name in recipe.by)
     filters = [parse_filter(recipe.where, columns)] if recipe.where is not None else []
+    cuts: dict[str, dict[str, Any]] = {}
     for name, least in recipe.at_least.items():
         column = _number(columns, name, "at_least")
-        value = least if isinstance(least, float) else _stored_threshold(connection, dataset, name, least)
-        filters.append(column >= value)
+        if isinstance(least, str):
+            cuts[name] = _stored_cut(connection, dataset, name, least)
+        filters.append(column >= (cuts[name]["at_least"] if name in cuts else least))
     if recipe.per:
         _stratum(columns, recipe)
-    return Eligible(scores, columns, by, tuple(filters))
+    return Eligible(scores, columns, by, tuple(filters), cuts)
 
 
 def read_candidates(connection: Connection, recipe: Recipe, found: Eligible) -> Candidates:
@@ -136,10 +139,11 @@ def _stratum(columns: Mapping[str, Column], recipe: Recipe) -> Column:
     return sa.case((value.is_(None), sa.literal(NO_STRATUM)), *cases, else_=sa.literal(names[-1]))
 
 
-def _stored_threshold(connection: Connection, dataset: Dataset, metric: str, objective: str) -> float:
-    """The cut on a metric's scores that is stored for the whole dataset with this objective."""
+def _stored_cut(connection: Connection, dataset: Dataset, metric: str, objective: str) -> dict[str, Any]:
+    """The cut on a metric's scores that is stored for the whole dataset with this objective, with what tells of it."""
+    shown = ("objective", "at_least", "low", "high", "n", "n_good")
     query = (
-        sa.select(score_threshold.c.objective, score_threshold.c.at_least)
+        sa.select(*[score_threshold.c[name] for name in shown])
         .join(scorer, scorer.c.scorer_id == score_threshold.c.scorer_id)
         .where(
             scorer.c.metric == metric,
@@ -148,13 +152,13 @@ def _stored_threshold(connection: Connection, dataset: Dataset, metric: str, obj
             score_threshold.c.scope == "dataset",
         )
     )
-    stored = {row.objective: row.at_least for row in connection.execute(query)}
+    stored = {row["objective"]: dict(row) for row in connection.execute(query).mappings()}
     if objective not in stored:
         known = ", ".join(map(repr, sorted(stored))) or "none"
         raise SelectionError(
             f"at_least asks for the threshold {objective!r} of {metric}: stored for {dataset.name!r} are {known}"
         )
-    return float(stored[objective])
+    return stored[objective]
 
 
 def _number(columns: Mapping[str, Column], name: str, field: str) -> Column:

@@ -33,12 +33,14 @@ class NothingToSelect(SelectionError):
 class Picked(NamedTuple):
     """What a recipe takes of its candidates: positions in order of rank with the values that ranked them.
 
-    n_duplicates: how many candidates were left out as near-duplicates.
+    n_duplicates: how many candidates were left out as near-duplicates. encoder: the identity of the model by whose
+    vectors they were picked, None where none was asked.
     """
 
     positions: Sequence[int]
     values: Sequence[float]
     n_duplicates: int
+    encoder: Mapping[str, Any] | None = None
 
 
 Pick = Callable[[Connection, Candidates], Picked]
@@ -56,12 +58,23 @@ class Chosen(NamedTuple):
     models: dict[str, str | None]
 
 
+class _Taken(NamedTuple):
+    size: Size
+    score_hash: str
+    n_duplicates: int = 0
+    encoder: Mapping[str, Any] | None = None
+
+
 class _Ground(NamedTuple):
-    """What a recipe chooses from, in the snapshot of one transaction. is_stored: whether no score is stale."""
+    """What a recipe chooses from, in the snapshot of one transaction.
+
+    deciding: the metrics that the recipe names and that have a scorer. is_stored: whether no score is stale.
+    """
 
     found: Eligible
     metrics: list[str]
     scorers: dict[str, ActiveScorer]
+    deciding: list[str]
     unjudged: dict[str, dict[str, int]]
     is_stored: bool
 
@@ -76,11 +89,8 @@ def choose_by_recipe(
     Raises SelectionError, or FilterError for a `where` that is not allowed.
     """
     ground = _ground(connection, dataset, recipe, lock=lock)
-    if recipe.is_plain:
-        size, n_duplicates, score_hash = _best(connection, recipe, ground)
-    else:
-        size, n_duplicates, score_hash = _picked(connection, recipe, ground, pick)
-    if size is None:
+    taken = _best(connection, recipe, ground) if recipe.is_plain else _picked(connection, recipe, ground, pick)
+    if taken is None:
         said = [repr(recipe.where)] if recipe.where else []
         said += [f"{name} >= {least}" for name, least in recipe.at_least.items()]
         remedy = (
@@ -89,9 +99,9 @@ def choose_by_recipe(
             else (f": run reelsieve score --dataset {dataset.name} first")
         )
         raise NothingToSelect(f"no sample of dataset {dataset.name!r} has a {' and '.join(recipe.by)} score{remedy}")
-    scorers = ground.scorers
+    scorers, spec = ground.scorers, _spec(recipe, ground, taken.encoder)
     models = {metric: scorers[metric].models if metric in scorers else None for metric in ground.metrics}
-    return Chosen(ground.found, size, n_duplicates, score_hash, ground.unjudged, _spec(recipe, scorers), models)
+    return Chosen(ground.found, taken.size, taken.n_duplicates, taken.score_hash, ground.unjudged, spec, models)
 
 
 def candidates_now(connection: Connection, dataset: Dataset, recipe: Recipe) -> Candidates:
@@ -117,19 +127,28 @@ def _ground(connection: Connection, dataset: Dataset, recipe: Recipe, *, lock: b
     names = [column.name for column in sample_scores(metrics).columns if column.name != "sample_id"]
     columns = {name: scores.columns[name] for name in names} | own_columns(connection, dataset, recipe, scores)
     found = eligible(connection, dataset, recipe, scores, columns)
-    return _Ground(found, metrics, scorers, _unjudged(connection, dataset, recipe, scorers), stored is not None)
+    deciding = _deciding(recipe, scorers)
+    unjudged = _unjudged(connection, dataset, recipe, {name: scorers[name] for name in deciding})
+    return _Ground(found, metrics, scorers, deciding, unjudged, stored is not None)
 
 
-def _spec(recipe: Recipe, scorers: Mapping[str, ActiveScorer]) -> dict[str, Any]:
-    """The recipe as plain data, with the fingerprints of the scorers that it ranks by."""
-    fingerprints = {name: scorers[name].fingerprint for name in recipe.by if name in scorers}
-    if recipe.is_plain and fingerprints:
+def _spec(recipe: Recipe, ground: _Ground, encoder: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The recipe as plain data, with all that decides what it takes: scorers, stored cuts, and the encoder of texts."""
+    fingerprints = {name: ground.scorers[name].fingerprint for name in ground.deciding}
+    spec = recipe.spec()
+    if recipe.is_plain and list(fingerprints) == list(recipe.by):
         # As in the selections of earlier versions, so that the same rule finds them again.
-        return recipe.spec() | {"where": recipe.where, "scorer": next(iter(fingerprints.values()))}
-    return recipe.spec() | {"scorers": fingerprints}
+        spec |= {"where": recipe.where, "scorer": next(iter(fingerprints.values()))}
+    else:
+        spec |= {"scorers": fingerprints}
+    if ground.found.cuts:
+        spec["cuts"] = {name: dict(cut) for name, cut in ground.found.cuts.items()}
+    if encoder is not None:
+        spec["encoder"] = dict(encoder)
+    return spec
 
 
-def _best(connection: Connection, recipe: Recipe, ground: _Ground) -> tuple[Size | None, int, str]:
+def _best(connection: Connection, recipe: Recipe, ground: _Ground) -> _Taken | None:
     """Choose the best share by one column, which the database cuts by itself."""
     (by,), share, found = recipe.by, recipe.share, ground.found
     assert share is not None
@@ -139,36 +158,42 @@ def _best(connection: Connection, recipe: Recipe, ground: _Ground) -> tuple[Size
     else:
         size = size_of(connection, found.scores, value, share, condition)
     if size is None:
-        return None, 0, ""
-    return size, 0, choose_best(connection, found.scores, value, size, condition, ground.metrics)
+        return None
+    return _Taken(size, choose_best(connection, found.scores, value, size, condition, ground.metrics))
 
 
-def _picked(connection: Connection, recipe: Recipe, ground: _Ground, pick: Pick | None) -> tuple[Size | None, int, str]:
+def _picked(connection: Connection, recipe: Recipe, ground: _Ground, pick: Pick | None) -> _Taken | None:
     """Choose what `pick` takes of the candidates."""
     assert pick is not None, "only a plain recipe needs none"
     candidates = read_candidates(connection, recipe, ground.found)
     if not len(candidates.sample_ids):
-        return None, 0, ""
+        return None
     picked = pick(connection, candidates)
     if not picked.positions:
         raise NothingToSelect("the recipe takes no sample: raise its count, share or quotas")
     sample_ids = [int(candidates.sample_ids[position]) for position in picked.positions]
     score_hash = choose_these(connection, ground.found.scores, sample_ids, picked.values, ground.metrics)
-    return Size(len(candidates.sample_ids), len(sample_ids), min(picked.values)), picked.n_duplicates, score_hash
+    size = Size(len(candidates.sample_ids), len(sample_ids), min(picked.values))
+    return _Taken(size, score_hash, picked.n_duplicates, picked.encoder)
+
+
+def _deciding(recipe: Recipe, scorers: Mapping[str, ActiveScorer]) -> list[str]:
+    """The metrics that a recipe names and that have a scorer: those that it ranks by come first."""
+    words = set(re.findall(r"\w+", (recipe.where or "").lower()))
+    others = [name for name in scorers if name in recipe.at_least or name.lower() in words]
+    return [name for name in dict.fromkeys([*recipe.by, *others]) if name in scorers]
 
 
 def _unjudged(
     connection: Connection, dataset: Dataset, recipe: Recipe, scorers: Mapping[str, ActiveScorer]
 ) -> dict[str, dict[str, int]]:
-    """The samples without a value of each metric that a recipe names, by status.
+    """The samples without a value of each metric, by status.
 
     Raises SelectionError where a score is stale, unless the recipe leaves such samples out.
     """
-    words = set(re.findall(r"\w+", (recipe.where or "").lower()))
-    named = [name for name in scorers if name in recipe.by or name in recipe.at_least or name.lower() in words]
     found: dict[str, dict[str, int]] = {}
-    for name in named:
-        counts = status_counts(connection, scorers[name].scorer_id, dataset.dataset_id)
+    for name, scorer in scorers.items():
+        counts = status_counts(connection, scorer.scorer_id, dataset.dataset_id)
         if missing := {status: n for status, n in counts.items() if status != "ok" and n}:
             found[name] = missing
     stale = next(((name, counts["stale"]) for name, counts in found.items() if "stale" in counts), None)

@@ -156,5 +156,11 @@ def _shown(value: Any) -> str:
 
 
 def recipe_in(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The recipe within a stored rule: without the scorers' fingerprints, and without fields that say nothing."""
-    return {name: value for name, value in spec.items() if name not in ("scorer", "scorers") and value is not None}
+    """The recipe within a stored rule that makes the same selection again from the same scores.
+
+    Fields that say nothing are left out, and a stored cut stands as the number that it was.
+    """
+    recipe = {name: value for name, value in spec.items() if name in Recipe.model_fields and value is not None}
+    if cuts := spec.get("cuts"):
+        recipe["at_least"] = recipe["at_least"] | {name: cut["at_least"] for name, cut in cuts.items()}
+    return recipe

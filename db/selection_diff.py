@@ -69,17 +69,23 @@ def _only_in(
         "made_at": other["created_at"],
     }
     statement = sa.text(_STATEMENT).bindparams(sa.bindparam("scorer_id", type_=sa.BigInteger))
+    is_same_rule = _rule(holder["spec"]) == _rule(other["spec"])
     for row in connection.execute(statement, values):
-        reason = _reason(row, other, metric, is_same_rule=recipe_in(holder["spec"]) == recipe_in(other["spec"]))
+        reason = _reason(row, other, metric, is_same_rule=is_same_rule)
         yield Difference(change, row.sample, row.kind, row.system, row.rank, row.value, reason)
+
+
+def _rule(spec: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+    """What two selections by the same rule share: all but the scorers."""
+    return recipe_in(spec), spec.get("encoder")
 
 
 def _only_scorer(connection: Connection, spec: dict[str, Any]) -> tuple[int | None, str | None]:
     """The number and metric of the scorer whose values alone ranked a selection; None of a combination."""
-    fingerprints = [spec["scorer"]] if "scorer" in spec else list(spec["scorers"].values())
-    if len(fingerprints) != 1 or not isinstance(spec["by"], str):
+    if not isinstance(spec["by"], str):
         return None, None
-    of_scorer = sa.select(scorer.c.scorer_id, scorer.c.metric).where(scorer.c.fingerprint == fingerprints[0])
+    fingerprint = spec["scorer"] if "scorer" in spec else spec["scorers"].get(spec["by"])
+    of_scorer = sa.select(scorer.c.scorer_id, scorer.c.metric).where(scorer.c.fingerprint == fingerprint)
     found = connection.execute(of_scorer).one_or_none()
     return (found.scorer_id, found.metric) if found else (None, None)
 

@@ -31,7 +31,8 @@ class SelectionConfig(dg.Config):
 @dg.asset(
     group_name="selection",
     partitions_def=DATASETS,
-    deps=[of_all_partitions(asset_name(metric)) for metric in METRICS],
+    # A recipe may name a stored threshold, and mean ratings.
+    deps=["threshold", "rating_threshold", *[of_all_partitions(asset_name(metric)) for metric in METRICS]],
     kinds={"postgres", "parquet"},
 )
 def training_subset(

@@ -12,6 +12,7 @@ from assets.selection.vectors import embed_whole_texts, unit_vectors
 from assets.sources.base import Tell
 from db.candidates import Candidates
 from db.choosing import Pick, Picked, candidates_now
+from db.exports import without_folders
 from db.manifest import Dataset
 from db.recipes import Recipe
 from db.selection import Selection, freeze_selection
@@ -44,8 +45,12 @@ def prepared(
         found = candidates_now(connection, dataset, recipe)
     embed_whole_texts(engine, of_texts, found.sample_ids.tolist(), tell)
 
+    identity = of_texts.identity.as_dict()
+    identity["model_id"] = without_folders(identity["model_id"])
+
     def chooser(connection: Connection, candidates: Candidates) -> Picked:
-        return pick(candidates, recipe, lambda digests: unit_vectors(connection, of_texts, digests), tell)
+        picked = pick(candidates, recipe, lambda digests: unit_vectors(connection, of_texts, digests), tell)
+        return picked._replace(encoder=identity)
 
     return chooser
 

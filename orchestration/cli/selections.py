@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated
+from collections.abc import Iterator
+from typing import Annotated, Any
 
 import typer
 
@@ -52,7 +53,7 @@ def list_all(
 def show(
     selection_id: Annotated[int, typer.Argument(help="Number of the selection.")], as_json: AsJson = False
 ) -> None:
-    """Show the recipe of a selection, as a file that makes it again, with its counts."""
+    """Show the recipe of a selection, as a file that makes it again from the same scores."""
     import yaml
 
     from db.recipes import recipe_in
@@ -66,6 +67,8 @@ def show(
         print_json({**found, "recipe": recipe})
         return
     console.print(f"# selection {selection_id}: {found['n']} samples, score hash {found['score_hash'][:16]}…")
+    for line in _beside(found["spec"]):
+        console.print(f"# {line}", markup=False)
     console.print(yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True).rstrip(), markup=False)
 
 
@@ -95,6 +98,15 @@ def diff(
             print_rows(shown[:_SHOWN], empty="")
         if len(rows) > _SHOWN:
             console.print(f"and {len(rows) - _SHOWN} more: --json lists all of them")
+
+
+def _beside(spec: dict[str, Any]) -> Iterator[str]:
+    """What a recipe cannot say: which stored cuts its numbers were, and whose vectors it compared."""
+    for metric, cut in spec.get("cuts", {}).items():
+        between = "" if cut["low"] is None else f" ({cut['low']:.4g} to {cut['high']:.4g})"
+        yield f"{metric} of at least {cut['at_least']:.4g}{between} was {cut['objective']!r}, from {cut['n']} scores"
+    if encoder := spec.get("encoder"):
+        yield f"texts compared by {encoder['model_id']}, revision {encoder['revision'][:19]}"
 
 
 def _short(recipe: dict[str, object]) -> str:

@@ -23,8 +23,8 @@ from assets.thresholds.ratings import RATINGS, FoundCut, mean_ratings, sentence
 from assets.thresholds.settings import GoodRatingsError, good_ratings
 from db import schema
 from db.manifest import Dataset
-from db.recipes import SelectionError, recipe_of
-from db.selection import Selection, selection_rows
+from db.recipes import SelectionError, recipe_in, recipe_of
+from db.selection import Selection, find_selection, selection_rows
 from db.views import create_views
 from metrics_core.calibration import Baseline, Estimate, RatedCut, rated_cut
 from tests.assets.reporting import add_captions, rate, report_on
@@ -132,12 +132,23 @@ def test_a_recipe_takes_what_the_cut_keeps_and_its_passport_says_which_cut(
     chosen = make(engine, clips, "good coverage")
     taken = [each["value"] for batch in selection_rows(engine, chosen.selection_id, batch_size=9) for each in batch]
     assert taken == sorted(VALUES[row.at_least <= VALUES].tolist(), reverse=True)
+    made_with = {name: getattr(row, name) for name in ("objective", "at_least", "low", "high", "n", "n_good")}
     path = export_selection(engine, chosen.selection_id, tmp_path / "x.parquet").path
     passport = json.loads(pq.read_schema(path).metadata[b"reelsieve"])
     assert passport["recipe"]["at_least"] == {"vcs": "good coverage"}
+    assert passport["recipe"]["cuts"] == {"vcs": made_with}
     (cut,) = passport["score_thresholds"]
     assert (cut["at_least"], cut["low"], cut["high"], cut["n_good"]) == (row.at_least, row.low, row.high, row.n_good)
     assert cut["details"] == row.details
+    # Another cut comes: the selection keeps the one that it was made with.
+    with engine.begin() as connection:
+        connection.execute(sa.text("UPDATE score_threshold SET at_least = at_least + 0.01"))
+    path = export_selection(engine, chosen.selection_id, tmp_path / "later.parquet").path
+    assert json.loads(pq.read_schema(path).metadata[b"reelsieve"])["recipe"]["cuts"] == {"vcs": made_with}
+    with engine.connect() as connection:
+        stored_rule = find_selection(connection, chosen.selection_id)
+    assert stored_rule is not None
+    assert recipe_in(stored_rule["spec"]) == {"by": "vcs", "at_least": {"vcs": row.at_least}}
     with pytest.raises(SelectionError, match="stored for 'clips' are 'good coverage'"):
         make(engine, clips, "good style")
 

@@ -18,7 +18,7 @@ from db import schema
 from db.filters import FilterError
 from db.manifest import Dataset
 from db.previewing import preview
-from db.recipes import SelectionError, recipe_of
+from db.recipes import SelectionError, recipe_in, recipe_of
 from db.selection import Selection, find_selection, selection_rows
 from db.selection_diff import selection_diff
 from db.thresholds import LabelThreshold, replace_label_thresholds
@@ -143,8 +143,18 @@ def test_what_a_recipe_takes(module_engine: Engine, clips: Dataset, said: Mappin
         stored = find_selection(connection, chosen.selection_id)
     assert stored is not None
     # What is stored makes it again.
-    spec = {name: value for name, value in stored["spec"].items() if not name.startswith("scorer")}
-    assert make(module_engine, clips, **spec).selection_id == chosen.selection_id
+    once_more = make(module_engine, clips, **recipe_in(stored["spec"]))
+    assert once_more.score_hash == chosen.score_hash
+    assert (once_more.selection_id == chosen.selection_id) == ("cuts" not in stored["spec"])
+
+
+def test_every_scorer_that_decides_is_named(module_engine: Engine, clips: Dataset) -> None:
+    for said in ({"where": "EVQA > 0.1"}, {"at_least": {"evqa": 0.1}}, {"by": {"vcs": 1, "evqa": 1}}):
+        chosen = make(module_engine, clips, **{"by": "vcs", "keep": 1.0, **said})
+        with module_engine.connect() as connection:
+            stored = find_selection(connection, chosen.selection_id)
+        assert stored is not None
+        assert list(stored["spec"]["scorers"]) == ["vcs", "evqa"]
 
 
 def test_near_duplicates_go_and_the_better_stays(module_engine: Engine, clips: Dataset, encoder: Compass) -> None:
@@ -155,6 +165,10 @@ def test_near_duplicates_go_and_the_better_stays(module_engine: Engine, clips: D
     worst_first = make(module_engine, clips, encoder, by="extra_Year", dedupe=0.99, keep=1.0)
     assert keys(module_engine, worst_first) == "gfed"
     assert encoder.asked[6:] == ["text g 0.5"], "every text is embedded once"
+    with module_engine.connect() as connection:
+        stored = find_selection(connection, chosen.selection_id)
+    assert stored is not None
+    assert stored["spec"]["encoder"] == encoder.identity.as_dict()
 
 
 def test_a_text_without_a_direction_is_named(module_engine: Engine, clips: Dataset) -> None:

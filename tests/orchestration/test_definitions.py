@@ -304,10 +304,9 @@ def test_calibration_metadata_holds_tables_and_scores_follow() -> None:
 
 def test_threshold_metadata_holds_cutoffs_and_plot(scored: dict[str, dict[str, Any]]) -> None:
     assert metadata("threshold", DATASET) == scored["threshold"]
-    text = scored["threshold"]["vcs"]
-    rows = table_rows(text)
+    rows = table_rows(scored["threshold"]["thresholds of vcs"])
     assert [row[:2] for row in rows[1:]] == [["50.00%", "12"], ["25.00%", "6"], ["12.50%", "3"], ["6.25%", "1"]]
-    assert png_size(text) == (528, 264)
+    assert png_size(scored["threshold"]["distribution of vcs"]) == (528, 264)
 
 
 def test_subset_and_report_lie_where_the_metadata_says(scored: dict[str, dict[str, Any]]) -> None:
