@@ -104,6 +104,16 @@ def active_scorers(connection: Connection, dataset: Dataset) -> dict[str, Active
     return {row.metric: ActiveScorer(*row) for row in rows}
 
 
+def fresh_shards(connection: Connection, dataset: Dataset, scorer_ids: Sequence[int]) -> list[int]:
+    """The shards that are known to hold no stale score of any of these scorers."""
+    query = sa.text(
+        "SELECT shard FROM plumbing.fresh_shard WHERE dataset_id = :dataset_id AND scorer_id = ANY(:scorer_ids) "
+        "GROUP BY shard HAVING count(*) = cardinality(CAST(:scorer_ids AS bigint[])) ORDER BY shard"
+    )
+    values = {"dataset_id": dataset.dataset_id, "scorer_ids": list(scorer_ids)}
+    return list(connection.execute(query, values).scalars())
+
+
 def still_fresh(dataset: Dataset) -> sa.ColumnElement[bool]:
     """A condition: no score of the dataset by an active scorer is stale."""
     of_dataset = sa.and_(_DATASET_STATUS.c.dataset_id == dataset.dataset_id, scorer.c.status == "active")

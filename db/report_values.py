@@ -10,7 +10,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.manifest import Dataset
-from db.present import active_scorers, prepare_for_stored_scores
+from db.present import active_scorers, fresh_shards, prepare_for_stored_scores
+from db.views import prepare_for_joins
 
 # Kind, system, samples with a value, and for each cut those at or above it.
 SystemLeft = tuple[str, str, int, list[int]]
@@ -50,37 +51,53 @@ def collect_scores(connection: Connection, dataset: Dataset, metrics: Sequence[s
 
     The table is gone with the transaction. metrics: columns of view sample_scores.
     """
-    scorers = active_scorers(connection, dataset)
-    fresh = {metric: scorers[metric].scorer_id for metric in metrics if metric in scorers and scorers[metric].is_fresh}
-    columns = "".join(f", {value} AS {m}, {status} AS {m}_status" for m in metrics for value, status in [_of(m, fresh)])
-    joins = "".join(
-        f" LEFT JOIN score {m} ON {m}.sample_id = s.sample_id AND {m}.scorer_id = {scorer_id:d}"
-        for m, scorer_id in fresh.items()
-    )
-    view = "" if fresh.keys() >= set(metrics) else " JOIN sample_scores v USING (sample_id)"
+    active = active_scorers(connection, dataset)
+    scorers = {metric: active[metric].scorer_id for metric in metrics if metric in active}
+    fresh = fresh_shards(connection, dataset, list(scorers.values()))
+    others = sorted(set(range(dataset.n_shards)) - set(fresh))
     connection.exec_driver_sql("SET LOCAL jit = off")
-    if not view:
-        prepare_for_stored_scores(connection)
-    # `chance` orders samples at random, but alike in every database.
-    connection.exec_driver_sql(
-        "CREATE TEMPORARY TABLE reported ON COMMIT DROP AS SELECT s.sample_id, s.video_id, s.kind, s.shard, s.system, "
-        f"hashtextextended(s.key, 0) AS chance{columns} FROM sample s{view}{joins} "
-        f"WHERE s.dataset_id = {dataset.dataset_id:d}"
-    )
-    connection.exec_driver_sql("ANALYZE reported")
+    prepare_for_stored_scores(connection)
+    of_fresh = _of_tables(metrics, scorers) + _within(dataset, fresh)
+    connection.exec_driver_sql(f"CREATE TEMPORARY TABLE reported ON COMMIT DROP AS {of_fresh}")
     connection.exec_driver_sql("SET LOCAL enable_hashjoin TO DEFAULT")
+    if others:
+        prepare_for_joins(connection)
+        connection.exec_driver_sql(f"INSERT INTO reported {_of_view(metrics)}{_within(dataset, others)}")
+    connection.exec_driver_sql("ANALYZE reported")
     connection.exec_driver_sql("SET LOCAL work_mem = '64MB'")
 
 
-def _of(metric: str, fresh: Mapping[str, int]) -> tuple[str, str]:
-    """The columns with a metric's value and status.
+# `chance` orders samples at random, but alike in every database.
+_SAMPLE = "s.sample_id, s.video_id, s.kind, s.shard, s.system, hashtextextended(s.key, 0) AS chance"
 
-    Where no score is stale an index has the values, and the table is read for samples without a value alone.
-    """
-    if metric not in fresh:
-        return f"v.{metric}", f"COALESCE(v.{metric}_status, 'unscored')"
-    of_sample = f"SELECT c.status FROM score c WHERE c.scorer_id = {fresh[metric]:d} AND c.sample_id = s.sample_id"
-    return f"{metric}.value", f"CASE WHEN {metric}.value IS NULL THEN COALESCE(({of_sample}), 'unscored') ELSE 'ok' END"
+
+def _of_tables(metrics: Sequence[str], scorers: Mapping[str, int]) -> str:
+    """The rows of shards without a stale score: an index has the values, and the statuses of samples that have one."""
+    columns = joins = ""
+    for metric in metrics:
+        if metric not in scorers:
+            columns += f", CAST(NULL AS float8) AS {metric}, 'unscored' AS {metric}_status"
+            continue
+        scored = f"scorer_id = {scorers[metric]:d} AND {{}}.sample_id = s.sample_id"
+        status = f"SELECT c.status FROM score c WHERE c.{scored.format('c')}"
+        joins += f" LEFT JOIN score {metric} ON {metric}.{scored.format(metric)}"
+        columns += (
+            f", {metric}.value AS {metric}, "
+            f"CASE WHEN {metric}.value IS NULL THEN COALESCE(({status}), 'unscored') ELSE 'ok' END AS {metric}_status"
+        )
+    return f"SELECT {_SAMPLE}{columns} FROM sample s{joins}"
+
+
+def _within(dataset: Dataset, shards: Sequence[int]) -> str:
+    # No bound parameters: CREATE TABLE takes none.
+    numbers = ", ".join(f"{shard:d}" for shard in shards)
+    return f" WHERE s.dataset_id = {dataset.dataset_id:d} AND s.shard = ANY(CAST(ARRAY[{numbers}] AS integer[]))"
+
+
+def _of_view(metrics: Sequence[str]) -> str:
+    """The rows of other shards: the view compares each score with what its inputs are now."""
+    columns = "".join(f", v.{m}, COALESCE(v.{m}_status, 'unscored')" for m in metrics)
+    return f"SELECT {_SAMPLE}{columns} FROM sample s JOIN sample_scores v USING (sample_id)"
 
 
 def tallies(connection: Connection, metrics: Sequence[str]) -> dict[str, list[Tally]]:

@@ -103,7 +103,7 @@ def test_ranks_count_equal_values_half(engine: Engine, clips: tuple[Dataset, lis
     values = [value for place in range(len(ids)) if (value := vcs_of(place)) is not None]
     with collected(engine, dataset) as connection:
         shown = values_of(connection, ids[3:20], METRICS)
-    assert list(shown) == ids[3:20]
+    assert set(shown) == set(ids[3:20])
     for place, sample_id in list(enumerate(ids))[3:20]:
         value, rank = vcs_of(place), shown[sample_id]["vcs_rank"]
         assert shown[sample_id]["ecs_rank"] is None
