@@ -9,17 +9,14 @@ the cuts themselves.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from assets.ingest.adapters import vatex_eval
-from benchmarks.measure import DATA, RESULTS, save
-from benchmarks.vatex_platform import COMMAND, METRIC, Step, process
-from db.server import stop_embedded
+from benchmarks.measure import RESULTS, save
+from benchmarks.vatex_platform import COMMAND, METRIC, Step, on_vatex_eval, process
 
 DATASET = "vatex"
 THRESHOLD = (
@@ -61,16 +58,7 @@ def table(thresholds: list[dict[str, Any]]) -> Iterator[str]:
 
 def main() -> None:
     """Run on VATEX-EVAL, print the figures and write the result."""
-    source = DATA / "vatex_eval" / "vatex_eval.jsonl"
-    if not source.is_file():
-        raise SystemExit(f"no VATEX-EVAL in {DATA}: set REELSIEVE_TEST_DATA to the folder of the test data")
-    os.environ.pop("CURATION_DB_URL", None)
-    with tempfile.TemporaryDirectory(prefix="reelsieve-") as temporary:
-        os.environ["REELSIEVE_HOME"] = str(Path(temporary) / "home")
-        try:
-            result = measure(source, Path(temporary))
-        finally:
-            stop_embedded(Path(temporary) / "home")
+    result = on_vatex_eval(measure)
     print(*table(result["thresholds"]), sep="\n")
     print(f"written to {save(RESULTS / 'rating_cuts.json', result)}")
 

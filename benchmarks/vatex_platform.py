@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -123,8 +123,8 @@ def table(figures: list[dict[str, Any]]) -> Iterator[str]:
         yield f"{setting}{100 * row['value']:>6.1f}, recorded {100 * row['recorded']:.1f}"
 
 
-def main() -> None:
-    """Run on VATEX-EVAL, print the figures and write the result."""
+def on_vatex_eval(measure: Callable[[Path, Path], dict[str, Any]]) -> dict[str, Any]:
+    """What `measure` finds on the file of VATEX-EVAL, given a folder for the time being, in a home of its own."""
     source = DATA / "vatex_eval" / "vatex_eval.jsonl"
     if not source.is_file():
         raise SystemExit(f"no VATEX-EVAL in {DATA}: set REELSIEVE_TEST_DATA to the folder of the test data")
@@ -132,9 +132,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="reelsieve-") as temporary:
         os.environ["REELSIEVE_HOME"] = str(Path(temporary) / "home")
         try:
-            result = measure(source, Path(temporary))
+            return measure(source, Path(temporary))
         finally:
             stop_embedded(Path(temporary) / "home")
+
+
+def main() -> None:
+    """Run on VATEX-EVAL, print the figures and write the result."""
+    result = on_vatex_eval(measure)
     print(*table(result["figures"]), sep="\n")
     print(f"written to {save(RESULTS / 'vatex_platform.json', result)}")
 

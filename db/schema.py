@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import sqlalchemy as sa
 from pgvector.sqlalchemy import VECTOR
 from sqlalchemy.dialects.postgresql import JSONB
@@ -538,65 +541,51 @@ qeva_answer = sa.Table(
     sa.CheckConstraint("correct IS NULL OR status IN ('ok', 'abstain')", name="judged_if_answered"),
 )
 
-keypoint_threshold = sa.Table(
+
+def _threshold(name: str, own: Sequence[sa.Column[Any]], *unique: str) -> sa.Table:
+    """A table of cuts within a dataset or a shard. own: its own columns; unique: those that tell its cuts apart."""
+    return sa.Table(
+        name,
+        METADATA,
+        _id(f"{name}_id"),
+        _parent("scorer.scorer_id"),
+        _parent("dataset.dataset_id"),
+        _text("scope"),
+        sa.Column("shard", sa.Integer, nullable=True),
+        *own,
+        _text("method"),
+        _text("objective"),
+        sa.Column("n", sa.BigInteger, nullable=False),
+        sa.Column("details", JSONB(none_as_null=True), nullable=False, server_default="{}"),
+        _now("created_at"),
+        sa.UniqueConstraint(
+            *("scorer_id", "dataset_id", "scope", "shard", *unique, "method", "objective"),
+            name=f"uq_{name}_scope",
+            postgresql_nulls_not_distinct=True,
+        ),
+        sa.CheckConstraint("scope IN ('dataset', 'shard')", name="scope"),
+    )
+
+
+keypoint_threshold = _threshold(
     "keypoint_threshold",
-    METADATA,
-    _id("keypoint_threshold_id"),
-    _parent("scorer.scorer_id"),
-    _parent("dataset.dataset_id"),
-    _text("scope"),
-    sa.Column("shard", sa.Integer, nullable=True),
-    _text("dimension"),
-    sa.Column("threshold", sa.Double, nullable=False),
-    sa.Column("n_positive", sa.BigInteger, nullable=True),
-    _text("method"),
-    _text("objective"),
-    sa.Column("n", sa.BigInteger, nullable=False),
-    sa.Column("details", JSONB(none_as_null=True), nullable=False, server_default="{}"),
-    _now("created_at"),
-    sa.UniqueConstraint(
-        "scorer_id",
-        "dataset_id",
-        "scope",
-        "shard",
-        "dimension",
-        "method",
-        "objective",
-        name="uq_keypoint_threshold_scope",
-        postgresql_nulls_not_distinct=True,
-    ),
-    sa.CheckConstraint("scope IN ('dataset', 'shard')", name="scope"),
+    [
+        _text("dimension"),
+        sa.Column("threshold", sa.Double, nullable=False),
+        sa.Column("n_positive", sa.BigInteger, nullable=True),
+    ],
+    "dimension",
 )
 
 # The cut is not named like a score or like the threshold of a keypoint, so that a natural join is never by it.
-score_threshold = sa.Table(
+score_threshold = _threshold(
     "score_threshold",
-    METADATA,
-    _id("score_threshold_id"),
-    _parent("scorer.scorer_id"),
-    _parent("dataset.dataset_id"),
-    _text("scope"),
-    sa.Column("shard", sa.Integer, nullable=True),
-    sa.Column("at_least", sa.Double, nullable=False),
-    sa.Column("low", sa.Double, nullable=True),
-    sa.Column("high", sa.Double, nullable=True),
-    sa.Column("n_good", sa.BigInteger, nullable=True),
-    _text("method"),
-    _text("objective"),
-    sa.Column("n", sa.BigInteger, nullable=False),
-    sa.Column("details", JSONB(none_as_null=True), nullable=False, server_default="{}"),
-    _now("created_at"),
-    sa.UniqueConstraint(
-        "scorer_id",
-        "dataset_id",
-        "scope",
-        "shard",
-        "method",
-        "objective",
-        name="uq_score_threshold_scope",
-        postgresql_nulls_not_distinct=True,
-    ),
-    sa.CheckConstraint("scope IN ('dataset', 'shard')", name="scope"),
+    [
+        sa.Column("at_least", sa.Double, nullable=False),
+        sa.Column("low", sa.Double, nullable=True),
+        sa.Column("high", sa.Double, nullable=True),
+        sa.Column("n_good", sa.BigInteger, nullable=True),
+    ],
 )
 
 agreement = sa.Table(
