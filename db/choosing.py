@@ -196,11 +196,10 @@ def _unjudged(
         counts = status_counts(connection, scorer.scorer_id, dataset.dataset_id)
         if missing := {status: n for status, n in counts.items() if status != "ok" and n}:
             found[name] = missing
-    stale = next(((name, counts["stale"]) for name, counts in found.items() if "stale" in counts), None)
+    stale = ", ".join(f"{name}: {counts['stale']}" for name, counts in found.items() if "stale" in counts)
     if stale and recipe.stale == "refuse":
-        name, n = stale
         raise SelectionError(
-            f"{n} samples of dataset {dataset.name!r} have a {name} score of other inputs than now: run reelsieve "
-            f"score --dataset {dataset.name} first, or leave them out with --stale leave_out"
+            f"dataset {dataset.name!r} has scores of other inputs than now ({stale}): run reelsieve score --dataset "
+            f"{dataset.name} first, or leave their samples out with --stale leave_out"
         )
     return found

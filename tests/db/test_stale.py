@@ -233,8 +233,12 @@ def test_a_selection_leaves_stale_scores_out(one_stale: Scored) -> None:
 
 
 def test_a_selection_refuses_stale_scores_unless_told_to_leave_them_out(one_stale: Scored) -> None:
-    refused = r"^1 samples of dataset 'clips' have a vcs score of other inputs than now: run reelsieve score "
-    for recipe in ({"by": "vcs"}, {"by": "evqa", "where": "VCS > 0"}, {"by": "evqa", "at_least": {"vcs": 0.0}}):
+    for recipe, stale in (
+        ({"by": "vcs"}, "vcs: 1"),
+        ({"by": "evqa", "where": "VCS > 0"}, "evqa: 1, vcs: 1"),
+        ({"by": "evqa", "at_least": {"vcs": 0.0}}, "evqa: 1, vcs: 1"),
+    ):
+        refused = rf"^dataset 'clips' has scores of other inputs than now \({stale}\): run reelsieve score "
         with one_stale.engine.begin() as connection, pytest.raises(SelectionError, match=refused):
             freeze_selection(connection, one_stale.dataset, recipe_of(recipe))
 
