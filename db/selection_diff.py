@@ -43,7 +43,10 @@ def selection_diff(connection: Connection, first: int, second: int) -> Iterator[
 
 def list_selections(connection: Connection, dataset: str | None = None) -> list[dict[str, Any]]:
     """All selections, or those of the datasets of a name, the newest first; dataset_id is None where dropped."""
-    columns = ("selection_id", "dataset_id", "dataset_name", "n", "cutoff", "spec", "score_hash", "created_at")
+    columns = (
+        *("selection_id", "dataset_id", "dataset_name", "n", "n_eligible", "cutoff"),
+        *("spec", "score_hash", "created_at"),
+    )
     query = sa.select(*[selection.c[name] for name in columns]).order_by(selection.c.selection_id.desc())
     if dataset is not None:
         query = query.where(selection.c.dataset_name == dataset)

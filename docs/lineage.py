@@ -38,7 +38,7 @@ def draw(address: str) -> None:
         _shown(page, "vcs_score")
         page.wait_for_load_state("networkidle")
         page.get_by_role("img", name="panel_show_right").click()
-        page.set_viewport_size({"width": 1600, "height": 860})
+        page.set_viewport_size({"width": 1680, "height": 720})
         page.wait_for_timeout(2000)
         page.screenshot(path=PICTURE)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows, progress
+from orchestration.cli.selections import left_out
 
 
 def select(
@@ -78,7 +79,8 @@ def select(
         f"{label} at least {chosen.cutoff:.4f}" + ("" if chosen.is_new else " (made before, unchanged)"),
         markup=False,
     )
-    _print_left_out(chosen.n_duplicates, chosen.unjudged)
+    for line in left_out(chosen.n_duplicates, chosen.unjudged):
+        console.print(line, markup=False)
     console.print(
         f"written to {path}" if path else f"write it with: reelsieve export {chosen.selection_id} --to FILE.parquet",
         markup=False,
@@ -159,14 +161,6 @@ def _label(rule: Any) -> str:
     return labels[0] if len(labels) == 1 else f"mean of the {rule.combine} of {' and '.join(labels)}"
 
 
-def _print_left_out(n_duplicates: int, unjudged: Mapping[str, Mapping[str, int]]) -> None:
-    if n_duplicates:
-        console.print(f"{n_duplicates} near-duplicates of better samples are left out")
-    for metric, counts in unjudged.items():
-        reasons = ", ".join(f"{n} {status}" for status, n in counts.items())
-        console.print(f"without a {metric} value: {reasons}", markup=False)
-
-
 def _encoder() -> Any:
     # Imported late: with it comes the machinery of runs, which few selections need.
     from assets.selection.vectors import text_encoder
@@ -206,7 +200,8 @@ def _preview(dataset: Any, rule: Any, *, as_json: bool) -> None:
         f"{chosen.size.cutoff:.4f}; nothing is frozen",
         markup=False,
     )
-    _print_left_out(chosen.n_duplicates, chosen.unjudged)
+    for line in left_out(chosen.n_duplicates, chosen.unjudged):
+        console.print(line, markup=False)
     print_rows(systems, empty="no system")
     console.print("means of the chosen samples, and of a random choice of as many (± 1.96 standard errors):")
     print_rows(metrics, empty="no metric")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -36,7 +36,11 @@ def list_all(
         {
             "selection": row["selection_id"],
             "dataset": row["dataset_name"] if as_json or row["dataset_id"] else f"{row['dataset_name']} (dropped)",
-            "n": row["n"],
+            **(
+                {"n": row["n"], "n_eligible": row["n_eligible"]}
+                if as_json
+                else {"n": _size(row["n"], row["n_eligible"])}
+            ),
             "cutoff": row["cutoff"],
             "made": row["created_at"].strftime("%Y-%m-%d %H:%M"),
             "recipe": row["spec"] if as_json else _short(recipe_in(row["spec"])),
@@ -66,8 +70,9 @@ def show(
     if as_json:
         print_json({**found, "recipe": recipe})
         return
-    console.print(f"# selection {selection_id}: {found['n']} samples, score hash {found['score_hash'][:16]}…")
-    for line in _beside(found["spec"]):
+    size = _size(found["n"], found["n_eligible"])
+    console.print(f"# selection {selection_id}: {size} samples, score hash {found['score_hash'][:16]}…")
+    for line in (*left_out(found["n_duplicates"], found["unjudged"] or {}), *_beside(found["spec"])):
         console.print(f"# {line}", markup=False)
     console.print(yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True).rstrip(), markup=False)
 
@@ -98,6 +103,20 @@ def diff(
             print_rows(shown[:_SHOWN], empty="")
         if len(rows) > _SHOWN:
             console.print(f"and {len(rows) - _SHOWN} more: --json lists all of them")
+
+
+def left_out(n_duplicates: int | None, unjudged: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    """Sentences on the samples that a selection could not judge, and on near-duplicates."""
+    if n_duplicates:
+        yield f"{n_duplicates} near-duplicates of better samples are left out"
+    for metric, counts in unjudged.items():
+        reasons = ", ".join(f"{n} {status}" for status, n in sorted(counts.items()))
+        yield f"without a {metric} value: {reasons}"
+
+
+def _size(n: int, n_eligible: int | None) -> str:
+    """How many samples a selection holds, and of how many eligible ones where that is known."""
+    return f"{n}" if n_eligible is None else f"{n} of {n_eligible}"
 
 
 def _beside(spec: dict[str, Any]) -> Iterator[str]:

@@ -63,6 +63,9 @@ def test_it_names_selection_recipe_scorers_and_counts(engine: Engine, clips: Cli
         "n": len(TEXTS),
         "cutoff": stored["cutoff"],
         "score_hash": stored["score_hash"],
+        "n_eligible": len(TEXTS),
+        "n_duplicates": 0,
+        "unjudged": {},
         "created_at": stored["created_at"].isoformat(),
     }
     assert found["recipe"] == stored["spec"]

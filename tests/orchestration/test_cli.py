@@ -176,7 +176,15 @@ def test_a_recipe_is_previewed_frozen_shown_and_compared(run: Run, scored: dict[
     assert read_json(run("select", "-d", "cli", *options, "--json"))["selection_id"] == frozen["selection_id"]
     assert read_json(run("selections", "-d", "cli", "--json"))["selections"][0]["selection"] == frozen["selection_id"]
 
-    (tmp_path / "again.yaml").write_text(run("selections", "show", str(frozen["selection_id"])).stdout)
+    listed = read_json(run("selections", "-d", "cli", "--json"))["selections"][0]
+    assert (listed["n"], listed["n_eligible"]) == (frozen["n"], frozen["n_eligible"])
+    shown = run("selections", "show", str(frozen["selection_id"])).stdout
+    assert f"{frozen['n']} of {frozen['n_eligible']} samples" in shown
+    assert [
+        f"# without a {metric} value: {', '.join(f'{n} {status}' for status, n in sorted(counts.items()))}" in shown
+        for metric, counts in frozen["unjudged"].items()
+    ] == [True] * len(frozen["unjudged"])
+    (tmp_path / "again.yaml").write_text(shown)
     again = read_json(run("select", "-d", "cli", "--recipe", str(tmp_path / "again.yaml"), "--json"))
     assert again["selection_id"] == frozen["selection_id"], "what is shown is a recipe file"
 

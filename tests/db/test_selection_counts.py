@@ -1,0 +1,69 @@
+"""Counts that a selection keeps: what it was chosen among, and what it left out, as it was when it was made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.engine import URL, Engine
+
+from assets.scores.registry import METRIC_INPUTS
+from db.manifest import Dataset
+from db.migrate import check_schema, downgrade, migrate
+from db.recipes import recipe_of
+from db.selection import find_selection, freeze_selection
+from db.selection_diff import list_selections
+from tests.db.builders import activate, add_sample, add_video, make_dataset, ok, undefined, write_fresh
+from tests.db.old_rows import insert_old
+
+COUNTS = ("n", "n_eligible", "n_duplicates", "unjudged")
+RECIPE: dict[str, Any] = {"by": "vcs", "where": "vcs > 0.2", "keep": 0.5}
+
+
+@pytest.fixture
+def dataset(engine: Engine) -> Dataset:
+    """Three captions with scores .3, .25 and .1, one with an undefined score, and one without any."""
+    clips, scorer_id = make_dataset(engine), activate(engine, "vcs")
+    video_id = add_video(engine, clips, "v")
+    values = {"a": 0.3, "b": 0.25, "c": 0.1, "d": None, "e": None}
+    ids = {key: add_sample(engine, clips, video_id, key) for key in values}
+    rows = [ok(ids[key], value) for key, value in values.items() if value is not None]
+    write_fresh(engine, scorer_id, [*rows, undefined(ids["d"])])
+    return clips
+
+
+def counts(engine: Engine, selection_id: int) -> tuple[Any, ...]:
+    with engine.connect() as connection:
+        found = find_selection(connection, selection_id)
+    assert found is not None
+    return tuple(found[name] for name in COUNTS)
+
+
+def test_a_selection_keeps_what_it_was_chosen_among(engine: Engine, dataset: Dataset) -> None:
+    with engine.begin() as connection:
+        chosen = freeze_selection(connection, dataset, recipe_of(RECIPE))
+    assert counts(engine, chosen.selection_id) == (1, 2, 0, {"vcs": {"undefined": 1, "unscored": 1}})
+    # One sample less to choose among: the same rows by the same rule are the selection that was made before.
+    with engine.begin() as connection:
+        connection.execute(sa.text("DELETE FROM sample WHERE key = 'b'"))
+    with engine.begin() as connection:
+        again = freeze_selection(connection, dataset, recipe_of(RECIPE))
+    assert (again.selection_id, again.is_new, again.n_eligible) == (chosen.selection_id, False, 1)
+    assert counts(engine, chosen.selection_id)[1] == 2
+
+
+def test_nobody_knows_the_counts_of_a_selection_of_an_older_version(database: URL, engine: Engine) -> None:
+    downgrade(database, "0017")
+    dataset_id = insert_old(engine, "dataset", name="clips", n_shards=1)
+    of_old = {"spec": {"by": "vcs"}, "score_hash": "hash", "n": 1, "metrics": [], "models": []}
+    selection_id = insert_old(engine, "selection", dataset_id=dataset_id, dataset_name="clips", **of_old)
+    migrate(database, METRIC_INPUTS)
+    with engine.connect() as connection:
+        check_schema(connection)
+        (listed,) = list_selections(connection)
+    assert (listed["n"], listed["n_eligible"]) == (1, None)
+    assert counts(engine, selection_id) == (1, None, None, None)
+    downgrade(database, "0017")
+    with engine.connect() as connection:
+        assert connection.scalar(sa.text("SELECT n FROM selection")) == 1
