@@ -33,7 +33,7 @@ from benchmarks.installation import temporary_server, write_rows
 from benchmarks.measure import RESULTS, Spread, save
 from benchmarks.million_fill import MODELS, NAME, Filled, fill
 from benchmarks.million_plans import SlowStatements, forget, row_sizes, stored_rows
-from db.distribution import distribution
+from db.distribution import collect_defined, distribution, shard_cutoffs, video_means
 from db.engine import open_engine
 from db.listing import list_scores
 from db.migrate import migrate
@@ -121,10 +121,13 @@ def select(bench: Bench, where: str | None) -> None:
 
 
 def spread_out(bench: Bench) -> None:
-    """The distribution of every metric with its thresholds."""
-    with bench.engine.connect() as connection:
-        for scorer_id in bench.filled.scorers.values():
-            distribution(connection, scorer_id, bench.filled.dataset.dataset_id, SHARES)
+    """What asset `threshold` reads of every metric: the distribution, cutoffs by shard and the means of videos."""
+    for scorer_id in bench.filled.scorers.values():
+        with bench.engine.begin() as connection:
+            collect_defined(connection, bench.filled.dataset, scorer_id)
+            distribution(connection, SHARES)
+            shard_cutoffs(connection, SHARES)
+            video_means(connection)
 
 
 def listed(bench: Bench) -> None:

@@ -1,4 +1,4 @@
-"""How the defined scores of a dataset are distributed, counted by Postgres: no value leaves the database."""
+"""How the defined scores of a dataset are distributed, counted by Postgres: no score leaves the database."""
 
 from __future__ import annotations
 
@@ -10,7 +10,20 @@ from typing import NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from db.manifest import Dataset
+from db.present import fresh_shards, prepare_for_stored_scores
+from db.views import prepare_for_joins
+
 _SQL = Path(__file__).parent / "sql"
+_DEFINED = "CREATE TEMPORARY TABLE defined (shard integer, video_id bigint, value double precision) ON COMMIT DROP"
+_STORED = sa.text(
+    "INSERT INTO defined SELECT s.shard, s.video_id, c.value FROM score c JOIN sample s USING (sample_id) "
+    "WHERE c.scorer_id = :scorer_id AND c.value IS NOT NULL AND s.dataset_id = :dataset_id AND s.shard = ANY(:shards)"
+)
+_COMPARED = sa.text(
+    "INSERT INTO defined SELECT c.shard, s.video_id, c.value FROM current_score c JOIN sample s USING (sample_id) "
+    "WHERE c.scorer_id = :scorer_id AND c.value IS NOT NULL AND c.dataset_id = :dataset_id AND c.shard = ANY(:shards)"
+)
 
 
 class ShardCutoff(NamedTuple):
@@ -38,19 +51,28 @@ class Distribution:
     cutoffs: Mapping[float, float]
 
 
-def distribution(
-    connection: Connection, scorer_id: int, dataset_id: int, shares: Sequence[float] = (), bins: int = 30
-) -> Distribution | None:
-    """The distribution of a scorer's defined scores on a dataset; None where no score is defined."""
+def collect_defined(connection: Connection, dataset: Dataset, scorer_id: int) -> None:
+    """Make the temporary table `defined` of a scorer's defined scores on a dataset; the functions below read it.
+
+    The table is gone with the transaction. A stale score is not defined.
+    """
+    fresh = fresh_shards(connection, dataset, [scorer_id])
+    others = sorted(set(range(dataset.n_shards)) - set(fresh))
+    place = {"scorer_id": scorer_id, "dataset_id": dataset.dataset_id}
+    connection.exec_driver_sql(_DEFINED)
+    prepare_for_joins(connection)
+    if others:
+        connection.execute(_COMPARED, {**place, "shards": others})
+    prepare_for_stored_scores(connection)
+    connection.execute(_STORED, {**place, "shards": fresh})
+    connection.exec_driver_sql("ANALYZE defined")
     connection.exec_driver_sql("SET LOCAL work_mem = '64MB'")
+
+
+def distribution(connection: Connection, shares: Sequence[float] = (), bins: int = 30) -> Distribution | None:
+    """The distribution of the collected scores; None where no score is defined."""
     statement = sa.text((_SQL / "distribution.sql").read_text())
-    values = {
-        "scorer_id": scorer_id,
-        "dataset_id": dataset_id,
-        "bins": bins,
-        "shares": [str(share) for share in shares],
-    }
-    row = connection.execute(statement, values).one()
+    row = connection.execute(statement, {"bins": bins, "shares": [str(share) for share in shares]}).one()
     if not row.n:
         return None
     counts = [0] * bins
@@ -59,19 +81,14 @@ def distribution(
     return Distribution(row.n, row.low, row.high, tuple(counts), dict(zip(shares, row.cutoffs or (), strict=True)))
 
 
-def shard_cutoffs(
-    connection: Connection, scorer_id: int, dataset_id: int, shares: Sequence[float]
-) -> list[ShardCutoff]:
-    """The cutoffs of each shard with a defined score, by shard and share."""
-    connection.exec_driver_sql("SET LOCAL work_mem = '64MB'")
+def shard_cutoffs(connection: Connection, shares: Sequence[float]) -> list[ShardCutoff]:
+    """The cutoffs of each shard with a collected score, by shard and share."""
     statement = sa.text((_SQL / "shard_cutoffs.sql").read_text())
-    values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "shares": [str(share) for share in shares]}
-    rows = connection.execute(statement, values)
+    rows = connection.execute(statement, {"shares": [str(share) for share in shares]})
     return [ShardCutoff(row.shard, row.n, float(row.share), row.value) for row in rows]
 
 
-def video_means(connection: Connection, scorer_id: int, dataset_id: int) -> tuple[list[float], list[int]]:
-    """The mean defined score of each video, and its shard, in the same order."""
-    statement = sa.text((_SQL / "video_means.sql").read_text())
-    rows = connection.execute(statement, {"scorer_id": scorer_id, "dataset_id": dataset_id}).all()
-    return [row.mean for row in rows], [row.shard for row in rows]
+def video_means(connection: Connection) -> tuple[list[float], list[int]]:
+    """The mean collected score of each video, and its shard, in the same order: videos are independent."""
+    rows = connection.exec_driver_sql("SELECT avg(value), shard FROM defined GROUP BY video_id, shard").all()
+    return [row[0] for row in rows], [row[1] for row in rows]

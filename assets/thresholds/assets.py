@@ -18,7 +18,7 @@ from assets.scores.said import WIDTH
 from assets.thresholds.ratings import FoundCut, estimate, sentence, store_rating_cuts
 from assets.thresholds.settings import good_ratings
 from assets.thresholds.shares import QUANTILE, SHARES, objective
-from db.distribution import distribution, shard_cutoffs, video_means
+from db.distribution import collect_defined, distribution, shard_cutoffs, video_means
 from db.freezing import kept
 from db.manifest import Dataset
 from db.scores import active_scorer
@@ -78,17 +78,23 @@ def _other_than_the_rest(shifted: Sequence[tuple[str, Shift]], n_shards: int) ->
 
 def _metric(engine: Engine, dataset: Dataset, metric: str) -> tuple[dict[str, dg.MetadataValue], list[Shift]]:
     """Store the thresholds of one metric and tell them and the distribution; with the shards that differ."""
+    none: dict[str, dg.MetadataValue] = {
+        f"thresholds of {metric}": dg.MetadataValue.text("none: no defined score on this dataset")
+    }
     with engine.begin() as connection:
         scorer_id = active_scorer(connection, metric)
+        if scorer_id is None:
+            return none, []
+        collect_defined(connection, dataset, scorer_id)
+        found = distribution(connection, SHARES)
+        if found is None:
+            return none, []
         label = metric_label(connection, metric)
-        found = None if scorer_id is None else distribution(connection, scorer_id, dataset.dataset_id, SHARES)
-        if scorer_id is None or found is None:
-            return {f"thresholds of {metric}": dg.MetadataValue.text("none: no defined score on this dataset")}, []
         of_dataset = [Cutoff(None, objective(share), value, found.n) for share, value in found.cutoffs.items()]
-        of_shards = shard_cutoffs(connection, scorer_id, dataset.dataset_id, SHARES)
+        of_shards = shard_cutoffs(connection, SHARES)
         cutoffs = [*of_dataset, *[Cutoff(row.shard, objective(row.share), row.value, row.n) for row in of_shards]]
         store_cutoffs(connection, scorer_id, dataset.dataset_id, QUANTILE, cutoffs)
-        means, shards = video_means(connection, scorer_id, dataset.dataset_id) if dataset.n_shards > 1 else ([], [])
+        means, shards = video_means(connection) if dataset.n_shards > 1 else ([], [])
     rows = [[f"{share:.2%}", str(kept(share, found.n)), f"{value:.4f}"] for share, value in found.cutoffs.items()]
     lines = {f"{share:g}": value for share, value in found.cutoffs.items()}
     plot = counted_histogram(found.low, found.high, found.counts, label, f"{label} on {dataset.name}", lines)

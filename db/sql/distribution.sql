@@ -1,12 +1,6 @@
--- Number, extremes, histogram and cutoffs of a scorer's defined scores on a dataset.
+-- Number, extremes, histogram and cutoffs of the collected scores.
 -- The k-th best of n values is their discrete quantile at (k - 1/2) / n from above: no rounding moves it.
-WITH defined AS MATERIALIZED (
-    SELECT value
-    FROM current_score
-    WHERE scorer_id = :scorer_id
-      AND dataset_id = :dataset_id
-      AND status = 'ok'),
-extremes AS (
+WITH extremes AS (
     SELECT count(*) AS n,
            min(value) AS low,
            max(value) AS high

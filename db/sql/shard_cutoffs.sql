@@ -1,4 +1,4 @@
--- Of every shard with defined scores their number, and the lowest of the best scores by share.
+-- Of every shard with collected scores their number, and the lowest of the best scores by share.
 SELECT r.shard,
        r.n,
        s.share,
@@ -7,9 +7,6 @@ FROM (SELECT shard,
              value,
              row_number() OVER (PARTITION BY shard ORDER BY value DESC) AS place,
              count(*) OVER (PARTITION BY shard) AS n
-      FROM current_score
-      WHERE scorer_id = :scorer_id
-        AND dataset_id = :dataset_id
-        AND status = 'ok') r
+      FROM defined) r
 JOIN unnest(CAST(:shares AS text[])) s (share) ON r.place = GREATEST(1, floor(CAST(s.share AS numeric) * r.n))
 ORDER BY r.shard, CAST(s.share AS numeric)

@@ -13,7 +13,7 @@ from sqlalchemy.engine import Engine
 from assets.curation import Curation
 from assets.scores.registry import METRIC_INPUTS, SCORERS
 from assets.thresholds.assets import ALIKE, threshold
-from db.distribution import shard_cutoffs, video_means
+from db.distribution import collect_defined, shard_cutoffs, video_means
 from db.freezing import kept
 from db.manifest import Dataset
 from db.views import create_views
@@ -65,8 +65,9 @@ def _instance(dataset: Dataset) -> dg.DagsterInstance:
 def test_the_cutoffs_of_shards_and_the_means_of_videos_are_those_by_hand(engine: Engine, clips: Dataset) -> None:
     scorer_id, by_shard = fill(engine, clips, 0.0)
     with engine.begin() as connection:
-        found = shard_cutoffs(connection, scorer_id, clips.dataset_id, SHARES)
-        means, shards = video_means(connection, scorer_id, clips.dataset_id)
+        collect_defined(connection, clips, scorer_id)
+        found = shard_cutoffs(connection, SHARES)
+        means, shards = video_means(connection)
     expected = [
         (shard, len(rows), share, sorted((value for _, value in rows), reverse=True)[kept(share, len(rows)) - 1])
         for shard, rows in by_shard.items()

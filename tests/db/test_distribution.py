@@ -8,8 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
-from db.distribution import Distribution, distribution
+from db.distribution import Distribution, collect_defined, distribution
 from db.freezing import kept
+from db.manifest import Dataset
 from tests.db.builders import (
     activate,
     add_sample,
@@ -23,9 +24,10 @@ from tests.db.builders import (
 SHARES = (0.5, 0.25, 0.125, 0.1)
 
 
-def found(engine: Engine, scorer_id: int, dataset_id: int, bins: int = 4) -> Distribution | None:
-    with engine.connect() as connection:
-        return distribution(connection, scorer_id, dataset_id, SHARES, bins)
+def found(engine: Engine, scorer_id: int, dataset: Dataset, bins: int = 4) -> Distribution | None:
+    with engine.begin() as connection:
+        collect_defined(connection, dataset, scorer_id)
+        return distribution(connection, SHARES, bins)
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -36,7 +38,7 @@ def test_any_values(engine: Engine, values: list[float]) -> None:
     video_id = add_video(engine, clips, "v")
     samples = [add_sample(engine, clips, video_id, f"s{i}") for i in range(len(values) + 1)]
     scorer_id = set_scores(engine, {**dict(zip(samples, values, strict=False)), samples[-1]: None})
-    made = found(engine, scorer_id, clips.dataset_id)
+    made = found(engine, scorer_id, clips)
     assert made is not None
     best = sorted(values, reverse=True)
     assert (made.n, made.low, made.high) == (len(values), min(values), max(values))
@@ -58,12 +60,10 @@ def test_only_fresh_scores_of_the_dataset_count(engine: Engine) -> None:
     elsewhere = add_sample(engine, other, add_video(engine, other, "v"), "s")
     scorer_id = set_scores(engine, dict(zip([*samples, elsewhere], [0.1, 0.2, 0.3, 0.9, 0.7], strict=True)))
     change_text(engine, samples[3], "Another.")
-    assert found(engine, scorer_id, clips.dataset_id, 2) == Distribution(
+    assert found(engine, scorer_id, clips, 2) == Distribution(
         3, 0.1, 0.3, (1, 2), {0.5: 0.3, 0.25: 0.3, 0.125: 0.3, 0.1: 0.3}
     )
-    assert found(engine, scorer_id, other.dataset_id, 2) == Distribution(
-        1, 0.7, 0.7, (1, 0), dict.fromkeys(SHARES, 0.7)
-    )
+    assert found(engine, scorer_id, other, 2) == Distribution(1, 0.7, 0.7, (1, 0), dict.fromkeys(SHARES, 0.7))
 
 
 @pytest.mark.parametrize("n", [0, 1])
@@ -71,4 +71,4 @@ def test_without_a_defined_score(engine: Engine, n: int) -> None:
     clips = make_dataset(engine)
     samples = [add_sample(engine, clips, add_video(engine, clips, f"v{i}"), f"s{i}") for i in range(n)]
     scorer_id = set_scores(engine, dict.fromkeys(samples)) if n else activate(engine)
-    assert found(engine, scorer_id, clips.dataset_id) is None
+    assert found(engine, scorer_id, clips) is None
