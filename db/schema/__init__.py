@@ -1,0 +1,69 @@
+"""The tables of the curation database, as SQLAlchemy metadata. The migrations in db/migrations must agree with it."""
+
+from db.comments import describe
+from db.schema.bookkeeping import shard, shard_count, view_definition
+from db.schema.columns import METADATA
+from db.schema.conclusions import agreement, keypoint_threshold, score_threshold
+from db.schema.evidence import (
+    ecs_verdict,
+    entailment,
+    frame_embedding,
+    frame_set,
+    keyword_set,
+    text_embedding,
+    verdict_set,
+)
+from db.schema.ingested import (
+    dataset,
+    ingest_reject,
+    ingested_table,
+    keypoint,
+    keypoint_label,
+    rating,
+    reference,
+    sample,
+    video,
+)
+from db.schema.models import chat_call, chat_reply, model
+from db.schema.qeva import qeva_answer, qeva_question, qeva_question_set
+from db.schema.scores import past_score, score, scorer
+from db.schema.selections import selection, selection_item
+
+__all__ = [
+    "METADATA",
+    "agreement",
+    "chat_call",
+    "chat_reply",
+    "dataset",
+    "ecs_verdict",
+    "entailment",
+    "frame_embedding",
+    "frame_set",
+    "ingest_reject",
+    "ingested_table",
+    "keypoint",
+    "keypoint_label",
+    "keypoint_threshold",
+    "keyword_set",
+    "model",
+    "past_score",
+    "qeva_answer",
+    "qeva_question",
+    "qeva_question_set",
+    "rating",
+    "reference",
+    "sample",
+    "score",
+    "score_threshold",
+    "scorer",
+    "selection",
+    "selection_item",
+    "shard",
+    "shard_count",
+    "text_embedding",
+    "verdict_set",
+    "video",
+    "view_definition",
+]
+
+describe(METADATA)

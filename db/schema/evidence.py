@@ -1,0 +1,108 @@
+"""The evidence that scores are computed from: vectors, keywords, entailments and verdicts, each by its model."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from pgvector.sqlalchemy import VECTOR
+
+from db.schema.columns import METADATA, digest, json, now, parent, text
+
+text_embedding = sa.Table(
+    "text_embedding",
+    METADATA,
+    parent("model.model_id", primary_key=True),
+    sa.Column("text_sha256", sa.LargeBinary, primary_key=True),
+    sa.Column("embedding", VECTOR(), nullable=False),
+)
+
+# Keywords of texts by chat model; rules need no table.
+keyword_set = sa.Table(
+    "keyword_set",
+    METADATA,
+    parent("model.model_id", primary_key=True),
+    sa.Column("text_sha256", sa.LargeBinary, primary_key=True),
+    json("keywords", nullable=False),
+    text("status"),
+    text("reason", nullable=True),
+    text("run_id"),
+    now("extracted_at"),
+    sa.CheckConstraint("status IN ('ok', 'refused', 'failed')", name="status"),
+    sa.CheckConstraint("(status = 'ok') = (reason IS NULL)", name="reason_unless_ok"),
+    sa.CheckConstraint("status = 'ok' OR keywords = '[]'", name="keywords_if_ok"),
+)
+
+frame_set = sa.Table(
+    "frame_set",
+    METADATA,
+    parent("model.model_id", primary_key=True),
+    parent("video.video_id", primary_key=True),
+    digest("content_sha256"),
+    text("status"),
+    text("error", nullable=True),
+    sa.Column("n_frames", sa.Integer, nullable=True),
+    sa.Column("n_sampled", sa.Integer, nullable=False),
+    text("reader", nullable=True),
+    now("encoded_at"),
+    sa.Index("ix_frame_set_video_id", "video_id"),
+    sa.CheckConstraint("status IN ('ok', 'unreadable', 'failed')", name="status"),
+    sa.CheckConstraint("(status = 'ok') = (error IS NULL)", name="reason_unless_ok"),
+)
+
+frame_embedding = sa.Table(
+    "frame_embedding",
+    METADATA,
+    parent("model.model_id", primary_key=True),
+    parent("video.video_id", primary_key=True),
+    sa.Column("frame_index", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("time_s", sa.Double, nullable=False),
+    sa.Column("embedding", VECTOR(), nullable=False),
+    sa.Index("ix_frame_embedding_video_id", "video_id"),
+)
+
+entailment = sa.Table(
+    "entailment",
+    METADATA,
+    parent("model.model_id", primary_key=True),
+    sa.Column("pair_sha256", sa.LargeBinary, primary_key=True),
+    sa.Column("probability", sa.Double, nullable=False),
+    sa.Column("truncated", sa.Boolean, nullable=False),
+    # Refuses NaN too, which Postgres holds to be greater than every number.
+    sa.CheckConstraint("probability BETWEEN 0 AND 1", name="probability"),
+)
+
+verdict_set = sa.Table(
+    "verdict_set",
+    METADATA,
+    parent("scorer.scorer_id", primary_key=True),
+    parent("sample.sample_id", primary_key=True),
+    digest("input_sha256"),
+    text("status"),
+    text("error", nullable=True),
+    sa.Column("n_sentences", sa.Integer, nullable=False),
+    sa.Column("n_passes", sa.Integer, nullable=False),
+    text("run_id"),
+    now("verified_at"),
+    sa.Index("ix_verdict_set_sample_id", "sample_id"),
+    sa.CheckConstraint("status IN ('ok', 'unverifiable')", name="status"),
+    sa.CheckConstraint("(status = 'ok') = (error IS NULL)", name="reason_unless_ok"),
+)
+
+ecs_verdict = sa.Table(
+    "ecs_verdict",
+    METADATA,
+    sa.Column("scorer_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("sample_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    parent("keypoint.keypoint_id", primary_key=True),
+    sa.Column("probability", sa.Double, nullable=True),
+    sa.Column("sentence_index", sa.Integer, nullable=True),
+    text("sentence", nullable=True),
+    sa.Column("is_lower_bound", sa.Boolean, nullable=False),
+    sa.Column("n_passes", sa.Integer, nullable=False),
+    sa.ForeignKeyConstraint(
+        ["scorer_id", "sample_id"], ["verdict_set.scorer_id", "verdict_set.sample_id"], ondelete="CASCADE"
+    ),
+    sa.Index("ix_ecs_verdict_sample_id", "sample_id"),
+    sa.Index("ix_ecs_verdict_keypoint_id", "keypoint_id"),
+    sa.CheckConstraint("probability BETWEEN 0 AND 1", name="probability"),
+    sa.CheckConstraint("num_nulls(probability, sentence_index, sentence) IN (0, 3)", name="best_sentence"),
+)

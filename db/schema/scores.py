@@ -1,0 +1,71 @@
+"""Scorers, their scores, and the scores that were replaced."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import JSONB
+
+from db.schema.columns import METADATA, digest, json, now, own_id, parent, text
+
+scorer = sa.Table(
+    "scorer",
+    METADATA,
+    own_id("scorer_id"),
+    text("metric"),
+    sa.Column("fingerprint", sa.Text, nullable=False, unique=True),
+    json("models", nullable=False),
+    json("params", nullable=False),
+    text("code_version"),
+    text("status"),
+    now("created_at"),
+    sa.CheckConstraint("status IN ('candidate', 'active', 'retired')", name="status"),
+    sa.Index("uq_scorer_active_metric", "metric", unique=True, postgresql_where=sa.text("status = 'active'")),
+)
+
+score = sa.Table(
+    "score",
+    METADATA,
+    parent("scorer.scorer_id"),
+    parent("sample.sample_id"),
+    digest("input_sha256"),
+    sa.Column("input_marks", JSONB(none_as_null=True), nullable=False, server_default="{}"),
+    sa.Column("value", sa.Double, nullable=True),
+    json("components", nullable=False),
+    text("status"),
+    text("error", nullable=True),
+    text("run_id"),
+    now("scored_at"),
+    # The values stand beside the key, so that scorers are merged by sample without a look at the rows.
+    sa.PrimaryKeyConstraint("scorer_id", "sample_id", postgresql_include=["value"]),
+    sa.Index("ix_score_sample_id", "sample_id"),
+    # The best samples of a scorer without a look at the others, and all values without the rows.
+    sa.Index(
+        "ix_score_scorer_id_value",
+        "scorer_id",
+        sa.text("value DESC NULLS LAST"),
+        postgresql_include=["sample_id"],
+    ),
+    sa.CheckConstraint("(status = 'ok') = (value IS NOT NULL)", name="value_iff_ok"),
+    sa.CheckConstraint("value <> 'NaN' AND abs(value) < 'Infinity'", name="value_finite"),
+    sa.CheckConstraint("(status = 'ok') = (error IS NULL)", name="reason_unless_ok"),
+)
+
+# Filled by a trigger on score: a score before it was replaced, and the reason for replacing it.
+past_score = sa.Table(
+    "past_score",
+    METADATA,
+    own_id("past_score_id"),
+    parent("scorer.scorer_id"),
+    parent("sample.sample_id"),
+    digest("input_sha256"),
+    sa.Column("value", sa.Double, nullable=True),
+    json("components", nullable=False),
+    text("status"),
+    text("error", nullable=True),
+    text("run_id"),
+    sa.Column("scored_at", sa.DateTime(timezone=True), nullable=False),
+    now("replaced_at"),
+    text("reason"),
+    sa.Index("ix_past_score_sample_id", "sample_id"),
+    sa.Index("ix_past_score_scorer_id", "scorer_id"),
+)

@@ -1,0 +1,53 @@
+"""Frozen selections and copies of their rows."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from db.schema.columns import METADATA, digest, json, now, own_id, text
+
+selection = sa.Table(
+    "selection",
+    METADATA,
+    own_id("selection_id"),
+    # NULL for a selection whose dataset was dropped; its name stays, and a trigger keeps it in step before.
+    sa.Column("dataset_id", sa.BigInteger, sa.ForeignKey("dataset.dataset_id", ondelete="SET NULL"), nullable=True),
+    text("dataset_name"),
+    json("spec", nullable=False),
+    sa.Column("n", sa.BigInteger, nullable=False),
+    sa.Column("cutoff", sa.Double, nullable=True),
+    text("score_hash"),
+    # As they were when it was made; NULL for selections made before revision 0018.
+    sa.Column("n_eligible", sa.BigInteger, nullable=True),
+    sa.Column("n_duplicates", sa.BigInteger, nullable=True),
+    json("unjudged"),
+    # Of each metric the models of its active scorer, NULL without one; rows have their scores in the same order.
+    sa.Column("metrics", sa.ARRAY(sa.Text), nullable=False),
+    sa.Column("models", sa.ARRAY(sa.Text), nullable=False),
+    now("created_at"),
+    # Not unique together with the spec: a long filter does not fit an index. db/selection.py takes a lock instead.
+    sa.Index("ix_selection_dataset_id_score_hash", "dataset_id", "score_hash"),
+)
+
+selection_item = sa.Table(
+    "selection_item",
+    METADATA,
+    # No foreign key: it was checked for each row, and took a third of a selection's time. A trigger deletes the rows.
+    sa.Column("selection_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("rank", sa.BigInteger, primary_key=True, autoincrement=False),
+    # No foreign key: a frozen selection outlives the sample it was made from.
+    sa.Column("sample_id", sa.BigInteger, nullable=False),
+    sa.Column("value", sa.Double, nullable=False),
+    text("sample"),
+    text("video"),
+    text("kind"),
+    text("system"),
+    text("text"),
+    text("question", nullable=True),
+    text("answer", nullable=True),
+    text("uri", nullable=True),
+    digest("content_sha256", nullable=True),
+    # In the order of the selection's metrics: the defined score or NULL, and whether there was a row of scores.
+    sa.Column("scores", sa.ARRAY(sa.Double), nullable=False),
+    sa.Column("is_scored", sa.ARRAY(sa.Boolean), nullable=False),
+)
