@@ -12,7 +12,7 @@ from sqlalchemy.engine import Engine
 from assets.datasets import DEMO_DATASET
 from assets.models.settings import DEMO_ENCODER, FrameSettings, ImageTextSettings, TextEncoderSettings
 from assets.reports.labels import STAND_INS
-from db.manifest import Dataset
+from db.datasets import Dataset
 from db.models import find_model
 from db.search import count_captions, has_frames, nearest_frames, nearest_texts
 from metrics_core.frames.encoding import FrameEncoder

@@ -37,8 +37,8 @@ from benchmarks.measure import RESULTS, peak_kb, save
 from benchmarks.million import Bench
 from benchmarks.million_fill import NAME, fill
 from db import schema
+from db.datasets import Dataset
 from db.engine import open_engine, psycopg_transaction
-from db.manifest import Dataset
 from db.migrate import migrate
 from db.recipes import Recipe
 from db.selection import freeze_selection

@@ -16,8 +16,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from assets.scores.registry import METRIC_INPUTS
+from db.datasets import Dataset, ensure_dataset
 from db.inputs import input_digest, input_marks
-from db.manifest import Dataset, ensure_dataset
 from db.scores import activate_scorer, register_scorer
 from db.verdicts import VERDICT_INPUTS
 

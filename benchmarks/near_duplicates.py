@@ -36,9 +36,9 @@ from benchmarks.measure import RESULTS, TEXT_ENCODER, Spread, peak_kb, save, tim
 from benchmarks.million_fill import NAME, fill
 from benchmarks.near_index import hnsw
 from benchmarks.near_vectors import Pairs, Planted, Rows, all_pairs, keep_by, one_by_one, plant, real_texts
+from db.datasets import find_dataset
 from db.embeddings import store_texts
 from db.engine import open_engine
-from db.manifest import find_dataset
 from db.migrate import migrate
 from db.models import register_model
 from db.recipes import recipe_of

@@ -30,8 +30,8 @@ from benchmarks.installation import temporary_server
 from benchmarks.measure import RESULTS, peak_kb, save
 from benchmarks.million import SAMPLES_PER_SHARD, Bench, look
 from benchmarks.million_fill import NAME, fill
+from db.datasets import Dataset, find_dataset
 from db.engine import open_engine, psycopg_transaction
-from db.manifest import Dataset, find_dataset
 from db.migrate import migrate
 from db.recipes import recipe_of
 from db.selection import freeze_selection

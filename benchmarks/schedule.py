@@ -35,7 +35,7 @@ _CHECKS = "SELECT coalesce(sum(length(evaluation_event)), 0) FROM asset_check_ex
 
 def write_manifest(folder: Path, n_shards: int) -> None:
     """One video for each shard, each with two references, eight candidates and two keypoints."""
-    from db.manifest import Dataset
+    from db.datasets import Dataset
 
     keys: dict[int, str] = {}
     number = 0

@@ -35,9 +35,9 @@ from assets.sources.base import Order
 from assets.sources.texts import TextVectors
 from benchmarks.installation import temporary_server
 from benchmarks.measure import DATA, RESULTS, TEXT_ENCODER, save
+from db.datasets import Dataset, find_dataset
 from db.engine import open_engine
 from db.inputs import REFERENCES
-from db.manifest import Dataset, find_dataset
 from db.migrate import migrate
 from db.work import load_samples
 

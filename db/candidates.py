@@ -12,8 +12,8 @@ import numpy.typing as npt
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from db.datasets import Dataset
 from db.filters import parse_filter
-from db.manifest import Dataset
 from db.present import Column, PresentScores
 from db.recipes import Recipe, SelectionError
 from db.schema import sample, score_threshold, scorer

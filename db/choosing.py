@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from sqlalchemy.engine import Connection
 
 from db.candidates import Candidates, Eligible, eligible, read_candidates
+from db.datasets import Dataset
 from db.freezing import Size, choose_best, choose_these, size_of, size_of_all
-from db.manifest import Dataset
 from db.own_columns import own_columns
 from db.present import (
     ActiveScorer,

@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from db.manifest import find_dataset
+from db.datasets import find_dataset
 from db.present import (
     PresentScores,
     active_scorers,

@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from db.manifest import Dataset
+from db.datasets import Dataset
 from db.present import Column, PresentScores
 from db.recipes import Recipe, SelectionError
 from db.schema import rating, sample, video

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from db.manifest import Dataset
+from db.datasets import Dataset
 from db.schema import sample, score, scorer, video
 
 Column = sa.ColumnElement[Any]

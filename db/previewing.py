@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.choosing import Chosen, Pick, choose_by_recipe
-from db.manifest import Dataset
+from db.datasets import Dataset
 from db.recipes import Recipe
 
 _CHOSEN = sa.table("chosen", sa.column("system", sa.Text), sa.column("scores", sa.ARRAY(sa.Double)))

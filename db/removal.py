@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from db.manifest import Dataset, find_dataset
+from db.datasets import Dataset, find_dataset
 from db.schema import METADATA, dataset, keypoint, qeva_question_set, sample, selection, selection_item, video
 
 # What of a dataset people ask for, by the names of the tables; everything else goes with these.

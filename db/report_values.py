@@ -9,7 +9,7 @@ from typing import NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from db.manifest import Dataset
+from db.datasets import Dataset
 from db.present import active_scorers, fresh_shards, prepare_for_stored_scores
 from db.views import prepare_for_joins
 

@@ -11,8 +11,8 @@ from sqlalchemy.engine import Connection, Engine, RowMapping
 
 from db import schema
 from db.choosing import Chosen, Pick, choose_by_recipe
+from db.datasets import Dataset
 from db.freezing import FROZEN, forget_chosen, freeze_chosen
-from db.manifest import Dataset
 from db.recipes import Recipe
 from db.schema import selection, selection_item
 

@@ -18,7 +18,7 @@ from assets.scores.pending import activate_if_complete, outstanding_shards, pend
 from assets.scores.registry import asset_name, scoring_assets
 from assets.sources.base import MissingEvidence
 from assets.steps import GivenUp
-from db.manifest import Dataset
+from db.datasets import Dataset
 from db.work import shard_state
 from orchestration.dead_runs import close_dead_runs
 from orchestration.platform import curation, engine, instance

@@ -13,7 +13,7 @@ from assets.agreement.compared import Comparison, MovedSample, Side, differences
 from assets.agreement.named_scorers import find_named, listed_of
 from assets.agreement.rows import SEED, by_aspect, resamples_for
 from db.agreement import JudgedSample, judged_samples, ratings_of
-from db.manifest import Dataset
+from db.datasets import Dataset
 from db.scorers import (
     UNSCORED,
     DatasetSample,

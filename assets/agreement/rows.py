@@ -23,8 +23,8 @@ from db.agreement import (
     references_of,
     replace_agreement,
 )
+from db.datasets import Dataset
 from db.decided import DecidedKeypoint, decided_keypoints
-from db.manifest import Dataset
 from db.scorers import values_of
 from db.scores import active_scorer
 from metrics_core.agreement import AgreementRow, agreement_rows, common_words, length_in_words

@@ -20,7 +20,7 @@ from assets.progress import sparsely
 from assets.reports.labels import model_names
 from assets.reports.tables import markdown_table
 from assets.reports.text import cell, number, plural
-from db.manifest import Dataset
+from db.datasets import Dataset
 from db.verdicts import MANIFEST_LABELS
 from metrics_core.calibration.result import Objective
 

@@ -11,7 +11,7 @@ from sqlalchemy.engine import Engine
 
 from assets.scores.base import Scorer
 from assets.scores.pending import register
-from db.manifest import Dataset
+from db.datasets import Dataset
 from db.thresholds import LabelThreshold, replace_label_thresholds
 from db.verdicts import MANIFEST_LABELS, LabelledVerdict, labelled_verdicts
 from metrics_core.agreement import confusion_of

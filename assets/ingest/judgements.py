@@ -8,7 +8,7 @@ from pathlib import Path
 from assets.ingest.rejects import Reject
 from assets.ingest.resolve import Resolved, TableRow, no_such
 from assets.ingest.rows import KeypointLabelRow, KeypointRow, RatingRow
-from db.manifest import IngestStore
+from db.ingest_store import IngestStore
 from db.verdicts import MANIFEST_LABELS
 
 

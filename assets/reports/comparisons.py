@@ -15,8 +15,8 @@ from assets.reports.facts import Cut, DataFacts, LabelCut, MetricFacts, MetricSp
 from assets.thresholds.ratings import rating_cuts, sentence
 from assets.thresholds.settings import good_ratings
 from assets.thresholds.shares import SHARES
+from db.datasets import Dataset
 from db.freezing import kept
-from db.manifest import Dataset
 from db.report_values import (
     RatingsBeside,
     SystemLeft,

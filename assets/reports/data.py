@@ -9,7 +9,7 @@ from sqlalchemy.engine import Connection
 
 from assets.reports.facts import DataFacts, MetricFacts, SystemCount
 from assets.reports.labels import STAND_INS, metric_label, stand_ins
-from db.manifest import Dataset
+from db.datasets import Dataset
 from db.quality import StatusCount
 from db.report import (
     aspects_of,

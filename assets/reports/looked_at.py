@@ -14,7 +14,7 @@ from assets.reports.thumbnails import Thumbnails, thumbnails
 from assets.scores.base import Scorer
 from assets.scores.explain import explain_score
 from assets.sources.base import MissingEvidence
-from db.manifest import Dataset
+from db.datasets import Dataset
 from db.report_samples import ratings_by_sample, texts_of, values_of
 from metrics_core.models.unusable import ModelUnusable
 

@@ -28,7 +28,7 @@ from assets.reports.trust import gather_trust
 from assets.reports.write import ReportFiles, writable_folder, write_report
 from assets.scores.base import Scorer
 from db.agreement import replace_agreement
-from db.manifest import Dataset
+from db.datasets import Dataset
 from db.report_values import collect_scores
 from db.scores import active_scorer
 from db.shards import score_tally, shard_counts

@@ -10,8 +10,8 @@ from sqlalchemy.engine import Engine, RowMapping
 from assets.scores.base import Explanation, Scorer
 from assets.scores.pending import registered
 from assets.sources.base import load_evidence
+from db.datasets import Dataset
 from db.explain import sample_score
-from db.manifest import Dataset
 from db.work import load_samples
 
 

@@ -12,8 +12,8 @@ from assets.selection.vectors import embed_whole_texts, unit_vectors
 from assets.sources.base import Tell
 from db.candidates import Candidates
 from db.choosing import Pick, Picked, candidates_now
+from db.datasets import Dataset
 from db.exports import without_folders
-from db.manifest import Dataset
 from db.recipes import Recipe
 from db.selection import Selection, freeze_selection
 from metrics_core.protocols import TextEncoder

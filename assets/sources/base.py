@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
+from db.datasets import Dataset
 from db.inputs import Input
-from db.manifest import Dataset
 from db.models import find_model
 from db.work import PendingSample, batches, load_samples
 from metrics_core.protocols import ModelIdentity

@@ -18,9 +18,9 @@ from assets.scores.said import WIDTH
 from assets.thresholds.ratings import FoundCut, estimate, sentence, store_rating_cuts
 from assets.thresholds.settings import good_ratings
 from assets.thresholds.shares import QUANTILE, SHARES, objective
+from db.datasets import Dataset
 from db.distribution import collect_defined, distribution, shard_cutoffs, video_means
 from db.freezing import kept
-from db.manifest import Dataset
 from db.scores import active_scorer
 from db.thresholds import Cutoff, store_cutoffs
 from metrics_core.drift import SMALL, Shift, shifts

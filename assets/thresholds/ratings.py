@@ -10,7 +10,7 @@ import numpy as np
 from sqlalchemy.engine import Engine
 
 from assets.agreement.rows import COMMON_WORDS, LENGTH, SEED, Judged, load_judged, resamples_for
-from db.manifest import Dataset
+from db.datasets import Dataset
 from db.report import has_synthetic_ratings
 from db.scores import active_scorer
 from db.thresholds import Cutoff, store_cutoffs

@@ -17,7 +17,7 @@ from sqlalchemy.engine import Engine
 from assets.media_file import FileState
 from assets.scores.registry import METRICS
 from db import schema
-from db.manifest import Dataset
+from db.datasets import Dataset
 from db.recipes import recipe_of
 from db.selection import freeze_selection
 from tests.db.builders import add_reference, add_sample, add_video, change, make_dataset, set_scores

@@ -11,7 +11,7 @@ from sqlalchemy.engine import Engine
 
 from assets.agreement.rows import COMMON_WORDS, LABELS, LENGTH, MAJORITY, load_judged, rows_of, store_agreement
 from db import schema
-from db.manifest import Dataset
+from db.datasets import Dataset
 from metrics_core.agreement import agreement_rows
 from tests.db.builders import (
     add_keypoint,

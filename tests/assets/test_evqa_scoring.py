@@ -27,8 +27,8 @@ from assets.scores.run import ShardScores, score_shard
 from assets.sources.base import MissingEvidence
 from assets.sources.frames import SampledFrames
 from assets.sources.texts import TextVectors
+from db.datasets import Dataset
 from db.frames import count_frames
-from db.manifest import Dataset
 from db.models import find_model
 from db.quality import shard_quality
 from db.scores import status_counts

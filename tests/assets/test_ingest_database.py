@@ -27,8 +27,9 @@ from assets.ingest.batches import BATCH_SIZE, FILES_PER_BATCH
 from assets.ingest.rejects import ManifestError
 from assets.ingest.report import MAX_LISTED, IngestReport
 from assets.ingest.run import ingest_folder
+from db.datasets import find_dataset
 from db.inputs import REFERENCES, TEXT, VIDEO, Input
-from db.manifest import find_dataset, list_rejects
+from db.rejects import list_rejects
 from db.scores import ScoreRow, register_scorer, write_scores
 from db.work import load_samples, pending_samples
 from tests.assets.manifests import (

@@ -22,7 +22,7 @@ from assets.thresholds.assets import rating_threshold
 from assets.thresholds.ratings import RATINGS, FoundCut, mean_ratings, sentence
 from assets.thresholds.settings import GoodRatingsError, good_ratings
 from db import schema
-from db.manifest import Dataset
+from db.datasets import Dataset
 from db.recipes import SelectionError, recipe_in, recipe_of
 from db.selection import Selection, find_selection, selection_rows
 from db.views import create_views

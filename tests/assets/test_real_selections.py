@@ -27,7 +27,7 @@ from assets.selection.export import export_selection
 from assets.selection.making import make_selection
 from assets.selection.target import ExportFormat
 from assets.sources.texts import TextVectors
-from db.manifest import Dataset
+from db.datasets import Dataset
 from db.recipes import SelectionError, recipe_of
 from db.selection import Selection
 from metrics_core.models.sentence_splitter import RuleSplitter

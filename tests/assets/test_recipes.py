@@ -15,8 +15,8 @@ from sqlalchemy.engine import Engine
 from assets.selection.making import make_selection, prepared
 from assets.selection.recipe_file import read_recipe
 from db import schema
+from db.datasets import Dataset
 from db.filters import FilterError
-from db.manifest import Dataset
 from db.previewing import preview
 from db.recipes import SelectionError, recipe_in, recipe_of
 from db.selection import Selection, find_selection, selection_rows

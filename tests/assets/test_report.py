@@ -16,7 +16,7 @@ from assets.reports import write
 from assets.reports.write import AGREEMENT_FIELDS, ReportError
 from assets.scores.base import Explanation
 from db import schema
-from db.manifest import Dataset
+from db.datasets import Dataset
 from tests.assets.manifests import write_clip
 from tests.assets.reporting import MadeReport, add_captions, rate, report_on
 from tests.db.builders import (

@@ -21,8 +21,8 @@ from assets.scores.vcs import VCSScorer, VCSSettings
 from assets.scores.vcs_short import VCSShortScorer, VCSShortSettings
 from assets.sources.base import BATCH_SIZE, Evidence, MissingEvidence
 from assets.sources.texts import TextVectors
+from db.datasets import Dataset
 from db.inputs import REFERENCES, ReferenceText
-from db.manifest import Dataset
 from db.quality import ShardQuality, shard_quality
 from db.scores import active_scorer, status_counts
 from db.work import PendingSample

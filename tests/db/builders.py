@@ -14,9 +14,9 @@ from sqlalchemy.engine import Engine
 from assets.scores.registry import METRIC_INPUTS
 from db import schema
 from db.bulk import Upserted
+from db.datasets import Dataset, ensure_dataset, list_datasets
 from db.embeddings import text_sha256
 from db.inputs import Input
-from db.manifest import Dataset, ensure_dataset, list_datasets
 from db.scores import ScoreRow, register_scorer, write_scores
 from db.shards import score_tally, shard_counts
 from db.thresholds import Cutoff, store_cutoffs

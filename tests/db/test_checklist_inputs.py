@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
 from db import schema
+from db.datasets import Dataset
 from db.inputs import (
     KEYPOINTS,
     REFERENCES,
@@ -29,7 +30,6 @@ from db.inputs import (
     Segments,
     TimedText,
 )
-from db.manifest import Dataset
 from db.quality import shard_quality
 from db.thresholds import LabelThreshold, replace_label_thresholds
 from db.views import create_views

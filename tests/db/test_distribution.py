@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
+from db.datasets import Dataset
 from db.distribution import Distribution, collect_defined, distribution
 from db.freezing import kept
-from db.manifest import Dataset
 from tests.db.builders import (
     activate,
     add_sample,

@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from db import schema
+from db.datasets import Dataset
 from db.frames import FrameCounts, FrameRows, count_frames, load_frames, pending_videos, store_frames
-from db.manifest import Dataset
 from db.models import register_model
 from tests.db.builders import add_video, make_dataset, wait_for_lock
 

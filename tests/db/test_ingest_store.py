@@ -14,8 +14,9 @@ from sqlalchemy.engine import Engine
 
 from db import schema
 from db.bulk import Upserted
+from db.datasets import Dataset
 from db.engine import psycopg_transaction
-from db.manifest import Dataset, ingest_store
+from db.ingest_store import ingest_store
 from db.seen import KeyFilter, SeenKeys
 from tests.db.builders import add_video, empty, make_dataset
 

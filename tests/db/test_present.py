@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
 from assets.selection.picking import pick
+from db.datasets import Dataset
 from db.listing import list_scores
-from db.manifest import Dataset
 from db.present import active_scorers, stored_scores
 from db.recipes import SelectionError, recipe_of
 from db.selection import freeze_selection, selection_rows

@@ -14,8 +14,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Engine
 
 from assets.scores.registry import METRIC_INPUTS
+from db.datasets import Dataset, ensure_dataset, list_datasets
 from db.engine import connect, open_engine
-from db.manifest import Dataset, ensure_dataset, ingest_store, list_datasets
+from db.ingest_store import ingest_store
 from db.migrate import migrate
 from db.reader import READER, QueryError, reader_password, run_read_only
 from db.recipes import recipe_of

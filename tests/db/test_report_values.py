@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from db import report_videos
-from db.manifest import Dataset
+from db.datasets import Dataset
 from db.report_samples import extremes, values_of
 from db.report_values import collect_scores, drawn_values, left_by, lowest_kept, reasons, systems_of, tallies
 from db.report_videos import judgements_by_video, values_by_video

@@ -14,7 +14,7 @@ from sqlalchemy.engine import Engine
 
 from db import schema
 from db.bulk import Upserted
-from db.manifest import Dataset
+from db.datasets import Dataset
 from db.scores import (
     ScoredSample,
     ScoreRow,

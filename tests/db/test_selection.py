@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
 from db import schema
+from db.datasets import Dataset
 from db.filters import FilterError
 from db.freezing import kept
 from db.listing import list_scores
-from db.manifest import Dataset
 from db.present import known_metrics
 from db.recipes import SelectionError, recipe_of
 from db.removal import drop_dataset, rename_dataset

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Engine
 
 from assets.scores.registry import METRIC_INPUTS
-from db.manifest import Dataset
+from db.datasets import Dataset
 from db.migrate import check_schema, downgrade, migrate
 from db.recipes import recipe_of
 from db.selection import find_selection, freeze_selection

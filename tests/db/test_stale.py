@@ -12,9 +12,9 @@ from sqlalchemy.engine import Engine
 
 from assets.scores.registry import METRIC_INPUTS
 from db import schema
+from db.datasets import Dataset
 from db.embeddings import text_sha256
 from db.listing import list_scores
-from db.manifest import Dataset
 from db.quality import mean_scores, reasons_by_status, shard_quality
 from db.recipes import SelectionError, recipe_of
 from db.scores import (

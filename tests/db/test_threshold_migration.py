@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Engine
 
 from assets.scores.registry import METRIC_INPUTS
-from db.manifest import Dataset
+from db.datasets import Dataset
 from db.migrate import check_schema, downgrade, migrate
 from db.shards import score_tally, shard_counts
 from db.thresholds import LabelThreshold, label_thresholds, replace_label_thresholds

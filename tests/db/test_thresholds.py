@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from db import schema
-from db.manifest import Dataset
+from db.datasets import Dataset
 from db.thresholds import (
     METHOD_LABELS,
     LabelThreshold,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
 from db import schema
-from db.manifest import Dataset
+from db.datasets import Dataset
 from db.thresholds import LabelThreshold, replace_label_thresholds
 from db.verdicts import (
     VERDICT_INPUTS,

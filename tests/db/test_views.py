@@ -11,8 +11,8 @@ from sqlalchemy.engine import URL, Engine
 
 from assets.scores.registry import METRIC_INPUTS
 from db import schema
+from db.datasets import Dataset
 from db.inputs import TEXT, VIDEO
-from db.manifest import Dataset
 from db.migrate import migrate
 from db.schema import view_definition
 from db.scores import ScoreRow

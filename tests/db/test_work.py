@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
 from db import schema
+from db.datasets import Dataset
 from db.inputs import REFERENCES, TEXT, VIDEO, Input, ReferenceText, VideoState
-from db.manifest import Dataset
 from db.work import PendingSample, batches, load_samples, pending_samples, shard_state
 from tests.db.builders import (
     activate,

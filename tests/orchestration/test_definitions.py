@@ -20,8 +20,8 @@ from dagster_postgres import PostgresEventLogStorage
 from assets.partitions import range_tags, shards_between
 from assets.reports.tables import escaped
 from assets.scores.registry import METRICS, scoring_assets
+from db.datasets import Dataset
 from db.engine import open_engine
-from db.manifest import Dataset
 from db.server import DAGSTER, sibling_url
 from orchestration.calibration import run_calibration
 from orchestration.definitions import defs

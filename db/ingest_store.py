@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import psycopg
 import sqlalchemy as sa
 from psycopg import sql
 from psycopg.rows import namedtuple_row
-from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.engine import Engine
 
-from db.bulk import Upserted, upsert, write_changed
+from db.bulk import upsert
+from db.datasets import Dataset
 from db.ingested import (
     IngestedTable,
     MediaState,
@@ -23,24 +21,10 @@ from db.ingested import (
     media_states,
     replace_ingested_tables,
 )
-from db.schema import METADATA, dataset, ingest_reject
+from db.manifest_rows import Written, write_rows
+from db.rejects import RejectRow
+from db.schema import dataset, ingest_reject
 from db.seen import KeyFilter, SeenKeys
-
-Rows = Mapping[str, Any]
-
-# By kind of manifest row: the table, and the columns that decide whether a row changed.
-TABLES = {
-    "video": (
-        "video",
-        ("row_sha256", "content_sha256", "uri", "mtime_ns", "ctime_ns", "inode", "etag", "status", "error"),
-    ),
-    "reference": ("reference", ("row_sha256", "video_id")),
-    "sample": ("sample", ("row_sha256", "video_id", "shard")),
-    "keypoint": ("keypoint", ("row_sha256", "video_id")),
-    "keypoint_label": ("keypoint_label", ("row_sha256",)),
-    "rating": ("rating", ("row_sha256",)),
-}
-
 
 # The tables whose rows of a dataset are told from those of an earlier ingest, each with the table that tells it.
 _HELD = {
@@ -58,61 +42,6 @@ _STORED = {
     ]
     for kind, tables in _TABLES_OF.items()
 }
-# Classes of SQLSTATE that blame the row: data that does not fit, a broken constraint, a limit such as that of an index.
-_OF_THE_ROW = ("22", "23", "54")
-
-
-class RejectRow(NamedTuple):
-    """A refused row with the name of its file, or the first of `n_rows` that are not listed one by one."""
-
-    source: str
-    line: int
-    code: str
-    reason: str
-    raw: str
-    n_rows: int
-
-
-class Written(NamedTuple):
-    """How many rows were written, and the reason of each refused row by its position."""
-
-    counts: Upserted
-    refused: dict[int, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Dataset:
-    """A dataset and the number of its shards, which never changes."""
-
-    dataset_id: int
-    name: str
-    n_shards: int
-
-    def shard_of(self, video_key: str) -> int:
-        """The shard of a video: a bucket of the SHA-256 of its key, so that adding a video never moves another."""
-        digest = hashlib.sha256(video_key.encode()).digest()
-        return int.from_bytes(digest[:8], "big") % self.n_shards
-
-
-def find_dataset(connection: Connection, name: str) -> Dataset | None:
-    """The dataset of this name, or None."""
-    query = sa.select(dataset.c.dataset_id, dataset.c.name, dataset.c.n_shards).where(dataset.c.name == name)
-    row = connection.execute(query).one_or_none()
-    return None if row is None else Dataset(*row)
-
-
-def list_datasets(connection: Connection) -> list[Dataset]:
-    """All datasets by name."""
-    query = sa.select(dataset.c.dataset_id, dataset.c.name, dataset.c.n_shards).order_by(dataset.c.name)
-    return [Dataset(*row) for row in connection.execute(query)]
-
-
-def ensure_dataset(connection: Connection, name: str, n_shards: int) -> Dataset:
-    """The dataset of this name; `n_shards` counts only when it is new."""
-    connection.execute(insert(dataset).values(name=name, n_shards=n_shards).on_conflict_do_nothing())
-    stored = find_dataset(connection, name)
-    assert stored is not None
-    return stored
 
 
 class IngestStore:
@@ -221,44 +150,9 @@ class IngestStore:
         query = "SELECT key, keypoint_id, video_id FROM keypoint WHERE dataset_id = %s AND key = ANY(%b)"
         return {row.key: row for row in self._rows(query, [self.dataset.dataset_id, list(keys)])}
 
-    def write(self, kind: str, rows: Sequence[Rows]) -> Written:
-        """Insert or update rows of one table; all rows must have the same columns. To be called in a transaction.
-
-        A row that the database refuses is left out, and every other one is written. Errors that no row is to blame for,
-        such as a lost connection or a full disk, are raised.
-        """
-        if not rows:
-            return Written(Upserted(0, 0, 0), {})
-        name, compare = TABLES[kind]
-        table, columns, values = METADATA.tables[name], list(rows[0]), [tuple(row.values()) for row in rows]
-        is_held = self._held[name]
-        try:
-            with self.transaction():
-                counts = write_changed(self._connection, table, columns, values, compare=compare, is_stored=is_held)
-                return Written(counts, {})
-        except psycopg.Error as error:
-            if not _blames_the_row(error):
-                raise
-        # Some row is refused, or somebody else has written one of them meanwhile.
-        return self._write(table, columns, values, compare)
-
-    def _write(
-        self, table: sa.Table, columns: Sequence[str], values: Sequence[tuple[Any, ...]], compare: Sequence[str]
-    ) -> Written:
-        try:
-            with self.transaction():
-                return Written(upsert(self._connection, table, columns, values, compare=compare), {})
-        except psycopg.Error as error:
-            if not _blames_the_row(error):
-                raise
-            if len(values) == 1:
-                return Written(Upserted(0, 0, 0), {0: _reason(error)})
-        # One refusal undoes the whole statement, so the two halves are tried separately.
-        middle = len(values) // 2
-        first = self._write(table, columns, values[:middle], compare)
-        second = self._write(table, columns, values[middle:], compare)
-        refused = first.refused | {middle + position: reason for position, reason in second.refused.items()}
-        return Written(first.counts + second.counts, refused)
+    def write(self, table: str, rows: Sequence[Mapping[str, Any]]) -> Written:
+        """Insert or update rows of one table, as `write_rows` does. To be called in a transaction."""
+        return write_rows(self._connection, table, rows, is_held=self._held[table])
 
     def _holds(self, table: str) -> bool:
         query = sql.SQL("SELECT EXISTS (SELECT FROM {} WHERE dataset_id = %s)").format(sql.Identifier(table))
@@ -273,45 +167,34 @@ class IngestStore:
             return cursor.execute(query.encode(), values, prepare=False).fetchall()
 
 
-def _blames_the_row(error: psycopg.Error) -> bool:
-    # A value that psycopg itself cannot send raises a DataError without a state.
-    return isinstance(error, psycopg.DataError) or (error.sqlstate or "").startswith(_OF_THE_ROW)
-
-
-def _reason(error: psycopg.Error) -> str:
-    return error.diag.message_primary or str(error)
-
-
 @contextmanager
 def ingest_store(engine: Engine, dataset: Dataset) -> Iterator[IngestStore]:
     """Open an ingest of a dataset. A second one of the same dataset waits until this one ends."""
-    with _turn(engine, dataset):
-        pooled = engine.raw_connection()
-        connection: psycopg.Connection[Any] = pooled.driver_connection  # type: ignore[assignment]  # engine is psycopg
-        try:
-            with connection.transaction():
-                store = IngestStore(connection, dataset)
-            yield store
-        finally:
-            # Closing for good drops the temporary table, whatever state the connection is in.
-            pooled.invalidate()
-            pooled.close()
+    with _turn(engine, dataset), _own_connection(engine) as connection:
+        with connection.transaction():
+            store = IngestStore(connection, dataset)
+        yield store
 
 
 @contextmanager
 def trial_store(engine: Engine, name: str, n_shards: int) -> Iterator[IngestStore]:
     """Open an ingest that is undone at the end, whatever happens; it makes the dataset too, if there is none."""
+    with _own_connection(engine) as connection, connection.transaction(force_rollback=True):
+        connection.execute(
+            "INSERT INTO dataset (name, n_shards) VALUES (%s, %s) ON CONFLICT DO NOTHING", [name, n_shards]
+        )
+        query = "SELECT dataset_id, name, n_shards FROM dataset WHERE name = %s"
+        row = connection.execute(query, [name]).fetchone()
+        assert row is not None
+        yield IngestStore(connection, Dataset(*row))
+
+
+@contextmanager
+def _own_connection(engine: Engine) -> Iterator[psycopg.Connection[Any]]:
+    """A connection that is closed for good: that drops the temporary table, whatever state the connection is in."""
     pooled = engine.raw_connection()
-    connection: psycopg.Connection[Any] = pooled.driver_connection  # type: ignore[assignment]  # engine is psycopg
     try:
-        with connection.transaction(force_rollback=True):
-            connection.execute(
-                "INSERT INTO dataset (name, n_shards) VALUES (%s, %s) ON CONFLICT DO NOTHING", [name, n_shards]
-            )
-            query = "SELECT dataset_id, name, n_shards FROM dataset WHERE name = %s"
-            row = connection.execute(query, [name]).fetchone()
-            assert row is not None
-            yield IngestStore(connection, Dataset(*row))
+        yield pooled.driver_connection  # type: ignore[misc]  # engine is psycopg
     finally:
         pooled.invalidate()
         pooled.close()
@@ -330,10 +213,3 @@ def _turn(engine: Engine, ingested: Dataset) -> Iterator[None]:
         # FOR NO KEY UPDATE: rows that point to the dataset can be written.
         connection.execute(row.with_for_update(key_share=True))
         yield
-
-
-def list_rejects(connection: Connection, dataset_id: int) -> list[dict[str, Any]]:
-    """Refused rows as {source, line, code, n_rows, reason}, by source and line."""
-    columns = [ingest_reject.c[name] for name in ("source", "line", "code", "n_rows", "reason")]
-    query = sa.select(*columns).where(ingest_reject.c.dataset_id == dataset_id).order_by(*columns[:2])
-    return [dict(row) for row in connection.execute(query).mappings()]
