@@ -42,7 +42,7 @@ from db.engine import open_engine, psycopg_transaction
 from db.migrate import migrate
 from db.recipes import Recipe
 from db.selection import freeze_selection
-from db.server import sibling_url
+from db.urls import sibling_url
 
 SAMPLES_PER_SHARD = 4000
 TABLES = [form for form in ExportFormat if form is not ExportFormat.WEB_DATASET]

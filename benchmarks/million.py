@@ -40,7 +40,7 @@ from db.migrate import migrate
 from db.recipes import recipe_of
 from db.report import dataset_summary
 from db.selection import freeze_selection
-from db.server import sibling_url
+from db.urls import sibling_url
 from db.verdicts import unfinished_shards
 
 SAMPLES_PER_SHARD = 4000

@@ -43,7 +43,7 @@ from db.migrate import migrate
 from db.models import register_model
 from db.recipes import recipe_of
 from db.schema import sample
-from db.server import sibling_url
+from db.urls import sibling_url
 from metrics_core.models.text_encoder import make_text_encoder
 from metrics_core.protocols import ModelIdentity
 from metrics_core.selection.duplicates import without_near_duplicates

@@ -35,7 +35,7 @@ from db.engine import open_engine, psycopg_transaction
 from db.migrate import migrate
 from db.recipes import recipe_of
 from db.selection import freeze_selection
-from db.server import sibling_url
+from db.urls import sibling_url
 
 RECIPES: Mapping[str, Mapping[str, Any]] = {
     "best 12.5 %": {"by": "vcs"},

@@ -109,7 +109,7 @@ def _events(run_ids: list[str]) -> tuple[int, int, int]:
     import sqlalchemy as sa
 
     from db.engine import open_engine
-    from db.server import DAGSTER, sibling_url
+    from db.urls import DAGSTER, sibling_url
     from orchestration.platform import database_url
 
     storage = open_engine(sibling_url(database_url(), DAGSTER))

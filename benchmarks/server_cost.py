@@ -15,7 +15,7 @@ from sqlalchemy.engine import URL, Engine
 from benchmarks.installation import temporary_server
 from db.engine import open_engine
 from db.migrate import migrate
-from db.server import sibling_url
+from db.urls import sibling_url
 
 
 @dataclass(frozen=True)

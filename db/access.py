@@ -13,14 +13,9 @@ from sqlalchemy.engine import URL
 from db.engine import connect
 from db.listening import SUPERUSER, Listening, new_listening, read_listening, write_listening
 from db.reader import READER
-from db.server import (
-    CURATION,
-    DatabaseUnavailable,
-    is_embedded_running,
-    sibling_url,
-    start_embedded,
-    stop_embedded,
-)
+from db.server import start_embedded, stop_embedded
+from db.server_processes import is_embedded_running
+from db.urls import CURATION, DatabaseUnavailable, sibling_url
 
 _WITHOUT_PASSWORD = re.compile(r"^(host\w*\s.*\s)(trust|peer|ident)\s*$", re.MULTILINE)
 # The first line that fits counts. It is said here, not in the databases: the next command may make one.

@@ -15,7 +15,7 @@ import psycopg
 from psycopg import sql
 from sqlalchemy.engine import URL
 
-from db.server import CURATION, DAGSTER, sibling_url
+from db.urls import CURATION, DAGSTER, sibling_url
 
 _PASSPORT = "backup.json"
 _FORMAT = 1

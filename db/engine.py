@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from pgvector.psycopg import register_vector
 from sqlalchemy.engine import URL, Engine
 
-from db.server import DatabaseUnavailable, shown_url
+from db.urls import DatabaseUnavailable, shown_url
 
 CONNECT_ATTEMPTS = 20
 CONNECT_PAUSE_S = 0.25

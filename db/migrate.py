@@ -12,7 +12,7 @@ from sqlalchemy.engine import URL, Connection
 
 from db.engine import open_engine
 from db.reader import create_reader_role
-from db.server import CURATION, DAGSTER, DatabaseUnavailable, sibling_url
+from db.urls import CURATION, DAGSTER, DatabaseUnavailable, sibling_url
 from db.views import MetricInputs, create_views, drop_views
 
 if TYPE_CHECKING:

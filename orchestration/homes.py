@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from assets.home import homes_nearby
-from db.server import is_embedded_running, running_homes
+from db.server_processes import is_embedded_running, running_homes
 
 
 def note_of_second_server(home: Path, running_now: Callable[[], list[Path]] = running_homes) -> str | None:

@@ -14,7 +14,8 @@ from assets.curation import Curation
 from assets.scores.registry import METRIC_INPUTS, SCORERS, SOURCE_TABLES
 from db.engine import open_engine
 from db.migrate import is_current, migrate
-from db.server import DatabaseUnavailable, curation_url, dagster_url
+from db.server import curation_url
+from db.urls import DatabaseUnavailable, dagster_url
 from db.views import is_up_to_date
 from orchestration.homes import note_of_second_server
 from orchestration.settings import SettingsError, settings

@@ -17,7 +17,8 @@ from sqlalchemy.engine import URL, Engine
 from assets.scores.registry import METRIC_INPUTS
 from db.engine import open_engine
 from db.migrate import migrate
-from db.server import sibling_url, start_embedded, stop_embedded
+from db.server import start_embedded, stop_embedded
+from db.urls import sibling_url
 
 PROJECT = Path(__file__).resolve().parents[1]
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)

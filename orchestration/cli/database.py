@@ -150,7 +150,7 @@ def prune(
 
 
 def _show_url(as_json: bool) -> None:
-    from db.server import shown_url
+    from db.urls import shown_url
     from orchestration.platform import database_url
 
     _show(shown_url(database_url()), as_json)

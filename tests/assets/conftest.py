@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy.engine import URL, Engine
 
 from db.engine import open_engine
-from db.server import sibling_url
+from db.urls import sibling_url
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,8 @@ from sqlalchemy.engine import URL
 from assets.scores.registry import METRIC_INPUTS
 from db.engine import open_engine
 from db.migrate import migrate
-from db.server import sibling_url, start_embedded, stop_embedded
+from db.server import start_embedded, stop_embedded
+from db.urls import sibling_url
 
 OWNER, PASSWORD = "owner", "p@ss: word/1%"
 

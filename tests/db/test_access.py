@@ -19,7 +19,9 @@ from db.access import ServerInUse, listen, listen_no_more, owner_url
 from db.engine import open_engine
 from db.migrate import migrate
 from db.reader import READER, reader_url, run_read_only
-from db.server import DAGSTER, is_embedded_running, sibling_url, start_embedded, stop_embedded
+from db.server import start_embedded, stop_embedded
+from db.server_processes import is_embedded_running
+from db.urls import DAGSTER, sibling_url
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from db.comments import EVERYWHERE, FILE, METRIC, meaning, sections
 from db.engine import open_engine
 from db.migrate import migrate
 from db.schema import METADATA
-from db.server import sibling_url
+from db.urls import sibling_url
 from db.views import PLUMBING, VIEWS, create_views, is_up_to_date
 from tests.db.builders import activate, add_sample, add_video, make_dataset
 

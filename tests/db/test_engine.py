@@ -13,7 +13,8 @@ from sqlalchemy.engine import URL, Engine
 
 from db.engine import open_engine, psycopg_transaction
 from db.schema import dataset
-from db.server import DatabaseUnavailable, sibling_url, start_embedded, stop_embedded
+from db.server import start_embedded, stop_embedded
+from db.urls import DatabaseUnavailable, sibling_url
 
 ENDLESS = 1_000_000  # attempts: a test that retried what no waiting mends would never end
 

@@ -12,7 +12,7 @@ from assets.scores.registry import METRIC_INPUTS
 from db.engine import open_engine
 from db.migrate import migrate
 from db.reader import QueryError, run_read_only
-from db.server import DatabaseUnavailable, sibling_url
+from db.urls import DatabaseUnavailable, sibling_url
 from tests.db.test_reader import CHANGES, ESCAPES, MACHINE, counts
 
 

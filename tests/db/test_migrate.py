@@ -13,7 +13,7 @@ from assets.scores.registry import METRIC_INPUTS
 from db.engine import open_engine
 from db.migrate import check_schema, downgrade, is_current, migrate
 from db.schema import METADATA
-from db.server import DatabaseUnavailable, sibling_url
+from db.urls import DatabaseUnavailable, sibling_url
 from db.verdicts import VerdictRow, VerdictSet, write_verdicts
 from db.views import PLUMBING, VIEWS, create_views
 from tests.db.builders import INPUT, add_keypoint, add_label, add_sample, add_video, make_dataset

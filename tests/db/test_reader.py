@@ -22,7 +22,7 @@ from db.reader import READER, QueryError, reader_password, run_read_only
 from db.recipes import recipe_of
 from db.schema import METADATA
 from db.selection import freeze_selection
-from db.server import DatabaseUnavailable, sibling_url
+from db.urls import DatabaseUnavailable, sibling_url
 from db.views import VIEWS
 from tests.db.builders import add_sample, add_video, make_dataset, set_scores
 

@@ -14,18 +14,9 @@ import pytest
 from sqlalchemy.engine import URL
 
 from db.engine import open_engine
-from db.server import (
-    LONGEST_HOME,
-    DatabaseUnavailable,
-    curation_url,
-    dagster_url,
-    is_embedded_running,
-    parse_url,
-    shown_url,
-    sibling_url,
-    start_embedded,
-    stop_embedded,
-)
+from db.server import LONGEST_HOME, curation_url, start_embedded, stop_embedded
+from db.server_processes import is_embedded_running
+from db.urls import DatabaseUnavailable, dagster_url, parse_url, shown_url, sibling_url
 from tests.orchestration.survival import until
 from tests.ordinary_user import open_folder, ordinary_user
 

@@ -21,7 +21,9 @@ from typing import Any
 import psycopg
 from sqlalchemy.engine import URL
 
-from db.server import DAGSTER, is_embedded_running, sibling_url, start_embedded, stop_embedded
+from db.server import start_embedded, stop_embedded
+from db.server_processes import is_embedded_running
+from db.urls import DAGSTER, sibling_url
 
 # Far beyond what any step takes, also on a busy machine: reaching it is a failure.
 DEADLINE_S = 180.0

@@ -22,7 +22,7 @@ from assets.reports.tables import escaped
 from assets.scores.registry import METRICS, scoring_assets
 from db.datasets import Dataset
 from db.engine import open_engine
-from db.server import DAGSTER, sibling_url
+from db.urls import DAGSTER, sibling_url
 from orchestration.calibration import run_calibration
 from orchestration.definitions import defs
 from orchestration.jobs import prune_job

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from assets.scores.registry import METRICS
 from db.engine import open_engine
-from db.server import DAGSTER, sibling_url
+from db.urls import DAGSTER, sibling_url
 from orchestration.launch import run_conclusions, run_ingest, run_scoring
 from orchestration.platform import database_url, engine, instance
 from tests.command_line import run_command

@@ -15,7 +15,8 @@ import pytest
 from sqlalchemy.engine import URL
 
 from assets.ingest.batches import BATCH_SIZE
-from db.server import DAGSTER, sibling_url, stop_embedded
+from db.server import stop_embedded
+from db.urls import DAGSTER, sibling_url
 from orchestration.cli.errors import explain
 from tests.orchestration.survival import (
     N_VIDEOS,

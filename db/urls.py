@@ -1,0 +1,59 @@
+"""URLs of Postgres servers: read, shown without passwords, and of another database on the same server."""
+
+from __future__ import annotations
+
+import re
+
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+CURATION = "curation"
+DAGSTER = "dagster"
+
+
+class DatabaseUnavailable(RuntimeError):
+    """No usable Postgres server: the message says which one and what to do."""
+
+    plain = True
+
+
+def parse_url(text: str) -> URL:
+    """A Postgres URL in any common spelling, normalised to the psycopg 3 driver.
+
+    libpq also takes user, password and database from the query. They are moved to their usual places, where
+    `shown_url` hides the password and `sibling_url` exchanges the database.
+    """
+    try:
+        url = make_url(re.sub("^postgres(?=:|[+])", "postgresql", text.strip()))
+    except (ArgumentError, ValueError):  # the second for a port that is no number
+        raise DatabaseUnavailable(
+            "CURATION_DB_URL is not a URL: write postgresql://user:password@host:5432/curation, "
+            "and %40 for an @ in the password"
+        ) from None
+    if url.get_backend_name() != "postgresql":
+        raise DatabaseUnavailable(
+            f"CURATION_DB_URL names a {url.get_backend_name()} database: Reelsieve needs Postgres with pgvector"
+        )
+    for name, place in {"user": "username", "password": "password", "dbname": "database"}.items():
+        if values := url.normalized_query.get(name):
+            url = url.difference_update_query([name]).set(**{place: values[-1]})  # type: ignore[arg-type]  # all are str
+    if url.database == DAGSTER:
+        raise DatabaseUnavailable(f"CURATION_DB_URL names database {DAGSTER}, which is Dagster's own: name another one")
+    return url.set(drivername="postgresql+psycopg", database=url.database or CURATION)
+
+
+def shown_url(url: URL) -> str:
+    """The URL as people and psql write it, without any password, the password of a TLS key included."""
+    secrets = [name for name in url.query if "password" in name]
+    plain = url.difference_update_query(secrets).set(drivername="postgresql")
+    return plain.render_as_string(hide_password=True)
+
+
+def sibling_url(url: URL, database: str) -> URL:
+    """The URL of another database on the same server."""
+    return url.set(database=database)
+
+
+def dagster_url(url: URL) -> str:
+    """Dagster's storage on the same server, with the driver that dagster-postgres needs, password included."""
+    return sibling_url(url, DAGSTER).set(drivername="postgresql+psycopg2").render_as_string(hide_password=False)
