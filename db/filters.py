@@ -7,39 +7,20 @@ the caller handed in, and literals become bound parameters.
 
 from __future__ import annotations
 
-import difflib
-import math
-import operator
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from decimal import Decimal
-from typing import Any, Literal
+from collections.abc import Sequence
 
-import sqlalchemy as sa
 from sqlglot import Token, TokenType
 from sqlglot import expressions as exp
 from sqlglot.dialects import Postgres
 from sqlglot.errors import SqlglotError
 
+from db.filter_conditions import COMPARISONS, Columns, Condition, FilterError, column_of, condition_of
+
 MAX_LENGTH = 10_000
 MAX_DEPTH = 20  # sqlglot needs some 20 Python frames a level: far below the interpreter's limit of 1,000
 
-Columns = Mapping[str, sa.ColumnElement[Any]]
-Condition = sa.ColumnElement[bool]
-# An "untyped" column may be compared with anything, an "other" one (a time, JSON, ...) only with null.
-Kind = Literal["number", "text", "boolean", "untyped", "other"]
-
 WORDS = {"and", "or", "not", "between", "in", "is", "null", "like", "ilike", "true", "false"}
 SYMBOLS = {"=", "!=", "<>", "<", "<=", ">", ">=", "(", ")", ",", "-"}
-COMPARISONS: dict[type[exp.Expr], Callable[[Any, Any], Any]] = {
-    exp.EQ: operator.eq,
-    exp.NEQ: operator.ne,
-    exp.LT: operator.lt,
-    exp.LTE: operator.le,
-    exp.GT: operator.gt,
-    exp.GTE: operator.ge,
-}
 # Every node of a filter's tree with the parts it may have; the table of a column, for one, is not among them.
 NODES: dict[type[exp.Expr], frozenset[str]] = {
     **dict.fromkeys([exp.And, exp.Or, *COMPARISONS], frozenset({"this", "expression"})),
@@ -51,35 +32,11 @@ NODES: dict[type[exp.Expr], frozenset[str]] = {
     exp.Literal: frozenset({"this", "is_string"}),
     exp.Null: frozenset(),
 }
-PYTHON_KINDS: dict[type, Kind] = {
-    bool: "boolean",
-    int: "number",
-    float: "number",
-    Decimal: "number",
-    str: "text",
-}
-NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 ALLOWED = (
     "a filter holds comparisons (= != <> < <= > >=), between, in, is [not] null, like and ilike, "
     "on columns and literals, joined by and, or, not and parentheses"
 )
 TOO_DEEP = f"the filter is nested too deeply: {MAX_DEPTH} levels are allowed"
-
-
-class FilterError(ValueError):
-    """The text is not a condition of the filter language; the message says in one sentence what is wrong."""
-
-    plain = True
-
-
-@dataclass(frozen=True)
-class Operand:
-    """One side of a comparison: a column, a literal, or minus one of these."""
-
-    expression: sa.ColumnElement[Any]
-    kind: Kind
-    name: str
-    """The operand's name in error messages."""
 
 
 def parse_filter(text: str, columns: Columns) -> Condition:
@@ -92,6 +49,7 @@ def parse_filter(text: str, columns: Columns) -> Condition:
     Raises:
         FilterError: the text is anything else, names an unknown column, or compares text with a number.
 
+    >>> import sqlalchemy as sa
     >>> columns = {"vcs": sa.column("vcs", sa.Double), "system": sa.column("system", sa.Text)}
     >>> condition = parse_filter("vcs > 0.3 and system != 'brief'", columns)
     >>> print(condition)
@@ -100,7 +58,7 @@ def parse_filter(text: str, columns: Columns) -> Condition:
     {'param_1': 0.3, 'param_2': 'brief'}
     >>> parse_filter("vsc > 0.3", columns)
     Traceback (most recent call last):
-    db.filters.FilterError: unknown name 'vsc', did you mean 'vcs'? The columns are: system, vcs
+    db.filter_conditions.FilterError: unknown name 'vsc', did you mean 'vcs'? The columns are: system, vcs
     """
     _check_text(text)
     dialect = Postgres()
@@ -116,7 +74,7 @@ def parse_filter(text: str, columns: Columns) -> Condition:
         raise FilterError("the filter is empty: give one condition, such as vcs > 0.3")
     n_joints = sum(token.token_type in (TokenType.AND, TokenType.COMMA) for token in tokens)
     _check_tree(trees[0], n_joints)
-    return _condition(trees[0], columns)
+    return condition_of(trees[0], columns)
 
 
 def _check_text(text: str) -> None:
@@ -164,7 +122,7 @@ def _check_token(token: Token, source: str, is_call: bool, columns: Columns) -> 
     if is_literal or source in SYMBOLS or source.lower() in WORDS:
         return
     if token.token_type is TokenType.IDENTIFIER:
-        _column(token.text, columns)
+        column_of(token.text, columns)
     elif source == ".":
         raise FilterError("a point is only allowed inside a number: write 0.5, and columns without a table")
     elif not source.isidentifier():
@@ -172,7 +130,7 @@ def _check_token(token: Token, source: str, is_call: bool, columns: Columns) -> 
     elif is_call:
         raise FilterError(f"the function {source[:40]!r} is not allowed in a filter: {ALLOWED}")
     else:
-        _column(source, columns)
+        column_of(source, columns)
 
 
 def _check_tree(tree: exp.Expr, n_joints: int) -> None:
@@ -199,126 +157,3 @@ def _check_tree(tree: exp.Expr, n_joints: int) -> None:
             stack.append((child, depth if is_chain else depth + 1))
     if n_joints:
         raise FilterError("an 'and' or a comma is missing or misplaced: write between 1 and 2, in (1, 2)")
-
-
-def _condition(node: exp.Expr, columns: Columns) -> Condition:
-    if isinstance(node, exp.Paren):
-        return _condition(node.this, columns)
-    if isinstance(node, (exp.And, exp.Or)):
-        parts = [_condition(part, columns) for part in node.flatten(unnest=False)]
-        return sa.and_(*parts) if isinstance(node, exp.And) else sa.or_(*parts)
-    if isinstance(node, exp.Not):
-        return sa.not_(_condition(node.this, columns))
-    if type(node) in COMPARISONS:
-        left, right = _operand(node.this, columns), _operand(node.expression, columns)
-        _check_comparable(left, right)
-        comparison: Condition = COMPARISONS[type(node)](left.expression, right.expression)
-        return comparison
-    if type(node) in PREDICATES:
-        condition = PREDICATES[type(node)](node, columns)
-        return sa.not_(condition) if node.args.get("negate") else condition
-    operand = _operand(node, columns)
-    if operand.kind not in ("boolean", "untyped"):
-        raise FilterError(f"{operand.name} is not a condition: compare it with something")
-    return operand.expression
-
-
-def _between(node: exp.Expr, columns: Columns) -> Condition:
-    value, low, high = (_operand(node.args[name], columns) for name in ("this", "low", "high"))
-    _check_comparable(value, low)
-    _check_comparable(value, high)
-    return value.expression.between(low.expression, high.expression)
-
-
-def _in(node: exp.Expr, columns: Columns) -> Condition:
-    value = _operand(node.this, columns)
-    if not node.expressions or any(choice.find(exp.Column) for choice in node.expressions):
-        raise FilterError("in needs a list of literals in parentheses, such as system in ('brief', 'long')")
-    choices = [_operand(choice, columns) for choice in node.expressions]
-    for choice in choices:
-        _check_comparable(value, choice)
-    return value.expression.in_([choice.expression for choice in choices])
-
-
-def _is(node: exp.Expr, columns: Columns) -> Condition:
-    if not isinstance(node.expression, exp.Null):
-        raise FilterError("is may only be followed by null or not null: compare with = instead")
-    return _operand(node.this, columns).expression.is_(None)
-
-
-def _like(node: exp.Expr, columns: Columns) -> Condition:
-    value, pattern = _operand(node.this, columns), node.expression
-    if value.kind not in ("text", "untyped"):
-        raise FilterError(f"like and ilike are for text, and {value.name} is none")
-    if not (isinstance(pattern, exp.Literal) and pattern.is_string):
-        raise FilterError("like and ilike need a literal pattern, such as system like 'brief%'")
-    n_backslashes = len(pattern.name) - len(pattern.name.rstrip("\\"))
-    if n_backslashes % 2:
-        raise FilterError("a pattern of like or ilike must not end with a single backslash: write two")
-    compare = value.expression.ilike if isinstance(node, exp.ILike) else value.expression.like
-    return compare(_literal(pattern).expression)
-
-
-PREDICATES: dict[type[exp.Expr], Callable[[exp.Expr, Columns], Condition]] = {
-    exp.Between: _between,
-    exp.In: _in,
-    exp.Is: _is,
-    exp.Like: _like,
-    exp.ILike: _like,
-}
-
-
-def _operand(node: exp.Expr, columns: Columns) -> Operand:
-    if isinstance(node, exp.Paren):
-        return _operand(node.this, columns)
-    if isinstance(node, exp.Column):
-        return _column(node.name, columns)
-    if isinstance(node, exp.Neg):
-        value = _operand(node.this, columns)
-        if value.kind not in ("number", "untyped"):
-            raise FilterError(f"{value.name} cannot follow a minus sign: only a number can")
-        return Operand(-value.expression, value.kind, f"minus {value.name}")
-    return _literal(node)
-
-
-def _column(name: str, columns: Columns) -> Operand:
-    by_lower_name = {key.lower(): column for key, column in columns.items()}
-    column = by_lower_name.get(name.lower())
-    if column is None:
-        close = difflib.get_close_matches(name.lower(), by_lower_name, n=1)
-        hint = f", did you mean {close[0]!r}?" if close else "."
-        raise FilterError(f"unknown name {name[:40]!r}{hint} The columns are: {', '.join(sorted(columns))}")
-    is_typed = not isinstance(column.type, sa.types.NullType)
-    kind = PYTHON_KINDS.get(column.type.python_type, "other") if is_typed else "untyped"
-    adjective = f"{kind} " if kind in PYTHON_KINDS.values() else ""
-    return Operand(column, kind, f"the {adjective}column {name!r}")
-
-
-def _literal(node: exp.Expr) -> Operand:
-    if isinstance(node, exp.Literal) and node.is_string:
-        return Operand(sa.literal(node.name, sa.Text), "text", f"the text {node.name[:40]!r}")
-    if isinstance(node, exp.Literal):
-        return Operand(sa.literal(_number(node.name)), "number", f"the number {node.name}")
-    if isinstance(node, exp.Boolean):
-        return Operand(sa.literal(bool(node.this), sa.Boolean), "boolean", f"the value {node.this}")
-    if isinstance(node, exp.Null):
-        raise FilterError("null equals nothing: write is null or is not null")
-    raise FilterError("a condition stands where a column or a literal belongs: use and, or and not")
-
-
-def _number(text: str) -> int | float:
-    if not NUMBER.fullmatch(text):
-        raise FilterError(f"{text[:40]!r} is not a number: write it like 12, 0.3 or 1e-3")
-    if text.isdecimal() and len(text) < 19:  # more digits may not fit a bigint
-        return int(text)
-    if math.isinf(float(text)):
-        raise FilterError(f"the number {text[:40]} is too large")
-    return float(text)
-
-
-def _check_comparable(left: Operand, right: Operand) -> None:
-    for side in (left, right):
-        if side.kind == "other":
-            raise FilterError(f"{side.name} is no number, text or boolean: it only allows is [not] null")
-    if left.kind != right.kind and "untyped" not in (left.kind, right.kind):
-        raise FilterError(f"{left.name} cannot be compared with {right.name}")

@@ -16,7 +16,7 @@ from assets.selection.making import make_selection, prepared
 from assets.selection.recipe_file import read_recipe
 from db import schema
 from db.datasets import Dataset
-from db.filters import FilterError
+from db.filter_conditions import FilterError
 from db.previewing import preview
 from db.recipes import SelectionError, recipe_in, recipe_of
 from db.selection import Selection, find_selection, selection_rows

@@ -14,7 +14,8 @@ from sqlalchemy.engine import URL, Engine
 from assets.scores.registry import METRIC_INPUTS
 from db.datasets import Dataset
 from db.engine import open_engine
-from db.filters import SYMBOLS, WORDS, FilterError
+from db.filter_conditions import FilterError
+from db.filters import SYMBOLS, WORDS
 from db.migrate import migrate
 from db.reader import run_read_only
 from db.recipes import SelectionError, recipe_of

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import db.filters
-from db.filters import MAX_DEPTH, MAX_LENGTH, SYMBOLS, WORDS, FilterError, parse_filter
+from db.filter_conditions import FilterError
+from db.filters import MAX_DEPTH, MAX_LENGTH, SYMBOLS, WORDS, parse_filter
 
 SAMPLES = sa.Table(
     "sample_scores",

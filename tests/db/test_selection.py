@@ -19,7 +19,7 @@ from sqlalchemy.engine import Engine
 
 from db import schema
 from db.datasets import Dataset
-from db.filters import FilterError
+from db.filter_conditions import FilterError
 from db.freezing import kept
 from db.listing import list_scores
 from db.present import known_metrics
