@@ -21,7 +21,8 @@ from sqlalchemy.engine import Connection, Engine
 
 from db.bulk import copy_rows, upsert
 from db.engine import psycopg_transaction
-from db.schema import frame_embedding, frame_set
+from db.locking import lock_ids_for_copy
+from db.schema import frame_embedding, frame_set, video
 
 Status = Literal["ok", "unreadable", "failed"]
 _SQL = Path(__file__).parent / "sql"
@@ -111,15 +112,9 @@ def store_frames(engine: Engine, model_id: int, videos: Sequence[FrameRows]) -> 
 
     A video that has been deleted meanwhile is left out.
     """
-    ids = [video.video_id for video in videos]
     with psycopg_transaction(engine) as connection:
-        alive = {
-            row[0]
-            for row in connection.execute(
-                "SELECT video_id FROM video WHERE video_id = ANY(%s) ORDER BY video_id FOR NO KEY UPDATE", [ids]
-            )
-        }
-        kept = [video for video in videos if video.video_id in alive]
+        alive = lock_ids_for_copy(connection, video.c.video_id, [one.video_id for one in videos], alone=True)
+        kept = [one for one in videos if one.video_id in alive]
         connection.execute(
             "DELETE FROM frame_embedding WHERE model_id = %s AND video_id = ANY(%s)", [model_id, sorted(alive)]
         )

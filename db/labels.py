@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Connection, Engine
 
+from db.locking import lock_ids
 from db.schema import keypoint, keypoint_label, sample
 
 # (sample_id, keypoint_id)
@@ -76,8 +77,8 @@ def write_labels(engine: Engine, source: str, labels: Sequence[JudgedLabel]) -> 
     A label whose caption or keypoint has been deleted meanwhile is left out.
     """
     with engine.begin() as connection:
-        samples = _locked(connection, sample.c.sample_id, {label.sample_id for label in labels})
-        keypoints = _locked(connection, keypoint.c.keypoint_id, {label.keypoint_id for label in labels})
+        samples = lock_ids(connection, sample.c.sample_id, {label.sample_id for label in labels})
+        keypoints = lock_ids(connection, keypoint.c.keypoint_id, {label.keypoint_id for label in labels})
         rows = [
             {
                 "keypoint_id": label.keypoint_id,
@@ -97,10 +98,3 @@ def write_labels(engine: Engine, source: str, labels: Sequence[JudgedLabel]) -> 
             key = ["keypoint_id", "sample_id", "source"]
             connection.execute(new.on_conflict_do_update(index_elements=key, set_=replaced), rows)
     return len(rows)
-
-
-def _locked(connection: Connection, column: sa.Column[int], ids: Collection[int]) -> set[int]:
-    """Those of the ids that exist, and go on existing until the transaction ends."""
-    is_one = column == sa.any_(sa.bindparam("ids"))
-    query = sa.select(column).where(is_one).order_by(column).with_for_update(key_share=True, read=True)
-    return set(connection.scalars(query, {"ids": list(ids)}))

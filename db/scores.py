@@ -14,6 +14,7 @@ from sqlalchemy.engine import Connection, Engine
 from db.bulk import Upserted, upsert
 from db.engine import psycopg_transaction
 from db.fingerprint import fingerprint
+from db.locking import lock_ids_for_copy
 from db.schema import sample, score, scorer
 
 _SQL = Path(__file__).parent / "sql"
@@ -113,47 +114,19 @@ def active_models(connection: Connection, metric: str) -> list[str]:
 
 def write_scores(engine: Engine, scorer_id: int, run_id: str, rows: Sequence[ScoreRow]) -> Upserted:
     """Write one batch of scores in one transaction. Rows whose sample is gone by now are left out."""
-    columns = [
-        "scorer_id",
-        "sample_id",
-        "input_sha256",
-        "input_marks",
-        "value",
-        "components",
-        "status",
-        "error",
-        "run_id",
-    ]
+    compared = ["input_sha256", "value", "components", "status", "error"]
     with psycopg_transaction(engine) as connection:
-        alive = {
-            row[0]
-            for row in connection.execute(
-                "SELECT sample_id FROM sample WHERE sample_id = ANY(%s) FOR KEY SHARE",
-                [[row.sample_id for row in rows]],
+        alive = lock_ids_for_copy(connection, sample.c.sample_id, [row.sample_id for row in rows])
+        values = [
+            (
+                *(scorer_id, row.sample_id, dict(row.input_marks), run_id),
+                *(row.input_sha256, row.value, dict(row.components), row.status, row.error),
             )
-        }
-        return upsert(
-            connection,
-            score,
-            columns,
-            [
-                (
-                    scorer_id,
-                    r.sample_id,
-                    r.input_sha256,
-                    dict(r.input_marks),
-                    r.value,
-                    dict(r.components),
-                    r.status,
-                    r.error,
-                    run_id,
-                )
-                for r in rows
-                if r.sample_id in alive
-            ],
-            compare=["input_sha256", "value", "components", "status", "error"],
-            touch=["scored_at"],
-        )
+            for row in rows
+            if row.sample_id in alive
+        ]
+        columns = ["scorer_id", "sample_id", "input_marks", "run_id", *compared]
+        return upsert(connection, score, columns, values, compare=compared, touch=["scored_at"])
 
 
 def status_counts(connection: Connection, scorer_id: int, dataset_id: int, shard: int | None = None) -> dict[str, int]:

@@ -19,7 +19,8 @@ from sqlalchemy.engine import Connection, Engine
 from db.bulk import copy_rows
 from db.engine import psycopg_transaction
 from db.inputs import KEYPOINTS, SEGMENTS, TEXT, statement_over
-from db.schema import ecs_verdict, keypoint_label, sample, verdict_set
+from db.locking import lock_ids_for_copy
+from db.schema import ecs_verdict, keypoint, keypoint_label, sample, verdict_set
 from db.shards import Tally, shard_counts
 
 Status = Literal["ok", "unverifiable"]
@@ -121,20 +122,8 @@ def write_verdicts(engine: Engine, scorer_id: int, run_id: str, sets: Sequence[V
     keypoint_ids = list({verdict.keypoint_id for one_set in sets for verdict in one_set.verdicts})
     with psycopg_transaction(engine) as connection:
         # Two runs on one sample wait for each other here: the later one's set is what stays.
-        samples = {
-            row[0]
-            for row in connection.execute(
-                "SELECT sample_id FROM sample WHERE sample_id = ANY(%s) ORDER BY sample_id FOR NO KEY UPDATE",
-                [sample_ids],
-            )
-        }
-        keypoints = {
-            row[0]
-            for row in connection.execute(
-                "SELECT keypoint_id FROM keypoint WHERE keypoint_id = ANY(%s) ORDER BY keypoint_id FOR KEY SHARE",
-                [keypoint_ids],
-            )
-        }
+        samples = lock_ids_for_copy(connection, sample.c.sample_id, sample_ids, alone=True)
+        keypoints = lock_ids_for_copy(connection, keypoint.c.keypoint_id, keypoint_ids)
         kept = [
             replace(one_set, verdicts=tuple(v for v in one_set.verdicts if v.keypoint_id in keypoints))
             for one_set in sets

@@ -18,7 +18,8 @@ from assets.qeva.writing import OF_SUMMARY
 from assets.sources.base import Examination, Forecast, Order, Source
 from db.embeddings import text_sha256
 from db.models import register_model
-from db.qeva import GOOD, AnswerRow, QuestionSetRow, load_answers, write_answers
+from db.qeva_answers import GOOD, AnswerRow, load_answers, write_answers
+from db.qeva_questions import QuestionSetRow
 from db.work import PendingSample, shard_samples
 from metrics_core.protocols import ModelIdentity
 from metrics_core.qeva import is_empty_summary

@@ -11,7 +11,8 @@ from assets.qeva.panel import Panel
 from assets.qeva.stored import answer_row, question_of
 from assets.qeva.writing import OF_SUMMARY
 from assets.sources.base import Order
-from db.qeva import AnswerRow, QuestionRow
+from db.qeva_answers import AnswerRow
+from db.qeva_questions import QuestionRow
 from db.work import PendingSample
 from metrics_core.qeva import judge_replies
 from metrics_core.qeva.records import Asked, Context, Reply

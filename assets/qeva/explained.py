@@ -8,7 +8,8 @@ from typing import Any
 from assets.qeva.answers import Examined
 from assets.qeva.stored import outcome_of_answer
 from assets.scores.base import Explanation
-from db.qeva import AnswerRow, QuestionRow
+from db.qeva_answers import AnswerRow
+from db.qeva_questions import QuestionRow
 from metrics_core.qeva.records import DIMENSIONS
 
 _DROPPED = {

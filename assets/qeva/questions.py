@@ -14,7 +14,7 @@ from assets.sources.base import Examination, Forecast, Order, Source
 from db.embeddings import text_sha256
 from db.inputs import TEXT
 from db.models import register_model
-from db.qeva import QuestionSetRow
+from db.qeva_questions import QuestionSetRow
 from db.work import PendingSample, shard_samples
 from metrics_core.protocols import ModelIdentity
 from metrics_core.qeva import is_empty_summary

@@ -17,7 +17,8 @@ from assets.qeva.stored import mark_of, outcome_of_answer, question_set_of
 from assets.scores.base import Explanation, Outcome
 from assets.sources.base import Evidence, Source
 from db.inputs import KEYPOINTS, REFERENCES, SEGMENTS, TEXT, VIDEO, Input
-from db.qeva import GOOD, QuestionSetRow
+from db.qeva_answers import GOOD
+from db.qeva_questions import QuestionSetRow
 from db.work import PendingSample
 from metrics_core.qeva import (
     DimensionScore,

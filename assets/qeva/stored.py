@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import cast
 
-from db.qeva import AnswerRow, MarkRow, QuestionRow, QuestionSetRow
+from db.qeva_answers import AnswerRow
+from db.qeva_questions import MarkRow, QuestionRow, QuestionSetRow
 from metrics_core.qeva import FilterMark, Outcome, outcome_of
 from metrics_core.qeva.filtering import FilterFailure
 from metrics_core.qeva.records import Decision, Dimension, Judgement, Kind, Question, QuestionSet, Reply, ReplyStatus

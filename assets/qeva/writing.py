@@ -12,7 +12,14 @@ from assets.qeva.material import GONE, Material, Unreadable
 from assets.qeva.panel import Panel
 from assets.qeva.stored import mark_row, question_of, question_row
 from assets.sources.base import Order
-from db.qeva import MarkRow, QuestionRow, QuestionSetRow, load_question_sets, mark_questions, write_question_sets
+from db.qeva_questions import (
+    MarkRow,
+    QuestionRow,
+    QuestionSetRow,
+    load_question_sets,
+    mark_questions,
+    write_question_sets,
+)
 from db.work import PendingSample
 from metrics_core.qeva import filter_questions
 from metrics_core.qeva.records import Context, Dimension, QuestionSet, VideoFrames, VideoNotes

@@ -11,15 +11,13 @@ from sqlalchemy.engine import Engine
 
 from db import schema
 from db.models import register_model
-from db.qeva import (
-    AnswerRow,
+from db.qeva_answers import AnswerRow, load_answers, write_answers
+from db.qeva_questions import (
     MarkRow,
     QuestionRow,
     QuestionSetRow,
-    load_answers,
     load_question_sets,
     mark_questions,
-    write_answers,
     write_question_sets,
 )
 from tests.db.builders import add_sample, add_video, make_dataset, remove

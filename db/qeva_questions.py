@@ -1,12 +1,12 @@
-"""Questions about videos and summaries, what filtering made of them, and the answers to them.
+"""Questions about videos and summaries, and what filtering made of them.
 
-A set of questions belongs to a video, or where it names a sample, to the text of that sample. The model of a set is all
-that writes and filters questions; the model of an answer is all that answers and judges.
+A set of questions belongs to a video, or where it names a sample, to the text of that sample. Its model is all that
+writes and filters questions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -14,11 +14,10 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Connection, Engine
 
-from db.schema import qeva_answer, qeva_question, qeva_question_set, sample, video
+from db.locking import lock_ids
+from db.schema import qeva_question, qeva_question_set, sample, video
 
-# Statuses of answers that say something of their context.
-GOOD = ("ok", "abstain")
-_SETS, _QUESTIONS, _ANSWERS = qeva_question_set.c, qeva_question.c, qeva_answer.c
+_SETS, _QUESTIONS = qeva_question_set.c, qeva_question.c
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,25 +70,6 @@ class QuestionSetRow:
     reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerRow:
-    """An answer to a question about one sample. context_sha256: the digest of what it was answered from.
-
-    correct: None where nobody could tell. score, evidence: the probability and the sentence that it rests on.
-    """
-
-    question_id: int
-    sample_id: int
-    context_sha256: bytes
-    status: str
-    raw: str
-    normalised: str | None = None
-    correct: bool | None = None
-    reason: str | None = None
-    score: float | None = None
-    evidence: str | None = None
-
-
 def write_question_sets(engine: Engine, model_id: int, run_id: str, sets: Sequence[QuestionSetRow]) -> None:
     """Store sets in one transaction. A good set of the same source stays: two runs on one video share the first set.
 
@@ -97,8 +77,8 @@ def write_question_sets(engine: Engine, model_id: int, run_id: str, sets: Sequen
     video or sample has been deleted meanwhile are left out.
     """
     with engine.begin() as connection:
-        videos = _locked(connection, video.c.video_id, [one.video_id for one in sets])
-        samples = _locked(connection, sample.c.sample_id, [one.sample_id for one in sets if one.sample_id is not None])
+        videos = lock_ids(connection, video.c.video_id, [one.video_id for one in sets])
+        samples = lock_ids(connection, sample.c.sample_id, [one.sample_id for one in sets if one.sample_id is not None])
         for one in sorted(sets, key=lambda one: (one.video_id, one.sample_id or 0, one.dimension)):
             if one.video_id in videos and (one.sample_id is None or one.sample_id in samples):
                 _write_set(connection, model_id, run_id, one)
@@ -133,49 +113,6 @@ def mark_questions(engine: Engine, marks: Mapping[int, MarkRow]) -> None:
     marking = sa.update(qeva_question).where(is_this).values({name: sa.bindparam(name) for name in names})
     with engine.begin() as connection:
         connection.execute(marking, rows)
-
-
-def write_answers(engine: Engine, model_id: int, run_id: str, answers: Sequence[AnswerRow]) -> int:
-    """Store answers in one transaction, in place of older ones; returns how many were stored.
-
-    An answer that failed does not replace a good one from the same context, which another run may have got. One whose
-    question or sample is gone is left out.
-    """
-    with engine.begin() as connection:
-        questions = _locked(connection, qeva_question.c.question_id, [answer.question_id for answer in answers])
-        samples = _locked(connection, sample.c.sample_id, [answer.sample_id for answer in answers])
-        rows = [
-            {**asdict(answer), "model_id": model_id, "run_id": run_id}
-            for answer in sorted(answers, key=lambda answer: (answer.question_id, answer.sample_id))
-            if answer.question_id in questions and answer.sample_id in samples
-        ]
-        if not rows:
-            return 0
-        new = insert(qeva_answer).values(rows)
-        key = ("question_id", "sample_id", "model_id")
-        replaced = {name: new.excluded[name] for name in rows[0] if name not in key}
-        is_better = sa.or_(
-            _ANSWERS.context_sha256 != new.excluded.context_sha256,
-            _ANSWERS.status.not_in(GOOD),
-            new.excluded.status.in_(GOOD),
-        )
-        written = new.on_conflict_do_update(
-            index_elements=key, set_={**replaced, "answered_at": sa.func.now()}, where=is_better
-        )
-        return len(connection.scalars(written.returning(_ANSWERS.question_id)).all())
-
-
-def load_answers(connection: Connection, model_id: int, sample_ids: Collection[int]) -> list[AnswerRow]:
-    """The model's answers about these samples, whatever they were answered from."""
-    wanted = sa.and_(_ANSWERS.model_id == model_id, _ANSWERS.sample_id.in_(sample_ids))
-    columns = [_ANSWERS[field.name] for field in fields(AnswerRow)]
-    rows = connection.execute(sa.select(*columns).where(wanted).order_by(_ANSWERS.sample_id, _ANSWERS.question_id))
-    return [AnswerRow(**{**row, "context_sha256": bytes(row["context_sha256"])}) for row in rows.mappings()]
-
-
-def _locked(connection: Connection, key: sa.Column[Any], ids: Iterable[int]) -> set[int]:
-    query = sa.select(key).where(key.in_(set(ids))).order_by(key).with_for_update(read=True, key_share=True)
-    return set(connection.scalars(query))
 
 
 def _write_set(connection: Connection, model_id: int, run_id: str, one: QuestionSetRow) -> None:

@@ -1,0 +1,29 @@
+"""Locks on rows that others point to, so that nobody deletes them while rows that point to them are written."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import psycopg
+import sqlalchemy as sa
+from psycopg import sql
+from sqlalchemy.engine import Connection
+
+
+def lock_ids(connection: Connection, key: sa.Column[int], ids: Collection[int]) -> set[int]:
+    """Those of the ids that exist. Their rows go on existing until the transaction ends."""
+    query = sa.select(key).where(key == sa.any_(sa.bindparam("ids"))).order_by(key)
+    return set(connection.scalars(query.with_for_update(read=True, key_share=True), {"ids": list(ids)}))
+
+
+def lock_ids_for_copy(
+    connection: psycopg.Connection[Any], key: sa.Column[int], ids: Collection[int], *, alone: bool = False
+) -> set[int]:
+    """As `lock_ids`, on the connection of a COPY. alone: a second caller for the same rows waits for the first."""
+    query = sql.SQL("SELECT {key} FROM {table} WHERE {key} = ANY(%s) ORDER BY {key} FOR {strength}").format(
+        key=sql.Identifier(key.name),
+        table=sql.Identifier(key.table.name),
+        strength=sql.SQL("NO KEY UPDATE" if alone else "KEY SHARE"),
+    )
+    return {row[0] for row in connection.execute(query, [list(ids)])}
