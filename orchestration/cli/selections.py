@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
 
+from orchestration.cli.chosen import left_out
 from orchestration.cli.output import AsJson, console, print_json, print_rows
 
 _SHOWN = 20
@@ -103,15 +104,6 @@ def diff(
             print_rows(shown[:_SHOWN], empty="")
         if len(rows) > _SHOWN:
             console.print(f"and {len(rows) - _SHOWN} more: --json lists all of them")
-
-
-def left_out(n_duplicates: int | None, unjudged: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
-    """Sentences on the samples that a selection could not judge, and on near-duplicates."""
-    if n_duplicates:
-        yield f"{n_duplicates} near-duplicates of better samples are left out"
-    for metric, counts in unjudged.items():
-        reasons = ", ".join(f"{n} {status}" for status, n in sorted(counts.items()))
-        yield f"without a {metric} value: {reasons}"
 
 
 def _size(n: int, n_eligible: int | None) -> str:

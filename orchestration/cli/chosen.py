@@ -1,0 +1,81 @@
+"""Shows what a recipe has chosen: a frozen selection, or the preview of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from orchestration.cli.output import console, print_json, print_rows
+
+if TYPE_CHECKING:
+    from db.choosing import Chosen
+    from db.freezing import Size
+    from db.previewing import Preview
+    from db.recipes import Recipe
+    from db.selection import Selection
+
+
+def show_selection(chosen: Selection, rule: Recipe, dataset: str, path: Path | None, *, as_json: bool) -> None:
+    """Print a frozen selection. path: the file that it was written to, if any."""
+    facts, label = _facts(chosen, chosen), _label(rule)
+    if as_json:
+        facts = {"selection_id": chosen.selection_id, **facts, "score_hash": chosen.score_hash, "by": label}
+        print_json({**facts, "path": str(path) if path else None})
+        return
+    known = "" if chosen.is_new else " (made before, unchanged)"
+    _print_facts(f"selection {chosen.selection_id}:", facts, dataset, label, known)
+    hint = f"write it with: reelsieve export {chosen.selection_id} --to FILE.parquet"
+    console.print(f"written to {path}" if path else hint, markup=False)
+
+
+def show_preview(found: Preview, rule: Recipe, dataset: str, *, as_json: bool) -> None:
+    """Print what a recipe would take."""
+    facts = _facts(found.chosen.size, found.chosen)
+    systems, metrics = [asdict(row) for row in found.systems], [asdict(row) for row in found.metrics]
+    if as_json:
+        print_json({**facts, "systems": systems, "metrics": metrics})
+        return
+    _print_facts("would take", facts, dataset, _label(rule), "; nothing is frozen")
+    print_rows(systems, empty="no system")
+    console.print("means of the chosen samples, and of a random choice of as many (± 1.96 standard errors):")
+    print_rows(metrics, empty="no metric")
+
+
+def left_out(n_duplicates: int | None, unjudged: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    """Sentences on near-duplicates that were left out, and on samples that a metric could not judge."""
+    if n_duplicates:
+        yield f"{n_duplicates} near-duplicates of better samples are left out"
+    for metric, counts in unjudged.items():
+        yield f"without a {metric} value: " + ", ".join(f"{n} {status}" for status, n in sorted(counts.items()))
+
+
+def _facts(size: Size | Selection, rest: Chosen | Selection) -> dict[str, Any]:
+    return {
+        "n": size.n,
+        "n_eligible": size.n_eligible,
+        "cutoff": size.cutoff,
+        "n_duplicates": rest.n_duplicates,
+        "unjudged": rest.unjudged,
+    }
+
+
+def _print_facts(beginning: str, facts: Mapping[str, Any], dataset: str, label: str, end: str) -> None:
+    size = f"{facts['n']} of {facts['n_eligible']} samples of {dataset}"
+    console.print(f"{beginning} {size}, {label} at least {facts['cutoff']:.4f}{end}", markup=False)
+    for line in left_out(facts["n_duplicates"], facts["unjudged"]):
+        console.print(line, markup=False)
+
+
+def _label(rule: Recipe) -> str:
+    """What ranked the samples, with the models behind it where it is one metric."""
+    from assets.reports.labels import metric_label
+    from db.present import known_metrics
+    from orchestration.platform import engine
+
+    names = list(rule.by)
+    with engine().connect() as connection:
+        metrics = known_metrics(connection)
+        labels = [metric_label(connection, name) if name in metrics else name for name in names]
+    return labels[0] if len(labels) == 1 else f"mean of the {rule.combine} of {' and '.join(labels)}"
