@@ -37,6 +37,7 @@ def gather_trust(
 def _aspect(
     judged: Judged, aspect: str, rows: Sequence[StoredAgreement], labels: Mapping[str, str], data: DataFacts
 ) -> AspectFacts:
+    """Judge every metric by one aspect."""
     own = [row for row in rows if row.aspect == aspect]
     pooled = {row.metric: row for row in own if row.grouping == "pooled" and row.statistic == STATISTIC}
     of_systems = {row.metric: row for row in own if row.grouping == "per_system" and row.statistic == STATISTIC}
@@ -52,11 +53,9 @@ def _aspect(
     people, shown = mean_rating(judged.ratings[aspect]), _in_words(aspect)
     baselines = tuple(_coefficient(row) for row in pooled.values() if row.baseline)
     n_samples = int(np.isfinite(people).sum())
-    orders = [
-        system_verdict(labels.get(name, name), shown, _coefficient(of_systems[name]))
-        for name in same
-        if name in of_systems
-    ]
+    named = {name: labels.get(name, name) for name in same}
+    fewer = [_fewer(named[name], each, n_samples) for name, each in same.items() if 0 < each.found.n < n_samples]
+    orders = [system_verdict(named[name], shown, _coefficient(of_systems[name])) for name in same if name in of_systems]
     return AspectFacts(
         aspect=aspect,
         n_samples=n_samples,
@@ -67,12 +66,8 @@ def _aspect(
         baselines=baselines,
         strongest=_strongest(baselines),
         ceiling=_coefficient(pooled[ONE_RATER]) if ONE_RATER in pooled else None,
-        verdicts={name: verdict(labels.get(name, name), shown, each) for name, each in same.items()},
-        fewer=tuple(
-            _fewer(labels.get(name, name), each, n_samples)
-            for name, each in same.items()
-            if 0 < each.found.n < n_samples
-        ),
+        verdicts={name: verdict(named[name], shown, each) for name, each in same.items()},
+        fewer=tuple(fewer),
         orders=tuple(dict.fromkeys(orders)),
         rows=tuple(own),
         scatters=tuple(scatter(name, aspect, judged.metrics[name], people) for name in same),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from metrics_core.agreement.groups import quotient
 from metrics_core.arrays import BoolArray, FloatArray, IntArray
 from metrics_core.calibration.intervals import limits
 
@@ -77,8 +78,7 @@ def _weights(totals: IntArray, size: int, rng: np.random.Generator) -> FloatArra
 
 def _means(totals: FloatArray, has_interval: BoolArray, drawn: FloatArray, level: float) -> tuple[ClusterMean, ...]:
     """The groups' means of one measure, from sums and counts of all data (2, groups) and of resamples."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        resampled: FloatArray = np.where(drawn[1] > 0, drawn[0] / drawn[1], np.nan)
+    resampled = quotient(*drawn)
     best = _shares_of_best(resampled, has_interval)
     found = []
     for group, (total, n) in enumerate(totals.T.tolist()):

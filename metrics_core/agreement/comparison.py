@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from metrics_core.agreement.groupings import Resamples, Sides, averaged, per_system, per_video, pooled, within_system
+from metrics_core.agreement.groupings import Sides, per_system, per_video, pooled, within_system
+from metrics_core.agreement.groups import Resamples, averaged
 from metrics_core.agreement.inputs import Inputs
 from metrics_core.agreement.partial import without_length, without_system_means
 from metrics_core.agreement.resampling import Draws

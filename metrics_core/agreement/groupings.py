@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from metrics_core.agreement.coefficients import STATISTICS, Coefficients, coefficients
 from metrics_core.agreement.first_order import first_order_coefficients
+from metrics_core.agreement.groups import Resamples, averaged, by_group, groups_of, quotient
 from metrics_core.agreement.resampling import Draws
 from metrics_core.agreement.small_groups import rowwise_coefficients
 from metrics_core.agreement.systems import DECIMALS, sums_of
@@ -24,10 +24,6 @@ Grouping = Literal["pooled", "per_video", "per_system", "within_system"]
 - per_system: the systems' mean values (system level).
 - within_system: the captions of one system over videos; the mean of the systems.
 """
-
-# Up to this many items, every pair of a group is compared; SciPy takes larger groups one by one.
-SMALL = 64
-
 
 EXACT = 5_000
 """Resamples of up to so many items are computed exactly; of more, to first order (see `first_order`)."""
@@ -48,19 +44,6 @@ class Sides:
     def only(self, kept: BoolArray | IntArray) -> Sides:
         """The same for some items."""
         return Sides(self.metric[kept], self.people[kept], self.video[kept], self.system[kept])
-
-
-@dataclass(frozen=True)
-class Resamples:
-    """A grouping's statistics: their values (None where undefined), and theirs in every resample (NaN where undefined).
-
-    n: the items, or the groups that have a value. n_undefined: the groups without a value, which are left out.
-    """
-
-    values: dict[str, float | None]
-    resampled: Coefficients
-    n: dict[str, int]
-    n_undefined: dict[str, int]
 
 
 def pooled(sides: Sides, draws: Draws, statistics: tuple[str, ...] = STATISTICS) -> Resamples:
@@ -95,7 +78,7 @@ def item_weights(sides: Sides, draws: Draws) -> FloatArray:
 
 def per_video(sides: Sides, draws: Draws) -> Resamples:
     """Average the videos' statistics. Videos with one caption, and constant ones, have none."""
-    by_video = by_group(sides, sides.video, draws.videos.shape[1])
+    by_video = by_group(sides.metric, sides.people, sides.video, draws.videos.shape[1])
     if draws.systems is None:
         return averaged(by_video, draws.videos)
     resampled = video_means(sides, draws)
@@ -120,7 +103,7 @@ def video_means(sides: Sides, draws: Draws) -> Coefficients:
 def within_system(sides: Sides, draws: Draws) -> Resamples:
     """Average the systems' statistics, each over its own captions."""
     n_systems = int(sides.system.max(initial=-1)) + 1
-    by_system = by_group(sides, sides.system, n_systems)
+    by_system = by_group(sides.metric, sides.people, sides.system, n_systems)
     resampled = {name: np.full((draws.n, n_systems), np.nan) for name in STATISTICS}
     for system, rows in groups_of(sides.system):
         one = sides.only(rows)
@@ -160,52 +143,3 @@ def per_system(sides: Sides, draws: Draws) -> Resamples:
         dict.fromkeys(STATISTICS, n),
         dict.fromkeys(STATISTICS, 0),
     )
-
-
-def by_group(sides: Sides, group: IntArray, n_groups: int) -> Coefficients:
-    """Compute the statistics of every group, (groups,); NaN for a group without items."""
-    found = {name: np.full(n_groups, np.nan) for name in STATISTICS}
-    by_size: dict[int, list[tuple[int, IntArray]]] = {}
-    for number, rows in groups_of(group):
-        by_size.setdefault(rows.size, []).append((number, rows))
-    for size, members in by_size.items():
-        numbers, rows = np.array([number for number, _ in members]), np.stack([rows for _, rows in members])
-        for name, values in _of_equal_size(sides.metric[rows], sides.people[rows], size).items():
-            found[name][numbers] = values
-    return found
-
-
-def _of_equal_size(metric: FloatArray, people: FloatArray, size: int) -> Coefficients:
-    """The statistics of groups of one size, (groups, size)."""
-    if size <= SMALL:
-        return rowwise_coefficients(metric, people, np.ones(metric.shape))
-    rows = [coefficients(*pair) for pair in zip(metric, people, strict=True)]
-    return {name: np.array([np.nan if row[name] is None else row[name] for row in rows]) for name in STATISTICS}
-
-
-def groups_of(group: IntArray) -> list[tuple[int, IntArray]]:
-    """Each group's number and the positions of its items, in ascending order; negative numbers are no group."""
-    order = np.argsort(group, kind="stable")
-    members = np.split(order, np.flatnonzero(np.diff(group[order])) + 1) if group.size else []
-    return [(int(group[rows[0]]), rows) for rows in members if group[rows[0]] >= 0]
-
-
-def averaged(by: Coefficients, weights: FloatArray, resampled: Callable[[str], FloatArray] | None = None) -> Resamples:
-    """Average groups' statistics (groups,), left out where NaN; in resamples with the groups' weights, unless given."""
-    defined = {name: np.isfinite(values) for name, values in by.items()}
-
-    def means(name: str) -> FloatArray:
-        return quotient(weights @ np.where(defined[name], by[name], 0), weights @ defined[name])
-
-    return Resamples(
-        {name: float(values[defined[name]].mean()) if defined[name].any() else None for name, values in by.items()},
-        {name: (resampled or means)(name) for name in by},
-        {name: int(each.sum()) for name, each in defined.items()},
-        {name: int((~each).sum()) for name, each in defined.items()},
-    )
-
-
-def quotient(sums: FloatArray, counts: FloatArray) -> FloatArray:
-    """sums / counts, and NaN where the count is 0."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(counts > 0, sums / counts, np.nan)

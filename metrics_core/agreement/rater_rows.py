@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from metrics_core.agreement.correlation import mean_of
-from metrics_core.agreement.groupings import Resamples, quotient
+from metrics_core.agreement.groups import Resamples, quotient
 from metrics_core.agreement.raters import LEVELS, alpha_of, krippendorff_alpha, rating_counts
 from metrics_core.agreement.resampling import Draws
 from metrics_core.arrays import FloatArray, IntArray

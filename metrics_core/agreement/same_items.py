@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from metrics_core.agreement.correlation import kendall_of, mean_of
-from metrics_core.agreement.groupings import Resamples, Sides, pooled
+from metrics_core.agreement.groupings import Sides, pooled
+from metrics_core.agreement.groups import Resamples
 from metrics_core.agreement.inputs import checked_inputs
 from metrics_core.agreement.raters import mean_rating, one_against_others
 from metrics_core.agreement.resampling import Draws, draw, interval

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metrics_core.agreement.comparison import compared, pooled_with
-from metrics_core.agreement.groupings import Resamples
+from metrics_core.agreement.groups import Resamples
 from metrics_core.agreement.inputs import Inputs, checked_inputs
 from metrics_core.agreement.rater_rows import alpha_rows, mean_of_raters
 from metrics_core.agreement.raters import mean_rating, most_active, one_against_others

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from metrics_core.agreement.correlation import group_numbers
-from metrics_core.agreement.groupings import Resamples, pooled
+from metrics_core.agreement.groupings import pooled
+from metrics_core.agreement.groups import Resamples
 from metrics_core.agreement.metric_tests import comparison_rows
 from metrics_core.agreement.raters import checked_ratings, mean_rating
 from metrics_core.agreement.resampling import draw

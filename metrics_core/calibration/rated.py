@@ -57,14 +57,7 @@ def rated_cut(
     >>> rated_cut(scores, ratings, range(20), least_rating=6).reason
     'no rating is at least 6: name a lower one'
     """
-    values, means = np.asarray(scores, dtype=np.float64), np.asarray(ratings, dtype=np.float64)
-    if values.ndim != 1 or means.shape != values.shape or len(videos) != values.size:
-        raise ValueError(
-            f"scores have shape {values.shape}, ratings {means.shape}, and there are {len(videos)} videos: "
-            "give one of each for every sample, (n,)."
-        )
-    if least_rating is not None and not np.isfinite(least_rating):
-        raise ValueError(f"least_rating is {least_rating}: give a finite rating.")
+    values, means = _checked(scores, ratings, len(videos), least_rating)
     rated = np.isfinite(means)
     if not rated.any():
         return RatedCut("no_ratings", "no sample is rated", None, 0, 0, 0)
@@ -94,6 +87,21 @@ def rated_cut(
         held_out=held_out,
         baselines=beside,
     )
+
+
+def _checked(
+    scores: npt.ArrayLike, ratings: npt.ArrayLike, n_videos: int, least_rating: float | None
+) -> tuple[FloatArray, FloatArray]:
+    """Scores and ratings as arrays (n,). Raises ValueError as `rated_cut` does."""
+    values, means = np.asarray(scores, dtype=np.float64), np.asarray(ratings, dtype=np.float64)
+    if values.ndim != 1 or means.shape != values.shape or n_videos != values.size:
+        raise ValueError(
+            f"scores have shape {values.shape}, ratings {means.shape}, and there are {n_videos} videos: "
+            "give one of each for every sample, (n,)."
+        )
+    if least_rating is not None and not np.isfinite(least_rating):
+        raise ValueError(f"least_rating is {least_rating}: give a finite rating.")
+    return values, means
 
 
 def _middle(ratings: FloatArray) -> float:

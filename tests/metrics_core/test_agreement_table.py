@@ -14,7 +14,8 @@ from scipy import stats
 
 from metrics_core.agreement import weighted
 from metrics_core.agreement.coefficients import STATISTICS, coefficients
-from metrics_core.agreement.groupings import SMALL, Sides, by_group, per_system, per_video, pooled, within_system
+from metrics_core.agreement.groupings import Sides, per_system, per_video, pooled, within_system
+from metrics_core.agreement.groups import SMALL, by_group
 from metrics_core.agreement.inversions import discordant_pairs, merges_of
 from metrics_core.agreement.resampling import Draws, dense_ranks, draw
 from metrics_core.agreement.weighted import resampled_coefficients
@@ -85,7 +86,7 @@ def test_points_are_scipys(items: list[tuple[int, int, int, int]], seed: int) ->
         name: math.nan if value is None else value for name, value in coefficients(sides.metric, sides.people).items()
     }
     same(found, whole)
-    groups = by_group(sides, sides.video, 4)
+    groups = by_group(sides.metric, sides.people, sides.video, 4)
     for video in range(4):
         rows = np.flatnonzero(sides.video == video).tolist()
         same({name: groups[name][video] for name in STATISTICS}, of_items(sides, rows))
@@ -95,7 +96,7 @@ def test_large_groups_have_the_values_of_small_ones() -> None:
     rng = np.random.default_rng(3)
     metric, people = rng.integers(0, 9, (2, SMALL + 1)) / 1.0
     sides = Sides(metric, people, np.zeros(SMALL + 1, dtype=np.int64), np.zeros(SMALL + 1, dtype=np.int64))
-    large = by_group(sides, sides.video, 1)
+    large = by_group(sides.metric, sides.people, sides.video, 1)
     weights = np.ones((1, 1))
     for name, values in resampled_coefficients(metric, people, sides.video, weights).items():
         assert values[0] == pytest.approx(large[name][0], abs=1e-12)
