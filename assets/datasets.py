@@ -89,12 +89,6 @@ def chosen_shards(dataset: Dataset, numbers: Collection[int] | None) -> dict[str
     return {key: shard for shard, key in enumerate(shard_keys(dataset)) if numbers is None or shard in numbers}
 
 
-def shard_of_key(engine: Engine, key: str) -> tuple[Dataset, int]:
-    """The dataset and shard that a partition key names."""
-    name, _, shard = key.rpartition(":")
-    return dataset_of_key(engine, name), int(shard)
-
-
 def dataset_of_key(engine: Engine, name: str) -> Dataset:
     """The dataset of this name; UnknownDataset, with the remedy, when there is none."""
     with engine.connect() as connection:

@@ -137,11 +137,12 @@ def export_query(frozen: FrozenSelection, root: str | None) -> sa.Select[Any]:
     return sa.select(*named).select_from(rows).where(_ITEM.selection_id == frozen.selection_id).order_by(_ITEM.rank)
 
 
-def export_batches(connection: Connection, query: sa.Select[Any], after: int = 0) -> Iterator[list[sa.Row[Any]]]:
-    """The rows of an `export_query` behind this rank, in batches.
+def export_batches(connection: Connection, query: sa.Select[Any]) -> Iterator[list[sa.Row[Any]]]:
+    """The rows of an `export_query` in batches.
 
     Each batch is a statement of its own: one statement for all rows would sort them, on the server's disk.
     """
+    after = 0
     while rows := export_batch(connection, query, after):
         yield rows
         after = rows[-1].rank

@@ -20,7 +20,7 @@ from db.bulk import copy_rows
 from db.engine import psycopg_transaction
 from db.inputs import KEYPOINTS, SEGMENTS, TEXT, statement_over
 from db.locking import lock_ids_for_copy
-from db.schema import ecs_verdict, keypoint, keypoint_label, sample, verdict_set
+from db.schema import ecs_verdict, keypoint, sample, verdict_set
 from db.shards import Tally, shard_counts
 
 Status = Literal["ok", "unverifiable"]
@@ -152,18 +152,6 @@ def labelled_verdicts(connection: Connection, scorer_id: int, dataset_id: int, s
     statement = sa.text((_SQL / "labelled_verdicts.sql").read_text())
     values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "source": source}
     return [LabelledVerdict(**row) for row in connection.execute(statement, values).mappings()]
-
-
-def label_sources(connection: Connection, dataset_id: int) -> dict[str, int]:
-    """How many keypoints of a dataset's captions each source has labelled."""
-    query = (
-        sa.select(keypoint_label.c.source, sa.func.count())
-        .join(sample, sample.c.sample_id == keypoint_label.c.sample_id)
-        .where(sample.c.dataset_id == dataset_id)
-        .group_by(keypoint_label.c.source)
-        .order_by(sa.collate(keypoint_label.c.source, "C"))
-    )
-    return {row[0]: row[1] for row in connection.execute(query)}
 
 
 def _copy(connection: psycopg.Connection[Any], scorer_id: int, run_id: str, sets: Sequence[VerdictSet]) -> None:

@@ -158,11 +158,10 @@ def _wanted(
     }
 
 
-def run_conclusions(dataset: str, selection: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:
+def run_conclusions(dataset: str) -> dict[str, dict[str, Any]]:
     """Thresholds, training subset and report of a dataset; returns the metadata of each asset."""
     dataset_of_key(engine(), dataset)
-    config = {"ops": {"training_subset": {"config": dict(selection)}}} if selection else {}
-    result = run_job("dataset_job", dataset, config)
+    result = run_job("dataset_job", dataset, {})
     return {
         event.asset_key.to_user_string(): {
             name: value.value for name, value in event.step_materialization_data.materialization.metadata.items()

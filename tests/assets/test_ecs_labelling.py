@@ -14,11 +14,11 @@ from assets.ecs.calibrate import NoLabels, calibrate
 from assets.ecs.labelling import Labelled, NoJudge
 from assets.ecs.scorer import ECSScorer, ECSSettings
 from db.agreement import judged_samples
-from db.verdicts import label_sources
 from metrics_core.models.chat.protocol import ChatModel, ChatReply, ChatRequest
 from metrics_core.models.sentence_splitter import RuleSplitter
 from tests.assets.manifests import candidate, keypoint, label, qa, reference, spans
 from tests.assets.verifying import Bench, HashEncoder, ToldVerifier
+from tests.db.builders import labels_by_source
 from tests.metrics_core.chat_server import Answer, completion, loopback
 from tests.metrics_core.qeva_fakes import Rule, RuleChat, question_of, seen_in
 
@@ -125,8 +125,8 @@ def test_people_and_judge_do_not_mix(bench: Bench) -> None:
         covered = judged_samples(connection, bench.dataset.dataset_id)
     judged(bench, RuleChat(told))
     assert stored(bench, "manifest") == before
+    assert labels_by_source(bench.engine) == {"judge:rule": 6 * N, "manifest": 2 * N}
     with bench.engine.connect() as connection:
-        assert label_sources(connection, bench.dataset.dataset_id) == {"judge:rule": 6 * N, "manifest": 2 * N}
         # People, who are wrong here, said yes to all.
         assert judged_samples(connection, bench.dataset.dataset_id) == covered
         assert {each.covered for each in covered} == {1.0}

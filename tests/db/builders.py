@@ -88,6 +88,13 @@ def add_label(engine: Engine, keypoint_id: int, sample_id: int, covered: bool, s
         connection.execute(schema.keypoint_label.insert().values(**row, row_sha256=b"row"))
 
 
+def labels_by_source(engine: Engine) -> dict[str, int]:
+    """How many labels of each source there are."""
+    source = schema.keypoint_label.c.source
+    with engine.connect() as connection:
+        return dict(map(tuple, connection.execute(sa.select(source, sa.func.count()).group_by(source))))
+
+
 def add_sample(
     engine: Engine, dataset: Dataset, video_id: int, key: str, text: str = "a dog runs", **columns: Any
 ) -> int:

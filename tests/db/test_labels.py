@@ -9,8 +9,7 @@ from sqlalchemy.engine import Engine
 
 from db import schema
 from db.labels import JudgedLabel, captions_to_label, delete_labels, judge_source, label_digests, write_labels
-from db.verdicts import label_sources
-from tests.db.builders import add_keypoint, add_label, add_sample, add_video, make_dataset, remove
+from tests.db.builders import add_keypoint, add_label, add_sample, add_video, labels_by_source, make_dataset, remove
 
 JUDGE, OTHER = judge_source("tiny"), judge_source("other")
 
@@ -62,9 +61,7 @@ def test_labels_of_a_judge_replace_its_own(shelf: Shelf) -> None:
     assert shelf.digests()[key] == b"again"
     assert {digest for other, digest in shelf.digests().items() if other != key} == {b"asked"}
     assert shelf.digests(OTHER) == {key: b"asked"}
-    with shelf.engine.connect() as connection:
-        sources = label_sources(connection, shelf.dataset_id)
-    assert sources == {JUDGE: 6, OTHER: 1, "manifest": 1}
+    assert labels_by_source(shelf.engine) == {JUDGE: 6, OTHER: 1, "manifest": 1}
 
 
 def test_labels_are_deleted_of_one_source(shelf: Shelf) -> None:

@@ -22,7 +22,6 @@ from db.verdicts import (
     LabelledVerdict,
     VerdictRow,
     VerdictSet,
-    label_sources,
     labelled_verdicts,
     load_verdicts,
     pending_verdicts,
@@ -404,8 +403,6 @@ def test_labelled_verdicts_of_one_source_in_order_of_keys(bench: Bench) -> None:
         by_hand = labelled_verdicts(connection, *place, "manifest")
         judged = labelled_verdicts(connection, *place, "judge:tiny")
         assert labelled_verdicts(connection, *place, "nobody") == []
-        assert label_sources(connection, bench.dataset.dataset_id) == {"judge:tiny": 1, "manifest": 3}
-        assert label_sources(connection, bench.dataset.dataset_id + 1) == {}
     assert by_hand == [
         LabelledVerdict(0, "v", "events", None, False, False),
         LabelledVerdict(0, "v", "camera", 0.25, False, False),
