@@ -14,7 +14,7 @@ REST = "*"
 
 Name = Annotated[str, Field(min_length=1)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
-# Within these limits sums of ranks times weights are exact enough to keep equal means equal.
+# Within these limits sums of ranks times weights stay finite, and few decimals keep equal means equal.
 Weight = Annotated[float, Field(ge=1e-6, le=1e6)]
 # What Postgres and a row of an export can count.
 _MOST = 2**63 - 1

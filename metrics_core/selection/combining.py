@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+
 import numpy as np
 import numpy.typing as npt
 
 from metrics_core.arrays import FloatArray
 
+# Rows that are added up at once.
+_ROWS = 10_000
+
 
 def weighted_mean(values: npt.ArrayLike, weights: npt.ArrayLike) -> FloatArray:
-    """The weighted mean (n,) of each row of `values` (n, m); weights (m,), positive.
+    """The weighted mean (n,) of each row of `values` (n, m); weights (m,), positive, and meant as written in decimals.
 
-    Raises ValueError for other shapes, weights that are not positive, and values that are not finite.
+    Rows with the same values have the same mean, to the last digit, wherever they stand and whatever the order of the
+    columns. Raises ValueError for other shapes, weights that are not positive, and values that are not finite.
 
     >>> weighted_mean([[1.0, 0.0], [0.5, 0.5]], [3, 1]).tolist()
     [0.75, 0.5]
     """
     rows, parts = _checked(values, weights)
-    return np.asarray(rows @ parts / parts.sum(), dtype=np.float64)
+    return _sums(rows, parts) / math.fsum(parts)
 
 
 def mean_rank(values: npt.ArrayLike, weights: npt.ArrayLike) -> FloatArray:
     """The weighted mean (n,) over the columns of `values` (n, m) of the rank of each value in its column.
 
     A rank is scaled to the open interval (0, 1), and the highest value has the highest; equal values share the mean of
-    their ranks. So a metric counts by its order alone, whatever the range of its values. Raises ValueError as
-    `weighted_mean` does.
+    their ranks. So a metric counts by its order alone, whatever the range of its values. Equal means are equal to the
+    last digit where n times the sum of the weights has at most 15 digits, decimals of the weights included. Raises
+    ValueError as `weighted_mean` does.
 
     >>> mean_rank([[0.1, 50.0], [0.2, 10.0]], [1, 1]).tolist()
     [0.5, 0.5]
@@ -37,17 +45,29 @@ def mean_rank(values: npt.ArrayLike, weights: npt.ArrayLike) -> FloatArray:
     rows, parts = _checked(values, weights)
     if not len(rows):
         return np.empty(0)
-    # Sums of whole ranks and whole weights are exact, so that equal means are equal.
     ranks = np.asarray(rankdata(rows, axis=0), dtype=np.float64)
-    return np.asarray((ranks @ parts / parts.sum() - 0.5) / len(rows), dtype=np.float64)
+    return np.asarray((_sums(ranks, parts) / math.fsum(parts) - 0.5) / len(rows), dtype=np.float64)
 
 
 def _checked(values: npt.ArrayLike, weights: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-    rows, parts = np.asarray(values, dtype=np.float64), np.asarray(weights, dtype=np.float64)
-    if rows.ndim != 2 or parts.shape != rows.shape[1:]:
-        raise ValueError(f"values have shape {rows.shape} and weights {parts.shape}: give (n, m) and (m,)")
-    if not (np.isfinite(parts) & (parts > 0)).all():
+    """The values, and the weights as whole numbers of the same proportions: .1 and .2 become 1 and 2."""
+    rows, given = np.asarray(values, dtype=np.float64), np.asarray(weights, dtype=np.float64)
+    if rows.ndim != 2 or given.shape != rows.shape[1:]:
+        raise ValueError(f"values have shape {rows.shape} and weights {given.shape}: give (n, m) and (m,)")
+    if not (np.isfinite(given) & (given > 0)).all():
         raise ValueError("weights must be positive numbers")
     if not np.isfinite(rows).all():
         raise ValueError("a value is not finite: leave its sample out")
-    return rows, parts
+    decimals = [Fraction(str(weight)) for weight in given.tolist()]
+    unit = Fraction(1, math.lcm(*[part.denominator for part in decimals]))
+    return rows, np.array([float(part / unit) for part in decimals])
+
+
+def _sums(rows: FloatArray, parts: FloatArray) -> FloatArray:
+    """The sum (n,) of each row of `rows` (n, m) times `parts` (m,).
+
+    A product of matrices rounds a row otherwise where it stands elsewhere, or where its columns have another order.
+    """
+    starts = range(0, len(rows), _ROWS)
+    sums = [math.fsum(row) for start in starts for row in (rows[start : start + _ROWS] * parts).tolist()]
+    return np.array(sums, dtype=np.float64)

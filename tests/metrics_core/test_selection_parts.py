@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +45,29 @@ def test_a_mean_rank_does_not_see_the_range_of_a_metric() -> None:
     values = np.array([[0.1, 7.0], [0.9, 3.0], [0.5, 5.0]])
     np.testing.assert_array_equal(mean_rank(values, [1, 2]), mean_rank(np.exp(values) * [1, 1000], [1, 2]))
     assert mean_rank(np.empty((0, 2)), [1, 1]).shape == (0,)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(2, 5), st.integers(1, 40), st.sampled_from([1, 0.1, 0.3, 1 / 3]))
+def test_equal_rows_have_equal_means_wherever_they_and_their_columns_stand(
+    seed: int, m: int, n: int, unit: float
+) -> None:
+    random = np.random.default_rng(seed)
+    values, weights = random.normal(size=(n, m)), random.integers(1, 9, m) * unit
+    twice, columns = np.concatenate([values, values]), random.permutation(m)
+    for combine in (mean_rank, weighted_mean):
+        # Candidates come column by column.
+        means = combine(np.asfortranarray(twice), weights)
+        np.testing.assert_array_equal(means[:n], means[n:])
+        np.testing.assert_array_equal(means, combine(twice[:, columns], weights[columns]))
+
+
+@given(st.permutations(range(1, 8)), st.permutations(range(1, 8)), st.sampled_from([(0.1, 0.2, 0.3), (1e-6, 0.7, 2)]))
+def test_equal_mean_ranks_are_equal_to_the_last_digit(a: list[int], b: list[int], weights: tuple[float, ...]) -> None:
+    rows = list(zip(range(1, 8), a, b, strict=True))
+    exact = [sum(Fraction(str(w)) * value for w, value in zip(weights, row, strict=True)) for row in rows]
+    found = mean_rank(rows, weights)
+    for (mean, first), (other, second) in combinations(zip(exact, found, strict=True), 2):
+        assert (first < second, first == second) == (mean < other, mean == other)
 
 
 @pytest.mark.parametrize("combine", [mean_rank, weighted_mean])
