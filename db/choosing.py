@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -10,6 +9,7 @@ from sqlalchemy.engine import Connection
 
 from db.candidates import Candidates, Eligible, eligible, read_candidates
 from db.datasets import Dataset
+from db.filters import names_in
 from db.freezing import Size, choose_best, choose_these, size_of, size_of_all
 from db.own_columns import own_columns
 from db.present import (
@@ -179,8 +179,8 @@ def _picked(connection: Connection, recipe: Recipe, ground: _Ground, pick: Pick 
 
 def _deciding(recipe: Recipe, scorers: Mapping[str, ActiveScorer]) -> list[str]:
     """The metrics that a recipe names and that have a scorer: those that it ranks by come first."""
-    words = set(re.findall(r"\w+", (recipe.where or "").lower()))
-    others = [name for name in scorers if name in recipe.at_least or name.lower() in words]
+    in_filter = names_in(recipe.where or "")
+    others = [name for name in scorers if name in (*recipe.at_least, recipe.per) or name.lower() in in_filter]
     return [name for name in dict.fromkeys([*recipe.by, *others]) if name in scorers]
 
 

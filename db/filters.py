@@ -77,6 +77,24 @@ def parse_filter(text: str, columns: Columns) -> Condition:
     return condition_of(trees[0], columns)
 
 
+def names_in(text: str) -> set[str]:
+    """The names of columns in a condition, in lower case; none where `parse_filter` would not even find its parts.
+
+    >>> sorted(names_in('VCS > 0.3 and "extra_my year" = 2001'))
+    ['extra_my year', 'vcs']
+    """
+    if len(text) > MAX_LENGTH:
+        return set()
+    try:
+        tokens = Postgres().tokenize(text)
+    except SqlglotError:
+        return set()
+    quoted = {token.text for token in tokens if token.token_type is TokenType.IDENTIFIER}
+    # A name may be a word that sqlglot knows, such as text; its token then says so.
+    bare = {text[token.start : token.end + 1] for token in tokens}
+    return {name.lower() for name in quoted | {name for name in bare if name.isidentifier()}} - WORDS
+
+
 def _check_text(text: str) -> None:
     if len(text) > MAX_LENGTH:
         raise FilterError(f"the filter has {len(text)} characters: {MAX_LENGTH} are allowed")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,16 +9,17 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.datasets import Dataset
+from db.filters import names_in
 from db.present import Column, PresentScores
 from db.recipes import Recipe, SelectionError
 from db.schema import rating, sample, video
 
 OWN, RATING = "extra_", "rating_"
-_NAMES = re.compile(rf'"((?:{OWN}|{RATING})[^"]+)"|\b((?:{OWN}|{RATING})\w+)', re.IGNORECASE)
 # By the types of JSON: how a value of it is read in SQL. A value of another type is passed over.
 _TYPES: dict[str, sa.types.TypeEngine[Any]] = {"number": sa.Double(), "string": sa.Text(), "boolean": sa.Boolean()}
 _FIELDS = sa.text(
-    "SELECT f.key, array_agg(DISTINCT jsonb_typeof(f.value)) AS types FROM ("
+    "SELECT f.key, array_agg(DISTINCT CASE WHEN jsonb_typeof(f.value) <> 'number' THEN jsonb_typeof(f.value) "
+    "WHEN abs(CAST(f.value AS numeric)) <= 1.7e308 THEN 'number' ELSE 'number beyond 1.7e308' END) AS types FROM ("
     "SELECT extra FROM sample WHERE dataset_id = :dataset_id AND extra IS NOT NULL "
     "UNION ALL SELECT extra FROM video WHERE dataset_id = :dataset_id AND extra IS NOT NULL) e "
     "CROSS JOIN LATERAL jsonb_each(e.extra) f WHERE jsonb_typeof(f.value) <> 'null' GROUP BY f.key"
@@ -29,9 +29,9 @@ _FIELDS = sa.text(
 def own_columns(connection: Connection, dataset: Dataset, recipe: Recipe, scores: PresentScores) -> dict[str, Column]:
     """The length of each text, n_characters, and the columns extra_FIELD and rating_ASPECT that a recipe mentions.
 
-    Length is the floor that a metric has to beat. extra_FIELD is the field of the sample or, where the sample has none,
-    of its video. rating_ASPECT is the mean over the raters. Raises SelectionError for a field that is unknown or that
-    holds values of several types.
+    Length is the floor that a metric has to beat. extra_FIELD is the field of the sample or, where the sample has none
+    or null, of its video. rating_ASPECT is the mean over the raters. Raises SelectionError for a field that is unknown,
+    that another one equals but for upper and lower case, or that holds values of several types.
     """
     mentioned = sorted(_mentioned(recipe))
     columns: dict[str, Column] = {"n_characters": sa.func.length(scores.columns["text"], type_=sa.Integer)}
@@ -49,18 +49,23 @@ def own_columns(connection: Connection, dataset: Dataset, recipe: Recipe, scores
 
 def _mentioned(recipe: Recipe) -> set[str]:
     """The names of such columns anywhere in a recipe, in lower case."""
-    in_filter = {first or second for first, second in _NAMES.findall(recipe.where or "")}
-    names = {*recipe.by, *recipe.at_least, *in_filter, *([recipe.per] if recipe.per else [])}
+    names = {*recipe.by, *recipe.at_least, *names_in(recipe.where or ""), *([recipe.per] if recipe.per else [])}
     return {name.lower() for name in names if name.lower().startswith((OWN, RATING))}
 
 
 def _known(mentioned: Iterable[str], prefix: str, found: Iterable[str], kind: str) -> list[str]:
-    by_lower_name = {name.lower(): name for name in found}
+    names = sorted(found)
+    by_lower_name = {name.lower(): name for name in names}
     unknown = next((name for name in mentioned if name.startswith(prefix) and name not in by_lower_name), None)
     if unknown is not None:
         known = ", ".join(sorted(by_lower_name.values())) or "none in this dataset"
         raise SelectionError(f"{unknown!r} is no {kind}: there are {known}")
-    return [by_lower_name[name] for name in mentioned if name.startswith(prefix)]
+    known_names = [by_lower_name[name] for name in mentioned if name.startswith(prefix)]
+    for name in known_names:
+        # A condition does not tell upper from lower case.
+        if len(alike := [other for other in names if other.lower() == name.lower()]) > 1:
+            raise SelectionError(f"{' and '.join(alike)} differ by upper and lower case alone: rename one of them")
+    return known_names
 
 
 def _field(name: str, key: str, types: list[str]) -> Column:
@@ -68,7 +73,8 @@ def _field(name: str, key: str, types: list[str]) -> Column:
         raise SelectionError(
             f"{name} holds values of type {', '.join(sorted(types))}: a recipe needs numbers, texts or booleans alone"
         )
-    value = sa.func.coalesce(sample.c.extra[key], video.c.extra[key])
+    of_sample = sa.func.nullif(sample.c.extra[key], sa.literal_column("CAST('null' AS jsonb)"))
+    value = sa.func.coalesce(of_sample, video.c.extra[key])
     text = value.op("#>>")(sa.literal_column("CAST('{}' AS text[])"))
     # Postgres may look at rows of other datasets first, where the field may be of another type.
     return sa.case((sa.func.jsonb_typeof(value) == types[0], sa.cast(text, _TYPES[types[0]])))

@@ -26,10 +26,10 @@ class SystemShare:
 
 @dataclass(frozen=True, slots=True)
 class MetricShift:
-    """The mean of a metric over the chosen samples with a value, and over a random choice of as many eligible ones.
+    """The mean of a metric over the chosen samples with a value, and over as many eligible values drawn at random.
 
-    margin: 1.96 standard errors of the mean of such a random choice, drawn without putting back; None of fewer than two
-    eligible values.
+    chosen, margin: None where no chosen sample has a value. margin: 1.96 standard errors of the mean of so many of the
+    eligible values, drawn without putting back; also None of fewer than two eligible values.
     """
 
     metric: str
@@ -66,20 +66,28 @@ def preview(connection: Connection, dataset: Dataset, recipe: Recipe, pick: Pick
         for part in (sa.func.count(value), sa.func.avg(value), sa.func.stddev_pop(value))
     ]
     of_all = connection.execute(sa.select(*moments).select_from(found.scores.rows).where(*found.conditions)).one()
-    means = [sa.func.avg(_CHOSEN.c.scores[place]) for place in range(1, len(metrics) + 1)]
-    of_chosen = connection.execute(sa.select(*means, sa.func.count()).select_from(_CHOSEN)).one()
+    parts = [
+        part
+        for place in range(1, len(metrics) + 1)
+        for value in [_CHOSEN.c.scores[place]]
+        for part in (sa.func.count(value), sa.func.avg(value))
+    ]
+    of_chosen = connection.execute(sa.select(*parts).select_from(_CHOSEN)).one()
     shifts = [
-        MetricShift(metric, of_chosen[place], float(mean), _margin(of_chosen[-1], n, deviation))
+        MetricShift(metric, chosen_mean, float(mean), _margin(n_chosen, n, deviation))
         for place, metric in enumerate(metrics)
         for n, mean, deviation in [of_all[3 * place : 3 * place + 3]]
+        for n_chosen, chosen_mean in [of_chosen[2 * place : 2 * place + 2]]
         if n
     ]
     return Preview(chosen, systems, shifts)
 
 
-def _margin(n_chosen: int, n_eligible: int, deviation: float) -> float | None:
-    """1.96 standard errors of the mean of n of so many values with this deviation, drawn without putting back."""
-    if n_eligible < 2:
+def _margin(n: int, n_eligible: int, deviation: float) -> float | None:
+    """1.96 standard errors of the mean of n of `n_eligible` values, drawn without putting back.
+
+    deviation: the standard deviation of all `n_eligible` values, divided by their number.
+    """
+    if n == 0 or n_eligible < 2:
         return None
-    n = min(n_chosen, n_eligible)
     return 1.96 * deviation / math.sqrt(n) * math.sqrt((n_eligible - n) / (n_eligible - 1))

@@ -275,6 +275,14 @@ def test_a_preview_stands_beside_a_random_choice_and_freezes_nothing(module_engi
     sigma = np.std([0.9, 0.8, 0.7, 0.6, 0.5, 0.4])
     assert by_metric["vcs"].margin == pytest.approx(1.96 * sigma / np.sqrt(2) * np.sqrt(4 / 5))
     assert by_metric["evqa"].random == pytest.approx(np.mean([0.1, 0.2, 0.9, 0.8, 0.7]))
+    # Of the three that have most letters or come first, two have an evqa: so the margin is that of two of five.
+    without = recipe_of({"by": "n_characters", "where": "vcs > 0", "count": 3})
+    with module_engine.begin() as connection:
+        chooser = prepared(module_engine, clips, without, lambda: None, lambda _: None)  # type: ignore[arg-type, return-value]  # never asked
+        shift = next(row for row in preview(connection, clips, without, chooser).metrics if row.metric == "evqa")
+    assert shift.chosen == pytest.approx((0.9 + 0.8) / 2)
+    sigma = np.std([0.1, 0.2, 0.9, 0.8, 0.7])
+    assert shift.margin == pytest.approx(1.96 * sigma / np.sqrt(2) * np.sqrt(3 / 4))
     with module_engine.connect() as connection:
         assert connection.scalar(sa.select(sa.func.count()).select_from(schema.selection)) == before
     # The database's own cut has a preview too.

@@ -1,0 +1,124 @@
+"""Which columns a recipe names, and what becomes of names and values that are not plain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from assets.selection.making import make_selection
+from db import schema
+from db.datasets import Dataset
+from db.recipes import SelectionError, recipe_of
+from db.selection import Selection, find_selection, selection_rows
+from db.views import create_views
+from tests.db.builders import (
+    TWO_METRICS,
+    add_sample,
+    add_video,
+    change,
+    change_text,
+    make_dataset,
+    ok,
+    register,
+    set_scores,
+    write_fresh,
+)
+
+EXTRAS: tuple[dict[str, Any] | None, ...] = (
+    {"year": 1, 'a"b; --': 3},
+    {"year": None, 'a"b; --': 4},
+    None,
+    {"year": 4, "it's": "x'); DROP TABLE sample; --"},
+)
+
+
+@pytest.fixture
+def clips(engine: Engine) -> Dataset:
+    """Four samples, of which s3 is the best, with own fields; their video has the year 2."""
+    with engine.begin() as connection:
+        create_views(connection, TWO_METRICS)
+    dataset = make_dataset(engine)
+    video = add_video(engine, dataset, "v")
+    change(engine, schema.video, video, extra={"year": 2})
+    ids = [add_sample(engine, dataset, video, f"s{n}", f"text {n}", extra=extra) for n, extra in enumerate(EXTRAS)]
+    for metric in TWO_METRICS:
+        set_scores(engine, {sample: n / 10 for n, sample in enumerate(ids)}, metric=metric)
+    return dataset
+
+
+def make(engine: Engine, dataset: Dataset, **said: Any) -> Selection:
+    recipe = recipe_of({"by": "vcs", **said})
+    return make_selection(engine, dataset, recipe, lambda: pytest.fail("no text is compared"), lambda _: None)
+
+
+def keys(engine: Engine, dataset: Dataset, **said: Any) -> list[str]:
+    chosen = make(engine, dataset, **said)
+    return [row["sample"] for part in selection_rows(engine, chosen.selection_id) for row in part]
+
+
+def extend(engine: Engine, dataset: Dataset, extra: dict[str, Any]) -> None:
+    """Give one more sample these own fields."""
+    add_sample(engine, dataset, add_video(engine, dataset, "more"), "more", "one more text", extra=extra)
+
+
+def test_a_metric_that_makes_the_strata_decides(engine: Engine, clips: Dataset) -> None:
+    per = {"per": "evqa", "bands": [0.2], "quotas": {"*": 1}}
+    chosen = make(engine, clips, **per)
+    with engine.connect() as connection:
+        stored = find_selection(connection, chosen.selection_id)
+        first = connection.scalar(sa.select(schema.sample.c.sample_id).where(schema.sample.c.key == "s0"))
+    assert stored is not None
+    assert list(stored["spec"]["scorers"]) == ["vcs", "evqa"]
+    assert first is not None
+    change_text(engine, first, "another text")
+    write_fresh(engine, register(engine), [ok(first, 0.0)])
+    with pytest.raises(SelectionError, match=r"scores of other inputs than now \(evqa: 1\)"):
+        make(engine, clips, **per)
+    assert make(engine, clips, stale="leave_out", **per).unjudged == {"evqa": {"stale": 1}}
+
+
+def test_words_within_texts_are_no_columns(engine: Engine, clips: Dataset) -> None:
+    assert keys(engine, clips, where="text != 'evqa of extra_field and rating_x'", keep=0.5) == ["s3", "s2"]
+    chosen = make(engine, clips, where="text != 'evqa'", keep=0.5)
+    with engine.connect() as connection:
+        stored = find_selection(connection, chosen.selection_id)
+    assert stored is not None
+    assert "evqa" not in str(stored["spec"]["scorer"])
+    assert "scorers" not in stored["spec"]
+
+
+def test_a_field_that_the_sample_has_not_or_has_as_null_is_that_of_its_video(engine: Engine, clips: Dataset) -> None:
+    assert keys(engine, clips, by="extra_year", keep=1.0) == ["s3", "s1", "s2", "s0"]
+    assert keys(engine, clips, where="extra_year = 2", keep=1.0) == ["s2", "s1"]
+
+
+def test_names_with_quotes_are_names(engine: Engine, clips: Dataset) -> None:
+    name = 'extra_a"b; --'
+    assert keys(engine, clips, where='"extra_a""b; --" >= 3', keep=1.0) == ["s1", "s0"]
+    assert keys(engine, clips, by=name, keep=1.0) == ["s1", "s0"]
+    assert keys(engine, clips, at_least={name: 4}) == ["s1"]
+    assert keys(engine, clips, per=name, quotas={"3": 1}) == ["s0"]
+    injected = "x'); DROP TABLE sample; --"
+    assert keys(engine, clips, per="extra_it's", quotas={injected: 1}) == ["s3"]
+    with pytest.raises(SelectionError, match="no eligible sample has extra_it's 'x\"; DROP'"):
+        make(engine, clips, per="extra_it's", quotas={'x"; DROP': 1})
+    with pytest.raises(SelectionError, match="is no own field of the manifest"):
+        make(engine, clips, by="extra_x') ; DROP TABLE sample; --")
+    with pytest.raises(SelectionError, match="is no aspect that people rated"):
+        make(engine, clips, at_least={"rating_x' OR 1=1 --": 1})
+
+
+def test_names_that_differ_by_case_alone_are_named(engine: Engine, clips: Dataset) -> None:
+    extend(engine, clips, {"Year": 5})
+    for said in ({"where": "extra_year = 2"}, {"by": "extra_Year"}, {"per": "extra_year"}):
+        with pytest.raises(SelectionError, match="extra_Year and extra_year differ by upper and lower case alone"):
+            make(engine, clips, **said)
+
+
+def test_a_number_too_large_to_rank_by_is_named(engine: Engine, clips: Dataset) -> None:
+    extend(engine, clips, {"year": 10**400})
+    with pytest.raises(SelectionError, match=r"extra_year holds values of type number, number beyond 1.7e308"):
+        make(engine, clips, where="extra_year > 1")
