@@ -15,6 +15,7 @@ from db.schema import scorer, selection
 from db.selection import find_selection
 
 _NOT_BY_VALUE = {"random": "drew others at random", "diverse": "took a diverse subset of others"}
+_OTHERWISE = "by a condition, a quota, as a near-duplicate or as equal"
 _STATEMENT = (Path(__file__).parent / "sql" / "selection_diff.sql").read_text()
 
 
@@ -72,9 +73,8 @@ def _only_in(
         "made_at": other["created_at"],
     }
     statement = sa.text(_STATEMENT).bindparams(sa.bindparam("scorer_id", type_=sa.BigInteger))
-    is_same_rule = _rule(holder["spec"]) == _rule(other["spec"])
     for row in connection.execute(statement, values):
-        reason = _reason(row, other, metric, is_same_rule=is_same_rule)
+        reason = _reason(row, holder, other, metric)
         yield Difference(change, row.sample, row.kind, row.system, row.rank, row.value, reason)
 
 
@@ -84,7 +84,10 @@ def _rule(spec: dict[str, Any]) -> tuple[dict[str, Any], Any]:
 
 
 def _only_scorer(connection: Connection, spec: dict[str, Any]) -> tuple[int | None, str | None]:
-    """The number and metric of the scorer whose values alone ranked a selection; None of a combination."""
+    """The number and metric of the scorer whose values alone ranked a selection.
+
+    None where it ranked by several columns, or by one that is no metric.
+    """
     if not isinstance(spec["by"], str):
         return None, None
     fingerprint = spec["scorer"] if "scorer" in spec else spec["scorers"].get(spec["by"])
@@ -93,18 +96,36 @@ def _only_scorer(connection: Connection, spec: dict[str, Any]) -> tuple[int | No
     return (found.scorer_id, found.metric) if found else (None, None)
 
 
-def _reason(row: Any, other: RowMapping, metric: str | None, *, is_same_rule: bool) -> str:
-    name = f"selection {other['selection_id']}"
+def _reason(row: Any, holder: RowMapping, other: RowMapping, metric: str | None) -> str:
+    """Why `other` does not hold a sample of `holder`. A sample that is gone has taken its scores with it."""
+    name, spec = f"selection {other['selection_id']}", other["spec"]
+    if (holder["dataset_id"], holder["dataset_name"]) != (other["dataset_id"], other["dataset_name"]):
+        return f"{name} is of {'a dropped ' if other['dataset_id'] is None else ''}dataset {other['dataset_name']!r}"
     if metric is None:
-        return f"its combined rank is below the cut-off of {name}" if is_same_rule else f"{name} has another rule"
+        if _rule(holder["spec"]) == _rule(spec):
+            return f"{name} took others by the same rule: scores or samples were not the same when it was made"
+        return f"{name} has another rule"
+    if row.is_gone:
+        return f"it is no sample any more, so its {metric} when {name} was made is not known"
     if row.status_then is None:
         return f"it had no {metric} score when {name} was made"
     if row.value_then is None:
         return f"its {metric} was undefined ({row.status_then}) when {name} was made"
-    if other["spec"].get("choose") in _NOT_BY_VALUE:
+    if spec.get("choose") in _NOT_BY_VALUE:
         # Its cut-off is the least value that was taken, and no rule.
-        return f"{name} {_NOT_BY_VALUE[other['spec']['choose']]}, or left it out by a condition"
+        return f"{name} {_NOT_BY_VALUE[spec['choose']]}, or left it out by a condition"
+    value, cutoff = _told_apart(row.value_then, other["cutoff"])
     if row.value_then < other["cutoff"]:
-        return f"its {metric} was {row.value_then:.4f}, below the cut-off {other['cutoff']:.4f} of {name}"
-    left_out = "by a condition, a quota, as a near-duplicate or as equal"
-    return f"its {metric} of {row.value_then:.4f} would do: {name} left it out {left_out}"
+        return f"its {metric} was {value}, below the cut-off {cutoff} of {name}"
+    stale = "as stale, " if spec.get("stale") == "leave_out" else ""
+    return f"its {metric} of {value} would do: {name} left it out {stale}{_OTHERWISE}"
+
+
+def _told_apart(value: float, other: float) -> tuple[str, str]:
+    """Two numbers with four decimals, or with all their digits where four do not tell them apart.
+
+    >>> _told_apart(0.25, 0.5), _told_apart(0.00031, 0.00033)
+    (('0.2500', '0.5000'), ('0.00031', '0.00033'))
+    """
+    shown = f"{value:.4f}", f"{other:.4f}"
+    return (str(value), str(other)) if shown[0] == shown[1] and value != other else shown

@@ -5,9 +5,11 @@ SELECT i.sample,
        i.system,
        i.rank,
        i.value,
+       s.sample_id IS NULL AS is_gone,
        then_score.value AS value_then,
        then_score.status AS status_then
 FROM selection_item i
+LEFT JOIN sample s USING (sample_id)
 LEFT JOIN LATERAL (
     SELECT c.value,
            c.status

@@ -1,0 +1,109 @@
+"""The reasons of a diff: each is true of its sample."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy.engine import Engine
+
+from assets.selection.making import make_selection
+from db import schema
+from db.datasets import Dataset
+from db.recipes import recipe_of
+from db.removal import drop_dataset
+from db.selection_diff import selection_diff
+from db.views import create_views
+from tests.db.builders import TWO_METRICS, add_sample, add_video, change, change_text, make_dataset, remove, set_scores
+
+SAME_RULE = "selection {} took others by the same rule: scores or samples were not the same when it was made"
+
+
+@pytest.fixture
+def clips(engine: Engine) -> Dataset:
+    with engine.begin() as connection:
+        create_views(connection, TWO_METRICS)
+    return make_dataset(engine)
+
+
+def add(engine: Engine, dataset: Dataset, values: dict[str, float]) -> dict[str, int]:
+    """The ids of new samples with these scores by both metrics, each with a video of its own, by key."""
+    ids = {
+        key: add_sample(engine, dataset, add_video(engine, dataset, f"{dataset.name} {key}"), key, key)
+        for key in values
+    }
+    for metric in TWO_METRICS:
+        set_scores(engine, {ids[key]: value for key, value in values.items()}, metric=metric)
+    return ids
+
+
+def make(engine: Engine, dataset: Dataset, **said: Any) -> int:
+    recipe = recipe_of(said)
+    encoder = lambda: pytest.fail("no text is compared")  # noqa: E731
+    return make_selection(engine, dataset, recipe, encoder, lambda _: None).selection_id
+
+
+def reasons(engine: Engine, first: int, second: int) -> dict[str, str]:
+    """The reasons by the key of their sample."""
+    with engine.connect() as connection:
+        return {row.sample: row.reason for row in selection_diff(connection, first, second)}
+
+
+def test_another_dataset_is_the_reason(engine: Engine, clips: Dataset) -> None:
+    other = make_dataset(engine, "other")
+    add(engine, clips, {"a": 0.5})
+    add(engine, other, {"b": 0.4})
+    first, second = make(engine, clips, by="vcs"), make(engine, other, by="vcs")
+    assert reasons(engine, first, second) == {
+        "a": f"selection {second} is of dataset 'other'",
+        "b": f"selection {first} is of dataset 'clips'",
+    }
+    with engine.begin() as connection:
+        drop_dataset(connection, other)
+    assert reasons(engine, first, second)["a"] == f"selection {second} is of a dropped dataset 'other'"
+
+
+def test_a_sample_that_is_gone_has_no_known_score(engine: Engine, clips: Dataset) -> None:
+    ids = add(engine, clips, {"a": 0.5, "b": 0.4})
+    first = make(engine, clips, by="vcs", count=2)
+    remove(engine, schema.sample, ids["a"])
+    second = make(engine, clips, by="vcs", count=1)
+    sentence = f"it is no sample any more, so its vcs when selection {second} was made is not known"
+    assert reasons(engine, first, second) == {"a": sentence}
+
+
+@pytest.mark.parametrize("by", [["vcs", "evqa"], "duration_s"])
+def test_a_combination_and_a_field_have_no_score_of_then(engine: Engine, clips: Dataset, by: Any) -> None:
+    ids = add(engine, clips, {"a": 0.5, "b": 0.4})
+    rule: dict[str, Any] = {"by": by, "count": 1, "per": "system"}
+    first = make(engine, clips, **rule)
+    for metric in TWO_METRICS:
+        set_scores(engine, {ids["b"]: 0.9}, metric=metric)
+    with engine.connect() as connection:
+        video = connection.scalar(
+            schema.sample.select()
+            .with_only_columns(schema.sample.c.video_id)
+            .where(schema.sample.c.sample_id == ids["b"])
+        )
+    assert video is not None
+    change(engine, schema.video, video, duration_s=9.0)
+    second = make(engine, clips, stale="leave_out", **rule)
+    assert reasons(engine, first, second) == {
+        "a": f"selection {second} has another rule",
+        "b": f"selection {first} has another rule",
+    }
+    third = make(engine, clips, **rule)
+    assert reasons(engine, first, third) == {"a": SAME_RULE.format(third), "b": SAME_RULE.format(first)}
+
+
+def test_a_stale_score_may_be_the_reason(engine: Engine, clips: Dataset) -> None:
+    ids = add(engine, clips, {"a": 0.5, "b": 0.4, "c": 0.40001})
+    first = make(engine, clips, by="vcs", count=2)
+    change_text(engine, ids["a"], "another text")
+    second = make(engine, clips, by="vcs", count=1, stale="leave_out")
+    assert reasons(engine, first, second) == {
+        "a": f"its vcs of 0.5000 would do: selection {second} left it out as stale, by a condition, a quota, as a "
+        "near-duplicate or as equal"
+    }
+    third = make(engine, clips, by="vcs", at_least={"vcs": 0.4}, where="sample != 'c'", stale="leave_out")
+    assert reasons(engine, third, second)["b"] == f"its vcs was 0.4, below the cut-off 0.40001 of selection {second}"
