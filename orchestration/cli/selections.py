@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import typer
 
 from orchestration.cli.chosen import left_out
-from orchestration.cli.output import AsJson, console, print_json, print_rows
+from orchestration.cli.output import AsJson, console, print_json, print_rows, visible
 
 _SHOWN = 20
 selections = typer.Typer(help="List, show and compare frozen selections.", invoke_without_command=True)
@@ -59,23 +60,16 @@ def show(
     selection_id: Annotated[int, typer.Argument(help="Number of the selection.")], as_json: AsJson = False
 ) -> None:
     """Show the recipe of a selection, as a file that makes it again from the same scores."""
-    import yaml
-
     from db.recipes import recipe_in
     from db.selection_diff import known_selection
     from orchestration.platform import engine
 
     with engine().connect() as connection:
         found = known_selection(connection, selection_id)
-    recipe = recipe_in(found["spec"])
     if as_json:
-        print_json({**found, "recipe": recipe})
+        print_json({**found, "recipe": recipe_in(found["spec"])})
         return
-    size = _size(found["n"], found["n_eligible"])
-    console.print(f"# selection {selection_id}: {size} samples, score hash {found['score_hash'][:16]}…")
-    for line in (*left_out(found["n_duplicates"], found["unjudged"] or {}), *_beside(found["spec"])):
-        console.print(f"# {line}", markup=False)
-    console.print(yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True).rstrip(), markup=False)
+    typer.echo(as_file(dict(found)), nl=False)
 
 
 @selections.command()
@@ -109,6 +103,30 @@ def diff(
 def _size(n: int, n_eligible: int | None) -> str:
     """How many samples a selection holds, and of how many eligible ones where that is known."""
     return f"{n}" if n_eligible is None else f"{n} of {n_eligible}"
+
+
+def as_file(found: Mapping[str, Any]) -> str:
+    """The recipe of a stored selection as a file of YAML, with comments. A terminal obeys nothing of it.
+
+    Lines are as long as they are: one that is wrapped at the width of a terminal may be another recipe, or none.
+    """
+    import yaml
+
+    from db.recipes import recipe_in
+
+    number, spec = found["selection_id"], found["spec"]
+    size = _size(found["n"], found["n_eligible"])
+    lines = [
+        f"selection {number}: {size} samples, score hash {found['score_hash'][:16]}…",
+        *left_out(found["n_duplicates"], found["unjudged"] or {}),
+        *_beside(spec),
+    ]
+    comments = "".join(f"# {visible(' '.join(line.split()))}\n" for line in lines)
+    recipe, escaped = (
+        str(yaml.safe_dump(recipe_in(spec), sort_keys=False, width=math.inf, allow_unicode=allow_unicode))
+        for allow_unicode in (True, False)
+    )
+    return comments + (recipe if visible(recipe) == recipe else escaped)
 
 
 def _beside(spec: dict[str, Any]) -> Iterator[str]:
