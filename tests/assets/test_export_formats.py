@@ -123,6 +123,20 @@ def test_a_guarded_text_comes_back_and_begins_no_formula(text: str) -> None:
         assert not re.match(r"[ \u00a0\u3000]*[=+\-@＝＋－＠]", part)
 
 
+@given(formulas)
+@example('\n"=1"')
+@example('a;"@a"')
+@example(',\t" \t"-1')
+def test_no_cell_begins_a_formula_whatever_stands_between_cells(text: str) -> None:
+    """A text with commas or quotation marks stands in quotes, which a reader of other separators takes for its own."""
+    file = io.BytesIO()
+    write_csv(file, [Column("sample", "text", ""), Column("text", "text", "")], [[("s", text)]])
+    written = file.getvalue().decode("utf-8-sig")
+    for separator in ",;\t":
+        for row in csv.reader(io.StringIO(written, newline=""), delimiter=separator):
+            assert not [cell for cell in row if re.match(r"[ \u00a0\u3000]*[=+\-@＝＋－＠]", cell)]
+
+
 COLUMNS = (
     Column("rank", "integer", ""),
     Column("value", "number", ""),

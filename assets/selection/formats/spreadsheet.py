@@ -14,7 +14,9 @@ from db.exports import Column, Kind
 
 # Where a cell can begin: where the text does, and behind what a spreadsheet of another country takes for a separator.
 # There a formula begins with = + - @ (also in their full width, also behind spaces), and an apostrophe is doubled.
-_FORMULA = re.compile(r"(?:^|(?<=[;\t\r\n]))(?='|[ \u00a0\u3000]*[=+\-@＝＋－＠\t\r\n])")
+# Behind a separator it also begins behind a quotation mark: CSV doubles that, and two of them are an empty quotation.
+_SIGN = r"[=+\-@＝＋－＠\t\r\n]"
+_FORMULA = re.compile(rf"^(?='|[ \u00a0\u3000]*{_SIGN})|(?<=[;\t\r\n])(?='|[ \"\u00a0\u3000]*{_SIGN})")
 _GUARD = re.compile(r"(^|[;\t\r\n])'")
 
 
@@ -23,6 +25,8 @@ def guarded(text: str) -> str:
 
     >>> guarded("=1+1"), guarded("a - b"), guarded("two; -three"), guarded("'quoted'")
     ("'=1+1", 'a - b', "two;' -three", "''quoted'")
+    >>> print(guarded('one;"=1+1"'))
+    one;'"=1+1"
     """
     return _FORMULA.sub("'", text)
 
