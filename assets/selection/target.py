@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import stat
 from collections.abc import Mapping
@@ -65,7 +66,7 @@ def export_target(path: Path, form: ExportFormat | None = None, *, replace: bool
         for suffix in _further(found):
             beside = target.with_name(target.name + suffix)
             if suffix == PASSPORT_SUFFIX:
-                _check_free(beside, beside, may_be_file=replace)
+                _check_free(beside, beside, may_be_file=replace or _is_left_over(beside, target))
             _status(beside)
     except (OSError, RuntimeError) as error:  # RuntimeError: the home folder of nobody
         raise cannot_write(path, error) from error
@@ -89,6 +90,17 @@ def _check_free(path: Path, target: Path, *, may_be_file: bool) -> None:
     else:
         kind = "it is a folder" if stat.S_ISDIR(status.st_mode) else "it is no regular file"
     raise SelectionError(f"{path}: cannot export to it, because {kind}: move it away, or give another name")
+
+
+def _is_left_over(beside: Path, target: Path) -> bool:
+    """Whether this is the passport of an export to `target` that was killed just before the file got its name."""
+    if target.exists() or not beside.is_file():
+        return False
+    try:
+        passport = json.loads(beside.read_bytes())
+        return bool(passport["format"] in BY_SUFFIX.values() and passport["files"][0]["name"] == target.name)
+    except (ValueError, TypeError, LookupError):
+        return False
 
 
 def _status(path: Path) -> os.stat_result | None:

@@ -101,6 +101,20 @@ def test_a_file_where_the_passport_belongs_is_not_overwritten(
     assert there.read_text() == "of another export, which was moved away"
 
 
+@pytest.mark.parametrize("name", ["best.jsonl", "best.csv"])
+def test_the_passport_of_an_export_that_was_killed_before_its_last_step_is_replaced(
+    module_engine: Engine, selection_id: int, tmp_path: Path, name: str
+) -> None:
+    target, passport = tmp_path / name, tmp_path / f"{name}.passport.json"
+    first = write(module_engine, selection_id, target).read_bytes()
+    target.unlink()
+    assert write(module_engine, selection_id, target).read_bytes() == first
+    # One that speaks of another file stays.
+    passport.rename(tmp_path / f"other{target.suffix}.passport.json")
+    with pytest.raises(SelectionError, match=r"passport\.json: cannot export to it, because it exists"):
+        write(module_engine, selection_id, target.with_stem("other"))
+
+
 def test_what_a_killed_export_left_goes_with_the_next_one(
     module_engine: Engine, selection_id: int, tmp_path: Path
 ) -> None:
