@@ -131,6 +131,8 @@ def _stratum(columns: Mapping[str, Column], recipe: Recipe) -> Column:
     assert recipe.per is not None
     if not recipe.bands:
         value = _column(columns, recipe.per, "per")
+        if isinstance(value.type, sa.Double):
+            value += 0.0  # else minus zero has another name than zero, which it equals
         return sa.func.coalesce(sa.cast(value, sa.Text), NO_STRATUM)
     value, bands = _number(columns, recipe.per, "per"), [repr(limit).removesuffix(".0") for limit in recipe.bands]
     between = [f"{low} to {high}" for low, high in pairwise(bands)]

@@ -80,6 +80,19 @@ def test_a_metric_that_makes_the_strata_decides(engine: Engine, clips: Dataset) 
     assert make(engine, clips, stale="leave_out", **per).unjudged == {"evqa": {"stale": 1}}
 
 
+def test_zero_is_one_stratum_whatever_its_sign(engine: Engine, clips: Dataset) -> None:
+    with engine.begin() as connection:
+        connection.execute(sa.update(schema.video).values(duration_s=sa.text("CAST('-0' AS double precision)")))
+    extend(engine, clips, {"year": 0})
+    with engine.begin() as connection:
+        of_more = schema.video.c.key == "more"
+        connection.execute(sa.update(schema.video).where(of_more).values(duration_s=0.0))
+        more = connection.scalar(sa.select(schema.sample.c.sample_id).where(schema.sample.c.key == "more"))
+    assert more is not None
+    set_scores(engine, {more: 0.9})
+    assert keys(engine, clips, per="duration_s", quotas={"0": 2}) == ["more", "s3"]
+
+
 def test_words_within_texts_are_no_columns(engine: Engine, clips: Dataset) -> None:
     assert keys(engine, clips, where="text != 'evqa of extra_field and rating_x'", keep=0.5) == ["s3", "s2"]
     chosen = make(engine, clips, where="text != 'evqa'", keep=0.5)
