@@ -2,7 +2,7 @@
 
 Quality is taken on all judged captions: every sentence is verified once, and the variants look their pairs up. Time is
 taken on whole clips that make N_PAIRS different pairs of exhaustive verification, in RUNS alternating runs on one
-thread, each with an empty memory; retrieval includes embedding. Data sets: REALSumm, whose summaries have some three
+thread, each with an empty memory; retrieval includes embedding. Datasets: REALSumm, whose summaries have some three
 sentences, so that the 8 nearest are all of them; the synthetic demo world; long captions joined from short ones.
 """
 
@@ -37,7 +37,7 @@ TARGET = 0.85
 
 @dataclass(frozen=True)
 class Quality:
-    """Rows of the table, and for each keypoint of the data set the calibrated threshold at the default depth."""
+    """Rows of the table, and for each keypoint of the dataset the calibrated threshold at the default depth."""
 
     rows: dict[str, dict[str, Any]]
     levels: FloatArray
@@ -154,7 +154,7 @@ def quotients(these: Sequence[float], those: Sequence[float]) -> list[float]:
 
 
 def main() -> None:
-    """Measure all data sets, print the tables and write results/ecs_ablation.json."""
+    """Measure all datasets, print the tables and write results/ecs_ablation.json."""
     import torch
 
     torch.set_num_threads(1)

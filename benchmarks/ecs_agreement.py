@@ -1,6 +1,6 @@
 """ECS against people, beside rules that need no verifier (Table 1 of the paper): `python -m benchmarks.ecs_agreement`.
 
-Data sets: REALSumm's statements, ten real clips, the synthetic demo world, and DREAM-1K without labels. A caption's
+Datasets: REALSumm's statements, ten real clips, the synthetic demo world, and DREAM-1K without labels. A caption's
 score is the share of its keypoints that reach their dimension's threshold, which is the best for F1 on other clips;
 what people say of a caption is the share of its keypoints labelled as covered. Rules:
 
@@ -89,7 +89,7 @@ def of_keypoints(counts: Confusion) -> dict[str, Any]:
 
 
 def by_dimension(data: DataSet, decided: Mapping[str, BoolArray]) -> dict[str, dict[str, Any]]:
-    """The keypoint numbers of each dimension and of all, for each way to decide all keypoints of a data set."""
+    """The keypoint numbers of each dimension and of all, for each way to decide all keypoints of a dataset."""
     items = Items(data.captions)
     parts = {name: items.dimensions == name for name in dict.fromkeys(items.dimensions)}
     parts["all"] = np.ones_like(items.labels)
@@ -100,7 +100,7 @@ def by_dimension(data: DataSet, decided: Mapping[str, BoolArray]) -> dict[str, d
 
 
 def labelled(data: DataSet, encoder: Embeddings, answers: Answers) -> dict[str, Any]:
-    """Table 1 of a data set with labels; where every caption is judged, ECS by dimension at two kinds of threshold."""
+    """Table 1 of a dataset with labels; where every caption is judged, ECS by dimension at two kinds of threshold."""
     scores = scores_by_rule(data, encoder, answers)
     levels = {name: levels_of(data, each) for name, each in scores.items()}
     rows = {name: agreement(data, each, levels[name]) for name, each in scores.items()}
@@ -158,7 +158,7 @@ def own_against_other(values: FloatArray) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure all data sets, print the tables and write results/ecs_agreement.json."""
+    """Measure all datasets, print the tables and write results/ecs_agreement.json."""
     import torch
 
     torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""ECS over a data set: embed, plan, verify and decide, each text and each pair once, with progress on stderr."""
+"""ECS over a dataset: embed, plan, verify and decide, each text and each pair once, with progress on stderr."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Peak memory of scoring, small data set against large: `python -m benchmarks.memory`, some minutes on two cores.
+"""Peak memory of scoring, small dataset against large: `python -m benchmarks.memory`, some minutes on two cores.
 
 Two processes embed and score 196 and 1,960 samples of 14 and 140 videos with every metric, texts and frames included.
 The decoder is a process of its own, which holds the sampled frames of one video at a time and is not counted.
@@ -23,7 +23,7 @@ DRAWN_CLIPS = 20
 
 
 def write_videos(folder: Path, n_clips: int) -> None:
-    """The demo's data set with `n_clips` videos; beyond the first ones the same files under other names."""
+    """The demo's dataset with `n_clips` videos; beyond the first ones the same files under other names."""
     from demo.build import build_demo
 
     build_demo(folder, n_clips=min(n_clips, DRAWN_CLIPS))
@@ -43,7 +43,7 @@ def _renamed(row: dict[str, Any], copy: int) -> dict[str, Any]:
 
 
 def memory(folder: Path) -> dict[str, Any]:
-    """Peak resident size of a process that embeds and scores a small and a ten times larger data set."""
+    """Peak resident size of a process that embeds and scores a small and a ten times larger dataset."""
     peaks: dict[str, dict[str, int]] = {}
     for n_clips in N_VIDEOS:
         place = folder / f"memory_{n_clips}"

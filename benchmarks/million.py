@@ -160,7 +160,7 @@ def measure(bench: Bench, repeats: int) -> None:
 
 
 def report(bench: Bench, folder: Path) -> None:
-    """The page of the whole data set, which nobody has rated."""
+    """The page of the whole dataset, which nobody has rated."""
     from assets.reports.report import make_report
     from orchestration.platform import curation
 

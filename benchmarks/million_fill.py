@@ -98,7 +98,7 @@ SHARDS_AT_A_TIME = 10
 
 @dataclass(frozen=True)
 class Filled:
-    """The data set, its scorers by metric, and the seconds that each table took."""
+    """The dataset, its scorers by metric, and the seconds that each table took."""
 
     dataset: Dataset
     scorers: Mapping[str, int]

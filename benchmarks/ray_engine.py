@@ -1,7 +1,7 @@
 """The engine on Ray beside the one in this process: `python -m benchmarks.ray_engine`, about 20 minutes.
 
 Every run is a command `reelsieve score` that embeds and judges captions from nothing, with the default models. Each
-engine scores a small and a large data set: the difference gives the time per sample, and the rest of a run is the
+engine scores a small and a large dataset: the difference gives the time per sample, and the rest of a run is the
 start, that is the imports, the cluster, the actors and their models.
 """
 
@@ -63,7 +63,7 @@ def write_manifest(folder: Path, n_videos: int) -> Path:
 
 
 def scored_in(dataset: str, variables: Mapping[str, str]) -> float:
-    """Seconds of a command that scores a data set from nothing."""
+    """Seconds of a command that scores a dataset from nothing."""
     from db.engine import open_engine
     from orchestration.platform import database_url
 
@@ -83,7 +83,7 @@ def scored_in(dataset: str, variables: Mapping[str, str]) -> float:
 
 
 def measured(folder: Path, runs: int, loads: list[float]) -> dict[str, Any]:
-    """Seconds of every engine on both data sets, one run of all after the other; adds the load after each command."""
+    """Seconds of every engine on both datasets, one run of all after the other; adds the load after each command."""
     for name, n_videos in N_VIDEOS.items():
         manifest = write_manifest(folder / name, n_videos)
         ingest = ["ingest", str(manifest), "-d", name, "--shards", str(SHARDS), "--json"]
@@ -100,7 +100,7 @@ def measured(folder: Path, runs: int, loads: list[float]) -> dict[str, Any]:
 
 
 def _told_apart(seconds: Mapping[str, list[float]]) -> dict[str, Any]:
-    """Start and work of an engine: each run of the large data set with the run of the small one before it."""
+    """Start and work of an engine: each run of the large dataset with the run of the small one before it."""
     samples = {name: CAPTIONS_PER_VIDEO * n for name, n in N_VIDEOS.items()}
     more = samples["large"] - samples["small"]
     rates = [more / (large - small) for small, large in zip(seconds["small"], seconds["large"], strict=True)]

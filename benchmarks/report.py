@@ -1,9 +1,9 @@
 """The report of 10,000 and of 100,000 samples: `python -m benchmarks.report`, some minutes on two cores.
 
-A data set has five systems, all metrics of this project with a value for most captions, two raters and two aspects.
+A dataset has five systems, all metrics of this project with a value for most captions, two raters and two aspects.
 The numbers are invented in SQL, since scoring so much would take days; all videos are one drawn clip under many names.
 Each report is made by a process of its own, whose time, peak memory and page are measured. No settings give the scores'
-fingerprint, so the page does not explain them: that takes seconds, whatever the size of the data set.
+fingerprint, so the page does not explain them: that takes seconds, whatever the size of the dataset.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ WHERE s.dataset_id = :dataset_id
 
 
 def fill(engine: Any, name: str, n_samples: int, clip: Path) -> None:
-    """Invent a data set of so many captions with scores and ratings."""
+    """Invent a dataset of so many captions with scores and ratings."""
     from assets.media_file import FileState
     from assets.scores.registry import METRIC_INPUTS
     from db.datasets import ensure_dataset
@@ -118,7 +118,7 @@ def make(name: str, folder: Path) -> None:
 
 
 def report(folder: Path) -> dict[str, Any]:
-    """Fill both data sets and report on each."""
+    """Fill both datasets and report on each."""
     from demo.build import demo_clips
     from demo.render import write_video
     from orchestration.platform import engine

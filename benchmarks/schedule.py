@@ -2,7 +2,7 @@
 
 Shards of eight captions are scored with all metrics by small random models that are loaded already, so that the time is
 that of the platform: work lists, texts, vectors, events, checks. Three ways are compared on the same rows: a run for
-each shard, runs over ranges of 32 shards, and one run for the whole data set. Beside the time stands the processor time
+each shard, runs over ranges of 32 shards, and one run for the whole dataset. Beside the time stands the processor time
 of this process, which other load on the machine does not stretch, and what a shard leaves in Dagster's event log.
 """
 

@@ -89,7 +89,7 @@ def temporary_engine(home: Path) -> Iterator[Engine]:
 
 
 def evaluate(engine: Engine, source: Path, folder: Path, n_references: int, clock: Clock) -> list[dict[str, Any]]:
-    """Ingest the data set with so many references; one row of results per tolerance."""
+    """Ingest the dataset with so many references; one row of results per tolerance."""
     dataset = ingested(engine, source, folder, n_references, clock)
     return [
         {"references": n_references, "lct": lct, **score_and_judge(engine, dataset, lct, clock)} for lct in TOLERANCES
@@ -97,7 +97,7 @@ def evaluate(engine: Engine, source: Path, folder: Path, n_references: int, cloc
 
 
 def ingested(engine: Engine, source: Path, folder: Path, n_references: int, clock: Clock) -> Dataset:
-    """Ingest the data set with so many references."""
+    """Ingest the dataset with so many references."""
     name = f"vatex_{n_references}"
     vatex_eval.convert(source, folder, references=n_references)
     report = clock.time(f"{name}: ingest", lambda: ingest_folder(engine, folder, name))

@@ -1,4 +1,4 @@
-"""Writes the demo data set in the project's manifest format.
+"""Writes the demo dataset in the project's manifest format.
 
 ``segment_index`` of a keypoint counts the segments of the clip's first reference, ``annotator_a``.
 The dimensions acoustics and speech_content stay empty, because the clips are silent.
@@ -24,7 +24,7 @@ ANNOTATORS = ("annotator_a", "annotator_b")
 FILES = ("videos", "captions", "keypoints", "keypoint_labels", "qa", "ratings")
 NOTE = "Synthetic demo clip of moving shapes, drawn by a program. No sound track."
 
-README = """Reelsieve demo data set ({n} clips, seed {seed})
+README = """Reelsieve demo dataset ({n} clips, seed {seed})
 
 Everything in this folder is synthetic and was written by a program: the clips, both references, the six
 candidates, the keypoints, their labels, the questions and the ratings. No person rated anything: the raters
@@ -60,7 +60,7 @@ def build_demo(
         ValueError: n_clips is outside 2 to 999.
     """
     if not 2 <= n_clips <= 999:
-        raise ValueError(f"n_clips is {n_clips}, but a demo data set has 2 to 999 clips")
+        raise ValueError(f"n_clips is {n_clips}, but a demo dataset has 2 to 999 clips")
     clips = demo_clips(n_clips, seed)
     (folder / "videos").mkdir(parents=True, exist_ok=True)
     # x264 and much of NumPy release the interpreter lock, and threads need no __main__ guard in the caller.
@@ -77,7 +77,7 @@ def build_demo(
 
 
 def demo_clips(n_clips: int, seed: int) -> dict[str, Clip]:
-    """Invent the clips of the data set, by video_id."""
+    """Invent the clips of the dataset, by video_id."""
     return {f"clip_{index:03d}": make_clip(seed * 1000 + index) for index in range(n_clips)}
 
 

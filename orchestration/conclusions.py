@@ -1,4 +1,4 @@
-"""Conclusions follow the scores: thresholds, subset, agreement and report of a data set whose scores are newer."""
+"""Conclusions follow the scores: thresholds, subset, agreement and report of a dataset whose scores are newer."""
 
 from collections.abc import Iterator
 from datetime import datetime, timezone
@@ -24,12 +24,12 @@ JUDGEMENTS = ("rating", "keypoint_label")
 @dg.sensor(
     job=dataset_job,
     minimum_interval_seconds=60,
-    description="Draws the conclusions of a data set anew when it has newer scores, and no run of it is under way.",
+    description="Draws the conclusions of a dataset anew when it has newer scores, and no run of it is under way.",
 )
 def conclusions(
     context: dg.SensorEvaluationContext, curation: dg.ResourceParam[Curation]
 ) -> Iterator[dg.RunRequest | dg.SkipReason]:
-    """Ask for the conclusions of every data set whose scores, ratings or labels are newer than they are."""
+    """Ask for the conclusions of every dataset whose scores, ratings or labels are newer than they are."""
     close_dead_runs(context.instance)
     asked = False
     busy = busy_datasets(context.instance)
@@ -51,7 +51,7 @@ def conclusions(
                 key = f"{dataset.name}:{newest}:{attempts.n_failed}"
                 yield dg.RunRequest(run_key=key, partition_key=dataset.name, tags=tags)
     if not asked:
-        yield dg.SkipReason("no data set has newer scores than conclusions")
+        yield dg.SkipReason("no dataset has newer scores than conclusions")
 
 
 def _newest(instance: dg.DagsterInstance, assets: list[str]) -> list[dict[str, int]]:
@@ -62,7 +62,7 @@ def _newest(instance: dg.DagsterInstance, assets: list[str]) -> list[dict[str, i
 
 
 def _of(newest: list[dict[str, int]], dataset: Dataset, *, latest: bool) -> int:
-    """The latest of a data set's materialisations, or the latest that every asset has; 0 where there is none."""
+    """The latest of a dataset's materialisations, or the latest that every asset has; 0 where there is none."""
     partitions = [dataset.name, *shard_keys(dataset)]
     each = [max((numbers[key] for key in partitions if key in numbers), default=0) for numbers in newest]
     return max(each) if latest else min(each)

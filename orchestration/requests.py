@@ -35,7 +35,7 @@ UNENDED = [
 
 @dataclass(frozen=True, slots=True)
 class ShardRange:
-    """Shards of one data set that stand next to each other in Dagster's list of partitions: the first and the last."""
+    """Shards of one dataset that stand next to each other in Dagster's list of partitions: the first and the last."""
 
     first: str
     last: str
@@ -97,9 +97,9 @@ def busy_shards(instance: dg.DagsterInstance, known: Mapping[str, int]) -> set[s
 
 
 def busy_datasets(instance: dg.DagsterInstance) -> set[str]:
-    """Return the data sets with a run that has not ended, over the whole data set or over some of its shards."""
+    """Return the datasets with a run that has not ended, over the whole dataset or over some of its shards."""
     names = [*instance.get_dynamic_partitions(str(SHARDS.name)), *instance.get_dynamic_partitions(str(DATASETS.name))]
-    # A data set's name has no colon.
+    # A dataset's name has no colon.
     return {key.rpartition(":")[0] or key for key in busy_shards(instance, {key: n for n, key in enumerate(names)})}
 
 

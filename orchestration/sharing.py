@@ -1,4 +1,4 @@
-"""How `reelsieve score` commands share a data set: each takes shards that no other one has, until none is left."""
+"""How `reelsieve score` commands share a dataset: each takes shards that no other one has, until none is left."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from metrics_core.calibration.result import Objective
 # The name of the metadata in which the command line finds the tables.
 REPORT = "calibration"
 BETTER = "better_than_always_yes"
-# The work that one process at a time does on a data set, see assets/leases.py.
+# The work that one process at a time does on a dataset, see assets/leases.py.
 LABELLING = "labels of the judge"
 _PARTS = {"calibration": "a fifth of the videos", "all": "all videos"}
 _HEADINGS = {

@@ -1,6 +1,6 @@
 """What the page of a score asset tells of one shard, as text: samples with and without a score, mean, models, spread.
 
-Dagster keeps this for every shard and every run, so it holds no picture: the plots stand on the pages of data sets.
+Dagster keeps this for every shard and every run, so it holds no picture: the plots stand on the pages of datasets.
 """
 
 from __future__ import annotations

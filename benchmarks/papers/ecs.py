@@ -53,7 +53,7 @@ PUBLISHED: Mapping[str, Mapping[str, float]] = {
 
 
 def first(load: str, name: str, stages: Stages) -> Table:
-    """Table 1 on one data set."""
+    """Table 1 on one dataset."""
     data: ecs_data.DataSet = getattr(ecs_data, load)()
     encoder, answers = asked_once()
     scores = {ECS: scores_of(plans_of(data.captions, encoder, DEFAULT_R), answers), **floors(data, encoder)}

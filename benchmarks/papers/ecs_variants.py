@@ -47,7 +47,7 @@ VARIANTS: Mapping[str, tuple[int | None, bool, dict[str, float]]] = {
 
 
 def second(load: str, name: str, stages: Stages) -> Table:
-    """Table 2 on one data set: what thresholds and retrieval change, beside the strongest rule without a model."""
+    """Table 2 on one dataset: what thresholds and retrieval change, beside the strongest rule without a model."""
     data: ecs_data.DataSet = getattr(ecs_data, load)()
     encoder, answers = asked_once()
     rows: list[Row] = []

@@ -76,7 +76,7 @@ def shown_models() -> dict[str, str]:
 
 
 def fourth(load: str, name: str, stages: Stages) -> Table:
-    """Table 4 on one data set."""
+    """Table 4 on one dataset."""
     pairs = {"demo": demo_pairs, "clips": clip_pairs}[load]()
     scores = scores_of(pairs)
     rows = list(fourth_rows(name, pairs, scores))

@@ -1,4 +1,4 @@
-"""How much noise a score lets into the best part of a data set (the form of EVQAScore's Table 4)."""
+"""How much noise a score lets into the best part of a dataset (the form of EVQAScore's Table 4)."""
 
 from __future__ import annotations
 

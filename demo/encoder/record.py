@@ -21,7 +21,7 @@ scores on real videos mean nothing.
 {n_clips} synthetic clips, seeds {first} to {last}, {frames_per_clip} frames of each (one at a random place of each
 equal part), squashed to {image_size} x {image_size} pixels, as drawn (no video codec). Texts: the sentences of all
 voices, drawn several times to meet all wordings; the keywords that the project's own RuleKeywords finds in them; the
-names of the actors in view; stretches of one to eight neighbouring sentences. No data set of the demo uses these seeds
+names of the actors in view; stretches of one to eight neighbouring sentences. No dataset of the demo uses these seeds
 unless its seed is {low} or more.
 
 ## Training

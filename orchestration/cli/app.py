@@ -27,6 +27,7 @@ from orchestration.cli import (
     showcase,
 )
 from orchestration.cli.output import hide_connection_attempts, print_error
+from orchestration.cli.usage import usage_sentence
 
 STOPPED_BY_HAND = 130
 app = typer.Typer(
@@ -90,13 +91,20 @@ def main() -> None:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     hide_connection_attempts()
     try:
-        app()
-    except SystemExit as end:
+        # Typer would print usage errors in a box; without its standalone mode it raises them, and returns exit codes.
+        code = app(standalone_mode=False)
         # Typer turns Ctrl-C into this exit code and prints nothing.
-        if end.code == STOPPED_BY_HAND:
+        if code == STOPPED_BY_HAND:
             typer.echo("stopped; the same command goes on from here", err=True)
-        raise
-    except KeyboardInterrupt:
+        sys.exit(code)
+    except typer.TyperException as error:
+        if sentence := usage_sentence(error):
+            print_error(f"error: {sentence}")
+        sys.exit(error.exit_code)
+    except typer.Abort:
+        typer.echo("stopped; nothing was done", err=True)
+        sys.exit(1)
+    except (SystemExit, KeyboardInterrupt):
         raise
     except BaseException as error:  # also panics of Rust libraries, which are no Exception
         # Imported late: it imports the database drivers, and most commands end without an error.

@@ -45,7 +45,7 @@ def plain(text: str) -> Text:
 
 
 class Terminal(Console):
-    """A console that shows text of a data set and never obeys it."""
+    """A console that shows text of a dataset and never obeys it."""
 
     def __init__(self, *, stderr: bool = False) -> None:
         # No emoji: a caption that says ":dog:" says so.

@@ -1,4 +1,4 @@
-"""The command demo: every step once, on a small synthetic data set whose content is known."""
+"""The command demo: every step once, on a small synthetic dataset whose content is known."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MARKER = "complete.json"
 
 
 def demo() -> None:
-    """Build the demo data set, ingest, score and select it, and show the results. A second run scores nothing anew."""
+    """Build the demo dataset, ingest, score and select it, and show the results. A second run scores nothing anew."""
     from assets.scores.registry import METRICS
     from orchestration.launch import run_conclusions, run_ingest, run_scoring
     from orchestration.settings import settings
@@ -121,7 +121,7 @@ def _build(folder: Path) -> None:
 
     marker = folder / MARKER
     if marker.is_file() and json.loads(marker.read_text()).get("version") == VERSION:
-        console.print(f"demo data set: {folder} (made before)", soft_wrap=True, markup=False)
+        console.print(f"demo dataset: {folder} (made before)", soft_wrap=True, markup=False)
         return
     with Progress(console=console) as bar:
         task = bar.add_task("drawing clips", total=None)

@@ -49,7 +49,7 @@ class Pool:
     """Actors that take the steps of one run after the other. The end of the connection to Ray ends them."""
 
     def __init__(self, size: Size, concerns: tuple[Dataset, Sequence[str]], sight: str) -> None:
-        """concerns: the data set and the metrics. sight: the sight on these that every actor must have."""
+        """concerns: the dataset and the metrics. sight: the sight on these that every actor must have."""
         self._size, self._concerns, self._sight = size, concerns, sight
         self._n_in_vain = 0
         self._idle: list[Any] = []

@@ -18,7 +18,7 @@ from orchestration.platform import curation
 
 
 def sight_of(here: Curation, of: Dataset, metrics: Sequence[str]) -> str:
-    """What a process sees: the data set in its database, and the scorers that its settings and its version make.
+    """What a process sees: the dataset in its database, and the scorers that its settings and its version make.
 
     Two processes with equal sights work on the same rows with the same models and parameters. Loads no model.
     """

@@ -1,4 +1,4 @@
-"""Data sets with invented scores and ratings, and their reports, for tests."""
+"""Datasets with invented scores and ratings, and their reports, for tests."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def scorer_of(chat: ChatModel, **settings: Any) -> EVQAScorer:
 @pytest.fixture
 def bench(engine: Engine, tmp_path: Path) -> Bench:
     """A video with two captions of one text, another caption and a question; and a video without a file."""
-    # The demo encoder scores the demo's data set alone.
+    # The demo encoder scores the demo's dataset alone.
     bench = Bench(engine, tmp_path, DEMO_DATASET)
     (tmp_path / DEMO_DATASET).mkdir()
     write_clip(tmp_path / DEMO_DATASET / "videos" / "clip.avi")

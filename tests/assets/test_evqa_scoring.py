@@ -74,7 +74,7 @@ class Bench(NamedTuple):
     engine: Engine
     folder: Path
     encoder: CountingEncoder
-    # The demo encoder scores the demo's data set alone.
+    # The demo encoder scores the demo's dataset alone.
     name: str = DEMO_DATASET
 
     def scorer(self, **settings: Any) -> EVQAScorer:
@@ -262,7 +262,7 @@ def test_the_demo_encoder_scores_no_data_but_the_demos(bench: Bench) -> None:
     assert set(judge(quality, scorer.value_range).values()) == {True}
     seen = scorer.frames.examine(order_for(bench.engine, scorer, elsewhere.dataset))
     assert set(seen.passed.values()) == {True}
-    # The same files under the name of the demo's own data set have scores.
+    # The same files under the name of the demo's own dataset have scores.
     bench.run(scorer)
     assert bench.encoder.n_images > 0
     assert [row.status for row in bench.scores(scorer).values()].count("ok") == 4

@@ -105,7 +105,7 @@ def test_no_cell_of_a_spreadsheet_begins_a_formula(module_engine: Engine, clips:
         with path.open(encoding="utf-8-sig", newline="") as file:
             cells = [cell for row in csv.reader(file, delimiter=separator) for cell in row]
         begun = [cell for cell in cells if re.match(r"\s*[=+\-@＝＋－＠]", cell)]
-        # The last value and score are below zero; a number is no text of the data set.
+        # The last value and score are below zero; a number is no text of the dataset.
         assert set(begun) <= {"-0.10000000000000009"}
 
 

@@ -43,7 +43,7 @@ EVERY = 10
 
 @pytest.fixture(scope="module")
 def dataset(module_engine: Engine, shared_data: Path) -> Dataset:
-    # Under the name of the demo's own data set, as its encoder refuses every other one.
+    # Under the name of the demo's own dataset, as its encoder refuses every other one.
     ingest_folder(module_engine, shared_data / "clips", DEMO_DATASET, n_shards=1)
     return dataset_of(module_engine, DEMO_DATASET)
 

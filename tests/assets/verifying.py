@@ -1,4 +1,4 @@
-"""What tests of scoring share: models that need no weights, sources made on a shard, a data set from rows to scores."""
+"""What tests of scoring share: models that need no weights, sources made on a shard, a dataset from rows to scores."""
 
 from __future__ import annotations
 

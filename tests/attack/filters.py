@@ -57,7 +57,7 @@ def main(filters: int = 1_000, seed: Seed = None) -> None:
 
 
 def attack(engine: Engine, url: URL, filters: int, campaign: Campaign) -> None:
-    """Select with random filters from a data set made for it, half of them well-formed and half of them spoilt."""
+    """Select with random filters from a dataset made for it, half of them well-formed and half of them spoilt."""
     dataset = fill(engine, campaign.random)
     for number in range(filters):
         text = condition(campaign.random, campaign.random.randrange(4))

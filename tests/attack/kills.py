@@ -65,7 +65,7 @@ def main(kills: int = 25, seed: Seed = None, workers: int = 1, engine: str = "pr
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """How a disturbed round scores: so many commands at once, on an engine, a data set of so many shards."""
+    """How a disturbed round scores: so many commands at once, on an engine, a dataset of so many shards."""
 
     workers: int = 1
     engine: str = "process"

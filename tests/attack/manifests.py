@@ -27,7 +27,7 @@ from tests.assets.manifests import write_clip
 from tests.attack.campaign import Campaign, Seed, temporary_home
 from tests.attack.manifest_rows import FORMATS, N_VIDEOS, Table, good_row, rows_of, write_lines, write_table
 
-# By name of a manifest's table, the database's rows of one data set.
+# By name of a manifest's table, the database's rows of one dataset.
 STORED = {
     "videos": "SELECT v.xmin, v::text FROM video v WHERE dataset_id = :dataset",
     "captions": "SELECT r.xmin, r::text FROM reference r JOIN video v USING (video_id) WHERE v.dataset_id = :dataset "
@@ -55,7 +55,7 @@ def main(lines: int = 10_000, seed: Seed = None) -> None:
 
 
 def attack(engine: Engine, folder: Path, lines: int, campaign: Campaign) -> None:
-    """Ingest manifest folders, each twice and into a data set of its own, until they have had so many lines."""
+    """Ingest manifest folders, each twice and into a dataset of its own, until they have had so many lines."""
     while campaign.counts["lines"] < lines:
         name = f"manifest_{campaign.counts['folders']}"
         tables = write_folder(campaign.random, folder / name)
@@ -129,7 +129,7 @@ def _check_refusals(
 
 
 def _state(engine: Engine, name: str) -> State:
-    """Every row of a data set, with the transaction that last wrote it, and its refusals."""
+    """Every row of a dataset, with the transaction that last wrote it, and its refusals."""
     with engine.connect() as connection:
         dataset = connection.scalar(sa.text("SELECT dataset_id FROM dataset WHERE name = :name"), {"name": name})
         queries = {**{table: f"{query} ORDER BY 2" for table, query in STORED.items()}, "refused": REFUSED}

@@ -48,7 +48,7 @@ PAIRS = [("A dog.", "It runs."), ("A cat.", "It sits.")]
 
 
 class Old:
-    """Two data sets: `clips`, whose caption "plain" has two references, and `demo`."""
+    """Two datasets: `clips`, whose caption "plain" has two references, and `demo`."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine

@@ -1,4 +1,4 @@
-"""A few clips of the default data set, not rendered."""
+"""A few clips of the default dataset, not rendered."""
 
 from __future__ import annotations
 

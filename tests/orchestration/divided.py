@@ -1,4 +1,4 @@
-"""A data set of several shards that workers divide among them, and a count of all that they compute."""
+"""A dataset of several shards that workers divide among them, and a count of all that they compute."""
 
 from __future__ import annotations
 

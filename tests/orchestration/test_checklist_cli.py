@@ -1,4 +1,4 @@
-"""Checklists on the command line: score --early-exit, explain, calibrate; a tiny random verifier, a small data set."""
+"""Checklists on the command line: score --early-exit, explain, calibrate; a tiny random verifier, a small dataset."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ PNG = re.compile(r"!\[[^]]*\]\(data:image/png;base64,([A-Za-z0-9+/=]+)\)")
 
 @pytest.fixture(scope="module", autouse=True)
 def scored(installation: Installation) -> dict[str, dict[str, Any]]:
-    """A small data set that went through all jobs; the metadata of its conclusions."""
+    """A small dataset that went through all jobs; the metadata of its conclusions."""
     run_ingest(installation.manifest, DATASET, None, len(SHARDS))
     done = dict(run_scoring(DATASET, METRICS))
     assert list(done) == SHARDS
@@ -393,7 +393,7 @@ def test_the_check_of_verdicts_sees_one_that_is_missing() -> None:
 def test_one_shard_that_fails_does_not_keep_the_next_from_being_scored(installation: Installation) -> None:
     """The file of the first shard's video is gone: its sample fails, which the check says; the other one is scored.
 
-    The folder is the demo's, since the demo's encoder knows no other data set.
+    The folder is the demo's, since the demo's encoder knows no other dataset.
     """
     folder = installation.home / "demo"
     (folder / "videos").mkdir(parents=True)

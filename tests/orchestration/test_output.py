@@ -1,4 +1,4 @@
-"""What a command prints: text from a data set is shown as it is, and a terminal never obeys it."""
+"""What a command prints: text from a dataset is shown as it is, and a terminal never obeys it."""
 
 import io
 import json

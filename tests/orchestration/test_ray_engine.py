@@ -96,7 +96,7 @@ def test_a_killed_actor_and_a_killed_machine_cost_the_batches_under_way(
         scoring.release()
         assert shards_of(command) == SHARDS
         assert command.stderr.count("an actor died at") == 2
-        assert run_statuses(divided.url) == ["SUCCESS"], "one run for the data set"
+        assert run_statuses(divided.url) == ["SUCCESS"], "one run for the dataset"
         assert_each_once(divided.url)
         assert_same_end(divided.url, alone)
         other = {"REELSIEVE_TEXT_ENCODER": str(divided.verifier), "RAY_ADDRESS": machines.address}

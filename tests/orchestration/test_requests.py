@@ -46,7 +46,7 @@ def test_ranges_hold_what_is_wanted_once_and_nothing_that_is_busy(
     for each in ranges:
         inside = [key for key in covered([each]) if key in wanted]
         assert {each.first, each.last} <= set(inside), "a range begins and ends with work"
-        assert len({key[0] for key in inside}) == 1, "one data set"
+        assert len({key[0] for key in inside}) == 1, "one dataset"
         assert len(inside) == 1 or sum(wanted[key] for key in inside) <= SAMPLES_PER_RUN
         assert all(len(inside) <= at_most.get(key, SHARDS_PER_RUN) for key in inside)
 

@@ -27,7 +27,7 @@ EVIDENCE = ("text_embedding", "frame_set", "frame_embedding", "entailment")
 
 @pytest.fixture(scope="module", autouse=True)
 def scored(installation: Installation) -> None:
-    """A data set with scores and a frozen selection, whose every run is old."""
+    """A dataset with scores and a frozen selection, whose every run is old."""
     for _ in range(2):
         run_ingest(installation.manifest, DATASET, None, 2)
     list(run_scoring(DATASET, METRICS))

@@ -27,7 +27,7 @@ from tests.assets.manifests import candidate, write_clip
 from tests.assets.manifests import write_manifest as tables
 from tests.orchestration.conftest import Installation, write_manifest
 
-NOTHING_NEWER = "no data set has newer scores than conclusions"
+NOTHING_NEWER = "no dataset has newer scores than conclusions"
 
 
 @pytest.fixture(autouse=True)
@@ -171,7 +171,7 @@ def test_media_that_arrive_later_are_ingested_and_their_rejects_withdrawn(instal
 
 
 def test_no_other_folder_is_ingested_as_the_demo(installation: Installation) -> None:
-    """Whoever starts the ingest, since the demo's encoder gives every data set of this name a score."""
+    """Whoever starts the ingest, since the demo's encoder gives every dataset of this name a score."""
     with pytest.raises(BadDatasetName, match=r"'demo' is reserved for the clips of `reelsieve demo`: use another name"):
         run_ingest(installation.manifest, "demo", None, None)
 
@@ -196,7 +196,7 @@ def test_inbox_warns_of_folders_that_are_no_data_sets(folder: Path, capsys: pyte
 
 
 def asked() -> set[str]:
-    """The data sets whose conclusions the sensor asks for."""
+    """The datasets whose conclusions the sensor asks for."""
     requests, _ = tick(conclusions)
     return {str(request.partition_key) for request in requests}
 
@@ -218,7 +218,7 @@ def test_conclusions_follow_the_scores_of_their_own_data_set(tmp_path: Path) -> 
     run_conclusions("second")
     assert asked() == set()
 
-    # New scores are waited for while a run of the data set has not ended.
+    # New scores are waited for while a run of the dataset has not ended.
     list(run_scoring("first", ["vcs_short"]))
     assert asked() == {"first"}
     run = instance().create_run_for_job(defs().resolve_job_def("scoring_job"), tags=range_tags(*["first:0000"] * 2))

@@ -1,4 +1,4 @@
-"""Three `reelsieve score` processes on one data set: every sample once, and the same end as one, also after a kill."""
+"""Three `reelsieve score` processes on one dataset: every sample once, and the same end as one, also after a kill."""
 
 from __future__ import annotations
 

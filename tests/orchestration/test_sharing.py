@@ -1,4 +1,4 @@
-"""Commands that score one data set at once: each shard goes to one of them, and none does again what another did."""
+"""Commands that score one dataset at once: each shard goes to one of them, and none does again what another did."""
 
 from __future__ import annotations
 

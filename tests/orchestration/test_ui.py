@@ -1,4 +1,4 @@
-"""The web interface as a person sees it: `reelsieve ui` in a browser, on an installation with a scored data set."""
+"""The web interface as a person sees it: `reelsieve ui` in a browser, on an installation with a scored dataset."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def browser(chromium: str, address: str) -> Generator[Browser, None, None]:
 
 @pytest.fixture(scope="module")
 def address(installation: Installation, log: Path, terminal: Path) -> Generator[str, None, None]:
-    """The address of `reelsieve ui` on an installation with a scored data set; its processes end with the module."""
+    """The address of `reelsieve ui` on an installation with a scored dataset; its processes end with the module."""
     run_ingest(installation.manifest, DATASET, None, 2)
     list(run_scoring(DATASET, ["vcs"]))
     run_conclusions(DATASET)

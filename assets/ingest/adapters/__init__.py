@@ -1,1 +1,1 @@
-"""Adapters: programs that rewrite published data sets as manifest folders."""
+"""Adapters: programs that rewrite published datasets as manifest folders."""

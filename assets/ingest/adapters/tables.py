@@ -36,7 +36,7 @@ def read_models(source: Path, model: type[Model], remedy: str) -> Iterator[Model
 
 
 def write_tables(folder: Path, tables: Mapping[str, Iterable[Row]], dimensions: Iterable[str] | None = None) -> None:
-    """Write NAME.jsonl for every table, and dimensions.json if the data set has dimensions of its own."""
+    """Write NAME.jsonl for every table, and dimensions.json if the dataset has dimensions of its own."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, rows in tables.items():
         lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)

@@ -1,4 +1,4 @@
-"""CSV for spreadsheets: no text of a data set can become a formula, and every text can be had back as it was."""
+"""CSV for spreadsheets: no text of a dataset can become a formula, and every text can be had back as it was."""
 
 from __future__ import annotations
 

@@ -1,0 +1,50 @@
+"""Arguments that cannot be used end in one sentence with the remedy, in every command, and with exit code 2."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.command_line import run_command
+
+SEE = "(see reelsieve {} --help)\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("select -d demo --keep 50%", "--keep: '50%' is no number: write 0.5 " + SEE.format("select")),
+        ("select -d demo --keep 12.5%", "--keep: '12.5%' is no number: write 0.125 " + SEE.format("select")),
+        ("select -d demo --keep 0,5", "--keep: '0,5' is no number: write 0.5 " + SEE.format("select")),
+        ("select -d demo --keep half", "--keep: 'half' is no number " + SEE.format("select")),
+        ("select --keep 0.5", "missing option '--dataset' / '-d' " + SEE.format("select")),
+        ("selections show 1.5", "selection_id: '1.5' is no whole number " + SEE.format("selections show")),
+        ("search x --limit 0", "--limit: '0' should be greater than or equal to 1 " + SEE.format("search")),
+        ("selections nothing", "no such command 'nothing' " + SEE.format("selections")),
+        ("sql one two", "got unexpected extra argument(s) (two) " + SEE.format("sql")),
+        ("select --dataset", "option '--dataset' requires an argument (see reelsieve --help)\n"),
+    ],
+)
+def test_an_unusable_argument_is_said_in_one_line(arguments: str, says: str) -> None:
+    done = run_command(*arguments.split())
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"error: {says}")
+
+
+def test_a_choice_is_named_with_all_that_can_be_chosen() -> None:
+    done = run_command("export", "1", "--to", "x", "--format", "xml")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: --format: 'xml' is not one of 'parquet', 'jsonl'")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [[], ["db"]])
+def test_a_group_without_a_command_shows_its_help_and_no_error(arguments: list[str]) -> None:
+    done = run_command(*arguments)
+    assert done.returncode == 2
+    assert "Usage: reelsieve" in done.stdout
+    assert "error" not in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["select", "--help"]])
+def test_what_is_asked_for_is_no_error(arguments: list[str]) -> None:
+    done = run_command(*arguments)
+    assert (done.returncode, done.stderr) == (0, "")
