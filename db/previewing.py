@@ -28,11 +28,12 @@ class SystemShare:
 class MetricShift:
     """The mean of a metric over the chosen samples with a value, and over as many eligible values drawn at random.
 
-    chosen, margin: None where no chosen sample has a value. margin: 1.96 standard errors of the mean of so many of the
-    eligible values, drawn without putting back; also None of fewer than two eligible values.
+    n: the chosen samples with a value. chosen, margin: None where no chosen sample has a value. margin: 1.96 standard
+    errors of the mean of n of the eligible values, drawn without putting back; also None of fewer than two of them.
     """
 
     metric: str
+    n: int
     chosen: float | None
     random: float
     margin: float | None
@@ -66,18 +67,14 @@ def preview(connection: Connection, dataset: Dataset, recipe: Recipe, pick: Pick
         for part in (sa.func.count(value), sa.func.avg(value), sa.func.stddev_pop(value))
     ]
     of_all = connection.execute(sa.select(*moments).select_from(found.scores.rows).where(*found.conditions)).one()
-    parts = [
-        part
-        for place in range(1, len(metrics) + 1)
-        for value in [_CHOSEN.c.scores[place]]
-        for part in (sa.func.count(value), sa.func.avg(value))
-    ]
-    of_chosen = connection.execute(sa.select(*parts).select_from(_CHOSEN)).one()
+    values = [_CHOSEN.c.scores[place] for place in range(1, len(metrics) + 1)]
+    counts_and_means = [part for value in values for part in (sa.func.count(value), sa.func.avg(value))]
+    of_chosen = connection.execute(sa.select(*counts_and_means).select_from(_CHOSEN)).one()
     shifts = [
-        MetricShift(metric, chosen_mean, float(mean), _margin(n_chosen, n, deviation))
+        MetricShift(metric, n_chosen, mean_chosen, float(mean), _margin(n_chosen, n, deviation))
         for place, metric in enumerate(metrics)
+        for n_chosen, mean_chosen in [of_chosen[2 * place : 2 * place + 2]]
         for n, mean, deviation in [of_all[3 * place : 3 * place + 3]]
-        for n_chosen, chosen_mean in [of_chosen[2 * place : 2 * place + 2]]
         if n
     ]
     return Preview(chosen, systems, shifts)

@@ -39,7 +39,8 @@ def calibrate(
         bool, typer.Option("--judge", help="Labels of a chat model, which are made first, in place of people's.")
     ] = False,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="With --judge: the most captions that it labels (default: all).")
+        int | None,
+        typer.Option(min=1, max=1_000_000, help="With --judge: the most captions that it labels (default: all)."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -39,7 +39,10 @@ def show_preview(found: Preview, rule: Recipe, dataset: str, *, as_json: bool) -
         return
     _print_facts("would take", facts, dataset, _label(rule), "; nothing is frozen")
     print_rows(systems, empty="no system")
-    console.print("means of the chosen samples, and of a random choice of as many (± 1.96 standard errors):")
+    console.print(
+        "means of the n chosen samples with a value, and of a random choice of as many; margin is 1.96 standard errors "
+        "of the latter:"
+    )
     print_rows(metrics, empty="no metric")
 
 
@@ -48,7 +51,7 @@ def left_out(n_duplicates: int | None, unjudged: Mapping[str, Mapping[str, int]]
     if n_duplicates:
         yield f"{n_duplicates} near-duplicates of better samples are left out"
     for metric, counts in unjudged.items():
-        yield f"without a {metric} value: " + ", ".join(f"{n} {status}" for status, n in sorted(counts.items()))
+        yield f"without a value of {metric}, in the whole dataset: " + ", ".join(f"{n} {status}" for status, n in sorted(counts.items()))
 
 
 def _facts(size: Size | Selection, rest: Chosen | Selection) -> dict[str, Any]:

@@ -20,7 +20,9 @@ def compare(
     a: Annotated[str, typer.Argument(help="A metric, or one of its scorers: vcs, vcs@3, 3, or digits of its digest.")],
     b: Annotated[str, typer.Argument(help="The scorer to compare it with, named alike.")],
     dataset: DatasetName,
-    limit: Annotated[int, typer.Option(min=1, help="Samples in each list of those whose rank moved most.")] = 5,
+    limit: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="Samples in each list of those whose rank moved most.")
+    ] = 5,
     as_json: AsJson = False,
 ) -> None:
     """Compare two scorers on the same samples: another metric, model or setting. Which is closer to people?"""

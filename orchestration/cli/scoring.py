@@ -18,7 +18,7 @@ class Engine(str, Enum):
     RAY = "ray"
 
 
-Limit = Annotated[int, typer.Option(min=1, help="Rows in the table; --json prints all.")]
+Limit = Annotated[int, typer.Option(min=1, max=1_000_000, help="Rows in the table; --json prints all.")]
 
 
 def score(

@@ -285,6 +285,17 @@ def test_a_preview_stands_beside_a_random_choice_and_freezes_nothing(module_engi
     assert shift.margin == pytest.approx(1.96 * sigma / np.sqrt(2) * np.sqrt(3 / 4))
     with module_engine.connect() as connection:
         assert connection.scalar(sa.select(sa.func.count()).select_from(schema.selection)) == before
+    # Of the best four by evqa three have a vcs value, and so have five of the eligible six.
+    four = recipe_of({"by": "evqa", "count": 4})
+    with module_engine.begin() as connection:
+        chooser = prepared(module_engine, clips, four, lambda: None, lambda _: None)  # type: ignore[arg-type, return-value]  # never asked
+        found = preview(connection, clips, four, chooser)
+    of_vcs = {row.metric: row for row in found.metrics}["vcs"]
+    assert of_vcs.n == 3
+    assert of_vcs.chosen == pytest.approx(0.6)
+    assert of_vcs.random == pytest.approx(0.7)
+    sigma = np.std([0.9, 0.8, 0.7, 0.6, 0.5])
+    assert of_vcs.margin == pytest.approx(1.96 * sigma / np.sqrt(3) * np.sqrt(2 / 4))
     # The database's own cut has a preview too.
     plain = recipe_of({"by": "vcs", "keep": 0.5})
     with module_engine.begin() as connection:

@@ -188,6 +188,12 @@ def test_a_recipe_is_previewed_frozen_shown_and_compared(run: Run, scored: dict[
     again = read_json(run("select", "-d", "cli", "--recipe", str(tmp_path / "again.yaml"), "--json"))
     assert again["selection_id"] == frozen["selection_id"], "what is shown is a recipe file"
 
+    long = " or ".join(f"system = 'a system with a name of {n} words'" for n in range(9)) + " or vcs >= 0"
+    narrow = read_json(run("select", "-d", "cli", "--where", long, "--keep", "1", "--json"))
+    (tmp_path / "long.yaml").write_text(run("selections", "show", str(narrow["selection_id"])).stdout)
+    again = read_json(run("select", "-d", "cli", "--recipe", str(tmp_path / "long.yaml"), "--json"))
+    assert again["selection_id"] == narrow["selection_id"], "no line is broken by the width of the terminal"
+
     best = read_json(run("select", "-d", "cli", "--by", "vcs", "--count", "1", "--json"))
     pair = (str(frozen["selection_id"]), str(best["selection_id"]))
     (change,) = read_json(run("selections", "diff", *pair, "--json"))["differences"]
