@@ -116,7 +116,8 @@ class _Feed:
             where = f"byte {error.start + 1} of line {line.number}"
             self.fault = Reject("invalid_utf8", f"{where} is not valid UTF-8: save the file as UTF-8")
             text = line.data.decode("utf-8", "replace")
-        if "\x00" in text:
+        # UTF-16 is both; its NULs are nothing that could be removed.
+        if "\x00" in text and self.fault is None:
             self.fault = Reject("nul_character", f"line {line.number} contains the character NUL: remove it")
         # Python 3.10 cannot parse NUL and 3.11 can.
         return text.replace("\x00", " ")

@@ -61,6 +61,10 @@ class Findings:
         """Count something that does not go into the manifest."""
         self.left_out.setdefault(why, LeftOut(what)).n += n
 
+    def said(self) -> str:
+        """What was left out, in words; nothing where all was taken."""
+        return "; ".join(f"{row['left out']} ({row['n']}, such as {row['first']})" for row in self.rows())
+
     def rows(self) -> list[dict[str, Any]]:
         """What was left out as rows of a table."""
         return [{"left out": why, "n": each.n, "first": each.first} for why, each in self.left_out.items()]

@@ -71,8 +71,8 @@ def make_manifest(
     found = recognise(source, reader)
     written = write_manifest(_told(found.clips, tell), target, is_trial=is_trial)
     if not written.videos:
-        why = "; ".join(f"{row['left out']} ({row['n']}, such as {row['first']})" for row in findings.rows())
-        raise NoManifest(f"{source}: {found.kind}, but no video with a caption in it: {why or 'it is empty'}")
+        why = findings.said() or "it is empty"
+        raise NoManifest(f"{source}: {found.kind}, but no video with a caption in it: {why}")
     root = (places.new_root, folder) if places.new_root and written.in_roots else None
     return Made(target, found.kind, written, findings, extracted, root)
 

@@ -23,11 +23,14 @@ def is_video(path: str | PurePosixPath) -> bool:
     return PurePosixPath(path).suffix.lower() in VIDEO_SUFFIXES
 
 
-def files_below(folder: Path) -> Iterator[str]:
-    """The paths of all files below a folder, relative to it, in order, but for hidden ones and links to folders."""
+def files_below(folder: Path, *, links: bool = False) -> Iterator[str]:
+    """The paths of all files below a folder, relative to it, in order, but for hidden ones and links to folders.
+
+    links: yield the links to folders instead. Nobody follows them, since they may lead round in a circle.
+    """
     for where, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(names):
+        for name in [name for name in folders if Path(where, name).is_symlink()] if links else sorted(names):
             if not name.startswith("."):
                 yield Path(where, name).relative_to(folder).as_posix()
 
@@ -89,6 +92,7 @@ class MediaFiles:
     _paths: set[str] = field(default_factory=set)
     _by_name: dict[str, str | None] = field(default_factory=dict)
     _ids: dict[str, str] = field(default_factory=dict)
+    _named: set[str] = field(default_factory=set)
 
     @classmethod
     def of(cls, places: Places, findings: Findings) -> MediaFiles:
@@ -101,6 +105,8 @@ class MediaFiles:
                 for short in {name, PurePosixPath(name).stem, path.removesuffix(PurePosixPath(name).suffix)}:
                     # A short name of two files means neither.
                     files._by_name[short] = path if short not in files._by_name else None
+        for link in files_below(places.source, links=True):
+            findings.leave_out("a link to a folder, which is not followed: give the folder itself", link)
         return files
 
     def __len__(self) -> int:
@@ -108,6 +114,11 @@ class MediaFiles:
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._paths))
+
+    def leave_out_others(self) -> None:
+        """Leave out the files that no row with a caption named, where rows name files at all."""
+        for path in sorted(self._paths - self._named) if self._named else ():
+            self.findings.leave_out("a video without a caption in a table", path)
 
     def is_usable(self, path: str) -> bool:
         """Whether ingest will accept the path of a file; else it is left out with the reason."""
@@ -141,6 +152,7 @@ class MediaFiles:
                 self.findings.guess("there are no video files in the folder, so the videos are text only")
                 return Place(cell.removesuffix(PurePosixPath(cell).suffix) if is_video(cell) else cell, None)
             path = self._file(cell, beside, row)
+            self._named.update([path] if path else [])
         return None if path is None else Place(self.video_id(path), self.as_written(path))
 
     def _file(self, cell: str, beside: str, row: str) -> str | None:

@@ -47,7 +47,7 @@ def recognise(source: Path, reader: TableReader) -> Source:
         )
     raise NoManifest(
         f"{source}: no videos with captions beside them, no table ({', '.join(TABLE_SUFFIXES)}) and no tar shards: "
-        "give a folder that holds one of these"
+        f"give a folder that holds one of these{f' (left out: {said})' if (said := reader.findings.said()) else ''}"
     )
 
 
@@ -55,7 +55,7 @@ def _file(source: Path, reader: TableReader) -> Source:
     if source.name.lower().endswith(SHARD_SUFFIXES):
         return _shards(source.parent, [source.name], reader)
     if source.suffix.lower() in TABLE_SUFFIXES:
-        return Source("a table", reader.clips(source))
+        return Source("a table", _rows([source], reader))
     what = "a video, so give its folder" if is_video(source.name) else "no table and no tar shard"
     raise NoManifest(f"{source}: it is {what}: give a folder, or a file {', '.join((*TABLE_SUFFIXES, '.tar'))}")
 
@@ -70,7 +70,13 @@ def _tables(source: Path, tables: Sequence[str], reader: TableReader) -> Source:
     if any(map(_HUGGING_FACE.fullmatch, tables)) or all(path.startswith("data/") for path in tables):
         kind = f"a folder of Hugging Face datasets with {kind}"
     chosen = usable or tables[:1]
-    return Source(kind, (clip for path in chosen for clip in reader.clips(source / path)))
+    return Source(kind, _rows([source / path for path in chosen], reader))
+
+
+def _rows(tables: Sequence[Path], reader: TableReader) -> Iterator[Clip]:
+    for table in tables:
+        yield from reader.clips(table)
+    reader.media.leave_out_others()
 
 
 def _shards(folder: Path, shards: Sequence[str], reader: TableReader) -> Source:

@@ -61,7 +61,8 @@ class TableReader:
             self.findings.guess(columns.sentence())
             for number, content in rows:
                 if isinstance(content, Reject):
-                    self.findings.leave_out(f"a row that cannot be read ({content.code})", f"{name}:{number}")
+                    remedy = ": save the file as UTF-8" if content.code == "invalid_utf8" else ""
+                    self.findings.leave_out(f"a row that cannot be read ({content.code}){remedy}", f"{name}:{number}")
                 elif (clip := self._clip(content, columns, name, number)) is not None:
                     yield clip
 

@@ -133,6 +133,7 @@ def test_tables_of_a_folder_and_names_wherever_the_files_lie(tmp_path: Path, cli
         "By its path.", "By its stem.", "By its absolute path.", "Again.", "A box.", "Elsewhere."
     ]  # fmt: skip
     counts = left_out(made)
+    assert counts["a video without a caption in a table"] == 2
     assert counts["a video whose name several files have"] == 1
     assert counts["a video outside the folder: give its folder a name in REELSIEVE_MEDIA_ROOTS"] == 2
     assert counts["a table without columns of videos and captions"] == 1
@@ -356,6 +357,8 @@ def test_a_trial_writes_nothing(tmp_path: Path, clip: bytes) -> None:
         ({"t.csv": "video,video\n"}, "the header must name every column once"),
         ({"t.parquet": b"no parquet"}, r"t\.parquet: cannot be read"),
         ({"a.mp4": b"x", "a.txt": b"\xff\xfe"}, "not valid UTF-8"),
+        ({"t.csv": "video,caption\na,b\n".encode("utf-16")}, "not valid UTF-8: save the file as UTF-8"),
+        ({"t.csv": "video,caption\na,ä\n".encode("cp1252")}, r"\(invalid_utf8\): save the file as UTF-8"),
     ],
 )
 def test_a_source_of_which_nothing_can_be_made(tmp_path: Path, files: Files, sentence: str) -> None:
@@ -371,6 +374,17 @@ def test_a_link_out_of_the_folder_is_left_out(tmp_path: Path, clip: bytes) -> No
     made = make_manifest(folder)
     assert list(texts(made)) == ["a__captions"]
     assert left_out(made)["a file that ingest would refuse (path_escape)"] == 1
+
+
+def test_links_to_folders_are_not_followed_and_named(tmp_path: Path, clip: bytes) -> None:
+    data = put(tmp_path / "disk", {"a.mp4": clip, "a.txt": "A ball."})
+    folder = put(tmp_path / "in", {"t.csv": "video,caption\nclips/a.mp4,A ball.\n"})
+    (folder / "clips").symlink_to(data)
+    sentence = "a link to a folder, which is not followed: give the folder itself"
+    assert left_out(make_manifest(folder, is_trial=True)) == {sentence: 1}
+    (folder / "t.csv").unlink()
+    with pytest.raises(NoManifest, match=rf"no tar shards.*{sentence} \(1, such as clips\)"):
+        make_manifest(folder)
 
 
 def test_ingest_points_to_init_where_videos_is_missing(tmp_path: Path) -> None:
