@@ -156,7 +156,7 @@ def _stored_cut(connection: Connection, dataset: Dataset, metric: str, objective
     )
     stored = {row["objective"]: dict(row) for row in connection.execute(query).mappings()}
     if objective not in stored:
-        known = ", ".join(map(repr, sorted(stored))) or "none"
+        known = ", ".join(map(repr, sorted(stored))) or "none, since it has no scores of now there: score it first"
         raise SelectionError(
             f"at_least asks for the threshold {objective!r} of {metric}: stored for {dataset.name!r} are {known}"
         )

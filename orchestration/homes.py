@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
-from assets.home import homes_nearby
+from assets.home import NAME, homes_nearby
 from db.server_processes import is_embedded_running, running_homes
 
 
@@ -23,5 +24,7 @@ def note_of_second_server(home: Path, running_now: Callable[[], list[Path]] = ru
         return None
     starts = "starts a second server" if running else "makes a new home"
     other = f"another one runs in {running[0]}" if running else f"there is one in {nearby[0]}"
-    use = f"to use that, run the command in {(running or nearby)[0].parent}, or set REELSIEVE_HOME"
-    return f"this {starts} in {home}, and {other}: {use}"
+    meant = (running or nearby)[0]
+    # A home of another name is not found from any folder.
+    there = f"run the command in {meant.parent}, or " if meant.name == NAME else ""
+    return f"this {starts} in {home}, and {other}: to use that, {there}set REELSIEVE_HOME={shlex.quote(str(meant))}"

@@ -53,6 +53,12 @@ def select(
     if export:
         export_target(export)
     dataset_row = dataset_of_key(engine(), dataset)
+    if any(isinstance(least, str) for least in rule.at_least.values()):
+        # Imported late: with it comes the machinery of runs.
+        from orchestration.named_thresholds import make_named_thresholds
+
+        with progress() as tell:
+            make_named_thresholds(dataset_row, rule, tell)
     if preview:
         with progress() as tell:
             chooser = prepared(engine(), dataset_row, rule, _encoder, tell)

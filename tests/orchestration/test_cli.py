@@ -181,7 +181,8 @@ def test_a_recipe_is_previewed_frozen_shown_and_compared(run: Run, scored: dict[
     shown = run("selections", "show", str(frozen["selection_id"])).stdout
     assert f"{frozen['n']} of {frozen['n_eligible']} samples" in shown
     assert [
-        f"# without a {metric} value: {', '.join(f'{n} {status}' for status, n in sorted(counts.items()))}" in shown
+        f"# without a value of {metric}, in the whole dataset: "
+        f"{', '.join(f'{n} {status}' for status, n in sorted(counts.items()))}\n" in shown
         for metric, counts in frozen["unjudged"].items()
     ] == [True] * len(frozen["unjudged"])
     (tmp_path / "again.yaml").write_text(shown)
@@ -200,6 +201,17 @@ def test_a_recipe_is_previewed_frozen_shown_and_compared(run: Run, scored: dict[
     assert change["change"] == "went out"
     assert f"below the cut-off {best['cutoff']:.4f} of selection {best['selection_id']}" in change["reason"]
     assert "1 went out, 0 came in" in run("selections", "diff", *pair).stdout
+
+
+def test_a_threshold_that_a_recipe_names_is_made_where_there_is_none(run: Run, scored: dict[str, Any]) -> None:
+    counted = "SELECT count(*) AS n FROM dataset_thresholds WHERE dataset = 'cli' AND metric = 'vcs'"
+    assert read_json(run("sql", "--json", counted)) == [{"n": 0}]
+    best = read_json(run("select", "-d", "cli", "--by", "vcs", "--keep", "0.5", "--json"))
+    named = read_json(run("select", "-d", "cli", "--by", "vcs", "--at-least", "vcs=keep 0.5", "--json"))
+    assert (named["n"], named["cutoff"]) == (best["n"], best["cutoff"])
+    assert "selection" in run("selections", "show", str(named["selection_id"])).stdout
+    none = run("select", "-d", "cli", "--by", "vcs", "--at-least", "n_words=keep 0.5")
+    assert none.returncode == 1
 
 
 def test_select_freezes_and_exports(run: Run, scored: dict[str, Any], tmp_path: Path) -> None:

@@ -78,6 +78,12 @@ def test_a_new_home_beside_another_one_is_said_where_no_server_runs(tmp_path: Pa
     note = note_of_second_server(tmp_path / "c" / ".reelsieve", list)
     assert note == (
         f"this makes a new home in {tmp_path}/c/.reelsieve, and there is one in {tmp_path}/a/.reelsieve: "
-        f"to use that, run the command in {tmp_path}/a, or set REELSIEVE_HOME"
+        f"to use that, run the command in {tmp_path}/a, or set REELSIEVE_HOME={tmp_path}/a/.reelsieve"
+    )
+    named = tmp_path / "my home"
+    note = note_of_second_server(tmp_path / "c" / ".reelsieve", lambda: [named])
+    assert note is not None
+    assert note.endswith(f"another one runs in {named}: to use that, set REELSIEVE_HOME='{named}'"), (
+        "no folder finds it"
     )
     assert note_of_second_server(tmp_path / "b" / ".reelsieve", list) is None
