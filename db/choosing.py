@@ -91,14 +91,7 @@ def choose_by_recipe(
     ground = _ground(connection, dataset, recipe, lock=lock)
     taken = _best(connection, recipe, ground) if recipe.is_plain else _picked(connection, recipe, ground, pick)
     if taken is None:
-        said = [repr(recipe.where)] if recipe.where else []
-        said += [f"{name} >= {least}" for name, least in recipe.at_least.items()]
-        remedy = (
-            f" and passes {', '.join(said)}: loosen it"
-            if said
-            else (f": run reelsieve score --dataset {dataset.name} first")
-        )
-        raise NothingToSelect(f"no sample of dataset {dataset.name!r} has a {' and '.join(recipe.by)} score{remedy}")
+        raise NothingToSelect(_nothing(dataset, recipe, ground.unjudged))
     scorers, spec = ground.scorers, _spec(recipe, ground, taken.encoder)
     models = {metric: scorers[metric].models if metric in scorers else None for metric in ground.metrics}
     return Chosen(ground.found, taken.size, taken.n_duplicates, taken.score_hash, ground.unjudged, spec, models)
@@ -182,6 +175,20 @@ def _deciding(recipe: Recipe, scorers: Mapping[str, ActiveScorer]) -> list[str]:
     in_filter = names_in(recipe.where or "")
     others = [name for name in scorers if name in (*recipe.at_least, recipe.per) or name.lower() in in_filter]
     return [name for name in dict.fromkeys([*recipe.by, *others]) if name in scorers]
+
+
+def _nothing(dataset: Dataset, recipe: Recipe, unjudged: Mapping[str, Mapping[str, int]]) -> str:
+    """Say that there is no sample to choose from, and what to do about it."""
+    nobody = f"no sample of dataset {dataset.name!r} has a {' and '.join(recipe.by)} score"
+    said = [repr(recipe.where)] if recipe.where else []
+    said += [f"{name} >= {least}" for name, least in recipe.at_least.items()]
+    if said:
+        return f"{nobody} and passes {', '.join(said)}: loosen it"
+    counts = {name: counts for name, counts in unjudged.items() if counts.keys() - {"unscored"}}
+    if not counts:
+        return f"{nobody}: run reelsieve score --dataset {dataset.name} first"
+    reasons = "; ".join(f"{name}: {n} {status}" for name, of in counts.items() for status, n in of.items())
+    return f"{nobody} ({reasons}): column error of view current_score says why, and what to do"
 
 
 def _unjudged(

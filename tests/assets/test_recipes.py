@@ -251,6 +251,17 @@ def test_what_a_recipe_cannot_take_is_one_sentence(
         assert connection.scalar(sa.select(sa.func.count()).select_from(schema.selection)) == before
 
 
+def test_scores_without_a_value_are_no_scores_that_are_missing(module_engine: Engine) -> None:
+    silent = make_dataset(module_engine, "silent")
+    video = add_video(module_engine, silent, "v")
+    sample = add_sample(module_engine, silent, video, "s", "text")
+    with pytest.raises(SelectionError, match="has a vcs score: run reelsieve score --dataset silent first"):
+        make(module_engine, silent, by="vcs")
+    set_scores(module_engine, {sample: None})
+    with pytest.raises(SelectionError, match=r"has a vcs score \(vcs: 1 undefined\): column error of view current"):
+        make(module_engine, silent, by="vcs")
+
+
 def test_a_field_of_several_types_is_named(module_engine: Engine) -> None:
     mixed = make_dataset(module_engine, "mixed")
     video = add_video(module_engine, mixed, "v")
