@@ -14,6 +14,7 @@ from sqlalchemy.engine import Connection
 
 from db.datasets import Dataset
 from db.filters import parse_filter
+from db.own_columns import OWN
 from db.present import Column, PresentScores
 from db.recipes import Recipe, SelectionError
 from db.schema import sample, score_threshold, scorer
@@ -166,7 +167,13 @@ def _stored_cut(connection: Connection, dataset: Dataset, metric: str, objective
 def _number(columns: Mapping[str, Column], name: str, field: str) -> Column:
     numbers = {key: column for key, column in columns.items() if isinstance(column.type, (sa.Double, sa.Integer))}
     if name in columns and name not in numbers:
-        raise SelectionError(f"the recipe's {field}: {name} is no number: choose one of {', '.join(sorted(numbers))}")
+        # The cells of a CSV are text, so a number becomes text without anybody's will.
+        text = (
+            " (own fields out of a CSV are text: JSON Lines and Parquet have numbers)" if name.startswith(OWN) else ""
+        )
+        raise SelectionError(
+            f"the recipe's {field}: {name} is no number{text}: choose one of {', '.join(sorted(numbers))}"
+        )
     return _column(numbers, name, field)
 
 

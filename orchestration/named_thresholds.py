@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from assets.scores.registry import METRICS
-from db.manifest import Dataset
+from db.datasets import Dataset
 from db.recipes import Recipe
 from db.thresholds import metrics_with_cutoffs
 from orchestration.platform import engine
