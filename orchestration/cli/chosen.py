@@ -51,7 +51,9 @@ def left_out(n_duplicates: int | None, unjudged: Mapping[str, Mapping[str, int]]
     if n_duplicates:
         yield f"{n_duplicates} near-duplicates of better samples are left out"
     for metric, counts in unjudged.items():
-        yield f"without a value of {metric}, in the whole dataset: " + ", ".join(f"{n} {status}" for status, n in sorted(counts.items()))
+        yield f"without a value of {metric}, in the whole dataset: " + ", ".join(
+            f"{n} {status}" for status, n in sorted(counts.items())
+        )
 
 
 def _facts(size: Size | Selection, rest: Chosen | Selection) -> dict[str, Any]:

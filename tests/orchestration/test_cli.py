@@ -167,8 +167,8 @@ def test_a_recipe_is_previewed_frozen_shown_and_compared(run: Run, scored: dict[
     seen = read_json(run(*select, "--preview", "--json"))
     assert seen["n"] == sum(row["chosen"] for row in seen["systems"]) == len(seen["systems"])
     assert read_json(run("selections", "--json"))["selections"] == before, "a preview freezes nothing"
-    shown = run(*select, "--preview")
-    assert "nothing is frozen" in shown.stdout
+    seen_by_people = run(*select, "--preview")
+    assert "nothing is frozen" in seen_by_people.stdout
 
     frozen = read_json(run(*select, "--json"))
     assert (frozen["n"], frozen["cutoff"]) == (seen["n"], seen["cutoff"])
