@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 def show_selection(chosen: Selection, rule: Recipe, dataset: str, path: Path | None, *, as_json: bool) -> None:
     """Print a frozen selection. path: the file that it was written to, if any."""
-    facts, label = _facts(chosen, chosen), _label(rule)
+    facts = _facts(chosen, chosen)
     if as_json:
-        facts = {"selection_id": chosen.selection_id, **facts, "score_hash": chosen.score_hash, "by": label}
+        facts = {"selection_id": chosen.selection_id, **facts, "score_hash": chosen.score_hash, "by": _label(rule)}
         print_json({**facts, "path": str(path) if path else None})
         return
     known = "" if chosen.is_new else " (made before, unchanged)"
-    _print_facts(f"selection {chosen.selection_id}:", facts, dataset, label, known)
+    _print_facts(f"selection {chosen.selection_id}:", facts, dataset, rule, known)
     hint = f"write it with: reelsieve export {chosen.selection_id} --to FILE.parquet"
     console.print(f"written to {path}" if path else hint, markup=False)
 
@@ -37,7 +37,7 @@ def show_preview(found: Preview, rule: Recipe, dataset: str, *, as_json: bool) -
     if as_json:
         print_json({**facts, "systems": systems, "metrics": metrics})
         return
-    _print_facts("would take", facts, dataset, _label(rule), "; nothing is frozen")
+    _print_facts("would take", facts, dataset, rule, "; nothing is frozen")
     print_rows(systems, empty="no system")
     console.print(
         "means of the n chosen samples with a value, and of a random choice of as many; margin is 1.96 standard errors "
@@ -66,11 +66,18 @@ def _facts(size: Size | Selection, rest: Chosen | Selection) -> dict[str, Any]:
     }
 
 
-def _print_facts(beginning: str, facts: Mapping[str, Any], dataset: str, label: str, end: str) -> None:
+def _print_facts(beginning: str, facts: Mapping[str, Any], dataset: str, rule: Recipe, end: str) -> None:
     size = f"{facts['n']} of {facts['n_eligible']} samples of {dataset}"
-    console.print(f"{beginning} {size}, {label} at least {facts['cutoff']:.4f}{end}", markup=False)
+    console.print(f"{beginning} {size}, {_choice(rule, facts['cutoff'])}{end}", markup=False)
     for line in left_out(facts["n_duplicates"], facts["unjudged"]):
         console.print(line, markup=False)
+
+
+def _choice(rule: Recipe, cutoff: float) -> str:
+    """What the chosen samples have in common: a least value only where the best are chosen."""
+    if rule.choose == "random":
+        return f"drawn at random by seed {rule.seed}"
+    return "a diverse subset" if rule.choose == "diverse" else f"{_label(rule)} at least {cutoff:.4f}"
 
 
 def _label(rule: Recipe) -> str:

@@ -27,7 +27,8 @@ def demo() -> None:
     report = run_ingest(folder, DATASET, None, None)
     console.print(f"ingested: {_counts(report['accepted'])}; there already: {_counts(report['unchanged'])}")
     written = sum(sum(counts.values()) for _, counts in run_scoring(DATASET, METRICS))
-    console.print(f"scored: {written} scores" if written else "scored: nothing was left to score")
+    done = f"{written} scores, or reasons why there is none" if written else "nothing was left to score"
+    console.print(f"scored: {done}")
     _calibrate()
     conclusions = run_conclusions(DATASET)
     _show_systems(METRICS)

@@ -189,6 +189,11 @@ def test_a_recipe_is_previewed_frozen_shown_and_compared(run: Run, scored: dict[
     again = read_json(run("select", "-d", "cli", "--recipe", str(tmp_path / "again.yaml"), "--json"))
     assert again["selection_id"] == frozen["selection_id"], "what is shown is a recipe file"
 
+    drawn = run("select", "-d", "cli", "--choose", "random", "--seed", "7", "--preview").stdout
+    assert "drawn at random by seed 7; nothing is frozen" in " ".join(drawn.split())
+    diverse = run("select", "-d", "cli", "--choose", "diverse", "--preview").stdout
+    assert "a diverse subset; nothing is frozen" in " ".join(diverse.split())
+
     long = " or ".join(f"system = 'a system with a name of {n} words'" for n in range(9)) + " or vcs >= 0"
     narrow = read_json(run("select", "-d", "cli", "--where", long, "--keep", "1", "--json"))
     (tmp_path / "long.yaml").write_text(run("selections", "show", str(narrow["selection_id"])).stdout)
