@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assets.ingest import hygiene
@@ -56,7 +56,6 @@ def line_by_line(content: bytes, limit: int) -> Iterator[Line]:
 PIECES = st.sampled_from([b"a", b"b", b"\n", b"\r", b"\n\n", codecs.BOM_UTF8, b"cccc"])
 
 
-@settings(deadline=None)
 @given(st.lists(PIECES, max_size=25).map(b"".join), st.integers(5, 12), st.integers(3, 16))
 def test_a_file_in_blocks_has_the_lines_that_it_has_line_by_line(content: bytes, limit: int, block: int) -> None:
     in_blocks = blocks(io.BytesIO(content), limit, block)

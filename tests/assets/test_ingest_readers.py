@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assets.ingest.dimensions import find_dimensions
@@ -272,7 +272,6 @@ FRAGMENTS = st.sampled_from(
 HOSTILE = st.lists(FRAGMENTS | st.binary(max_size=20), max_size=30).map(b"".join)
 
 
-@settings(deadline=None)
 @given(content=HOSTILE)
 def test_no_bytes_make_the_reader_of_mixed_files_raise(
     tmp_path_factory: pytest.TempPathFactory, content: bytes
@@ -285,7 +284,6 @@ def test_no_bytes_make_the_reader_of_mixed_files_raise(
         check_storable(row)
 
 
-@settings(deadline=None)
 @given(content=st.lists(FRAGMENTS | st.sampled_from([b'""', b'"a\n', b'b",']), max_size=40).map(b"".join))
 def test_no_bytes_make_the_reader_of_csv_raise(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = written(tmp_path_factory.getbasetemp(), "hostile.csv", b"caption_id,text,segments\n" + content)
@@ -693,7 +691,6 @@ OPTIONAL: dict[str, dict[str, st.SearchStrategy[Any]]] = {
 }
 
 
-@settings(deadline=None)
 @given(kind=st.sampled_from(list(MANIFEST_TABLES)), data=st.data())
 def test_any_good_rows_are_the_same_in_all_formats(
     tmp_path_factory: pytest.TempPathFactory, kind: str, data: st.DataObject

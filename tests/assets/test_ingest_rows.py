@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assets.ingest import hygiene
@@ -412,7 +412,6 @@ JSON_VALUES = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(kind=st.sampled_from(list(GOOD)), changes=st.dictionaries(st.text(), JSON_VALUES, max_size=2), data=st.data())
 def test_validate_never_raises_and_what_it_accepts_can_be_stored(
     kind: str, changes: dict[str, Any], data: st.DataObject

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 import typer
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sqlalchemy.engine import Engine
@@ -393,7 +393,6 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(deadline=None)
 @given(content=st.lists(PIECES | st.binary(max_size=8), max_size=25).map(b"".join))
 def test_no_bytes_make_predictions_crash_and_every_row_is_valid(
     tmp_path_factory: pytest.TempPathFactory, content: bytes

@@ -208,7 +208,7 @@ def drawn(module_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Be
     return bench
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 2**32), st.floats(0, 1), st.sampled_from([2, "all"]))
 def test_early_exit_decides_alike_in_fewer_passes(
     drawn: Bench, seed: int, threshold: float, sentences: int | str

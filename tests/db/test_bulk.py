@@ -167,7 +167,7 @@ CONTENT = st.tuples(st.none() | st.floats(allow_nan=False), st.none() | st.binar
 ROWS = st.dictionaries(st.sampled_from(["a", "b", "c", "é", "É", "Z"]) | TEXT, CONTENT, max_size=6)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(first=ROWS, second=ROWS)
 def test_two_upserts_equal_two_updates_of_a_dictionary(
     engine: Engine, first: dict[str, Content], second: dict[str, Content]

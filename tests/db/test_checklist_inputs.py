@@ -207,7 +207,7 @@ WORDS = st.text(alphabet="ab1", max_size=2)
 CHECKLISTS = st.dictionaries(WORDS, st.tuples(WORDS, WORDS, st.none() | st.integers(0, 11)), max_size=3)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(CHECKLISTS, CHECKLISTS)
 def test_only_equal_checklists_have_equal_digests(engine: Engine, one: dict[str, Any], other: dict[str, Any]) -> None:
     empty(engine)

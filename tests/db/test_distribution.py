@@ -30,7 +30,7 @@ def found(engine: Engine, scorer_id: int, dataset: Dataset, bins: int = 4) -> Di
         return distribution(connection, SHARES, bins)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.one_of(st.integers(-8, 8).map(lambda n: n / 8), st.floats(-1, 1)), min_size=1, max_size=12))
 def test_any_values(engine: Engine, values: list[float]) -> None:
     empty(engine)

@@ -55,7 +55,7 @@ def test_the_key_of_a_text_is_the_hash_of_its_utf_8_bytes() -> None:
 FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(arrays(np.float32, st.tuples(st.just(len(TEXTS)), st.sampled_from([1, 3, 384])), elements=FLOATS))
 def test_vectors_come_back_exactly(engine: Engine, vectors: np.ndarray) -> None:
     empty(engine)

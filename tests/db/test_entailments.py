@@ -69,7 +69,7 @@ def test_only_equal_pairs_have_equal_keys(first: Pair, second: Pair) -> None:
 JUDGED = st.builds(Judged, st.floats(0, 1), st.booleans())
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.dictionaries(st.tuples(TEXTS, TEXTS), JUDGED, max_size=20))
 def test_what_was_said_comes_back_exactly(engine: Engine, judged: dict[Pair, Judged]) -> None:
     empty(engine)

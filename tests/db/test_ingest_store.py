@@ -55,7 +55,7 @@ def stored(engine: Engine) -> dict[str, str]:
         return {row.key: row.text for row in rows}
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ingests=st.lists(BATCHES, max_size=3), is_full=st.booleans())
 def test_ingests_write_what_is_new_or_changed_and_count_it(
     engine: Engine, ingests: Sequence[Sequence[Batch]], is_full: bool
@@ -138,7 +138,7 @@ def test_what_was_null_is_a_difference(engine: Engine, column: str) -> None:
             assert store.write("video", [wanted]) == (counts, {})
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.sampled_from(["caption", "qa"]), st.sets(KEYS)), max_size=6))
 def test_seen_ids_are_those_that_were_added(engine: Engine, batches: Sequence[tuple[str, set[str]]]) -> None:
     expected: dict[tuple[str, str], bytes] = {}
@@ -152,7 +152,7 @@ def test_seen_ids_are_those_that_were_added(engine: Engine, batches: Sequence[tu
         connection.execute("DROP TABLE ingest_seen")
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.tuples(st.sampled_from(["caption", "qa"]), st.sets(st.text(max_size=3))), max_size=6))
 def test_the_filter_forgets_no_id(batches: Sequence[tuple[str, set[str]]]) -> None:
     key_filter = KeyFilter()

@@ -91,7 +91,7 @@ def _pair(engine: Engine, dataset: Dataset) -> int:
 clusters = st.lists(st.lists(st.floats(-7, 7, width=32), min_size=1, max_size=4), min_size=2, max_size=5)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(clusters)
 def test_against_the_formula_in_python(engine: Engine, values: list[list[float]]) -> None:
     empty(engine)

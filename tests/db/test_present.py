@@ -93,7 +93,7 @@ def fail(_: object) -> Any:
     raise AssertionError("this recipe compares no texts")
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     drawn=ROWS,
     keep=st.decimals(min_value=Decimal("0.01"), max_value=1, places=2),

@@ -92,7 +92,7 @@ def test_a_video_comes_once_with_its_best_frame(engine: Engine) -> None:
     ]
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 30), limit=st.integers(1, 30))
 def test_any_order_is_that_of_numpy(engine: Engine, seed: int, n: int, limit: int) -> None:
     empty(engine)

@@ -367,7 +367,7 @@ VALUES = st.sampled_from([0.5, 0.25, -0.25, 1e-300]) | st.floats(-1, 1, allow_su
 SAMPLES = st.lists(st.tuples(st.none() | VALUES, st.sampled_from(["caption", "qa"])), min_size=1, max_size=25)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(samples=SAMPLES, keep=st.decimals(min_value=Decimal("0.01"), max_value=1, places=2), above=st.none() | VALUES)
 def test_any_selection_equals_the_one_by_hand(
     engine: Engine,

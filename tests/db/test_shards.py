@@ -257,7 +257,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(STEPS)
 def test_any_changes_in_any_order_with_looks_between(engine: Engine, steps: list[tuple[str, int]]) -> None:
     empty(engine)

@@ -356,7 +356,7 @@ PROBABILITIES = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])
 CHECKED = st.tuples(PROBABILITIES, st.booleans())
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     found=st.lists(st.tuples(CHECKED, CHECKED), min_size=2, max_size=2),
     thresholds=st.dictionaries(st.sampled_from(["events", "camera", "speech"]), PROBABILITIES),

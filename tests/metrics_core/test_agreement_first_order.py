@@ -26,7 +26,7 @@ def rated(n_videos: int, per_video: int, levels: int, seed: int) -> tuple[FloatA
 
 
 @given(st.integers(2, 12), st.integers(1, 4), st.integers(2, 9), st.integers(0, 99))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_data_as_they_are_have_their_own_values(n_videos: int, per_video: int, levels: int, seed: int) -> None:
     metric, people, video = rated(n_videos, per_video, levels, seed)
     expected = coefficients(metric, people)
@@ -35,7 +35,7 @@ def test_the_data_as_they_are_have_their_own_values(n_videos: int, per_video: in
 
 
 @given(st.integers(3, 12), st.integers(1, 4), st.integers(0, 99))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_small_changes_of_weights_change_the_values_alike(n_videos: int, per_video: int, seed: int) -> None:
     metric, people, video = rated(n_videos, per_video, 9, seed)
     step = 1e-4

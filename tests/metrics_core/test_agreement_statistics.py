@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -81,7 +81,6 @@ def test_tie_calibration_by_hand() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 3), st.integers(0, 1)), min_size=1, max_size=12))
-@settings(deadline=None)
 def test_tie_calibration_is_the_best_of_all(items: list[tuple[int, int, int]]) -> None:
     metric, people, video = np.array(items).T.tolist()
     pairs = [(i, j) for i, j in itertools.combinations(range(len(items)), 2) if video[i] == video[j]]
@@ -243,7 +242,6 @@ def alpha_by_pairs(ratings: list[list[float]], level: str) -> float | None:
 
 @pytest.mark.parametrize("level", ["nominal", "ordinal", "interval"])
 @given(RATINGS)
-@settings(deadline=None)
 def test_alpha_pair_by_pair(level: Any, ratings: list[list[float]]) -> None:
     expected = alpha_by_pairs(ratings, level)
     found = krippendorff_alpha(ratings, level).value

@@ -65,7 +65,7 @@ def same(found: dict[str, Any], expected: dict[str, float]) -> None:
 
 @pytest.mark.parametrize("resampled", ["videos", "videos and systems"])
 @given(ITEMS, st.integers(0, 5))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_pooled_resamples_are_those_written_out(
     resampled: Any, items: list[tuple[int, int, int, int]], seed: int
 ) -> None:
@@ -78,7 +78,7 @@ def test_pooled_resamples_are_those_written_out(
 
 
 @given(ITEMS, st.integers(0, 5))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_points_are_scipys(items: list[tuple[int, int, int, int]], seed: int) -> None:
     sides = sides_of(items)
     whole = of_items(sides, list(range(sides.video.size)))
@@ -118,7 +118,7 @@ def grouped(sides: Sides, draws: Draws, resample: int, group: Any, weight: Any) 
 
 @pytest.mark.parametrize("resampled", ["videos", "videos and systems"])
 @given(ITEMS, st.integers(0, 5))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_grouped_resamples_are_those_written_out(
     resampled: Any, items: list[tuple[int, int, int, int]], seed: int
 ) -> None:
@@ -136,7 +136,7 @@ def test_grouped_resamples_are_those_written_out(
 
 @pytest.mark.parametrize("resampled", ["videos", "videos and systems"])
 @given(ITEMS, st.integers(0, 5))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_resampled_system_means_are_those_written_out(
     resampled: Any, items: list[tuple[int, int, int, int]], seed: int
 ) -> None:

@@ -52,7 +52,7 @@ def test_scores_by_hand() -> None:
 
 
 @given(ITEMS, st.integers(0, 5))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_intervals_are_those_of_resamples_written_out(items: list[tuple[int, int, int]], seed: int) -> None:
     first, second, video = np.array(items).T
     found = compare_scores(first, second, video.tolist(), n_resamples=9, seed=seed)
@@ -75,7 +75,7 @@ def test_intervals_are_those_of_resamples_written_out(items: list[tuple[int, int
 
 
 @given(ITEMS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_movers_are_those_of_all_items(items: list[tuple[int, int, int]]) -> None:
     first, second, video = np.array(items).T.tolist()
     n = len(items)

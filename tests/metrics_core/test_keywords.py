@@ -41,7 +41,7 @@ def test_phrases(text: str, expected: list[str]) -> None:
     assert EXTRACTOR.extract(text) == expected
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.one_of(st.text(), st.lists(st.sampled_from(SOME_WORDS)).map(" ".join)))
 def test_phrases_of_any_text(text: str) -> None:
     found = EXTRACTOR.extract(text)

@@ -173,7 +173,7 @@ def test_equals_a_cross_encoder_with_softmax(cross_encoder: Path) -> None:
     assert np.ptp(found) > 0.05
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.lists(st.sampled_from(range(len(PAIRS))), min_size=1, max_size=12),
     st.integers(1, 200),

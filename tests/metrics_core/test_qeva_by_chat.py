@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metrics_core.models.chat.protocol import ChatReply, ChatRequest, ImagePart, TextPart
@@ -364,7 +364,6 @@ def reader(request: ChatRequest) -> Mapping[str, Any]:
     return {"answer": "yes" if one < other and not (between and "at once" in asked) else "no"}
 
 
-@settings(deadline=None)
 @given(st.permutations(EVENTS))
 def test_a_whole_score_follows_the_summary(order: list[str]) -> None:
     chat = RuleChat(lambda one: reader(one) if "write" not in one.system else writer(one))

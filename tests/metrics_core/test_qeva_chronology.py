@@ -8,7 +8,7 @@ from itertools import pairwise
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metrics_core.qeva.chronology import chronology_questions, schedule
@@ -39,7 +39,6 @@ def identity_of(question: Question) -> tuple[str, frozenset[str], frozenset[int]
     return re.sub("“.+?”|[ABC]: .+", "", question.text), frozenset(question.choices), frozenset(question.events)
 
 
-@settings(deadline=None)
 @given(st.integers(2, 12), st.integers(1, 14), seeds)
 def test_keys_are_true_and_events_are_named_as_stated(n_events: int, n: int, seed: int) -> None:
     events = EVENTS[:n_events]
@@ -53,7 +52,6 @@ def test_keys_are_true_and_events_are_named_as_stated(n_events: int, n: int, see
         assert [found.start() for found in places if found] == sorted(found.start() for found in places if found)
 
 
-@settings(deadline=None)
 @given(event_lists, st.integers(1, 14), seeds)
 def test_any_list_of_events_gives_at_most_n_different_questions_of_distinct_events(
     events: list[str], n: int, seed: int
@@ -67,7 +65,6 @@ def test_any_list_of_events_gives_at_most_n_different_questions_of_distinct_even
     assert (made.reason is None) == (len(numbers) >= 2) == bool(made.questions)
 
 
-@settings(deadline=None)
 @given(st.integers(2, 12), st.integers(1, 14), seeds)
 def test_keys_are_balanced(n_events: int, n: int, seed: int) -> None:
     questions = chronology_questions(EVENTS[:n_events], n, seed).questions
@@ -79,14 +76,12 @@ def test_keys_are_balanced(n_events: int, n: int, seed: int) -> None:
     assert max(Counter(orders).values(), default=0) <= -(-len(orders) // 6)
 
 
-@settings(deadline=None)
 @given(st.integers(5, 12), seeds)
 def test_ten_questions_have_the_mix(n_events: int, seed: int) -> None:
     questions = chronology_questions(EVENTS[:n_events], 10, seed).questions
     assert Counter(question.kind for question in questions) == {"yes_no": 3, "choice": 4, "order": 3}
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(EVENTS), max_size=12), seeds)
 def test_directly_after_is_asked_of_neighbours_in_the_full_list_only(events: list[str], seed: int) -> None:
     for question in chronology_questions(events, 12, seed).questions:
@@ -94,7 +89,6 @@ def test_directly_after_is_asked_of_neighbours_in_the_full_list_only(events: lis
             assert abs(question.events[0] - question.events[1]) == 1
 
 
-@settings(deadline=None)
 @given(st.integers(7, 12), seeds)
 def test_pairs_are_adjacent_and_distant_and_none_is_asked_twice_while_others_are_left(n_events: int, seed: int) -> None:
     questions = chronology_questions(EVENTS[:n_events], 10, seed).questions
@@ -145,7 +139,6 @@ def test_the_seed_and_the_events_decide() -> None:
     assert chronology_questions(EVENTS, 10, 3) != chronology_questions(EVENTS, 10, 4)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 60))
 def test_the_schedule_has_n_entries(n: int) -> None:
     assert len(schedule(n)) == n

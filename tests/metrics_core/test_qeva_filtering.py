@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metrics_core.protocols import ModelIdentity
@@ -105,7 +105,6 @@ def test_outcomes_of_stored_answers(reply: str, correct: bool | None, outcome: O
     assert outcome_of(reply, correct) == outcome  # type: ignore[arg-type]
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.lists(st.sampled_from(OUTCOMES), min_size=3, max_size=3), st.sampled_from(OUTCOMES))))
 def test_stages_ask_survivors_only_and_marks_are_in_order(plan: list[tuple[list[Outcome], Outcome]]) -> None:
     questions = [yes_no(f"{number}?") for number in range(len(plan))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from metrics_core.qeva.chronology import ORDERS
@@ -141,7 +141,6 @@ def test_a_choice_that_reads_like_an_abstention_can_be_chosen() -> None:
     assert normalise(question, "Not stated.").normalised == "not stated"
 
 
-@settings(deadline=None)
 @given(st.sampled_from(EVERY_KIND), st.text() | st.text("abcABC123 ->,.()'yesno", max_size=12))
 @example(ORDER, "²³¹")
 @example(CHOICE, "٣")
@@ -153,7 +152,6 @@ def test_every_text_gives_a_reply_in_keeping_with_its_status(question: Question,
     assert question.kind == "open" or reply.normalised in (None, *question.choices)
 
 
-@settings(deadline=None)
 @given(st.sampled_from((YES_NO, CHOICE, ORDER)), st.data())
 def test_a_choice_is_read_back_from_its_own_words(question: Question, data: st.DataObject) -> None:
     choice = data.draw(st.sampled_from(question.choices))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metrics_core.qeva.cost import Calls, calls_in_all, calls_per_summary, calls_per_video
@@ -103,7 +103,6 @@ def test_intervals_are_wilsons(n_correct: int, n: int) -> None:
     assert wilson_interval(n_correct, n) == pytest.approx((centre - half, centre + half), abs=1e-9)
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(["keep", "trivial", "low_quality", "error"]), max_size=10),
     st.lists(st.sampled_from(["correct", "wrong", "abstain", "error"]), min_size=10, max_size=10),

@@ -129,7 +129,7 @@ VALUES = st.one_of(
 TEXTS = st.one_of(st.none(), st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), max_size=60))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     width=st.integers(30, 120),
     rows=st.integers(1, 4).flatmap(lambda n: st.lists(st.tuples(*[VALUES] * n, TEXTS), min_size=1, max_size=5)),

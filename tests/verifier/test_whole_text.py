@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metrics_core.ecs import plan_keypoints, verify, verify_early_exit
@@ -47,7 +47,6 @@ def test_weights_by_hand(tmp_path: Path) -> None:
     assert weigher.threshold == 0.4
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=5))
 def test_a_greater_probability_never_has_a_smaller_result(probabilities: list[float]) -> None:
     ranked = sorted(probabilities)
