@@ -23,16 +23,24 @@ def is_video(path: str | PurePosixPath) -> bool:
     return PurePosixPath(path).suffix.lower() in VIDEO_SUFFIXES
 
 
-def files_below(folder: Path, *, links: bool = False) -> Iterator[str]:
-    """The paths of all files below a folder, relative to it, in order, but for hidden ones and links to folders.
+def files_below(folder: Path) -> Iterator[str]:
+    """The paths of all files below a folder, relative to it, in order, but for hidden ones and links to folders."""
+    for where, _, names in _folders_below(folder):
+        yield from (Path(where, name).relative_to(folder).as_posix() for name in names)
 
-    links: yield the links to folders instead. Nobody follows them, since they may lead round in a circle.
-    """
+
+def linked_folders_below(folder: Path) -> Iterator[str]:
+    """The paths of the links to folders below a folder, relative to it, in order: they may lead round in a circle."""
+    for where, folders, _ in _folders_below(folder):
+        links = (path for name in folders if (path := Path(where, name)).is_symlink())
+        yield from (link.relative_to(folder).as_posix() for link in links)
+
+
+def _folders_below(folder: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Every folder with the names of its folders and files, in order, but for hidden ones."""
     for where, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in [name for name in folders if Path(where, name).is_symlink()] if links else sorted(names):
-            if not name.startswith("."):
-                yield Path(where, name).relative_to(folder).as_posix()
+        yield where, folders, sorted(name for name in names if not name.startswith("."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +113,7 @@ class MediaFiles:
                 for short in {name, PurePosixPath(name).stem, path.removesuffix(PurePosixPath(name).suffix)}:
                     # A short name of two files means neither.
                     files._by_name[short] = path if short not in files._by_name else None
-        for link in files_below(places.source, links=True):
+        for link in linked_folders_below(places.source):
             findings.leave_out("a link to a folder, which is not followed: give the folder itself", link)
         return files
 
