@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.datasets import Dataset
-from db.present import fresh_shards, prepare_for_stored_scores
+from db.present import fresh_and_other_shards, prepare_for_stored_scores
 from db.views import prepare_for_joins
 
 _SQL = Path(__file__).parent / "sql"
@@ -56,8 +56,7 @@ def collect_defined(connection: Connection, dataset: Dataset, scorer_id: int) ->
 
     The table is gone with the transaction. A stale score is not defined.
     """
-    fresh = fresh_shards(connection, dataset, [scorer_id])
-    others = sorted(set(range(dataset.n_shards)) - set(fresh))
+    fresh, others = fresh_and_other_shards(connection, dataset, [scorer_id])
     place = {"scorer_id": scorer_id, "dataset_id": dataset.dataset_id}
     connection.exec_driver_sql(_DEFINED)
     prepare_for_joins(connection)

@@ -104,14 +104,17 @@ def active_scorers(connection: Connection, dataset: Dataset) -> dict[str, Active
     return {row.metric: ActiveScorer(*row) for row in rows}
 
 
-def fresh_shards(connection: Connection, dataset: Dataset, scorer_ids: Sequence[int]) -> list[int]:
-    """The shards that are known to hold no stale score of any of these scorers."""
+def fresh_and_other_shards(
+    connection: Connection, dataset: Dataset, scorer_ids: Sequence[int]
+) -> tuple[list[int], list[int]]:
+    """The shards that are known to hold no stale score of any of these scorers, and all others of the dataset."""
     query = sa.text(
         "SELECT shard FROM plumbing.fresh_shard WHERE dataset_id = :dataset_id AND scorer_id = ANY(:scorer_ids) "
         "GROUP BY shard HAVING count(*) = cardinality(CAST(:scorer_ids AS bigint[])) ORDER BY shard"
     )
     values = {"dataset_id": dataset.dataset_id, "scorer_ids": list(scorer_ids)}
-    return list(connection.execute(query, values).scalars())
+    fresh = list(connection.execute(query, values).scalars())
+    return fresh, sorted(set(range(dataset.n_shards)) - set(fresh))
 
 
 def still_fresh(dataset: Dataset) -> sa.ColumnElement[bool]:

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.datasets import Dataset
-from db.present import active_scorers, fresh_shards, prepare_for_stored_scores
+from db.present import active_scorers, fresh_and_other_shards, prepare_for_stored_scores
 from db.views import prepare_for_joins
 
 # Kind, system, samples with a value, and for each cut those at or above it.
@@ -53,8 +53,7 @@ def collect_scores(connection: Connection, dataset: Dataset, metrics: Sequence[s
     """
     active = active_scorers(connection, dataset)
     scorers = {metric: active[metric].scorer_id for metric in metrics if metric in active}
-    fresh = fresh_shards(connection, dataset, list(scorers.values()))
-    others = sorted(set(range(dataset.n_shards)) - set(fresh))
+    fresh, others = fresh_and_other_shards(connection, dataset, list(scorers.values()))
     connection.exec_driver_sql("SET LOCAL jit = off")
     prepare_for_stored_scores(connection)
     of_fresh = _of_tables(metrics, scorers) + _within(dataset, fresh)
