@@ -17,7 +17,7 @@ from db.filters import parse_filter
 from db.own_columns import OWN
 from db.present import Column, PresentScores
 from db.recipes import Recipe, SelectionError
-from db.schema import sample, score_threshold, scorer
+from db.schema import sample
 
 NO_STRATUM = "none"
 """The stratum of samples without a value in the column of strata."""
@@ -144,18 +144,12 @@ def _stratum(columns: Mapping[str, Column], recipe: Recipe) -> Column:
 
 def _stored_cut(connection: Connection, dataset: Dataset, metric: str, objective: str) -> dict[str, Any]:
     """The cut on a metric's scores that is stored for the whole dataset with this objective, with what tells of it."""
-    shown = ("objective", "at_least", "low", "high", "n", "n_good")
-    query = (
-        sa.select(*[score_threshold.c[name] for name in shown])
-        .join(scorer, scorer.c.scorer_id == score_threshold.c.scorer_id)
-        .where(
-            scorer.c.metric == metric,
-            scorer.c.status == "active",
-            score_threshold.c.dataset_id == dataset.dataset_id,
-            score_threshold.c.scope == "dataset",
-        )
+    query = sa.text(
+        "SELECT objective, at_least, low, high, n, n_good FROM dataset_thresholds "
+        "WHERE dataset_id = :dataset_id AND metric = :metric"
     )
-    stored = {row["objective"]: dict(row) for row in connection.execute(query).mappings()}
+    rows = connection.execute(query, {"dataset_id": dataset.dataset_id, "metric": metric}).mappings()
+    stored = {row["objective"]: dict(row) for row in rows}
     if objective not in stored:
         known = ", ".join(map(repr, sorted(stored))) or "none, since it has no scores of now there: score it first"
         raise SelectionError(

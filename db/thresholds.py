@@ -78,16 +78,8 @@ def store_cutoffs(
 
 def metrics_with_cutoffs(connection: Connection, dataset_id: int) -> set[str]:
     """The metrics whose active scorer has stored cuts on its scores over the whole dataset."""
-    query = (
-        sa.select(scorer.c.metric)
-        .join(score_threshold, score_threshold.c.scorer_id == scorer.c.scorer_id)
-        .where(
-            scorer.c.status == "active",
-            score_threshold.c.dataset_id == dataset_id,
-            score_threshold.c.scope == "dataset",
-        )
-    )
-    return set(connection.scalars(query))
+    query = sa.text("SELECT metric FROM dataset_thresholds WHERE dataset_id = :dataset_id")
+    return set(connection.scalars(query, {"dataset_id": dataset_id}))
 
 
 def replace_label_thresholds(
