@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,15 @@ from db.engine import psycopg_transaction
 from db.schema import sample, text_embedding
 
 _VECTORS = 10_000
+NO_TEXTS: Mapping[str, int] = MappingProxyType({})
+
+
+class StoredVectors(dict[str, NDArray[np.float32]]):
+    """Vectors (dim,) by text. in_chunks: the texts whose vector is the mean of several chunks, with their number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.in_chunks: dict[str, int] = {}
 
 
 def text_sha256(text: str) -> bytes:
@@ -37,27 +47,41 @@ def missing_texts(connection: Connection, model_id: int | None, texts: Iterable[
     return [text for key, text in by_key.items() if key not in present]
 
 
-def store_texts(engine: Engine, model_id: int, texts: Sequence[str], vectors: NDArray[np.float32]) -> int:
-    """Store the vectors (n, dim) of n texts in one transaction; a text that has a vector keeps it."""
-    rows = {text_sha256(text): Vector(row) for text, row in zip(texts, vectors, strict=True)}
+def store_texts(
+    engine: Engine,
+    model_id: int,
+    texts: Sequence[str],
+    vectors: NDArray[np.float32],
+    in_chunks: Mapping[str, int] = NO_TEXTS,
+) -> int:
+    """Store the vectors (n, dim) of n texts in one transaction; a text that has a vector keeps it.
+
+    in_chunks: the texts whose vector is the mean of several chunks, with their number.
+    """
+    rows = {text_sha256(text): (Vector(row), in_chunks.get(text, 1)) for text, row in zip(texts, vectors, strict=True)}
     with psycopg_transaction(engine) as connection:
         return insert_missing(
             connection,
             text_embedding,
-            ["model_id", "text_sha256", "embedding"],
-            [(model_id, key, vector) for key, vector in rows.items()],
+            ["model_id", "text_sha256", "embedding", "n_chunks"],
+            [(model_id, key, vector, n_chunks) for key, (vector, n_chunks) in rows.items()],
         )
 
 
-def load_texts(engine: Engine, model_id: int, texts: Iterable[str]) -> dict[str, NDArray[np.float32]]:
-    """The stored vectors (dim,) by text; a text without a vector is left out."""
-    by_key = {text_sha256(text): text for text in texts}
+def load_texts(engine: Engine, model_id: int, texts: Iterable[str]) -> StoredVectors:
+    """The stored vectors by text; a text without a vector is left out."""
+    by_key, found = {text_sha256(text): text for text in texts}, StoredVectors()
     with psycopg_transaction(engine) as connection, connection.cursor(binary=True) as cursor:
         cursor.execute(
-            "SELECT text_sha256, embedding FROM text_embedding WHERE model_id = %s AND text_sha256 = ANY(%s)",
+            "SELECT text_sha256, embedding, n_chunks FROM text_embedding WHERE model_id = %s AND text_sha256 = ANY(%s)",
             [model_id, list(by_key)],
         )
-        return {by_key[bytes(key)]: vector.to_numpy().astype(np.float32, copy=False) for key, vector in cursor}
+        for key, vector, n_chunks in cursor:
+            text = by_key[bytes(key)]
+            found[text] = vector.to_numpy().astype(np.float32, copy=False)
+            if n_chunks > 1:
+                found.in_chunks[text] = n_chunks
+    return found
 
 
 def texts_without_vector(connection: Connection, model_id: int | None, sample_ids: Sequence[int]) -> list[str]:

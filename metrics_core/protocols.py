@@ -41,6 +41,15 @@ class TextEncoder(Protocol):
         ...
 
 
+def texts_in_chunks(encoder: TextEncoder, texts: Sequence[str]) -> dict[str, int]:
+    """The texts that an encoder reads in several chunks, whose mean is their vector, with the number of chunks.
+
+    An encoder that does so has a method `in_chunks`. Others read texts of any length at once, or cut them.
+    """
+    count = getattr(encoder, "in_chunks", None)
+    return {} if count is None else dict(count(texts))
+
+
 class ImageEncoder(Protocol):
     """Turns images into vectors. Knowing its identity must not load the model."""
 

@@ -19,7 +19,8 @@ from assets.scores.evqa_settings import EVQASettings
 from assets.sources.base import Evidence, Source
 from assets.sources.frames import SampledFrames
 from assets.sources.keywords import ExtractedKeywords, Find, KeywordVectors
-from assets.sources.texts import TextVectors, Vectors
+from assets.sources.texts import TextVectors
+from db.embeddings import StoredVectors
 from db.inputs import TEXT, VIDEO, Input
 from db.work import PendingSample
 from metrics_core.evqa import (
@@ -187,7 +188,7 @@ class EVQAScorer:
         return Outcome(value, result.status, result.reason, {**_numbers(result), **notes})
 
 
-def _rows(texts: Sequence[str], vectors: Vectors) -> list[NDArray[np.float32]]:
+def _rows(texts: Sequence[str], vectors: StoredVectors) -> list[NDArray[np.float32]]:
     return [vectors[text] for text in texts]
 
 

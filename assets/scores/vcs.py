@@ -90,17 +90,19 @@ class ReferenceScorer:
     def score(self, samples: Sequence[PendingSample], evidence: Evidence) -> list[Outcome]:
         """Score samples. All captions are compared with all their references at once."""
         captions = [sample for sample in samples if sample.kind == "caption"]
+        vectors = evidence[self.vectors]
         results = iter(
             vcs_captions(
                 [([reference.text for reference in sample[REFERENCES]], sample.text) for sample in captions],
-                evidence[self.vectors],
+                vectors,
                 self._chunks,
                 short_text=self._short_text,
                 **self._parameters,
             )
         )
         return [
-            self._outcome(sample, next(results)) if sample.kind == "caption" else NOT_A_CAPTION for sample in samples
+            self._outcome(sample, next(results), vectors.in_chunks) if sample.kind == "caption" else NOT_A_CAPTION
+            for sample in samples
         ]
 
     def explain(
@@ -108,19 +110,24 @@ class ReferenceScorer:
     ) -> Explanation:
         """Show which chunk of the caption met which chunk of the best reference, and where the order broke."""
         text = next(r.text for r in sample[REFERENCES] if r.key == components["reference"])
-        pairs = similarities_of_texts([(text, sample.text)], evidence[self.vectors], self._chunks)
+        vectors = evidence[self.vectors]
+        pairs = similarities_of_texts([(text, sample.text)], vectors, self._chunks)
         (result,) = vcs_batch(pairs, short_text=self._short_text, **self._parameters)
         return explain_vcs(self._chunks(text), self._chunks(sample.text), pairs[0][0], result)
 
-    def _outcome(self, sample: PendingSample, caption: CaptionResult) -> Outcome:
+    def _outcome(self, sample: PendingSample, caption: CaptionResult, in_chunks: Mapping[str, int]) -> Outcome:
         result = caption.result
         if caption.reference is None or result is None:
             return self._without_value(sample, caption.status)
+        reference = sample[REFERENCES][caption.reference]
+        texts = {"reference": reference.text, "generated": sample.text}
         components = {name: getattr(result, name) for name in COMPONENTS} | {
             f"n_reference_{self.chunk}s": len(result.match_recall),
             f"n_generated_{self.chunk}s": len(result.match_precision),
-            "reference": sample[REFERENCES][caption.reference].key,
+            "reference": reference.key,
             "n_references": len(caption.results),
+            # Named only where the encoder could not read the text at once.
+            **{f"{side}_text_chunks": in_chunks[text] for side, text in texts.items() if text in in_chunks},
         }
         # Where the shape with one of the references allows a score, a 0 is earned.
         if caption.always_zero and not self._shape_zeros:
@@ -141,7 +148,7 @@ class VCSScorer(ReferenceScorer):
     """Video Comprehension Score (code 1.0.0 of its authors) on chunks of sentences."""
 
     metric: ClassVar[str] = "vcs"
-    code_version: ClassVar[str] = "2"
+    code_version: ClassVar[str] = "3"
     settings: ClassVar[type[BaseModel]] = VCSSettings
     chunk = "chunk"
     content = "sentence"

@@ -21,7 +21,7 @@ class VCSShortScorer(ReferenceScorer):
     """VCS_short: VCS whose chunks are single words, without punctuation and English stop words."""
 
     metric: ClassVar[str] = "vcs_short"
-    code_version: ClassVar[str] = "1"
+    code_version: ClassVar[str] = "2"
     settings: ClassVar[type[BaseModel]] = VCSShortSettings
     chunk = "word"
     content = "word besides stop words"

@@ -19,6 +19,7 @@ from metrics_core.protocols import (
     ModelIdentity,
     TextEncoder,
     WholeTextWeigher,
+    texts_in_chunks,
     weigher_of,
 )
 
@@ -121,4 +122,4 @@ class RememberingEncoder:
         self, known: dict[str, NDArray[np.float32]], model_id: int, texts: Sequence[str], vectors: NDArray[np.float32]
     ) -> None:
         known.update(zip(texts, vectors, strict=True))
-        store_texts(self._engine, model_id, texts, vectors)
+        store_texts(self._engine, model_id, texts, vectors, texts_in_chunks(self._encoder, texts))

@@ -6,18 +6,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy.engine import Engine
 
 from assets.sources.base import Order, Source, Tell
 from assets.sources.memo import ask_missing
-from db.embeddings import load_texts, missing_texts, store_texts
+from db.embeddings import StoredVectors, load_texts, missing_texts, store_texts
 from db.inputs import Input
 from db.work import PendingSample
 from metrics_core.models.unusable import ModelUnusable
-from metrics_core.protocols import ModelIdentity, TextEncoder
-
-Vectors = Mapping[str, NDArray[np.float32]]
+from metrics_core.protocols import ModelIdentity, TextEncoder, texts_in_chunks
 
 
 def embed_texts(engine: Engine, encoder: TextEncoder, missing: Sequence[str], tell: Tell) -> None:
@@ -28,12 +25,14 @@ def embed_texts(engine: Engine, encoder: TextEncoder, missing: Sequence[str], te
         missing,
         length=len,
         ask=encoder.encode,
-        store=lambda model_id, texts, vectors: store_texts(engine, model_id, texts, vectors),
+        store=lambda model_id, texts, vectors: store_texts(
+            engine, model_id, texts, vectors, texts_in_chunks(encoder, texts)
+        ),
         tell=lambda done, total: tell(f"{done} of {total} texts embedded"),
     )
 
 
-class TextVectors(Source[Vectors]):
+class TextVectors(Source[StoredVectors]):
     """Vectors by text. `texts` returns the texts of a sample that need a vector."""
 
     asset: ClassVar[str] = "text_embedding"
@@ -72,14 +71,14 @@ class TextVectors(Source[Vectors]):
             "encoder": self.encoder.identity.model_id,
         }
 
-    def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> Vectors:
+    def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> StoredVectors:
         """Load the vectors (dim,) of all texts that the samples need. Raises MissingEvidence where a text has none."""
         wanted = set(self.wanted(engine, samples))
         if not wanted:
-            return {}
+            return StoredVectors()
         with engine.connect() as connection:
             model_id = self.model_id(connection)
-        vectors = {} if model_id is None else load_texts(engine, model_id, wanted)
+        vectors = StoredVectors() if model_id is None else load_texts(engine, model_id, wanted)
         if len(vectors) < len(wanted):
             n_missing = len(wanted) - len(vectors)
             raise self.missing(f"{n_missing} of {len(wanted)} texts have no vector of {self.model.model_id}")

@@ -13,6 +13,7 @@ text_embedding = sa.Table(
     parent("model.model_id", primary_key=True),
     sa.Column("text_sha256", sa.LargeBinary, primary_key=True),
     sa.Column("embedding", VECTOR(), nullable=False),
+    sa.Column("n_chunks", sa.SmallInteger, nullable=False, server_default="1"),
 )
 
 # Keywords of texts by chat model; rules need no table.

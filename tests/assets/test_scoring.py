@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from assets.scores.vcs_short import VCSShortScorer, VCSShortSettings
 from assets.sources.base import BATCH_SIZE, Evidence, MissingEvidence
 from assets.sources.texts import TextVectors
 from db.datasets import Dataset
+from db.embeddings import StoredVectors
 from db.inputs import REFERENCES, ReferenceText
 from db.quality import ShardQuality, shard_quality
 from db.scores import active_scorer, status_counts
@@ -199,6 +200,27 @@ def test_sentences_go_into_chunks_of_the_set_size(shard: Shard) -> None:
     assert (parts["reference"], parts["n_reference_chunks"], parts["n_generated_chunks"]) == ("r1", 2, 2)
 
 
+class ShortSighted(HashEncoder):
+    """Reads 12 words at once, and a longer text in chunks."""
+
+    def in_chunks(self, texts: Sequence[str]) -> dict[str, int]:
+        return {text: -(-len(text.split()) // 12) for text in texts if len(text.split()) > 12}
+
+
+@pytest.mark.parametrize("make", [vcs_scorer, short_scorer])
+def test_a_score_names_the_texts_that_the_encoder_read_in_chunks(shard: Shard, make: Callable[..., Scorer]) -> None:
+    scorer = make(ShortSighted())
+    embed_and_score(shard, scorer)
+    scores, named = stored(shard[0], scorer), set()
+    for name in VIDEO_OF:
+        components = scores[name].components
+        sides = {"generated": len(whole(name).split()), "reference": len(whole(components["reference"]).split())}
+        chunks = {f"{side}_text_chunks": -(-n // 12) for side, n in sides.items() if n > 12}
+        assert {part: n for part, n in components.items() if part.endswith("_text_chunks")} == chunks
+        named |= {tuple(chunks)}
+    assert len(named) > 1, "texts on both sides of the limit"
+
+
 def test_what_has_no_score_has_a_reason(shard: Shard) -> None:
     scorer = vcs_scorer(HashEncoder())
     embed_and_score(shard, scorer)
@@ -283,7 +305,7 @@ def test_words_that_are_no_words_have_a_reason() -> None:
         named = tuple(ReferenceText(f"r{i}", reference) for i, reference in enumerate(references))
         scorer = short_scorer(HashEncoder())
         sample = PendingSample(1, "set", "s", kind, "sys", text, None, None, 1, inputs={REFERENCES.name: named})
-        (outcome,) = scorer.score([sample], Evidence({scorer.vectors: {}}))
+        (outcome,) = scorer.score([sample], Evidence({scorer.vectors: StoredVectors()}))
         assert outcome.value is None
         return outcome.status, outcome.reason
 

@@ -77,6 +77,13 @@ def test_each_distinct_text_is_stored_once_and_never_changed(engine: Engine) -> 
     np.testing.assert_array_equal(load_texts(engine, model_id, ["x"])["x"], vectors[0])
 
 
+def test_a_vector_says_of_how_many_chunks_it_is_the_mean(engine: Engine) -> None:
+    model_id = new_encoder(engine)
+    store_texts(engine, model_id, ["x", "long"], np.eye(2, dtype=np.float32), {"long": 3, "other": 2})
+    found = load_texts(engine, model_id, ["x", "long"])
+    assert (sorted(found), found.in_chunks) == (["long", "x"], {"long": 3})
+
+
 def test_encoders_keep_apart(engine: Engine) -> None:
     first, second = new_encoder(engine), new_encoder(engine, revision="1")
     vectors = np.eye(2, 3, dtype=np.float32)

@@ -85,7 +85,7 @@ def test_minilm_is_known_by_name_and_by_the_hash_of_its_files(minilm: SentenceTr
     assert identity["model_id"] == "all-MiniLM-L6-v2"
     assert identity["revision"].startswith("sha256:")
     assert len(identity["revision"]) == len("sha256:") + 64
-    assert identity["params"] == {"normalised": True, "dtype": "float32"}
+    assert identity["params"] == {"normalised": True, "dtype": "float32", "long_text": "chunk_mean"}
     assert json.loads(json.dumps(identity)) == identity
 
 
@@ -98,6 +98,18 @@ print(make_text_encoder("offline").identity.model_id)
 print(sorted({"torch", "transformers", "sentence_transformers"} & set(sys.modules)))
 """
     assert python(code) == ["all-MiniLM-L6-v2", "[]"]
+
+
+def test_minilm_reads_a_long_text_to_its_end(minilm: SentenceTransformerEncoder) -> None:
+    """Cut after 256 word pieces, the text and its copy with other sentences behind them have a cosine of 1."""
+    told = "A man in a blue shirt walks along the beach with his dog and throws a stick into the waves. " * 13
+    others = "Two lawyers argue about the price of wheat in a parliament. " * 25
+    whole, half, short = minilm.encode([told + told, told + others, "A man walks along the beach."])
+    counts = minilm.in_chunks([told + told, told + others, "A man walks along the beach."])
+    assert list(counts) == [told + told, told + others]
+    assert min(counts.values()) > 1
+    assert whole @ half < 0.9
+    assert whole @ short > half @ short
 
 
 # A checkpoint of our own
@@ -156,6 +168,36 @@ def test_a_local_folder_is_loaded_through_the_same_path(checkpoint: Path) -> Non
         np.testing.assert_allclose(vector, mean_of_tokens(checkpoint, text).numpy(), atol=1e-5)
     # Other texts give other vectors, so that a wrong order could not go unseen.
     assert np.abs(vectors @ vectors.T - np.eye(len(TEXTS))).max() < 0.999
+
+
+def test_a_text_longer_than_the_model_reads_has_the_mean_of_its_chunks(checkpoint: Path) -> None:
+    """The checkpoint reads 64 tokens, start and end included. Chunks end with sentences and weigh as many tokens."""
+    encoder = SentenceTransformerEncoder(str(checkpoint), batch_size=2)
+    sentences = "the cat sleeps . " * 9 + "the man opens the red box . " * 7
+    words = ["cat" if i < 90 else "man" for i in range(150)]
+    no_sentence, fits = " ".join(words), " ".join(["dog"] * 62)
+    texts = [*TEXTS, sentences, fits, no_sentence, sentences]
+    vectors = encoder.encode(texts)
+    assert encoder.in_chunks(texts) == {sentences: 2, no_sentence: 3}
+
+    parts = [" ".join(words[i : i + 62]) for i in (0, 62, 124)]
+    mean = sum(mean_of_tokens(checkpoint, part).double().numpy() * (len(part.split()) + 2) for part in parts)
+    np.testing.assert_allclose(vectors[-2], mean / np.linalg.norm(mean), atol=1e-5)
+    # Cut, the text of two subjects would be the one of its first.
+    assert np.linalg.norm(vectors[-2] - mean_of_tokens(checkpoint, parts[0]).numpy()) > 0.01
+    np.testing.assert_array_equal(vectors[-1], vectors[len(TEXTS)])
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+
+
+def test_a_long_text_moves_no_bit_of_the_others(checkpoint: Path) -> None:
+    """Vectors of texts that fit are the ones that sentence-transformers gives for the same list."""
+    from sentence_transformers import SentenceTransformer
+
+    texts = [*TEXTS, " ".join(["cat"] * 100), " ".join(["dog"] * 62), "the man"]
+    encoder = SentenceTransformerEncoder(str(checkpoint), batch_size=3)
+    plain = SentenceTransformer(str(checkpoint), device="cpu").encode(texts, batch_size=3, normalize_embeddings=True)
+    same = [(own == other).all() for own, other in zip(encoder.encode(texts), plain, strict=True)]
+    assert same == [text != texts[len(TEXTS)] for text in texts]
 
 
 def copied(folder: Path, to: Path) -> Path:
