@@ -158,6 +158,10 @@ class WholeTextWeigher(Protocol):
         """
         ...
 
+    def shared(self, sentences: Sequence[str], hypothesis: str) -> list[str]:
+        """Say for each word of the hypothesis that counts what the text has of it, for people to read."""
+        ...
+
 
 def weigher_of(model: EntailmentModel) -> WholeTextWeigher | None:
     """Find a model's weigher for whole texts; None for a model whose probabilities stand as they are."""

@@ -46,6 +46,28 @@ class WordLikeness:
         values = np.where(found, 1.0, nearest.clip(0, 1))
         return float(values.mean()), float(values.min())
 
+    def nearest(self, text: str, hypothesis: str) -> list[tuple[str, str, float]]:
+        """Find for each content word of the hypothesis the word of the text that is most like it, and the likeness.
+
+        The word is "" where the text has no content word.
+
+        >>> WordLikeness().nearest("A man is walking his dogs.", "A dog!")
+        [('dog', 'dogs', 1.0)]
+        """
+        stems, vectors = self._text(text)
+        told = list(dict.fromkeys(content(words(text))))
+        same = {stem(word): word for word in reversed(words(text))}
+        found = []
+        for word in dict.fromkeys(content(words(hypothesis))):
+            if stem(word) in stems:
+                found.append((word, same[stem(word)], 1.0))
+            elif told:
+                cosines = vectors @ self._vector(word)
+                found.append((word, told[int(cosines.argmax())], float(cosines.max().clip(0, 1))))
+            else:
+                found.append((word, "", 0.0))
+        return found
+
     def _words_of(self, text: str) -> tuple[frozenset[str], FloatArray]:
         """Return the stems of all words of a text, and the vectors (n, 384) of its content words."""
         split = words(text)

@@ -75,6 +75,22 @@ class WholeText:
         slope: float = self._weights["probability"]
         return [1 / (1 + math.exp(-(slope * log_odds(each) + odds))) for each in probabilities]
 
+    def shared(self, sentences: Sequence[str], hypothesis: str) -> list[str]:
+        """Name the content words of the hypothesis; behind `no` one that the text lacks, with the text's nearest word.
+
+        >>> from verifier import offline_verifier
+        >>> offline_verifier().whole_text.shared(["A man is walking his dogs."], "A dog runs.")
+        ['dog', 'no runs (walking .14)']
+        """
+        return [
+            word
+            if likeness == 1
+            else f"no {word} ({told} {likeness:.2f})".replace(" 0.", " .")
+            if told
+            else f"no {word}"
+            for word, told, likeness in self.evidence.words.nearest(" ".join(sentences), hypothesis)
+        ]
+
     def _log_odds_of(self, text: str, hypothesis: str) -> float:
         features = self.evidence.of(text, hypothesis)
         weights: dict[str, float] = self._weights["evidence"]
@@ -95,12 +111,12 @@ class Evidence:
     """Computes the numbers named in EVIDENCE from a whole text and a hypothesis."""
 
     def __init__(self) -> None:
-        self._words = WordLikeness()
+        self.words = WordLikeness()
 
     def of(self, text: str, hypothesis: str) -> dict[str, float]:
         """Compute the features of one text and one hypothesis, all in [0, 1], in the order of EVIDENCE."""
         lexical = dict(zip(FEATURES, lexical_features(text, hypothesis), strict=True))
-        mean, least = self._words.likeness(text, hypothesis)
+        mean, least = self.words.likeness(text, hypothesis)
         return {name: lexical[name] for name in LEXICAL} | {"likeness": mean, "least_likeness": least}
 
     def matrix(self, pairs: Sequence[tuple[str, str]]) -> FloatArray:

@@ -12,7 +12,7 @@ from assets.ecs.checklist import Checklist, Reading, is_verifiable
 from assets.ecs.explained import explain_ecs
 from assets.ecs.labelling import Labeller
 from assets.ecs.verdicts import KeypointVerdicts
-from assets.ecs.verifiers import default_threshold, make_verifier
+from assets.ecs.verifiers import default_threshold, make_verifier, pair_threshold
 from assets.models.chat import KEY_VARIABLE, URL, ChatSettings
 from assets.models.settings import SplitterSettings, TextEncoderSettings
 from assets.scores.base import Explanation, Outcome
@@ -82,6 +82,7 @@ class ECSScorer:
         self.verdicts = KeypointVerdicts(self.checklist, self.vectors)
         self.sources: tuple[Source[Any], ...] = (self.verdicts,)
         self.labeller = Labeller(judge, settings, self.checklist)
+        self._proof = pair_threshold(settings.ecs_verifier)
 
     @classmethod
     def from_settings(cls, settings: ECSSettings) -> ECSScorer:
@@ -125,8 +126,8 @@ class ECSScorer:
     def explain(
         self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
     ) -> Explanation:
-        """Show for every keypoint the decision and the sentence behind it."""
-        return explain_ecs(connection, sample.sample_id, components)
+        """Show for every keypoint the decision, and the sentence that proves it or the words that decided."""
+        return explain_ecs(connection, sample, components, self.checklist, self._proof)
 
     def _score_one(self, sample: PendingSample, verdict_set: VerdictSet | None) -> Outcome:
         if not is_verifiable(sample):

@@ -9,6 +9,8 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
+from assets.scores.base import Explanation
+from assets.scores.explain import explain_score
 from metrics_core.protocols import ModelIdentity
 from tests.assets.manifests import candidate, keypoint
 from tests.assets.verifying import Bench, Says, ToldVerifier, ecs, overlap
@@ -24,6 +26,9 @@ class ShareOfWords:
 
     def weigh(self, probabilities: Sequence[float], sentences: Sequence[str], hypothesis: str) -> list[float]:
         return [(each + overlap(" ".join(sentences), hypothesis)) / 2 for each in probabilities]
+
+    def shared(self, sentences: Sequence[str], hypothesis: str) -> list[str]:
+        return sorted(set(hypothesis.lower().strip(".").split()) & set(" ".join(sentences).lower().split()))
 
 
 class Weighed(ToldVerifier):
@@ -63,6 +68,25 @@ def test_early_exit_stops_at_the_weighed_probability(bench: Bench) -> None:
     assert bench.verify(scorer, early_exit=True)["passes"] == 1
     bench.score(scorer)
     assert bench.values(scorer) == {"both": 1.0}
+
+
+def test_a_sentence_is_shown_as_proof_only_if_it_proves(bench: Bench) -> None:
+    """The offline verifier's sentences prove from .335 on; with .2 the words of the whole text carry the keypoint."""
+
+    def explained(probability: float, threshold: float = 0.5) -> Explanation:
+        scorer = ecs(Weighed(lambda *_: probability), ecs_threshold=threshold)
+        scorer.checklist.model.identity = ModelIdentity("told", f"{probability}", {})
+        bench.run(scorer)
+        score = explain_score(bench.engine, scorer, bench.dataset, "both")
+        assert score is not None
+        return score.explanation
+
+    by_words, proven, uncovered = explained(0.2), explained(0.6), explained(0.2, threshold=0.9)
+    assert [row["why"] for row in by_words.rows] == ["words of the whole text: a, cat, jumps"]
+    assert by_words.lines[1] == "1 of them by words of the whole text: no sentence by itself reaches p 0.34"
+    assert [row["why"] for row in proven.rows] == ["A cat jumps out."]
+    assert [row["why"] for row in uncovered.rows] == ["nearest: A cat jumps out."]
+    assert len(proven.lines) == len(uncovered.lines) == 1
 
 
 def test_the_weigher_is_part_of_the_scorers_identity_and_of_no_other_scorers() -> None:
