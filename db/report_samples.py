@@ -9,8 +9,6 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-# The references of a video that a report shows.
-REFERENCES = 3
 # The samples that are read at a time to find some of different videos.
 ROWS = 50
 
@@ -68,16 +66,19 @@ def _ranks(connection: Connection, metric: str, values: Sequence[float]) -> dict
 
 
 def texts_of(connection: Connection, sample_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
-    """Key, kind, system, text, question and answer of each of these samples, and its video's columns, by id."""
+    """Key, kind, system, text, question and answer of each of these samples, and its video's columns, by id.
+
+    references: keys and texts of the video's references, in order of the key; None without one.
+    """
     query = sa.text(
         "SELECT s.sample_id, s.key, s.kind, s.system, s.text, s.question, s.answer, v.video_id, v.key AS video, v.uri, "
         "v.status, v.error, v.content_sha256, v.size_bytes, v.mtime_ns, v.ctime_ns, v.inode, v.etag, v.n_frames, "
         "v.width, v.height, "
-        '(SELECT array_agg(text ORDER BY key COLLATE "C") FROM (SELECT text, key FROM reference r '
-        'WHERE r.video_id = v.video_id ORDER BY key COLLATE "C" LIMIT :references) AS first) AS references '
+        '(SELECT array_agg(ARRAY[r.key, r.text] ORDER BY r.key COLLATE "C") FROM reference r '
+        "WHERE r.video_id = v.video_id) AS references "
         "FROM sample s JOIN video v USING (video_id) WHERE s.sample_id = ANY(:ids)"
     )
-    rows = connection.execute(query, {"ids": list(sample_ids), "references": REFERENCES}).mappings()
+    rows = connection.execute(query, {"ids": list(sample_ids)}).mappings()
     return {row["sample_id"]: dict(row) for row in rows}
 
 

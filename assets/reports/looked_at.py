@@ -9,7 +9,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from assets.reports.choosing import ChosenGroup
 from assets.reports.facts import MetricFacts
-from assets.reports.sample_facts import MetricView, SampleFacts, SampleGroup
+from assets.reports.sample_facts import MetricView, SampleFacts, SampleGroup, ShownReference
 from assets.reports.thumbnails import Thumbnails, thumbnails
 from assets.scores.base import Scorer
 from assets.scores.explain import explain_score
@@ -19,6 +19,8 @@ from db.report_samples import ratings_by_sample, texts_of, values_of
 from metrics_core.models.unusable import ModelUnusable
 
 MOST_ROWS = 40
+# The references of a video that are shown, unless more of them decided.
+REFERENCES = 3
 
 
 def gather_samples(
@@ -77,7 +79,19 @@ def _view(
     if (n_more := len(found.explanation.rows) - MOST_ROWS) > 0:
         lines.append(f"the first {MOST_ROWS} rows; reelsieve explain shows {n_more} more")
     rows = tuple(found.explanation.rows[:MOST_ROWS])
-    return MetricView(metric, value, status, found.error, rank, tuple(lines), rows)
+    return MetricView(metric, value, status, found.error, rank, tuple(lines), rows, found.explanation.reference)
+
+
+def _references(all_of_video: Sequence[Sequence[str]], scores: Sequence[MetricView]) -> tuple[ShownReference, ...]:
+    """Those that decided a score, then others, in order of their keys."""
+    decided: dict[str, list[str]] = {}
+    for score in scores:
+        if score.reference is not None:
+            decided.setdefault(score.reference, []).append(score.metric)
+    first = sorted(all_of_video, key=lambda reference: reference[0] not in decided)
+    return tuple(
+        ShownReference(text, tuple(decided.get(key, ()))) for key, text in first[: max(REFERENCES, len(decided))]
+    )
 
 
 def _facts(
@@ -95,7 +109,8 @@ def _facts(
         text=row["text"],
         question=row["question"],
         answer=row["answer"],
-        references=tuple(row["references"] or ()),
+        references=_references(row["references"] or (), scores),
+        n_references=len(row["references"] or ()),
         why=tuple(why),
         scores=scores,
         ratings=ratings,

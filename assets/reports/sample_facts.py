@@ -9,7 +9,10 @@ from typing import Any
 
 @dataclass(frozen=True, eq=False)
 class MetricView:
-    """A metric's score of one sample. rank: its place among all samples of its kind, from 0 (worst) to 1."""
+    """A metric's score of one sample. rank: its place among all samples of its kind, from 0 (worst) to 1.
+
+    reference: key of the reference that decided, where one of several did.
+    """
 
     metric: str
     value: float | None
@@ -18,11 +21,23 @@ class MetricView:
     rank: float | None
     lines: tuple[str, ...]
     rows: tuple[Mapping[str, Any], ...]
+    reference: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class ShownReference:
+    """A reference of a sample's video. decided: the metrics whose score it made."""
+
+    text: str
+    decided: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class SampleFacts:
-    """A sample to look at. frames: the seconds and JPEG bytes of some frames; no_frames: why there are none."""
+    """A sample to look at. frames: the seconds and JPEG bytes of some frames; no_frames: why there are none.
+
+    references: those that decided come first, and some others; n_references: of how many.
+    """
 
     key: str
     kind: str
@@ -31,7 +46,8 @@ class SampleFacts:
     text: str
     question: str | None
     answer: str | None
-    references: tuple[str, ...]
+    references: tuple[ShownReference, ...]
+    n_references: int
     why: tuple[str, ...]
     scores: tuple[MetricView, ...]
     ratings: Mapping[str, Mapping[str, float]]

@@ -30,10 +30,14 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a sample has its score: lines of text, then a table whose rows all have the same columns."""
+    """Why a sample has its score: lines of text, then a table whose rows all have the same columns.
+
+    reference: key of the reference that decided, where the metric compares with several and one counts.
+    """
 
     lines: Sequence[str] = ()
     rows: Sequence[Mapping[str, Any]] = ()
+    reference: str | None = None
 
 
 class Scorer(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -109,11 +110,19 @@ class ReferenceScorer:
         self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
     ) -> Explanation:
         """Show which chunk of the caption met which chunk of the best reference, and where the order broke."""
-        text = next(r.text for r in sample[REFERENCES] if r.key == components["reference"])
+        best = next(reference for reference in sample[REFERENCES] if reference.key == components["reference"])
         vectors = evidence[self.vectors]
-        pairs = similarities_of_texts([(text, sample.text)], vectors, self._chunks)
+        pairs = similarities_of_texts([(best.text, sample.text)], vectors, self._chunks)
         (result,) = vcs_batch(pairs, short_text=self._short_text, **self._parameters)
-        return explain_vcs(self._chunks(text), self._chunks(sample.text), pairs[0][0], result)
+        of = f", the best of {n}" if (n := components["n_references"]) > 1 else ""
+        told = [f"reference {best.key}{of}: {best.text}"]
+        told += [
+            f"the encoder read the {name} in {vectors.in_chunks[text]} chunks"
+            for name, text in (("reference", best.text), ("caption", sample.text))
+            if text in vectors.in_chunks
+        ]
+        found = explain_vcs(self._chunks(best.text), self._chunks(sample.text), pairs[0][0], result)
+        return replace(found, lines=[*told, *found.lines], reference=best.key)
 
     def _outcome(self, sample: PendingSample, caption: CaptionResult, in_chunks: Mapping[str, int]) -> Outcome:
         result = caption.result

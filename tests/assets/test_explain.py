@@ -83,8 +83,9 @@ def test_vcs_tells_which_chunk_met_which_and_where_the_order_breaks(bench: Bench
         cosines = [float(vector(text) @ vector(row["caption"][2:])) for text in REFERENCE]
         assert row["similarity"] == pytest.approx(max(cosines), abs=1e-6)
         assert int(np.argmax(cosines)) == met
-    # Every chunk of the reference was met.
-    assert len(found.lines) == 1
+    # The reference that decided comes first. Every chunk of it was met.
+    assert (found.reference, len(found.lines)) == ("told", 2)
+    assert found.lines[0] == f"reference told, the best of 2: {' '.join(REFERENCE)}"
     assert meetings(explained(bench, scorer, "copy").explanation) == [
         (text, text, "") for text in (first, second, third, fourth)
     ]
@@ -98,8 +99,9 @@ def test_vcs_names_the_chunks_that_nobody_met(bench: Bench) -> None:
     assert [(met, order) for _, met, order in meetings(found)] == [(f"{i} {LONGER[i - 1]}", "") for i in (1, 2, 4, 5)]
     parts = rows["leaves out"].components
     for name, text in (("sas", "(SAS)"), ("nas", "(NAS)"), ("gas", "whole texts"), ("las", "chunk by chunk")):
-        assert f"{text} {parts[name]:.4f}" in found.lines[0]
-    assert list(found.lines[1:]) == ["no chunk of the caption meets 3 of the reference: The cat runs away."]
+        assert f"{text} {parts[name]:.4f}" in found.lines[1]
+    assert found.lines[0] == f"reference longer: {' '.join(LONGER)}"
+    assert list(found.lines[2:]) == ["no chunk of the caption meets 3 of the reference: The cat runs away."]
     late = explained(bench, scorer, "late").explanation
     assert [(met[0], order) for _, met, order in meetings(late)] == [
         ("5", "expected at 1 to 2"),
@@ -204,11 +206,11 @@ def test_ecs_shows_every_keypoint_with_the_sentence_that_decided(engine: Engine,
         "2 of 3 keypoints covered; mode flat_micro",
         "the prediction could not be read: the end is cut",
     ]
-    columns = ("covered", "p", "from", "label", "keypoint", "best sentence")
+    columns = ("covered", "p", "from", "label", "keypoint", "why")
     assert [tuple(row[name] for name in columns) for row in score.explanation.rows] == [
         ("yes", 0.8, 0.5, "no", "camera_state: The camera pans.", "The camera pans."),
         ("yes", 0.9, 0.5, "yes", "segment_detail: A box is opened.", "A man opens a box."),
-        ("no", 0.2, 0.5, None, "segment_detail: It rains.", "A man opens a box."),
+        ("no", 0.2, 0.5, None, "segment_detail: It rains.", "nearest: A man opens a box."),
     ]
 
 
@@ -217,7 +219,7 @@ def test_ecs_says_where_an_early_exit_left_a_lower_bound(engine: Engine, tmp_pat
     checklist(bench)
     scorer = ecs(ToldVerifier(told))
     bench.run(scorer, early_exit=True)
-    best = {row["keypoint"]: row["best sentence"] for row in explained(bench, scorer, "c").explanation.rows}
+    best = {row["keypoint"]: row["why"] for row in explained(bench, scorer, "c").explanation.rows}
     bounds = {name for name, sentence in best.items() if sentence.startswith("(at least) ")}
     assert bounds
     assert "segment_detail: It rains." not in bounds
@@ -240,7 +242,7 @@ def test_what_is_not_there_has_no_score(bench: Bench) -> None:
         "status": None,
         "error": None,
         "models": [],
-        "explanation": {"lines": (), "rows": ()},
+        "explanation": {"lines": (), "rows": (), "reference": None},
     }
     bench.run(scorer)
     refused = explained(bench, scorer, "alone")

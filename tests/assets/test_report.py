@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Callable
 from pathlib import Path
@@ -254,6 +255,18 @@ def test_four_systems_get_no_claim(engine: Engine, tmp_path: Path) -> None:
     four_systems(engine, dataset)
     (aspect,) = report_on(engine, dataset, tmp_path).numbers["trust"]["aspects"]
     assert aspect["orders"] == ["4 systems are too few for a claim about their order by coverage: it takes 5."]
+
+
+def test_the_references_that_decided_come_first(engine: Engine, tmp_path: Path) -> None:
+    """Of nine references a card shows three: by order of keys, unless a metric counts another one."""
+    dataset = make_dataset(engine, "many")
+    video_id = add_video(engine, dataset, "v", status="text_only")
+    for number in range(9):
+        add_reference(engine, dataset, video_id, f"r{number}", f"story number {number}")
+    set_scores(engine, {add_sample(engine, dataset, video_id, "c", "a dog runs"): 1.0})
+    made = report_on(engine, dataset, tmp_path, vcs=Explanation(["why"], [], reference="r7"))
+    shown = re.findall(r"3 of 9 references|VCS counts this one:|story number \d", made.text)
+    assert shown == ["3 of 9 references", "VCS counts this one:", *(f"story number {i}" for i in (7, 0, 1))]
 
 
 def test_nothing_in_a_dataset_is_markup(engine: Engine, tmp_path: Path) -> None:
