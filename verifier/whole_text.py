@@ -80,16 +80,11 @@ class WholeText:
 
         >>> from verifier import offline_verifier
         >>> offline_verifier().whole_text.shared(["A man is walking his dogs."], "A dog runs.")
-        ['dog', 'no runs (walking .14)']
+        ['dog', 'no runs (walking 0.14)']
         """
-        return [
-            word
-            if likeness == 1
-            else f"no {word} ({told} {likeness:.2f})".replace(" 0.", " .")
-            if told
-            else f"no {word}"
-            for word, told, likeness in self.evidence.words.nearest(" ".join(sentences), hypothesis)
-        ]
+        found = self.evidence.words.nearest(" ".join(sentences), hypothesis)
+        nearest = {word: f" ({told} {likeness:.2f})" if told else "" for word, told, likeness in found}
+        return [word if likeness == 1 else f"no {word}{nearest[word]}" for word, _, likeness in found]
 
     def _log_odds_of(self, text: str, hypothesis: str) -> float:
         features = self.evidence.of(text, hypothesis)
