@@ -20,7 +20,8 @@ from metrics_core.vcs.embeddings import similarities_of
 
 TOLERANCES = {"VCS_LCT0": 0.0, "VCS_LCT1": 1.0}
 PUBLISHED_ONLY = "METEOR"
-SIMPLE = ("length", "words in common", "cosine of whole texts")
+SENTENCES, WHOLE = "cosine of mean sentences", "cosine of whole texts"
+SIMPLE = ("length", "words in common", SENTENCES, WHOLE)
 DATA_SET = "mpii_corruption"
 PACKAGES = ("nltk", "rouge-score")
 NGRAM_CODE = ("benchmarks/papers/ngrams.py",)
@@ -29,6 +30,7 @@ VCS_CODE = (
     "benchmarks/papers/mpii.py",
     "benchmarks/papers/recovered.py",
     "metrics_core/vcs",
+    "metrics_core/long_text.py",
     "metrics_core/models/text_encoder.py",
     "metrics_core/models/sentence_splitter.py",
 )
@@ -103,6 +105,8 @@ def vcs_of(base: Base, encoder: TextEncoder) -> list[dict[str, Any]]:
     strings = list(dict.fromkeys([*texts, *told, *(part for own in (*raw, *chunks) for part in own)]))
     vectors = dict(zip(strings, encoder.encode(strings), strict=True))
 
+    mean_told = np.mean([vectors[part] for part in told], axis=0)
+
     def scored(segments: Sequence[str], text: str) -> tuple[dict[str, float], float, bool]:
         """VCS at both tolerances, the cosine of the whole texts, and whether the shape alone makes VCS 0."""
         sides = [np.stack([vectors[part] for part in own]) for own in (told, segments)]
@@ -116,5 +120,8 @@ def vcs_of(base: Base, encoder: TextEncoder) -> list[dict[str, Any]]:
         by_tolerance, cosine, _ = scored(cut, variant.text)
         as_it_is, _, shape_zero = scored(own, variant.text)
         raw_columns = {f"{name} raw": value for name, value in as_it_is.items()}
-        rows.append({**by_tolerance, "cosine of whole texts": cosine, **raw_columns, "shape_zero": shape_zero})
+        mean_own = np.mean([vectors[part] for part in own], axis=0)
+        of_means = float(mean_told @ mean_own / np.linalg.norm(mean_told) / np.linalg.norm(mean_own))
+        cosines = {SENTENCES: of_means, WHOLE: cosine}
+        rows.append({**by_tolerance, **cosines, **raw_columns, "shape_zero": shape_zero})
     return rows

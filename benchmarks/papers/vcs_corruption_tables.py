@@ -91,8 +91,8 @@ def variants(stages: Stages) -> Table:
     ]
     title = "VCS, Table 1 in form: mean value of each kind of variant"
     remarks = [
-        f"{COSINE} is the strongest simple baseline of the separation above. These are means: they say nothing of how "
-        "well a metric ranks. Intervals draw base descriptions. Variants without punctuation have recovered segments."
+        f"{COSINE} is the GAS inside VCS. These are means: they say nothing of how well a metric ranks. Intervals "
+        "draw base descriptions. Variants without punctuation have recovered segments."
     ]
     return Table(VARIANTS, title, summary, shown_models(), rows, 3, remarks)
 

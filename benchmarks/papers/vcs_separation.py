@@ -24,12 +24,13 @@ REMARKS = (
     "Published figures of this table are computed here from the published values of the same variants.",
     "Below .5 a rule points the wrong way. Content corruptions keep a text's length and most of its words, while valid "
     "variants change both: so length and n-grams fail here, and length turned round would tell the two apart.",
-    "cosine of whole texts is the GAS inside VCS. length: the shorter length divided by the longer one. Intervals draw "
-    "base descriptions.",
+    "cosine of whole texts is the GAS inside VCS. cosine of mean sentences: of the mean vectors of both texts' "
+    "sentences by the rule splitter. length: the shorter length divided by the longer one. Intervals draw base "
+    "descriptions.",
 )
-CUT_OFF = (
-    "all-MiniLM-L6-v2 reads the first 256 word pieces, about half of a description; so the cosine of whole texts, "
-    "which VCS uses too, compares first halves. NV-Embed-v2 reads all."
+IN_CHUNKS = (
+    "all-MiniLM-L6-v2 reads 256 word pieces, about half of a description: the vector of a longer text is the mean of "
+    "its chunks. NV-Embed-v2 reads a description at once."
 )
 
 
@@ -74,7 +75,7 @@ def separation_remarks(found: Values) -> list[str]:
         f"{found.shape_zeros:,} variants then score 0 by their shape alone, nearly all as one segment, which is no "
         "merit. The other rows have recovered segments: cut where the words pass from one sentence of the base "
         "description to another.",
-        *([CUT_OFF] if TEXT_ENCODER == "offline" else []),
+        *([IN_CHUNKS] if TEXT_ENCODER == "offline" else []),
     ]
 
 
