@@ -57,6 +57,14 @@ NOT_ADVERBS = word_set(
     silly supply ugly"""
 )
 
+# What every video has: a camera, a picture, a beginning and an end. Such words fit any frame and tell nothing of it.
+PICTURE_WORDS = word_set(
+    """camera cameras shot shots frame frames framing image images picture pictures photo photos photograph clip clips
+    video videos footage film recording screen scene scenes view views viewpoint viewpoints perspective
+    background foreground backdrop beginning beginnings start end ending moment moments instant
+    time times once twice first last next opening closing final whole entire complete still static"""
+)
+
 MAX_WORDS = 4
 WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
 BREAK = re.compile(r"[^\w\s'-]+|\n+|\s['-]+\s|--+")
@@ -78,22 +86,42 @@ class RuleKeywords:
     A phrase is a run of words between function words, adverbs and punctuation. A word that looks like a verb is a
     phrase of its own, except after an article, a preposition or a number ("a parked car"). Phrases have at most four
     words. They are in lower case, so that every phrase is encoded once however it was written. They come in the order
-    of the text and repeat where the text does. The rules know no grammar: an adjective in -ed or -ing that follows
+    of the text and repeat where the text does. Phrases that only speak of camera, picture or the clip's course ("the
+    last frame", "three times") are left out. The rules know no grammar: an adjective in -ed or -ing that follows
     another adjective becomes a phrase of its own, too.
 
-    >>> RuleKeywords().extract("A young man rides a red bicycle. Two dogs are running behind him.")
-    ['young man', 'rides', 'red bicycle', 'two dogs', 'running']
+    >>> RuleKeywords().extract("In the last shot a man rides a red bicycle. Two dogs are running behind him.")
+    ['man', 'rides', 'red bicycle', 'two dogs', 'running']
     """
 
     @property
     def identity(self) -> ModelIdentity:
         """The rules and their version, which is raised by hand when the rules give other keywords."""
-        return ModelIdentity("reelsieve-keyword-rules", "1", {"language": "en"})
+        return ModelIdentity("reelsieve-keyword-rules", "2", {"language": "en"})
 
     def extract(self, text: str) -> list[str]:
-        """Extract the phrases in order; [] for a text of function words only."""
-        segments = BREAK.split(text.replace("\u2019", "'").lower())
-        return [phrase for segment in segments for phrase in phrases(WORD.findall(segment))]
+        """Extract the keywords in order; [] for a text that says nothing of what there is to see."""
+        return [phrase for phrase in phrases_of(text) if not is_about_the_picture(phrase)]
+
+
+def phrases_of(text: str) -> list[str]:
+    """All phrases of a text in order, those about camera and picture too.
+
+    >>> phrases_of("The camera pans over a red box.")
+    ['camera pans', 'red box']
+    """
+    segments = BREAK.split(text.replace("\u2019", "'").lower())
+    return [phrase for segment in segments for phrase in phrases(WORD.findall(segment))]
+
+
+def is_about_the_picture(phrase: str) -> bool:
+    """Whether a phrase has no word but those of camera, picture and time, and numbers beside them.
+
+    >>> [is_about_the_picture(phrase) for phrase in ("whole picture", "three times", "picture book", "three")]
+    [True, True, False, False]
+    """
+    words = word_set(phrase)
+    return words <= PICTURE_WORDS | NUMBERS and not words <= NUMBERS
 
 
 def phrases(words: Sequence[str]) -> Iterator[str]:

@@ -20,9 +20,9 @@ scores on real videos mean nothing.
 ## Data
 {n_clips} synthetic clips, seeds {first} to {last}, {frames_per_clip} frames of each (one at a random place of each
 equal part), squashed to {image_size} x {image_size} pixels, as drawn (no video codec). Texts: the sentences of all
-voices, drawn several times to meet all wordings; the keywords that the project's own RuleKeywords finds in them; the
-names of the actors in view; stretches of one to eight neighbouring sentences. No dataset of the demo uses these seeds
-unless its seed is {low} or more.
+voices, drawn several times to meet all wordings; the phrases that the project's own rules for keywords find in them
+(`phrases_of`); the names of the actors in view; stretches of one to eight neighbouring sentences. No dataset of the
+demo uses these seeds unless its seed is {low} or more.
 
 ## Training
 {weights} numbers (float32): a ResNet of open_clip with width 12 and a causal text tower of two layers. Symmetric

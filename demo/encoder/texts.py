@@ -9,7 +9,7 @@ from random import Random
 from demo.describe import word
 from demo.wording import COLOUR_WORDS, NUMBERS, VOICES
 from demo.world import BACKDROP_COLOURS, COLOURS, Clip, Fact, Looks
-from metrics_core.keywords import RuleKeywords
+from metrics_core.keywords import phrases_of
 
 WORDINGS = 3  # draws per voice and fact, enough to meet nearly all wordings of the fact
 COLOUR_NAMES = frozenset({*COLOURS, *(name for names in COLOUR_WORDS.values() for name in names.values())})
@@ -87,4 +87,4 @@ def _phrases(sentences: tuple[str, ...]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=100_000)
 def _keywords(sentence: str) -> tuple[str, ...]:
-    return tuple(RuleKeywords().extract(sentence))
+    return tuple(phrases_of(sentence))

@@ -30,7 +30,7 @@ DEMO_ENCODER = {
         "preprocess": "sha256:39457577e3b07330fbd0c33acc770c2d7e8de6057b4793e8bd89469027ca14d7",
     },
 }
-KEYWORDS = {"model_id": "reelsieve-keyword-rules", "revision": "1", "params": {"language": "en"}}
+KEYWORDS = {"model_id": "reelsieve-keyword-rules", "revision": "2", "params": {"language": "en"}}
 VERIFIER = {
     "model_id": "reelsieve-verifier",
     "revision": "sha256:2f65875a01c50bd44af1ddeeb655574fa218619b6075200e58096621304eb24c",
@@ -80,7 +80,7 @@ GOLDEN: dict[str, tuple[dict[str, Any], str]] = {
             },
             "code_version": "1",
         },
-        "a8fd6a8a00366185d09695938d66565474d02561600f1933ad153acb5e5a52a6",
+        "e6ddc53f72c67087852b81472fcee1f43fd2471083930adab5847564ff29683c",
     ),
     "ecs": (
         {

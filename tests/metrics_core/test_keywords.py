@@ -32,6 +32,11 @@ SOME_WORDS = ["a", "the", "man", "dogs,", "runs.", "red", "slowly", "riding", "p
         ("big wet sad old grey donkey", ["big wet sad old", "grey donkey"]),
         ("How many jars? 9.", ["many jars", "9"]),
         ("A dog and a dog", ["dog", "dog"]),
+        ("In the whole picture a pink hexagon stands from beginning to end", ["pink hexagon", "stands"]),
+        ("The last shot shows a picture book on a camera bag", ["picture book", "camera bag"]),
+        ("It jumps three times, then twice; three lights in two frames", ["jumps", "three lights"]),
+        ("Three of them", ["three"]),
+        ("The final scene.", []),
         ("Yes, it is not.", []),
         ("", []),
         (" ... !", []),
@@ -61,7 +66,7 @@ def test_a_very_long_word() -> None:
 
 
 def test_identity_is_fixed() -> None:
-    assert EXTRACTOR.identity == ModelIdentity("reelsieve-keyword-rules", "1", {"language": "en"})
+    assert EXTRACTOR.identity == ModelIdentity("reelsieve-keyword-rules", "2", {"language": "en"})
 
 
 @pytest.mark.parametrize(
