@@ -124,10 +124,10 @@ def spread_out(bench: Bench) -> None:
     """What asset `threshold` reads of every metric: the distribution, cutoffs by shard and the means of videos."""
     for scorer_id in bench.filled.scorers.values():
         with bench.engine.begin() as connection:
-            collect_defined(connection, bench.filled.dataset, scorer_id)
-            distribution(connection, SHARES)
-            shard_cutoffs(connection, SHARES)
-            video_means(connection)
+            for kind in collect_defined(connection, bench.filled.dataset, scorer_id):
+                distribution(connection, kind, SHARES)
+                shard_cutoffs(connection, kind, SHARES)
+                video_means(connection, kind)
 
 
 def listed(bench: Bench) -> None:

@@ -25,6 +25,7 @@ class JudgedSample:
     system: str
     text: str
     covered: float | None
+    kind: str = "caption"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +62,15 @@ def judged_samples(connection: Connection, dataset_id: int) -> list[JudgedSample
     is_rated = sa.exists().where(rating.c.sample_id == sample.c.sample_id)
     query = (
         sa.select(
-            *(sample.c.sample_id, sample.c.shard, sample.c.video_id, sample.c.system, sample.c.text, covered.c.share)
+            *(sample.c.sample_id, sample.c.shard, sample.c.video_id, sample.c.system, sample.c.text, covered.c.share),
+            sample.c.kind,
         )
         .outerjoin(covered, covered.c.sample_id == sample.c.sample_id)
         .where(sample.c.dataset_id == dataset_id, is_rated | covered.c.share.is_not(None))
         .order_by(sample.c.sample_id)
     )
     return [
-        JudgedSample(*row[:-1], covered=None if row.share is None else float(row.share))
+        JudgedSample(*row[:-2], covered=None if row.share is None else float(row.share), kind=row.kind)
         for row in connection.execute(query)
     ]
 

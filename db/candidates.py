@@ -19,6 +19,8 @@ from db.present import Column, PresentScores
 from db.recipes import Recipe, SelectionError
 from db.schema import sample
 
+KINDS = ("caption", "qa")
+"""The kinds of samples; the first is taken where nobody says which."""
 NO_STRATUM = "none"
 """The stratum of samples without a value in the column of strata."""
 _BATCH = 10_000
@@ -46,7 +48,9 @@ class Candidates:
 class Eligible:
     """The rows of `scores` that a recipe chooses among: those with a value in each of `by` that pass all `filters`.
 
-    columns: all that a recipe may name. cuts: the stored cuts that it names, as they are now, by metric.
+    columns: all that a recipe may name. cuts: the stored cuts that it names, as they are now, by metric. kind: of which
+    samples they are, "caption", "qa" or "all". n_others: how many samples of the other kind could be taken as well,
+    where nobody said which to take.
     """
 
     scores: PresentScores
@@ -54,6 +58,8 @@ class Eligible:
     by: tuple[Column, ...]
     filters: tuple[sa.ColumnElement[bool], ...]
     cuts: Mapping[str, Mapping[str, Any]]
+    kind: str
+    n_others: int
 
     @property
     def conditions(self) -> tuple[sa.ColumnElement[bool], ...]:
@@ -71,15 +77,47 @@ def eligible(
     """
     by = tuple(_number(columns, name, "by") for name in recipe.by)
     filters = [parse_filter(recipe.where, columns)] if recipe.where is not None else []
-    cuts: dict[str, dict[str, Any]] = {}
-    for name, least in recipe.at_least.items():
-        column = _number(columns, name, "at_least")
-        if isinstance(least, str):
-            cuts[name] = _stored_cut(connection, dataset, name, least)
-        filters.append(column >= (cuts[name]["at_least"] if name in cuts else least))
+    floors = {name: _number(columns, name, "at_least") for name in recipe.at_least}
     if recipe.per:
         _stratum(columns, recipe)
-    return Eligible(scores, columns, by, tuple(filters), cuts)
+    kind, n_others, is_mixed = _kind(connection, dataset, recipe, scores, [scores.of_dataset, *filters], by)
+    if is_mixed:
+        filters.append(columns["kind"] == kind)
+    cuts = {
+        name: _stored_cut(connection, dataset, name, least, kind)
+        for name, least in recipe.at_least.items()
+        if isinstance(least, str)
+    }
+    for name, column in floors.items():
+        filters.append(column >= (cuts[name]["at_least"] if name in cuts else recipe.at_least[name]))
+    return Eligible(scores, columns, by, tuple(filters), cuts, kind, n_others)
+
+
+def _kind(
+    connection: Connection,
+    dataset: Dataset,
+    recipe: Recipe,
+    scores: PresentScores,
+    conditions: Sequence[sa.ColumnElement[bool]],
+    by: Sequence[Column],
+) -> tuple[str, int, bool]:
+    """The kind of samples that a recipe takes, how many of the other kind it could take, and whether it must choose."""
+    of_dataset = sa.select(sample.c.sample_id).where(sample.c.dataset_id == dataset.dataset_id)
+    has = {kind: connection.scalar(sa.select(of_dataset.where(sample.c.kind == kind).exists())) for kind in KINDS}
+    there = [kind for kind in KINDS if has[kind]]
+    if recipe.kind is not None:
+        return recipe.kind, 0, recipe.kind != "all" and there != [recipe.kind]
+    if len(there) < 2:
+        return (there or KINDS)[0], 0, False
+    if recipe.per == "kind":
+        # Each stratum is of one kind.
+        return "all", 0, False
+    kind = scores.columns["kind"]
+    query = sa.select(kind, sa.func.count()).select_from(scores.rows).where(*conditions)
+    counts = {row[0]: row[1] for row in connection.execute(query.where(*[v.is_not(None) for v in by]).group_by(kind))}
+    if len(counts) < 2:
+        return next(iter(counts), KINDS[0]), 0, False
+    return KINDS[0], counts[KINDS[1]], True
 
 
 def read_candidates(connection: Connection, recipe: Recipe, found: Eligible) -> Candidates:
@@ -142,13 +180,17 @@ def _stratum(columns: Mapping[str, Column], recipe: Recipe) -> Column:
     return sa.case((value.is_(None), sa.literal(NO_STRATUM)), *cases, else_=sa.literal(names[-1]))
 
 
-def _stored_cut(connection: Connection, dataset: Dataset, metric: str, objective: str) -> dict[str, Any]:
-    """The cut on a metric's scores that is stored for the whole dataset with this objective, with what tells of it."""
+def _stored_cut(connection: Connection, dataset: Dataset, metric: str, objective: str, kind: str) -> dict[str, Any]:
+    """The cut on a metric's scores of a kind that is stored for the whole dataset with this objective."""
+    if kind == "all":
+        raise SelectionError(
+            f"at_least names a threshold of {metric}, and each is of one kind: give kind caption or qa"
+        )
     query = sa.text(
         "SELECT objective, at_least, low, high, n, n_good FROM dataset_thresholds "
-        "WHERE dataset_id = :dataset_id AND metric = :metric"
+        "WHERE dataset_id = :dataset_id AND metric = :metric AND kind = :kind"
     )
-    rows = connection.execute(query, {"dataset_id": dataset.dataset_id, "metric": metric}).mappings()
+    rows = connection.execute(query, {"dataset_id": dataset.dataset_id, "metric": metric, "kind": kind}).mappings()
     stored = {row["objective"]: dict(row) for row in rows}
     if objective not in stored:
         known = ", ".join(map(repr, sorted(stored))) or "none, since it has no scores of now there: score it first"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from db.candidates import Candidates, Eligible, eligible, read_candidates
+from db.candidates import KINDS, Candidates, Eligible, eligible, read_candidates
 from db.datasets import Dataset
 from db.filters import names_in
 from db.freezing import Size, choose_best, choose_these, size_of, size_of_all
@@ -134,6 +135,7 @@ def _spec(recipe: Recipe, ground: _Ground, encoder: Mapping[str, Any] | None) ->
         spec |= {"where": recipe.where, "scorer": next(iter(fingerprints.values()))}
     else:
         spec |= {"scorers": fingerprints}
+    spec["kind"] = ground.found.kind
     if ground.found.cuts:
         spec["cuts"] = {name: dict(cut) for name, cut in ground.found.cuts.items()}
     if encoder is not None:
@@ -145,7 +147,7 @@ def _best(connection: Connection, recipe: Recipe, ground: _Ground) -> _Taken | N
     """Choose the best share by one column, which the database cuts by itself."""
     (by,), share, found = recipe.by, recipe.share, ground.found
     assert share is not None
-    value, condition = found.columns[by], next(iter(found.filters), None)
+    value, condition = found.columns[by], sa.and_(*found.filters) if found.filters else None
     if ground.is_stored and condition is None:
         size = size_of_all(connection, found.scores, by, share, ground.scorers[by].n_defined)
     else:
@@ -180,7 +182,8 @@ def _deciding(recipe: Recipe, scorers: Mapping[str, ActiveScorer]) -> list[str]:
 def _nothing(dataset: Dataset, recipe: Recipe, unjudged: Mapping[str, Mapping[str, int]]) -> str:
     """Say that there is no sample to choose from, and what to do about it."""
     nobody = f"no sample of dataset {dataset.name!r} has a {' and '.join(recipe.by)} score"
-    said = [repr(recipe.where)] if recipe.where else []
+    said = [f"kind {recipe.kind}"] if recipe.kind in KINDS else []
+    said += [repr(recipe.where)] if recipe.where else []
     said += [f"{name} >= {least}" for name, least in recipe.at_least.items()]
     if said:
         return f"{nobody} and passes {', '.join(said)}: loosen it"

@@ -13,10 +13,10 @@ from db.exports import FrozenSelection, without_folders
 from db.schema import keypoint_threshold, sample, score_threshold, scorer, selection_item
 
 _A_PATH = re.compile(r"(\w+:)?/[^/]")
-# What is shown of each table of thresholds; it is sorted by the first four columns.
+# What is shown of each table of thresholds; its first four columns order it.
 _THRESHOLDS = {
     score_threshold: (
-        *("scorer_id", "method", "objective", "at_least"),
+        *("scorer_id", "kind", "method", "objective", "at_least"),
         *("low", "high", "n", "n_good", "details", "created_at"),
     ),
     keypoint_threshold: (

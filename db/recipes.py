@@ -16,12 +16,15 @@ Name = Annotated[str, Field(min_length=1)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 # Within these limits sums of ranks times weights stay finite, and few decimals keep equal means equal.
 Weight = Annotated[float, Field(ge=1e-6, le=1e6)]
+# What a plain recipe may say beside `by`.
+_OF_PLAIN = ("where", "keep", "stale", "combine", "kind")
 # What Postgres and a row of an export can count.
 _MOST = 2**63 - 1
 
 _WANTED = {
     "by": "give a metric, or several with their weights from 1e-6 to 1e6, such as {ecs: 2, vcs: 1}",
     "combine": "give ranks or values",
+    "kind": "give caption, qa or all",
     "where": "give a condition as text",
     "at_least": "give a number, or the objective of a stored threshold, by metric",
     "dedupe": "give a cosine above 0 and at most 1",
@@ -46,19 +49,22 @@ class Recipe(BaseModel):
     """What a selection takes: samples in order of `by` that pass `where` and `at_least`, thinned out, then cut.
 
     by: a metric or another number column, or several with their weights. combine: what a weighted mean is taken of, the
-    ranks of the values or the values themselves. where: a condition of the filter language. at_least: the least value
-    by column, as a number, or as the objective of a stored threshold, such as "keep 0.25". dedupe: a cosine; of two
-    samples whose texts are that alike the better one stays. choose: the best, a random draw (`seed`), or a diverse
-    subset of the rest. keep, count: the share or number to take, in all or, with `per`, of each stratum or divided over
-    the strata. per: the column whose values are the strata; bands: the inner limits of bands, where it is a number.
-    quotas: a number of samples by stratum; "*" is the most that every other stratum sends. stale: whether samples with
-    a stale score stop the selection or are left out.
+    ranks of the values or the values themselves. kind: captions or question-answer pairs, whose values are on scales of
+    their own. None: captions where both could be taken, and both with `per: kind`. "all": both in one list, as earlier
+    versions made selections. where: a condition of the filter language. at_least: the least value by column, as a
+    number, or as the objective of a stored threshold, such as "keep 0.25". dedupe: a cosine; of two samples whose texts
+    are that alike the better one stays. choose: the best, a random draw (`seed`), or a diverse subset of the rest.
+    keep, count: the share or number to take, in all or, with `per`, of each stratum or divided over the strata. per:
+    the column whose values are the strata; bands: the inner limits of bands, where it is a number. quotas: a number of
+    samples by stratum; "*" is the most that every other stratum sends. stale: whether samples with a stale score stop
+    the selection or are left out.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     by: dict[Name, Weight] = Field(default={"vcs": 1.0}, min_length=1)
     combine: Literal["ranks", "values"] = "ranks"
+    kind: Literal["caption", "qa", "all"] | None = None
     where: str | None = None
     at_least: dict[Name, Number | str] = Field(default={})
     dedupe: Annotated[float, Field(gt=0, le=1)] | None = None
@@ -110,7 +116,7 @@ class Recipe(BaseModel):
     @property
     def is_plain(self) -> bool:
         """Whether it takes the best share by one column, which the database can cut by itself."""
-        default = Recipe(by=self.by, where=self.where, keep=self.keep, stale=self.stale, combine=self.combine)
+        default = Recipe(by=self.by, **{name: getattr(self, name) for name in _OF_PLAIN})
         return len(self.by) == 1 and self == default
 
     def spec(self) -> dict[str, Any]:
@@ -158,9 +164,11 @@ def _shown(value: Any) -> str:
 def recipe_in(spec: Mapping[str, Any]) -> dict[str, Any]:
     """The recipe within a stored rule that makes the same selection again from the same scores.
 
-    Fields that say nothing are left out, and a stored cut stands as the number that it was.
+    Fields that say nothing are left out, and a stored cut stands as the number that it was. A rule without a kind is of
+    a version that put captions and question-answer pairs into one list.
     """
     recipe = {name: value for name, value in spec.items() if name in Recipe.model_fields and value is not None}
+    recipe.setdefault("kind", "all")
     if cuts := spec.get("cuts"):
         recipe["at_least"] = recipe["at_least"] | {name: cut["at_least"] for name, cut in cuts.items()}
     return recipe

@@ -13,8 +13,8 @@ from db.datasets import Dataset
 from db.present import active_scorers, fresh_and_other_shards, prepare_for_stored_scores
 from db.views import prepare_for_joins
 
-# Kind, system, samples with a value, and for each cut those at or above it.
-SystemLeft = tuple[str, str, int, list[int]]
+# System, samples with a value, and for each cut those at or above it.
+SystemLeft = tuple[str, int, list[int]]
 # Aspect, mean rating at or above a cut, mean rating below, ratings of samples with a value.
 RatingsBeside = tuple[str, float | None, float | None, int]
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -159,42 +159,43 @@ def histogram(connection: Connection, kind: str, metric: str, low: float, high: 
     return counts
 
 
-def lowest_kept(connection: Connection, metric: str, places: Sequence[int], n: int) -> list[float]:
-    """The values at these places of all n samples with one, best first, counted from 1."""
+def lowest_kept(connection: Connection, kind: str, metric: str, places: Sequence[int], n: int) -> list[float]:
+    """The values at these places of all n samples of a kind with one, best first, counted from 1."""
     # The k-th best of n values is their discrete quantile at (k - 1/2) / n from above: no rounding moves it.
     query = sa.text(
-        f"SELECT percentile_disc(CAST(:fractions AS float8[])) WITHIN GROUP (ORDER BY {metric} DESC) FROM reported"
+        f"SELECT percentile_disc(CAST(:fractions AS float8[])) WITHIN GROUP (ORDER BY {metric} DESC) FROM reported "
+        "WHERE kind = :kind"
     )
     fractions = [(place - 0.5) / n for place in places]
-    values: list[float] = connection.execute(query, {"fractions": fractions}).scalar_one()
+    values: list[float] = connection.execute(query, {"kind": kind, "fractions": fractions}).scalar_one()
     return values
 
 
-def left_by(connection: Connection, cuts: Mapping[str, Sequence[float]]) -> dict[str, list[SystemLeft]]:
-    """What cuts on metrics leave of every system, by metric."""
-    values: dict[str, float] = {}
+def left_by(connection: Connection, kind: str, cuts: Mapping[str, Sequence[float]]) -> dict[str, list[SystemLeft]]:
+    """What cuts on metrics leave of every system's samples of a kind, by metric."""
+    values: dict[str, float | str] = {"kind": kind}
     columns = ""
     for metric, own in cuts.items():
         names = [f"{metric}_{number}" for number in range(len(own))]
         values |= dict(zip(names, own, strict=True))
         left = ", ".join(f"count(*) FILTER (WHERE {metric} >= :{name})" for name in names)
         columns += f", count({metric}), ARRAY[{left}]"
-    query = f'SELECT kind, system{columns} FROM reported GROUP BY 1, 2 ORDER BY kind, system COLLATE "C"'
+    query = f'SELECT system{columns} FROM reported WHERE kind = :kind GROUP BY 1 ORDER BY system COLLATE "C"'
     rows = connection.execute(sa.text(query), values).all()
     return {
-        metric: [(row[0], row[1], row[2 + 2 * i], row[3 + 2 * i]) for row in rows if row[2 + 2 * i]]
+        metric: [(row[0], row[1 + 2 * i], row[2 + 2 * i]) for row in rows if row[1 + 2 * i]]
         for i, metric in enumerate(cuts)
     }
 
 
-def ratings_beside(connection: Connection, metric: str, cut: float) -> list[RatingsBeside]:
-    """The ratings on both sides of a cut, for every aspect."""
+def ratings_beside(connection: Connection, kind: str, metric: str, cut: float) -> list[RatingsBeside]:
+    """The ratings of samples of a kind on both sides of a cut, for every aspect."""
     query = sa.text(
         f"SELECT g.aspect, avg(g.value) FILTER (WHERE {metric} >= :cut), avg(g.value) FILTER (WHERE {metric} < :cut), "
-        f"count(*) FROM reported r JOIN rating g USING (sample_id) WHERE {metric} IS NOT NULL "
+        f"count(*) FROM reported r JOIN rating g USING (sample_id) WHERE r.kind = :kind AND {metric} IS NOT NULL "
         'GROUP BY 1 ORDER BY g.aspect COLLATE "C"'
     )
-    return [(row[0], row[1], row[2], row[3]) for row in connection.execute(query, {"cut": cut})]
+    return [(row[0], row[1], row[2], row[3]) for row in connection.execute(query, {"kind": kind, "cut": cut})]
 
 
 def drawn_values(

@@ -137,14 +137,15 @@ def status_counts(connection: Connection, scorer_id: int, dataset_id: int, shard
 
 
 def best_and_worst(
-    connection: Connection, scorer_id: int, dataset_id: int, n: int, shard: int | None = None
+    connection: Connection, scorer_id: int, dataset_id: int, kind: str, n: int, shard: int | None = None
 ) -> list[ScoredSample]:
-    """The n best and the n worst samples with a defined score, best first, ties by kind and key; each once."""
+    """The n best and the n worst samples of a kind with a defined score, best first, ties by key; each once."""
     scores = current_score.c
-    order = (scores.value.desc(), scores.kind, sa.collate(scores.key, "C"))
+    order = (scores.value.desc(), sa.collate(scores.key, "C"))
     place, total = sa.func.row_number().over(order_by=order), sa.func.count().over()
     columns = (scores.key, scores.system, scores.value, scores.text)
-    ranked = _defined(scorer_id, dataset_id, shard, *columns, place.label("place"), total.label("n")).subquery("ranked")
+    defined = _defined(scorer_id, dataset_id, shard, *columns, place.label("place"), total.label("n"))
+    ranked = defined.where(scores.kind == kind).subquery("ranked")
     query = (
         sa.select(*[ranked.c[column.name] for column in columns])
         .where(sa.or_(ranked.c.place <= n, ranked.c.place > ranked.c.n - n))
@@ -153,20 +154,23 @@ def best_and_worst(
     return [ScoredSample(*row) for row in connection.execute(query)]
 
 
-def defined_values(connection: Connection, scorer_id: int, dataset_id: int, shard: int | None = None) -> list[float]:
-    """The values of every defined score, best first: numbers alone, which fit in memory by the million."""
-    query = _defined(scorer_id, dataset_id, shard, current_score.c.value).order_by(current_score.c.value.desc())
-    return list(connection.scalars(query))
+def values_by_kind(
+    connection: Connection, scorer_id: int, dataset_id: int, shard: int | None = None
+) -> dict[str, list[float]]:
+    """The values of every defined score by kind of sample, each best first: numbers alone, which fit in memory."""
+    return _grouped(connection, _defined(scorer_id, dataset_id, shard, current_score.c.kind, current_score.c.value))
 
 
 def values_by_system(connection: Connection, scorer_id: int, dataset_id: int) -> dict[str, list[float]]:
-    """The values of every defined score of a dataset by the system that wrote the sample, each best first."""
-    query = _defined(scorer_id, dataset_id, None, current_score.c.system, current_score.c.value).order_by(
-        current_score.c.value.desc()
-    )
+    """The values of every defined score of a dataset's captions by the system that wrote them, each best first."""
+    query = _defined(scorer_id, dataset_id, None, current_score.c.system, current_score.c.value)
+    return _grouped(connection, query.where(current_score.c.kind == "caption"))
+
+
+def _grouped(connection: Connection, query: sa.Select[Any]) -> dict[str, list[float]]:
     values: dict[str, list[float]] = {}
-    for system, value in connection.execute(query):
-        values.setdefault(system, []).append(value)
+    for group, value in connection.execute(query.order_by(current_score.c.value.desc())):
+        values.setdefault(group, []).append(value)
     return values
 
 

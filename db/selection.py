@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.engine import Connection, Engine, RowMapping
 
 from db import schema
@@ -22,7 +23,8 @@ class Selection:
     """A frozen selection: `n` of `n_eligible` rows; `cutoff` is the worst value among the `n`.
 
     n_duplicates: eligible rows left out as near-duplicates of better ones. unjudged: for each metric of the rule the
-    samples of the dataset without a value, by the status that says why; "stale" and "unscored" are among them.
+    samples of the dataset without a value, by the status that says why; "stale" and "unscored" are among them. kind,
+    n_others: as in `Eligible`.
     """
 
     selection_id: int
@@ -33,6 +35,8 @@ class Selection:
     is_new: bool
     n_duplicates: int
     unjudged: Mapping[str, Mapping[str, int]]
+    kind: str
+    n_others: int
 
 
 def freeze_selection(connection: Connection, dataset: Dataset, recipe: Recipe, pick: Pick | None = None) -> Selection:
@@ -54,13 +58,18 @@ def freeze_selection(connection: Connection, dataset: Dataset, recipe: Recipe, p
         existing is None,
         chosen.n_duplicates,
         chosen.unjudged,
+        chosen.found.kind,
+        chosen.found.n_others,
     )
 
 
 def _existing(connection: Connection, dataset: Dataset, score_hash: str, spec: dict[str, Any]) -> int | None:
-    """The stored selection of the same rows by the same rule."""
+    """The stored selection of the same rows by the same rule. The hash says of which kinds the rows are."""
+    rule = sa.type_coerce({name: value for name, value in spec.items() if name != "kind"}, JSONB)
     same = sa.and_(
-        selection.c.dataset_id == dataset.dataset_id, selection.c.score_hash == score_hash, selection.c.spec == spec
+        selection.c.dataset_id == dataset.dataset_id,
+        selection.c.score_hash == score_hash,
+        selection.c.spec.op("-", return_type=JSONB())(sa.literal("kind", sa.Text)) == rule,
     )
     return connection.execute(sa.select(selection.c.selection_id).where(same).limit(1)).scalar_one_or_none()
 

@@ -79,8 +79,8 @@ def _only_in(
 
 
 def _rule(spec: dict[str, Any]) -> tuple[dict[str, Any], Any]:
-    """What two selections by the same rule share: all but the scorers."""
-    return recipe_in(spec), spec.get("encoder")
+    """What two selections by the same rule share: all but the scorers, and the kind, which has a reason of its own."""
+    return recipe_in({**spec, "kind": "all"}), spec.get("encoder")
 
 
 def _only_scorer(connection: Connection, spec: dict[str, Any]) -> tuple[int | None, str | None]:
@@ -101,6 +101,8 @@ def _reason(row: Any, holder: RowMapping, other: RowMapping, metric: str | None)
     name, spec = f"selection {other['selection_id']}", other["spec"]
     if (holder["dataset_id"], holder["dataset_name"]) != (other["dataset_id"], other["dataset_name"]):
         return f"{name} is of {'a dropped ' if other['dataset_id'] is None else ''}dataset {other['dataset_name']!r}"
+    if spec.get("kind", row.kind) not in ("all", row.kind):
+        return f"{name} holds samples of kind {spec['kind']} alone"
     if metric is None:
         if _rule(holder["spec"]) == _rule(spec):
             return f"{name} took others by the same rule: scores or samples were not the same when it was made"

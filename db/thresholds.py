@@ -34,13 +34,15 @@ class LabelThreshold:
 
 @dataclass(frozen=True, slots=True)
 class Cutoff:
-    """A cut on the scores of a dataset, or of a shard: `at_least` is the lowest score on the good side of it.
+    """A cut on the scores of a kind of samples in a dataset, or in a shard.
 
-    n: the number of scores that it was found on. low, high: its 95 % interval, and n_good: the number of samples that
-    people find good; None for a share. details: plain data that says how it was found.
+    `at_least` is the lowest score on the good side of it. n: the number of scores that it was found on. low, high: its
+    95 % interval, and n_good: the number of samples that people find good; None for a share. details: plain data that
+    says how it was found.
     """
 
     shard: int | None
+    kind: str
     objective: str
     at_least: float
     n: int

@@ -47,8 +47,9 @@ _LAST: dict[bytes, list[StoredAgreement]] = {}
 class Judged:
     """A dataset's judged samples with their numbers, each (n,) or (n, raters), NaN where there is none.
 
-    n_stale: for each metric the judged samples whose score is stale, and left out. keypoints: the decisions on labelled
-    keypoints.
+    They are all of one `kind`, whose scores lie on one scale: captions where people judged some. n_others: the judged
+    samples of the other kind, which are left out. n_stale: for each metric the judged samples whose score is stale, and
+    left out. keypoints: the decisions on labelled keypoints.
     """
 
     samples: list[JudgedSample]
@@ -58,6 +59,8 @@ class Judged:
     ratings: dict[str, npt.NDArray[np.float64]]
     references: dict[int, list[str]]
     keypoints: Sequence[DecidedKeypoint] = ()
+    kind: str = "caption"
+    n_others: int = 0
 
     @cached_property
     def baselines(self) -> dict[str, npt.NDArray[np.float64]]:
@@ -88,7 +91,9 @@ def resamples_for(n: int) -> int:
 
 def load_judged(connection: Connection, dataset: Dataset, metrics: Sequence[str]) -> Judged:
     """Read the judgements of a dataset and the scores beside them. Metrics that scored none of them are left out."""
-    samples = judged_samples(connection, dataset.dataset_id)
+    everyone = judged_samples(connection, dataset.dataset_id)
+    kind = min((each.kind for each in everyone), default="caption")
+    samples = [each for each in everyone if each.kind == kind]
     ids = [each.sample_id for each in samples]
     # Without a judgement no score and no reference is read.
     active = {metric: active_scorer(connection, metric) for metric in metrics} if samples else {}
@@ -107,6 +112,8 @@ def load_judged(connection: Connection, dataset: Dataset, metrics: Sequence[str]
         by_aspect(samples, ratings_of(connection, dataset.dataset_id)),
         references_of(connection, dataset.dataset_id) if samples else {},
         decided_keypoints(connection, dataset.dataset_id) if samples else (),
+        kind,
+        len(everyone) - len(samples),
     )
 
 
@@ -118,10 +125,12 @@ def _number(value: float | None) -> float:
 def by_aspect(
     samples: Sequence[JudgedSample], ratings: Iterable[tuple[int, str, str, float]]
 ) -> dict[str, npt.NDArray[np.float64]]:
-    """Ratings (n, raters) by aspect, and labels as the aspect LABELS of one rater."""
+    """Ratings (n, raters) of these samples by aspect, and labels as the aspect LABELS of one rater."""
     row_of = {each.sample_id: row for row, each in enumerate(samples)}
     raters: dict[str, dict[str, npt.NDArray[np.float64]]] = {}
     for sample_id, rater, aspect, value in ratings:
+        if sample_id not in row_of:
+            continue
         of_aspect = raters.setdefault(aspect, {})
         if rater not in of_aspect:
             of_aspect[rater] = np.full(len(samples), math.nan)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -78,28 +78,36 @@ def _spread(connection: Connection, metric: MetricFacts, kind: str) -> MetricSpr
 
 def gather_cuts(connection: Connection, metrics: Sequence[MetricFacts], data: DataFacts) -> tuple[Cut, ...]:
     """What the thresholds of asset `threshold` are now, and what they keep."""
+    kinds = sorted({kind for metric in metrics for kind in metric.ranges})
+    return tuple(cut for kind in kinds for cut in _cuts(connection, kind, metrics, data))
+
+
+def _cuts(connection: Connection, kind: str, metrics: Sequence[MetricFacts], data: DataFacts) -> Iterator[Cut]:
+    """The cuts of one kind of samples."""
     values = {
-        each.name: lowest_kept(connection, each.name, [kept(share, each.n_defined) for share in SHARES], each.n_defined)
-        for each in metrics
-        if each.n_defined
+        metric.name: lowest_kept(connection, kind, metric.name, [kept(share, n) for share in SHARES], n)
+        for metric in metrics
+        if (n := metric.n_of(kind))
     }
-    left = left_by(connection, values)
-    return tuple(
-        _cut(metric, number, value, left[metric], ratings_beside(connection, metric, value) if data.ratings else [])
-        for metric, own in values.items()
-        for number, value in enumerate(own)
-    )
+    left = left_by(connection, kind, values)
+    for metric, own in values.items():
+        for number, value in enumerate(own):
+            ratings = ratings_beside(connection, kind, metric, value) if data.ratings else []
+            yield _cut(metric, kind, number, value, left[metric], ratings)
 
 
-def _cut(metric: str, number: int, value: float, rows: Sequence[SystemLeft], ratings: Sequence[RatingsBeside]) -> Cut:
+def _cut(
+    metric: str, kind: str, number: int, value: float, rows: Sequence[SystemLeft], ratings: Sequence[RatingsBeside]
+) -> Cut:
     """The cut that keeps the share of this number."""
     return Cut(
         metric=metric,
+        kind=kind,
         share=SHARES[number],
         n_kept=sum(left[number] for *_, left in rows),
-        n=sum(n for _, _, n, _ in rows),
+        n=sum(n for _, n, _ in rows),
         value=value,
-        by_system={f"{kind}/{system}": (left[number], n) for kind, system, n, left in rows},
+        by_system={system: (left[number], n) for system, n, left in rows},
         ratings={aspect: (above, below) for aspect, above, below, _ in ratings},
     )
 

@@ -79,12 +79,8 @@ def _aspect(
 
 
 def _spread(spread: MetricSpread, i: int, report: Report, colour: str, label: str) -> Iterator[tuple[str, str]]:
-    # Thresholds are of all samples, so one may lie beyond the values of this kind.
-    cuts = {
-        f"{100 * cut.share:g} %": cut.value
-        for cut in report.cuts
-        if cut.metric == spread.metric and spread.low <= cut.value <= spread.high
-    }
+    own = (cut for cut in report.cuts if (cut.metric, cut.kind) == (spread.metric, spread.kind))
+    cuts = {f"{100 * cut.share:g} %": cut.value for cut in own}
     yield (
         f"histogram-{i}",
         histogram_plot(

@@ -36,6 +36,10 @@ class MetricFacts:
         """Whether some sample of the kind has a value."""
         return kind in self.ranges
 
+    def n_of(self, kind: str) -> int:
+        """How many samples of the kind have a value."""
+        return sum(each.n for each in self.statuses if (each.kind, each.status) == (kind, "ok"))
+
 
 @dataclass(frozen=True, slots=True)
 class SystemCount:
@@ -148,9 +152,10 @@ class MetricSpread:
 
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """A threshold that keeps a share of all samples with a value, and what it keeps of each system."""
+    """A threshold that keeps a share of all samples of a kind with a value, and what it keeps of each system."""
 
     metric: str
+    kind: str
     share: float
     n_kept: int
     n: int

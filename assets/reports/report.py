@@ -108,6 +108,8 @@ def notices(data: DataFacts, metrics: Sequence[MetricFacts], judged: Judged) -> 
             yield f"{n_stale} scores of {metric.label} are stale and left out: reelsieve score makes them anew."
     if not metrics:
         yield "No sample has a score yet: reelsieve score makes them."
+    if judged.n_others:
+        yield f"People judged {judged.n_others:,} question-answer pairs, too; agreement is that of captions alone."
     if not judged.ratings:
         yield "There are no ratings and no labels, so nothing tells how far a metric agrees with people."
 

@@ -20,7 +20,7 @@ from assets.scores.run import ShardScores
 from assets.scores.said import KINDS, mean_line, scored_lines
 from db.quality import MeanScore, StatusCount, mean_scores, reasons_by_status
 from db.scorers import StoredScorer, stored_scorer
-from db.scores import active_scorer, best_and_worst, defined_values
+from db.scores import active_scorer, best_and_worst, values_by_kind
 
 # The name of the metadata in which the command line finds how many scores a run wrote.
 WRITTEN = "scores written by this run"
@@ -38,16 +38,17 @@ def described(engine: Engine, shard: RunShard, report: ShardScores) -> tuple[dic
         scorer = stored_scorer(connection, report.scorer_id)
         counts = reasons_by_status(connection, *where)
         means = mean_scores(connection, *where)
-        values = defined_values(connection, *where)
-        extremes = best_and_worst(connection, *where[:2], N_EXTREMES, where[2])
+        values = values_by_kind(connection, *where)
+        extremes = {kind: best_and_worst(connection, *where[:2], kind, N_EXTREMES, where[2]) for kind in values}
     metadata: dict[str, Any] = {
         "scores": dg.MetadataValue.md(scored_lines(counts)),
         **_told(scorer, means),
         WRITTEN: report.n_written,
     }
-    if values:
-        metadata["distribution"] = dg.MetadataValue.md(spread_table(values))
-        metadata["best and worst"] = dg.MetadataValue.md(sample_table(extremes, scorer_label(scorer)))
+    for kind in sorted(values):
+        things = f"{KINDS[kind]}s"
+        metadata[f"distribution of {things}"] = dg.MetadataValue.md(spread_table(values[kind]))
+        metadata[f"best and worst {things}"] = dg.MetadataValue.md(sample_table(extremes[kind], scorer_label(scorer)))
     return metadata, counts
 
 

@@ -14,12 +14,12 @@ from assets.reports.plots import counted_histogram, markdown_image
 from assets.reports.tables import escaped, excerpt, markdown_table
 from assets.scores.description import metrics_told
 from assets.scores.registry import METRICS, asset_name
-from assets.scores.said import WIDTH
+from assets.scores.said import KINDS, WIDTH
 from assets.thresholds.ratings import FoundCut, estimate, sentence, store_rating_cuts
 from assets.thresholds.settings import good_ratings
 from assets.thresholds.shares import QUANTILE, SHARES, objective
 from db.datasets import Dataset
-from db.distribution import collect_defined, distribution, shard_cutoffs, video_means
+from db.distribution import Distribution, collect_defined, distribution, shard_cutoffs, video_means
 from db.freezing import kept
 from db.scores import active_scorer
 from db.thresholds import Cutoff, store_cutoffs
@@ -46,13 +46,14 @@ ALIKE = "shards_alike"
 def threshold(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
     """For every metric the lowest score of the best half, quarter, eighth and sixteenth, of the dataset and each shard.
 
+    Captions and question-answer pairs have thresholds of their own, since their scores may lie on different scales.
     A cut that holds for the dataset holds for a shard only where shards are alike: a check tells which are not.
     """
     dataset = dataset_of_key(curation.engine, context.partition_key)
     found = {metric: _metric(curation.engine, dataset, metric) for metric in METRICS}
     with curation.engine.connect() as connection:
         told = metrics_told(connection, dataset.dataset_id, METRICS)
-    shifted = [(metric, shift) for metric, (_, of_metric) in found.items() for shift in of_metric]
+    shifted = [shift for _, of_metric in found.values() for shift in of_metric]
     check = dg.AssetCheckResult(
         check_name=ALIKE,
         passed=not shifted,
@@ -64,47 +65,54 @@ def threshold(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Cura
 
 
 def _other_than_the_rest(shifted: Sequence[tuple[str, Shift]], n_shards: int) -> str:
-    """Say whose scores differ from those of the other shards, the farthest first."""
+    """Say which scores, by their name, differ in a shard from those of the other shards, the farthest first."""
     if not shifted:
         return "No shard's videos score otherwise than the rest."
     farthest = sorted(shifted, key=lambda each: -abs(each[1].delta))
-    named = ", ".join(
-        f"{metric} in shard {shift.group} (Cliff's delta {shift.delta:.2f})" for metric, shift in farthest
-    )
+    named = ", ".join(f"{name} in shard {shift.group} (Cliff's delta {shift.delta:.2f})" for name, shift in farthest)
     n = len({shift.group for _, shift in shifted})
     score = "shard scores" if n == 1 else "shards score"
     return f"{n:,} of {n_shards:,} {score} otherwise than the rest: {excerpt(named, WIDTH)}."
 
 
-def _metric(engine: Engine, dataset: Dataset, metric: str) -> tuple[dict[str, dg.MetadataValue], list[Shift]]:
-    """Store the thresholds of one metric and tell them and the distribution; with the shards that differ."""
-    none: dict[str, dg.MetadataValue] = {
-        f"thresholds of {metric}": dg.MetadataValue.text("none: no defined score on this dataset")
-    }
+def _metric(
+    engine: Engine, dataset: Dataset, metric: str
+) -> tuple[dict[str, dg.MetadataValue], list[tuple[str, Shift]]]:
+    """Store the thresholds of one metric and tell them and the distributions, by kind; with the shards that differ."""
+    told: dict[str, dg.MetadataValue] = {}
+    cutoffs: list[Cutoff] = []
+    shifted: list[tuple[str, Shift]] = []
     with engine.begin() as connection:
         scorer_id = active_scorer(connection, metric)
-        if scorer_id is None:
-            return none, []
-        collect_defined(connection, dataset, scorer_id)
-        found = distribution(connection, SHARES)
-        if found is None:
-            return none, []
+        kinds = [] if scorer_id is None else collect_defined(connection, dataset, scorer_id)
         label = metric_label(connection, metric)
-        of_dataset = [Cutoff(None, objective(share), value, found.n) for share, value in found.cutoffs.items()]
-        of_shards = shard_cutoffs(connection, SHARES)
-        cutoffs = [*of_dataset, *[Cutoff(row.shard, objective(row.share), row.value, row.n) for row in of_shards]]
-        store_cutoffs(connection, scorer_id, dataset.dataset_id, QUANTILE, cutoffs)
-        means, shards = video_means(connection) if dataset.n_shards > 1 else ([], [])
+        for kind in kinds:
+            found = distribution(connection, kind, SHARES)
+            assert found is not None
+            told |= _told(f"{label} of {KINDS[kind]}s", dataset, found)
+            cutoffs += [Cutoff(None, kind, objective(share), value, found.n) for share, value in found.cutoffs.items()]
+            of_shards = shard_cutoffs(connection, kind, SHARES)
+            cutoffs += [Cutoff(row.shard, kind, objective(row.share), row.value, row.n) for row in of_shards]
+            means, shards = video_means(connection, kind) if dataset.n_shards > 1 else ([], [])
+            name = metric if len(kinds) == 1 else f"{metric} of {KINDS[kind]}s"
+            shifted += [(name, shift) for shift in shifts(means, shards) if shift.is_shifted]
+        if kinds:
+            assert scorer_id is not None
+            store_cutoffs(connection, scorer_id, dataset.dataset_id, QUANTILE, cutoffs)
+    none = dg.MetadataValue.text("none: no defined score on this dataset")
+    return told or {f"thresholds of {metric}": none}, shifted
+
+
+def _told(scores: str, dataset: Dataset, found: Distribution) -> dict[str, dg.MetadataValue]:
+    """A table of thresholds and a picture of the distribution. scores: their name."""
     rows = [[f"{share:.2%}", str(kept(share, found.n)), f"{value:.4f}"] for share, value in found.cutoffs.items()]
     lines = {f"{share:g}": value for share, value in found.cutoffs.items()}
-    plot = counted_histogram(found.low, found.high, found.counts, label, f"{label} on {dataset.name}", lines)
-    table = markdown_table(["share", "samples", "at least"], rows)
-    picture = markdown_image(plot, f"distribution of {label} with its thresholds")
-    told: dict[str, dg.MetadataValue] = {
-        f"thresholds of {label}": dg.MetadataValue.md(table),
-        f"distribution of {label}": dg.MetadataValue.md(picture),
+    plot = counted_histogram(found.low, found.high, found.counts, scores, f"{scores} in {dataset.name}", lines)
+    picture = markdown_image(plot, f"distribution of {scores} with its thresholds")
+    return {
+        f"thresholds of {scores}": dg.MetadataValue.md(markdown_table(["share", "samples", "at least"], rows)),
+        f"distribution of {scores}": dg.MetadataValue.md(picture),
     }
-    return told, [shift for shift in shifts(means, shards) if shift.is_shifted]
 
 
 @dg.asset(

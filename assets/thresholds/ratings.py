@@ -60,7 +60,7 @@ def store_rating_cuts(
         for metric, scorer_id in scorers.items():
             if scorer_id is not None:
                 stored = [each for each in found if each.metric == metric and each.cut.status == "ok"]
-                cutoffs = [_cutoff(each, is_synthetic=is_synthetic) for each in stored]
+                cutoffs = [_cutoff(each, judged.kind, is_synthetic=is_synthetic) for each in stored]
                 store_cutoffs(connection, scorer_id, dataset.dataset_id, RATINGS, cutoffs)
     return found
 
@@ -147,11 +147,12 @@ def _beside(own: Estimate, strongest: Baseline | None) -> str:
     return f", {how} than by cuts on {strongest.name}: {estimate(strongest.held_out)}"
 
 
-def _cutoff(found: FoundCut, *, is_synthetic: bool) -> Cutoff:
+def _cutoff(found: FoundCut, kind: str, *, is_synthetic: bool) -> Cutoff:
     cut = found.cut
     assert cut.at_least is not None
     return Cutoff(
         found.shard,
+        kind,
         found.objective,
         cut.at_least,
         cut.n,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
@@ -11,8 +10,8 @@ from sqlalchemy.dialects.postgresql import JSONB
 from db.schema.columns import METADATA, now, own_id, parent, text
 
 
-def _threshold(name: str, own: Sequence[sa.Column[Any]], *unique: str) -> sa.Table:
-    """A table of cuts within a dataset or a shard. own: its own columns; unique: those that tell its cuts apart."""
+def _threshold(name: str, own: Sequence[sa.schema.SchemaItem], *unique: str) -> sa.Table:
+    """A table of cuts within a dataset or a shard. own: columns and checks; unique: columns that tell cuts apart."""
     return sa.Table(
         name,
         METADATA,
@@ -50,11 +49,14 @@ keypoint_threshold = _threshold(
 score_threshold = _threshold(
     "score_threshold",
     [
+        text("kind"),
         sa.Column("at_least", sa.Double, nullable=False),
         sa.Column("low", sa.Double, nullable=True),
         sa.Column("high", sa.Double, nullable=True),
         sa.Column("n_good", sa.BigInteger, nullable=True),
+        sa.CheckConstraint("kind IN ('caption', 'qa')", name="kind"),
     ],
+    "kind",
 )
 
 agreement = sa.Table(

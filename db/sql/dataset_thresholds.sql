@@ -1,8 +1,9 @@
--- The cuts on the scores of active scorers over whole datasets. A natural join with sample_scores is by dataset, and with
--- current_score by dataset and scorer: no other column has a name of theirs.
+-- The cuts on the scores of active scorers over whole datasets, of captions and of question-answer pairs. A natural join
+-- with sample_scores is by dataset and kind, and with current_score by dataset, kind, metric and scorer.
 CREATE VIEW dataset_thresholds AS
 SELECT d.name AS dataset,
        r.metric,
+       t.kind,
        t.objective,
        t.at_least,
        t.low,

@@ -1,16 +1,20 @@
--- Number, extremes, histogram and cutoffs of the collected scores.
+-- Number, extremes, histogram and cutoffs of the collected scores of a kind of samples.
 -- The k-th best of n values is their discrete quantile at (k - 1/2) / n from above: no rounding moves it.
-WITH extremes AS (
+WITH of_kind AS (
+    SELECT value
+    FROM defined
+    WHERE kind = :kind),
+extremes AS (
     SELECT count(*) AS n,
            min(value) AS low,
            max(value) AS high
-    FROM defined),
+    FROM of_kind),
 binned AS (
     SELECT CASE WHEN e.low = e.high THEN 1
                 ELSE LEAST(width_bucket(d.value, e.low, e.high, CAST(:bins AS integer)), CAST(:bins AS integer))
            END AS place,
            count(*) AS n
-    FROM defined d
+    FROM of_kind d
     CROSS JOIN extremes e
     GROUP BY 1),
 places AS (
@@ -23,5 +27,5 @@ SELECT e.n,
        e.high,
        (SELECT jsonb_object_agg(place, n) FROM binned) AS counts,
        (SELECT percentile_disc(CAST((SELECT fractions FROM places) AS float8[])) WITHIN GROUP (ORDER BY value DESC)
-        FROM defined) AS cutoffs
+        FROM of_kind) AS cutoffs
 FROM extremes e

@@ -1,4 +1,4 @@
--- Of every shard with collected scores their number, and the lowest of the best scores by share.
+-- Of every shard with collected scores of a kind their number, and the lowest of the best scores by share.
 SELECT r.shard,
        r.n,
        s.share,
@@ -7,6 +7,7 @@ FROM (SELECT shard,
              value,
              row_number() OVER (PARTITION BY shard ORDER BY value DESC) AS place,
              count(*) OVER (PARTITION BY shard) AS n
-      FROM defined) r
+      FROM defined
+      WHERE kind = :kind) r
 JOIN unnest(CAST(:shares AS text[])) s (share) ON r.place = GREATEST(1, floor(CAST(s.share AS numeric) * r.n))
 ORDER BY r.shard, CAST(s.share AS numeric)

@@ -1,9 +1,10 @@
--- The cuts on the scores of active scorers within each shard. A natural join with sample_scores is by dataset and shard,
--- and with current_score by dataset, shard and scorer.
+-- The cuts on the scores of active scorers within each shard, of captions and of question-answer pairs. A natural join
+-- with sample_scores is by dataset, shard and kind, and with current_score by dataset, shard, kind, metric and scorer.
 CREATE VIEW shard_thresholds AS
 SELECT d.name AS dataset,
        t.shard,
        r.metric,
+       t.kind,
        t.objective,
        t.at_least,
        t.low,

@@ -19,25 +19,25 @@ if TYPE_CHECKING:
 
 def show_selection(chosen: Selection, rule: Recipe, dataset: str, path: Path | None, *, as_json: bool) -> None:
     """Print a frozen selection. path: the file that it was written to, if any."""
-    facts = _facts(chosen, chosen)
+    facts = _facts(chosen, chosen, chosen.kind)
     if as_json:
         facts = {"selection_id": chosen.selection_id, **facts, "score_hash": chosen.score_hash, "by": _label(rule)}
         print_json({**facts, "path": str(path) if path else None})
         return
     known = "" if chosen.is_new else " (made before, unchanged)"
-    _print_facts(f"selection {chosen.selection_id}:", facts, dataset, rule, known)
+    _print_facts(f"selection {chosen.selection_id}:", facts, dataset, rule, known, chosen.n_others)
     hint = f"write it with: reelsieve export {chosen.selection_id} --to FILE.parquet"
     console.print(f"written to {path}" if path else hint, markup=False)
 
 
 def show_preview(found: Preview, rule: Recipe, dataset: str, *, as_json: bool) -> None:
     """Print what a recipe would take."""
-    facts = _facts(found.chosen.size, found.chosen)
+    facts = _facts(found.chosen.size, found.chosen, found.chosen.found.kind)
     systems, metrics = [asdict(row) for row in found.systems], [asdict(row) for row in found.metrics]
     if as_json:
         print_json({**facts, "systems": systems, "metrics": metrics})
         return
-    _print_facts("would take", facts, dataset, rule, "; nothing is frozen")
+    _print_facts("would take", facts, dataset, rule, "; nothing is frozen", found.chosen.found.n_others)
     print_rows(systems, empty="no system")
     console.print(
         "means of the n chosen samples with a value, and of a random choice of as many; margin is 1.96 standard errors "
@@ -56,19 +56,25 @@ def left_out(n_duplicates: int | None, unjudged: Mapping[str, Mapping[str, int]]
         )
 
 
-def _facts(size: Size | Selection, rest: Chosen | Selection) -> dict[str, Any]:
+def _facts(size: Size | Selection, rest: Chosen | Selection, kind: str) -> dict[str, Any]:
     return {
         "n": size.n,
         "n_eligible": size.n_eligible,
         "cutoff": size.cutoff,
+        "kind": kind,
         "n_duplicates": rest.n_duplicates,
         "unjudged": rest.unjudged,
     }
 
 
-def _print_facts(beginning: str, facts: Mapping[str, Any], dataset: str, rule: Recipe, end: str) -> None:
-    size = f"{facts['n']} of {facts['n_eligible']} samples of {dataset}"
+def _print_facts(beginning: str, facts: Mapping[str, Any], dataset: str, rule: Recipe, end: str, n_others: int) -> None:
+    things = {"caption": "captions", "qa": "question-answer pairs"}.get(facts["kind"], "samples")
+    size = f"{facts['n']} of {facts['n_eligible']} {things} of {dataset}"
     console.print(f"{beginning} {size}, {_choice(rule, facts['cutoff'])}{end}", markup=False)
+    if n_others:
+        console.print(
+            f"captions alone: {n_others} question-answer pairs have values of another scale; --kind qa takes them"
+        )
     for line in left_out(facts["n_duplicates"], facts["unjudged"]):
         console.print(line, markup=False)
 

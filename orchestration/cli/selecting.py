@@ -18,6 +18,9 @@ def select(
     by: Annotated[list[str] | None, typer.Option(help="Metric that ranks the samples; several as NAME=WEIGHT.")] = None,
     keep: Annotated[float | None, typer.Option(help="Share to keep of the eligible samples; 0.125 by default.")] = None,
     count: Annotated[int | None, typer.Option(help="Number of samples to keep, instead of a share.")] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="caption, qa or all; captions by default where both could be taken.")
+    ] = None,
     where: Annotated[
         str | None, typer.Option(help="""A condition, such as "vcs > 0.3 and system != 'brief'".""")
     ] = None,

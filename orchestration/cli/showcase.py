@@ -91,7 +91,7 @@ def _show_systems(metrics: Sequence[str]) -> None:
             by_system = {} if scorer_id is None else values_by_system(connection, scorer_id, dataset.dataset_id)
             for system, values in by_system.items():
                 means.setdefault(system, {})[labels[metric]] = fmean(values)
-    console.print("\n[bold]mean scores of the systems[/bold]")
+    console.print("\n[bold]mean scores of the systems' captions[/bold]")
     best_first = sorted(means, key=lambda system: -means[system].get(labels[metrics[0]], -1.0))
     rows = [{"system": s, **{label: means[s].get(label) for label in labels.values()}} for s in best_first]
     print_rows(rows, empty="no sample has a score")
@@ -106,8 +106,10 @@ def _show_best_and_worst(metric: str, n: int = 4) -> None:
     dataset = dataset_of_key(engine(), DATASET)
     with engine().connect() as connection:
         scorer_id = active_scorer(connection, metric)
-        samples = best_and_worst(connection, scorer_id, dataset.dataset_id, n) if scorer_id is not None else []
-    console.print(f"\n[bold]the {n} best and {n} worst samples by {metric}[/bold]")
+        samples = (
+            best_and_worst(connection, scorer_id, dataset.dataset_id, "caption", n) if scorer_id is not None else []
+        )
+    console.print(f"\n[bold]the {n} best and {n} worst captions by {metric}[/bold]")
     rows = [
         {"sample": sample.key, "system": sample.system, metric: sample.value, "text": excerpt(sample.text, 60)}
         for sample in samples

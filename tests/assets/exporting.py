@@ -101,7 +101,8 @@ def make_clips(engine: Engine, media: Path) -> Clips:
     set_scores(engine, {sample: 1 - place / 10 for place, sample in enumerate(samples)})
     set_scores(engine, dict.fromkeys(samples[:3]), metric="evqa")
     with engine.begin() as connection:
-        chosen = freeze_selection(connection, clips, recipe_of({"by": "vcs", "keep": 1, "where": "system != '; \"--'"}))
+        rule = recipe_of({"by": "vcs", "keep": 1, "kind": "all", "where": "system != '; \"--'"})
+        chosen = freeze_selection(connection, clips, rule)
     return Clips(clips, chosen.selection_id, media, tuple(samples), tuple(videos))
 
 

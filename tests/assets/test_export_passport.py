@@ -43,7 +43,9 @@ def away(module_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Cli
         change = sa.update(schema.scorer).where(schema.scorer.c.metric == "vcs")
         connection.execute(change.values(models=models, params={"folder": "/home/ann/x", "prompt": "a /b/ c"}))
     with module_engine.begin() as connection:
-        chosen = freeze_selection(connection, clips.dataset, recipe_of({"by": "vcs", "keep": 0.9})).selection_id
+        chosen = freeze_selection(
+            connection, clips.dataset, recipe_of({"by": "vcs", "keep": 0.9, "kind": "all"})
+        ).selection_id
     return replace(clips, selection_id=chosen)
 
 
@@ -142,7 +144,9 @@ def test_a_scorer_that_cannot_be_told_from_another_is_not_certain(engine: Engine
         register_scorer(connection, metric="vcs", models=same, params={"lct": 1}, code_version="1")
         register_scorer(connection, metric="evqa", models=same, params={"lct": 1}, code_version="1")
     with engine.begin() as connection:
-        chosen = freeze_selection(connection, clips.dataset, recipe_of({"by": "vcs", "keep": 0.5})).selection_id
+        chosen = freeze_selection(
+            connection, clips.dataset, recipe_of({"by": "vcs", "keep": 0.5, "kind": "all"})
+        ).selection_id
     with engine.begin() as connection:
         register_scorer(connection, metric="evqa", models=same, params={"lct": 2}, code_version="1")
         register_scorer(connection, metric="evqa", models={"e": {"model_id": "huge"}}, params={}, code_version="1")

@@ -101,6 +101,8 @@ def random_recipe(random: Random) -> dict[str, Any]:
     said["combine"] = random.choice(["ranks", "values"])
     if random.random() < 0.5:
         said["where"] = random.choice(list(WHERE))
+    if random.random() < 0.5:
+        said["kind"] = random.choice(["caption", "qa", "all"])
     if random.random() < 0.3:
         said["at_least"] = {"vcs": random.choice([-0.5, 0.1, 0.3])}
     if random.random() < 0.3:
@@ -123,7 +125,9 @@ def random_recipe(random: Random) -> dict[str, Any]:
 
 def expected(rows: Sequence[Row], recipe: Recipe, encoder: HashEncoder) -> list[tuple[Row, Fraction]]:
     """What the recipe takes, in order of rank, with the values that ranked it."""
-    found = sorted((row for row in rows if is_eligible(row, recipe)), key=lambda row: (row.kind, row.key.encode()))
+    kinds = kinds_of(rows, recipe)
+    found = [row for row in rows if row.kind in kinds and is_eligible(row, recipe)]
+    found.sort(key=lambda row: (row.kind, row.key.encode()))
     if not found:
         raise Refused("no sample of dataset")
     for row in found:
@@ -149,15 +153,23 @@ def expected(rows: Sequence[Row], recipe: Recipe, encoder: HashEncoder) -> list[
     return taken
 
 
-def is_eligible(row: Row, recipe: Recipe) -> bool:
+def kinds_of(rows: Sequence[Row], recipe: Recipe) -> set[str]:
+    """Captions, where nobody says otherwise and both kinds could be taken."""
+    if recipe.kind not in (None, "all"):
+        return {str(recipe.kind)}
+    there = {row.kind for row in rows if could_be_taken(row, recipe)}
+    is_free = recipe.kind == "all" or recipe.per == "kind" or len(there) < 2
+    return there if is_free else {"caption"}
+
+
+def could_be_taken(row: Row, recipe: Recipe) -> bool:
     has_values = all(getattr(row, name) is not None for name in recipe.by)
-    passes = recipe.where is None or WHERE[recipe.where](row)
-    return (
-        has_values
-        and passes
-        and all(
-            getattr(row, name) is not None and getattr(row, name) >= least for name, least in recipe.at_least.items()
-        )
+    return has_values and (recipe.where is None or WHERE[recipe.where](row))
+
+
+def is_eligible(row: Row, recipe: Recipe) -> bool:
+    return could_be_taken(row, recipe) and all(
+        getattr(row, name) is not None and getattr(row, name) >= least for name, least in recipe.at_least.items()
     )
 
 

@@ -148,7 +148,7 @@ def test_a_recipe_takes_what_the_cut_keeps_and_its_passport_says_which_cut(
     with engine.connect() as connection:
         stored_rule = find_selection(connection, chosen.selection_id)
     assert stored_rule is not None
-    assert recipe_in(stored_rule["spec"]) == {"by": "vcs", "at_least": {"vcs": row.at_least}}
+    assert recipe_in(stored_rule["spec"]) == {"by": "vcs", "at_least": {"vcs": row.at_least}, "kind": "caption"}
     with pytest.raises(SelectionError, match="stored for 'clips' are 'good coverage'"):
         make(engine, clips, "good style")
 
@@ -265,7 +265,7 @@ def test_cuts_by_share_and_those_of_other_datasets_stay(
     engine: Engine, clips: Dataset, rated: list[int], tmp_path: Path
 ) -> None:
     other = make_dataset(engine, "other")
-    common = {"scope": "dataset", "n": 3, "at_least": 0.5}
+    common = {"scope": "dataset", "kind": "caption", "n": 3, "at_least": 0.5}
     with engine.begin() as connection:
         scorer_id = connection.scalar(sa.select(schema.scorer.c.scorer_id))
         for dataset, method in ((other, RATINGS), (clips, "quantile")):

@@ -32,7 +32,9 @@ def make_dataset(engine: Engine, name: str = "clips", n_shards: int = 1) -> Data
         return ensure_dataset(connection, name, n_shards)
 
 
-def add_video(engine: Engine, dataset: Dataset, key: str, *, content: bytes | None = None, status: str = "ok") -> int:
+def add_video(
+    engine: Engine, dataset: Dataset, key: str, *, content: bytes | None = None, status: str = "ok", **columns: Any
+) -> int:
     """The id of a new video whose file has these bytes, in the shard where ingest would put it."""
     row = {
         "dataset_id": dataset.dataset_id,
@@ -43,6 +45,7 @@ def add_video(engine: Engine, dataset: Dataset, key: str, *, content: bytes | No
         "duration_s": 4.0,
         "status": status,
         "row_sha256": text_sha256(key),
+        **columns,
     }
     return _insert(engine, schema.video, row)
 
@@ -196,7 +199,7 @@ def store_threshold(
     connection: sa.Connection, *, scorer_id: int, dataset_id: int, method: str, objective: str, value: float, n: int
 ) -> None:
     """Store one cut of a dataset in place of all others of the same method."""
-    store_cutoffs(connection, scorer_id, dataset_id, method, [Cutoff(None, objective, value, n)])
+    store_cutoffs(connection, scorer_id, dataset_id, method, [Cutoff(None, "caption", objective, value, n)])
 
 
 def count_all(engine: Engine, metrics: Mapping[str, Collection[Input[Any]]]) -> None:

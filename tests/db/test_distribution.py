@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
 from db.datasets import Dataset
-from db.distribution import Distribution, collect_defined, distribution
+from db.distribution import Distribution, collect_defined, distribution, shard_cutoffs, video_means
 from db.freezing import kept
 from tests.db.builders import (
     activate,
@@ -27,7 +27,7 @@ SHARES = (0.5, 0.25, 0.125, 0.1)
 def found(engine: Engine, scorer_id: int, dataset: Dataset, bins: int = 4) -> Distribution | None:
     with engine.begin() as connection:
         collect_defined(connection, dataset, scorer_id)
-        return distribution(connection, SHARES, bins)
+        return distribution(connection, "caption", SHARES, bins)
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -64,6 +64,30 @@ def test_only_fresh_scores_of_the_dataset_count(engine: Engine) -> None:
         3, 0.1, 0.3, (1, 2), {0.5: 0.3, 0.25: 0.3, 0.125: 0.3, 0.1: 0.3}
     )
     assert found(engine, scorer_id, other, 2) == Distribution(1, 0.7, 0.7, (1, 0), dict.fromkeys(SHARES, 0.7))
+
+
+def test_each_kind_has_a_distribution_and_cutoffs_of_its_own(engine: Engine) -> None:
+    """Question-answer pairs on a scale of their own move no cutoff of captions, and no mean of a video."""
+    clips = make_dataset(engine, n_shards=2)
+    captions, pairs = {}, {}
+    for number in range(8):
+        video_id = add_video(engine, clips, f"v{number}")
+        captions[add_sample(engine, clips, video_id, f"c{number}")] = number / 8
+        pairs[add_sample(engine, clips, video_id, f"q{number}", kind="qa", question="q", answer="a")] = 2.0 + number
+    scorer_id = set_scores(engine, {**captions, **pairs})
+    with engine.begin() as connection:
+        assert collect_defined(connection, clips, scorer_id) == ["caption", "qa"]
+        of_kinds = {kind: distribution(connection, kind, SHARES, 4) for kind in ("caption", "qa")}
+        cutoffs = {kind: shard_cutoffs(connection, kind, (0.5,)) for kind in of_kinds}
+        means = {kind: sorted(video_means(connection, kind)[0]) for kind in of_kinds}
+    for kind, values in (("caption", list(captions.values())), ("qa", list(pairs.values()))):
+        made, best = of_kinds[kind], sorted(values, reverse=True)
+        assert made is not None
+        assert (made.n, made.low, made.high) == (8, min(values), max(values))
+        assert made.cutoffs == {share: best[kept(share, 8) - 1] for share in SHARES}
+        assert sum(row.n for row in cutoffs[kind]) == 8
+        assert {row.value for row in cutoffs[kind]} <= set(values)
+        assert means[kind] == sorted(values)
 
 
 @pytest.mark.parametrize("n", [0, 1])

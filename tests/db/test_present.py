@@ -122,7 +122,7 @@ def test_selections_and_lists_are_those_by_hand(
         count_all(engine, TWO_METRICS)
     eligible = [row for row in rows if row.now("vcs") is not None and WHERES[where](row)]
     rule = {"by": "vcs", "where": where, "stale": "leave_out"}
-    recipe = recipe_of({**rule, "keep": float(keep)})
+    recipe = recipe_of({**rule, "kind": "all", "keep": float(keep)})
     if not eligible:
         with pytest.raises(SelectionError), engine.begin() as connection:
             freeze_selection(connection, dataset, recipe)
@@ -132,7 +132,7 @@ def test_selections_and_lists_are_those_by_hand(
             chosen = freeze_selection(connection, dataset, recipe)
         with engine.begin() as connection:
             # The same number by arrays instead of by SQL.
-            counted = recipe_of({**rule, "count": len(best)})
+            counted = recipe_of({**rule, "kind": "all", "count": len(best)})
             picked = freeze_selection(connection, dataset, counted, lambda _, found: pick(found, counted, fail, fail))
         assert (picked.n, picked.score_hash) == (chosen.n, chosen.score_hash)
         assert (chosen.n, chosen.n_eligible, chosen.cutoff) == (len(best), len(eligible), best[-1].now("vcs"))

@@ -21,9 +21,9 @@ from db.scores import (
     activate_scorer,
     active_scorer,
     best_and_worst,
-    defined_values,
     register_scorer,
     status_counts,
+    values_by_kind,
     values_by_system,
     write_scores,
 )
@@ -264,7 +264,7 @@ def test_deleting_a_sample_takes_its_scores_along(engine: Engine, samples: list[
     assert set(stored(engine)) == set(samples) - {samples[1]}
 
 
-def test_best_and_worst_come_best_first_with_ties_by_kind_and_key(engine: Engine, clips: Dataset) -> None:
+def test_best_and_worst_of_a_kind_come_best_first_with_ties_by_key(engine: Engine, clips: Dataset) -> None:
     video_id = add_video(engine, clips, "v")
     qa = add_sample(engine, clips, video_id, "A", "q", kind="qa", question="q", answer="")
     keys = ["b", "B", "a", "é", "low", "none"]
@@ -274,17 +274,17 @@ def test_best_and_worst_come_best_first_with_ties_by_kind_and_key(engine: Engine
     values = dict.fromkeys(captions.values(), 0.5)
     scorer_id = set_scores(engine, {**values, captions["low"]: -0.5, captions["none"]: None, qa: 0.5, foreign: 0.9})
     with engine.connect() as connection:
-        found = best_and_worst(connection, scorer_id, clips.dataset_id, 100)
-        two = best_and_worst(connection, scorer_id, clips.dataset_id, 2)
-        four = best_and_worst(connection, scorer_id, clips.dataset_id, 4)
-        assert defined_values(connection, scorer_id, clips.dataset_id) == [0.5] * 5 + [-0.5]
-        assert values_by_system(connection, scorer_id, clips.dataset_id) == {
-            "long": [0.5] * 4 + [-0.5],
-            "brief": [0.5],
-        }
-    assert [row.key for row in found] == ["B", "a", "b", "é", "A", "low"]
-    assert [row.key for row in two] == ["B", "a", "A", "low"]
-    assert four == found
+        found = best_and_worst(connection, scorer_id, clips.dataset_id, "caption", 100)
+        two = best_and_worst(connection, scorer_id, clips.dataset_id, "caption", 2)
+        three = best_and_worst(connection, scorer_id, clips.dataset_id, "caption", 3)
+        pairs = best_and_worst(connection, scorer_id, clips.dataset_id, "qa", 2)
+        by_kind = values_by_kind(connection, scorer_id, clips.dataset_id)
+        assert by_kind == {"caption": [0.5] * 4 + [-0.5], "qa": [0.5]}
+        assert values_by_system(connection, scorer_id, clips.dataset_id) == {"long": [0.5] * 4 + [-0.5]}
+    assert [row.key for row in found] == ["B", "a", "b", "é", "low"]
+    assert [row.key for row in two] == ["B", "a", "é", "low"]
+    assert three == found
+    assert [row.key for row in pairs] == ["A"]
     assert found[0] == ScoredSample("B", "long", 0.5, "text B")
 
 
@@ -298,8 +298,9 @@ def test_values_and_counts_of_one_shard(engine: Engine) -> None:
     scorer_id = set_scores(engine, values)
     with engine.connect() as connection:
         for shard, keys in in_shard.items():
-            assert [r.key for r in best_and_worst(connection, scorer_id, clips.dataset_id, 9, shard)] == keys
-            assert len(defined_values(connection, scorer_id, clips.dataset_id, shard)) == len(keys)
+            assert [r.key for r in best_and_worst(connection, scorer_id, clips.dataset_id, "caption", 9, shard)] == keys
+            found = values_by_kind(connection, scorer_id, clips.dataset_id, shard)
+            assert sum(map(len, found.values())) == len(keys)
             assert status_counts(connection, scorer_id, clips.dataset_id, shard) == {"ok": len(keys)}
 
 

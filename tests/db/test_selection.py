@@ -61,9 +61,11 @@ def add_scored(engine: Engine, dataset: Dataset, values: dict[str, float | None]
     return samples
 
 
-def freeze(engine: Engine, dataset: Dataset, keep: float, where: str | None = None, by: str = "vcs") -> Selection:
+def freeze(
+    engine: Engine, dataset: Dataset, keep: float, where: str | None = None, by: str = "vcs", kind: str | None = None
+) -> Selection:
     with engine.begin() as connection:
-        return freeze_selection(connection, dataset, recipe_of({"by": by, "keep": keep, "where": where}))
+        return freeze_selection(connection, dataset, recipe_of({"by": by, "keep": keep, "where": where, "kind": kind}))
 
 
 def rows(engine: Engine, chosen: Selection, batch_size: int = 5000) -> list[dict[str, Any]]:
@@ -90,9 +92,9 @@ def test_the_best_share_in_order_of_rank(engine: Engine, clips: Dataset) -> None
 def test_ties_are_broken_by_kind_and_by_the_bytes_of_the_key(engine: Engine, clips: Dataset) -> None:
     add_scored(engine, clips, dict.fromkeys(["é", "b", "B", "_", "a", "10", "9"], 0.5))
     add_scored(engine, clips, dict.fromkeys(["A", "0"], 0.5), kind="qa", question="q", answer="a")
-    chosen = freeze(engine, clips, 1)
+    chosen = freeze(engine, clips, 1, kind="all")
     assert keys(engine, chosen) == ["10", "9", "B", "_", "a", "b", "é", "0", "A"]
-    assert keys(engine, freeze(engine, clips, 0.34)) == ["10", "9", "B"]
+    assert keys(engine, freeze(engine, clips, 0.34, kind="all")) == ["10", "9", "B"]
 
 
 @pytest.mark.parametrize(
@@ -240,7 +242,8 @@ def test_what_is_stored_with_a_selection(engine: Engine, clips: Dataset) -> None
         fingerprint = connection.scalar(sa.select(schema.scorer.c.fingerprint))
         assert find_selection(connection, chosen.selection_id + 1) is None
     assert stored is not None
-    assert stored["spec"] == {"by": "vcs", "keep": 0.5, "where": "vcs > -1", "scorer": fingerprint}
+    rule = {"by": "vcs", "keep": 0.5, "where": "vcs > -1", "scorer": fingerprint, "kind": "caption"}
+    assert stored["spec"] == rule
     assert (stored["n"], stored["cutoff"], stored["score_hash"]) == (1, 0.9, chosen.score_hash)
 
 
@@ -368,13 +371,19 @@ SAMPLES = st.lists(st.tuples(st.none() | VALUES, st.sampled_from(["caption", "qa
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(samples=SAMPLES, keep=st.decimals(min_value=Decimal("0.01"), max_value=1, places=2), above=st.none() | VALUES)
+@given(
+    samples=SAMPLES,
+    keep=st.decimals(min_value=Decimal("0.01"), max_value=1, places=2),
+    above=st.none() | VALUES,
+    kind=st.sampled_from([None, "caption", "qa", "all"]),
+)
 def test_any_selection_equals_the_one_by_hand(
     engine: Engine,
     clips: Dataset,
     samples: Sequence[tuple[float | None, str]],
     keep: Decimal,
     above: float | None,
+    kind: str | None,
 ) -> None:
     empty(engine)
     dataset = make_dataset(engine, clips.name)
@@ -383,16 +392,20 @@ def test_any_selection_equals_the_one_by_hand(
     ids = {key: add_sample(engine, dataset, video_id, key, kind=kind) for key, kind, _ in named}
     set_scores(engine, {ids[key]: value for key, _, value in named})
     eligible = [row for row in named if row[2] is not None and (above is None or row[2] > above)]
+    kinds = {row[1] for row in eligible} if kind in (None, "all") else {kind}
+    if kind is None and len(kinds) > 1:
+        kinds = {"caption"}
+    eligible = [row for row in eligible if row[1] in kinds]
     # Three stable sorts, the last one first in importance.
     for part in (lambda row: row[0].encode(), lambda row: row[1], lambda row: -row[2]):
         eligible.sort(key=part)
     where = None if above is None else f"vcs > {json.dumps(above)}"
     if not eligible:
         with pytest.raises(SelectionError):
-            freeze(engine, dataset, float(keep), where)
+            freeze(engine, dataset, float(keep), where, kind=kind)
         return
     expected = eligible[: max(1, int((keep * len(eligible)).to_integral_value(ROUND_FLOOR)))]
-    chosen = freeze(engine, dataset, float(keep), where)
+    chosen = freeze(engine, dataset, float(keep), where, kind=kind)
     found = [(row["sample"], row["kind"], row["value"]) for row in rows(engine, chosen, batch_size=7)]
     assert found == expected
     assert (chosen.n, chosen.n_eligible, chosen.cutoff) == (len(expected), len(eligible), expected[-1][2])

@@ -19,8 +19,8 @@ from db.quality import mean_scores, reasons_by_status, shard_quality
 from db.recipes import SelectionError, recipe_of
 from db.scores import (
     best_and_worst,
-    defined_values,
     status_counts,
+    values_by_kind,
     values_by_system,
     write_scores,
 )
@@ -43,7 +43,7 @@ from tests.db.builders import (
 
 TIMES = [{"text": "A dog runs.", "start_s": 0, "end_s": 2.5}]
 METRICS = ("vcs", "evqa", "ecs")
-ALL_THAT_HOLD = recipe_of({"by": "vcs", "keep": 1.0, "stale": "leave_out"})
+ALL_THAT_HOLD = recipe_of({"by": "vcs", "keep": 1.0, "stale": "leave_out", "kind": "all"})
 VALUES = {"caption": 0.75, "pair": 0.5, "other": 0.25}
 
 
@@ -216,7 +216,7 @@ def one_stale(scored: Scored) -> Scored:
 def test_a_selection_leaves_stale_scores_out(one_stale: Scored) -> None:
     with one_stale.engine.begin() as connection:
         chosen = freeze_selection(
-            connection, one_stale.dataset, recipe_of({"by": "vcs", "keep": 1.0, "stale": "leave_out"})
+            connection, one_stale.dataset, recipe_of({"by": "vcs", "keep": 1.0, "stale": "leave_out", "kind": "all"})
         )
     assert (chosen.n, chosen.n_eligible, chosen.cutoff) == (2, 2, 0.25)
     assert chosen.unjudged == {"vcs": {"stale": 1}}
@@ -226,7 +226,9 @@ def test_a_selection_leaves_stale_scores_out(one_stale: Scored) -> None:
     with one_stale.engine.begin() as connection:
         assert (
             freeze_selection(
-                connection, one_stale.dataset, recipe_of({"by": "vcs", "keep": 1.0, "stale": "leave_out"})
+                connection,
+                one_stale.dataset,
+                recipe_of({"by": "vcs", "keep": 1.0, "stale": "leave_out", "kind": "all"}),
             ).n
             == 3
         )
@@ -271,9 +273,9 @@ def test_stale_scores_are_listed_last_and_say_so(one_stale: Scored) -> None:
 def test_thresholds_reports_and_checks_do_not_count_stale_scores(one_stale: Scored) -> None:
     place = (one_stale.scorers["vcs"], one_stale.dataset.dataset_id)
     with one_stale.engine.connect() as connection:
-        assert defined_values(connection, *place) == [0.5, 0.25]
-        assert values_by_system(connection, *place) == {"brief": [0.5, 0.25]}
-        assert [row.key for row in best_and_worst(connection, *place, 9)] == ["pair", "other"]
+        assert values_by_kind(connection, *place) == {"qa": [0.5], "caption": [0.25]}
+        assert values_by_system(connection, *place) == {"brief": [0.25]}
+        assert [row.key for row in best_and_worst(connection, *place, "caption", 9)] == ["other"]
         assert status_counts(connection, *place) == {"ok": 2, "stale": 1}
         quality = shard_quality(connection, *place, 0)
         counts = reasons_by_status(connection, *place, 0)

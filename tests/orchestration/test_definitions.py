@@ -204,12 +204,12 @@ def test_score_metadata_holds_counts_spread_and_extremes() -> None:
         captions = "1 caption has" if per_system == 1 else f"{per_system} captions have"
         assert summary == f"{2 * per_system} of {3 * per_system} captions have a score."
         assert reason.startswith(f"- {captions} none, too short: texts of this shape score 0 whatever they say")
-        header, *rows = table_rows(shard["best and worst"])
+        header, *rows = table_rows(shard["best and worst captions"])
         assert header == ["sample", "system", "vcs", "text"]
         best, worst = (float(row[2]) for row in rows)
         assert best > worst
         assert rows[0][1] == "faithful"
-        names, quantiles = table_rows(shard["distribution"])
+        names, quantiles = table_rows(shard["distribution of captions"])
         assert (names[0], names[-1]) == ("least", "greatest")
         assert (float(quantiles[0]), float(quantiles[-1])) == (worst, best)
         assert not PNG.search(str(shard)), "Dagster keeps this for every shard and every run"
@@ -304,9 +304,9 @@ def test_calibration_metadata_holds_tables_and_scores_follow() -> None:
 
 def test_threshold_metadata_holds_cutoffs_and_plot(scored: dict[str, dict[str, Any]]) -> None:
     assert metadata("threshold", DATASET) == scored["threshold"]
-    rows = table_rows(scored["threshold"]["thresholds of vcs"])
+    rows = table_rows(scored["threshold"]["thresholds of vcs of captions"])
     assert [row[:2] for row in rows[1:]] == [["50.00%", "12"], ["25.00%", "6"], ["12.50%", "3"], ["6.25%", "1"]]
-    assert png_size(scored["threshold"]["distribution of vcs"]) == (528, 264)
+    assert png_size(scored["threshold"]["distribution of vcs of captions"]) == (528, 264)
 
 
 def test_subset_and_report_lie_where_the_metadata_says(scored: dict[str, dict[str, Any]]) -> None:

@@ -39,4 +39,4 @@ def test_a_shown_recipe_is_read_back_unchanged(
     with TemporaryDirectory() as folder:
         path = Path(folder) / "again.yaml"
         path.write_text(shown, encoding="utf-8")
-        assert read_recipe(path) == recipe_of(said | {"at_least": {"ecs": least, "vcs": 0.1 + 0.2}})
+        assert read_recipe(path) == recipe_of(said | {"at_least": {"ecs": least, "vcs": 0.1 + 0.2}, "kind": "all"})

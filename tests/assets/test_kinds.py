@@ -1,0 +1,180 @@
+"""Captions and question-answer pairs have scores on scales of their own: nothing puts both into one order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from assets.selection.making import make_selection, prepared
+from db import schema
+from db.datasets import Dataset
+from db.listing import list_scores
+from db.previewing import preview
+from db.recipes import SelectionError, recipe_in, recipe_of
+from db.selection import Selection, find_selection, selection_rows
+from db.selection_diff import selection_diff
+from db.thresholds import Cutoff, store_cutoffs
+from db.views import create_views
+from tests.db.builders import TWO_METRICS, activate, add_sample, add_video, make_dataset, set_scores
+
+CAPTIONS = {"a": 0.1, "b": 0.2, "c": 0.3, "d": 0.4}
+# Every pair has a higher EVQAScore than every caption, and none has a VCS.
+PAIRS = {"p": 1.1, "q": 1.2, "r": 1.3, "s": 1.4}
+
+
+@pytest.fixture(scope="module")
+def clips(module_engine: Engine) -> Dataset:
+    engine = module_engine
+    with engine.begin() as connection:
+        create_views(connection, TWO_METRICS)
+    dataset = make_dataset(engine, "both")
+    video_id = add_video(engine, dataset, "v")
+    captions = {key: add_sample(engine, dataset, video_id, key, f"text {key}") for key in CAPTIONS}
+    pairs = {
+        key: add_sample(engine, dataset, video_id, key, kind="qa", question=f"{key}?", answer="yes") for key in PAIRS
+    }
+    set_scores(engine, {captions[key]: value for key, value in CAPTIONS.items()} | dict.fromkeys(pairs.values()))
+    evqa = set_scores(
+        engine, {(captions | pairs)[key]: value for key, value in (CAPTIONS | PAIRS).items()}, metric="evqa"
+    )
+    with engine.begin() as connection:
+        cuts = [Cutoff(None, "caption", "keep 0.5", 0.3, 4), Cutoff(None, "qa", "keep 0.5", 1.2, 4)]
+        store_cutoffs(connection, evqa, dataset.dataset_id, "quantile", cuts)
+    return dataset
+
+
+def make(engine: Engine, dataset: Dataset, **said: Any) -> Selection:
+    return make_selection(engine, dataset, recipe_of(said), lambda: pytest.fail("compares no texts"), lambda _: None)
+
+
+def keys(engine: Engine, chosen: Selection) -> str:
+    return "".join(row["sample"] for part in selection_rows(engine, chosen.selection_id) for row in part)
+
+
+@pytest.mark.parametrize(
+    ("said", "expected", "kind", "n_others"),
+    [
+        ({"by": "evqa", "keep": 0.5}, "dc", "caption", 4),
+        ({"by": "evqa", "keep": 0.5, "kind": "caption"}, "dc", "caption", 0),
+        ({"by": "evqa", "keep": 0.5, "kind": "qa"}, "sr", "qa", 0),
+        ({"by": "evqa", "keep": 0.5, "kind": "all"}, "srqp", "all", 0),
+        # Where one kind alone could be taken nobody need say which.
+        ({"by": "vcs", "keep": 0.5}, "dc", "caption", 0),
+        ({"by": "evqa", "keep": 0.5, "where": "kind = 'qa'"}, "sr", "qa", 0),
+        ({"by": "evqa", "keep": 0.5, "where": "evqa < 1.25"}, "dc", "caption", 2),
+        # Not cut by the database.
+        ({"by": "evqa", "count": 3}, "dcb", "caption", 4),
+        ({"by": "evqa", "count": 3, "kind": "qa"}, "srq", "qa", 0),
+        ({"by": ["evqa", "vcs"], "count": 3}, "dcb", "caption", 0),
+        # A stored cut is of the kind that is taken.
+        ({"by": "evqa", "at_least": {"evqa": "keep 0.5"}}, "dc", "caption", 4),
+        ({"by": "evqa", "at_least": {"evqa": "keep 0.5"}, "kind": "qa"}, "srq", "qa", 0),
+    ],
+)
+def test_a_selection_is_of_one_kind(
+    module_engine: Engine, clips: Dataset, said: dict[str, Any], expected: str, kind: str, n_others: int
+) -> None:
+    chosen = make(module_engine, clips, **said)
+    assert keys(module_engine, chosen) == expected
+    assert (chosen.kind, chosen.n_others) == (kind, n_others)
+    with module_engine.connect() as connection:
+        stored = find_selection(connection, chosen.selection_id)
+    assert stored is not None
+    assert stored["spec"]["kind"] == kind
+    again = make(module_engine, clips, **recipe_in(stored["spec"]))
+    assert again.score_hash == chosen.score_hash
+
+
+def test_a_stored_rule_without_a_kind_makes_what_it_made(module_engine: Engine, clips: Dataset) -> None:
+    """Selections of earlier versions hold both kinds in one order."""
+    made = make(module_engine, clips, by="evqa", keep=0.75, kind="all")
+    of_made = schema.selection.c.selection_id == made.selection_id
+    with module_engine.begin() as connection:
+        old = {name: value for name, value in stored_spec(module_engine, made).items() if name != "kind"}
+        connection.execute(sa.update(schema.selection).where(of_made).values(spec=old))
+    assert recipe_in(old)["kind"] == "all"
+    again = make(module_engine, clips, **recipe_in(old))
+    assert (again.selection_id, again.is_new, again.score_hash) == (made.selection_id, False, made.score_hash)
+    assert keys(module_engine, again) == "srqpdc"
+    assert stored_spec(module_engine, again) == old
+    # Where one kind alone has values, the same command still finds the selection that it made.
+    captions = make(module_engine, clips, by="vcs", keep=0.75)
+    of_captions = schema.selection.c.selection_id == captions.selection_id
+    with module_engine.begin() as connection:
+        old = {name: value for name, value in stored_spec(module_engine, captions).items() if name != "kind"}
+        connection.execute(sa.update(schema.selection).where(of_captions).values(spec=old))
+    again = make(module_engine, clips, by="vcs", keep=0.75)
+    assert (again.selection_id, again.is_new) == (captions.selection_id, False)
+
+
+def stored_spec(engine: Engine, chosen: Selection) -> dict[str, Any]:
+    with engine.connect() as connection:
+        found = find_selection(connection, chosen.selection_id)
+    assert found is not None
+    return dict(found["spec"])
+
+
+def test_a_preview_counts_one_kind(module_engine: Engine, clips: Dataset) -> None:
+    for kind, n, mean in (("caption", 2, 0.35), ("qa", 2, 1.35)):
+        rule = recipe_of({"by": "evqa", "keep": 0.5, "kind": kind})
+        chooser = prepared(module_engine, clips, rule, lambda: pytest.fail("compares no texts"), lambda _: None)
+        with module_engine.begin() as connection:
+            found = preview(connection, clips, rule, chooser)
+        assert [(row.system, row.eligible, row.chosen) for row in found.systems] == [("brief", 4, n)]
+        (shift,) = [row for row in found.metrics if row.metric == "evqa"]
+        assert (shift.chosen, shift.random) == (pytest.approx(mean), pytest.approx(mean - 0.1))
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ({"by": "vcs", "kind": "qa"}, "has a vcs score and passes kind qa: loosen it"),
+        ({"by": "evqa", "kind": "question"}, "the recipe's kind is 'question': give caption, qa or all"),
+        (
+            {"by": "evqa", "kind": "all", "at_least": {"evqa": "keep 0.5"}},
+            "each is of one kind: give kind caption or qa",
+        ),
+    ],
+)
+def test_what_no_kind_allows_is_one_sentence(
+    module_engine: Engine, clips: Dataset, said: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(SelectionError, match=sentence):
+        make(module_engine, clips, **said)
+
+
+def test_a_difference_names_the_other_kind(module_engine: Engine, clips: Dataset) -> None:
+    pairs = make(module_engine, clips, by="evqa", keep=0.25, kind="qa")
+    captions = make(module_engine, clips, by="evqa", keep=0.25)
+    with module_engine.connect() as connection:
+        found = list(selection_diff(connection, pairs.selection_id, captions.selection_id))
+    assert [(row.change, row.sample, row.reason) for row in found] == [
+        ("went out", "s", f"selection {captions.selection_id} holds samples of kind caption alone"),
+        ("came in", "d", f"selection {pairs.selection_id} holds samples of kind qa alone"),
+    ]
+
+
+@pytest.mark.parametrize("limit", [2, None])
+def test_a_list_is_of_the_kind_that_is_asked_for(module_engine: Engine, clips: Dataset, limit: int | None) -> None:
+    with module_engine.connect() as connection:
+        of_kinds = [list_scores(connection, "both", "evqa", limit, kind=kind) for kind in ("caption", "qa", None)]
+    assert ["".join(row["sample"] for row in rows)[:2] for rows in of_kinds] == ["dc", "sr", "sr"]
+    assert len(of_kinds[0]) == (limit or 4)
+
+
+def test_a_dataset_of_one_kind_is_cut_by_the_database_as_before(module_engine: Engine) -> None:
+    """No condition on the kind, which would cost the index."""
+    dataset = make_dataset(module_engine, "captions")
+    video_id = add_video(module_engine, dataset, "w")
+    activate(module_engine, "evqa")
+    set_scores(
+        module_engine, {add_sample(module_engine, dataset, video_id, key): value for key, value in CAPTIONS.items()}
+    )
+    for said in ({"by": "vcs", "keep": 0.5}, {"by": "vcs", "keep": 0.5, "kind": "caption"}):
+        rule = recipe_of(said)
+        with module_engine.begin() as connection:
+            found = preview(connection, dataset, rule, None).chosen
+        assert (found.found.filters, found.found.kind, found.size.n) == ((), "caption", 2)
