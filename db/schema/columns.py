@@ -33,6 +33,11 @@ def text(name: str, *, nullable: bool = False) -> sa.Column[str]:
     return sa.Column(name, sa.Text, nullable=nullable)
 
 
+def key_again(name: str) -> sa.Column[str]:
+    """The key under the name of its table, as views have it; without it that name would be the whole row in SQL."""
+    return sa.Column(name, sa.Text, sa.Computed("key", persisted=True))
+
+
 def digest(name: str, *, nullable: bool = False) -> sa.Column[bytes]:
     """A SHA-256."""
     return sa.Column(name, sa.LargeBinary, nullable=nullable)

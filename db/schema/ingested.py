@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from db.schema.columns import METADATA, digest, json, now, own_id, parent, text
+from db.schema.columns import METADATA, digest, json, key_again, now, own_id, parent, text
 
 dataset = sa.Table(
     "dataset",
@@ -44,6 +44,7 @@ video = sa.Table(
     digest("references_sha256", nullable=True),
     digest("reference_segments_digest", nullable=True),
     digest("keypoints_sha256", nullable=True),
+    key_again("video"),
     sa.UniqueConstraint("dataset_id", "key"),
     sa.Index("ix_video_dataset_id_shard", "dataset_id", "shard"),
     sa.CheckConstraint("status IN ('ok', 'damaged', 'undecodable', 'text_only')", name="status"),
@@ -114,6 +115,7 @@ sample = sa.Table(
         sa.LargeBinary,
         sa.Computed("CASE WHEN segments IS NOT NULL THEN sha256(utf8(CAST(segments AS text))) END", persisted=True),
     ),
+    key_again("sample"),
     sa.UniqueConstraint("dataset_id", "kind", "key"),
     sa.Index("ix_sample_dataset_id_shard", "dataset_id", "shard"),
     sa.Index("ix_sample_video_id", "video_id"),

@@ -1,5 +1,6 @@
 -- One row per sample; value, status and models of each metric, the scores of active scorers only.
--- Every sample has its video and its dataset: LEFT JOIN lets Postgres pass over a table that no column is asked of.
+-- Every sample has its video and its dataset: LEFT JOIN lets Postgres pass over a table that no column is asked of, and
+-- it leaves out a subquery whose column nobody asks for.
 CREATE VIEW sample_scores AS
 SELECT d.name AS dataset,
        s.shard,
@@ -10,7 +11,18 @@ SELECT d.name AS dataset,
        s.text,
        v.status AS video_status,
        v.duration_s,
-       s.sample_id{columns}
+       s.sample_id,
+       (SELECT count(*) FROM reference r WHERE r.video_id = s.video_id) AS n_references,
+       (SELECT jsonb_object_agg(g.aspect, g.mean)
+          FROM (SELECT aspect, avg(value) AS mean FROM rating WHERE rating.sample_id = s.sample_id GROUP BY aspect) g)
+           AS mean_ratings,
+       -- A field of the sample counts before that of its video, unless it is null.
+       CASE WHEN s.extra IS NULL THEN v.extra
+            WHEN v.extra IS NULL THEN s.extra
+            ELSE v.extra || (SELECT coalesce(jsonb_object_agg(f.key, f.value), '{{}}')
+                               FROM jsonb_each(s.extra) f
+                              WHERE f.value <> 'null' OR NOT v.extra ? f.key)
+       END AS own_fields{columns}
 FROM sample s
 LEFT JOIN video v USING (video_id)
 LEFT JOIN dataset d ON d.dataset_id = s.dataset_id{joins}

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Annotated, Any
+from string import ascii_lowercase
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
+
+# What stands for a missing value whatever the metric; other statuses get letters.
+MARKS = {"not_applicable": "–", "unscored": "·", "stale": "~", "failed": "!"}
+# A name is not made shorter than this.
+SHORTEST = 8
 
 
 class Engine(str, Enum):
@@ -16,6 +25,13 @@ class Engine(str, Enum):
 
     PROCESS = "process"
     RAY = "ray"
+
+
+class Kind(str, Enum):
+    """A kind of samples."""
+
+    CAPTION = "caption"
+    QA = "qa"
 
 
 Limit = Annotated[int, typer.Option(min=1, max=1_000_000, help="Rows in the table; --json prints all.")]
@@ -69,11 +85,12 @@ def score(
 def scores(
     dataset: DatasetName,
     by: Annotated[str | None, typer.Option(help="Metric that orders the table (default: the first).")] = None,
+    kind: Annotated[Kind | None, typer.Option(help="Which samples; a table is of one kind, JSON of both.")] = None,
     limit: Limit = 20,
     components: Annotated[bool, typer.Option("--components", help="With --json: the parts of each score.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the scores of a dataset, best first; where there is no value, the table shows its status."""
+    """List the scores of a dataset, best first; where there is no value, a mark stands for the status."""
     from assets.datasets import dataset_of_key
     from assets.reports.labels import metric_label
     from assets.scores.registry import METRICS
@@ -86,13 +103,20 @@ def scores(
     if components and not as_json:
         raise UsageError("--components needs --json: a table has no room for the parts of every score")
     dataset_of_key(engine(), dataset)
+    by, wanted = by or METRICS[0], kind and kind.value
     with engine().connect() as connection:
-        rows = list_scores(connection, dataset, by or METRICS[0], None if as_json else limit, components=components)
+        if as_json:
+            print_json(list_scores(connection, dataset, by, None, kind=wanted, components=components))
+            return
+        rows = list_scores(connection, dataset, by, limit, kind=wanted)
+        captions = _captions(connection, dataset, by, rows) if wanted is None else []
+        rows = captions or rows
         labels = {metric: metric_label(connection, metric) for metric in METRICS}
-    if as_json:
-        print_json(rows)
-        return
-    print_rows([_cells(row, labels) for row in rows], empty=f"dataset {dataset} has no samples")
+    print_rows(score_table(rows, list(labels), console.width), empty=f"dataset {dataset} has no samples")
+    for line in _legend(rows, labels):
+        console.print(line, markup=False)
+    if captions:
+        console.print("captions alone: question-answer pairs have values of another scale; --kind qa lists them")
     if len(rows) == limit:
         console.print(f"the first {limit}; --limit shows more, --json all")
 
@@ -114,9 +138,68 @@ def _part(dataset: str, shards: list[int] | None) -> str:
     return f"shard{'s' if len(shards) > 1 else ''} {', '.join(map(str, shards))} of {dataset}"
 
 
-def _cells(row: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, Any]:
-    """A row of the table; a metric's status stands in place of a missing value, so that the row fits the terminal."""
-    cells = {name: row[name] for name in ("sample", "video", "kind", "system")}
-    for metric, label in labels.items():
-        cells[label] = row[f"{metric}_status"] if row[metric] is None else row[metric]
-    return cells
+def _captions(connection: Connection, dataset: str, by: str, best: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The best captions, where question-answer pairs with values are among the best samples and captions have some too.
+
+    One order of both would compare values of two scales.
+    """
+    from db.listing import list_scores
+
+    if not any(row["kind"] == Kind.QA.value and row[by] is not None for row in best):
+        return []
+    captions = list_scores(connection, dataset, by, len(best), kind=Kind.CAPTION.value)
+    return captions if captions and captions[0][by] is not None else []
+
+
+def score_table(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str], width: int) -> list[dict[str, str]]:
+    """The rows as a table with one line for each sample: values to three decimals, and a mark where there is none.
+
+    A sample's name loses its middle where the table would be wider than the terminal.
+
+    >>> row = {"sample": "clip_001__sys_faithful", "system": "brief", "kind": "caption", "vcs": 0.5, "vcs_status": "ok"}
+    >>> score_table([row], ["vcs"], 30)
+    [{'sample': 'clip_001…faithful', 'system': 'brief', 'vcs': '0.500'}]
+    """
+    marks = _marks(rows, metrics)
+    values = {
+        metric: [marks[_status(row, metric)] if row[metric] is None else f"{row[metric]:.3f}" for row in rows]
+        for metric in metrics
+    }
+    names = ("sample", "kind", "system") if len({row["kind"] for row in rows}) > 1 else ("sample", "system")
+    wanted = {name: max([len(name), *(len(row[name]) for row in rows)]) for name in names}
+    taken = {metric: max([len(metric), *map(len, cells)]) for metric, cells in values.items()}
+    room = width - sum(taken.values()) - 2 * (len(names) + len(taken) - 1)
+    full = sum(wanted.values())
+    sizes = {
+        name: size if full <= room else min(size, max(size * room // full, SHORTEST)) for name, size in wanted.items()
+    }
+    return [
+        {name: _middle_cut(row[name], size) for name, size in sizes.items()}
+        | {metric: cells[place].rjust(taken[metric]) for metric, cells in values.items()}
+        for place, row in enumerate(rows)
+    ]
+
+
+def _middle_cut(text: str, width: int) -> str:
+    if len(text) <= width:
+        return text
+    return f"{text[: width // 2]}…{text[len(text) - (width - width // 2 - 1) :]}"
+
+
+def _status(row: Mapping[str, Any], metric: str) -> str:
+    return row[f"{metric}_status"] or "unscored"
+
+
+def _marks(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> dict[str, str]:
+    """A mark for each status of a missing value, in the order in which the statuses appear."""
+    missing = dict.fromkeys(_status(row, metric) for row in rows for metric in metrics if row[metric] is None)
+    letters = iter(ascii_lowercase)
+    return {status: MARKS.get(status) or next(letters) for status in missing}
+
+
+def _legend(rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> Iterator[str]:
+    """What the marks mean, and which metrics were made with a stand-in for a real model."""
+    if marks := _marks(rows, list(labels)):
+        yield "  ".join(f"{mark} {status.replace('_', ' ')}" for status, mark in marks.items())
+    if stand_ins := [label for metric, label in labels.items() if label != metric]:
+        yield ", ".join(stand_ins)

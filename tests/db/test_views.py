@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -39,6 +40,7 @@ from tests.db.builders import (
 
 SAMPLE_SCORES = [
     *("dataset", "shard", "video", "kind", "sample", "system", "text", "video_status", "duration_s", "sample_id"),
+    *("n_references", "mean_ratings", "own_fields"),
     *("vcs", "vcs_status", "vcs_is_stale", "vcs_models"),
     *("evqa", "evqa_status", "evqa_is_stale", "evqa_models"),
 ]
@@ -82,6 +84,9 @@ def test_sample_scores_has_one_row_per_sample_and_null_where_undefined(engine: E
         "video_status": "damaged",
         "duration_s": 4.0,
         "sample_id": samples[0],
+        "n_references": 0,
+        "mean_ratings": None,
+        "own_fields": None,
         "vcs": 0.75,
         "vcs_status": "ok",
         "vcs_is_stale": False,
@@ -93,6 +98,54 @@ def test_sample_scores_has_one_row_per_sample_and_null_where_undefined(engine: E
     }
     (unscored,) = rows(engine, "SELECT * FROM sample_scores WHERE sample = 's3'")
     assert (unscored["vcs_models"], unscored["evqa_models"]) == (None, None)
+
+
+def test_sample_scores_has_ratings_own_fields_and_the_number_of_references(engine: Engine, clips: Dataset) -> None:
+    told = add_video(engine, clips, "v", extra={"site": "a", "year": 2001, "note": None})
+    bare = add_video(engine, clips, "w")
+    for number in range(3):
+        add_reference(engine, clips, told, f"r{number}", f"text {number}")
+    own = {"site": "b", "note": "kept", "year": None, "more": {"n": None}}
+    samples = {
+        key: add_sample(engine, clips, video_id, key, extra=extra)
+        for key, video_id, extra in (("a", told, own), ("b", told, None), ("c", bare, own), ("d", bare, None))
+    }
+    with engine.begin() as connection:
+        for sample_id, rater, aspect, value in (
+            (samples["a"], "r1", "overall", 1.0),
+            (samples["a"], "r2", "overall", 4.0),
+            (samples["a"], "r1", "style", 5.0),
+            (samples["b"], "r1", "overall", 3.0),
+        ):
+            row = {"sample_id": sample_id, "rater": rater, "aspect": aspect, "value": value, "row_sha256": b""}
+            connection.execute(sa.insert(schema.rating).values(row))
+    found = rows(engine, "SELECT n_references, mean_ratings, own_fields FROM sample_scores ORDER BY sample")
+    assert [tuple(row.values()) for row in found] == [
+        # A null of the sample gives way to the value of its video, as in recipes.
+        (3, {"overall": 2.5, "style": 5.0}, {"site": "b", "note": "kept", "year": 2001, "more": {"n": None}}),
+        (3, {"overall": 3.0}, {"site": "a", "year": 2001, "note": None}),
+        (0, None, own),
+        (0, None, None),
+    ]
+
+
+def test_what_nobody_asks_sample_scores_for_is_not_read(engine: Engine, clips: Dataset) -> None:
+    with engine.connect() as connection:
+
+        def plan(columns: str) -> str:
+            return "\n".join(connection.exec_driver_sql(f"EXPLAIN SELECT {columns} FROM sample_scores").scalars())
+
+        assert {"rating", "reference", "video"} & set(re.findall(r"\w+", plan("sample, system, vcs_models"))) == set()
+        whole = set(re.findall(r"\w+", plan("*")))
+        assert {"rating", "reference", "video"} <= whole
+
+
+def test_the_name_of_a_table_is_its_key_and_no_record(engine: Engine, clips: Dataset) -> None:
+    add_sample(engine, clips, add_video(engine, clips, "v"), "s")
+    assert rows(engine, "SELECT sample FROM sample") == [{"sample": "s"}]
+    assert rows(engine, "SELECT video FROM video") == [{"video": "v"}]
+    joined = rows(engine, "SELECT sample, video FROM sample_scores NATURAL JOIN sample")
+    assert joined == [{"sample": "s", "video": "v"}]
 
 
 def test_sample_scores_shows_the_active_scorer_alone(engine: Engine, clips: Dataset) -> None:
