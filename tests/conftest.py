@@ -21,7 +21,7 @@ from db.engine import open_engine
 from db.migrate import migrate
 from db.server import start_embedded, stop_embedded
 from db.urls import sibling_url
-from tests.homes import copy_home, made_once, make_home
+from tests.homes import SHARED, copy_home, made_once, make_home
 
 PROJECT = Path(__file__).resolve().parents[1]
 # An example that a busy machine slows down is no failure: timings belong to benchmarks.
@@ -44,22 +44,29 @@ Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 def pytest_configure(config: pytest.Config) -> None:
     """Give the session a folder of its own for all that it and its libraries write; it goes when the session ends.
 
-    As root the embedded server runs as another user, who must get through to it.
+    The processes of a session share it, and so does a session that a test starts.
     """
-    if hasattr(config, "workerinput"):
-        return  # one of several processes, which inherits the variables
+    if SHARED not in os.environ:
+        _set_up()
+    if config.option.basetemp is None:
+        config.option.basetemp = tempfile.mkdtemp(prefix="", dir=os.environ[SHARED])
+
+
+def _set_up() -> None:
     folder = Path(tempfile.mkdtemp(prefix="sieve-", dir=_temporary_folder()))
-    folder.chmod(0o711)
     # At the very end: multiprocessing removes a folder of its own from it after all else, at priority -100.
     Finalize(None, shutil.rmtree, (folder,), {"ignore_errors": True}, exitpriority=-200)
+    # As root the embedded server runs as another user, who must get through to it.
+    folder.chmod(0o711)
     for name in ("home", "run"):
         (folder / name).mkdir(mode=0o700)
     for name in [name for name in os.environ if name.startswith(FORGOTTEN) and name not in KEPT]:
         del os.environ[name]
-    os.environ |= {"HOME": str(folder / "home"), "TMPDIR": str(folder), "XDG_RUNTIME_DIR": str(folder / "run")}
+    os.environ |= {SHARED: str(folder), "TMPDIR": str(folder), "HOME": str(folder / "home")}
+    os.environ["XDG_RUNTIME_DIR"] = str(folder / "run")
     tempfile.tempdir = None
-    if config.option.basetemp is None:
-        config.option.basetemp = str(folder / "pytest")
+    # The threads of small models wait for each other longer than they compute, above all beside another process.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def _temporary_folder() -> str:
@@ -109,7 +116,7 @@ def shared_data() -> Path:
 
 
 @pytest.fixture(scope="session")
-def migrated_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def migrated_home() -> Path:
     """A home to copy: its server stands still, and has a migrated database `template_of_tests`."""
 
     def make(home: Path) -> None:
@@ -117,7 +124,7 @@ def migrated_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         migrate(sibling_url(start_embedded(home), TEMPLATE), METRIC_INPUTS)
         stop_embedded(home)
 
-    return made_once(tmp_path_factory, "migrated", make)
+    return made_once("migrated", make)
 
 
 @pytest.fixture(scope="session")

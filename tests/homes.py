@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-
-import pytest
 
 from db.engine import open_engine
 from db.server import start_embedded, stop_embedded
 from db.urls import sibling_url
 
+# The variable that names the folder of the whole session.
+SHARED = "SIEVE_TESTS"
 # A killed process loses nothing that it wrote; only a machine without power does, and no test turns one off. What a
 # server has committed must be written when it is killed, so synchronous_commit stays on.
 UNFLUSHED = ("fsync", "full_page_writes")
 
 
-def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
+def made_once(name: str, make: Callable[[Path], None]) -> Path:
     """The folder of this name that all processes of the session share; the first that asks makes it."""
-    shared = factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        shared = shared.parent
-    folder = shared / name
-    with (shared / f"{name}.lock").open("w") as lock:
+    folder = Path(os.environ[SHARED], name)
+    with folder.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
-            unfinished = shared / f"{name}.new"
+            unfinished = folder.with_suffix(".new")
+            shutil.rmtree(unfinished, ignore_errors=True)  # of a process that failed at it
             unfinished.mkdir()
             make(unfinished)
             unfinished.replace(folder)

@@ -38,7 +38,7 @@ class Installation:
 
 
 @pytest.fixture(scope="session")
-def prepared_home(migrated_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def prepared_home(migrated_home: Path) -> Path:
     """A home to copy, as it is before the first ingest: database and Dagster's storage are there, the server stands."""
 
     def make(home: Path) -> None:
@@ -48,7 +48,7 @@ def prepared_home(migrated_home: Path, tmp_path_factory: pytest.TempPathFactory)
         with here(home):
             instance()
 
-    return made_once(tmp_path_factory, "prepared", make)
+    return made_once("prepared", make)
 
 
 @pytest.fixture(scope="module")
@@ -148,15 +148,15 @@ def _counting(home: Home, folder: Path) -> Generator[Home, None, None]:
 
 
 @pytest.fixture(scope="session")
-def tiny_text_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tiny_text_encoder() -> Path:
     """See save_text_encoder."""
-    return save_text_encoder(tmp_path_factory.mktemp("encoder"))
+    return made_once("encoder", save_text_encoder) / "model"
 
 
 @pytest.fixture(scope="session")
-def tiny_verifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tiny_verifier() -> Path:
     """See save_verifier."""
-    return save_verifier(tmp_path_factory.mktemp("verifier"))
+    return made_once("verifier", save_verifier)
 
 
 def save_text_encoder(folder: Path) -> Path:
