@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from metrics_core.models.chat.exchange import Unreachable, exchange
+
 if TYPE_CHECKING:
     import httpx2
 
-# No answer that fits a schema of ours is near it.
-MOST_BYTES = 1 << 24
 # The key is cut out of answers. A shorter one, such as a placeholder, might be a word of theirs.
 SHORTEST_KEY = 8
 
@@ -26,10 +26,6 @@ class ServerUnusable(ValueError):
     """A server's address or key that cannot be used; the message says how to mend it."""
 
     plain = True
-
-
-class Unreachable(Exception):
-    """No whole answer came: no connection, silence, or an end in the middle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,63 +91,56 @@ class Server:
         return key
 
 
-def open_client(server: Server, connect_s: float) -> httpx2.Client:
-    """An HTTP client for one server. It follows no redirect, which could carry the key elsewhere."""
+def open_client(server: Server, connect_s: float, silence_s: float) -> httpx2.Client:
+    """An HTTP client for one server. It follows no redirect, which could carry the key elsewhere.
+
+    Each request has a connection of its own, so that closing one disturbs no other.
+    """
     import httpx2
 
     # They log the headers and the status line of answers, and a server may echo the key in them.
     for name in ("httpx2", "httpcore2"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    # A proxy of the environment would be asked even for a server on this machine.
-    return httpx2.Client(timeout=connect_s, follow_redirects=False, trust_env=not server.is_local)
+    return httpx2.Client(
+        timeout=httpx2.Timeout(silence_s, connect=connect_s),
+        limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0),
+        follow_redirects=False,
+        # A proxy of the environment would be asked even for a server on this machine.
+        trust_env=not server.is_local,
+    )
 
 
 def post(
     stream: Callable[..., AbstractContextManager[httpx2.Response]],
     server: Server,
     body: Mapping[str, Any],
-    *,
-    timeout_s: tuple[float, float],
-    remaining_s: Callable[[], float],
+    left_s: float,
 ) -> HttpAnswer:
-    """Send one request and read its answer, with the key cut out of every text of it.
+    """Send one request and read its answer in so many seconds. All that the server says comes through here, cleaned.
 
-    stream: method of a client. timeout_s: (to connect, of silence). remaining_s: seconds left to the request, asked at
-    every piece of the answer, so that a server that trickles cannot outlast it. Raises Unreachable, and ServerUnusable
-    without a key.
+    stream: method of a client of `open_client`. Raises Unreachable, and ServerUnusable without a key.
     """
     import httpx2
 
     key = server.key()
-    headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {})
-    # ASCII only: a lone surrogate in a text is then no error.
-    content = json.dumps(body, allow_nan=False).encode()
-    connect_s, silence_s = timeout_s
-    # Some systems take a timeout of 0 for none.
-    left_s = max(remaining_s(), 0.001)
-    timeout = httpx2.Timeout(min(silence_s, left_s), connect=min(connect_s, left_s))
-    url = f"{server.url.rstrip('/')}/chat/completions"
+    request = {
+        "method": "POST",
+        "url": f"{server.url.rstrip('/')}/chat/completions",
+        # ASCII only: a lone surrogate in a text is then no error.
+        "content": json.dumps(body, allow_nan=False).encode(),
+        "headers": {"content-type": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {}),
+    }
+
+    def understood(response: httpx2.Response, content: bytes) -> HttpAnswer:
+        text = _without(key, content.decode("utf-8", "replace"))
+        headers = {name.lower(): _without(key, value) for name, value in response.headers.items()}
+        return HttpAnswer(response.status_code, headers, text, _parsed(text))
+
     try:
-        with stream("POST", url, content=content, headers=headers, timeout=timeout) as response:
-            text = _read(response, remaining_s)
+        return exchange(stream, request, left_s, understood)
     except httpx2.RequestError as error:
         said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         raise Unreachable(_without(key, said)) from None
-    text = _without(key, text)
-    safe = {name.lower(): _without(key, value) for name, value in response.headers.items()}
-    return HttpAnswer(response.status_code, safe, text, _parsed(text))
-
-
-def _read(response: httpx2.Response, remaining_s: Callable[[], float]) -> str:
-    pieces, size = [], 0
-    for piece in response.iter_bytes():
-        pieces.append(piece)
-        size += len(piece)
-        if remaining_s() <= 0:
-            raise Unreachable("the answer was not whole at the deadline")
-        if size > MOST_BYTES:
-            raise Unreachable(f"the answer is longer than {MOST_BYTES} bytes")
-    return b"".join(pieces).decode("utf-8", "replace")
 
 
 def _has_good_port(url: str) -> bool:
