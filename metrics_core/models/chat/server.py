@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from metrics_core.models.chat.exchange import Unreachable, exchange
+from metrics_core.models.chat.secret import SHORTEST_PIECE, Secret
+from metrics_core.models.chat.wire import shown
 
 if TYPE_CHECKING:
     import httpx2
 
 # The key is cut out of answers. A shorter one, such as a placeholder, might be a word of theirs.
-SHORTEST_KEY = 8
+SHORTEST_KEY = SHORTEST_PIECE
 
 
 class ServerUnusable(ValueError):
@@ -30,12 +32,16 @@ class ServerUnusable(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """Status, headers (in lower case) and text of an answer, and its parsed JSON or None."""
+    """Status, headers (in lower case) and text of an answer, and its parsed JSON or None; all without the key.
+
+    secret: the key that was sent, to look for in what is made of the answer.
+    """
 
     status: int
     headers: Mapping[str, str]
     text: str
     body: Any = field(repr=False)
+    secret: Secret = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +129,7 @@ def post(
     import httpx2
 
     key = server.key()
+    secret = Secret(key)
     request = {
         "method": "POST",
         "url": f"{server.url.rstrip('/')}/chat/completions",
@@ -132,15 +139,15 @@ def post(
     }
 
     def understood(response: httpx2.Response, content: bytes) -> HttpAnswer:
-        text = _without(key, content.decode("utf-8", "replace"))
-        headers = {name.lower(): _without(key, value) for name, value in response.headers.items()}
-        return HttpAnswer(response.status_code, headers, text, _parsed(text))
+        text = content.decode("utf-8", "replace")
+        headers = secret.cleaned({name.lower(): value for name, value in response.headers.items()})
+        return HttpAnswer(response.status_code, headers, secret.without(text), _parsed(text, secret), secret)
 
     try:
         return exchange(stream, request, left_s, understood)
     except httpx2.RequestError as error:
         said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        raise Unreachable(_without(key, said)) from None
+        raise Unreachable(shown(secret.without(said))) from None
 
 
 def _has_good_port(url: str) -> bool:
@@ -150,12 +157,8 @@ def _has_good_port(url: str) -> bool:
         return False
 
 
-def _without(key: str | None, text: str) -> str:
-    return text.replace(key, "[key]") if key else text
-
-
-def _parsed(text: str) -> Any:
+def _parsed(text: str, secret: Secret) -> Any:
     try:
-        return json.loads(text)
+        return secret.cleaned(json.loads(text))
     except (ValueError, RecursionError):
         return None

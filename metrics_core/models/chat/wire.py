@@ -148,9 +148,9 @@ def complaint_of(body: Any, text: str) -> tuple[str, str | None]:
     return shown(error if isinstance(error, str) else text), None
 
 
-def shown(text: str) -> str:
+def shown(text: str, most: int = 500) -> str:
     """The beginning of a server's text, on one line and without characters that no database stores."""
-    return "".join(letter if letter.isprintable() else " " for letter in text.strip()[:500]).strip()
+    return "".join(letter if letter.isprintable() else " " for letter in text.strip()[:most]).strip()
 
 
 def same_model(asked: str, answered: str) -> bool:
