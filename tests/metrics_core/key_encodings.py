@@ -96,6 +96,8 @@ def legible(key: str, text: str) -> bool:
             letters = _letters(read)
             if any(piece in letters for piece in pieces) or _is_coded(key, read):
                 return True
+        if undone == plain:
+            return False
         plain = undone
     return False
 
