@@ -67,11 +67,18 @@ Behaviour = Callable[[Line], None]
 
 @dataclass
 class RawServer:
-    """port: where it listens. lines: its connections so far. over: set at the end of the test."""
+    """port: where it listens. lines: its connections so far. over: set at the end of the test. changed: when there
+    is another connection."""
 
     port: int
     lines: list[Line] = field(default_factory=list)
     over: threading.Event = field(default_factory=threading.Event)
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def has_lines(self, n: int, within_s: float) -> bool:
+        """Wait until so many connections have been made; whether they were in time."""
+        with self.changed:
+            return self.changed.wait_for(lambda: len(self.lines) >= n, within_s)
 
     def url(self, scheme: str = "http") -> str:
         """Its address, as a chat model takes it."""
@@ -99,8 +106,11 @@ def raw_server(behave: Behaviour) -> Generator[RawServer, None, None]:
             with suppress(OSError):
                 while True:
                     connection, _ = listening.accept()
-                    server.lines.append(Line(connection, server.over))
-                    threading.Thread(target=serve, args=(connection, server.lines[-1]), daemon=True).start()
+                    line = Line(connection, server.over)
+                    with server.changed:
+                        server.lines.append(line)
+                        server.changed.notify_all()
+                    threading.Thread(target=serve, args=(connection, line), daemon=True).start()
 
         threading.Thread(target=accept, daemon=True).start()
         try:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Generator
@@ -16,8 +19,9 @@ from metrics_core.models.chat.client import Time
 from metrics_core.models.chat.exchange import Unreachable, exchange
 from metrics_core.models.chat.presets import make_chat_model
 from metrics_core.models.chat.protocol import ChatReply
+from tests.conftest import PROJECT
 from tests.metrics_core.chat_fakes import MemoryLedger, ask
-from tests.metrics_core.raw_server import Behaviour, Line, chunked, head, raw_server
+from tests.metrics_core.raw_server import WHOLE_TEST_S, Behaviour, Line, chunked, head, raw_server
 
 DEADLINE_S = 0.3
 # The deadline, and what a busy machine may add to it.
@@ -181,3 +185,19 @@ def test_a_deadline_without_end_is_none() -> None:
     with raw_server(lambda line: (line.request(), line.reset())[1]) as server:
         reply = reply_within_bound(server.url(), deadline_s=float("inf"), time=Time(sleep=lambda seconds: None))
     assert reply.status == "error"
+
+
+def test_an_interrupt_ends_the_process_while_servers_dawdle() -> None:
+    program = (
+        "import sys; from metrics_core.models.chat.presets import make_chat_model; "
+        "from tests.metrics_core.chat_fakes import ask; "
+        "make_chat_model('tiny', url=sys.argv[1]).chat([ask(str(number)) for number in range(9)])"
+    )
+    with raw_server(endless_early_hints) as server:
+        process = subprocess.Popen([sys.executable, "-c", program, server.url()], cwd=PROJECT, stderr=subprocess.PIPE)
+        assert server.has_lines(8, WHOLE_TEST_S)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=BOUND_S)
+        assert process.returncode == -signal.SIGINT
+        assert said.rstrip().endswith(b"KeyboardInterrupt")
+        assert all(line.gone.wait(BOUND_S) for line in server.lines)
