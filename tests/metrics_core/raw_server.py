@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import cycle
+from typing import Any
 
 # Longer than any test lasts: what ends such a wait is the client.
 WHOLE_TEST_S = 60.0
@@ -36,6 +38,10 @@ class Line:
         while left > 0 and (piece := self._connection.recv(1 << 16)):
             read, left = read + piece, left - len(piece)
         return read
+
+    def body(self) -> Any:
+        """Read one request and parse the JSON of its body."""
+        return json.loads(self.request().partition(b"\r\n\r\n")[2])
 
     def send(self, content: bytes) -> None:
         """Send it at once."""

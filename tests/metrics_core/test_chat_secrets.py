@@ -148,6 +148,15 @@ def test_a_key_of_strange_signs_is_found_too(key: str) -> None:
     assert secret.without(f"wrong key: {json.dumps(json.dumps(key))}") in {WITHHELD, 'wrong key: "\\"[key]\\""'}
 
 
+@pytest.mark.parametrize("n_before", [480, 490, 495])
+def test_the_end_of_a_long_message_shows_no_piece_of_it(key: str, n_before: int) -> None:
+    """What is shown is the beginning of a message, and may end within the key."""
+    long = json.dumps({"error": {"message": "x" * n_before + key}}).encode()
+    with loopback(lambda number, body: Answer(400, long)) as server:
+        (reply,) = model_at(server.url, key_variable=VARIABLE).chat([ask()])
+    assert key[:3] not in str(reply.reason)
+
+
 def test_what_cannot_be_seen_through_is_withheld() -> None:
     deep = "%" + "25" * 30 + "41"
     assert Secret("k-0123456789").without(deep) == WITHHELD

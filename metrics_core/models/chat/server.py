@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from http.cookiejar import CookieJar
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -98,7 +99,7 @@ class Server:
 
 
 def open_client(server: Server, connect_s: float, silence_s: float) -> httpx2.Client:
-    """An HTTP client for one server. It follows no redirect, which could carry the key elsewhere.
+    """An HTTP client for one server. It follows no redirect, which could carry the key elsewhere, and keeps no cookie.
 
     Each request has a connection of its own, so that closing one disturbs no other.
     """
@@ -110,6 +111,7 @@ def open_client(server: Server, connect_s: float, silence_s: float) -> httpx2.Cl
     return httpx2.Client(
         timeout=httpx2.Timeout(silence_s, connect=connect_s),
         limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0),
+        cookies=_NoCookies(),
         follow_redirects=False,
         # A proxy of the environment would be asked even for a server on this machine.
         trust_env=not server.is_local,
@@ -148,6 +150,13 @@ def post(
     except httpx2.RequestError as error:
         said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         raise Unreachable(shown(secret.without(said))) from None
+
+
+class _NoCookies(CookieJar):
+    """Reads no cookie: none is wanted, and the reading prints a traceback for a bad one."""
+
+    def extract_cookies(self, response: object, request: object) -> None:
+        """Do nothing."""
 
 
 def _has_good_port(url: str) -> bool:
