@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import struct
 import threading
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
@@ -25,19 +26,17 @@ class Line:
         connection.settimeout(WHOLE_TEST_S)
 
     def request(self) -> bytes:
-        """Read one request with its body; less where the client goes in the middle."""
+        """Read one request with its body. Raises ConnectionError where the client goes in the middle."""
         read = b""
         while b"\r\n\r\n" not in read:
-            piece = self._connection.recv(1 << 16)
-            if not piece:
-                return read
-            read += piece
+            read += self._read()
         head, _, body = read.partition(b"\r\n\r\n")
         sizes = [line.split(b":")[1] for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
-        left = int(sizes[0]) - len(body) if sizes else 0
-        while left > 0 and (piece := self._connection.recv(1 << 16)):
-            read, left = read + piece, left - len(piece)
-        return read
+        pieces, left = [read], int(sizes[0]) - len(body) if sizes else 0
+        while left > 0:
+            pieces.append(self._read())
+            left -= len(pieces[-1])
+        return b"".join(pieces)
 
     def body(self) -> Any:
         """Read one request and parse the JSON of its body."""
@@ -62,9 +61,16 @@ class Line:
                 if not self._connection.recv(1 << 16):
                     return
 
+    def _read(self) -> bytes:
+        piece = self._connection.recv(1 << 16)
+        if not piece:
+            raise ConnectionAbortedError("the client is gone")
+        return piece
+
     def reset(self) -> None:
-        """End the connection with an RST."""
-        self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        """End the connection at once, with an RST."""
+        self._connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._connection.close()
 
 
 Behaviour = Callable[[Line], None]
