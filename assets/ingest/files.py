@@ -49,6 +49,14 @@ def _regular_only(path: str, flags: int) -> int:
     raise OSError(errno.EINVAL, "it is a folder, a pipe or a device: name a regular file", path)
 
 
+def open_inside(folder: Path, relative: str) -> BinaryIO:
+    """Open a regular file inside a folder. A link may lead to one.
+
+    Raises PathRejected for whatever else has this name, and OSError where the file cannot be read.
+    """
+    return open_regular(resolve_inside(folder, relative))
+
+
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
     """Turn an error of the file system into a ManifestError that names the file."""

@@ -83,5 +83,5 @@ def _media(value: Any) -> MediaBytes | str | None:
 def _readable(path: Path) -> Iterator[None]:
     try:
         yield
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except (pa.ArrowException, OSError, ValueError, OverflowError, RecursionError, MemoryError) as error:
         raise ManifestError(f"{path.name}: cannot be read: {error}: mend it, or move it away") from error

@@ -32,10 +32,12 @@ def init(
     It reads videos with captions beside them (.txt, .json, .vtt, .srt), tables with columns of videos and of captions
     (.csv, .tsv, .jsonl, .parquet), folders of Hugging Face datasets, and WebDataset shards. It overwrites nothing.
     """
+    from assets.new_manifest.columns import Named
     from assets.new_manifest.make import make_manifest
 
+    named = Named(video_column, caption_column)
     with progress() as tell:
-        made = make_manifest(source, to, video=video_column, caption=caption_column, is_trial=dry_run, tell=tell)
+        made = make_manifest(source, to, named=named, is_trial=dry_run, tell=tell)
     if as_json:
         print_json(_as_dict(made, dry_run))
     else:
