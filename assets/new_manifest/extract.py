@@ -106,6 +106,7 @@ class Extracted:
     free: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free
     n: int = 0
     size_bytes: int = 0
+    _n_staged: int = 0
     # By the name that a video asked for and its digest, its path; and by such a name, how many videos asked for it.
     _paths: dict[tuple[str, bytes], str] = field(default_factory=dict)
     _repeats: Counter[str] = field(default_factory=Counter)
@@ -139,17 +140,19 @@ class Extracted:
                 f"{self.target}: {name} takes {size / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free: make room, or "
                 "give another folder with --to"
             )
+        self._n_staged += 1
+        file = self.scratch / f"{self._n_staged}.partial"
         try:
-            descriptor, file = tempfile.mkstemp(dir=self.scratch)
+            to = file.open("xb")
         except OSError as error:
             raise _cannot_write(self.target, error) from error
         try:
-            with open(descriptor, "wb") as to:
+            with to:
                 digest, length = _digest(content, partial(_written, to, self.target))
         except BaseException:
-            os.unlink(file)
+            file.unlink()
             raise
-        return Staged(digest, length, Path(file))
+        return Staged(digest, length, file)
 
     def keep(self, staged: Staged, wanted: str, claim: Callable[[str], Place | None]) -> Place | None:
         """Give a video its place: below `videos` under the wanted path, or with a number where other content has that.

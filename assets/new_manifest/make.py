@@ -5,6 +5,7 @@ A source holds tar shards, tables, or videos with captions beside them; the firs
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -90,17 +91,9 @@ def make_manifest(
     overwritten, and nothing of the source is run or unpickled. Raises NoManifest where nothing can be made of the
     source, and ManifestError for a file that is no regular one.
     """
-    source = source.expanduser()
-    if not source.exists():
-        raise NoManifest(f"{source}: no such folder or file: give a folder of videos, a table or tar shards")
-    source = source.resolve()
-    if not source.is_dir():
-        require_regular(source)
+    source = _existing(source)
     folder = source if source.is_dir() else source.parent
-    target = (target.expanduser() if target else folder).resolve()
-    if target.exists() and not target.is_dir():
-        raise NoManifest(f"{target}: it is no folder: give another one with --to")
-    require_no_manifest(target)
+    target = _free_target(target or folder)
     findings = Findings()
     listing = _listed(source, folder, findings)
     places = Places.of(folder, target, media_settings().media_roots)
@@ -118,6 +111,25 @@ def make_manifest(
             raise NoManifest(f"{source}: {found.kind}, but no video with a caption in it: {why}")
     root = (places.new_root, folder) if places.new_root and written.in_roots else None
     return Made(target, found.kind, written, findings, extracted, root)
+
+
+def _existing(source: Path) -> Path:
+    """The folder or regular file that the user names."""
+    source = Path(os.path.expanduser(source))
+    if not source.exists():
+        raise NoManifest(f"{source}: no such folder or file: give a folder of videos, a table or tar shards")
+    if not source.is_dir():
+        require_regular(source)
+    return source.resolve()
+
+
+def _free_target(target: Path) -> Path:
+    """The folder that is to hold the manifest, which may not exist yet."""
+    target = Path(os.path.realpath(os.path.expanduser(target)))
+    if os.path.lexists(target) and not target.is_dir():
+        raise NoManifest(f"{target}: it is no folder: give another one with --to")
+    require_no_manifest(target)
+    return target
 
 
 def _listed(source: Path, folder: Path, findings: Findings) -> Folder:

@@ -7,6 +7,7 @@ import os
 import re
 import tarfile
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -51,11 +52,11 @@ class _Bounded:
 
 @dataclass(slots=True)
 class _Sample:
-    """The members of one key that were read so far; videos and files by what stands between key and suffix."""
+    """The members of one key that were read so far, with what stands between key and suffix."""
 
     key: str
     names: set[str] = field(default_factory=set)
-    videos: dict[str, tuple[str, Staged]] = field(default_factory=dict)
+    videos: list[tuple[str, str, Staged]] = field(default_factory=list)
     files: list[tuple[str, CaptionFile]] = field(default_factory=list)
 
 
@@ -74,11 +75,11 @@ class ShardReader:
         Raises NoManifest where the disk has no room for the videos.
         """
         self._require_room(shards)
-        short = [_short(shard) for shard in shards]
-        for shard, name in zip(shards, short, strict=True):
+        shards_of = Counter(map(_short, shards))
+        for shard in shards:
             self.videos.folder.take(shard)
             # Of a.tar and a.tar.gz each keeps its whole name.
-            yield from self._clips(shard, name if short.count(name) == 1 else shard)
+            yield from self._clips(shard, _short(shard) if shards_of[_short(shard)] == 1 else shard)
 
     def _require_room(self, shards: Sequence[str]) -> None:
         extracted, folder = self.extracted, self.videos.folder.path
@@ -143,7 +144,8 @@ class ShardReader:
         name = f"{shard}: {member.name}"
         if is_video(f"x{suffix}"):
             if self.extracted.is_name(sample.key):
-                sample.videos[part] = suffix, self.extracted.stage(cast(Content, content), member.size, name)
+                staged = self.extracted.stage(cast(Content, content), member.size, name)
+                sample.videos.append((part, suffix, staged))
         elif suffix in CAPTION_SUFFIXES:
             sample.files.append((part, CaptionFile(name, suffix, content.read(READ_BYTES))))
         elif suffix in _PICKLES:
@@ -158,13 +160,14 @@ class ShardReader:
             self.findings.leave_out("a caption without a video", where, len(sample.files))
         if len(sample.videos) > 1:
             self.findings.guess("samples of a shard with several videos: each video has the sample's captions")
-        for part, (suffix, staged) in sample.videos.items():
-            files = [file for name, file in sample.files if name == part or name not in sample.videos]
+        parts = {part for part, _, _ in sample.videos}
+        for part, suffix, staged in sample.videos:
+            files = [file for name, file in sample.files if name == part or name not in parts]
             if not (captions := captions_of(files, self.findings, self.named)):
                 staged.discard()
                 self.findings.leave_out("a video without a caption", f"{where}{suffix}")
                 continue
-            key = f"{sample.key}.{part}" if part and len(sample.videos) > 1 else sample.key
+            key = f"{sample.key}.{part}" if part and len(parts) > 1 else sample.key
             place = self.extracted.keep(staged, f"{folder}/{key}{suffix}", partial(self._claim, where))
             if place is not None:
                 yield Clip(place.video_id, place.path, captions)

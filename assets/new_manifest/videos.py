@@ -119,6 +119,8 @@ class Videos:
         """
         owner = name if path is None else path
         video_id = own_id or self._free_id(name, owner)
+        if self._owners.get(video_id) == owner:
+            return Place(video_id, path)
         row = {"video_id": video_id} if path is None else {"video_id": video_id, "path": path}
         if not self._findings.accept("video", row, where) or (
             path is not None and not self._is_written_well(path, where)

@@ -112,6 +112,8 @@ def test_a_replaced_shard_of_equal_names_and_sizes_is_read(tmp_path: Path) -> No
     make_manifest(shard(tmp_path / "s.tar", [("0.mp4", A), ("0.txt", "One.")]))
     for table in ("videos", "captions"):
         (tmp_path / f"{table}.jsonl").unlink()
+    # Others may read a video as they may any new file.
+    assert (tmp_path / "videos/s/0.mp4").stat().st_mode == (tmp_path / "s.tar").stat().st_mode
     made = make_manifest(shard(tmp_path / "s.tar", [("0.mp4", B), ("0.txt", "Two.")]))
     assert content_of(tmp_path, made) == {"Two.": B}
 
@@ -179,6 +181,9 @@ def test_a_sample_of_several_videos_costs_nothing(tmp_path: Path) -> None:
     by_video = {(row["video_id"], row["text"]) for row in rows(made, "captions")}
     assert by_video == {("s/0.left", "Both."), ("s/0.left", "Left."), ("s/0.right", "Both."), ("s/1", "1")}
     assert any("several videos" in guess for guess in made.findings.guesses)
+    kinds = make_manifest(shard(tmp_path / "t" / "t.tar", [("0.mp4", A), ("0.webm", B), ("0.txt", "Same.")]))
+    assert [row["video_id"] for row in rows(kinds, "videos")] == ["t/0", "t/0.webm"]
+    assert {row["text"] for row in rows(kinds, "captions")} == {"Same."}
 
 
 def test_shards_of_one_name_keep_their_samples_apart(tmp_path: Path) -> None:
