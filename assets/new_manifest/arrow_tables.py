@@ -32,6 +32,8 @@ def arrow_rows(path: Path) -> Iterator[tuple[int, dict[str, Any] | Reject]]:
     number = 0
     with _readable(path):
         for batch in _batches(path):
+            # A damaged file may name places that it does not have, and reading there would end the process.
+            batch.validate(full=True)
             of_media = [
                 name for name, column in zip(batch.schema.names, batch.columns, strict=True) if _is_media(column)
             ]

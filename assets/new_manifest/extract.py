@@ -183,7 +183,7 @@ class Extracted:
                 continue
             if not os.path.lexists(self.target / FOLDER / path) or self._holds(path, staged):
                 if n > 1:
-                    self.findings.guess(f"videos of one name and other content get a number, such as {path}")
+                    self.findings.guess("videos of one name and other content get a number, as in NAME_2")
                 return path
 
     def _holds(self, path: str, staged: Staged) -> bool:

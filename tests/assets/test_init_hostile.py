@@ -102,7 +102,7 @@ def test_a_key_that_stands_twice_gets_an_id_for_each_content(tmp_path: Path, is_
     members += [("0.mp4", A), ("0.txt", "Four.")]
     made = make_manifest(shard(tmp_path / "s.tar", members), is_trial=is_trial)
     assert (made.written.videos, made.extracted.n, made.extracted.size_bytes) == (3, 3, 3 * len(A))
-    assert "videos of one name and other content get a number, such as s/0_2.mp4" in made.findings.guesses
+    assert "videos of one name and other content get a number, as in NAME_2" in made.findings.guesses
     if not is_trial:
         assert content_of(tmp_path, made) == {"One.": A, "Two.": A, "Three.": B, "Four.": A}
         assert [row["video_id"] for row in rows(made, "videos")] == ["s/0", "s/1", "s/0_2"]
@@ -343,3 +343,15 @@ def test_a_target_that_is_in_the_way_is_said(tmp_path: Path) -> None:
     with pytest.raises(NoManifest, match="a link leads out of"):
         make_manifest(elsewhere)
     assert not (tmp_path / "s" / "0.mp4").exists()
+
+
+def test_a_damaged_arrow_file_is_left_out(tmp_path: Path) -> None:
+    table = pa.table({"video": [f"v{n}" for n in range(20)], "caption": ["A ball."] * 20})
+    with pa.ipc.new_file(str(tmp_path / "t.arrow"), table.schema) as writer:
+        writer.write_table(table)
+    content = bytearray((tmp_path / "t.arrow").read_bytes())
+    offsets = content.index(b"".join((2 * n).to_bytes(4, "little") for n in range(5)))
+    content[offsets + 40 : offsets + 44] = b"\xff\xff\xff\x7f"
+    (tmp_path / "t.arrow").write_bytes(content)
+    with pytest.raises(NoManifest, match=r"t\.arrow: cannot be read: .* out of bounds"):
+        make_manifest(tmp_path)

@@ -88,7 +88,9 @@ def _check(engine: Engine, source: Source, campaign: Campaign) -> None:
     said, said_before = json.loads(done.stdout), json.loads(tried.stdout)
     same = ("kind", "videos", "captions", "references", "left_out", "extracted")
     campaign.expect(
-        all(said[key] == said_before[key] for key in same), f"{name}: a trial said {tried.stdout}, init {done.stdout}"
+        # A trial does not find out what stands in the way of a video.
+        source.may_fail or all(said[key] == said_before[key] for key in same),
+        f"{name}: a trial said {said_before}, init {said}",
     )
     videos, captions = _read(source.folder / "videos.jsonl"), _read(source.folder / "captions.jsonl")
     _check_captions(source, videos, captions, said["left_out"], campaign)

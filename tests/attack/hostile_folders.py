@@ -256,7 +256,12 @@ def table(source: Source) -> None:
         source.random.choice((_csv, _json_lines, _parquet))(source, f"t{number}", rows)
     if not is_text_only:
         source.pick(_video_alone)
-    source.pick(_broken_table, *(piece for piece in STRANGE if not is_text_only or piece is not _bad_name), most=6)
+    source.pick(
+        _damaged_table,
+        _broken_table,
+        *(piece for piece in STRANGE if not is_text_only or piece is not _bad_name),
+        most=6,
+    )
 
 
 def _row(source: Source, is_text_only: bool) -> dict[str, Any]:
@@ -346,6 +351,31 @@ def _broken_table(source: Source) -> None:
     source.n_named += 1
 
 
+def _damaged_table(source: Source) -> None:
+    """A table of which some bytes are others."""
+    rows = pa.table({"video": ["a", "b"] * 9, "caption": ["damaged"] * 18, "more": [[{"a": 1}], None] * 9})
+    suffix, content = source.random.choice((".parquet", ".arrow", ".csv", ".jsonl")), io.BytesIO()
+    if suffix == ".parquet":
+        pq.write_table(rows, content, use_dictionary=source.random.random() < 0.5)
+    elif suffix == ".arrow":
+        opened = source.random.choice((pa.ipc.new_stream, pa.ipc.new_file))
+        with opened(content, rows.schema) as writer:
+            writer.write_table(rows)
+    else:
+        lines = [json.dumps(row) for row in rows.to_pylist()] if suffix == ".jsonl" else ["video,caption", "a,damaged"]
+        content.write("\n".join(lines * 9).encode())
+    source.put(f"damaged {source.name()}{suffix}", _damaged(source.random, content.getvalue()))
+
+
+def _damaged(random: Random, content: bytes) -> bytes:
+    data = bytearray(content)
+    for _ in range(random.randint(1, 20)):
+        place = random.randrange(len(data) + 1)
+        new = random.choice((b"", random.randbytes(1), random.randbytes(9), b"\xff\xff\xff\x7f", b"\0\0\0\0", b"9999"))
+        data[place : place + random.choice((0, 1, 4, 40))] = new
+    return bytes(data)
+
+
 def embedded(source: Source) -> None:
     """A Parquet file that holds the videos, under names that repeat."""
     rows = []
@@ -377,7 +407,7 @@ def shards(source: Source) -> None:
             for number in range(source.random.randint(1, 6)):
                 _sample(source, tar, source.random.choice((f"{number:03}", "000", "train/000")))
                 source.pick(*(lambda _, add=add: add(source, tar) for add in SPOILT_MEMBERS), most=2)
-    source.pick(_broken_shard, _squatter, *STRANGE, most=6)
+    source.pick(_damaged_shard, _broken_shard, _squatter, *STRANGE, most=6)
 
 
 def _add(tar: tarfile.TarFile, name: str, content: bytes | str) -> None:
@@ -474,6 +504,16 @@ def _broken_shard(source: Source) -> None:
     else:
         path.write_bytes(b"" if kind == "empty" else os.urandom(2000))
     source.n_named += 1
+
+
+def _damaged_shard(source: Source) -> None:
+    """A shard of which some bytes are others."""
+    content, suffix = io.BytesIO(), source.random.choice((".tar", ".tgz"))
+    form = source.random.choice((tarfile.PAX_FORMAT, tarfile.GNU_FORMAT))
+    with tarfile.open(fileobj=content, mode="w" if suffix == ".tar" else "w:gz", format=form) as tar:
+        for name in ("0.mp4", "0.txt", f"{'x' * 120}.mp4", f"{'x' * 120}.txt"):
+            _add(tar, name, "damaged")
+    source.put(f"damaged {source.name()}{suffix}", _damaged(source.random, content.getvalue()))
 
 
 def _squatter(source: Source) -> None:

@@ -30,7 +30,7 @@ def test_hostile_folders(engine: Engine, tmp_path: Path) -> None:
     campaign = Campaign("folders", SEED)
     folders.attack(engine, tmp_path, 8, campaign)
     assert campaign.faults == []
-    assert campaign.counts["captions ingested"] > 50
+    assert campaign.counts["captions ingested"] > 25
     assert campaign.counts["things left out"] > 20
 
 
