@@ -99,7 +99,7 @@ class Folder:
         while folders:
             inner = folders.pop()
             try:
-                with os.scandir(self.path / inner) as entries:
+                with os.scandir(os.path.join(self.path, inner)) as entries:
                     ordered = sorted(entries, key=lambda entry: entry.name)
             except OSError as error:
                 self.findings.leave_out(f"a folder that cannot be read ({error.strerror})", inner or str(self.path))

@@ -194,7 +194,7 @@ def _state(folder: Path) -> dict[str, tuple[Any, ...]]:
     while folders:
         inner = folders.pop()
         try:
-            entries = [(entry, entry.stat(follow_symlinks=False)) for entry in os.scandir(folder / inner)]
+            entries = [(entry, entry.stat(follow_symlinks=False)) for entry in os.scandir(os.path.join(folder, inner))]
         except OSError:
             continue  # deeper than a path may be long
         for entry, state in entries:
