@@ -227,22 +227,29 @@ def _rated(
             continue
         values = value if isinstance(value, list) else [value]
         if len(places) == 1:
-            places_of_values = places * len(values)
+            by_place = {places[0]: values}
         elif isinstance(value, list) and len(values) == len(places):
-            places_of_values = places
+            by_place = {place: [number] for place, number in zip(places, values, strict=True)}
         else:
-            findings.leave_out(
-                f"ratings in column {column!r} of a row with {len(places)} candidates", where, len(values)
-            )
+            findings.leave_out(f"ratings in column {column!r} of a row with {len(places)} candidates", where)
             continue
-        for place, number in zip(places_of_values, values, strict=True):
-            rated = captions[place]
-            rating = Rating(f"rater_{1 + sum(each.aspect == column for each in rated.ratings)}", column, number)
-            if isinstance(number, float) and number.is_integer():
-                rating = rating._replace(value=int(number))
-            if findings.accept("rating", {"caption_id": "c", **rating._asdict()}, f"{where}: {column} {number!r}"):
-                captions[place] = replace(rated, ratings=(*rated.ratings, rating))
+        for place, numbers in by_place.items():
+            before = captions[place].ratings
+            # An object in the row's cell may have ratings of its own.
+            n_before = sum(rating.aspect == column for rating in before)
+            found = _ratings(column, numbers, n_before, where, findings)
+            captions[place] = replace(captions[place], ratings=(*before, *found))
     return captions
+
+
+def _ratings(column: str, numbers: list[Any], n_before: int, where: str, findings: Findings) -> Iterator[Rating]:
+    """A rating for each number; a rater is known by the place in the cell."""
+    for rater, number in enumerate(numbers, n_before + 1):
+        value = int(number) if isinstance(number, float) and number.is_integer() else number
+        rating = Rating(f"rater_{rater}", column, value)
+        row = {"caption_id": "c", **rating._asdict()}
+        if number is not None and findings.accept("rating", row, f"{where}: {column} {number!r}"):
+            yield rating
 
 
 def _numbers(value: Any) -> list[float]:

@@ -161,7 +161,7 @@ def test_ratings_belong_to_one_candidate_or_to_each(tmp_path: Path) -> None:
         {"video": "v", "caption": ["Four.", "Five."], "mos": 1},
         {"video": "v", "reference": "Six.", "mos": 1},
         {"video": "v", "caption": "Seven.", "mos": 3.7},
-        {"video": "v", "caption": "Eight.", "mos": None, "stars": 5},
+        {"video": "v", "caption": "Eight.", "mos": [2, None, 3], "stars": 5},
         ratings=("MOS", "stars"),
     )
     by_id = texts(made)
@@ -170,6 +170,8 @@ def test_ratings_belong_to_one_candidate_or_to_each(tmp_path: Path) -> None:
         ("One.", "rater_1", "mos", 4),
         ("Two.", "rater_1", "mos", 3),
         ("Three.", "rater_1", "mos", 2),
+        ("Eight.", "rater_1", "mos", 2),
+        ("Eight.", "rater_3", "mos", 3),
         ("Eight.", "rater_1", "stars", 5),
     ]
     assert left_out(made) == {
