@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy.engine import URL, Engine
 
-from tests.attack import chat_servers, filters, kills, manifests, queries
+from tests.attack import chat_servers, filters, folders, kills, manifests, queries
 from tests.attack.campaign import Campaign
 from tests.attack.chat_kinds import KINDS
 from tests.attack.differences import difference
@@ -25,6 +25,14 @@ def test_spoilt_manifests(engine: Engine, tmp_path: Path) -> None:
     assert campaign.counts["refused"] > 50
     for table in ("videos", "captions", "keypoints", "qa", "ratings"):
         assert campaign.counts[f"{table} accepted"], table
+
+
+def test_hostile_folders(engine: Engine, tmp_path: Path) -> None:
+    campaign = Campaign("folders", SEED)
+    folders.attack(engine, tmp_path, 8, campaign)
+    assert campaign.faults == []
+    assert campaign.counts["captions ingested"] > 25
+    assert campaign.counts["things left out"] > 20
 
 
 def test_filters_against_raw_sql(engine: Engine, database: URL) -> None:
