@@ -6,7 +6,7 @@ import json
 import logging
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
 from decimal import Decimal
@@ -79,13 +79,16 @@ def print_json(value: Any) -> None:
     typer.echo(visible(json.dumps(value, ensure_ascii=False, indent=2, default=as_json)))
 
 
-def print_rows(rows: Sequence[Mapping[str, Any]], *, empty: str) -> None:
-    """Print rows as a table where it fits the terminal, else as records; without rows the sentence `empty`."""
+def print_rows(rows: Sequence[Mapping[str, Any]], *, empty: str, right: Collection[str] = ()) -> None:
+    """Print rows as a table where it fits the terminal, else as records; without rows the sentence `empty`.
+
+    right: columns that stand on the right as columns of numbers do, though they hold text.
+    """
     if not rows:
         console.print(empty, markup=False)
         return
     columns = {name: [row[name] for row in rows] for name in rows[0]}
-    fields = [Field(plain(name), all(map(_is_number, values))) for name, values in columns.items()]
+    fields = [Field(plain(name), name in right or all(map(_is_number, values))) for name, values in columns.items()]
     show(fields, ([cell(row[name]) for name in columns] for row in rows), console)
 
 

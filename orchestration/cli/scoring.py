@@ -112,7 +112,8 @@ def scores(
         captions = _captions(connection, dataset, by, rows) if wanted is None else []
         rows = captions or rows
         labels = {metric: metric_label(connection, metric) for metric in METRICS}
-    print_rows(score_table(rows, list(labels), console.width), empty=f"dataset {dataset} has no samples")
+    empty = f"dataset {dataset} has no samples" + (f" of kind {wanted}" if wanted else "")
+    print_rows(score_table(rows, METRICS, console.width), empty=empty, right=METRICS)
     for line in _legend(rows, labels):
         console.print(line, markup=False)
     if captions:
@@ -154,10 +155,10 @@ def _captions(connection: Connection, dataset: str, by: str, best: Sequence[Mapp
 def score_table(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str], width: int) -> list[dict[str, str]]:
     """The rows as a table with one line for each sample: values to three decimals, and a mark where there is none.
 
-    A sample's name loses its middle where the table would be wider than the terminal.
+    The longest names lose their middle where the table would be wider than the terminal.
 
     >>> row = {"sample": "clip_001__sys_faithful", "system": "brief", "kind": "caption", "vcs": 0.5, "vcs_status": "ok"}
-    >>> score_table([row], ["vcs"], 30)
+    >>> score_table([row], ["vcs"], 32)
     [{'sample': 'clip_001…faithful', 'system': 'brief', 'vcs': '0.500'}]
     """
     marks = _marks(rows, metrics)
@@ -166,16 +167,14 @@ def score_table(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str], width
         for metric in metrics
     }
     names = ("sample", "kind", "system") if len({row["kind"] for row in rows}) > 1 else ("sample", "system")
-    wanted = {name: max([len(name), *(len(row[name]) for row in rows)]) for name in names}
-    taken = {metric: max([len(metric), *map(len, cells)]) for metric, cells in values.items()}
-    room = width - sum(taken.values()) - 2 * (len(names) + len(taken) - 1)
-    full = sum(wanted.values())
-    sizes = {
-        name: size if full <= room else min(size, max(size * room // full, SHORTEST)) for name, size in wanted.items()
-    }
+    taken = sum(max([len(metric), *map(len, cells)]) for metric, cells in values.items())
+    room = width - taken - 2 * (len(names) + len(values) - 1)
+    sizes = {name: max([len(name), *(len(row[name]) for row in rows)]) for name in names}
+    while sum(sizes.values()) > room and max(sizes.values()) > SHORTEST:
+        sizes[max(sizes, key=sizes.__getitem__)] -= 1
     return [
         {name: _middle_cut(row[name], size) for name, size in sizes.items()}
-        | {metric: cells[place].rjust(taken[metric]) for metric, cells in values.items()}
+        | {metric: cells[place] for metric, cells in values.items()}
         for place, row in enumerate(rows)
     ]
 

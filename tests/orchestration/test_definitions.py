@@ -253,7 +253,7 @@ def test_score_metadata_says_who_made_the_numbers() -> None:
     said = metadata("vcs_score", SHARDS[0])["vcs made by"]
     splitter = rf"sentence splitter sentencex \(revision {version('sentencex')}\)"
     models = rf"text encoder {re.escape(encoder)} \(revision [0-9a-f]{{12}}\); {splitter}"
-    assert re.fullmatch(rf"{models}; code version 2; scorer vcs@\d+", said), said
+    assert re.fullmatch(rf"{models}; code version 3; scorer vcs@\d+", said), said
     assert "a stand-in: it knows the demo's clips alone" in metadata("evqa_score", SHARDS[0])["evqa made by"]
     assert "a stand-in: they stand in for the video" in metadata("qeva_score", SHARDS[0])["qeva made by"]
 
