@@ -65,9 +65,9 @@ def _instance(dataset: Dataset) -> dg.DagsterInstance:
 def test_the_cutoffs_of_shards_and_the_means_of_videos_are_those_by_hand(engine: Engine, clips: Dataset) -> None:
     scorer_id, by_shard = fill(engine, clips, 0.0)
     with engine.begin() as connection:
-        collect_defined(connection, clips, scorer_id)
-        found = shard_cutoffs(connection, SHARES)
-        means, shards = video_means(connection)
+        assert collect_defined(connection, clips, scorer_id) == ["caption"]
+        found = shard_cutoffs(connection, "caption", SHARES)
+        means, shards = video_means(connection, "caption")
     expected = [
         (shard, len(rows), share, sorted((value for _, value in rows), reverse=True)[kept(share, len(rows)) - 1])
         for shard, rows in by_shard.items()

@@ -130,7 +130,7 @@ def test_what_was_null_is_a_difference(engine: Engine, column: str) -> None:
     dataset = make_dataset(engine)
     add_video(engine, dataset, "v")
     with engine.connect() as connection:
-        columns = [c for c in schema.video.columns if c.name != "video_id"]
+        columns = [c for c in schema.video.columns if c.name != "video_id" and c.computed is None]
         same = dict(connection.execute(sa.select(*columns)).mappings().one())
     wanted = {**same, column: {"content_sha256": b"other", "mtime_ns": 7, "etag": "e"}[column]}
     for counts in (Upserted(0, 1, 0), Upserted(0, 0, 1)):

@@ -30,7 +30,7 @@ def test_a_threshold_over_both_kinds_goes(database: URL, engine: Engine) -> None
             write_fresh(engine, of_both, [ok(sample_id, 0.5)])
             write_fresh(engine, of_captions, [ok(sample_id, 0.5) if kind == "caption" else undefined(sample_id)])
     with engine.begin() as connection:
-        ids = dict(connection.execute(sa.text("SELECT name, dataset_id FROM dataset")).tuples().all())
+        ids = dict(map(tuple, connection.execute(sa.text("SELECT name, dataset_id FROM dataset"))))
     downgrade(database, "0019")
     for dataset_id in ids.values():
         insert_old(engine, "score_threshold", scorer_id=of_both, dataset_id=dataset_id, **CUT)
@@ -38,7 +38,7 @@ def test_a_threshold_over_both_kinds_goes(database: URL, engine: Engine) -> None
     migrate(database, METRIC_INPUTS)
     with engine.connect() as connection:
         check_schema(connection)
-        assert connection.execute(ROWS).tuples().all() == [
+        assert [tuple(row) for row in connection.execute(ROWS)] == [
             ("captions", "evqa", "caption"),
             ("mixed", "vcs", "caption"),
             ("pairs", "evqa", "qa"),

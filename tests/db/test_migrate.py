@@ -94,7 +94,7 @@ def test_a_new_metric_gets_its_columns_without_a_migration(engine: Engine) -> No
     with engine.begin() as connection:
         create_views(connection, {"brought": METRIC_INPUTS["vcs"], **METRIC_INPUTS})
     columns = [column["name"] for column in sa.inspect(engine).get_columns("sample_scores")]
-    of_metrics = columns[columns.index("sample_id") + 1 :]
+    of_metrics = columns[columns.index("own_fields") + 1 :]
     suffixes = ("", "_status", "_is_stale", "_models")
     assert of_metrics == [f"{metric}{suffix}" for metric in ("brought", *METRIC_INPUTS) for suffix in suffixes]
 

@@ -135,14 +135,15 @@ def test_thresholds_and_what_they_leave(engine: Engine, clips: tuple[Dataset, li
     values = sorted((v for place in range(len(ids)) if (v := vcs_of(place)) is not None), reverse=True)
     places = [12, 6, 3, 1]
     with collected(engine, dataset) as connection:
-        cuts = lowest_kept(connection, "vcs", places, len(values))
+        cuts = lowest_kept(connection, "caption", "vcs", places, len(values))
         assert cuts == [values[place - 1] for place in places]
-        left_over = left_by(connection, {"ecs": cuts, "vcs": cuts})
-        assert (left_over["ecs"], [row[1] for row in left_over["vcs"]]) == ([], SYSTEMS)
-        for kind, system, n, left in left_over["vcs"]:
+        left_over = left_by(connection, "caption", {"ecs": cuts, "vcs": cuts})
+        assert left_by(connection, "qa", {"vcs": cuts}) == {"vcs": []}
+        assert (left_over["ecs"], [row[0] for row in left_over["vcs"]]) == ([], SYSTEMS)
+        for system, n, left in left_over["vcs"]:
             start = SYSTEMS.index(system) * N_VIDEOS
             own = [v for place in range(start, start + N_VIDEOS) if (v := vcs_of(place)) is not None]
-            assert (kind, n, left) == ("caption", len(own), [sum(v >= cut for v in own) for cut in cuts])
+            assert (n, left) == (len(own), [sum(v >= cut for v in own) for cut in cuts])
         assert systems_of(connection) == [("caption", system, N_VIDEOS, N_VIDEOS) for system in SYSTEMS]
 
 
