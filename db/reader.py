@@ -25,7 +25,11 @@ READER = "reelsieve_reader"
 STATEMENT_TIMEOUT = "10min"
 ROWS_AT_A_TIME = 500
 _NUMBERS = {types[name].oid for name in ("int2", "int4", "int8", "float4", "float8", "numeric", "oid")}
-_MAKES_LARGE_OBJECTS = ("lo_creat(integer)", "lo_create(oid)", "lo_from_bytea(oid, bytea)")
+# What everybody may call, and what then fills the disk, or the table of locks that all sessions of the server share.
+_FORBIDDEN = """
+SELECT string_agg(oid::regprocedure::text, ', ') FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace
+AND proname ~ '^(lo_creat|lo_create|lo_from_bytea|pg_logical_emit_message|pg_(try_)?advisory_.*)$'
+"""
 # A member of one of these roles, as every superuser is, reaches beyond the database.
 _OF_THE_MACHINE = ("pg_execute_server_program", "pg_read_server_files", "pg_write_server_files")
 
@@ -70,15 +74,15 @@ def create_reader_role(connection: Connection, url: URL) -> None:
 
 
 def _forbid_scratch_space(connection: Connection, raw: psycopg.Connection[Any]) -> None:
-    """Keep all but the owner from making temporary tables and large objects, which by default everyone may.
+    """Forbid everybody but the owner temporary tables, large objects and advisory locks.
 
-    For large objects only a superuser can forbid it; elsewhere a transaction that only reads stands in the way.
+    Only a superuser can forbid functions of Postgres. Elsewhere a transaction that only reads makes no large object,
+    and nothing of Reelsieve waits for an advisory lock of this database, see `db.leases`.
     """
     database = sql.Identifier(str(connection.engine.url.database))
     raw.execute(sql.SQL("REVOKE TEMPORARY ON DATABASE {} FROM PUBLIC").format(database))
-    for function in _MAKES_LARGE_OBJECTS:
-        with suppress(psycopg.errors.InsufficientPrivilege), connection.begin_nested():
-            raw.execute(sql.SQL("REVOKE EXECUTE ON FUNCTION {} FROM PUBLIC").format(sql.SQL(function)))
+    with suppress(psycopg.errors.InsufficientPrivilege), connection.begin_nested():
+        raw.execute(f"REVOKE EXECUTE ON FUNCTION {connection.scalar(sa.text(_FORBIDDEN))} FROM PUBLIC".encode())
 
 
 def reader_url(url: URL) -> str:

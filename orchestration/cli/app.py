@@ -28,6 +28,7 @@ from orchestration.cli import (
 )
 from orchestration.cli.output import hide_connection_attempts, print_error
 from orchestration.cli.usage import usage_sentence
+from orchestration.cli.waits import waits_told
 
 STOPPED_BY_HAND = 130
 app = typer.Typer(
@@ -92,7 +93,8 @@ def main() -> None:
     hide_connection_attempts()
     try:
         # Typer would print usage errors in a box; without its standalone mode it raises them, and returns exit codes.
-        code = app(standalone_mode=False)
+        with waits_told():
+            code = app(standalone_mode=False)
         # Typer turns Ctrl-C into this exit code and prints nothing.
         if code == STOPPED_BY_HAND:
             typer.echo("stopped; the same command goes on from here", err=True)

@@ -30,12 +30,22 @@ def limited(guarded: URL) -> Generator[URL, None, None]:
     server = sibling_url(guarded, "postgres")
     as_superuser(
         server,
-        "DROP ROLE IF EXISTS limited",
         "CREATE ROLE limited LOGIN CREATEDB CREATEROLE PASSWORD 'limited'",
         "CREATE DATABASE limited OWNER limited",
+        "GRANT CONNECT ON DATABASE dagster TO limited",
     )
     yield guarded.set(username="limited", password="limited", database="limited")
     as_superuser(server, "DROP DATABASE limited WITH (FORCE)")
+
+
+def test_who_may_not_enter_dagsters_database_is_told_so(limited: URL, guarded: URL) -> None:
+    server = sibling_url(guarded, "postgres")
+    as_superuser(server, "REVOKE CONNECT ON DATABASE dagster FROM limited")
+    try:
+        with pytest.raises(DatabaseUnavailable, match='permission denied for database "dagster"'):
+            migrate(limited, METRIC_INPUTS)
+    finally:
+        as_superuser(server, "GRANT CONNECT ON DATABASE dagster TO limited")
 
 
 def test_a_missing_extension_is_named_with_the_remedy(limited: URL) -> None:
@@ -57,12 +67,14 @@ def modest(guarded: URL) -> Generator[URL, None, None]:
         "DROP ROLE IF EXISTS modest",
         "CREATE ROLE modest LOGIN CREATEDB PASSWORD 'modest'",
         "CREATE DATABASE modest OWNER modest",
+        "GRANT CONNECT ON DATABASE dagster TO modest",
     )
     as_superuser(guarded.set(database="modest"), "CREATE EXTENSION vector")
     url = guarded.set(username="modest", password="modest", database="modest")
     migrate(url, METRIC_INPUTS)
     yield url
-    as_superuser(server, "DROP DATABASE modest WITH (FORCE)", "DROP ROLE modest")
+    revoke = "REVOKE CONNECT ON DATABASE dagster FROM modest"
+    as_superuser(server, "DROP DATABASE modest WITH (FORCE)", revoke, "DROP ROLE modest")
 
 
 def test_the_owner_stands_in_for_a_reader_that_it_could_not_make_and_says_so(modest: URL) -> None:

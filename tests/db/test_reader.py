@@ -22,7 +22,7 @@ from db.reader import READER, QueryError, reader_password, run_read_only
 from db.recipes import recipe_of
 from db.schema import METADATA
 from db.selection import freeze_selection
-from db.urls import DatabaseUnavailable, sibling_url
+from db.urls import DAGSTER, DatabaseUnavailable, sibling_url
 from db.views import VIEWS
 from tests.db.builders import add_sample, add_video, make_dataset, set_scores
 
@@ -152,9 +152,17 @@ MACHINE = [
     "SELECT pg_reload_conf()",
     "LOAD 'plperl'",
 ]
+# Of use to nobody else here; a table of locks that is full would stop the whole server.
+LOCKS = [
+    "SELECT pg_advisory_lock(1)",
+    "SELECT pg_try_advisory_lock(1, 2)",
+    "SELECT pg_advisory_xact_lock_shared(1)",
+    "SELECT count(pg_advisory_lock(n)) FROM generate_series(1, 100000) n",
+    "SELECT pg_logical_emit_message(false, 'x', 'x')",
+]
 
 
-@pytest.mark.parametrize("query", [*CHANGES, *ESCAPES, *MACHINE])
+@pytest.mark.parametrize("query", [*CHANGES, *ESCAPES, *MACHINE, *LOCKS])
 def test_nothing_can_be_changed_or_escaped(filled: URL, owner: Engine, query: str) -> None:
     before = counts(owner)
     refusal(filled, query)
@@ -186,7 +194,7 @@ NOT_OF_RIGHTS = ("hstore", "GRANT", "LOCK", "STDOUT")
 @pytest.mark.parametrize(
     "query",
     [
-        *[query for query in [*CHANGES, *MACHINE] if not any(word in query for word in NOT_OF_RIGHTS)],
+        *[query for query in [*CHANGES, *MACHINE, *LOCKS] if not any(word in query for word in NOT_OF_RIGHTS)],
         "SET ROLE postgres",
         "SET SESSION AUTHORIZATION postgres",
         f"ALTER ROLE {READER} SUPERUSER",
@@ -287,13 +295,11 @@ def test_migrating_again_renews_the_readers_password(guarded: URL) -> None:
 
 
 def test_the_reader_can_hold_up_neither_an_ingest_nor_a_selection(filled: URL) -> None:
-    """With any lock that it may take: those of the same names as ours, and whatever of our rows and tables."""
+    """With any lock that it may take of our rows and tables."""
     impatient = open_engine(filled.update_query_dict({"options": "-c lock_timeout=10s"}))
     clips = find(impatient)
     with connect(filled.set(username=READER)) as reader:
         reader.execute("SET default_transaction_read_only = off")
-        reader.execute("SELECT pg_advisory_lock(hashtext('reelsieve ingest'), %s)", [clips.dataset_id])
-        reader.execute("SELECT pg_advisory_lock(hashtext('reelsieve selection'), %s)", [clips.dataset_id])
         reader.commit()
         for lock in ("SELECT * FROM dataset FOR KEY SHARE", "LOCK TABLE selection IN ROW EXCLUSIVE MODE"):
             with pytest.raises(psycopg.errors.InsufficientPrivilege), reader.transaction():
@@ -304,6 +310,12 @@ def test_the_reader_can_hold_up_neither_an_ingest_nor_a_selection(filled: URL) -
         with impatient.begin() as connection:
             assert freeze_selection(connection, clips, recipe_of({"by": "vcs", "keep": 1.0, "where": None})).n == 1
     impatient.dispose()
+
+
+def test_the_reader_cannot_enter_the_database_of_the_leases(filled: URL, guarded: URL) -> None:
+    for url in (filled, guarded.set(password=reader_password(guarded))):
+        with pytest.raises(psycopg.OperationalError, match='permission denied for database "dagster"'):
+            connect(url.set(username=READER, database=DAGSTER))
 
 
 def find(engine: Engine) -> Dataset:

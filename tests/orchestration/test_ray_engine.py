@@ -43,7 +43,7 @@ def actors_at_work(home: Home, command: Command) -> list[int]:
     """The processes that compute at this moment."""
     query = (
         "SELECT DISTINCT application_name FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE granted "
-        "AND locktype = 'advisory' AND datname = current_database() AND application_name LIKE 'reelsieve lease of%'"
+        "AND locktype = 'advisory' AND application_name LIKE 'reelsieve lease of%'"
     )
     found = [int(re.findall(r"process (\d+)", name)[0]) for (name,) in rows(home.url, query)]
     return [pid for pid in found if pid != command.pid]
