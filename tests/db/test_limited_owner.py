@@ -9,9 +9,9 @@ import pytest
 from sqlalchemy.engine import URL
 
 from assets.scores.registry import METRIC_INPUTS
-from db.engine import open_engine
+from db.engine import connect, open_engine
 from db.migrate import migrate
-from db.reader import QueryError, run_read_only
+from db.reader import READER, QueryError, reader_password, run_read_only
 from db.urls import DatabaseUnavailable, sibling_url
 from tests.db.test_reader import CHANGES, ESCAPES, MACHINE, counts
 
@@ -56,6 +56,28 @@ def test_a_missing_extension_is_named_with_the_remedy(limited: URL) -> None:
 def test_with_the_extension_in_place_migrations_run_again_and_again(limited: URL, guarded: URL) -> None:
     as_superuser(guarded.set(database="limited"), "CREATE EXTENSION IF NOT EXISTS vector")
     assert migrate(limited, METRIC_INPUTS) == migrate(limited, {"other": METRIC_INPUTS["vcs"]})
+
+
+def test_an_owner_of_the_reader_sees_and_ends_its_sessions(limited: URL, guarded: URL) -> None:
+    """Such an owner makes the reader; the one of a superuser on this server is no business of his."""
+    server = sibling_url(guarded, "postgres")
+    as_superuser(server, f"ALTER ROLE {READER} RENAME TO other_reader")
+    try:
+        migrate(limited, METRIC_INPUTS)
+        with connect(limited.set(username=READER, password=reader_password(limited)), autocommit=True) as reader:
+            pid = reader.info.backend_pid
+            with connect(limited) as owner:
+                seen = owner.execute("SELECT state FROM pg_stat_activity WHERE pid = %s", [pid]).fetchone()
+                assert seen == ("idle",)
+                assert owner.execute("SELECT pg_terminate_backend(%s, 5000)", [pid]).fetchone() == (True,)
+    finally:
+        as_superuser(
+            limited.set(username=guarded.username, password=guarded.password),
+            f"DROP OWNED BY {READER}",
+            f"DROP ROLE {READER}",
+            f"ALTER ROLE other_reader RENAME TO {READER}",
+        )
+    migrate(guarded, METRIC_INPUTS)
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,7 @@ from db.datasets import Dataset, ensure_dataset, list_datasets
 from db.engine import connect, open_engine
 from db.ingest_store import ingest_store
 from db.migrate import migrate
-from db.reader import READER, QueryError, reader_password, run_read_only
+from db.reader import MOST_SESSIONS, READER, QueryError, reader_password, run_read_only
 from db.recipes import recipe_of
 from db.schema import METADATA
 from db.selection import freeze_selection
@@ -280,6 +283,69 @@ def test_a_transaction_is_read_only_also_where_the_role_has_lost_that_setting(gu
     owner.dispose()
     assert "read-only" in refusal(guarded, "CREATE TEMPORARY TABLE x (a int)")
     migrate(guarded, METRIC_INPUTS)
+
+
+def settings_of_reader(url: URL) -> dict[str, list[str]]:
+    """By database; '' for all of them."""
+    query = (
+        "SELECT coalesce(datname, ''), setconfig FROM pg_db_role_setting "
+        "LEFT JOIN pg_database d ON d.oid = setdatabase WHERE setrole = 'reelsieve_reader'::regrole"
+    )
+    with connect(url) as connection:
+        return dict(connection.execute(query.encode()).fetchall())
+
+
+def test_what_the_reader_sets_for_itself_reaches_no_query_and_ends_with_a_migration(filled: URL) -> None:
+    as_made = settings_of_reader(filled)
+    changes = ["search_path = nowhere", "client_encoding = 'LATIN1'", "bytea_output = 'escape'", "lock_timeout = '1s'"]
+    with connect(filled.set(username=READER), autocommit=True) as reader:
+        reader.execute("SET default_transaction_read_only = off")
+        for change in changes:
+            reader.execute(f"ALTER ROLE {READER} SET {change}".encode())
+            reader.execute(f"ALTER ROLE {READER} IN DATABASE {filled.database} SET {change}".encode())
+    shown = "SELECT sample, 'é' AS text, '\\x00'::bytea::text AS bytes, current_setting('lock_timeout') AS locks "
+    assert ask(filled, f"{shown} FROM sample_scores") == [{"sample": "s", "text": "é", "bytes": "\\x00", "locks": "0"}]
+    assert "read-only" in refusal(filled, "CREATE TABLE x (a int)")
+    with connect(filled.set(username=READER), autocommit=True) as reader:
+        reader.execute("SET default_transaction_read_only = off")
+        reader.execute(f"ALTER ROLE {READER} SET local_preload_libraries = 'nowhere'".encode())
+    assert "reelsieve db migrate" in refusal(filled, "SELECT 1")
+    migrate(filled, METRIC_INPUTS)
+    assert settings_of_reader(filled) == as_made != {}
+    assert ask(filled, "SELECT 1 AS one") == [{"one": 1}]
+
+
+def test_a_reader_that_changes_itself_all_the_time_holds_up_no_migration(filled: URL) -> None:
+    as_made, ended = settings_of_reader(filled), threading.Event()
+
+    def change() -> None:
+        while not ended.is_set():
+            with suppress(psycopg.Error), connect(filled.set(username=READER)) as reader:
+                reader.execute("SET TRANSACTION READ WRITE")
+                reader.execute(f"ALTER ROLE {READER} SET search_path = nowhere".encode())
+
+    with ThreadPoolExecutor(2) as pool, connect(filled.set(username=READER)) as reader:
+        try:
+            reader.execute("SET TRANSACTION READ WRITE")
+            reader.execute(f"ALTER ROLE {READER} PASSWORD 'mine'".encode())
+            changing = [pool.submit(change) for _ in range(2)]
+            migrate(filled, METRIC_INPUTS)
+        finally:
+            ended.set()
+        with pytest.raises(psycopg.OperationalError):
+            reader.execute("SELECT 1")
+    for one in changing:
+        one.result()
+    migrate(filled, METRIC_INPUTS)
+    assert settings_of_reader(filled) == as_made
+
+
+def test_the_reader_leaves_room_for_others(filled: URL) -> None:
+    with ExitStack() as stack:
+        for _ in range(MOST_SESSIONS):
+            stack.enter_context(connect(filled.set(username=READER)))
+        with pytest.raises(psycopg.OperationalError, match="too many connections for role"):
+            connect(filled.set(username=READER))
 
 
 def test_migrating_again_renews_the_readers_password(guarded: URL) -> None:
