@@ -36,20 +36,40 @@ def migrate(url: URL, metrics: MetricInputs, tables: Sequence[sa.Table] = ()) ->
     engine = open_engine(url)
     try:
         with _alone(url), engine.begin() as connection:
-            _keep_others_out_of_dagster(connection)
-            _create_extension(connection, url)
-            if _current(connection) != REVISION:
-                from alembic import command
-
-                drop_views(connection)
-                command.upgrade(_config(connection), "head")
-            for table in tables:
-                table.create(connection, checkfirst=True)
-            create_views(connection, metrics)
-            create_reader_role(connection, url)
+            keep_others_out(connection, DAGSTER)
+            bring_up(connection, url, metrics, tables)
             return REVISION
     finally:
         engine.dispose()
+
+
+def bring_up(connection: Connection, url: URL, metrics: MetricInputs, tables: Sequence[sa.Table]) -> None:
+    """Bring the tables of a database to the newest revision, its views and the reader too; see `migrate`."""
+    if _current(connection) != REVISION:
+        drop_views(connection)
+        make_tables(connection, url, "head")
+    for table in tables:
+        table.create(connection, checkfirst=True)
+    create_views(connection, metrics)
+    create_reader_role(connection, url)
+
+
+def make_tables(connection: Connection, url: URL, revision: str) -> None:
+    """Upgrade the tables to a revision, without views. Raises alembic.util.CommandError where it is unknown."""
+    from alembic import command
+
+    _create_extension(connection, url)
+    command.upgrade(_config(connection), revision)
+
+
+def keep_others_out(connection: Connection, dagster: str) -> None:
+    """Let nobody enter Dagster's database by a right that everybody has: leases are locks of it, see `db.leases`.
+
+    Where the database is somebody else's, this is his to do.
+    """
+    name = connection.dialect.identifier_preparer.quote(dagster)
+    with suppress(sa.exc.ProgrammingError), connection.begin_nested():
+        connection.exec_driver_sql(f"REVOKE CONNECT, TEMPORARY ON DATABASE {name} FROM PUBLIC")
 
 
 def downgrade(url: URL, revision: str) -> None:
@@ -104,15 +124,6 @@ def _alone(url: URL) -> Iterator[None]:
     with leases:
         leases.take("migration")
         yield
-
-
-def _keep_others_out_of_dagster(connection: Connection) -> None:
-    """Let nobody enter Dagster's database by a right that everybody has: leases are locks of it, see `db.leases`.
-
-    Where the database is somebody else's, this is his to do.
-    """
-    with suppress(sa.exc.ProgrammingError), connection.begin_nested():
-        connection.exec_driver_sql(f"REVOKE CONNECT, TEMPORARY ON DATABASE {DAGSTER} FROM PUBLIC")
 
 
 def _create_database(url: URL, name: str) -> None:

@@ -15,7 +15,7 @@ from db.engine import open_engine
 from db.leases import lease
 from db.migrate import is_current, migrate
 from db.server import curation_url
-from db.urls import DAGSTER, DatabaseUnavailable, dagster_url, sibling_url
+from db.urls import DAGSTER, DatabaseUnavailable, dagster_url, sibling_url, url_for_dagster
 from db.views import is_up_to_date
 from orchestration.homes import note_of_second_server
 from orchestration.settings import SettingsError, settings
@@ -100,6 +100,14 @@ def instance() -> dg.DagsterInstance:
         if MODEL_POOL not in storage.get_concurrency_keys():
             storage.initialize_concurrency_limit_to_default(MODEL_POOL)
     return dagster_instance
+
+
+def make_dagster_tables(url: URL) -> None:
+    """Make Dagster's tables in a database that has none."""
+    from dagster_postgres.storage import DagsterPostgresStorage
+
+    # It keeps no connection.
+    DagsterPostgresStorage(url_for_dagster(url))
 
 
 def _is_ready() -> bool:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from sqlalchemy.engine import URL
 
 from assets.scores.registry import METRIC_INPUTS
+from db.backup import BackupError, dump
 from db.engine import connect, open_engine
-from db.migrate import migrate
+from db.migrate import REVISION, migrate
 from db.reader import READER, QueryError, reader_password, run_read_only
+from db.restore import restore
 from db.urls import DatabaseUnavailable, sibling_url
 from tests.db.test_reader import CHANGES, ESCAPES, MACHINE, counts
 
@@ -147,6 +150,23 @@ def test_nobody_stands_in_who_reaches_the_machine(modest: URL, guarded: URL, pow
             run_read_only(modest, "SELECT 1", tell=lambda _note: None)
     finally:
         as_superuser(server, f"REVOKE {power} FROM modest")
+
+
+def test_a_restore_by_no_superuser_says_what_it_lacks(limited: URL, guarded: URL, tmp_path: Path) -> None:
+    source = dump(limited.set(username=guarded.username, password=guarded.password), tmp_path / "b", REVISION, print)
+    elsewhere, template = sibling_url(limited, "limited_restored"), guarded.set(database="template1")
+    as_superuser(guarded, "ALTER DATABASE dagster OWNER TO limited", "ALTER ROLE limited NOCREATEDB")
+    try:
+        with pytest.raises(BackupError, match="limited may not do it"):
+            restore(elsewhere, source, METRIC_INPUTS, [], lambda _url: None, print)
+        as_superuser(guarded, "ALTER ROLE limited CREATEDB")
+        with pytest.raises(BackupError, match="run that in database template1"):
+            restore(elsewhere, source, METRIC_INPUTS, [], lambda _url: None, print)
+        as_superuser(template, "CREATE EXTENSION vector")
+        assert restore(elsewhere, source, METRIC_INPUTS, [], lambda _url: None, print) == []
+    finally:
+        as_superuser(template, "DROP EXTENSION IF EXISTS vector")
+        as_superuser(guarded, "DROP DATABASE IF EXISTS limited_restored", "ALTER DATABASE dagster OWNER TO owner")
 
 
 def test_a_database_that_cannot_be_created_is_named_with_who_may_not(guarded: URL) -> None:
