@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy.engine import URL, Engine
 
-from tests.attack import filters, kills, manifests, queries
-from tests.attack.campaign import Campaign
+from tests.attack import backups, filters, kills, manifests, queries
+from tests.attack.campaign import Campaign, temporary_home
 from tests.attack.differences import difference
 from tests.orchestration.survival import warm_up
 
@@ -50,6 +50,16 @@ def test_states_are_the_same_up_to_rounding() -> None:
     for found in (("b", 1), ("a", 2), ("a", 0.9), ("a", None), ("a",), None):
         assert difference([found], [("a", 1)], 1e-5) is not None, found
     assert difference('{"x": 0.2, "z": 1}', '{"x": 0.2}', 1e-5) is not None
+
+
+@pytest.mark.slow
+def test_backups(tmp_path: Path) -> None:
+    warm_up()
+    campaign = Campaign("backups", SEED)
+    with temporary_home() as home:
+        backups.attack(home, tampered=6, kills=1, campaign=campaign)
+    assert campaign.faults == []
+    assert (campaign.counts["refused"], campaign.counts["restored"]) == (5, 1)
 
 
 @pytest.mark.slow
