@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -65,15 +66,23 @@ def dump(url: URL, target: Path, revision: str, tell: Tell) -> Path:
     return target
 
 
-def check(source: Path, newest: str) -> str:
-    """The revision of the schema in a back-up whose files are those that were written. Raises BackupError.
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A back-up that is whole. revision: of its schema. digest: tells it from any other one (64 hexadecimal digits)."""
 
-    newest: the newest revision that this version knows.
+    revision: str
+    digest: str
+
+
+def check(source: Path, newest: str) -> Checked:
+    """Compare the files of a back-up with what was written. Raises BackupError.
+
+    newest: the newest revision of the schema that this version knows.
     """
     try:
         said = json.loads((source / _PASSPORT).read_text())
         version, revision = int(said["format"]), str(said["revision"])
-        marks = dict(said["files"]) if version != _FORMATS[0] else {}
+        written = dict(said["files"]) if version != _FORMATS[0] else None
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise BackupError(
             f"{source}: this is no back-up of reelsieve db dump: give the folder that it wrote"
@@ -84,10 +93,11 @@ def check(source: Path, newest: str) -> str:
         raise BackupError(f"{source}: the back-up is incomplete, or of another version: give a whole one")
     if revision > newest:
         raise BackupError(f"{source}: the back-up is of a newer Reelsieve (schema {revision}): install that first")
+    marks = {file.name: _mark(file) for file in files}
     for file in files:
-        if version != _FORMATS[0] and _mark(file) != marks.get(file.name):
+        if written is not None and written.get(file.name) != marks[file.name]:
             raise BackupError(f"{file}: the file is not as it was written (see {_PASSPORT}): give a whole back-up")
-    return revision
+    return Checked(revision, hashlib.sha256(json.dumps(marks).encode()).hexdigest())
 
 
 def databases(url: URL) -> dict[str, str]:

@@ -25,6 +25,8 @@ from db.urls import CURATION, DAGSTER, DatabaseUnavailable, sibling_url
 from db.views import MetricInputs
 
 _PREFIX = "reelsieve_restore_"
+# The comment on a database that was restored.
+_MARK = "reelsieve restored back-up {}"
 # A table of each database whose rows say that it is in use.
 _TELLING = {CURATION: "dataset", DAGSTER: "runs"}
 
@@ -36,39 +38,52 @@ def restore(
     tables: Sequence[sa.Table],
     make_dagster: Callable[[URL], None],
     tell: Tell,
-) -> list[str]:
+) -> list[str] | None:
     """Fill the databases of this server from a back-up. They must not exist, or hold no dataset and no run.
 
     metrics, tables: as for `db.migrate.migrate`. make_dagster: makes Dagster's tables in a database.
-    Returns tables of the back-up that were left out, since nothing here makes them. Raises BackupError.
+    Returns tables of the back-up that were left out, since nothing here makes them; None where this very back-up was
+    restored here before, and nothing was done. Raises BackupError.
     """
     tell(f"checks {source}")
-    revision = check(source, REVISION)
-    names = databases(url)
-    _refuse_filled(url, names)
+    found = check(source, REVISION)
+    names, mark = databases(url), _MARK.format(found.digest)
+    if (held := _held(url, names)) and _comment(url, names[CURATION]) == mark:
+        return None
+    _refuse(held)
     try:
         with _temporary(url, names) as temporary:
             tell(f"restores database {names[CURATION]}")
-            left_out = _restore_curation(temporary[CURATION], dump_file(source, CURATION), revision, metrics, tables)
+            file = dump_file(source, CURATION)
+            left_out = _restore_curation(temporary[CURATION], file, found.revision, metrics, tables)
             tell(f"restores database {names[DAGSTER]}")
             left_out += _restore_dagster(temporary[DAGSTER], dump_file(source, DAGSTER), make_dagster)
-            _refuse_filled(url, names)
-            _rename(url, temporary, names)
+            _refuse(_held(url, names))
+            _rename(url, temporary, names, mark)
     except psycopg.errors.InsufficientPrivilege as error:
         reason = error.diag.message_primary
         raise BackupError(f"{url.username} may not do it ({reason}): ask the server's owner for that right") from error
-    except DatabaseUnavailable as error:
-        raise BackupError(f"{error}; a restore makes new databases, so run that in database template1") from error
     return left_out
 
 
-def _refuse_filled(url: URL, names: Mapping[str, str]) -> None:
+def _held(url: URL, names: Mapping[str, str]) -> str | None:
+    """What the databases hold, as the beginning of a sentence; None where a restore loses nothing."""
     for key, table in _TELLING.items():
         if n := _rows(sibling_url(url, names[key]), table):
-            raise BackupError(
-                f"database {names[key]} holds {n} rows of {table} already: restore into another home (REELSIEVE_HOME) "
-                "or server, so that nothing is lost"
-            )
+            return f"database {names[key]} holds {n} rows of {table} already"
+    return None
+
+
+def _refuse(held: str | None) -> None:
+    if held:
+        raise BackupError(f"{held}: restore into another home (REELSIEVE_HOME) or server, so that nothing is lost")
+
+
+def _comment(url: URL, name: str) -> str | None:
+    with _server(url) as connection:
+        query = "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = %s"
+        row = connection.execute(query, [name]).fetchone()
+        return None if row is None else row[0]
 
 
 @contextmanager
@@ -91,7 +106,7 @@ def _temporary(url: URL, names: Mapping[str, str]) -> Iterator[dict[str, URL]]:
                 _drop(connection, name)
 
 
-def _rename(url: URL, temporary: Mapping[str, URL], names: Mapping[str, str]) -> None:
+def _rename(url: URL, temporary: Mapping[str, URL], names: Mapping[str, str], mark: str) -> None:
     """Give the new databases their names, both at once or neither; those that had them hold nothing."""
     with _server(url) as connection:
         for name in names.values():
@@ -100,6 +115,8 @@ def _rename(url: URL, temporary: Mapping[str, URL], names: Mapping[str, str]) ->
             for key, name in names.items():
                 old, new = sql.Identifier(temporary[key].database or ""), sql.Identifier(name)
                 connection.execute(sql.SQL("ALTER DATABASE {} RENAME TO {}").format(old, new))
+            curation = sql.Identifier(names[CURATION])
+            connection.execute(sql.SQL("COMMENT ON DATABASE {} IS {}").format(curation, sql.Literal(mark)))
 
 
 def _restore_curation(
@@ -112,6 +129,8 @@ def _restore_curation(
             make_tables(connection, url, revision)
         except CommandError:
             raise BackupError(f"{file.parent}: no Reelsieve has a schema {revision}: give a whole back-up") from None
+        except DatabaseUnavailable as error:
+            raise BackupError(f"{error}; a restore makes new databases, so run that in database template1") from error
         required = set(sa.inspect(connection).get_table_names())
         for table in tables:
             table.create(connection, checkfirst=True)

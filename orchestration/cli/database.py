@@ -122,7 +122,9 @@ def restore(
 
     with progress() as tell:
         left_out = fill(database_url(), folder, METRIC_INPUTS, SOURCE_TABLES, make_dagster_tables, tell)
-    if left_out:
+    if left_out is None:
+        print_error("note: this back-up was restored here before; what came since stays")
+    elif left_out:
         names = ", ".join(left_out)
         print_error(f"note: left out, since nothing that is installed makes such a table: {names}")
     if as_json:

@@ -23,7 +23,7 @@ from tests.db.builders import add_sample, add_video, make_dataset
 from tests.db.old_rows import insert_old, old_score, old_scorer
 
 
-def restored(url: URL, source: Path) -> list[str]:
+def restored(url: URL, source: Path) -> list[str] | None:
     return restore(url, source, METRIC_INPUTS, [], lambda _url: None, lambda _line: None)
 
 
@@ -40,7 +40,7 @@ def backup(migrated_template: URL, tmp_path_factory: pytest.TempPathFactory) -> 
 def test_a_back_up_is_its_owners_alone(backup: Path) -> None:
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (backup, *backup.iterdir())}
     assert modes == {"today": 0o700, "backup.json": 0o600, "curation.dump": 0o600, "dagster.dump": 0o600}
-    assert check(backup, REVISION) == REVISION
+    assert check(backup, REVISION).revision == REVISION
 
 
 def without(name: str) -> Callable[[Path], None]:
@@ -132,8 +132,10 @@ def test_an_older_back_up_ends_as_its_database_does_after_the_same_upgrade(
     assert changed(state_of_database(target), state_of_database(database)) == []
     assert not [name for name in databases(target) if name.startswith("reelsieve_restore_")]
 
+    assert restored(target, tmp_path / "old") is None, "the same back-up again"
+    dump(target, tmp_path / "new", REVISION, lambda _line: None)
     with pytest.raises(BackupError, match="holds 1 rows of dataset already: restore into another home"):
-        restored(target, tmp_path / "old")
+        restored(target, tmp_path / "new")
 
 
 def test_a_restore_that_fails_leaves_what_was_there(database: URL, engine: Engine, tmp_path: Path) -> None:

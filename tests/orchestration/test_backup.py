@@ -70,7 +70,11 @@ def test_a_back_up_restores_all_of_it_into_another_home(home: Home, backup: Path
     answer = other.run("sql", "SELECT count(*) AS n FROM sample_scores WHERE vcs IS NOT NULL", "--json").json()
     assert answer == [{"n": count(home.url, "score") - 4}], "the reader may read"
 
-    refused = other.run("db", "restore", str(backup))
+    same = other.run("db", "restore", str(backup))
+    assert same.wait() == 0
+    assert "this back-up was restored here before; what came since stays" in " ".join(same.stderr.split())
+    other.run("db", "dump", str(other.folder.parent / "newer")).wait()
+    refused = other.run("db", "restore", str(other.folder.parent / "newer"))
     assert refused.wait() == 1
     assert "database curation holds 1 rows of dataset already: restore into another home" in " ".join(
         refused.stderr.split()
