@@ -41,11 +41,10 @@ _SET_IN = """
 SELECT datname FROM pg_db_role_setting s JOIN pg_database d ON d.oid = setdatabase JOIN pg_roles r ON r.oid = setrole
 WHERE rolname = :name
 """
-# Ends sessions of the reader that are changing it: whoever changes it too would wait for them, and then fail.
+# Ends sessions of the reader that have changed what the server knows of it, and so hold up whoever changes that too.
 _END_CHANGING = """
 SELECT pg_stat_clear_snapshot();
-SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = {} AND pid IN (SELECT pid FROM pg_locks
-WHERE relation IN ('pg_authid'::regclass, 'pg_db_role_setting'::regclass) AND mode = 'RowExclusiveLock')
+SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = {} AND backend_xid IS NOT NULL
 """
 # How often it is tried against a reader that changes itself again and again.
 _ATTEMPTS = 20
@@ -77,12 +76,22 @@ def reader_password(url: URL) -> str | None:
 def create_reader_role(connection: Connection, url: URL) -> None:
     """Create or refresh the role and its rights, as far as this user may; `_stand_in` covers the other case."""
     raw: psycopg.Connection[Any] = connection.connection.driver_connection  # type: ignore[assignment]  # psycopg engine
-    role = sql.Identifier(READER)
+    for attempt in range(1, _ATTEMPTS + 1):
+        _try(connection, raw, sql.SQL(_END_CHANGING).format(sql.Literal(READER)))
+        try:
+            with connection.begin_nested():
+                return _create_reader_role(connection, raw, url)
+        except psycopg.errors.InternalError_:  # the reader changed itself at the same time
+            if attempt == _ATTEMPTS:
+                raise
+
+
+def _create_reader_role(connection: Connection, raw: psycopg.Connection[Any], url: URL) -> None:
     exists = connection.scalar(sa.text("SELECT 1 FROM pg_roles WHERE rolname = :name"), {"name": READER})
     if connection.scalar(sa.text("SELECT rolcreaterole OR rolsuper FROM pg_roles WHERE rolname = current_user")):
         # A role that somebody else made on this server stays as it is; it may still read what is granted below.
-        with suppress(psycopg.errors.InsufficientPrivilege):
-            _make_role(connection, raw, url, exists=bool(exists))
+        with suppress(psycopg.errors.InsufficientPrivilege), connection.begin_nested():
+            _make_role(connection, raw, url, "ALTER" if exists else "CREATE")
     elif not exists:
         return
     for grant in (
@@ -90,32 +99,20 @@ def create_reader_role(connection: Connection, url: URL) -> None:
         "GRANT SELECT ON ALL TABLES IN SCHEMA public, plumbing TO {}",
         "ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON TABLES TO {}",
     ):
-        raw.execute(sql.SQL(grant).format(role))
+        raw.execute(_of_role(grant))
     _forbid_scratch_space(connection, raw)
 
 
-def _make_role(connection: Connection, raw: psycopg.Connection[Any], url: URL, *, exists: bool) -> None:
-    """Make the role, or make it again what it was made. Raises InsufficientPrivilege where it is somebody else's."""
-    login = f"{'ALTER' if exists else 'CREATE'} ROLE {{}} LOGIN CONNECTION LIMIT {MOST_SESSIONS} PASSWORD {{}}"
-    databases = [sql.Identifier(name) for name in connection.scalars(sa.text(_SET_IN), {"name": READER})]
-    statements = [
-        sql.SQL(login).format(sql.Identifier(READER), sql.Literal(reader_password(url))),
-        _of_role("ALTER ROLE {} RESET ALL"),
-        *(sql.SQL("ALTER ROLE {} IN DATABASE {} RESET ALL").format(sql.Identifier(READER), name) for name in databases),
-        _of_role("ALTER ROLE {} SET default_transaction_read_only = on"),
-        _of_role(f"ALTER ROLE {{}} SET statement_timeout = '{STATEMENT_TIMEOUT}'"),
-    ]
-    for attempt in range(1, _ATTEMPTS + 1):
-        _try(connection, raw, sql.SQL(_END_CHANGING).format(sql.Literal(READER)))
-        try:
-            with connection.begin_nested():
-                for statement in statements:
-                    raw.execute(statement)
-            break
-        except psycopg.errors.InternalError_:  # somebody changed the role at the same time
-            if attempt == _ATTEMPTS:
-                raise
-    # A superuser alone may set the first. The second lets another owner see the reader's sessions, and end them.
+def _make_role(connection: Connection, raw: psycopg.Connection[Any], url: URL, create_or_alter: str) -> None:
+    login = f"{create_or_alter} ROLE {{}} LOGIN CONNECTION LIMIT {MOST_SESSIONS} PASSWORD {{}}"
+    raw.execute(sql.SQL(login).format(sql.Identifier(READER), sql.Literal(reader_password(url))))
+    raw.execute(_of_role("ALTER ROLE {} RESET ALL"))
+    for name in connection.scalars(sa.text(_SET_IN), {"name": READER}):
+        reset = sql.SQL("ALTER ROLE {} IN DATABASE {} RESET ALL")
+        raw.execute(reset.format(sql.Identifier(READER), sql.Identifier(name)))
+    raw.execute(_of_role("ALTER ROLE {} SET default_transaction_read_only = on"))
+    raw.execute(_of_role(f"ALTER ROLE {{}} SET statement_timeout = '{STATEMENT_TIMEOUT}'"))
+    # A superuser alone may set this. The next one lets another owner see the reader's sessions, and end them.
     _try(connection, raw, _of_role(f"ALTER ROLE {{}} SET temp_file_limit = '{MOST_TEMPORARY}'"))
     _try(connection, raw, _of_role("GRANT {} TO CURRENT_USER"))
 

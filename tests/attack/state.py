@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import psycopg
@@ -55,9 +56,11 @@ _OF_SERVER = {
 _TABLES = "SELECT format('%I.%I', schemaname, tablename) FROM pg_tables WHERE schemaname IN ('public', 'plumbing')"
 
 
-def state_of_database(url: URL) -> dict[str, str]:
-    """Digests of the rows of every table, and of every object."""
+def state_of_database(url: URL, only: Collection[str] | None = None) -> dict[str, str]:
+    """Digests of the rows of every table, and of every object; or only of those kinds of objects."""
     with connect(url, autocommit=True) as connection:
+        if only is not None:
+            return _digests(connection, {name: _OF_DATABASE[name] for name in only})
         tables = [name for (name,) in connection.execute(_TABLES.encode())]
         return _digests(connection, {**_OF_DATABASE, **{f"rows of {name}": f"SELECT * FROM {name}" for name in tables}})
 

@@ -8,9 +8,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy.engine import URL, Engine
 
+from assets.scores.registry import METRIC_INPUTS
+from db.migrate import migrate
+from db.server import start_embedded
 from tests.attack import backups, filters, kills, manifests, queries
 from tests.attack.campaign import Campaign, temporary_home
 from tests.attack.differences import difference
+from tests.attack.statements import ENDLESS
 from tests.orchestration.survival import warm_up
 
 SEED = 1
@@ -37,9 +41,15 @@ def test_filters_against_raw_sql(engine: Engine, database: URL) -> None:
 
 def test_hostile_statements() -> None:
     campaign = Campaign("queries", SEED)
-    queries.attack(40, campaign)
+    with temporary_home() as home:
+        url = start_embedded(home)
+        migrate(url, METRIC_INPUTS)
+        dataset = queries.fill_database(url, campaign.random)
+        queries.attack(url, 20, campaign)
+        queries.attack_directly(url, dataset, 20, campaign)
     assert campaign.faults == []
-    assert campaign.counts["statements"] == 40 + len(queries.ENDLESS)
+    assert campaign.counts["statements"] == 20 + len(ENDLESS)
+    assert campaign.counts["times that others worked"] == 23
 
 
 def test_states_are_the_same_up_to_rounding() -> None:

@@ -16,7 +16,8 @@ from db.migrate import REVISION, migrate
 from db.reader import READER, QueryError, reader_password, run_read_only
 from db.restore import restore
 from db.urls import DatabaseUnavailable, sibling_url
-from tests.db.test_reader import CHANGES, ESCAPES, MACHINE, counts
+from tests.attack.statements import CHANGES, ESCAPES, MACHINE
+from tests.db.test_reader import counts
 
 
 def as_superuser(url: URL, *statements: str) -> None:

@@ -27,6 +27,7 @@ from db.schema import METADATA
 from db.selection import freeze_selection
 from db.urls import DAGSTER, DatabaseUnavailable, sibling_url
 from db.views import VIEWS
+from tests.attack.statements import CHANGES, ESCAPES, LOCKS, MACHINE, OF_ITSELF
 from tests.db.builders import add_sample, add_video, make_dataset, set_scores
 
 
@@ -100,72 +101,7 @@ def test_what_a_query_gives(filled: URL, query: str, expected: list[dict[str, An
     assert ask(filled, query) == expected
 
 
-CHANGES = [
-    "INSERT INTO dataset (name, n_shards) VALUES ('x', 1)",
-    "UPDATE sample SET text = 'x'",
-    "DELETE FROM score",
-    "TRUNCATE score",
-    "MERGE INTO dataset d USING (SELECT 1) s ON true WHEN MATCHED THEN DELETE",
-    "WITH gone AS (DELETE FROM score RETURNING *) SELECT * FROM gone",
-    "SELECT * FROM dataset FOR UPDATE",
-    "CREATE TABLE x (a int)",
-    "CREATE TEMPORARY TABLE x (a int)",
-    "SELECT 1 AS a INTO x",
-    "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'",
-    "CREATE EXTENSION hstore",
-    "ALTER TABLE sample ADD COLUMN x int",
-    "DROP TABLE score",
-    "DROP VIEW sample_scores",
-    "GRANT ALL ON sample TO PUBLIC",
-    "SELECT nextval('dataset_dataset_id_seq')",
-    "SELECT lo_create(0)",
-    "LOCK TABLE sample",
-]
-ESCAPES = [
-    "SET ROLE postgres",
-    "SET SESSION AUTHORIZATION postgres",
-    "SELECT set_config('role', 'postgres', false)",
-    "SELECT set_config('session_authorization', 'postgres', false)",
-    "SELECT set_config('transaction_read_only', 'off', false)",
-    "SET TRANSACTION READ WRITE",
-    "DO $$ BEGIN SET ROLE postgres; DELETE FROM score; END $$",
-    "DO $$ BEGIN SET TRANSACTION READ WRITE; CREATE TEMPORARY TABLE x (a int); END $$",
-    "DO $$ BEGIN COMMIT; DELETE FROM score; END $$",
-    "DO $$ BEGIN DELETE FROM score; END $$",
-    "SELECT 1; DELETE FROM score",
-    "COMMIT; DELETE FROM score",
-    "SELECT 1 AS a; SELECT 2 AS b",
-    "SELECT query_to_xml('DELETE FROM score', true, true, '')",
-    f"ALTER ROLE {READER} SUPERUSER",
-    f"ALTER ROLE {READER} RESET default_transaction_read_only",
-    "ALTER SYSTEM SET work_mem = '1GB'",
-    "SELECT * FROM pg_authid",
-]
-MACHINE = [
-    "COPY (SELECT 1) TO PROGRAM 'true'",
-    "/* */ COPY (SELECT 1) TO PROGRAM 'true'",
-    "/* */ COPY (SELECT 1) TO '/tmp/reelsieve_copy'",
-    "/* */ COPY score FROM '/etc/passwd'",
-    "COPY score TO STDOUT",
-    "SELECT pg_read_file('/etc/passwd')",
-    "SELECT pg_read_binary_file('PG_VERSION')",
-    "SELECT pg_ls_dir('.')",
-    "SELECT pg_stat_file('PG_VERSION')",
-    "SELECT lo_import('/etc/passwd')",
-    "SELECT pg_reload_conf()",
-    "LOAD 'plperl'",
-]
-# Of use to nobody else here; a table of locks that is full would stop the whole server.
-LOCKS = [
-    "SELECT pg_advisory_lock(1)",
-    "SELECT pg_try_advisory_lock(1, 2)",
-    "SELECT pg_advisory_xact_lock_shared(1)",
-    "SELECT count(pg_advisory_lock(n)) FROM generate_series(1, 100000) n",
-    "SELECT pg_logical_emit_message(false, 'x', 'x')",
-]
-
-
-@pytest.mark.parametrize("query", [*CHANGES, *ESCAPES, *MACHINE, *LOCKS])
+@pytest.mark.parametrize("query", [*CHANGES, *ESCAPES, *MACHINE, *LOCKS, *OF_ITSELF])
 def test_nothing_can_be_changed_or_escaped(filled: URL, owner: Engine, query: str) -> None:
     before = counts(owner)
     refusal(filled, query)
@@ -315,10 +251,11 @@ def test_what_the_reader_sets_for_itself_reaches_no_query_and_ends_with_a_migrat
     assert ask(filled, "SELECT 1 AS one") == [{"one": 1}]
 
 
-def test_a_reader_that_changes_itself_all_the_time_holds_up_no_migration(filled: URL) -> None:
+@pytest.mark.parametrize("change", [f"ALTER ROLE {READER} PASSWORD 'mine'", f"DROP OWNED BY {READER}"])
+def test_a_reader_that_changes_itself_all_the_time_holds_up_no_migration(filled: URL, change: str) -> None:
     as_made, ended = settings_of_reader(filled), threading.Event()
 
-    def change() -> None:
+    def change_again() -> None:
         while not ended.is_set():
             with suppress(psycopg.Error), connect(filled.set(username=READER)) as reader:
                 reader.execute("SET TRANSACTION READ WRITE")
@@ -327,8 +264,8 @@ def test_a_reader_that_changes_itself_all_the_time_holds_up_no_migration(filled:
     with ThreadPoolExecutor(2) as pool, connect(filled.set(username=READER)) as reader:
         try:
             reader.execute("SET TRANSACTION READ WRITE")
-            reader.execute(f"ALTER ROLE {READER} PASSWORD 'mine'".encode())
-            changing = [pool.submit(change) for _ in range(2)]
+            reader.execute(change.encode())
+            changing = [pool.submit(change_again) for _ in range(2)]
             migrate(filled, METRIC_INPUTS)
         finally:
             ended.set()
