@@ -11,8 +11,9 @@ from sqlalchemy.engine import URL, Engine
 from assets.scores.registry import METRIC_INPUTS
 from db.migrate import migrate
 from db.server import start_embedded
-from tests.attack import backups, filters, kills, manifests, queries
+from tests.attack import backups, chat_servers, filters, folders, kills, manifests, queries
 from tests.attack.campaign import Campaign, temporary_home
+from tests.attack.chat_kinds import KINDS
 from tests.attack.differences import difference
 from tests.attack.statements import ENDLESS
 from tests.orchestration.survival import warm_up
@@ -28,6 +29,14 @@ def test_spoilt_manifests(engine: Engine, tmp_path: Path) -> None:
     assert campaign.counts["refused"] > 50
     for table in ("videos", "captions", "keypoints", "qa", "ratings"):
         assert campaign.counts[f"{table} accepted"], table
+
+
+def test_hostile_folders(engine: Engine, tmp_path: Path) -> None:
+    campaign = Campaign("folders", SEED)
+    folders.attack(engine, tmp_path, 8, campaign)
+    assert campaign.faults == []
+    assert campaign.counts["captions ingested"] > 25
+    assert campaign.counts["things left out"] > 20
 
 
 def test_filters_against_raw_sql(engine: Engine, database: URL) -> None:
@@ -50,6 +59,16 @@ def test_hostile_statements() -> None:
     assert campaign.faults == []
     assert campaign.counts["statements"] == 20 + len(ENDLESS)
     assert campaign.counts["times that others worked"] == 23
+
+
+def test_hostile_chat_servers(engine: Engine, tmp_path: Path) -> None:
+    campaign = Campaign("chat_servers", SEED)
+    chat_servers.attack(engine, tmp_path, len(KINDS), 1, campaign)
+    assert campaign.faults == []
+    assert campaign.counts["kinds"] == len(KINDS) >= 40
+    assert campaign.counts["hostile answers while scoring"] > 0
+    for status in ("ok", "error", "malformed", "refused"):
+        assert campaign.counts[f"replies: {status}"], status
 
 
 def test_states_are_the_same_up_to_rounding() -> None:
