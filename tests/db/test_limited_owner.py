@@ -154,6 +154,8 @@ def test_nobody_stands_in_who_reaches_the_machine(modest: URL, guarded: URL, pow
 
 
 def test_a_restore_by_no_superuser_says_what_it_lacks(limited: URL, guarded: URL, tmp_path: Path) -> None:
+    as_superuser(guarded.set(database="limited"), "CREATE EXTENSION IF NOT EXISTS vector")
+    migrate(limited, METRIC_INPUTS)
     source = dump(limited.set(username=guarded.username, password=guarded.password), tmp_path / "b", REVISION, print)
     elsewhere, template = sibling_url(limited, "limited_restored"), guarded.set(database="template1")
     as_superuser(guarded, "ALTER DATABASE dagster OWNER TO limited", "ALTER ROLE limited NOCREATEDB")
