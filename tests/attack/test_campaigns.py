@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy.engine import URL, Engine
 
-from tests.attack import filters, kills, manifests, queries
+from tests.attack import filters, kills, manifests, media, queries
 from tests.attack.campaign import Campaign
 from tests.attack.differences import difference
 from tests.orchestration.survival import warm_up
@@ -24,6 +24,15 @@ def test_spoilt_manifests(engine: Engine, tmp_path: Path) -> None:
     assert campaign.counts["refused"] > 50
     for table in ("videos", "captions", "keypoints", "qa", "ratings"):
         assert campaign.counts[f"{table} accepted"], table
+
+
+def test_hostile_media_servers(engine: Engine, tmp_path: Path) -> None:
+    pytest.importorskip("aiohttp", reason="the extra `http` is not installed")
+    campaign = Campaign("media", SEED)
+    media.attack(engine, tmp_path, 1, campaign)
+    assert campaign.faults == []
+    assert campaign.counts["videos"] > len(media.KINDS) > 30
+    assert campaign.counts["refused as media_unavailable"] > 20
 
 
 def test_filters_against_raw_sql(engine: Engine, database: URL) -> None:
