@@ -40,7 +40,7 @@ test: setup
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # A campaign takes some minutes and prints its seed, what it did and what broke; SEED=1 repeats a run whose seed was 1.
-CAMPAIGNS := manifests media filters queries kills
+CAMPAIGNS := manifests media filters queries answers stopped kills
 # The kills of several workers, and of actors on Ray: few, since a round takes long.
 SCORING   := '--workers 3' '--engine ray'
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy.engine import URL, Engine
 
-from tests.attack import filters, kills, manifests, media, queries
+from tests.attack import answers, filters, kills, manifests, media, queries, stopped
 from tests.attack.campaign import Campaign
 from tests.attack.differences import difference
 from tests.orchestration.survival import warm_up
@@ -49,6 +49,23 @@ def test_hostile_statements() -> None:
     queries.attack(40, campaign)
     assert campaign.faults == []
     assert campaign.counts["statements"] == 40 + len(queries.ENDLESS)
+
+
+def test_histories_against_an_oracle(engine: Engine, tmp_path: Path) -> None:
+    campaign = Campaign("answers", SEED)
+    answers.attack(engine, tmp_path / "manifest", 40, campaign)
+    assert campaign.faults == []
+    for status in ("ok", "stale", "no_reference", "too_short"):
+        assert campaign.counts[f"shown: {status}"] > 10, status
+
+
+def test_a_worker_that_stands_still_between_load_and_write(engine: Engine, database: URL, tmp_path: Path) -> None:
+    campaign = Campaign("stopped", SEED)
+    stopped.attack(engine, database, tmp_path / "manifest", 4, campaign)
+    assert campaign.faults == []
+    for place in stopped.PLACES:
+        assert campaign.counts[f"stops before {place} are stored"], place
+    assert campaign.counts["values compared"] > 40
 
 
 def test_states_are_the_same_up_to_rounding() -> None:
