@@ -108,10 +108,17 @@ async def _blocks(system: Any, address: Address, size_bytes: int | None) -> Asyn
         for start in range(0, size_bytes or 0, BLOCK):
             yield await system._cat_file(_name(address), start=start, end=min(start + BLOCK, size_bytes or 0))
         return
+    from aiohttp import ClientResponseError
+
     file = await system.open_async(_name(address), size=size_bytes or 0)
     try:
-        while block := await file.read(BLOCK):
+        block = await file.read(BLOCK)
+        # Other good statuses come with a part of the file, or with none of it.
+        if file.r.status != 200:
+            raise ClientResponseError(file.r.request_info, (), status=file.r.status)
+        while block:
             yield block
+            block = await file.read(BLOCK)
     finally:
         await file.close()
 

@@ -6,23 +6,20 @@ A second ingest, from servers that have become honest, has every video. Run it w
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import math
 import os
-import socketserver
-import struct
-import threading
 import time
 import zlib
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from random import Random
-from socket import SO_LINGER, SOL_SOCKET
-from typing import Any, BinaryIO
+from typing import Any
 from unittest.mock import patch
 
 import sqlalchemy as sa
@@ -38,6 +35,7 @@ from db.migrate import migrate
 from db.server import start_embedded
 from tests.assets.manifests import write_clip, write_manifest
 from tests.attack.campaign import Campaign, Seed, temporary_home
+from tests.metrics_core.raw_server import Behaviour, Line, head, raw_server
 
 PATIENCE_S = 4.0
 # The longest that a video here may take: a look, a fetch of a block, the end of a connection, another look.
@@ -45,12 +43,10 @@ WAITS = 4
 # What a busy machine may take for everything else.
 SLACK_S = 120.0
 CACHE_GB = 0.03
-# No server of the campaign says more than this.
-N_ENDLESS = 1 << 30
 UNAVAILABLE, NO_VIDEO = {"media_unavailable"}, {"not_a_video"}
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class Request:
     """A request under way, and how to answer it.
 
@@ -58,51 +54,35 @@ class Request:
     request, as all are counted.
     """
 
+    line: Line
     method: str
     path: str
     clip: bytes
     random: Random
     number: int
-    over: threading.Event
-    connection: Any
-
-    def send(self, data: bytes) -> None:
-        """Send these bytes as they are."""
-        self.connection.sendall(data)
 
     def head(self, status: str = "200 OK", length: object = None, **headers: str) -> None:
         """Send the head of an answer."""
-        lines = [f"HTTP/1.1 {status}", "Connection: close"]
+        lines = ["Connection: close"]
         lines += [] if length is None else [f"Content-Length: {length}"]
         lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
-        self.send("\r\n".join([*lines, "", ""]).encode())
+        self.line.send(head(status, *lines) + b"\r\n")
 
     def body(self, data: bytes) -> None:
         """Send a body, unless only its head was asked for."""
         if self.method != "HEAD":
-            self.send(data)
+            self.line.send(data)
+
+    def endless_body(self, *pieces: bytes, every_s: float = 0.1) -> None:
+        """Send these pieces over and over, unless only the head was asked for."""
+        if self.method != "HEAD":
+            self.line.drip(pieces, every_s)
 
     def honest(self, clip: bytes | None = None, **headers: str) -> None:
         """A good answer."""
         clip = self.clip if clip is None else clip
         self.head(length=len(clip), ETag=f'"{zlib.crc32(clip):08x}"', **headers)
         self.body(clip)
-
-    def trickle(self, data: bytes) -> None:
-        """Send byte by byte, ten a second."""
-        for place in range(len(data)):
-            self.send(data[place : place + 1])
-            if self.over.wait(0.1):
-                return
-
-    def hang(self) -> None:
-        """Say nothing more."""
-        self.over.wait()
-
-    def reset(self) -> None:
-        """End the connection as a machine does that knows nothing of it."""
-        self.connection.setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
-        self.connection.close()
 
     def cut(self) -> int:
         """A place in the middle of the clip."""
@@ -125,39 +105,35 @@ def kind(*codes: str) -> Callable[[Kind], Kind]:
 
 @kind(*UNAVAILABLE)
 def silent(request: Request) -> None:
-    request.hang()
+    request.line.wait()
 
 
 @kind(*UNAVAILABLE)
 def trickled_status(request: Request) -> None:
-    request.trickle(b"HTTP/1.1 200 OK\r\n" * 1000)
+    request.line.drip([b"H", b"T", b"P"], 0.1)
 
 
 @kind(*UNAVAILABLE)
 def trickled_headers(request: Request) -> None:
-    request.send(b"HTTP/1.1 200 OK\r\n")
-    while not request.over.is_set():
-        request.trickle(b"X-Filler: 1\r\n")
+    request.line.send(head())
+    request.line.drip([b"X-", b"Filler", b": 1", b"\r\n"], 0.1)
 
 
 @kind(*UNAVAILABLE)
 def endless_early_hints(request: Request) -> None:
-    while not request.over.wait(0.1):
-        request.send(b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n")
+    request.line.drip([head("103 Early Hints", "Link: </a>") + b"\r\n"], 0.1)
 
 
 @kind(*UNAVAILABLE)
 def huge_headers(request: Request) -> None:
-    request.send(b"HTTP/1.1 200 OK\r\nX-Filler: ")
-    for _ in range(N_ENDLESS >> 16):
-        request.send(b"x" * (1 << 16))
+    request.line.send(head() + b"X-Filler: ")
+    request.line.drip([b"x" * (1 << 16)], 0)
 
 
 @kind(*UNAVAILABLE)
 def trickled_body(request: Request) -> None:
     request.head(length=len(request.clip))
-    if request.method != "HEAD":
-        request.trickle(request.clip)
+    request.endless_body(request.clip[:1])
 
 
 @kind(*UNAVAILABLE)
@@ -165,7 +141,7 @@ def body_that_stops(request: Request) -> None:
     request.head(length=len(request.clip))
     request.body(request.clip[: request.cut()])
     if request.method != "HEAD":
-        request.hang()
+        request.line.wait()
 
 
 @kind(*UNAVAILABLE)
@@ -199,6 +175,37 @@ def part_for_the_whole(request: Request) -> None:
     request.body(request.clip[:end])
 
 
+@kind(*UNAVAILABLE)
+def part_of_an_unknown_length(request: Request) -> None:
+    if request.method == "HEAD":
+        request.head("405 Method Not Allowed", 0)
+        return
+    request.head("206 Partial Content", Transfer_Encoding="chunked")
+    request.body(f"{len(request.clip) - 1:x}\r\n".encode() + request.clip[:-1] + b"\r\n0\r\n\r\n")
+
+
+@kind(*UNAVAILABLE)
+def range_refused(request: Request) -> None:
+    """416, where no range was asked for."""
+    request.head("416 Range Not Satisfiable", 0, Content_Range=f"bytes */{request.random.choice(['*', 0, 10**30])}")
+
+
+@kind(*UNAVAILABLE, *NO_VIDEO)
+def nonsense_range(request: Request) -> None:
+    """The whole, said to be parts that cannot be."""
+    said = request.random.choice(["bytes 9-3/1", "bytes */*", f"bytes 0-{10**30}/{10**30}", "lines 1-2/3", "", "bytes"])
+    request.head("206 Partial Content", len(request.clip), Content_Range=said)
+    request.body(request.clip)
+
+
+@kind(*UNAVAILABLE, *NO_VIDEO)
+def odd_status(request: Request) -> None:
+    status = request.random.choice(
+        ["101 Switching Protocols", "204 No Content", "304 Not Modified", "429 Slow", "999 "]
+    )
+    request.head(status, 0, Retry_After=str(10**9), Upgrade="websocket")
+
+
 @kind(*UNAVAILABLE, *NO_VIDEO)
 def nonsense_length(request: Request) -> None:
     request.head(length=request.random.choice(["-1", "1e3", "9" * 40, "0x10", "1, 2", "", "٣"]))
@@ -215,21 +222,42 @@ def two_lengths(request: Request) -> None:
 def more_than_the_cache(request: Request) -> None:
     request.head(length=10**12)
     request.body(request.clip)
-    request.hang()
+    request.line.wait()
 
 
 @kind(*UNAVAILABLE)
 def endless_body(request: Request) -> None:
     request.head()
-    for _ in range(N_ENDLESS >> 16):
-        request.body(b"RIFF" * (1 << 14))
+    request.endless_body(b"RIFF" * (1 << 14), every_s=0)
 
 
 @kind(*UNAVAILABLE)
 def endless_chunk(request: Request) -> None:
     request.head(Transfer_Encoding="chunked")
-    if request.method != "HEAD":
-        request.trickle(b"1;" + b"x" * 10_000)
+    request.body(b"1;")
+    request.endless_body(b"x")
+
+
+@kind(*UNAVAILABLE)
+def endless_extensions(request: Request) -> None:
+    """Chunks of one byte, whose headers say more than they bring."""
+    request.head(Transfer_Encoding="chunked")
+    request.endless_body(b"1;x=", b"y", b"\r\n", b"R", b"\r\n")
+
+
+@kind(*UNAVAILABLE)
+def endless_trailers(request: Request) -> None:
+    request.head(Transfer_Encoding="chunked")
+    request.body(f"{len(request.clip):x}\r\n".encode() + request.clip + b"\r\n0\r\n")
+    request.endless_body(b"X-More: 1\r\n")
+
+
+@kind(*UNAVAILABLE)
+def endless_gzip_blocks(request: Request) -> None:
+    """Compressed, of blocks that are empty."""
+    request.head(Content_Encoding="gzip")
+    request.body(gzip.compress(b"")[:10])
+    request.endless_body(b"\0\0\0\xff\xff")
 
 
 @kind(*UNAVAILABLE)
@@ -247,25 +275,25 @@ def compressed_bomb(request: Request) -> None:
 
 @kind(*UNAVAILABLE)
 def reset_at_once(request: Request) -> None:
-    request.reset()
+    request.line.reset()
 
 
 @kind(*UNAVAILABLE)
 def reset_in_the_headers(request: Request) -> None:
-    request.send(b"HTTP/1.1 200 OK\r\nContent-Le")
-    request.reset()
+    request.line.send(head() + b"Content-Le")
+    request.line.reset()
 
 
 @kind(*UNAVAILABLE)
 def reset_in_the_body(request: Request) -> None:
     request.head(length=len(request.clip))
     request.body(request.clip[: request.cut()])
-    request.reset()
+    request.line.reset()
 
 
 @kind(*UNAVAILABLE)
 def no_http(request: Request) -> None:
-    request.send(
+    request.line.send(
         request.random.choice([request.random.randbytes(500), b"SSH-2.0-OpenSSH\r\n", b"HTTP/9.9 x y\r\n\r\n"])
     )
 
@@ -345,79 +373,53 @@ def slow_but_flowing(request: Request) -> None:
     """Longer in all than anything may take that does not flow."""
     clip = request.clip + bytes(5 * BLOCK)
     request.head(length=len(clip))
-    for start in range(0, len(clip), BLOCK):
-        request.body(clip[start : start + BLOCK])
-        if request.method == "HEAD" or request.over.wait(PATIENCE_S / 4):
-            return
+    request.endless_body(*(clip[start : start + BLOCK] for start in range(0, len(clip), BLOCK)), every_s=PATIENCE_S / 4)
 
 
-# No server here: what is at the port says nothing in TLS.
-NO_TLS = "no_tls"
-KINDS: dict[str, set[str]] = {name: codes for name, (_, codes) in _KINDS.items()} | {NO_TLS: UNAVAILABLE}
+# What servers do with the first bytes of TLS.
+TLS: dict[str, Behaviour] = {
+    "tls_silent": Line.wait,
+    "tls_refused": lambda line: line.send(b"\x15\x03\x01\x00\x02\x02\x28"),
+    "tls_reset": Line.reset,
+    "tls_answered_in_the_clear": lambda line: line.send(head("400 Bad Request") + b"\r\n"),
+    "tls_trickled": lambda line: line.drip([b"\x16\x03\x03\xff\xff", b"\0"], 0.1),
+}
+KINDS: dict[str, set[str]] = {name: codes for name, (_, codes) in _KINDS.items()} | dict.fromkeys(TLS, UNAVAILABLE)
 
 
 @dataclass
-class Server:
-    """A server whose answers are those of the kind that begins the path, or honest ones."""
+class Servers:
+    """Servers of a clip: one whose answers are of the kind that begins the path, or honest ones, and those of TLS."""
 
     clip: bytes
     seed: int
-    address: str = ""
+    ports: dict[str, int] = field(default_factory=dict)
     is_honest: bool = False
-    over: threading.Event = field(default_factory=threading.Event)
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def url(self, kind: str) -> str:
         """The address of a video."""
-        return f"http{'s' if kind == NO_TLS and not self.is_honest else ''}://{self.address}/{kind}/clip.avi"
+        of_tls = None if self.is_honest else self.ports.get(kind)
+        where = f"http://127.0.0.1:{self.ports['']}" if of_tls is None else f"https://127.0.0.1:{of_tls}"
+        return f"{where}/{kind}/clip.avi"
 
-    def answer(self, first: bytes, rest: BinaryIO, connection: Any) -> None:
+    def answer(self, line: Line) -> None:
         """Answer one request."""
-        if first.startswith(b"\x16"):
-            self.over.wait()
-            return
-        method, path, _ = first.decode("latin-1").split(" ", 2)
-        while rest.readline().strip():
-            pass
-        request = Request(
-            method, path, self.clip, Random(f"{self.seed} {path}"), next(self.numbers), self.over, connection
-        )
+        method, path, _ = line.request().decode("latin-1").split(" ", 2)
+        request = Request(line, method, path, self.clip, Random(f"{self.seed} {path}"), next(self.numbers))
         known = _KINDS.get(path.split("/")[1])
         answer: Kind = Request.honest if self.is_honest or known is None else known[0]
         answer(request)
 
 
 @contextmanager
-def serving(clip: bytes, seed: int) -> Generator[Server, None, None]:
-    """A server on 127.0.0.1 until the end of the block."""
-    server = Server(clip, seed)
-
-    class Handler(socketserver.StreamRequestHandler):
-        def handle(self) -> None:
-            # The client may go at any moment.
-            with suppress(OSError):
-                first = self.rfile.read(1)
-                first += b"" if first in (b"", b"\x16") else self.rfile.readline()
-                if first:
-                    server.answer(first, self.rfile, self.connection)
-
-        def finish(self) -> None:
-            with suppress(OSError):
-                super().finish()
-
-    class Threads(socketserver.ThreadingTCPServer):
-        daemon_threads = True
-        # More than wait for their answers at a time.
-        request_queue_size = 64
-
-    with Threads(("127.0.0.1", 0), Handler) as threads:
-        server.address = f"127.0.0.1:{threads.server_address[1]}"
-        threading.Thread(target=threads.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        try:
-            yield server
-        finally:
-            server.over.set()
-            threads.shutdown()
+def serving(clip: bytes, seed: int) -> Generator[Servers, None, None]:
+    """Servers on 127.0.0.1 until the end of the block."""
+    servers = Servers(clip, seed)
+    with ExitStack() as stack:
+        for name, behave in {"": servers.answer, **TLS}.items():
+            servers.ports[name] = stack.enter_context(raw_server(behave)).port
+        yield servers
 
 
 def main(videos: int = 200, seed: Seed = None) -> None:
@@ -443,15 +445,15 @@ def attack(engine: Engine, folder: Path, videos: int, campaign: Campaign) -> Non
     clip = write_clip(folder / "clip.avi").read_bytes()
     with patch.dict(os.environ, variables):
         while campaign.counts["videos"] < videos:
-            with serving(clip, campaign.random.randrange(2**32)) as server:
-                _attack_once(engine, folder / f"manifest_{campaign.counts['ingests']}", server, campaign)
+            with serving(clip, campaign.random.randrange(2**32)) as servers:
+                _attack_once(engine, folder / f"manifest_{campaign.counts['ingests']}", servers, campaign)
 
 
-def _attack_once(engine: Engine, folder: Path, server: Server, campaign: Campaign) -> None:
+def _attack_once(engine: Engine, folder: Path, servers: Servers, campaign: Campaign) -> None:
     kinds = [*KINDS, *(f"honest_{number}" for number in range(len(KINDS) // 4))]
     campaign.random.shuffle(kinds)
     campaign.counts["videos"] += len(kinds)
-    _write(folder, kinds, server)
+    _write(folder, kinds, servers)
     started = time.monotonic()
     ingest_folder(engine, folder, folder.name)
     took, limit = time.monotonic() - started, math.ceil(len(kinds) / AT_A_TIME) * WAITS * PATIENCE_S + SLACK_S
@@ -461,15 +463,15 @@ def _attack_once(engine: Engine, folder: Path, server: Server, campaign: Campaig
         _check(kind, stored.get(kind), refused.get(kind), campaign)
     honest = {name: row for name, row in stored.items() if name not in KINDS}
 
-    server.is_honest = True
-    _write(folder, kinds, server)
+    servers.is_honest = True
+    _write(folder, kinds, servers)
     ingest_folder(engine, folder, folder.name)
     campaign.counts["ingests"] += 2
     stored, refused = _state(engine, folder.name)
     campaign.expect(not refused, f"{folder.name}: honest servers are refused: {refused}")
     for kind in kinds:
         row = stored.get(kind)
-        is_there = row is not None and (row.status, row.content) == ("ok", hashlib.sha256(server.clip).digest())
+        is_there = row is not None and (row.status, row.content) == ("ok", hashlib.sha256(servers.clip).digest())
         campaign.expect(is_there, f"{kind}: an honest server does not heal it: {row}")
     unharmed = {name: stored[name] for name in honest}
     campaign.expect(unharmed == honest, f"{folder.name}: videos of honest servers were changed")
@@ -477,8 +479,8 @@ def _attack_once(engine: Engine, folder: Path, server: Server, campaign: Campaig
     campaign.expect(not parts, f"{folder.name}: unfinished copies stay: {parts}")
 
 
-def _write(folder: Path, kinds: Sequence[str], server: Server) -> None:
-    write_manifest(folder, [{"video_id": kind, "path": server.url(kind)} for kind in kinds])
+def _write(folder: Path, kinds: Sequence[str], servers: Servers) -> None:
+    write_manifest(folder, [{"video_id": kind, "path": servers.url(kind)} for kind in kinds])
 
 
 def _check(kind: str, row: Any | None, refusal: Any | None, campaign: Campaign) -> None:
