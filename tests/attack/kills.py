@@ -4,8 +4,9 @@ What is stored right after a fault is a part of what undisturbed commands store,
 those do; what was stored before is not computed again. Whether undisturbed commands are right is asked elsewhere, of an
 oracle and without faults (answers.py).
 
-Run it with `python -m tests.attack.kills --kills 25 --seed 1`. With `--workers 3` three commands score at once and one
-of them is killed; with `--engine ray` actors score. Then only scoring is disturbed: the other commands are the same.
+Run it with `python -m tests.attack.kills --kills 25 --seed 1`. With `--workers 3` three commands score at once, one of
+them is killed, and another takes its place, several times; with `--engine ray` actors score. Then only scoring is
+disturbed: the other commands are the same.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ COMMANDS = ("ingest", "score", "calibrate", "select", "export")
 TARGETS = (*COMMANDS, "server")
 DISK, DISK_SIZE = "disk", "1g"
 N_VIDEOS, N_SHARDS = 40, 4
+# Of a scoring that several commands share.
+KILLS_OF_ONE_SCORING = 8
 # Between two commands these may be what they are at the end of none: a scorer is a candidate until it has a good score,
 # and a score is stale until it is made again.
 UNFINISHED = {"scorer", "stale"}
@@ -69,7 +72,8 @@ def main(kills: int = 25, seed: Seed = None, workers: int = 1, engine: str = "pr
         encoder.mkdir()
         # A worker takes no fewer shards than these, so that with fewer the others would have nothing to do.
         scoring = Scoring(workers, engine, N_SHARDS if workers == 1 else workers * AT_LEAST)
-        targets: tuple[str, ...] = TARGETS if scoring == ALONE else ("score", "server")
+        of_scoring = ("server", *["score"] * (1 if workers == 1 else KILLS_OF_ONE_SCORING))
+        targets: tuple[str, ...] = TARGETS if scoring == ALONE else of_scoring
         if is_small and scoring == ALONE:
             targets += (DISK,)
         else:
@@ -101,6 +105,7 @@ def attack(
 ) -> None:
     """Kill each target in turn, in rounds that each begin with an empty home, and compare after every fault and round.
 
+    A command that stands among the targets several times is killed as often while it runs once.
     A command that ends before its moment comes is no kill; there are at most twice as many rounds as kills need.
     """
     manifest = _manifest(folder / "manifest")
@@ -155,7 +160,11 @@ class _Round:
         self._selection = ""
 
     def start(self, name: str) -> list[Command]:
-        """Start one of COMMANDS, the scoring as often as there are workers; `export` needs what `select` said."""
+        """Start one of COMMANDS, the scoring as often as there are workers."""
+        return [self.start_one(name) for _ in range(self.scoring.workers if name == "score" else 1)]
+
+    def start_one(self, name: str) -> Command:
+        """Start one of COMMANDS once; `export` needs what `select` said."""
         parquet, lines = self.exports / "best.parquet", self.exports / "best.jsonl"
         # Exports overwrite nothing: what a command wrote whole before it was killed has to go first.
         for path in self.exports.glob({"select": "best.parquet*", "export": "best.jsonl*"}.get(name, "nothing")):
@@ -167,8 +176,7 @@ class _Round:
             "select": ("-d", "d", "--keep", "0.5", "--export", str(parquet)),
             "export": (self._selection, "--to", str(lines)),
         }
-        n = self.scoring.workers if name == "score" else 1
-        return [self.home.run(name, *arguments[name], "--json") for _ in range(n)]
+        return self.home.run(name, *arguments[name], "--json")
 
     def finish(self, name: str) -> None:
         """Run one of COMMANDS to its end, which must be a good one."""
@@ -243,11 +251,12 @@ class _Disturbed:
             self._campaign.random.choice(COMMANDS[1:]) if is_alone else "score" for _ in range(2)
         )
         for name in COMMANDS:
-            if name in targets:
-                self._kill_command(name)
-                self._check_part(name)
+            # Commands that share their work leave nothing to do: the server is killed first.
             if "server" in targets and name == under_which:
                 self._kill_server(name)
+                self._check_part(name)
+            if name in targets:
+                self._kill_commands(name, targets.count(name))
                 self._check_part(name)
             if DISK in targets and name == full_under_which:
                 self._fill_disk(name)
@@ -258,14 +267,20 @@ class _Disturbed:
         self._expect(slots_taken(self._of.home.url) == 0, "a dead run still holds the encoder")
         self._check_end()
 
-    def _kill_command(self, name: str) -> None:
-        command, *others = self._of.start(name)
-        if command.runs_after(self._moment(name)):
-            command.kill()
+    def _kill_commands(self, name: str, times: int) -> None:
+        """Kill any of the commands that share the work, so many times; another takes its place, but for the last."""
+        commands = self._of.start(name)
+        for left in reversed(range(times)):
+            victim = self._campaign.random.choice(commands)
+            if not victim.runs_after(self._moment(name) / times):
+                self._campaign.counts["commands that ended before their moment"] += 1
+                continue
+            victim.kill()
+            commands.remove(victim)
             self._campaign.counts.update(("faults", "kills", f"kills of {name}"))
-        else:
-            self._campaign.counts["commands that ended before their moment"] += 1
-        for other in others:
+            if left:
+                commands.append(self._of.start_one(name))
+        for other in commands:
             self._expect(other.wait() == 0, f"{name} beside a killed one ended badly: {other.stderr}")
 
     def _kill_server(self, name: str) -> None:
