@@ -124,7 +124,8 @@ def attack(
         except AssertionError as error:
             campaign.expect(False, f"round {number}: {error}")
         finally:
-            removed(of.home)
+            of.remove()
+        typer.echo(f"{campaign.counts['kills']} kills after round {number}")
 
 
 @contextmanager
@@ -158,6 +159,7 @@ class _Round:
         self.exports.mkdir()
         self._manifest = manifest
         self._selection = ""
+        self._started: list[Command] = []
 
     def start(self, name: str) -> list[Command]:
         """Start one of COMMANDS, the scoring as often as there are workers."""
@@ -176,7 +178,15 @@ class _Round:
             "select": ("-d", "d", "--keep", "0.5", "--export", str(parquet)),
             "export": (self._selection, "--to", str(lines)),
         }
-        return self.home.run(name, *arguments[name], "--json")
+        self._started.append(self.home.run(name, *arguments[name], "--json"))
+        return self._started[-1]
+
+    def remove(self) -> None:
+        """End what still runs, and remove the home."""
+        for command in self._started:
+            if command.is_running:
+                command.kill()
+        removed(self.home)
 
     def finish(self, name: str) -> None:
         """Run one of COMMANDS to its end, which must be a good one."""
@@ -234,7 +244,7 @@ def _undisturbed(of: _Round) -> _Undisturbed:
         seconds[name] = time.monotonic() - started
         after[name] = of.state()
     n_computed = of.n_computed()
-    removed(of.home)
+    of.remove()
     return _Undisturbed(after, n_computed, seconds)
 
 
