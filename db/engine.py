@@ -16,6 +16,8 @@ from sqlalchemy.engine import URL, Engine
 
 from db.urls import DatabaseUnavailable, shown_url
 
+# How a server says it, whatever its language: the words are those of the C library.
+NO_ROOM = "No space left on device"
 CONNECT_ATTEMPTS = 20
 CONNECT_PAUSE_S = 0.25
 # Seconds of silence before a connection is probed, seconds between two probes, and how many probes may be lost.
@@ -60,6 +62,10 @@ def connect(url: URL, **settings: Any) -> psycopg.Connection[Any]:
 def no_connection(url: URL, error: BaseException) -> DatabaseUnavailable:
     """The exception to raise for a connection that was refused with this error; its message holds no password."""
     reason = str(error).strip().splitlines()[0]
+    if NO_ROOM in reason:
+        return DatabaseUnavailable(
+            f"the disk of the database is full ({reason}): make room there and run the same command again"
+        )
     return DatabaseUnavailable(
         f"no connection to database {url.database} at {shown_url(url)}: {reason}. Check that the server runs "
         "(reelsieve doctor) and that the database exists (reelsieve db migrate)"

@@ -11,7 +11,18 @@ from sqlalchemy.engine import URL, Engine
 from assets.scores.registry import METRIC_INPUTS
 from db.migrate import migrate
 from db.server import start_embedded
-from tests.attack import backups, chat_servers, filters, folders, kills, manifests, queries
+from tests.attack import (
+    answers,
+    backups,
+    chat_servers,
+    filters,
+    folders,
+    kills,
+    manifests,
+    media,
+    queries,
+    stopped,
+)
 from tests.attack.campaign import Campaign, temporary_home
 from tests.attack.chat_kinds import KINDS
 from tests.attack.differences import difference
@@ -37,6 +48,15 @@ def test_hostile_folders(engine: Engine, tmp_path: Path) -> None:
     assert campaign.faults == []
     assert campaign.counts["captions ingested"] > 25
     assert campaign.counts["things left out"] > 20
+
+
+def test_hostile_media_servers(engine: Engine, tmp_path: Path) -> None:
+    pytest.importorskip("aiohttp", reason="the extra `http` is not installed")
+    campaign = Campaign("media", SEED)
+    media.attack(engine, tmp_path, 1, campaign)
+    assert campaign.faults == []
+    assert campaign.counts["videos"] > len(media.KINDS) > 30
+    assert campaign.counts["refused as media_unavailable"] > 20
 
 
 def test_filters_against_raw_sql(engine: Engine, database: URL) -> None:
@@ -69,6 +89,23 @@ def test_hostile_chat_servers(engine: Engine, tmp_path: Path) -> None:
     assert campaign.counts["hostile answers while scoring"] > 0
     for status in ("ok", "error", "malformed", "refused"):
         assert campaign.counts[f"replies: {status}"], status
+
+
+def test_histories_against_an_oracle(engine: Engine, tmp_path: Path) -> None:
+    campaign = Campaign("answers", SEED)
+    answers.attack(engine, tmp_path / "manifest", 40, campaign)
+    assert campaign.faults == []
+    for status in ("ok", "stale", "no_reference", "too_short"):
+        assert campaign.counts[f"shown: {status}"] > 10, status
+
+
+def test_a_worker_that_stands_still_between_load_and_write(engine: Engine, database: URL, tmp_path: Path) -> None:
+    campaign = Campaign("stopped", SEED)
+    stopped.attack(engine, database, tmp_path / "manifest", 4, campaign)
+    assert campaign.faults == []
+    for place in stopped.PLACES:
+        assert campaign.counts[f"stops before {place} are stored"], place
+    assert campaign.counts["values compared"] > 40
 
 
 def test_states_are_the_same_up_to_rounding() -> None:
