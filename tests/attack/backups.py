@@ -107,6 +107,12 @@ class _Server:
             names = {name for (name,) in connection.execute("SELECT datname FROM pg_database")}
         return names - {"postgres", "template0", "template1", *(f"source_{name}" for name in NAMES)}
 
+    def n_sessions(self) -> int:
+        """The number of the sessions of others."""
+        with connect(sibling_url(self.url, "postgres")) as connection:
+            others = "SELECT FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+            return len(connection.execute(others).fetchall())
+
     def clear(self) -> None:
         """Drop what was restored."""
         for name in NAMES:
@@ -199,6 +205,8 @@ def _kill(of: _Server, home: Path, number: int, seconds: float) -> None:
         campaign.counts.update(("kills", "kills of the server"))
     else:
         command.kill()
+        # The server goes on with the killed one's last statement, which may drop or rename a database.
+        until(lambda: not of.n_sessions(), "the sessions of the killed restore have ended")
         campaign.counts.update(("kills", f"kills: {way}"))
     is_whole = of.state() != {}
     if is_whole:
