@@ -14,6 +14,7 @@ from assets.qeva.panel import Panel
 from assets.qeva.settings import ROLES, QEVASettings
 from assets.sources.base import Forecast, Order
 from assets.sources.remembering import RememberingEncoder, RememberingVerifier
+from metrics_core.ecs.plan import premise_sentences
 from metrics_core.models.chat.protocol import ChatModel
 from metrics_core.protocols import EntailmentModel, SentenceSplitter, TextEncoder
 from metrics_core.qeva.answerers import ChatAnswerer, ChatMatcher
@@ -86,7 +87,12 @@ class Roles:
         """What stands for the video, and all models in their roles."""
         panel = self.panel(None)
         identities = {"video": self.material.identity, "questions": panel.questions_by, "answers": panel.answers_by}
+        identities["sentence_splitter"] = self._splitter.identity
         return {name: identity.as_dict() for name, identity in identities.items()}
+
+    def n_sentences(self, summary: str) -> int:
+        """The number of sentences of a summary."""
+        return len(premise_sentences(summary, self._splitter))
 
     @property
     def warnings(self) -> list[str]:

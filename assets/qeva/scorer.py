@@ -27,16 +27,20 @@ from metrics_core.qeva import (
     dimension_score,
     empty_summary_score,
     is_empty_summary,
+    summary_score,
 )
 from metrics_core.qeva import Outcome as AnswerOutcome
 from metrics_core.qeva.records import DIMENSIONS, QuestionSet
+
+# A sample's status by that of a dimension without a value, where no model failed. The first that applies counts.
+UNDEFINED = {"no_question": "no_questions", "one_event": "too_short", "few_questions": "few_questions"}
 
 
 class QEVAScorer:
     """Question-based evaluation of a caption: the mean of coverage, factuality and chronology."""
 
     metric: ClassVar[str] = "qeva"
-    code_version: ClassVar[str] = "1"
+    code_version: ClassVar[str] = "2"
     value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     # Known before the settings are: with a video model alone, a changed reference costs a new score but no question.
     inputs: ClassVar[Collection[Input[Any]]] = (TEXT, VIDEO, REFERENCES, SEGMENTS, KEYPOINTS)
@@ -94,7 +98,7 @@ class QEVAScorer:
                 name: dimension_score(*sets[name], _outcomes(examined, name), self._settings.qeva_on_error)
                 for name in DIMENSIONS
             }
-            result = QevaScore(**scored)
+            result = summary_score(scored, self._roles.n_sentences(sample.text))
         components = _components(result, self._roles.material.identity.model_id)
         if result.value is not None:
             return Outcome(result.value, components=components)
@@ -128,11 +132,12 @@ def _unfinished(examined: Examined) -> str | None:
 def _status(result: QevaScore, examined: Examined) -> str:
     """The status of a sample without a value: "failed" only where another run may mend every dimension without one."""
     undefined = [one for one in result.dimensions if one.value is None]
-    if any(one.status == "empty_summary" for one in undefined):
+    statuses = {one.status for one in undefined}
+    if "empty_summary" in statuses:
         return "empty_text"
     troubles = [[status for status, _ in _troubles(examined, one.dimension)] for one in undefined]
     if not any(troubles):
-        return "no_questions"
+        return next(shown for status, shown in UNDEFINED.items() if status in statuses)
     return "failed" if all("error" in of_dimension for of_dimension in troubles) else "unanswered"
 
 

@@ -15,7 +15,7 @@ from metrics_core.qeva.outcomes import Outcome, judge_replies, outcome_of, outco
 from metrics_core.qeva.prompts import PROMPT_VERSION
 from metrics_core.qeva.records import Judgement
 from metrics_core.qeva.result import DimensionScore, QevaScore
-from metrics_core.qeva.score import dimension_score, empty_summary_score, is_empty_summary
+from metrics_core.qeva.score import dimension_score, empty_summary_score, is_empty_summary, summary_score
 
 __all__ = [
     "ABSTAIN",
@@ -43,4 +43,5 @@ __all__ = [
     "normalise",
     "outcome_of",
     "outcomes_of",
+    "summary_score",
 ]

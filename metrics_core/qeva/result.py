@@ -7,7 +7,9 @@ from typing import Literal
 
 from metrics_core.qeva.records import Dimension
 
-ScoreStatus = Literal["ok", "no_question", "generation_failed", "too_many_errors", "empty_summary"]
+ScoreStatus = Literal[
+    "ok", "no_question", "few_questions", "generation_failed", "too_many_errors", "one_event", "empty_summary"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +21,10 @@ class DimensionScore:
     =================  ==============================================================
     ok                 scored
     no_question        no question was written, or filtering kept none
+    few_questions      filtering kept fewer than 3 questions
     generation_failed  the model that writes the questions refused or failed
     too_many_errors    more than 20 % of the answers failed
+    one_event          chronology of a summary of one sentence that answers no question about order
     empty_summary      factuality of a summary that states nothing
     =================  ==============================================================
 

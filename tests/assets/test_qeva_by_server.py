@@ -74,7 +74,7 @@ def test_a_whole_score_from_a_server_and_the_same_without_it(bench: Bench) -> No
     for row in rows.values():
         assert (row.status, row.value) == ("ok", 1.0)
         assert row.components["questions"]["chronology"]["low_quality"] > 0
-        assert row.components["questions"]["factuality"]["generated"] == 1
+        assert row.components["questions"]["factuality"]["generated"] == 3
 
 
 def test_stored_answers_are_enough_when_the_questions_are_lost(bench: Bench) -> None:
