@@ -12,7 +12,7 @@ from metrics_core.qeva.places import MENTIONED, SMALLEST, SPREAD, WEIGHT_OF_ENTA
 from metrics_core.qeva.records import NO, YES, Asked, Context, Question, Reply, VideoFrames, VideoNotes
 from metrics_core.qeva.texts import distinct
 
-VERSION = 1
+VERSION = 2
 """Raised by hand whenever the rules below give other answers."""
 
 DEFAULT_R = 4

@@ -12,6 +12,7 @@ from metrics_core.ecs.verify import Answers
 from metrics_core.models.lexical_verifier import content_recall
 from metrics_core.models.nli_inputs import HypothesisTooLong
 from metrics_core.protocols import EntailmentModel, TextEncoder
+from metrics_core.qeva.camera import may_prove
 from metrics_core.qeva.texts import same_words
 from metrics_core.vectors import unit_rows
 
@@ -21,7 +22,8 @@ class Evidence:
     """What m sentences say of one statement.
 
     likeness (m,): how alike each sentence and the statement are, at most 1. probability (m,): P(entailment) of the
-    statement, in [0, 1]; NaN for a sentence that was not verified, because others are nearer.
+    statement, in [0, 1]; NaN for a sentence that was not verified, because others are nearer or because it speaks of
+    the camera and the statement of something else.
     """
 
     likeness: FloatArray
@@ -29,12 +31,12 @@ class Evidence:
 
     @property
     def best(self) -> int | None:
-        """The sentence with the greatest probability, of equal ones the first; None without a sentence."""
-        return int(np.nanargmax(self.probability)) if len(self.probability) else None
+        """The sentence with the greatest probability, of equal ones the first; None where none was verified."""
+        return None if np.isnan(self.probability).all() else int(np.nanargmax(self.probability))
 
     @property
     def support(self) -> float:
-        """The greatest probability; 0 without a sentence."""
+        """The greatest probability; 0 where no sentence was verified."""
         return 0.0 if self.best is None else float(self.probability[self.best])
 
 
@@ -43,8 +45,9 @@ def gather(
 ) -> list[Evidence | None]:
     """Find the evidence for statements, each with the sentences of its context, in order.
 
-    Of every context the r sentences most alike are verified. All pairs are one batch, and every distinct pair is asked
-    once. A sentence with the statement's own words entails it without being asked. Without an encoder likeness is the
+    Of every context the r sentences most alike that may prove the statement (`camera.may_prove`) are verified. All
+    pairs are one batch, and every distinct pair is asked once. A sentence with the statement's own words entails it
+    without being asked. Without an encoder likeness is the
     share of the statement's content words that the sentence contains. None for a statement too long for the model.
 
     >>> from metrics_core.models.lexical_verifier import LexicalVerifier
@@ -53,7 +56,10 @@ def gather(
     (1, [nan, 1.0, 0.5])
     """
     likeness = likenesses(asked, encoder)
-    nearest = [np.argsort(-row, kind="stable")[:r].tolist() for row in likeness]
+    nearest = [
+        [place for place in np.argsort(-row, kind="stable").tolist() if may_prove(sentences[place], statement)][:r]
+        for (statement, sentences), row in zip(asked, likeness, strict=True)
+    ]
     answers = Answers(model)
     too_long = ask_what_fits(
         answers,

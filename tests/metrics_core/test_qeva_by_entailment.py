@@ -94,6 +94,18 @@ def test_only_the_nearest_sentences_are_verified() -> None:
     assert (given.evidence, given.score) == ("A cat sleeps.", 0.6)
 
 
+def test_a_camera_sentence_proves_nothing_about_what_a_person_looks_at() -> None:
+    camera, person = "The camera looks at the crowd.", "He looks at the crowd."
+    by = answerer({(camera, person): 0.9, ("A man turns.", person): 0.2, (camera, "the camera turns"): 0.8})
+    notes = VideoNotes((), (camera, "A man turns."), "references")
+    given = reply(whether(person), notes, by)
+    assert (given.status, given.score, given.evidence) == ("abstain", 0.2, "A man turns.")
+    assert reply(whether("the camera turns"), notes, by).evidence == camera
+    # Nothing but the camera is spoken of: nothing is asked, and nothing is proved.
+    alone = reply(whether(person), VideoNotes((), (camera,), "references"), answerer({(camera, person): 0.9}))
+    assert (alone.status, alone.score, alone.evidence) == ("abstain", 0.0, None)
+
+
 def test_the_best_supported_choice_is_the_answer() -> None:
     question = Question(
         "factuality", "choice", "Colour?", "red", ("red", "blue"), statements=("It is red.", "It is b.")
