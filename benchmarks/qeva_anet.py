@@ -24,9 +24,9 @@ from benchmarks.ecs_data import require
 from benchmarks.measure import RESULTS, save
 from benchmarks.qeva_run import SPLITTER, Bench, Judged, how_often, how_often_above, mean_with_interval, scores
 from metrics_core.agreement import common_words
-from metrics_core.qeva.notes import Reference, Segment, video_notes
+from metrics_core.qeva.offline.notes import Reference, Segment, video_notes
 from metrics_core.qeva.records import DIMENSIONS
-from metrics_core.qeva.result import QevaScore
+from metrics_core.qeva.score import QevaScore
 
 N_VIDEOS = 200
 N_SHUFFLES = 10

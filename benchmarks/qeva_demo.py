@@ -16,9 +16,9 @@ from benchmarks.qeva_anet import cell
 from benchmarks.qeva_run import SPLITTER, Bench, Judged, how_often, how_often_above, mean_with_interval, scores
 from demo.build import demo_clips, manifest_rows
 from demo.systems import SYSTEMS
-from metrics_core.qeva.notes import NotedKeypoint, Reference, Segment, video_notes
+from metrics_core.qeva.offline.notes import NotedKeypoint, Reference, Segment, video_notes
 from metrics_core.qeva.records import DIMENSIONS
-from metrics_core.qeva.result import QevaScore
+from metrics_core.qeva.score import QevaScore
 
 Tables: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
 N_CLIPS, SEED = 24, 7

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from assets.sources.base import Forecast
 from metrics_core.models.chat.spending import Prices, usage_of_call
 from metrics_core.models.chat.tokens import image_tokens
-from metrics_core.qeva.cost import Calls
+from metrics_core.qeva.by_chat.cost import Calls
 
 # A prompt with its schema and question; a short answer. Lists of questions are longer, but there are few of them.
 TOKENS_OF_PROMPT, TOKENS_OF_ANSWER = 350, 50

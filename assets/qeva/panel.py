@@ -8,8 +8,7 @@ from assets.models.chat import Tally
 from db.fingerprint import fingerprint
 from metrics_core.models.unusable import ModelUnusable
 from metrics_core.protocols import ModelIdentity
-from metrics_core.qeva.protocols import Answerer, Matcher, SummaryExaminer, VideoExaminer
-from metrics_core.qeva.records import Asked, Dimension, Question
+from metrics_core.qeva.records import Answerer, Asked, Dimension, Matcher, Question, SummaryExaminer, VideoExaminer
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,20 +17,25 @@ from assets.sources.remembering import RememberingEncoder, RememberingVerifier
 from metrics_core.ecs.plan import premise_sentences
 from metrics_core.models.chat.protocol import ChatModel
 from metrics_core.protocols import EntailmentModel, SentenceSplitter, TextEncoder
-from metrics_core.qeva.answerers import ChatAnswerer, ChatMatcher
-from metrics_core.qeva.by_entailment import DEFAULT_R, EntailmentAnswerer
-from metrics_core.qeva.by_rule import RuleSummaryExaminer, RuleVideoExaminer
-from metrics_core.qeva.cost import (
+from metrics_core.qeva.by_chat.answerers import ChatAnswerer, ChatMatcher
+from metrics_core.qeva.by_chat.cost import (
     Calls,
     calls_about_answers,
     calls_about_summary_questions,
     calls_about_video,
     times,
 )
-from metrics_core.qeva.examiners import ChatSummaryExaminer, ChatVideoExaminer
-from metrics_core.qeva.matchers import CosineMatcher, EntailmentMatcher, TokenF1Matcher
-from metrics_core.qeva.prompts import CATEGORIES
-from metrics_core.qeva.protocols import Answerer, Matcher
+from metrics_core.qeva.by_chat.examiners import ChatSummaryExaminer, ChatVideoExaminer
+from metrics_core.qeva.by_chat.requests import CATEGORIES
+from metrics_core.qeva.offline.answerers import (
+    DEFAULT_R,
+    CosineMatcher,
+    EntailmentAnswerer,
+    EntailmentMatcher,
+    TokenF1Matcher,
+)
+from metrics_core.qeva.offline.rules import RuleSummaryExaminer, RuleVideoExaminer
+from metrics_core.qeva.records import Answerer, Matcher
 
 # Who does the work of a role that has no model of its own. A text model reads the notes that stand for a video, since
 # the verifier cannot answer what a text model asks.

@@ -16,7 +16,7 @@ from metrics_core.models.chat.retries import RetryPolicy
 from metrics_core.models.chat.server import Server
 from metrics_core.models.chat.spending import Prices, Spending
 from metrics_core.models.sentence_splitter import RuleSplitter
-from metrics_core.qeva.prompts import CATEGORIES, CLOSED_BOOK
+from metrics_core.qeva.by_chat.requests import CATEGORIES, CLOSED_BOOK
 from tests.assets.verifying import HashEncoder, ToldVerifier
 from tests.metrics_core.chat_server import Answer, Script, completion
 

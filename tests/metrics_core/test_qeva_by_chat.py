@@ -26,8 +26,8 @@ from metrics_core.qeva import (
     filter_questions,
     outcomes_of,
 )
+from metrics_core.qeva.by_chat.requests import CATEGORIES
 from metrics_core.qeva.chronology import ORDERS, order_question, relettered
-from metrics_core.qeva.prompts import CATEGORIES
 from metrics_core.qeva.records import Asked, Judgement, Question, Reply, VideoFrames, VideoNotes
 from tests.metrics_core.qeva_fakes import RuleChat, question_of, seen_in, video_of
 

@@ -11,10 +11,9 @@ from metrics_core.models.nli_inputs import HypothesisTooLong
 from metrics_core.models.sentence_splitter import RuleSplitter
 from metrics_core.models.text_encoder import SentenceTransformerEncoder
 from metrics_core.protocols import Entailments
-from metrics_core.qeva.by_entailment import TOO_LONG, EntailmentAnswerer
 from metrics_core.qeva.chronology import chronology_questions
-from metrics_core.qeva.evidence import Evidence, gather
-from metrics_core.qeva.places import place_of
+from metrics_core.qeva.offline.answerers import TOO_LONG, EntailmentAnswerer
+from metrics_core.qeva.offline.evidence import Evidence, gather, place_of
 from metrics_core.qeva.records import Asked, Context, Question, Reply, VideoFrames, VideoNotes
 from tests.metrics_core.qeva_small_models import KnownPairs, KnownVectors, ShortPairs
 from verifier import offline_verifier, pair_threshold

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics_core.qeva.cost import Calls, calls_in_all, calls_per_summary, calls_per_video
-from metrics_core.qeva.filtering import FilterMark
-from metrics_core.qeva.outcomes import Outcome
+from metrics_core.qeva.by_chat.cost import Calls, calls_in_all, calls_per_summary, calls_per_video
+from metrics_core.qeva.filtering import FilterMark, Outcome
 from metrics_core.qeva.records import Decision, Dimension, Question, QuestionSet
-from metrics_core.qeva.result import DimensionScore, QevaScore
 from metrics_core.qeva.score import (
+    DimensionScore,
+    QevaScore,
     dimension_score,
     empty_summary_score,
     is_empty_summary,

@@ -1,9 +1,11 @@
-"""What the sentences of a context say of a statement: their entailment and their likeness, for many statements."""
+"""What the sentences of a context say of a statement, and where they tell of an event."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -11,10 +13,59 @@ from metrics_core.arrays import FloatArray
 from metrics_core.ecs.verify import Answers
 from metrics_core.models.lexical_verifier import content_recall
 from metrics_core.models.nli_inputs import HypothesisTooLong
+from metrics_core.models.word_tokenizer import split_words
 from metrics_core.protocols import EntailmentModel, TextEncoder
-from metrics_core.qeva.camera import may_prove
-from metrics_core.qeva.texts import same_words
+from metrics_core.qeva.replies import same_words
 from metrics_core.vectors import unit_rows
+
+# When something happens, which may stand before the subject of a sentence.
+_WHEN = (
+    r"(?:(?:at|in|toward|towards|near|by) the (?:very )?(?:end|start|beginning|close)|after (?:that|this)|all at once|"
+    r"then|next|now|later|again|first|finally|lastly|suddenly|slowly|meanwhile|afterwards|eventually)"
+)
+_OPENING = rf"(?:{_WHEN},? (?:and )?)*"
+_HOW = (
+    r"(?:hand|held|handheld|shaky|unsteady|steady|static|fixed|moving|still|first|second|last|next|opening|final|whole|"
+    r"entire|same|wide|close|long|aerial|high|low|overhead|mobile|phone|video|point|of)"
+)
+_PICTURE = r"(?:cameras?|lens|viewpoint|framing|angle|zoom|shot|view|frame|footage|video|clip|film|picture|image)"
+_CAMERA_SUBJECT = re.compile(
+    rf"{_OPENING}(?:the|a|an|this|our) (?:{_HOW}[ -])*{_PICTURE}\b(?!['’-]| (?:man|woman|person|operator|crew)\b)",
+    re.IGNORECASE,
+)
+_SUBJECT = re.compile(
+    rf"{_OPENING}(?:there (?:is|are|was|were) )?(?:(?:the|an?|this|that|these|those|its|some|several|both|two|three|"
+    r"four|five|\d+)\b ?)*(\w+)",
+    re.IGNORECASE,
+)
+
+
+def is_about_camera(sentence: str) -> bool:
+    """Whether the subject of a sentence is the camera, or the picture that it takes.
+
+    >>> [is_about_camera(text) for text in ("Then the camera pans left.", "A man looks at the camera.")]
+    [True, False]
+    """
+    return _CAMERA_SUBJECT.match(sentence.strip()) is not None
+
+
+def may_prove(sentence: str, statement: str) -> bool:
+    """Whether a sentence may prove a statement. What the camera does tells little of what a person does.
+
+    A sentence about the camera may prove a statement about the camera. It may prove another one only where it names
+    the subject, and where the statement does not speak of the camera: that the camera follows a woman does not say that
+    she looks at it.
+
+    >>> [may_prove("The camera turns to the crowd.", text) for text in ("He turns to the crowd.", "The crowd waits.")]
+    [False, True]
+    >>> may_prove("The camera follows a woman.", "The woman looks at the camera.")
+    False
+    """
+    if not is_about_camera(sentence) or is_about_camera(statement):
+        return True
+    subject = _SUBJECT.match(statement.strip())
+    is_named = subject is None or subject[1].lower() in split_words(sentence)
+    return is_named and not {"camera", "cameras"} & set(split_words(statement))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +96,7 @@ def gather(
 ) -> list[Evidence | None]:
     """Find the evidence for statements, each with the sentences of its context, in order.
 
-    Of every context the r sentences most alike that may prove the statement (`camera.may_prove`) are verified. All
+    Of every context the r sentences most alike that may prove the statement (`may_prove`) are verified. All
     pairs are one batch, and every distinct pair is asked once. A sentence with the statement's own words entails it
     without being asked. Without an encoder likeness is the
     share of the statement's content words that the sentence contains. None for a statement too long for the model.
@@ -121,3 +172,57 @@ def encoded(texts: Iterable[str], encoder: TextEncoder) -> dict[str, FloatArray]
         return {}
     rows = unit_rows("text", np.asarray(encoder.encode(distinct), dtype=np.float64))
     return dict(zip(distinct, rows, strict=True))
+
+
+SPREAD = 0.1
+"""A sentence whose likeness is less by this much weighs e times less."""
+
+WEIGHT_OF_ENTAILMENT = 0.2
+"""The power of the odds of entailment in a sentence's weight. Two wordings of one event seldom entail each other."""
+
+SMALLEST = 1e-3
+"""Stands for a probability of 0, also of a sentence that was not verified, and added to every probability."""
+
+SAME = 1e-4
+"""Places that differ by less are the same: a vector differs in its last digits with the batch it was made in."""
+
+MENTIONED = 0.2
+"""An event whose likeness to every sentence is less, and that none entails, is not told by the text."""
+
+
+def place_of(evidence: Evidence, threshold: float, forced: bool = False) -> float | None:
+    """Where the sentences tell of an event: a number from 0 to m - 1, the mean of their places by weight.
+
+    A sentence weighs exp(likeness / SPREAD) times the odds of entailment to the power of WEIGHT_OF_ENTAILMENT. None
+    where there is no sentence, or none that mentions the event: its probability is below the threshold and its
+    likeness below MENTIONED. A forced answer has a place wherever there is a sentence.
+
+    >>> told = Evidence(np.array([0.2, 0.8, 0.2]), np.array([0.0, 0.9, 0.0]))
+    >>> round(place_of(told, threshold=0.5), 2)
+    1.0
+    >>> place_of(Evidence(np.array([0.1]), np.array([0.0])), threshold=0.5) is None
+    True
+    """
+    if evidence.best is None:
+        return None
+    highest = evidence.likeness.max()
+    if highest < MENTIONED and evidence.support < threshold and not forced:
+        return None
+    probability = np.nan_to_num(evidence.probability, nan=0.0)
+    odds = (probability + SMALLEST) / (1 - probability + SMALLEST)
+    weights = np.exp((evidence.likeness - highest) / SPREAD) * odds**WEIGHT_OF_ENTAILMENT
+    return float(weights @ np.arange(len(weights)) / weights.sum())
+
+
+def order_of(places: Sequence[float | None]) -> tuple[int, ...] | None:
+    """The numbers of the events in the order of their places; None where a place is missing or two are the same.
+
+    Places that differ by less than SAME are the same.
+
+    >>> order_of([2.0, 0.0, 1.5]), order_of([1.0, 1.0]), order_of([1.0, None])
+    ((1, 2, 0), None, None)
+    """
+    known = [place for place in places if place is not None]
+    order = sorted(range(len(known)), key=known.__getitem__)
+    apart = all(known[later] - known[earlier] > SAME for earlier, later in pairwise(order))
+    return tuple(order) if apart and len(known) == len(places) else None
