@@ -13,6 +13,7 @@ import re
 import secrets
 import shutil
 import subprocess
+import tempfile
 import threading
 import time
 import warnings
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 # A socket's path may have 103 bytes on macOS (107 on Linux); 23 of them are /postgres/.s.PGSQL.5432.
 LONGEST_HOME = 80
+# A temporary folder may hold links to homes if those are as short: /reelsieve-4294967295/ and 16 letters are 38 bytes.
+LONGEST_TEMPORARY = LONGEST_HOME - 38
 _PLAIN = re.compile(r"[A-Za-z0-9./_-]+")
 _THREADS = threading.Lock()
 # The package waits ten seconds for the server; on a busy machine or after a crash it needs longer.
@@ -100,8 +103,11 @@ def stop_embedded(home: Path) -> bool:
     except subprocess.SubprocessError as error:
         log = home / "postgres" / "log"
         raise DatabaseUnavailable(f"the embedded Postgres did not stop ({error}); its log is {log}") from None
-    if server.pgdata.parent != home:
-        server.pgdata.parent.unlink(missing_ok=True)
+    link = server.pgdata.parent
+    if link != home:
+        link.unlink(missing_ok=True)
+        with suppress(OSError):  # other homes have links there
+            link.parent.rmdir()
     return True
 
 
@@ -155,7 +161,8 @@ def _plain_path(home: Path) -> Path:
     """The home folder, or a link to it where its own path cannot hold a socket or would be read by a shell as words."""
     if len(os.fsencode(home)) <= LONGEST_HOME and _PLAIN.fullmatch(str(home)):
         return home
-    links = Path("/tmp") / f"reelsieve-{os.getuid()}"
+    temporary = tempfile.gettempdir() if len(tempfile.gettempdir()) <= LONGEST_TEMPORARY else "/tmp"
+    links = Path(temporary) / f"reelsieve-{os.getuid()}"
     links.mkdir(mode=0o700, exist_ok=True)
     if links.is_symlink() or links.stat().st_uid != os.getuid():
         raise DatabaseUnavailable(

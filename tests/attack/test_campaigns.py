@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy.engine import URL, Engine
 
-from tests.attack import filters, kills, manifests, queries
+from tests.attack import chat_servers, filters, folders, kills, manifests, queries
 from tests.attack.campaign import Campaign
+from tests.attack.chat_kinds import KINDS
 from tests.attack.differences import difference
 from tests.orchestration.survival import warm_up
 
@@ -26,6 +27,14 @@ def test_spoilt_manifests(engine: Engine, tmp_path: Path) -> None:
         assert campaign.counts[f"{table} accepted"], table
 
 
+def test_hostile_folders(engine: Engine, tmp_path: Path) -> None:
+    campaign = Campaign("folders", SEED)
+    folders.attack(engine, tmp_path, 8, campaign)
+    assert campaign.faults == []
+    assert campaign.counts["captions ingested"] > 25
+    assert campaign.counts["things left out"] > 20
+
+
 def test_filters_against_raw_sql(engine: Engine, database: URL) -> None:
     campaign = Campaign("filters", SEED)
     filters.attack(engine, database, 150, campaign)
@@ -40,6 +49,16 @@ def test_hostile_statements() -> None:
     queries.attack(40, campaign)
     assert campaign.faults == []
     assert campaign.counts["statements"] == 40 + len(queries.ENDLESS)
+
+
+def test_hostile_chat_servers(engine: Engine, tmp_path: Path) -> None:
+    campaign = Campaign("chat_servers", SEED)
+    chat_servers.attack(engine, tmp_path, len(KINDS), 1, campaign)
+    assert campaign.faults == []
+    assert campaign.counts["kinds"] == len(KINDS) >= 40
+    assert campaign.counts["hostile answers while scoring"] > 0
+    for status in ("ok", "error", "malformed", "refused"):
+        assert campaign.counts[f"replies: {status}"], status
 
 
 def test_states_are_the_same_up_to_rounding() -> None:

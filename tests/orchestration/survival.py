@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -24,6 +23,7 @@ from sqlalchemy.engine import URL
 from db.server import start_embedded, stop_embedded
 from db.server_processes import is_embedded_running
 from db.urls import DAGSTER, sibling_url
+from tests.homes import copy_home
 
 # Far beyond what any step takes, also on a busy machine: reaching it is a failure.
 DEADLINE_S = 180.0
@@ -137,8 +137,7 @@ class Home:
 
 def copied(home: Home, folder: Path) -> Home:
     """The home once more, in this folder; its server must be stopped."""
-    # cp keeps the owner of the server's files, which is not the user of the tests where these run as root.
-    subprocess.run(["cp", "-a", str(home.folder), str(folder / "home")], check=True)
+    copy_home(home.folder, folder / "home")
     return replace(home, folder=folder / "home")
 
 

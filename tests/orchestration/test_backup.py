@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from db.server import stop_embedded
+from tests.homes import copy_home
 from tests.orchestration.conftest import write_manifest
 from tests.orchestration.survival import (
     Home,
@@ -26,11 +27,14 @@ SCORE = ("score", "--dataset", "d", "--metric", "vcs", "--json")
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Generator[Home, None, None]:
+def home(
+    prepared_home: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Generator[Home, None, None]:
     """A home with a dataset that is scored, and a selection of it."""
     warm_up()
     encoder: Path = request.getfixturevalue("tiny_text_encoder")
     made = Home(tmp_path_factory.mktemp("backup") / "home", encoder)
+    copy_home(prepared_home, made.folder)
     manifest = write_manifest(tmp_path_factory.mktemp("manifest"), n_videos=4)
     made.run("ingest", str(manifest), "--dataset", "d", "--json").json()
     made.run(*SCORE).json()

@@ -113,6 +113,29 @@ def test_init_makes_a_manifest_that_ingest_reads(run: Run, tmp_path: Path) -> No
     assert "never overwritten" in again.stderr
 
 
+def test_init_says_what_can_be_scored_and_offers_ratings(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "clips"
+    write_clip(folder / "a.avi")
+    (folder / "a.txt").write_text("A ball rolls.")
+    shown = run("init", str(folder), "--dry-run").stdout
+    assert "scores: nothing can be scored yet\n" in shown
+    assert "scores: vcs needs references\n" in shown
+    assert "scores: evqa needs videos and another model than 'demo encoder' (it knows the demo's clips alone" in shown
+    table = tmp_path / "table" / "t.csv"
+    table.parent.mkdir()
+    table.write_text("video,caption,reference,score\nv,A ball.,A red ball.,4\n")
+    shown = run("init", str(table), "--dry-run").stdout
+    assert "scores: can be scored by vcs, vcs_short, qeva\n" in shown
+    assert "scores: ecs needs keypoints\n" in shown
+    assert "ratings: column 'score' holds numbers from 4 to 4: --rating score makes them" in shown
+    rated = run("init", str(table), "--rating", "score", "--to", str(tmp_path / "rated"))
+    assert (rated.returncode, "1 ratings" in rated.stdout) == (0, True)
+    assert "written: ratings.jsonl, captions.jsonl, videos.jsonl in " in rated.stdout
+    table.write_text("video,reference\nv,A red ball.\n")
+    needs = read_json(run("init", str(table), "--dry-run", "--json"))["needs"]
+    assert needs == dict.fromkeys(METRICS, "captions that are no references")
+
+
 def test_score_reports_each_shard_and_scores_nothing_twice(run: Run, scored: dict[str, Any]) -> None:
     assert scored["score"] == {"dataset": "cli", "shards": [{"shard": "cli:0000", **dict.fromkeys(METRICS, 5)}]}
     again = run("score", "--dataset", "cli")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from tempfile import TemporaryDirectory
+from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 from unittest.mock import patch
 
@@ -30,9 +32,14 @@ NODE = {"node_ip_address": "127.0.0.1", "num_cpus": 1, "object_store_memory": 80
 @pytest.fixture
 def ray_folder() -> Iterator[str]:
     """The folder of Ray's files, which no process uses at the end. The paths of its sockets must be short."""
-    with TemporaryDirectory(prefix="ray", dir="/tmp", ignore_cleanup_errors=True) as folder:
-        yield folder
-        until(lambda: not processes_of(folder), "no process of Ray is left behind")
+    folder = Path(gettempdir(), "ray")
+    # Ray writes the address of a new cluster into this folder of its own, which only its command line makes.
+    (folder / "ray").mkdir(parents=True)
+    try:
+        yield str(folder)
+        until(lambda: not processes_of(str(folder)), "no process of Ray is left behind")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def started(home: Home, ray_folder: str, **variables: str) -> Command:
@@ -134,7 +141,8 @@ def test_a_shard_that_kills_its_actors_is_given_up_and_a_killed_driver_takes_its
 @contextmanager
 def cluster(home: Home, ray_folder: str) -> Iterator[Any]:
     """A cluster on loopback whose first node has room for one actor."""
-    with patch.dict(os.environ, {**home.variables, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}):
+    variables = {**home.variables, "RAY_TMPDIR": ray_folder, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+    with patch.dict(os.environ, variables):
         from ray.cluster_utils import Cluster
 
         handler = signal.getsignal(signal.SIGTERM)
