@@ -1,10 +1,12 @@
 """QEVA without a server on two annotators of ActivityNet Captions: `python -m benchmarks.qeva_anet`.
 
 The first annotator's timed sentences stand in for the video, the second's are the summary. Beside the summary as it was
-written stand two spoilt ones:
+written stand spoilt ones:
 
 - shuffled: its sentences in another order, ten times with different seeds; chronology should fall;
-- exchanged: a quarter of its sentences, at least one, comes from the summaries of other videos; factuality should fall.
+- reversed: its sentences from the last to the first; chronology should fall;
+- exchanged: a quarter of its sentences, at least one, comes from the summaries of other videos; factuality should fall;
+- swapped: the summary of the next video; QEVA should fall, as does the share of words in common.
 
 The 200 reported videos are the first by the hash of their name; constants were chosen on others (places 1000 to 1300).
 A fall on a video is a difference above zero; a tie is no fall. Intervals are bootstraps over videos.
@@ -20,10 +22,11 @@ from typing import Any
 
 from benchmarks.ecs_data import require
 from benchmarks.measure import RESULTS, save
-from benchmarks.qeva_run import SPLITTER, Bench, Judged, mean_with_interval, scores
-from metrics_core.qeva.notes import Reference, Segment, video_notes
+from benchmarks.qeva_run import SPLITTER, Bench, Judged, how_often, how_often_above, mean_with_interval, scores
+from metrics_core.agreement import common_words
+from metrics_core.qeva.offline.notes import Reference, Segment, video_notes
 from metrics_core.qeva.records import DIMENSIONS
-from metrics_core.qeva.result import QevaScore
+from metrics_core.qeva.score import QevaScore
 
 N_VIDEOS = 200
 N_SHUFFLES = 10
@@ -51,11 +54,11 @@ def segments_of(row: Mapping[str, Any]) -> list[Segment]:
 
 
 def videos_of(names: Sequence[str]) -> list[Judged]:
-    """The videos with their notes and their summaries: written, exchanged, and shuffled 0 to N_SHUFFLES - 1."""
+    """The videos with their notes and their summaries: written, exchanged, swapped, reversed, shuffled from 0 on."""
     one, other = read(1), read(2)
     told = {name: [segment.text for segment in segments_of(other[name])] for name in names}
     videos = []
-    for name in names:
+    for name, following in zip(names, [*names[1:], names[0]], strict=True):
         segments = segments_of(one[name])
         notes = video_notes([Reference("", tuple(segments))], [], SPLITTER)
         if notes is None:
@@ -64,6 +67,8 @@ def videos_of(names: Sequence[str]) -> list[Judged]:
         rng = Random(name)
         spoilt = {"exchanged": exchanged(told[name], strangers, rng)}
         spoilt |= {f"shuffled {k}": shuffled(told[name], rng) for k in range(N_SHUFFLES) if len(told[name]) > 1}
+        spoilt |= {"reversed": told[name][::-1]} if len(told[name]) > 1 else {}
+        spoilt |= {"swapped": told[following]}
         summaries = {"written": told[name], **spoilt}
         videos.append(Judged(notes, {system: "\n".join(sentences) for system, sentences in summaries.items()}))
     return videos
@@ -109,12 +114,18 @@ def results_of(videos: Sequence[Judged], found: Sequence[Mapping[str, QevaScore]
             dimension: mean_with_interval([getattr(each[system], dimension).value for each in found if system in each])
             for dimension in DIMENSIONS
         }
-        for system in ("written", all_shuffles[0], "exchanged")
+        for system in ("written", all_shuffles[0], "reversed", "exchanged", "swapped")
     }
     return {
         "videos": len(videos),
         "videos_with_3_events": len(several),
         "means": means,
+        "written_is_above": {
+            "swapped, by QEVA": above(found, "swapped", lambda score: score.value),
+            "swapped, by words in common": above_in_words(videos),
+            "shuffled once, by chronology": above(found, all_shuffles[0], lambda score: score.chronology.value),
+            "reversed, by chronology": above(found, "reversed", lambda score: score.chronology.value),
+        },
         "chronology_falls_mean_of_shuffles": falls(several, all_shuffles, lambda score: score.chronology.value),
         "chronology_falls_first_shuffle": falls(several, all_shuffles[:1], lambda score: score.chronology.value),
         "coverage_falls_mean_of_shuffles": falls(found, all_shuffles, lambda score: score.coverage.value),
@@ -122,11 +133,26 @@ def results_of(videos: Sequence[Judged], found: Sequence[Mapping[str, QevaScore]
     }
 
 
+def above(found: Sequence[Mapping[str, QevaScore]], system: str, value: Value) -> dict[str, float | int | None]:
+    """In how many videos `value` is greater as written than of a spoilt summary; a tie is not greater."""
+    return how_often_above((value(each["written"]), value(each[system])) for each in found if system in each)
+
+
+def above_in_words(videos: Sequence[Judged]) -> dict[str, float | int | None]:
+    """In how many videos the summary has more words in common with the notes than the next video's."""
+    told = [[" ".join(video.notes.events)] for video in videos]
+    own, other = (
+        common_words([video.summaries[system] for video in videos], told).tolist() for system in ("written", "swapped")
+    )
+    return how_often_above(zip(own, other, strict=True))
+
+
 def table(results: Mapping[str, Any]) -> list[str]:
     """The lines to print."""
     lines = [f"{results['videos']} videos, {results['videos_with_3_events']} of them with {MIN_EVENTS} events or more"]
     for system, dimensions in results["means"].items():
         lines.append(f"{system:12s}" + "".join(f"  {name} {cell(each)}" for name, each in dimensions.items()))
+    lines += [f"written above {name}: {how_often(each)}" for name, each in results["written_is_above"].items()]
     for name in (key for key in results if "_falls_" in key):
         share, difference = results[name]["share_of_videos_that_fall"], results[name]["difference"]
         ties = results[name]["ties"]

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
 
 from benchmarks.ecs_run import Answers, Embeddings
+from metrics_core.arithmetic import wilson_interval
 from metrics_core.arrays import FloatArray
+from metrics_core.ecs import premise_sentences
 from metrics_core.models.sentence_splitter import RuleSplitter
 from metrics_core.models.text_encoder import make_text_encoder
-from metrics_core.qeva.by_entailment import EntailmentAnswerer
-from metrics_core.qeva.by_rule import RuleSummaryExaminer, RuleVideoExaminer
-from metrics_core.qeva.filtering import FilterMark, filter_questions
-from metrics_core.qeva.outcomes import Outcome, outcomes_of
-from metrics_core.qeva.records import Asked, Context, QuestionSet, VideoNotes
-from metrics_core.qeva.result import QevaScore
-from metrics_core.qeva.score import dimension_score
+from metrics_core.qeva.filtering import FilterMark, Outcome, filter_questions, outcomes_of
+from metrics_core.qeva.offline.answerers import DEFAULT_R, EntailmentAnswerer
+from metrics_core.qeva.offline.rules import RuleSummaryExaminer, RuleVideoExaminer
+from metrics_core.qeva.records import DIMENSIONS, Asked, Context, QuestionSet, VideoNotes
+from metrics_core.qeva.score import QevaScore, dimension_score, summary_score
 from verifier import offline_verifier, pair_threshold
 
 T = TypeVar("T")
 SPLITTER = RuleSplitter()
 RESAMPLES = 2000
+TIE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -44,9 +45,9 @@ class Bench:
     encoder: Embeddings = field(default_factory=lambda: Embeddings(make_text_encoder("offline")))
     seconds: dict[str, float] = field(default_factory=dict)
 
-    def answerer(self) -> EntailmentAnswerer:
-        """The answerer with the verifier's own threshold."""
-        return EntailmentAnswerer(self.verifier, pair_threshold(), SPLITTER, self.encoder)
+    def answerer(self, r: int = DEFAULT_R) -> EntailmentAnswerer:
+        """The answerer with the verifier's own threshold, which verifies r sentences for a statement."""
+        return EntailmentAnswerer(self.verifier, pair_threshold(), SPLITTER, self.encoder, r)
 
     def timed(self, stage: str, call: Callable[[], T]) -> T:
         """Say that a stage begins, and keep its seconds."""
@@ -68,10 +69,11 @@ class Paper:
 
 def scores(videos: Sequence[Judged], bench: Bench) -> list[dict[str, QevaScore]]:
     """QEVA of every summary, by system, in the order of the videos."""
-    answerer = bench.answerer()
+    # As on the platform, filters look at the nearest sentence alone.
+    answerer, filtering = bench.answerer(), bench.answerer(r=1)
     keys = [(i, system) for i, video in enumerate(videos) for system in video.summaries]
     papers = bench.timed("write the questions", lambda: papers_of(videos, keys))
-    marks = bench.timed("filter the questions", lambda: marks_of(papers, answerer))
+    marks = bench.timed("filter the questions", lambda: marks_of(papers, filtering))
     outcomes = bench.timed("answer the questions", lambda: answers_of(papers, marks, answerer))
     dimensions = [
         dimension_score(paper.questions, given, found)
@@ -79,7 +81,10 @@ def scores(videos: Sequence[Judged], bench: Bench) -> list[dict[str, QevaScore]]
     ]
     scored: list[dict[str, QevaScore]] = [{} for _ in videos]
     for (i, system), first in zip(keys, range(0, len(dimensions), 3), strict=True):
-        scored[i][system] = QevaScore(*dimensions[first : first + 3])
+        n_sentences = len(premise_sentences(videos[i].summaries[system], SPLITTER))
+        scored[i][system] = summary_score(
+            dict(zip(DIMENSIONS, dimensions[first : first + 3], strict=True)), n_sentences
+        )
     return scored
 
 
@@ -131,3 +136,31 @@ def mean_with_interval(values: Sequence[float | None]) -> dict[str, float | int 
     low, high = np.quantile(means, [0.025, 0.975])
     mean = float(known.mean())
     return {"mean": mean, "low": float(low), "high": float(high), "n": len(known), "undefined": undefined}
+
+
+def how_often_above(pairs: Iterable[tuple[float | None, float | None]]) -> dict[str, float | int | None]:
+    """In how many videos the first value is above the second, with Wilson's 95 % interval; a tie is not above.
+
+    Videos without one of the values are counted as undefined and left out.
+    """
+    listed = list(pairs)
+    known = [(one, other) for one, other in listed if one is not None and other is not None]
+    # Means of different sums of the same values differ in their last digits.
+    above, ties = (
+        sum(test(one - other) for one, other in known) for test in (lambda d: d > TIE, lambda d: abs(d) <= TIE)
+    )
+    low, high = wilson_interval(above, len(known))
+    return {
+        "above": above,
+        "ties": ties,
+        "of": len(known),
+        "low": low,
+        "high": high,
+        "undefined": len(listed) - len(known),
+    }
+
+
+def how_often(each: Mapping[str, float | int | None]) -> str:
+    """A result of `how_often_above` in words."""
+    interval = "-" if each["low"] is None else f"[{each['low']:.3f}, {each['high']:.3f}]"
+    return f"{each['above']} of {each['of']} {interval}, {each['ties']} ties, {each['undefined']} undefined"

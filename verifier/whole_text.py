@@ -20,10 +20,11 @@ from verifier.likeness import WordLikeness
 
 LEXICAL = (
     "content_recall",
-    "missing_words",
+    "form_recall",
     "letter_recall",
-    "pair_recall",
-    "order",
+    "long_word_recall",
+    "missing_words",
+    "all_words_found",
     "hypothesis_has_number",
     "number_recall",
     "number_conflict",
@@ -33,7 +34,10 @@ LEXICAL = (
     "gender_conflict",
     "negation_differs",
 )
-"""The lexical features that count. Lengths are left out, so that a text gains nothing by being long."""
+"""The lexical features that may count: those that see neither the order of the words nor the length of the text.
+
+A text of the same sentences in another order says the same, and a text gains nothing by being long.
+"""
 
 EVIDENCE = (*LEXICAL, "likeness", "least_likeness")
 # Keeps the log-odds of 0 and 1 finite.
@@ -45,8 +49,8 @@ class WholeText:
 
     The network reads one sentence at a time. A statement whose parts stand in several sentences is entailed by none of
     them, and the words of the whole text then tell more. The weights stand in a file of JSON: "probability" of the
-    log-odds of a sentence's probability, "bias", and "evidence" by feature; "threshold" is the least result at which a
-    statement counts as covered.
+    log-odds of a sentence's probability, "bias", and "evidence" by the features that count; "threshold" is the least
+    result at which a statement counts as covered.
     """
 
     def __init__(self, file: Path) -> None:
@@ -89,7 +93,7 @@ class WholeText:
     def _log_odds_of(self, text: str, hypothesis: str) -> float:
         features = self.evidence.of(text, hypothesis)
         weights: dict[str, float] = self._weights["evidence"]
-        return float(self._weights["bias"] + sum(weights[name] * features[name] for name in EVIDENCE))
+        return float(self._weights["bias"] + sum(weight * features[name] for name, weight in weights.items()))
 
     @cached_property
     def evidence(self) -> Evidence:

@@ -3,29 +3,51 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import chain
 from typing import Any, ClassVar
 
 from sqlalchemy.engine import Engine
 
-from assets.qeva.asking import Wanted, ask
-from assets.qeva.material import Material
-from assets.qeva.questions import SAMPLES_AT_A_TIME, Questions
-from assets.qeva.roles import Roles
-from assets.qeva.writing import OF_SUMMARY
+from assets.qeva.material import GONE, Material, Unreadable
+from assets.qeva.questions import OF_SUMMARY, SAMPLES_AT_A_TIME, Questions, StoredSet
+from assets.qeva.roles import Panel, Roles
 from assets.sources.base import Examination, Forecast, Order, Source
 from db.embeddings import text_sha256
 from db.models import register_model
-from db.qeva_answers import GOOD, AnswerRow, load_answers, write_answers
-from db.qeva_questions import QuestionSetRow
+from db.qeva import GOOD, Row, load_answers, write_answers
 from db.work import PendingSample, shard_samples
 from metrics_core.protocols import ModelIdentity
-from metrics_core.qeva import is_empty_summary
+from metrics_core.qeva import Judgement, Outcome, is_empty_summary, judge_replies, outcome_of
+from metrics_core.qeva.records import Asked, Context, Dimension, Question, Reply
 
 # More failed answers than this are worth a look at the server.
 MANY_ERRORS = 0.2
+_OF_REPLY = tuple(each.name for each in fields(Reply))
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAnswer:
+    """An answer to a question about a sample, and the digest of what it was answered from.
+
+    reply: as stored; one that the judge did not judge has the judge's status and reason. correct: None where nobody
+    could tell.
+    """
+
+    context_sha256: bytes
+    reply: Reply
+    correct: bool | None
+
+    @classmethod
+    def of(cls, row: Row) -> StoredAnswer:
+        """Read a row of `load_answers`."""
+        return cls(bytes(row["context_sha256"]), Reply(**{name: row[name] for name in _OF_REPLY}), row["correct"])
+
+    @property
+    def outcome(self) -> Outcome:
+        """Whether the answer is right, wrong, withheld or failed."""
+        return outcome_of(self.reply.status, self.correct)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +57,66 @@ class Examined:
     n_missing: kept questions without an answer.
     """
 
-    sets: Mapping[str, QuestionSetRow]
-    answers: Mapping[int, AnswerRow]
+    sets: Mapping[str, StoredSet]
+    answers: Mapping[int, StoredAnswer]
     n_missing: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A kept question about a sample, and the digest of what it is to be answered from."""
+
+    sample: PendingSample
+    dimension: Dimension
+    question_id: int
+    question: Question
+    context_sha256: bytes
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Sample and question."""
+        return self.sample.sample_id, self.question_id
+
+    def is_answered_by(self, answer: StoredAnswer | None) -> bool:
+        """Whether this is an answer to the question, given from what is there now."""
+        return answer is not None and answer.context_sha256 == self.context_sha256
+
+
+def ask(
+    order: Order, panel: Panel, material: Material, samples: Sequence[PendingSample], wanted: Sequence[Wanted]
+) -> list[Row]:
+    """Ask every question in its context: a summary's question about the video, a video's about the summary."""
+    of_video = [each for each in wanted if each.dimension in OF_SUMMARY]
+    of_text = [each for each in wanted if each.dimension not in OF_SUMMARY]
+    shown = material.load(order.engine, samples, {each.sample.video_id for each in of_video})
+    contexts = [(each, shown.get(each.sample.video_id, GONE)) for each in of_video]
+    answered = [
+        *_replies(panel.video_answerer.answer, [(e, c) for e, c in contexts if not isinstance(c, Unreadable)]),
+        *_replies(panel.summary_answerer.answer, [(each, each.sample.text) for each in of_text]),
+        *((each, _without_context(why)) for each, why in contexts if isinstance(why, Unreadable)),
+    ]
+    judgements = judge_replies([(each.question, reply) for each, reply in answered], panel.matcher)
+    return [_row(each, reply, judged) for (each, reply), judged in zip(answered, judgements, strict=True)]
+
+
+def _replies(
+    answer: Callable[[Sequence[Asked]], list[Reply]], wanted: Sequence[tuple[Wanted, Context]]
+) -> list[tuple[Wanted, Reply]]:
+    asked = [Asked(each.question, context) for each, context in wanted]
+    return [(each, reply) for (each, _), reply in zip(wanted, answer(asked) if asked else [], strict=True)]
+
+
+def _without_context(why: Unreadable) -> Reply:
+    return Reply("refused" if why.is_final else "error", reason=why.reason)
+
+
+def _row(wanted: Wanted, reply: Reply, judged: Judgement) -> Row:
+    """An answer as it is stored. One that the judge did not judge has the judge's status and reason."""
+    if reply.status == "ok" and judged.correct is None:
+        reason = f"the judge gave no judgement: {judged.reason}"
+        reply = replace(reply, status=judged.status, normalised=None, reason=reason)
+    key = {"question_id": wanted.question_id, "sample_id": wanted.sample.sample_id}
+    return {**key, "context_sha256": wanted.context_sha256, **asdict(reply), "correct": judged.correct}
 
 
 class Answers(Source[Mapping[int, Examined]]):
@@ -82,14 +161,14 @@ class Answers(Source[Mapping[int, Examined]]):
             todo = [
                 each
                 for each in self._wanted(order.engine, samples, sets)
-                if not each.is_answered_by(row := stored.get(each.key)) or (row is not None and row.status == "error")
+                if not each.is_answered_by(one := stored.get(each.key)) or (one and one.reply.status == "error")
             ]
             rows = ask(order, panel, self._material, samples, todo)
             write_answers(order.engine, model_id, order.run_id, rows)
             counts.update(
                 answers=len(rows),
-                abstained=sum(row.status == "abstain" for row in rows),
-                unanswered=sum(row.status not in GOOD for row in rows),
+                abstained=sum(row["status"] == "abstain" for row in rows),
+                unanswered=sum(row["status"] not in GOOD for row in rows),
             )
             done += len(samples)
             order.tell(f"questions answered about {done} of {len(sample_ids)} samples")
@@ -100,7 +179,7 @@ class Answers(Source[Mapping[int, Examined]]):
         sets = self._questions.load(engine, scorer_id, samples)
         wanted = list(self._wanted(engine, samples, sets))
         stored = self._stored(engine, samples)
-        given: dict[int, dict[int, AnswerRow]] = {sample_id: {} for sample_id in sets}
+        given: dict[int, dict[int, StoredAnswer]] = {sample_id: {} for sample_id in sets}
         n_wanted = Counter(sample_id for sample_id, _ in (each.key for each in wanted))
         for each in wanted:
             sample_id, question_id = each.key
@@ -133,11 +212,12 @@ class Answers(Source[Mapping[int, Examined]]):
             stored = self._stored(order.engine, samples)
             sets = self._questions.load(order.engine, order.scorer_id, samples)
             for each in self._wanted(order.engine, samples, sets):
-                row = stored.get(each.key)
-                is_present = each.is_answered_by(row)
+                answer = stored.get(each.key)
+                is_present = each.is_answered_by(answer)
                 counts.update(kept=1, unanswered=not is_present)
-                if row is not None and is_present:
-                    counts.update(failed=row.status not in GOOD, abstained=row.status == "abstain")
+                if answer is not None and is_present:
+                    status = answer.reply.status
+                    counts.update(failed=status not in GOOD, abstained=status == "abstain")
         passed = {
             "questions_answered": counts["unanswered"] == 0,
             "errors_rare": counts["failed"] < MANY_ERRORS * counts["kept"] or counts["kept"] == 0,
@@ -145,7 +225,7 @@ class Answers(Source[Mapping[int, Examined]]):
         return Examination(passed, dict(counts))
 
     def _wanted(
-        self, engine: Engine, samples: Sequence[PendingSample], sets: Mapping[int, Mapping[str, QuestionSetRow]]
+        self, engine: Engine, samples: Sequence[PendingSample], sets: Mapping[int, Mapping[str, StoredSet]]
     ) -> Iterator[Wanted]:
         # An empty summary answers nothing, whoever is asked.
         chosen = [sample for sample in samples if sample.sample_id in sets and not is_empty_summary(sample.text)]
@@ -153,20 +233,20 @@ class Answers(Source[Mapping[int, Examined]]):
         if changed := [sample.key for sample in chosen if sample.video_id not in digests]:
             raise self.missing(f"the videos of {len(changed)} samples changed meanwhile, {changed[0]!r} for one")
         for sample in chosen:
-            for dimension, row in sets[sample.sample_id].items():
+            for one in sets[sample.sample_id].values():
+                dimension = one.key.dimension
                 context = digests[sample.video_id] if dimension in OF_SUMMARY else text_sha256(sample.text)
-                for question in row.questions:
-                    if question.mark.decision == "keep":
-                        yield Wanted(sample, dimension, question, context)
+                for question_id, question in one.kept.items():
+                    yield Wanted(sample, dimension, question_id, question, context)
 
-    def _stored(self, engine: Engine, samples: Sequence[PendingSample]) -> dict[tuple[int, int], AnswerRow]:
+    def _stored(self, engine: Engine, samples: Sequence[PendingSample]) -> dict[tuple[int, int], StoredAnswer]:
         with engine.connect() as connection:
             model_id = self.model_id(connection)
         return {} if model_id is None else self._answers(engine, model_id, samples)
 
     def _answers(
         self, engine: Engine, model_id: int, samples: Sequence[PendingSample]
-    ) -> dict[tuple[int, int], AnswerRow]:
+    ) -> dict[tuple[int, int], StoredAnswer]:
         with engine.connect() as connection:
             rows = load_answers(connection, model_id, [sample.sample_id for sample in samples])
-        return {(row.sample_id, row.question_id): row for row in rows}
+        return {(row["sample_id"], row["question_id"]): StoredAnswer.of(row) for row in rows}

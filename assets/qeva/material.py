@@ -25,7 +25,7 @@ from metrics_core.frames import FrameReadError, read_frames
 from metrics_core.frames.fit import Fit
 from metrics_core.frames.records import DecoderFailed
 from metrics_core.protocols import ModelIdentity, SentenceSplitter
-from metrics_core.qeva.notes import NO_NOTES, NotedKeypoint, Reference, Segment, video_notes
+from metrics_core.qeva.offline.notes import NO_NOTES, NotedKeypoint, Reference, Segment, video_notes
 from metrics_core.qeva.records import Frame, VideoFrames, VideoNotes
 
 # Frames are taken from all over the video: every frame may be chosen, up to the cap.

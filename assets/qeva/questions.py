@@ -1,27 +1,216 @@
-"""Questions: about each video once for all systems, and about each summary, all filtered."""
+"""Questions: about each video once for all systems, and about each summary; written, filtered and stored."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, ClassVar
 
-from sqlalchemy.engine import Engine
+from sqlalchemy.engine import Connection, Engine
 
-from assets.qeva.roles import Roles
-from assets.qeva.writing import OF_SUMMARY, OF_VIDEO, QuestionWriter, SetKey, is_open, is_unfiltered, stored_sets
+from assets.qeva.material import GONE, Material, Unreadable
+from assets.qeva.roles import Panel, Roles
 from assets.sources.base import Examination, Forecast, Order, Source
 from db.embeddings import text_sha256
 from db.inputs import TEXT
 from db.models import register_model
-from db.qeva_questions import QuestionSetRow
+from db.qeva import MARK, Row, load_question_sets, mark_questions, write_question_sets
 from db.work import PendingSample, shard_samples
 from metrics_core.protocols import ModelIdentity
-from metrics_core.qeva import is_empty_summary
+from metrics_core.qeva import FilterMark, filter_questions, is_empty_summary
+from metrics_core.qeva.records import Context, Dimension, Question, QuestionSet, VideoFrames, VideoNotes
 
+OF_VIDEO: tuple[Dimension, ...] = ("coverage", "chronology")
+OF_SUMMARY: tuple[Dimension, ...] = ("factuality",)
 # Samples whose questions are written and filtered between two looks at the database; their frames are in memory.
 SAMPLES_AT_A_TIME = 64
-SetsBySample = Mapping[int, Mapping[str, QuestionSetRow]]
+# The columns of a question that come from the question itself; the dimension stands in its set.
+_OF_QUESTION = tuple(each.name for each in fields(Question) if each.name != "dimension")
+
+
+@dataclass(frozen=True, slots=True)
+class SetKey:
+    """A set of questions: about a video, or about the text of a sample where one is named."""
+
+    dimension: Dimension
+    video_id: int
+    sample_id: int | None
+    source_sha256: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSet:
+    """A stored set. question_ids, marks: of each question, in order; a mark is None before the question is filtered."""
+
+    key: SetKey
+    written: QuestionSet
+    question_ids: tuple[int, ...]
+    marks: tuple[FilterMark | None, ...]
+
+    @classmethod
+    def of(cls, row: Row) -> StoredSet:
+        """Read a row of `load_question_sets`."""
+        dimension, rows = row["dimension"], row["questions"]
+        return cls(
+            SetKey(dimension, row["video_id"], row["sample_id"], bytes(row["source_sha256"])),
+            QuestionSet(
+                dimension,
+                tuple(_question(dimension, each) for each in rows),
+                row["n_requested"],
+                row["n_malformed"],
+                row["status"],
+                row["reason"],
+            ),
+            tuple(each["question_id"] for each in rows),
+            tuple(_mark(each) for each in rows),
+        )
+
+    def __iter__(self) -> Iterator[tuple[int, Question, FilterMark | None]]:
+        """Give question_id, question and mark of each question."""
+        return zip(self.question_ids, self.written.questions, self.marks, strict=True)
+
+    @property
+    def kept(self) -> dict[int, Question]:
+        """The questions that filtering kept, by question_id, in order."""
+        return {number: question for number, question, mark in self if mark is not None and mark.decision == "keep"}
+
+    @property
+    def filtered(self) -> list[FilterMark]:
+        """The marks of the questions that are filtered, in order."""
+        return [mark for mark in self.marks if mark is not None]
+
+
+SetsBySample = Mapping[int, Mapping[str, StoredSet]]
+
+
+def _question(dimension: Dimension, row: Row) -> Question:
+    # JSON has no tuples.
+    values: dict[str, Any] = {
+        name: tuple(row[name]) if isinstance(row[name], list) else row[name] for name in _OF_QUESTION
+    }
+    return Question(dimension, **values)
+
+
+def _mark(row: Row) -> FilterMark | None:
+    if row["decision"] is None:
+        return None
+    closed_book, *others = (row[name] for name in MARK)
+    return FilterMark(tuple(closed_book), *others)
+
+
+def _mark_row(mark: FilterMark) -> Row:
+    return dict(zip(MARK, (mark.closed_book, mark.open_book, mark.decision, mark.reason, mark.failure), strict=True))
+
+
+def _set_row(key: SetKey, written: QuestionSet) -> Row:
+    return {
+        **asdict(key),
+        **{name: getattr(written, name) for name in ("n_requested", "n_malformed", "status", "reason")},
+        "questions": [{name: getattr(each, name) for name in _OF_QUESTION} for each in written.questions],
+    }
+
+
+def stored_sets(connection: Connection, model_id: int, wanted: Collection[SetKey]) -> dict[SetKey, StoredSet]:
+    """Load the wanted sets that are stored, written from what is there now."""
+    videos = {key.video_id for key in wanted if key.sample_id is None}
+    samples = {key.sample_id for key in wanted if key.sample_id is not None}
+    found = map(StoredSet.of, load_question_sets(connection, model_id, videos, samples))
+    by_key = {one.key: one for one in found}
+    return {key: by_key[key] for key in wanted if key in by_key}
+
+
+def is_open(one: StoredSet | None) -> bool:
+    """Whether there is something left to write or to filter: a set that is missing, or that an error prevented."""
+    return one is None or one.written.status == "error" or any(map(is_undecided, one.marks))
+
+
+def is_undecided(mark: FilterMark | None) -> bool:
+    """Whether filtering is still to come, or did not get a reply; what a model refused stays refused."""
+    return mark is None or mark.failure == "error"
+
+
+@dataclass
+class QuestionWriter:
+    """Writes and filters the question sets of a batch of samples; a video is read once, and only where it is needed."""
+
+    order: Order
+    panel: Panel
+    model_id: int
+    material: Material
+    samples: Sequence[PendingSample]
+    shown: dict[int, VideoFrames | VideoNotes | Unreadable] = field(default_factory=dict)
+
+    def write(self, wanted: Collection[SetKey]) -> int:
+        """Write and store the sets that are missing, or that an error prevented; returns how many."""
+        stored = self._stored(wanted)
+        missing = [key for key in wanted if key not in stored or stored[key].written.status == "error"]
+        rows = [row for dimension in (*OF_VIDEO, *OF_SUMMARY) for row in self._written(dimension, missing)]
+        write_question_sets(self.order.engine, self.model_id, self.order.run_id, rows)
+        return len(rows)
+
+    def filter(self, wanted: Collection[SetKey]) -> int:
+        """Filter the questions that have no decision yet, or that an error set aside; returns how many."""
+        todo: dict[Dimension, list[tuple[SetKey, int, Question]]] = {}
+        for key, one in self._stored(wanted).items():
+            undecided = [(key, number, question) for number, question, mark in one if is_undecided(mark)]
+            todo.setdefault(key.dimension, []).extend(undecided)
+        self._show({key.video_id for keys in todo.values() for key, _, _ in keys if key.sample_id is None})
+        for dimension, questions in todo.items():
+            marks = self._marks(dimension, questions)
+            mark_questions(self.order.engine, {number: _mark_row(mark) for number, mark in marks.items()})
+        return sum(map(len, todo.values()))
+
+    def _marks(self, dimension: Dimension, questions: Sequence[tuple[SetKey, int, Question]]) -> dict[int, FilterMark]:
+        """What the filter says of the questions, by question_id; nothing can be said without their source."""
+        marks = {
+            number: FilterMark((), None, "error", why.reason, "refused" if why.is_final else "error")
+            for key, number, _ in questions
+            if isinstance(why := self._source(key), Unreadable)
+        }
+        readable = [each for each in questions if self._context(each[0]) is not None]
+        asked = [(question, self._context(key)) for key, _, question in readable]
+        answerer = self.panel.filter_of(dimension)
+        filtered = filter_questions(asked, answerer, answerer, self.panel.matcher, self.panel.votes)
+        return marks | {number: mark for (_, number, _), mark in zip(readable, filtered, strict=True)}
+
+    def _written(self, dimension: Dimension, missing: Sequence[SetKey]) -> list[Row]:
+        keys = [key for key in missing if key.dimension == dimension]
+        self._show({key.video_id for key in keys if key.sample_id is None})
+        rows = [_unreadable(key, why) for key in keys if isinstance(why := self._source(key), Unreadable)]
+        readable = [key for key in keys if self._context(key) is not None]
+        sources = [self._context(key) for key in readable]
+        write = {
+            "coverage": self.panel.video_examiner.coverage,
+            "chronology": self.panel.video_examiner.chronology,
+            "factuality": self.panel.summary_examiner.factuality,
+        }[dimension]
+        sets = write(sources) if sources else []  # type: ignore[operator]  # each is given what it asks about
+        return rows + [_set_row(key, one) for key, one in zip(readable, sets, strict=True)]
+
+    def _source(self, key: SetKey) -> str | VideoFrames | VideoNotes | Unreadable:
+        if key.sample_id is None:
+            return self.shown[key.video_id]
+        return next(sample.text for sample in self.samples if sample.sample_id == key.sample_id)
+
+    def _context(self, key: SetKey) -> Context:
+        source = self._source(key)
+        return None if isinstance(source, Unreadable) else source
+
+    def _show(self, video_ids: Collection[int]) -> None:
+        unseen = set(video_ids) - self.shown.keys()
+        if unseen:
+            self.shown |= dict.fromkeys(unseen, GONE)
+            self.shown |= self.material.load(self.order.engine, self.samples, unseen)
+
+    def _stored(self, wanted: Collection[SetKey]) -> dict[SetKey, StoredSet]:
+        with self.order.engine.connect() as connection:
+            return stored_sets(connection, self.model_id, wanted)
+
+
+def _unreadable(key: SetKey, why: Unreadable) -> Row:
+    status: Any = "refused" if why.is_final else "error"
+    return _set_row(key, QuestionSet(key.dimension, status=status, reason=why.reason))
 
 
 class Questions(Source[SetsBySample]):
@@ -72,15 +261,15 @@ class Questions(Source[SetsBySample]):
         """The sets of each wanted sample, by sample_id and dimension; MissingEvidence where one is not there."""
         wanted = self._wanted(engine, samples)
         stored = self._stored(engine, wanted)
-        if absent := [key for key in wanted if key not in stored or is_unfiltered(stored[key])]:
+        if absent := [key for key in wanted if key not in stored or None in stored[key].marks]:
             raise self.missing(f"{len(absent)} of {len(wanted)} question sets are not there or not filtered")
-        rows = {(key.video_id, key.sample_id, key.dimension): row for key, row in stored.items()}
+        sets = {(key.video_id, key.sample_id, key.dimension): one for key, one in stored.items()}
         return {
             sample.sample_id: {
-                dimension: rows[place]
+                dimension: sets[place]
                 for dimension in (*OF_VIDEO, *OF_SUMMARY)
                 if (place := (sample.video_id, sample.sample_id if dimension in OF_SUMMARY else None, dimension))
-                in rows
+                in sets
             }
             for sample in filter(self.is_wanted, samples)
         }
@@ -109,15 +298,15 @@ class Questions(Source[SetsBySample]):
         counts: Counter[str] = Counter(questions=0, unfiltered=0, kept=0, set_aside=0, sets_without_questions=0)
         seen: set[SetKey] = set()
         for samples in order.samples(sample_ids, self.inputs):
-            for key, row in self._stored(order.engine, self._wanted(order.engine, samples)).items():
+            for key, one in self._stored(order.engine, self._wanted(order.engine, samples)).items():
                 if key not in seen:
-                    decisions = Counter(question.mark.decision for question in row.questions)
+                    decisions = Counter(mark and mark.decision for mark in one.marks)
                     counts.update(
-                        questions=len(row.questions),
+                        questions=len(one.marks),
                         unfiltered=decisions[None],
                         kept=decisions["keep"],
                         set_aside=decisions["error"],
-                        sets_without_questions=row.status != "ok",
+                        sets_without_questions=one.written.status != "ok",
                     )
                 seen.add(key)
         return Examination({"questions_filtered": counts["unfiltered"] == 0}, dict(counts))
@@ -136,7 +325,7 @@ class Questions(Source[SetsBySample]):
                 keys |= {SetKey(name, sample.video_id, sample.sample_id, digest): None for name in OF_SUMMARY}
         return list(keys)
 
-    def _stored(self, engine: Engine, wanted: Sequence[SetKey]) -> dict[SetKey, QuestionSetRow]:
+    def _stored(self, engine: Engine, wanted: Sequence[SetKey]) -> dict[SetKey, StoredSet]:
         with engine.connect() as connection:
             model_id = self.model_id(connection)
             return {} if model_id is None else stored_sets(connection, model_id, wanted)

@@ -1,35 +1,145 @@
-"""From settings to a panel: chat models where they are named, rules and the entailment verifier everywhere else."""
+"""From settings to a panel: chat models where they are named, else rules and the verifier; and what they cost."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from assets.ecs.verifiers import OFFLINE, make_verifier, pair_threshold
 from assets.models.chat import TalliedChat, Tally
-from assets.qeva.forecast import Weight, forecast
 from assets.qeva.material import FramesMaterial, Material, NotesMaterial
-from assets.qeva.panel import Panel
 from assets.qeva.settings import ROLES, QEVASettings
 from assets.sources.base import Forecast, Order
 from assets.sources.remembering import RememberingEncoder, RememberingVerifier
+from db.fingerprint import fingerprint
+from metrics_core.ecs.plan import premise_sentences
 from metrics_core.models.chat.protocol import ChatModel
-from metrics_core.protocols import EntailmentModel, SentenceSplitter, TextEncoder
-from metrics_core.qeva.answerers import ChatAnswerer, ChatMatcher
-from metrics_core.qeva.by_entailment import DEFAULT_R, EntailmentAnswerer
-from metrics_core.qeva.by_rule import RuleSummaryExaminer, RuleVideoExaminer
-from metrics_core.qeva.cost import (
+from metrics_core.models.chat.spending import Prices, usage_of_call
+from metrics_core.models.chat.tokens import image_tokens
+from metrics_core.models.unusable import ModelUnusable
+from metrics_core.protocols import EntailmentModel, ModelIdentity, SentenceSplitter, TextEncoder
+from metrics_core.qeva.by_chat.answerers import ChatAnswerer, ChatMatcher
+from metrics_core.qeva.by_chat.cost import (
     Calls,
     calls_about_answers,
     calls_about_summary_questions,
     calls_about_video,
     times,
 )
-from metrics_core.qeva.examiners import ChatSummaryExaminer, ChatVideoExaminer
-from metrics_core.qeva.matchers import CosineMatcher, EntailmentMatcher, TokenF1Matcher
-from metrics_core.qeva.prompts import CATEGORIES
-from metrics_core.qeva.protocols import Answerer, Matcher
+from metrics_core.qeva.by_chat.examiners import ChatSummaryExaminer, ChatVideoExaminer
+from metrics_core.qeva.by_chat.requests import CATEGORIES
+from metrics_core.qeva.offline.answerers import (
+    DEFAULT_R,
+    CosineMatcher,
+    EntailmentAnswerer,
+    EntailmentMatcher,
+    TokenF1Matcher,
+)
+from metrics_core.qeva.offline.rules import RuleSummaryExaminer, RuleVideoExaminer
+from metrics_core.qeva.records import Answerer, Asked, Dimension, Matcher, Question, SummaryExaminer, VideoExaminer
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Those who write questions, filter them, answer them and judge the answers.
+
+    votes: closed-book votes for each question. tally: what chat models were asked. warnings: what makes scores worth
+    less.
+    """
+
+    video_examiner: VideoExaminer
+    summary_examiner: SummaryExaminer
+    video_filter: Answerer
+    summary_filter: Answerer
+    video_answerer: Answerer
+    summary_answerer: Answerer
+    matcher: Matcher
+    votes: int
+    tally: Tally
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def questions_by(self) -> ModelIdentity:
+        """All that decides which questions there are and which are kept."""
+        return _together(
+            {
+                "video_examiner": self.video_examiner.identity,
+                "summary_examiner": self.summary_examiner.identity,
+                "video_filter": self.video_filter.identity,
+                "summary_filter": self.summary_filter.identity,
+                "matcher": self.matcher.identity,
+            },
+            {"votes": self.votes},
+        )
+
+    @property
+    def answers_by(self) -> ModelIdentity:
+        """All that decides what the answers are and whether they are right."""
+        return _together(
+            {
+                "video_answerer": self.video_answerer.identity,
+                "summary_answerer": self.summary_answerer.identity,
+                "matcher": self.matcher.identity,
+            },
+            {},
+        )
+
+    def try_out(self, *answerers: Answerer) -> str:
+        """Have each of these answer a question about a text; says the answers. Raises ModelUnusable without one."""
+        question = Question("coverage", "yes_no", "Does a dog run?", "yes", ("yes", "no"), statements=("A dog runs.",))
+        said = []
+        for answerer in {str(one.identity): one for one in answerers}.values():
+            (reply,) = answerer.answer([Asked(question, "A red dog runs over the lawn.")])
+            if reply.status in ("refused", "error", "malformed"):
+                raise ModelUnusable(f"{answerer.identity.model_id} gave no answer: {reply.reason}")
+            said.append(f"{answerer.identity.model_id} answers {reply.normalised or reply.status!r}")
+        return f"asked whether a dog runs that runs, {', '.join(said)}"
+
+    def filter_of(self, dimension: Dimension) -> Answerer:
+        """Whoever filters the questions of a dimension: with the source in sight from which they were written."""
+        return self.summary_filter if dimension == "factuality" else self.video_filter
+
+
+def _together(roles: dict[str, ModelIdentity], params: dict[str, int]) -> ModelIdentity:
+    """One identity for several models: their names, and all their identities by role."""
+    names = ", ".join(dict.fromkeys(identity.model_id for identity in roles.values()))
+    by_role = {role: identity.as_dict() for role, identity in roles.items()}
+    return ModelIdentity(names, fingerprint(by_role), {**by_role, **params})
+
+
+# A prompt with its schema and question; a short answer. Lists of questions are longer, but there are few of them.
+TOKENS_OF_PROMPT, TOKENS_OF_ANSWER = 350, 50
+# A caption of some 150 words.
+TOKENS_OF_SUMMARY = 250
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """Tokens of a video and of a summary in a request, by a rule of thumb."""
+
+    video: int
+    summary: int
+
+    @classmethod
+    def of(cls, n_frames: int, frame_size: int) -> Weight:
+        """The weight of a video of square frames; a frame of other proportions weighs less."""
+        return cls(n_frames * image_tokens(frame_size, frame_size), TOKENS_OF_SUMMARY)
+
+    @classmethod
+    def of_notes(cls) -> Weight:
+        """The weight of a video that people's notes stand for: twice a summary."""
+        return cls(2 * TOKENS_OF_SUMMARY, TOKENS_OF_SUMMARY)
+
+
+def forecast(role: str, model: str, calls: Calls, weight: Weight, prices: Prices | None) -> Forecast:
+    """The cost of calls of a role, each answered at the first attempt."""
+    tokens_in = calls.video * (weight.video + TOKENS_OF_PROMPT) + calls.text * (weight.summary + TOKENS_OF_PROMPT)
+    tokens_out = (calls.video + calls.text) * TOKENS_OF_ANSWER
+    money = usage_of_call(tokens_in, tokens_out, prices).money
+    return Forecast(role, model, calls.video + calls.text, tokens_in, tokens_out, money)
+
 
 # Who does the work of a role that has no model of its own. A text model reads the notes that stand for a video, since
 # the verifier cannot answer what a text model asks.
@@ -86,7 +196,12 @@ class Roles:
         """What stands for the video, and all models in their roles."""
         panel = self.panel(None)
         identities = {"video": self.material.identity, "questions": panel.questions_by, "answers": panel.answers_by}
+        identities["sentence_splitter"] = self._splitter.identity
         return {name: identity.as_dict() for name, identity in identities.items()}
+
+    def n_sentences(self, summary: str) -> int:
+        """The number of sentences of a summary."""
+        return len(premise_sentences(summary, self._splitter))
 
     @property
     def warnings(self) -> list[str]:

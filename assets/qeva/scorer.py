@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from pydantic import BaseModel
 from sqlalchemy.engine import Connection
 
-from assets.qeva.answers import Answers, Examined
-from assets.qeva.explained import explain_qeva
+from assets.qeva.answers import Answers, Examined, StoredAnswer
 from assets.qeva.questions import Questions
 from assets.qeva.roles import Roles
 from assets.qeva.settings import QEVASettings
-from assets.qeva.stored import mark_of, outcome_of_answer, question_set_of
 from assets.scores.base import Explanation, Outcome
 from assets.sources.base import Evidence, Source
 from db.inputs import KEYPOINTS, REFERENCES, SEGMENTS, TEXT, VIDEO, Input
-from db.qeva_answers import GOOD
-from db.qeva_questions import QuestionSetRow
+from db.qeva import GOOD
 from db.work import PendingSample
 from metrics_core.qeva import (
     DimensionScore,
@@ -27,16 +24,28 @@ from metrics_core.qeva import (
     dimension_score,
     empty_summary_score,
     is_empty_summary,
+    summary_score,
 )
 from metrics_core.qeva import Outcome as AnswerOutcome
-from metrics_core.qeva.records import DIMENSIONS, QuestionSet
+from metrics_core.qeva.records import DIMENSIONS, Question
+
+# A sample's status by that of a dimension without a value, where no model failed. The first that applies counts.
+UNDEFINED = {"no_question": "no_questions", "one_event": "too_short", "few_questions": "few_questions"}
+
+
+_DROPPED = {
+    "trivial": "dropped: answered without the source",
+    "low_quality": "dropped: not answered with the source in sight",
+    "error": "set aside: the filter failed",
+}
+_VERDICT = {"correct": "right", "error": "no answer"}
 
 
 class QEVAScorer:
     """Question-based evaluation of a caption: the mean of coverage, factuality and chronology."""
 
     metric: ClassVar[str] = "qeva"
-    code_version: ClassVar[str] = "1"
+    code_version: ClassVar[str] = "2"
     value_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     # Known before the settings are: with a video model alone, a changed reference costs a new score but no question.
     inputs: ClassVar[Collection[Input[Any]]] = (TEXT, VIDEO, REFERENCES, SEGMENTS, KEYPOINTS)
@@ -86,7 +95,7 @@ class QEVAScorer:
     def _score_one(self, sample: PendingSample, examined: Examined) -> Outcome:
         if why := _unfinished(examined):
             return Outcome(None, "failed", why)
-        sets = {name: _with_marks(row) for name, row in examined.sets.items()}
+        sets = {name: (one.written, one.filtered) for name, one in examined.sets.items()}
         if is_empty_summary(sample.text):
             result = empty_summary_score(sets["coverage"], sets["chronology"])
         else:
@@ -94,21 +103,16 @@ class QEVAScorer:
                 name: dimension_score(*sets[name], _outcomes(examined, name), self._settings.qeva_on_error)
                 for name in DIMENSIONS
             }
-            result = QevaScore(**scored)
+            result = summary_score(scored, self._roles.n_sentences(sample.text))
         components = _components(result, self._roles.material.identity.model_id)
         if result.value is not None:
             return Outcome(result.value, components=components)
         return Outcome(None, _status(result, examined), _reason(result, examined), components)
 
 
-def _with_marks(row: QuestionSetRow) -> tuple[QuestionSet, list[FilterMark]]:
-    return question_set_of(row), [mark_of(question.mark) for question in row.questions]
-
-
 def _outcomes(examined: Examined, dimension: str) -> list[AnswerOutcome]:
     """The outcomes of the kept questions of a dimension, in order."""
-    kept = [question for question in examined.sets[dimension].questions if question.mark.decision == "keep"]
-    return [outcome_of_answer(examined.answers[question.question_id or 0]) for question in kept]
+    return [examined.answers[question_id].outcome for question_id in examined.sets[dimension].kept]
 
 
 def _unfinished(examined: Examined) -> str | None:
@@ -117,9 +121,9 @@ def _unfinished(examined: Examined) -> str | None:
     All systems of a video are scored on the same questions: a question that an error kept from the filter holds back
     the scores of them all.
     """
-    questions = [question for row in examined.sets.values() for question in row.questions]
-    if unfiltered := [question.mark for question in questions if question.mark.filter_failure == "error"]:
-        return f"{len(unfiltered)} of {len(questions)} questions could not be filtered: {unfiltered[0].filter_reason}"
+    marks = [mark for one in examined.sets.values() for mark in one.filtered]
+    if unfiltered := [mark for mark in marks if mark.failure == "error"]:
+        return f"{len(unfiltered)} of {len(marks)} questions could not be filtered: {unfiltered[0].reason}"
     if examined.n_missing:
         return f"{examined.n_missing} answers are missing, as the questions changed meanwhile: score again"
     return None
@@ -128,23 +132,22 @@ def _unfinished(examined: Examined) -> str | None:
 def _status(result: QevaScore, examined: Examined) -> str:
     """The status of a sample without a value: "failed" only where another run may mend every dimension without one."""
     undefined = [one for one in result.dimensions if one.value is None]
-    if any(one.status == "empty_summary" for one in undefined):
+    statuses = {one.status for one in undefined}
+    if "empty_summary" in statuses:
         return "empty_text"
     troubles = [[status for status, _ in _troubles(examined, one.dimension)] for one in undefined]
     if not any(troubles):
-        return "no_questions"
+        return next(shown for status, shown in UNDEFINED.items() if status in statuses)
     return "failed" if all("error" in of_dimension for of_dimension in troubles) else "unanswered"
 
 
 def _troubles(examined: Examined, dimension: str) -> list[tuple[str, str | None]]:
     """Status and reason of whatever a model did not write, filter or answer in a dimension."""
-    row = examined.sets[dimension]
-    written = [(row.status, row.reason)] if row.status != "ok" else []
-    marks = [question.mark for question in row.questions if question.mark.decision == "error"]
-    filtered = [(str(mark.filter_failure), mark.filter_reason) for mark in marks]
-    kept = {question.question_id for question in row.questions if question.mark.decision == "keep"}
-    given = [answer for question_id, answer in examined.answers.items() if question_id in kept]
-    return [*written, *filtered, *((answer.status, answer.reason) for answer in given if answer.status not in GOOD)]
+    one = examined.sets[dimension]
+    written = [(str(one.written.status), one.written.reason)] if one.written.status != "ok" else []
+    filtered = [(str(mark.failure), mark.reason) for mark in one.filtered if mark.decision == "error"]
+    given = [answer.reply for question_id, answer in examined.answers.items() if question_id in one.kept]
+    return [*written, *filtered, *((str(reply.status), reply.reason) for reply in given if reply.status not in GOOD)]
 
 
 def _reason(result: QevaScore, examined: Examined) -> str:
@@ -178,3 +181,45 @@ def _counts(one: DimensionScore) -> dict[str, Any]:
         "low": one.low,
         "high": one.high,
     }
+
+
+def explain_qeva(examined: Examined, components: Mapping[str, Any]) -> Explanation:
+    """A line for each dimension with its interval, and a row for each question."""
+    lines = [f"the video is given as {components['video_given_as']}", *_lines(components)]
+    if components.get("partial_mean") is not None and any(components[name] is None for name in DIMENSIONS):
+        lines.append(f"mean of the defined dimensions {components['partial_mean']:.4f}, which is no QEVA")
+    rows = [
+        _row(question, mark, examined.answers.get(question_id))
+        for dimension in DIMENSIONS
+        if dimension in examined.sets
+        for question_id, question, mark in examined.sets[dimension]
+    ]
+    return Explanation(lines, rows)
+
+
+def _lines(components: Mapping[str, Any]) -> Iterator[str]:
+    for dimension in DIMENSIONS:
+        counts, value = components["questions"][dimension], components[dimension]
+        dropped = (
+            f"{counts['generated']} questions, {counts['trivial']} trivial, {counts['low_quality']} of low quality"
+        )
+        if value is None:
+            yield f"{dimension} undefined: {dropped}, {counts['filter_error']} set aside, {counts['kept']} kept"
+        else:
+            yield (
+                f"{dimension} {value:.4f} ({counts['low']:.2f} to {counts['high']:.2f}): {counts['correct']} of "
+                f"{counts['scored']} right, {counts['abstained']} not answered; {dropped}"
+            )
+
+
+def _row(question: Question, mark: FilterMark | None, answer: StoredAnswer | None) -> dict[str, Any]:
+    choices = f" ({' | '.join(question.choices)})" if question.kind in ("choice", "order") else ""
+    shown = {"dimension": question.dimension, "question": f"{question.text}{choices}", "key": question.answer}
+    if mark is None or mark.decision != "keep":
+        verdict = "not filtered yet" if mark is None else _DROPPED[mark.decision]
+        return {**shown, "answer": None, "verdict": verdict, "because": mark and mark.reason}
+    if answer is None:
+        return {**shown, "answer": None, "verdict": None, "because": None}
+    reply, verdict = answer.reply, _VERDICT.get(answer.outcome, answer.outcome)
+    said = reply.normalised if reply.status == "ok" else reply.status
+    return {**shown, "answer": said, "verdict": verdict, "because": reply.evidence or reply.reason or reply.raw}

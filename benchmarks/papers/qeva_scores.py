@@ -17,9 +17,9 @@ from benchmarks.qeva_run import SPLITTER, Bench, Judged, scores
 from metrics_core.agreement import common_words, length_in_words
 from metrics_core.arrays import FloatArray
 from metrics_core.models.lexical_verifier import LexicalVerifier
-from metrics_core.qeva.by_entailment import EntailmentAnswerer
+from metrics_core.qeva.offline.answerers import DEFAULT_R, EntailmentAnswerer
 from metrics_core.qeva.records import DIMENSIONS
-from metrics_core.qeva.result import QevaScore
+from metrics_core.qeva.score import QevaScore
 
 DATA_SET = "anet_captions"
 SYSTEMS = {"written": "written", "shuffled 0": "shuffled", "exchanged": "exchanged"}
@@ -45,9 +45,9 @@ VALUE_CODE = (
 class LexicalBench(Bench):
     """The same questions, answered by words in common."""
 
-    def answerer(self) -> EntailmentAnswerer:
+    def answerer(self, r: int = DEFAULT_R) -> EntailmentAnswerer:
         """The answerer with a threshold for shares of words."""
-        return EntailmentAnswerer(self.verifier, LEXICAL_THRESHOLD, SPLITTER, self.encoder)
+        return EntailmentAnswerer(self.verifier, LEXICAL_THRESHOLD, SPLITTER, self.encoder, r)
 
 
 @dataclass(frozen=True)

@@ -5,17 +5,30 @@ the other side, and scored. The score is a pure function of questions, marks and
 step and resume at any of them.
 """
 
-from metrics_core.qeva.answerers import ChatAnswerer, ChatMatcher
+from metrics_core.qeva.by_chat.answerers import ChatAnswerer, ChatMatcher
+from metrics_core.qeva.by_chat.cost import Calls, calls_in_all, calls_per_summary, calls_per_video
+from metrics_core.qeva.by_chat.examiners import ChatSummaryExaminer, ChatVideoExaminer
+from metrics_core.qeva.by_chat.requests import PROMPT_VERSION
 from metrics_core.qeva.chronology import chronology_questions
-from metrics_core.qeva.cost import Calls, calls_in_all, calls_per_summary, calls_per_video
-from metrics_core.qeva.examiners import ChatSummaryExaminer, ChatVideoExaminer
-from metrics_core.qeva.filtering import FilterMark, decide, filter_questions
-from metrics_core.qeva.normalise import ABSTAIN, normalise
-from metrics_core.qeva.outcomes import Outcome, judge_replies, outcome_of, outcomes_of
-from metrics_core.qeva.prompts import PROMPT_VERSION
+from metrics_core.qeva.filtering import (
+    FilterMark,
+    Outcome,
+    decide,
+    filter_questions,
+    judge_replies,
+    outcome_of,
+    outcomes_of,
+)
 from metrics_core.qeva.records import Judgement
-from metrics_core.qeva.result import DimensionScore, QevaScore
-from metrics_core.qeva.score import dimension_score, empty_summary_score, is_empty_summary
+from metrics_core.qeva.replies import ABSTAIN, normalise
+from metrics_core.qeva.score import (
+    DimensionScore,
+    QevaScore,
+    dimension_score,
+    empty_summary_score,
+    is_empty_summary,
+    summary_score,
+)
 
 __all__ = [
     "ABSTAIN",
@@ -43,4 +56,5 @@ __all__ = [
     "normalise",
     "outcome_of",
     "outcomes_of",
+    "summary_score",
 ]

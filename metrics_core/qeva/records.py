@@ -1,10 +1,12 @@
-"""What QEVA's steps hand to one another: questions, the contexts they are asked in, and replies."""
+"""What QEVA's steps hand to one another, and who writes, filters, answers and judges questions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, Protocol, TypeAlias, get_args
+
+from metrics_core.protocols import ModelIdentity
 
 Dimension = Literal["coverage", "factuality", "chronology"]
 Kind = Literal["open", "yes_no", "choice", "order"]
@@ -129,3 +131,59 @@ class Judgement:
     correct: bool | None
     status: JudgementStatus = "ok"
     reason: str | None = None
+
+
+class VideoExaminer(Protocol):
+    """Writes the questions about videos, with their keys. Results come in the order of the videos."""
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """The model with prompts, their version, and whatever else changes the questions."""
+        ...
+
+    def coverage(self, videos: Sequence[VideoFrames | VideoNotes]) -> list[QuestionSet]:
+        """Coverage questions (paper 3.1; spec 3.1), open ones with their reference answers."""
+        ...
+
+    def chronology(self, videos: Sequence[VideoFrames | VideoNotes]) -> list[QuestionSet]:
+        """Questions about the order of events (spec 3.3)."""
+        ...
+
+
+class SummaryExaminer(Protocol):
+    """Writes the factuality questions of summaries, with their keys (spec 3.2)."""
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """The model with prompts, their version, and whatever else changes the questions."""
+        ...
+
+    def factuality(self, summaries: Sequence[str]) -> list[QuestionSet]:
+        """One set for each summary, in order."""
+        ...
+
+
+class Answerer(Protocol):
+    """Answers questions from their contexts, or from none; sees nothing else."""
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """The model with prompts, their version, and whatever else changes the answers."""
+        ...
+
+    def answer(self, asked: Sequence[Asked]) -> list[Reply]:
+        """One reply for each, in order. What one question causes is the status of its reply, not an error."""
+        ...
+
+
+class Matcher(Protocol):
+    """Decides whether an answer to an open question gives what the reference answer gives."""
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """The model or rule."""
+        ...
+
+    def match(self, answered: Sequence[tuple[Question, Reply]]) -> list[Judgement]:
+        """One judgement for each reply (status "ok"), in order. What one causes is the status of its judgement."""
+        ...

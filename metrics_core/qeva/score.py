@@ -3,19 +3,103 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from metrics_core.arithmetic import wilson_interval
-from metrics_core.qeva.filtering import FilterMark
-from metrics_core.qeva.outcomes import Outcome
-from metrics_core.qeva.records import QuestionSet
-from metrics_core.qeva.result import DimensionScore, QevaScore
+from metrics_core.qeva.filtering import FilterMark, Outcome
+from metrics_core.qeva.records import Dimension, QuestionSet
+
+ScoreStatus = Literal[
+    "ok", "no_question", "few_questions", "generation_failed", "too_many_errors", "one_event", "empty_summary"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class DimensionScore:
+    """The share of right answers among the kept questions of a dimension, in [0, 1]; None unless status is "ok".
+
+    =================  ==============================================================
+    status             meaning
+    =================  ==============================================================
+    ok                 scored
+    no_question        no question was written, or filtering kept none
+    few_questions      filtering kept fewer than 3 questions
+    generation_failed  the model that writes the questions refused or failed
+    too_many_errors    more than 20 % of the answers failed
+    one_event          chronology of a summary of one sentence that answers no question about order
+    empty_summary      factuality of a summary that states nothing
+    =================  ==============================================================
+
+    low, high: Wilson's 95 % interval of value. n_generated: the usable questions that were written, the sum of
+    n_trivial, n_low_quality, n_filter_error and n_kept. n_answer_error: kept questions whose answers failed, were
+    refused or could not be read. n_scored: the denominator of value. n_abstain: answers that say the context does not
+    tell; they count as wrong. reason: why there is no value.
+    """
+
+    dimension: Dimension
+    status: ScoreStatus
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    n_generated: int = 0
+    n_trivial: int = 0
+    n_low_quality: int = 0
+    n_filter_error: int = 0
+    n_kept: int = 0
+    n_answer_error: int = 0
+    n_scored: int = 0
+    n_correct: int = 0
+    n_abstain: int = 0
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QevaScore:
+    """QEVA of a summary, in [0, 1]: the mean of the three dimensions, None unless all three are defined.
+
+    partial_mean: the mean of those that are defined, which equals `value` where all are; None where none is. It is
+    no QEVA: two summaries with different undefined dimensions cannot be compared by it.
+    """
+
+    coverage: DimensionScore
+    factuality: DimensionScore
+    chronology: DimensionScore
+
+    @property
+    def dimensions(self) -> tuple[DimensionScore, DimensionScore, DimensionScore]:
+        """Coverage, factuality and chronology."""
+        return self.coverage, self.factuality, self.chronology
+
+    @property
+    def value(self) -> float | None:
+        """QEVA; None where a dimension is undefined."""
+        return self.partial_mean if all(one.value is not None for one in self.dimensions) else None
+
+    @property
+    def partial_mean(self) -> float | None:
+        """The mean of the dimensions that are defined."""
+        values = [one.value for one in self.dimensions if one.value is not None]
+        return sum(values) / len(values) if values else None
+
+    @property
+    def reason(self) -> str | None:
+        """Why `value` is None, dimension by dimension; None where it is a number."""
+        missing = [f"{one.dimension}: {one.reason}" for one in self.dimensions if one.value is None]
+        return "; ".join(missing) or None
+
 
 OnError = Literal["exclude", "wrong"]
 # A dimension with a larger share of failed answers has no score: too little of it was measured.
 MAX_ERROR_SHARE = 0.2
+# With fewer questions one answer would decide on half of the value or on all of it.
+MIN_QUESTIONS = 3
+MORE_QUESTIONS: Mapping[Dimension, str] = {
+    "coverage": "more keypoints, or more sentences in references",
+    "factuality": "a summary that states more",
+    "chronology": "more events, in segments of a reference or in keypoints with segment_index",
+}
 
 
 def dimension_score(
@@ -33,6 +117,8 @@ def dimension_score(
         return replace(counts, status="generation_failed", reason=questions.reason or "the model wrote no questions")
     if counts.n_kept == 0:
         return replace(counts, status="no_question", reason=why_none_kept(questions, counts))
+    if counts.n_kept < MIN_QUESTIONS:
+        return replace(counts, status="few_questions", reason=why_few_kept(counts))
     if counts.n_answer_error > MAX_ERROR_SHARE * counts.n_kept:
         reason = f"{counts.n_answer_error} of {counts.n_kept} answers failed, more than {MAX_ERROR_SHARE:.0%}"
         return replace(counts, status="too_many_errors", reason=reason)
@@ -68,6 +154,26 @@ def why_none_kept(questions: QuestionSet, counts: DimensionScore) -> str:
     )
 
 
+def why_few_kept(counts: DimensionScore) -> str:
+    """One phrase: how many questions a dimension has, how many it needs, and what would give it more."""
+    kept = f"{counts.n_kept} of {counts.n_generated} questions kept, {MIN_QUESTIONS} needed"
+    return f"{kept}: {MORE_QUESTIONS[counts.dimension]}"
+
+
+def summary_score(scored: Mapping[Dimension, DimensionScore], n_sentences: int) -> QevaScore:
+    """QEVA of a summary of so many sentences from its three dimensions.
+
+    A single sentence that answers no question about order tells one event, as far as anybody can say. The order of one
+    event is not wrong but undefined: chronology, and with it QEVA, is None.
+    """
+    chronology = scored["chronology"]
+    is_silent = chronology.value is not None and chronology.n_abstain == chronology.n_scored
+    if n_sentences < 2 and is_silent:
+        reason = "a summary of one sentence that tells no order: one of two sentences or more is needed"
+        chronology = replace(chronology, status="one_event", value=None, low=None, high=None, n_scored=0, reason=reason)
+    return QevaScore(scored["coverage"], scored["factuality"], chronology)
+
+
 def is_empty_summary(summary: str) -> bool:
     """Whether a summary has neither a letter nor a digit, so that it answers nothing.
 
@@ -82,7 +188,7 @@ def empty_summary_score(
 ) -> QevaScore:
     """QEVA of an empty summary, without asking anybody: it answers no question, and it states nothing that is false.
 
-    Coverage and chronology are 0 where filtering kept questions; factuality, and with it QEVA, is None.
+    Coverage and chronology are 0 where filtering kept enough questions; factuality, and with it QEVA, is None.
     """
     answered = [
         dimension_score(questions, marks, ["abstain"] * sum(mark.decision == "keep" for mark in marks))

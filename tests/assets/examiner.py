@@ -16,7 +16,7 @@ from metrics_core.models.chat.retries import RetryPolicy
 from metrics_core.models.chat.server import Server
 from metrics_core.models.chat.spending import Prices, Spending
 from metrics_core.models.sentence_splitter import RuleSplitter
-from metrics_core.qeva.prompts import CATEGORIES, CLOSED_BOOK
+from metrics_core.qeva.by_chat.requests import CATEGORIES, CLOSED_BOOK
 from tests.assets.verifying import HashEncoder, ToldVerifier
 from tests.metrics_core.chat_server import Answer, Script, completion
 
@@ -25,10 +25,11 @@ QUICK = RetryPolicy(
     transport_retries=1, base_s=0.001, cap_s=0.001, retry_after_cap_s=0.001, timeout_s=5.0, deadline_s=20.0
 )
 Data = Mapping[str, Any]
+FACTS = {"entities": "dog", "scene": "door", "actions": "man"}
 
 
 def examiner(n: int, body: Mapping[str, Any]) -> Answer:
-    """Writes three coverage questions, a question on entities and a list of three events.
+    """Writes three coverage questions, three on facts of a summary and a list of three events.
 
     It knows nothing without a context. With one it is right about everything except orders of three events, which it
     does not tell, and questions whether one event comes before another.
@@ -51,10 +52,13 @@ def _data(body: Mapping[str, Any]) -> Data:
     if "same" in members:
         return {"same": True}
     if "entities" in members:
-        one = {"question": "Is there a dog?", "choices": ["yes", "no"], "answer": "yes"}
-        return {name: one if name == "entities" else None for name in CATEGORIES}
+        return {name: _about(FACTS[name]) if name in FACTS else None for name in CATEGORIES}
     is_closed = CLOSED_BOOK in str(body["messages"][0]["content"])
     return {"answer": "cannot tell" if is_closed else _answer(asked, members["answer"].get("enum"))}
+
+
+def _about(thing: str) -> Data:
+    return {"question": f"Is there a {thing}?", "choices": ["yes", "no"], "answer": "yes"}
 
 
 def _answer(asked: str, choices: list[str] | None) -> str:
@@ -63,7 +67,7 @@ def _answer(asked: str, choices: list[str] | None) -> str:
     if "A" in choices:
         listed = dict(re.findall(r"^([A-D])\) (.*)$", asked, re.MULTILINE))
         return min(listed, key=lambda letter: [event.rstrip(".") for event in STORY].index(listed[letter].rstrip(".")))
-    is_plain_fact = re.search(r"^Question: Is (this so|there a dog)\?", asked, re.MULTILINE)
+    is_plain_fact = re.search(r"^Question: Is (this so|there a \w+)\?", asked, re.MULTILINE)
     return "yes" if "yes" in choices and is_plain_fact else "cannot tell"
 
 

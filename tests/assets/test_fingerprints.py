@@ -43,7 +43,7 @@ VERIFIER = {
 # The weigher came when the offline verifier began to weigh the whole text; its pairs are judged as before.
 WHOLE_TEXT = {
     "model_id": "reelsieve-whole-text",
-    "revision": "sha256:01007e8239015b7e1298010b9af58673c0d915f1e417a99e1225aa4978fd57b4",
+    "revision": "sha256:1ef0bbbfd1213be3e814c664201933dfc71642c57977bef023a2edb43c4c17c3",
     "params": {
         "words": "all-MiniLM-L6-v2 sha256:3c28bf45824d009a2fb67065a6f3fca72290d8c16847a42117f738ba8b6ce488",
         "lexical": 1,
@@ -90,10 +90,10 @@ GOLDEN: dict[str, tuple[dict[str, Any], str]] = {
                 "verifier": VERIFIER,
                 "sentence_splitter": SENTENCEX,
             },
-            "params": {"sentences": 8, "mode": "auto", "default_threshold": 0.3992},
+            "params": {"sentences": 8, "mode": "auto", "default_threshold": 0.456},
             "code_version": "1",
         },
-        "bff0286124fcf67ceddfa79288ffee7ce1fb421f107131183ef9ae0bd1690b3d",
+        "353903ab9caba7e586e34453c52d8810f8ea37ca953acbd50fe6fc4a5d09492e",
     ),
 }
 

@@ -18,7 +18,7 @@ from db import schema
 from db.chat_replies import PostgresReplies
 from metrics_core.models.chat.spending import Spending
 from metrics_core.models.chat.transformers_chat import TransformersChatModel
-from metrics_core.qeva import prompts
+from metrics_core.qeva.by_chat import requests
 from tests.assets.examiner import STORY, by_text, chat, every_tenth, examiner, qeva
 from tests.assets.manifests import candidate, reference, spans, write_clip
 from tests.assets.verifying import Bench, ToldVerifier
@@ -74,7 +74,7 @@ def test_a_whole_score_from_a_server_and_the_same_without_it(bench: Bench) -> No
     for row in rows.values():
         assert (row.status, row.value) == ("ok", 1.0)
         assert row.components["questions"]["chronology"]["low_quality"] > 0
-        assert row.components["questions"]["factuality"]["generated"] == 1
+        assert row.components["questions"]["factuality"]["generated"] == 3
 
 
 def test_stored_answers_are_enough_when_the_questions_are_lost(bench: Bench) -> None:
@@ -177,7 +177,7 @@ def test_another_prompt_version_is_another_scorer_and_old_answers_stay(
         old = by_text(server.url)
         before = bench.run(old)
         n_answers = _n_answers(bench.engine)
-        monkeypatch.setattr(prompts, "PROMPT_VERSION", "qeva-next")
+        monkeypatch.setattr(requests, "PROMPT_VERSION", "qeva-next")
         new = by_text(server.url)
         assert bench.run(new).keys() == before.keys()
     assert _n_answers(bench.engine) == 2 * n_answers

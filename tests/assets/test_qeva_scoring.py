@@ -74,6 +74,18 @@ def test_what_has_no_score_says_why(bench: Bench) -> None:
     assert rows["empty"].components["partial_mean"] == 0.0
 
 
+def test_a_caption_of_one_sentence_is_too_short_and_no_0(bench: Bench) -> None:
+    bench.ingest(["v"], captions=[candidate("brief", "v", STORY[0]), candidate("two", "v", " ".join(STORY[:2]))])
+    rows = bench.run(qeva(verifier=told()))
+    assert (rows["brief"].status, rows["brief"].value, parts(rows["brief"])) == ("too_short", None, (1 / 3, None, None))
+    assert rows["brief"].components["partial_mean"] == pytest.approx(1 / 3)
+    assert "one sentence that tells no order" in rows["brief"].error
+    assert "a summary that states more" in rows["brief"].error
+    # The order of two sentences can be told; two statements are too few.
+    assert (rows["two"].status, rows["two"].value, parts(rows["two"])[1]) == ("few_questions", None, None)
+    assert parts(rows["two"])[2] is not None
+
+
 def test_a_video_without_order_has_no_chronology_and_so_no_score(engine: Engine, tmp_path: Path) -> None:
     bench = Bench(engine, tmp_path)
     facts = [keypoint(f"k{i}", "v", text=text) for i, text in enumerate(STORY)]

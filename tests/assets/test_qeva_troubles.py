@@ -11,9 +11,8 @@ from sqlalchemy.engine import Engine
 
 from assets.qeva import material
 from assets.qeva.answers import Answers
-from assets.qeva.questions import Questions
+from assets.qeva.questions import Questions, QuestionWriter
 from assets.qeva.scorer import QEVAScorer
-from assets.qeva.writing import QuestionWriter
 from assets.scores.explain import explain_score
 from assets.scores.pending import forecast, pending
 from db import schema

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -11,20 +13,21 @@ from sqlalchemy.engine import Engine
 
 from db import schema
 from db.models import register_model
-from db.qeva_answers import AnswerRow, load_answers, write_answers
-from db.qeva_questions import (
-    MarkRow,
-    QuestionRow,
-    QuestionSetRow,
-    load_question_sets,
-    mark_questions,
-    write_question_sets,
-)
+from db.qeva import MARK, Row, load_answers, load_question_sets, mark_questions, write_answers, write_question_sets
 from tests.db.builders import add_sample, add_video, make_dataset, remove
 
 SOURCE, OTHER = b"s" * 32, b"o" * 32
-FIRST = QuestionRow("yes_no", "Does it rain?", "yes", ("yes", "no"), "scene", (), ("It rains.",))
-SECOND = QuestionRow("order", "In which order?", "ACB", ("ABC", "ACB"), None, (2, 0, 1), ("a", "b", "c"))
+KEPT = (["wrong", "abstain"], "correct", "keep", "Yes.", None)
+
+
+def question(kind: str, text: str, answer: str, **more: Any) -> Row:
+    return {"kind": kind, "text": text, "answer": answer, "category": None, "events": [], **more}
+
+
+FIRST = question("yes_no", "Does it rain?", "yes", choices=["yes", "no"], category="scene", statements=["It rains."])
+SECOND = question(
+    "order", "In which order?", "ACB", choices=["ABC", "ACB"], events=[2, 0, 1], statements=["a", "b", "c"]
+)
 
 
 @dataclass
@@ -34,31 +37,39 @@ class Shelf:
     video_id: int
     sample_id: int
 
-    def write(self, *sets: QuestionSetRow) -> None:
+    def write(self, *sets: Row) -> None:
         write_question_sets(self.engine, self.model_id, "run", sets)
 
-    def sets(self) -> list[QuestionSetRow]:
+    def sets(self) -> Sequence[Row]:
         with self.engine.connect() as connection:
             return load_question_sets(connection, self.model_id, [self.video_id], [self.sample_id])
 
-    def answers(self) -> list[AnswerRow]:
+    def answers(self) -> list[Row]:
+        """The answers, by the columns that were written."""
         with self.engine.connect() as connection:
-            return load_answers(connection, self.model_id, [self.sample_id])
+            rows = load_answers(connection, self.model_id, [self.sample_id])
+        return [{name: row[name] for name in self.answer(0)} for row in rows]
 
-    def questions(self) -> list[QuestionRow]:
-        return [question for one in self.sets() for question in one.questions]
+    def questions(self) -> list[Row]:
+        return [one for each in self.sets() for one in each["questions"]]
 
     def ids(self) -> list[int]:
-        return [question.question_id or 0 for question in self.questions()]
+        return [one["question_id"] for one in self.questions()]
 
-    def of_video(self, *questions: QuestionRow, source: bytes = SOURCE, **values: object) -> QuestionSetRow:
-        return QuestionSetRow("coverage", self.video_id, None, source, questions, 10, 1, **values)  # type: ignore[arg-type]
+    def of_video(self, *questions: Row, source: bytes = SOURCE, **values: Any) -> Row:
+        return self._set("coverage", None, questions, source_sha256=source, n_malformed=1, **values)
 
-    def of_sample(self, *questions: QuestionRow) -> QuestionSetRow:
-        return QuestionSetRow("factuality", self.video_id, self.sample_id, SOURCE, questions, 10, 0)
+    def of_sample(self, *questions: Row) -> Row:
+        return self._set("factuality", self.sample_id, questions, source_sha256=SOURCE, n_malformed=0)
 
-    def answer(self, question_id: int, **values: object) -> AnswerRow:
-        return replace(AnswerRow(question_id, self.sample_id, SOURCE, "ok", "Yes.", "yes", True), **values)  # type: ignore[arg-type]
+    def _set(self, dimension: str, sample_id: int | None, questions: Sequence[Row], **values: Any) -> Row:
+        about = {"dimension": dimension, "video_id": self.video_id, "sample_id": sample_id, "n_requested": 10}
+        return {**about, "status": "ok", "reason": None, "questions": list(questions), **values}
+
+    def answer(self, question_id: int, **values: Any) -> Row:
+        about = {"question_id": question_id, "sample_id": self.sample_id, "context_sha256": SOURCE}
+        given = {"status": "ok", "raw": "Yes.", "normalised": "yes", "correct": True}
+        return {**about, **given, "reason": None, "score": None, "evidence": None, **values}
 
 
 @pytest.fixture
@@ -70,18 +81,20 @@ def shelf(engine: Engine) -> Shelf:
     return Shelf(engine, model_id, video_id, add_sample(engine, clips, video_id, "s"))
 
 
-def stored(question: QuestionRow, question_id: int) -> QuestionRow:
-    return replace(question, question_id=question_id)
+def part(row: Row, of: Row) -> Mapping[str, Any]:
+    """The columns of a stored row that were written."""
+    return {name: row[name] for name in of}
 
 
 def test_sets_come_back_as_they_were_written(shelf: Shelf) -> None:
-    shelf.write(shelf.of_sample(), shelf.of_video(FIRST, SECOND))
-    of_video, of_sample = shelf.sets()
-    first, second = (question.question_id for question in of_video.questions)
-    assert first is not None
-    assert second is not None
-    assert of_video == shelf.of_video(stored(FIRST, first), stored(SECOND, second))
-    assert of_sample == shelf.of_sample()
+    written = [shelf.of_video(FIRST, SECOND), shelf.of_sample()]
+    shelf.write(*reversed(written))
+    for one, stored in zip(written, shelf.sets(), strict=True):
+        columns = {name: value for name, value in one.items() if name != "questions"}
+        assert part(stored, columns) == columns
+        assert [part(each, FIRST) for each in stored["questions"]] == one["questions"]
+    assert [each["position"] for each in shelf.questions()] == [0, 1]
+    assert {each[name] for each in shelf.questions() for name in MARK} == {None}
 
 
 def test_a_good_set_of_the_same_source_stays_and_one_of_another_source_goes(shelf: Shelf) -> None:
@@ -92,17 +105,18 @@ def test_a_good_set_of_the_same_source_stays_and_one_of_another_source_goes(shel
     write_answers(shelf.engine, shelf.model_id, "run", [shelf.answer(shelf.ids()[0])])
     shelf.write(shelf.of_video(SECOND, source=OTHER))
     (after,) = shelf.sets()
-    assert [question.text for question in after.questions] == [SECOND.text]
-    assert after.source_sha256 == OTHER
+    assert [each["text"] for each in after["questions"]] == [SECOND["text"]]
+    assert after["source_sha256"] == OTHER
     assert shelf.answers() == []
 
 
 @pytest.mark.parametrize("status", ["error", "refused"])
 def test_a_set_that_failed_is_replaced(shelf: Shelf, status: str) -> None:
     shelf.write(shelf.of_video(status=status, reason="the server is gone"))
-    assert [(one.status, one.reason) for one in shelf.sets()] == [(status, "the server is gone")]
+    assert [(one["status"], one["reason"]) for one in shelf.sets()] == [(status, "the server is gone")]
     shelf.write(shelf.of_video(FIRST))
-    assert [(one.status, one.reason, len(one.questions)) for one in shelf.sets()] == [("ok", None, 1)]
+    (one,) = shelf.sets()
+    assert (one["status"], one["reason"], len(one["questions"])) == ("ok", None, 1)
 
 
 def test_two_writers_at_once_leave_one_set(shelf: Shelf) -> None:
@@ -110,20 +124,20 @@ def test_two_writers_at_once_leave_one_set(shelf: Shelf) -> None:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(shelf.write, writers))
     (one,) = shelf.sets()
-    assert len(one.questions) == 1
+    assert len(one["questions"]) == 1
 
 
 def test_a_mark_is_stored_once_but_an_error_is_mended(shelf: Shelf) -> None:
     shelf.write(shelf.of_video(FIRST))
     (question_id,) = shelf.ids()
     for mark in (
-        MarkRow(("error",), None, "error", "the server is gone", "error"),
-        MarkRow(("wrong", "abstain"), "correct", "keep", "Yes."),
-        MarkRow(("correct",), None, "trivial", "Yes."),
+        (["error"], None, "error", "the server is gone", "error"),
+        KEPT,
+        (["correct"], None, "trivial", "Yes.", None),
     ):
-        mark_questions(shelf.engine, {question_id: mark})
-    (question,) = shelf.questions()
-    assert question.mark == MarkRow(("wrong", "abstain"), "correct", "keep", "Yes.")
+        mark_questions(shelf.engine, {question_id: dict(zip(MARK, mark, strict=True))})
+    (stored,) = shelf.questions()
+    assert tuple(stored[name] for name in MARK) == KEPT
 
 
 def test_answers_come_back_and_newer_ones_replace_them(shelf: Shelf) -> None:
@@ -138,7 +152,7 @@ def test_answers_come_back_and_newer_ones_replace_them(shelf: Shelf) -> None:
     failed = shelf.answer(question_id, status="error", raw="", normalised=None, correct=None, reason="timeout")
     assert write_answers(shelf.engine, shelf.model_id, "other run", [failed]) == 0
     assert shelf.answers() == [answer]
-    elsewhere = replace(failed, context_sha256=OTHER)
+    elsewhere = {**failed, "context_sha256": OTHER}
     assert write_answers(shelf.engine, shelf.model_id, "other run", [elsewhere]) == 1
     assert shelf.answers() == [elsewhere]
 
@@ -147,12 +161,12 @@ def test_what_is_deleted_meanwhile_is_left_out(shelf: Shelf) -> None:
     shelf.write(shelf.of_video(FIRST))
     (question_id,) = shelf.ids()
     write_answers(shelf.engine, shelf.model_id, "run", [shelf.answer(question_id), shelf.answer(question_id + 99)])
-    assert [answer.question_id for answer in shelf.answers()] == [question_id]
+    assert [answer["question_id"] for answer in shelf.answers()] == [question_id]
     remove(shelf.engine, schema.sample, shelf.sample_id)
     assert shelf.answers() == []
     shelf.write(shelf.of_sample(FIRST), shelf.of_video(FIRST))
     write_answers(shelf.engine, shelf.model_id, "run", [shelf.answer(question_id)])
-    assert [one.dimension for one in shelf.sets()] == ["coverage"]
+    assert [one["dimension"] for one in shelf.sets()] == ["coverage"]
     remove(shelf.engine, schema.video, shelf.video_id)
     assert shelf.sets() == []
 
@@ -165,7 +179,7 @@ def test_models_share_nothing(shelf: Shelf) -> None:
     shelf.model_id = other
     assert shelf.sets() == []
     shelf.write(shelf.of_video(SECOND))
-    assert shelf.questions() != before[0].questions
+    assert shelf.questions() != before[0]["questions"]
 
 
 @pytest.mark.parametrize(
@@ -178,7 +192,6 @@ def test_models_share_nothing(shelf: Shelf) -> None:
 )
 def test_the_database_refuses_answers_that_contradict_themselves(shelf: Shelf, values: dict[str, object]) -> None:
     shelf.write(shelf.of_video(FIRST))
-    row = shelf.answer(shelf.ids()[0], **values)
-    columns = {name: getattr(row, name) for name in AnswerRow.__dataclass_fields__}
+    columns = shelf.answer(shelf.ids()[0], **values)
     with pytest.raises(sa.exc.IntegrityError), shelf.engine.begin() as connection:
         connection.execute(sa.insert(schema.qeva_answer).values(**columns, model_id=shelf.model_id, run_id="run"))

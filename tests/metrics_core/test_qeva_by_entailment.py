@@ -11,10 +11,9 @@ from metrics_core.models.nli_inputs import HypothesisTooLong
 from metrics_core.models.sentence_splitter import RuleSplitter
 from metrics_core.models.text_encoder import SentenceTransformerEncoder
 from metrics_core.protocols import Entailments
-from metrics_core.qeva.by_entailment import TOO_LONG, EntailmentAnswerer
 from metrics_core.qeva.chronology import chronology_questions
-from metrics_core.qeva.evidence import Evidence, gather
-from metrics_core.qeva.places import place_of
+from metrics_core.qeva.offline.answerers import TOO_LONG, EntailmentAnswerer
+from metrics_core.qeva.offline.evidence import Evidence, gather, place_of
 from metrics_core.qeva.records import Asked, Context, Question, Reply, VideoFrames, VideoNotes
 from tests.metrics_core.qeva_small_models import KnownPairs, KnownVectors, ShortPairs
 from verifier import offline_verifier, pair_threshold
@@ -92,6 +91,18 @@ def test_only_the_nearest_sentences_are_verified() -> None:
     given = reply(whether("he sings"), SUMMARY, by)
     assert model.batches == [[("Then he eats.", "he sings"), ("A cat sleeps.", "he sings")]]
     assert (given.evidence, given.score) == ("A cat sleeps.", 0.6)
+
+
+def test_a_camera_sentence_proves_nothing_about_what_a_person_looks_at() -> None:
+    camera, person = "The camera looks at the crowd.", "He looks at the crowd."
+    by = answerer({(camera, person): 0.9, ("A man turns.", person): 0.2, (camera, "the camera turns"): 0.8})
+    notes = VideoNotes((), (camera, "A man turns."), "references")
+    given = reply(whether(person), notes, by)
+    assert (given.status, given.score, given.evidence) == ("abstain", 0.2, "A man turns.")
+    assert reply(whether("the camera turns"), notes, by).evidence == camera
+    # Nothing but the camera is spoken of: nothing is asked, and nothing is proved.
+    alone = reply(whether(person), VideoNotes((), (camera,), "references"), answerer({(camera, person): 0.9}))
+    assert (alone.status, alone.score, alone.evidence) == ("abstain", 0.0, None)
 
 
 def test_the_best_supported_choice_is_the_answer() -> None:

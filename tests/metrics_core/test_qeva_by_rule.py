@@ -9,10 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metrics_core.models.sentence_splitter import RuleSplitter
-from metrics_core.qeva.by_rule import RuleSummaryExaminer, RuleVideoExaminer, by_category, spread
-from metrics_core.qeva.categories import CATEGORIES, categories
+from metrics_core.qeva.offline.rules import (
+    CATEGORIES,
+    RuleSummaryExaminer,
+    RuleVideoExaminer,
+    by_category,
+    categories,
+    clauses,
+    spread,
+    statements,
+)
 from metrics_core.qeva.records import VideoFrames, VideoNotes
-from metrics_core.qeva.statements import clauses, statements
 
 SPLITTER = RuleSplitter()
 

@@ -11,8 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics_core.qeva.chronology import chronology_questions, schedule
-from metrics_core.qeva.event_pairs import adjacent_pairs, distant_pairs, distinct_events, ranked_pairs
+from metrics_core.qeva.chronology import (
+    adjacent_pairs,
+    chronology_questions,
+    distant_pairs,
+    distinct_events,
+    ranked_pairs,
+    schedule,
+)
 from metrics_core.qeva.records import Question
 
 WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")

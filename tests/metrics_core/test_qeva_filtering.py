@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from metrics_core.protocols import ModelIdentity
 from metrics_core.qeva.chronology import chronology_questions
-from metrics_core.qeva.filtering import FilterMark, decide, filter_questions
-from metrics_core.qeva.outcomes import Outcome, outcome_of
+from metrics_core.qeva.filtering import FilterMark, Outcome, decide, filter_questions, outcome_of
 from metrics_core.qeva.records import Asked, Judgement, Question, Reply
 
 OUTCOMES: tuple[Outcome, ...] = ("correct", "wrong", "abstain", "error")

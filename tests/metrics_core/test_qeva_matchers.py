@@ -7,9 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics_core.qeva.matchers import TOO_LONG, CosineMatcher, EntailmentMatcher, TokenF1Matcher, token_f1
-from metrics_core.qeva.protocols import Matcher
-from metrics_core.qeva.records import Judgement, Question, Reply
+from metrics_core.qeva.offline.answerers import (
+    REFERENCE_TOO_LONG,
+    CosineMatcher,
+    EntailmentMatcher,
+    TokenF1Matcher,
+    token_f1,
+)
+from metrics_core.qeva.records import Judgement, Matcher, Question, Reply
 from tests.metrics_core.qeva_small_models import KnownPairs, KnownVectors, ShortPairs
 from verifier import offline_verifier
 
@@ -71,7 +76,7 @@ def test_a_reference_too_long_for_the_model_is_refused_and_the_others_are_judged
     model = ShortPairs({("a crimson car", "a red car"): 0.5}, most_words=3)
     long = ["a red car on the road", "a red car on the hill"]
     pairs = answered("a crimson car") + [pair for key in long for pair in answered("a car", key, key=key)]
-    refused, right = Judgement(None, "refused", TOO_LONG), Judgement(True)
+    refused, right = Judgement(None, "refused", REFERENCE_TOO_LONG), Judgement(True)
     assert EntailmentMatcher(model, 0.5).match(pairs) == [right, refused, right, refused, right]
     assert model.batches == [[("a crimson car", "a red car")]]
 
@@ -79,7 +84,7 @@ def test_a_reference_too_long_for_the_model_is_refused_and_the_others_are_judged
 def test_the_default_verifier_refuses_a_reference_of_a_thousand_words() -> None:
     key = " ".join(f"word{i}" for i in range(1000))
     matcher = EntailmentMatcher(offline_verifier(), 0.5)
-    assert matcher.match(answered("a car", key=key)) == [Judgement(None, "refused", TOO_LONG)]
+    assert matcher.match(answered("a car", key=key)) == [Judgement(None, "refused", REFERENCE_TOO_LONG)]
 
 
 def test_cosines_decide_from_the_threshold_on() -> None:

@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from metrics_core.qeva.chronology import ORDERS
-from metrics_core.qeva.normalise import ABSTAIN, normalise
 from metrics_core.qeva.records import Question
+from metrics_core.qeva.replies import ABSTAIN, normalise
 
 YES_NO = Question("factuality", "yes_no", "Is it red?", "yes", ("yes", "no"))
 CHOICE = Question("factuality", "choice", "What is it?", "a dog", ("a cat", "a dog", "Schloß", "2"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from metrics_core.models.sentence_splitter import RuleSplitter
-from metrics_core.qeva.notes import NotedKeypoint, Reference, Segment, video_notes
+from metrics_core.qeva.offline.notes import NotedKeypoint, Reference, Segment, video_notes
 from metrics_core.qeva.records import VideoNotes
 
 SPLITTER = RuleSplitter()

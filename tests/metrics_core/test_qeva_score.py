@@ -10,12 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics_core.qeva.cost import Calls, calls_in_all, calls_per_summary, calls_per_video
-from metrics_core.qeva.filtering import FilterMark
-from metrics_core.qeva.outcomes import Outcome
+from metrics_core.qeva.by_chat.cost import Calls, calls_in_all, calls_per_summary, calls_per_video
+from metrics_core.qeva.filtering import FilterMark, Outcome
 from metrics_core.qeva.records import Decision, Dimension, Question, QuestionSet
-from metrics_core.qeva.result import DimensionScore, QevaScore
-from metrics_core.qeva.score import dimension_score, empty_summary_score, is_empty_summary, wilson_interval
+from metrics_core.qeva.score import (
+    DimensionScore,
+    QevaScore,
+    dimension_score,
+    empty_summary_score,
+    is_empty_summary,
+    summary_score,
+    wilson_interval,
+)
 
 Z = 1.959963984540054
 
@@ -127,16 +133,44 @@ def test_a_score_is_a_share_or_none_with_a_reason(
         assert (score.status, score.reason) == ("ok", None)
 
 
+@pytest.mark.parametrize("n_kept", [1, 2])
+def test_one_unanswered_question_is_no_0(n_kept: int) -> None:
+    score = scored("factuality", marked(keep=n_kept, trivial=1), abstain=n_kept)
+    assert (score.value, score.status, score.low) == (None, "few_questions", None)
+    assert score.reason == f"{n_kept} of {n_kept + 1} questions kept, 3 needed: a summary that states more"
+    assert scored("factuality", marked(keep=3), abstain=3).value == 0.0
+
+
+def scored_as(chronology: DimensionScore) -> dict[Dimension, DimensionScore]:
+    return {"coverage": COVERAGE, "factuality": FACTUALITY, "chronology": chronology}
+
+
+def test_the_order_of_one_event_is_undefined_and_so_is_the_total() -> None:
+    untold = scored("chronology", marked(keep=9), abstain=9)
+    score = summary_score(scored_as(untold), n_sentences=1)
+    assert (score.chronology.value, score.chronology.status, score.value) == (None, "one_event", None)
+    assert score.partial_mean == pytest.approx((0.6 + 0.75) / 2)
+    assert score.reason == (
+        "chronology: a summary of one sentence that tells no order: one of two sentences or more is needed"
+    )
+    # Two sentences could have told an order, and one sentence that gives an order has told it.
+    assert summary_score(scored_as(untold), n_sentences=2).chronology.value == 0.0
+    told = scored("chronology", marked(keep=9), abstain=8, wrong=1)
+    assert summary_score(scored_as(told), n_sentences=1).chronology.value == 0.0
+    few = scored("chronology", marked(keep=2), abstain=2)
+    assert summary_score(scored_as(few), n_sentences=1).chronology.status == "few_questions"
+
+
 def test_an_empty_summary_answers_nothing_and_states_nothing() -> None:
-    coverage = (questions_of("coverage", 3), marked(keep=2, trivial=1))
+    coverage = (questions_of("coverage", 4), marked(keep=3, trivial=1))
     chronology = (questions_of("chronology", 1), marked(trivial=1))
-    both_kept = empty_summary_score(coverage, (questions_of("chronology", 1), marked(keep=1)))
+    both_kept = empty_summary_score(coverage, (questions_of("chronology", 3), marked(keep=3)))
     assert [one.value for one in both_kept.dimensions] == [0.0, None, 0.0]
     assert (both_kept.value, both_kept.partial_mean) == (None, 0.0)
-    assert both_kept.coverage.n_abstain == 2
+    assert both_kept.coverage.n_abstain == 3
     assert both_kept.reason == "factuality: the summary is empty"
     assert [one.value for one in empty_summary_score(coverage, chronology).dimensions] == [0.0, None, None]
-    assert empty_summary_score((coverage[0], marked(trivial=3)), chronology).partial_mean is None
+    assert empty_summary_score((coverage[0], marked(trivial=4)), chronology).partial_mean is None
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +15,18 @@ from hypothesis import strategies as st
 from metrics_core.ecs import plan_keypoints, verify, verify_early_exit
 from verifier import default_threshold, offline_verifier, pair_threshold
 from verifier.likeness import WordLikeness
-from verifier.training.agreement import area
+from verifier.training.agreement import area, judged_elsewhere
 from verifier.training.logistic import fit_logistic
-from verifier.training.whole_text import PARTS, Material, fit, part_of, plain_weights
+from verifier.training.whole_text import (
+    PARTS,
+    Material,
+    Settings,
+    fit,
+    fit_with,
+    held_out_loss,
+    part_of,
+    plain_weights,
+)
 from verifier.whole_text import EVIDENCE, Evidence, WholeText, log_odds
 
 WORDS = WordLikeness()
@@ -121,37 +131,67 @@ def test_logistic_regression_finds_the_optimum() -> None:
     assert abs(residual.sum()) < 1e-9
 
 
-def material(seed: int, n: int = 240) -> Material:
-    """Statements of twelve articles, of which the network saw six and knows their answers there."""
+def material(seed: int, n: int = 60) -> Material:
+    """Statements of six articles, of which network and words tell something."""
     rng = np.random.default_rng(seed)
-    articles = np.array([f"a{i % 12:02d}" for i in range(n)])
-    unseen = np.array([int(name[1:]) % 2 == 0 for name in articles])
     present = rng.random(n) < 0.5
     evidence = rng.random((n, len(EVIDENCE)))
     evidence[:, 0] = (present + rng.random(n)) / 2
-    network = np.where(unseen, rng.normal(0, 2, n) + present, 8.0 * present - 4)
-    return Material(evidence, network, present.astype(float), present, articles, unseen)
+    articles = np.array([f"a{i % 6:02d}" for i in range(n)])
+    return Material(evidence, rng.normal(0, 2, n) + present, present.astype(float), present, articles)
 
 
-def test_the_network_is_weighed_on_articles_that_it_never_saw() -> None:
-    """Where the network was trained its answers are perfect; the weight must not follow them."""
+def test_nothing_that_decides_about_an_article_has_seen_its_votes() -> None:
+    """Settings, regression and threshold: with the votes of an article turned round, it is judged as before."""
     news, pairs = material(1), material(2)
-    fitted = fit(news, pairs.rows(pairs.unseen))
-    spoilt = Material(
-        news.evidence, np.where(news.unseen, news.network, -news.network), news.shares, news.present, news.articles,
-        news.unseen,
-    )  # fmt: skip
-    assert plain_weights(fit(spoilt, pairs.rows(pairs.unseen))) == plain_weights(fitted)
-    assert 0 < fitted.combination.weights[0] < 2
+    turned = news.groups == "a03"
+    present = np.where(turned, ~news.present, news.present)
+    other = replace(news, shares=present.astype(float), present=present)
+    (values, covered), chosen = judged_elsewhere(news, pairs)
+    (again, covered_again), _ = judged_elsewhere(other, pairs)
+    assert (values[turned] == again[turned]).all()
+    assert (covered[turned] == covered_again[turned]).all()
+    assert (values[~turned] != again[~turned]).all()
+    assert len(chosen) == 6
 
 
-def test_stored_numbers_compute_what_was_fitted(tmp_path: Path) -> None:
+def test_a_loss_is_of_articles_that_the_fit_has_not_seen() -> None:
+    """A feature that tells the articles apart, whose votes are all alike, explains those of its own article only."""
+    rng = np.random.default_rng(4)
+    groups = np.repeat([f"a{i}" for i in range(10)], 20)
+    present = np.repeat(rng.permutation([True, False] * 5), 20)
+    evidence = np.tile(np.repeat(rng.random((10, 1)), 20, axis=0), (1, len(EVIDENCE)))
+    news = Material(evidence, np.zeros(200), present.astype(float), present, groups)
+    settings = Settings(EVIDENCE, 1e-6, 1.0)
+    seen = fit_with(settings, news, news).log_odds(news.columns(EVIDENCE))
+    inside = -np.log(1 / (1 + np.exp(-np.where(present, seen, -seen)))).mean()
+    assert held_out_loss(settings, news, news) / 2 > inside
+
+
+def test_the_threshold_says_yes_as_often_as_people_do() -> None:
+    news = material(1)
+    fitted = fit(news, material(2))
+    assert (fitted.probabilities(news) >= fitted.threshold).sum() == news.present.sum()
+
+
+def test_a_fit_is_repeatable_and_stored_numbers_compute_what_was_fitted() -> None:
     news, pairs = material(1), material(2)
     fitted = fit(news, pairs)
     stored = plain_weights(fitted)
+    assert plain_weights(fit(news, pairs)) == stored
     odds = stored["bias"] + stored["probability"] * news.network
-    odds = odds + news.evidence @ np.array([stored["evidence"][name] for name in EVIDENCE])
-    assert 1 / (1 + np.exp(-odds)) == pytest.approx(fitted.probabilities(news), abs=1e-4)
+    odds = odds + sum(weight * news.evidence[:, EVIDENCE.index(name)] for name, weight in stored["evidence"].items())
+    assert 1 / (1 + np.exp(-odds)) == pytest.approx(fitted.probabilities(news), abs=1e-3)
+
+
+@given(st.permutations(range(4)))
+def test_the_order_of_the_sentences_changes_nothing(order: list[int]) -> None:
+    sentences = ["Two dogs run over the wet lawn.", "A man in red throws a ball.", "Then it rains.", "They go home."]
+    weigher = offline_verifier().whole_text
+    assert weigher is not None
+    for hypothesis in ("A man throws a ball to two dogs.", "The dogs run in the rain.", "A woman paints."):
+        shuffled = weigher.weigh([0.2, 0.7], [sentences[i] for i in order], hypothesis)
+        assert shuffled == weigher.weigh([0.2, 0.7], sentences, hypothesis)
 
 
 def test_no_article_is_in_two_parts() -> None:

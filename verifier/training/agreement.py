@@ -1,12 +1,15 @@
-"""Measures the evidence of the whole text on REALSumm, article by article, beside rules that only count words.
+"""Measures the evidence of the whole text on REALSumm, article by article, beside rules without a verifier.
 
-Everything that decides about an article (both regressions, all thresholds) is fitted without it. A summary's score is
-the share of its statements at or above the threshold, as the metric `ecs` computes it, or the mean of their numbers.
+Everything that decides about an article (settings, regression, all thresholds) is chosen and fitted without it. A
+summary's score is the share of its statements at or above the threshold, as the metric `ecs` computes it, or the mean
+of their numbers.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,63 +19,78 @@ from metrics_core.arrays import BoolArray, FloatArray
 from metrics_core.calibration import best_threshold
 from metrics_core.protocols import EntailmentModel
 from verifier.training.data import TEST, Statement, snli
-from verifier.training.evaluate import agreement, recall_scores, spearman, whole_recall_scores
-from verifier.training.whole_text import Fitted, Material, fit, fit_evidence, of_pairs
+from verifier.training.evaluate import (
+    agreement,
+    cosine_scores,
+    length_scores,
+    recall_scores,
+    spearman,
+    whole_recall_scores,
+)
+from verifier.training.whole_text import Fitted, Material, Settings, fit, of_pairs
 
 RESAMPLES = 1000
+LENGTH, COSINE = "length of the text", "cosine of the best sentence"
 BEST, WHOLE = "content words in the best sentence", "content words in the whole text"
 NETWORK, MEAN = "network, best sentence", "mean of network and content words in the whole text"
-OURS, EVIDENCE_ALONE = "network and whole text", "features of the whole text alone"
-FLOORS = (BEST, WHOLE)
+OURS = "network and whole text"
+FLOORS = (LENGTH, COSINE, BEST, WHOLE)
 
 
 def measure_evidence(
-    statements: Sequence[Statement], news: Material, pairs: Material, network: EntailmentModel, data: Path
+    fitted: Fitted,
+    statements: Sequence[Statement],
+    news: Material,
+    pairs: Material,
+    network: EntailmentModel,
+    data: Path,
 ) -> dict[str, Any]:
-    """Measure all rules on the articles that the network never saw, and on SNLI's test pairs."""
-    words = {BEST: recall_scores(statements), WHOLE: whole_recall_scores(statements)}
+    """Measure all rules on the statements, and the fit on SNLI's test pairs."""
+    words = whole_recall_scores(statements)
     probability = 1 / (1 + np.exp(-news.network))
-    given = {**words, NETWORK: probability, MEAN: (probability + words[WHOLE]) / 2}
-    ours, ours_covered = np.zeros(len(statements)), np.zeros(len(statements), dtype=np.bool_)
-    for article in np.unique(news.articles[news.unseen]):
-        inside = news.articles == article
-        fitted = fit(news.rows(~inside), pairs)
-        ours[inside] = fitted.probabilities(news.rows(inside))
-        ours_covered[inside] = ours[inside] >= fitted.threshold
-    kept = [each for each, unseen in zip(statements, news.unseen, strict=True) if unseen]
-    rows = {name: (values, covered_elsewhere(news, values, news.unseen)) for name, values in given.items()}
-    rows[OURS] = ours, ours_covered
-    unseen = {name: (values[news.unseen], covered[news.unseen]) for name, (values, covered) in rows.items()}
-    full = fit(news, pairs)
+    given = {
+        LENGTH: length_scores(statements),
+        COSINE: cosine_scores(statements),
+        BEST: recall_scores(statements),
+        WHOLE: words,
+        NETWORK: probability,
+        MEAN: (probability + words) / 2,
+    }
+    rules = {name: (values, covered_elsewhere(news, values)) for name, values in given.items()}
+    rules[OURS], chosen = judged_elsewhere(news, pairs)
     return {
-        "unseen": compare(kept, unseen, OURS),
-        "all_articles": compare(statements, on_all_articles(news, pairs, words), EVIDENCE_ALONE),
-        "snli": on_snli(full, network, data),
-        "threshold": round(full.threshold, 4),
+        "unseen": compare(statements, rules, OURS),
+        "settings": settings_of(fitted.settings),
+        "settings_by_article": [{**settings_of(each), "articles": n} for each, n in Counter(chosen).most_common()],
+        "snli": on_snli(fitted, network, data),
+        "threshold": round(fitted.threshold, 4),
     }
 
 
-def on_all_articles(
-    news: Material, pairs: Material, words: Mapping[str, FloatArray]
-) -> dict[str, tuple[FloatArray, BoolArray]]:
-    """Judge all articles by words alone, without the network: each by a fit without it."""
-    values = np.zeros(len(news.network))
-    for article in np.unique(news.articles):
-        inside = news.articles == article
-        odds = fit_evidence(news.rows(~inside), pairs).log_odds(news.evidence[inside])
-        values[inside] = 1 / (1 + np.exp(-odds))
-    every = np.ones(len(values), dtype=np.bool_)
-    rules = {**words, EVIDENCE_ALONE: values}
-    return {name: (each, covered_elsewhere(news, each, every)) for name, each in rules.items()}
+def judged_elsewhere(news: Material, pairs: Material) -> tuple[tuple[FloatArray, BoolArray], list[Settings]]:
+    """Judge every article by a fit without it: values and decisions (n,), and the settings that each fit chose."""
+    values, covered = np.zeros(len(news.network)), np.zeros(len(news.network), dtype=np.bool_)
+    chosen = []
+    for article in np.unique(news.groups):
+        inside = news.groups == article
+        fitted = fit(news.rows(~inside), pairs)
+        values[inside] = fitted.probabilities(news.rows(inside))
+        covered[inside] = values[inside] >= fitted.threshold
+        chosen.append(fitted.settings)
+    return (values, covered), chosen
 
 
-def covered_elsewhere(news: Material, values: FloatArray, judged: BoolArray) -> BoolArray:
-    """Decide every judged article at the threshold with the best F1 on the other judged articles."""
+def settings_of(settings: Settings) -> dict[str, Any]:
+    """Settings as the record shows them."""
+    return {**asdict(settings), "features": list(settings.features)}
+
+
+def covered_elsewhere(news: Material, values: FloatArray) -> BoolArray:
+    """Decide every article at the threshold that says yes on the other articles as often as people do."""
     covered = np.zeros(len(values), dtype=np.bool_)
-    for article in np.unique(news.articles[judged]):
-        inside = news.articles == article
-        others = judged & ~inside
-        threshold = best_threshold(values[others], news.present[others]).value
+    for article in np.unique(news.groups):
+        inside = news.groups == article
+        threshold = best_threshold(values[~inside], news.present[~inside], objective="coverage").value
         covered[inside] = values[inside] >= (np.inf if threshold is None else threshold)
     return covered
 
@@ -82,7 +100,7 @@ def compare(
 ) -> dict[str, Any]:
     """Compare values and decisions of every rule with people, and ours with the floor that orders summaries best.
 
-    Intervals hold 95 % of resamples of whole articles.
+    Intervals hold 95 % of resamples of whole articles. "yes": the share of statements that a rule calls covered.
     """
     series = {
         (name, way): np.asarray(each, dtype=np.float64)
@@ -94,7 +112,7 @@ def compare(
     rows: dict[str, dict[str, Any]] = {}
     for name, (values, covered) in rules.items():
         auc = area(values, [each.present for each in statements])
-        rows[name] = {"auc": round(auc, 4), **agreement(statements, covered)}
+        rows[name] = {"auc": round(auc, 4), "yes": round(float(covered.mean()), 4), **agreement(statements, covered)}
         for way in ("share", "mean"):
             key = name, way
             rows[name][f"spearman_{way}"] = with_interval(found[key], resampled[key])
@@ -103,7 +121,8 @@ def compare(
         for way in ("share", "mean")
     }
     sizes = {"articles": len({each.article for each in statements}), "statements": len(statements)}
-    return {**sizes, "rules": rows, "floor": list(floor), "gains": gains}
+    people = round(float(np.mean([each.present for each in statements])), 4)
+    return {**sizes, "people_yes": people, "rules": rows, "floor": list(floor), "gains": gains}
 
 
 def correlations(

@@ -13,7 +13,7 @@ from metrics_core.arrays import BoolArray, FloatArray
 from metrics_core.calibration import best_threshold
 from metrics_core.protocols import EntailmentModel
 from verifier.classifier import OfflineVerifier
-from verifier.lexical import content_recall
+from verifier.lexical import content_recall, words
 from verifier.model import CLASSES
 from verifier.training.data import CHOICE, TEST, Pair, Statement, realsumm, snli
 
@@ -55,8 +55,23 @@ def recall_scores(statements: Sequence[Statement]) -> FloatArray:
 
 
 def whole_recall_scores(statements: Sequence[Statement]) -> FloatArray:
-    """Compute content-word recall of statements by the whole summary. It is the strongest floor."""
+    """Compute content-word recall of statements by the whole summary."""
     return np.array([content_recall(" ".join(each.sentences), each.text) for each in statements])
+
+
+def cosine_scores(statements: Sequence[Statement]) -> FloatArray:
+    """Compute the cosine of statements and the nearest sentence of the summary, by all-MiniLM-L6-v2."""
+    from metrics_core.models.text_encoder import make_text_encoder
+
+    texts = list(dict.fromkeys(text for each in statements for text in (each.text, *each.sentences)))
+    vector = dict(zip(texts, make_text_encoder("offline").encode(texts), strict=True))
+    pairs = {(sentence, each.text) for each in statements for sentence in each.sentences}
+    return _best_of_sentences(statements, {pair: float(vector[pair[0]] @ vector[pair[1]]) for pair in pairs})
+
+
+def length_scores(statements: Sequence[Statement]) -> FloatArray:
+    """Count the words of the summary, the same for all its statements."""
+    return np.array([len(words(" ".join(each.sentences))) for each in statements], dtype=np.float64)
 
 
 def threshold(statements: Sequence[Statement], scores: FloatArray) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 from metrics_core.arrays import FloatArray
 
 STEPS = 25
+CLOSE = 1e-10
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,9 @@ def fit_logistic(features: FloatArray, shares: FloatArray, weights: FloatArray, 
         expected = 1 / (1 + np.exp(-(rows @ values)))
         slope = rows.T @ (weights * (shares - expected)) - ridge @ values
         curvature = (rows * (weights * expected * (1 - expected))[:, None]).T @ rows + ridge
-        values = values + np.linalg.solve(curvature, slope)
+        step = np.linalg.solve(curvature, slope)
+        values = values + step
+        if np.abs(step).max() < CLOSE:
+            break
     plain = values[:-1] / spread
     return Logistic(plain, float(values[-1] - plain @ middle))

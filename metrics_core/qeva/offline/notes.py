@@ -9,7 +9,7 @@ from itertools import groupby
 from metrics_core.ecs.plan import premise_sentences
 from metrics_core.protocols import SentenceSplitter
 from metrics_core.qeva.records import VideoNotes
-from metrics_core.qeva.texts import distinct
+from metrics_core.qeva.replies import distinct
 
 EVENT_DIMENSIONS = frozenset({"segment_detail", "events"})
 """The dimensions whose keypoints say what happens. Other dimensions say how the video looks or sounds as a whole."""

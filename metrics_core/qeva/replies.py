@@ -1,12 +1,10 @@
-"""What a reply to a question means: one of its choices, an abstention, or nothing that can be read.
-
-Only replies that leave no doubt are read. A choice inside a sentence is malformed: "it is not B" must never become B.
-"""
+"""Texts compared by their words."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 
 from metrics_core.qeva.records import Question, Reply
 
@@ -131,3 +129,24 @@ def order_named(question: Question, text: str) -> str | None:
     if marks.isascii() and marks.isdecimal():
         marks = "".join(chr(ord("a") + int(digit) - 1) for digit in marks)
     return next((choice for choice in question.choices if choice.casefold() == marks), None)
+
+
+def same_words(one: str, other: str) -> bool:
+    """Whether two texts differ at most in case, spaces and the punctuation around them.
+
+    >>> same_words("A dog  runs.", "a dog runs"), same_words("A dog.", "A cat.")
+    (True, False)
+    """
+    return cleaned(one) == cleaned(other)
+
+
+def distinct(texts: Iterable[str]) -> list[str]:
+    """The first of the texts with the same words, in order.
+
+    >>> distinct(["A dog.", "A cat.", "a dog"])
+    ['A dog.', 'A cat.']
+    """
+    seen: dict[str, str] = {}
+    for text in texts:
+        seen.setdefault(cleaned(text), text)
+    return list(seen.values())
