@@ -12,12 +12,12 @@ import numpy as np
 from benchmarks import vatex_eval
 from benchmarks.agreement import texts_of
 from benchmarks.ecs_data import require
-from benchmarks.papers.over_raters import Mean, over_raters
+from benchmarks.papers.over_raters import over_raters
 from benchmarks.papers.recipes import Recipe, follows_from, text_encoder
 from benchmarks.papers.records import Row, Table, against, strongest
 from benchmarks.papers.stages import Stages
 from benchmarks.papers.vatex_ngrams import ngram_scores
-from metrics_core.agreement import common_words, length_in_words
+from metrics_core.agreement import Estimate, common_words, length_in_words
 
 NAME, DATA_SET = "vcs_2", "vatex_eval"
 SHORT, COSINE = "VCS_short, lct 1", "highest cosine of whole texts"
@@ -118,15 +118,15 @@ def rows_of(count: int, captions: Mapping[str, Any], ngrams: Mapping[str, Sequen
     yield from cells(count, "one rater", between_raters(ratings, videos), len(texts))
 
 
-def between_raters(ratings: Any, videos: Sequence[object]) -> dict[str, Mean]:
+def between_raters(ratings: Any, videos: Sequence[object]) -> dict[str, Estimate]:
     """How well one rater agrees with the others."""
     raters = range(ratings.shape[1])
     parts = [over_raters(ratings[:, i], np.delete(ratings, i, axis=1), videos) for i in raters]
     means = {name: [part[name] for part in parts] for name in parts[0]}
-    return {name: Mean(float(np.mean([each.value for each in own])), None, None) for name, own in means.items()}
+    return {name: Estimate(float(np.mean([each.value for each in own])), None, None) for name, own in means.items()}
 
 
-def cells(count: int, name: str, judged: Mapping[str, Mean] | None, n: int) -> Iterator[Row]:
+def cells(count: int, name: str, judged: Mapping[str, Estimate] | None, n: int) -> Iterator[Row]:
     """Both coefficients of a metric."""
     source, figures = (VCS, PUBLISHED) if name == SHORT else ("", {})
     for place, (statistic, label) in enumerate(STATISTICS.items()):
