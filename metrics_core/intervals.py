@@ -8,7 +8,7 @@ itself is uncertain, and t makes the interval as wide as that asks for. docs/agr
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,6 +81,21 @@ class Found:
         mine, theirs = _filled(self, statistic), _filled(other, statistic)
         told = np.isfinite(self.left_out[statistic]) | np.isfinite(other.left_out[statistic])
         return sides[0] - sign * sides[1], np.where(told, mine - sign * theirs, np.nan)
+
+
+def without_each(of: Callable[[IntArray], Mapping[str, float | None]], block: IntArray) -> Found:
+    """The statistics of items (n,), and without each block. of: gives them for the positions of some items.
+
+    >>> found = without_each(lambda rows: {"n": float(rows.size)}, np.array([0, 0, 1]))
+    >>> found.values, found.left_out["n"][:3].tolist()
+    ({'n': 3.0}, [1.0, 2.0, nan])
+    """
+    values, held = dict(of(np.arange(block.size))), np.unique(block)
+    left_out = {name: np.full(BLOCKS, np.nan) for name in values}
+    for number in held.tolist() if held.size > 1 else ():
+        for name, value in of(np.flatnonzero(block != number)).items():
+            left_out[name][number] = math.nan if value is None else value
+    return Found(values, left_out, dict.fromkeys(values, block.size), dict.fromkeys(values, 0), held.size)
 
 
 def mean_left_out(values: FloatArray, block: IntArray) -> FloatArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from metrics_core.agreement.coefficients import STATISTICS, Coefficients, by_group, coefficients, without_blocks
 from metrics_core.arrays import BoolArray, FloatArray, IntArray
-from metrics_core.intervals import BLOCKS, Found, mean_left_out
+from metrics_core.intervals import BLOCKS, Found, mean_left_out, without_each
 
 Grouping = Literal["pooled", "per_video", "per_system", "within_system"]
 """Which captions are compared with each other.
@@ -133,9 +133,13 @@ def without_length(values: npt.ArrayLike, lengths: npt.ArrayLike) -> FloatArray:
     return np.where(np.abs(rest) <= 1e-12 * np.abs(side).max(initial=0), 0.0, rest)
 
 
-def pooled_rest(sides: Sides, remove: Callable[[FloatArray], FloatArray]) -> Found:
-    """Compare what `remove` leaves of both sides; it is taken as known when videos are left out."""
-    return pooled(replace(sides, metric=remove(sides.metric), people=remove(sides.people)), PARTIAL)
+def pooled_rest(sides: Sides, remove: Callable[[FloatArray, IntArray], FloatArray]) -> Found:
+    """Compare what `remove` leaves of both sides, given the values and positions of the items; anew for each block."""
+
+    def rest(rows: IntArray) -> dict[str, float | None]:
+        return coefficients(remove(sides.metric[rows], rows), remove(sides.people[rows], rows), PARTIAL)
+
+    return without_each(rest, sides.block)
 
 
 def _mean_defined(values: FloatArray) -> FloatArray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -13,7 +12,7 @@ from metrics_core.agreement.table import AgreementRow, rows_of
 from metrics_core.arithmetic import ratio
 from metrics_core.arrays import BoolArray, IntArray
 from metrics_core.calibration import Confusion
-from metrics_core.intervals import BLOCKS, LEVEL, Found, blocks_of
+from metrics_core.intervals import LEVEL, Found, blocks_of, without_each
 
 MAJORITY, ALL_YES = "majority label", "always yes"
 
@@ -57,16 +56,14 @@ def label_rows(
 
 def _decided(predicted: npt.ArrayLike, truth: npt.ArrayLike, block: IntArray) -> Found:
     """Every statistic of checked predictions and labels, and without each block of videos."""
-    counts = confusion_of(predicted, truth)
+    confusion_of(predicted, truth)
     cells = _cells(np.asarray(predicted).astype(np.bool_), np.asarray(truth).astype(np.bool_))
-    held = np.unique(block)
-    left_out = {name: np.full(BLOCKS, np.nan) for name in STATISTICS}
-    for number in held.tolist() if held.size > 1 else ():
-        rest = Confusion(*map(int, cells[:, block != number].sum(axis=1)))
-        for name, statistic in STATISTICS.items():
-            left_out[name][number] = math.nan if (value := statistic(rest)) is None else value
-    values = {name: statistic(counts) for name, statistic in STATISTICS.items()}
-    return Found(values, left_out, dict.fromkeys(values, counts.n), dict.fromkeys(values, 0), held.size)
+
+    def decided(rows: IntArray) -> dict[str, float | None]:
+        counts = Confusion(*map(int, cells[:, rows].sum(axis=1)))
+        return {name: statistic(counts) for name, statistic in STATISTICS.items()}
+
+    return without_each(decided, block)
 
 
 def confusion_of(predicted: npt.ArrayLike, labels: npt.ArrayLike) -> Confusion:

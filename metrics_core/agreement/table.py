@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -212,11 +211,13 @@ def compared(inputs: Inputs, metric: FloatArray, people: FloatArray, kept: BoolA
     of_videos = _with_calibrated_ties(per_video(sides, inputs.n_videos), sides, inputs)
     found = {"pooled": pooled(sides), "per_video": of_videos}
     if inputs.lengths is not None:
-        found["pooled without length"] = pooled_rest(sides, partial(without_length, lengths=inputs.lengths[kept]))
+        lengths = inputs.lengths[kept]
+        found["pooled without length"] = pooled_rest(sides, lambda side, rows: without_length(side, lengths[rows]))
     known = sides.only(sides.system >= 0)
     if (inputs.system >= 0).any():
-        remove = partial(without_system_means, system=known.system)
-        found["pooled without system means"] = pooled_rest(known, remove)
+        found["pooled without system means"] = pooled_rest(
+            known, lambda side, rows: without_system_means(side, known.system[rows])
+        )
         found["per_system"] = _with_soft_accuracy(per_system(known), known, inputs)
         found["within_system"] = within_system(known)
     return found

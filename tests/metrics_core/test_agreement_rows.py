@@ -268,3 +268,12 @@ def test_label_intervals_are_students_t_over_videos() -> None:
 def test_label_rows_refuse_the_name_of_a_baseline() -> None:
     with pytest.raises(ValueError, match="name of a baseline"):
         label_rows({"always yes": [1]}, [1], ["a"])
+
+
+def test_of_two_videos_nothing_is_left_without_system_means() -> None:
+    metric, people = [1.0, 2, 3, 5, 4, 9], [[1.0], [2], [2], [4], [3], [5]]
+    rows = agreement_rows({"m": metric}, {"q": people}, ["a"] * 3 + ["b"] * 3, ["x", "y", "z"] * 2)
+    found = {row.statistic: row for row in rows if row.grouping == "pooled without system means" and row.metric == "m"}
+    # Without one of the videos each system has one caption, which is its mean.
+    assert {(row.low, row.high) for row in found.values()} == {(None, None)}
+    assert all(row.value == pytest.approx(1.0, abs=0.2) for row in found.values())
