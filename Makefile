@@ -5,6 +5,8 @@ VENV       := .venv
 BIN        := $(VENV)/bin
 UV_VERSION := 0.13.8
 INSTALLED  := $(VENV)/.installed
+# uv leaves locks in the folder for temporary files, and torch a folder: they get one that goes.
+SCRATCH    := $(VENV)/scratch
 
 # Packages are installed without bytecode, and many containers forbid Python to write it: every process would compile
 # thousands of modules again. So what make starts may write it. Compiling all packages would take minutes: setup compiles
@@ -25,11 +27,13 @@ $(INSTALLED): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if (3, 10) <= v[:2] < (3, 14) else "Reelsieve needs Python 3.10 to 3.13, and $(PYTHON) is %d.%d: try make setup PYTHON=python3.12" % v[:2])'
 	@test -x $(BIN)/python || { echo "Creating $(VENV) with $$($(PYTHON) --version)"; $(PYTHON) -m venv $(VENV); }
 	@echo "Installing the pinned packages into $(VENV) (several GB; the first time takes minutes on a slow line)"
+	@rm -rf $(SCRATCH) && mkdir $(SCRATCH)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
-	@$(BIN)/uv pip install --python $(BIN)/python -r requirements.lock
-	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps -e .
+	@TMPDIR="$$PWD/$(SCRATCH)" $(BIN)/uv pip install --python $(BIN)/python -r requirements.lock
+	@TMPDIR="$$PWD/$(SCRATCH)" $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps -e .
 	@echo "Compiling what the commands import, once"
-	@$(BIN)/python -c '$(IMPORTED)'
+	@TMPDIR="$$PWD/$(SCRATCH)" $(BIN)/python -c '$(IMPORTED)'
+	@rm -rf $(SCRATCH)
 	@touch $@
 	@echo "Reelsieve is installed: try make demo, or $(BIN)/reelsieve --help"
 
@@ -40,15 +44,15 @@ test: setup
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # A campaign takes some minutes and prints its seed, what it did and what broke; SEED=1 repeats a run whose seed was 1.
-CAMPAIGNS := manifests filters queries kills
+CAMPAIGNS := manifests folders media filters queries chat_servers backups answers stopped kills
 # The kills of several workers, and of actors on Ray: few, since a round takes long.
-SCORING   := '--workers 3' '--engine ray'
+SCORING   := '--workers 3 --kills 9' '--engine ray --kills 4'
 
 attack: setup
 	@failed=0; for name in $(CAMPAIGNS); do \
 	  $(BIN)/python -m tests.attack.$$name $(if $(SEED),--seed $(SEED)) || failed=1; \
 	done; for scoring in $(SCORING); do \
-	  $(BIN)/python -m tests.attack.kills --kills 4 $$scoring $(if $(SEED),--seed $(SEED)) || failed=1; \
+	  $(BIN)/python -m tests.attack.kills $$scoring $(if $(SEED),--seed $(SEED)) || failed=1; \
 	done; exit $$failed
 
 # A benchmark prints a table and writes benchmarks/results/NAME.json; all together take more than an hour on two cores.

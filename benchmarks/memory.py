@@ -68,7 +68,7 @@ def memory(folder: Path) -> dict[str, Any]:
 def score_once(folder: Path) -> None:
     """Ingest in one process, embed and score in this one, and print this one's peak."""
     with installation(folder / "home"):
-        ingest = [sys.executable, "-c", "from orchestration.cli.app import main; main()", "ingest", str(folder)]
+        ingest = [sys.executable, "-c", "from orchestration.cli import main; main()", "ingest", str(folder)]
         subprocess.run([*ingest, "--dataset", "memory", "--json"], check=True, capture_output=True)
         from assets.scores.registry import METRICS
         from orchestration.launch import run_scoring

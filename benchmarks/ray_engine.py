@@ -30,7 +30,7 @@ ENGINES: dict[str, dict[str, str]] = {
     "2 actors": {"REELSIEVE_RAY_ACTORS": "2"},
     "4 actors": {"REELSIEVE_RAY_ACTORS": "4"},
 }
-COMMAND = [sys.executable, "-c", "from orchestration.cli.app import main; main()"]
+COMMAND = [sys.executable, "-c", "from orchestration.cli import main; main()"]
 WHO = ("A cook", "A swimmer", "A child", "An old man", "A dancer", "A painter", "A farmer")
 DOES = ("opens the red door", "crosses the wet street", "lifts a box", "pours hot water", "waves at the crowd")
 PLACES = ("in the yard", "near the river", "behind the house", "on the stage")

@@ -104,8 +104,7 @@ def candidates_now(connection: Connection, dataset: Dataset, recipe: Recipe) -> 
 
 def _ground(connection: Connection, dataset: Dataset, recipe: Recipe, *, lock: bool) -> _Ground:
     # One snapshot for all statements, while others still score. The lock comes before it: two processes may freeze at
-    # once, and the second one waits here, then finds the selection of the first. An advisory lock would do too, but the
-    # reader could take it.
+    # once, and the second one waits here, then finds the selection of the first.
     connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
     if lock:
         connection.exec_driver_sql("LOCK TABLE selection IN SHARE ROW EXCLUSIVE MODE")

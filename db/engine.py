@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +16,8 @@ from sqlalchemy.engine import URL, Engine
 
 from db.urls import DatabaseUnavailable, shown_url
 
+# How a server says it, whatever its language: the words are those of the C library.
+NO_ROOM = "No space left on device"
 CONNECT_ATTEMPTS = 20
 CONNECT_PAUSE_S = 0.25
 # Seconds of silence before a connection is probed, seconds between two probes, and how many probes may be lost.
@@ -21,12 +25,18 @@ CONNECT_PAUSE_S = 0.25
 KEEPALIVE = {"keepalives_idle": 15, "keepalives_interval": 5, "keepalives_count": 4}
 
 
+def application(work: str = "") -> str:
+    """The name by which others find this process's sessions in pg_stat_activity. The server keeps 63 bytes of it."""
+    return f"reelsieve {work}process {os.getpid()} on host {socket.gethostname()}"[:63]
+
+
 def open_engine(url: URL, *, attempts: int = CONNECT_ATTEMPTS) -> Engine:
     """A connection pool whose first connection has been tried, with retries while a server starts.
 
     Raises DatabaseUnavailable, without the password, when the server does not answer within about five seconds.
     """
-    engine = sa.create_engine(url, pool_pre_ping=True, pool_size=2, max_overflow=4, connect_args=KEEPALIVE)
+    arguments = {**KEEPALIVE, "application_name": application()}
+    engine = sa.create_engine(url, pool_pre_ping=True, pool_size=2, max_overflow=4, connect_args=arguments)
     sa.event.listen(engine, "connect", _register_types)
     for attempt in range(attempts):
         try:
@@ -44,13 +54,18 @@ def connect(url: URL, **settings: Any) -> psycopg.Connection[Any]:
     """A psycopg connection outside any pool, with further settings of libpq."""
     # Not by the URL as text: libpq refuses some characters that SQLAlchemy leaves in it, such as a space in a password.
     _, arguments = url.get_dialect()().create_connect_args(url)
-    connection: psycopg.Connection[Any] = psycopg.connect(**arguments, **settings)
+    known: dict[str, Any] = {**arguments, "application_name": application(), **settings}
+    connection: psycopg.Connection[Any] = psycopg.connect(**known)
     return connection
 
 
 def no_connection(url: URL, error: BaseException) -> DatabaseUnavailable:
     """The exception to raise for a connection that was refused with this error; its message holds no password."""
     reason = str(error).strip().splitlines()[0]
+    if NO_ROOM in reason:
+        return DatabaseUnavailable(
+            f"the disk of the database is full ({reason}): make room there and run the same command again"
+        )
     return DatabaseUnavailable(
         f"no connection to database {url.database} at {shown_url(url)}: {reason}. Check that the server runs "
         "(reelsieve doctor) and that the database exists (reelsieve db migrate)"

@@ -204,8 +204,8 @@ def _own_connection(engine: Engine) -> Iterator[psycopg.Connection[Any]]:
 def _turn(engine: Engine, ingested: Dataset) -> Iterator[None]:
     """Wait until no ingest of the dataset is under way, and let none begin meanwhile.
 
-    The lock is on the dataset's row, in a transaction of its own beside the ingest's transactions. Anyone who can
-    connect could take an advisory lock; this lock needs a right that the reader lacks.
+    The lock is on the dataset's row, in a transaction of its own beside the ingest's transactions. To take it needs a
+    right that the reader lacks.
     """
     row = sa.select(dataset.c.dataset_id).where(dataset.c.dataset_id == ingested.dataset_id)
     with engine.begin() as connection:

@@ -2,14 +2,15 @@
 
 A lease is an advisory lock on a connection that serves nothing else. Postgres frees it when that connection ends,
 however it ends, so nobody has to know the holder's host or process id to tell that it is gone. A table with a heartbeat
-would need a second mechanism to write it, and a guess how long a holder may be silent. Advisory locks are of one
-database: holder and asker must name the same one. A pooler between them must keep sessions apart.
+would need a second mechanism to write it, and a guess how long a holder may be silent. A pooler between them and the
+server must keep sessions apart.
+
+Whoever may enter a database may take every advisory lock of it. So all leases are locks of Dagster's database, where
+the reader may not enter (`db.migrate`). Their names begin with the database that they are about.
 """
 
 from __future__ import annotations
 
-import os
-import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,16 +20,17 @@ import psycopg
 from sqlalchemy.engine import URL
 from typing_extensions import Self
 
-from db.engine import KEEPALIVE, connect
+from db.engine import KEEPALIVE, application, connect
+from db.urls import CURATION, DAGSTER, sibling_url
+from db.waits import Session
 
 # Seconds between two looks at leases that others hold.
 PAUSE_S = 0.5
-APPLICATION = "reelsieve lease of "
 _LOST_MS = 1000 * (KEEPALIVE["keepalives_idle"] + KEEPALIVE["keepalives_interval"] * KEEPALIVE["keepalives_count"])
 _LOCK = "hashtextextended('reelsieve lease ' || %s, 0)"
 # The lock of 64 bits as pg_locks shows it, in two halves.
 _HOLDER = f"""
-SELECT application_name FROM pg_locks JOIN pg_stat_activity USING (pid)
+SELECT {Session.columns("pg_stat_activity")} FROM pg_locks JOIN pg_stat_activity USING (pid)
 WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND datname = current_database()
   AND (classid::bigint << 32) | objid::bigint = {_LOCK}
 """
@@ -47,10 +49,11 @@ class Leases:
     """
 
     def __init__(self, url: URL) -> None:
-        """Open the connection. Raises psycopg.OperationalError without one."""
-        self._url = url
+        """Open a connection. url: the database that the leases are about. Raises psycopg.OperationalError."""
+        self._url = sibling_url(url, DAGSTER)
+        self._database = url.database or CURATION
         self._names: set[str] = set()
-        self._connection = _connect(url)
+        self._connection = _connect(self._url)
 
     def __enter__(self) -> Self:
         return self
@@ -60,23 +63,23 @@ class Leases:
 
     def take(self, name: str) -> None:
         """Take a lease; waits while another connection has it."""
-        self._connection.execute(f"SELECT pg_advisory_lock({_LOCK})".encode(), [name])
+        self._connection.execute(f"SELECT pg_advisory_lock({_LOCK})".encode(), [self._lock(name)])
         self._names.add(name)
 
     def take_if_free(self, name: str) -> bool:
         """Take a lease unless another connection has it; returns whether it is held now."""
         self.check()
-        if _take(self._connection, name):
-            self._names.add(name)
-            return True
-        return False
+        if not self._takes(name):
+            return False
+        self._names.add(name)
+        return True
 
     def give_back(self, name: str) -> None:
         """Give one lease back."""
         self._names.discard(name)
         # A connection that was lost holds nothing.
         with suppress(psycopg.OperationalError):
-            self._connection.execute(f"SELECT pg_advisory_unlock({_LOCK})".encode(), [name])
+            self._connection.execute(f"SELECT pg_advisory_unlock({_LOCK})".encode(), [self._lock(name)])
 
     def in_turn(self, names: Iterable[str], waits: Callable[[str], None] = lambda _: None) -> Iterator[str]:
         """Yield every name once, while its lease is held: free ones first, the others as their holders let go.
@@ -102,9 +105,9 @@ class Leases:
             left = busy
 
     def holder(self, name: str) -> str | None:
-        """Who has a lease: process and host. None where nobody has it."""
-        row = self._connection.execute(_HOLDER.encode(), [name]).fetchone()
-        return None if row is None else str(row[0]).removeprefix(APPLICATION)
+        """Who has a lease, as `Session` says it. None where nobody has it."""
+        row = self._connection.execute(_HOLDER.encode(), [self._lock(name)]).fetchone()
+        return None if row is None else str(Session(*row))
 
     def check(self) -> None:
         """Take all leases again where the connection was lost.
@@ -117,7 +120,7 @@ class Leases:
         self._connection.close()
         self._connection = _connect(self._url)
         for name in self._names:
-            if not _take(self._connection, name):
+            if not self._takes(name):
                 self._connection.close()
                 raise LeaseLost(
                     f"the connection that held the lease on {name!r} was lost, and another process works on it now: "
@@ -133,8 +136,18 @@ class Leases:
         return True
 
     def end(self) -> None:
-        """Give all leases back."""
+        """Give all leases back: others find them free at once, not only when the server misses the connection."""
+        with suppress(psycopg.OperationalError):
+            self._connection.execute("SELECT pg_advisory_unlock_all()")
         self._connection.close()
+
+    def _lock(self, name: str) -> str:
+        return f"{self._database}: {name}"
+
+    def _takes(self, name: str) -> bool:
+        """Take the lock if nobody has it; whether it is held now."""
+        query = f"SELECT pg_try_advisory_lock({_LOCK})".encode()
+        return self._connection.execute(query, [self._lock(name)]).fetchone() == (True,)
 
 
 @contextmanager
@@ -157,8 +170,7 @@ def lease_if_free(url: URL, name: str) -> Iterator[bool]:
 
 def _connect(url: URL) -> psycopg.Connection[Any]:
     """A connection whose loss both sides notice within a minute, also when a host or the network is simply gone."""
-    # The server keeps 63 bytes of the name.
-    name = f"{APPLICATION}process {os.getpid()} on host {socket.gethostname()}"[:63]
+    name = application("lease of ")
     connection = connect(url, autocommit=True, application_name=name, tcp_user_timeout=_LOST_MS, **KEEPALIVE)
     # The server probes likewise. It may also be set to end sessions that are silent or wait long, as this one does.
     settings = {f"tcp_{name}": value for name, value in {**KEEPALIVE, "user_timeout": _LOST_MS}.items()}
@@ -168,8 +180,3 @@ def _connect(url: URL) -> psycopg.Connection[Any]:
         [list(settings), [str(value) for value in settings.values()]],
     )
     return connection
-
-
-def _take(connection: psycopg.Connection[Any], name: str) -> bool:
-    row = connection.execute(f"SELECT pg_try_advisory_lock({_LOCK})".encode(), [name]).fetchone()
-    return row == (True,)

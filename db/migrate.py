@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psycopg
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection
 
-from db.engine import open_engine
+from db.engine import no_connection, open_engine
+from db.leases import Leases
 from db.reader import create_reader_role
 from db.urls import CURATION, DAGSTER, DatabaseUnavailable, sibling_url
 from db.views import MetricInputs, create_views, drop_views
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
 
 # The newest migration. Alembic itself is imported only to migrate: most commands find the schema as it should be.
 REVISION = "0018"
-# Any constant of our own: it names the advisory lock that keeps two migrations from running at once.
-MIGRATION_LOCK = 7_326_413
 
 
 def migrate(url: URL, metrics: MetricInputs, tables: Sequence[sa.Table] = ()) -> str:
@@ -35,20 +35,41 @@ def migrate(url: URL, metrics: MetricInputs, tables: Sequence[sa.Table] = ()) ->
         _create_database(url, name)
     engine = open_engine(url)
     try:
-        with engine.begin() as connection, _migration_lock(connection):
-            _create_extension(connection, url)
-            if _current(connection) != REVISION:
-                from alembic import command
-
-                drop_views(connection)
-                command.upgrade(_config(connection), "head")
-            for table in tables:
-                table.create(connection, checkfirst=True)
-            create_views(connection, metrics)
-            create_reader_role(connection, url)
+        with _alone(url), engine.begin() as connection:
+            keep_others_out(connection, DAGSTER)
+            bring_up(connection, url, metrics, tables)
             return REVISION
     finally:
         engine.dispose()
+
+
+def bring_up(connection: Connection, url: URL, metrics: MetricInputs, tables: Sequence[sa.Table]) -> None:
+    """Bring the tables of a database to the newest revision, its views and the reader too; see `migrate`."""
+    if _current(connection) != REVISION:
+        drop_views(connection)
+        make_tables(connection, url, "head")
+    for table in tables:
+        table.create(connection, checkfirst=True)
+    create_views(connection, metrics)
+    create_reader_role(connection, url)
+
+
+def make_tables(connection: Connection, url: URL, revision: str) -> None:
+    """Upgrade the tables to a revision, without views. Raises alembic.util.CommandError where it is unknown."""
+    from alembic import command
+
+    _create_extension(connection, url)
+    command.upgrade(_config(connection), revision)
+
+
+def keep_others_out(connection: Connection, dagster: str) -> None:
+    """Let nobody enter Dagster's database by a right that everybody has: leases are locks of it, see `db.leases`.
+
+    Where the database is somebody else's, this is his to do.
+    """
+    name = connection.dialect.identifier_preparer.quote(dagster)
+    with suppress(sa.exc.ProgrammingError), connection.begin_nested():
+        connection.exec_driver_sql(f"REVOKE CONNECT, TEMPORARY ON DATABASE {name} FROM PUBLIC")
 
 
 def downgrade(url: URL, revision: str) -> None:
@@ -57,7 +78,7 @@ def downgrade(url: URL, revision: str) -> None:
 
     engine = open_engine(url)
     try:
-        with engine.begin() as connection, _migration_lock(connection):
+        with _alone(url), engine.begin() as connection:
             drop_views(connection)
             command.downgrade(_config(connection), revision)
     finally:
@@ -93,9 +114,16 @@ def _current(connection: Connection) -> str | None:
 
 
 @contextmanager
-def _migration_lock(connection: Connection) -> Iterator[None]:
-    connection.execute(sa.text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": MIGRATION_LOCK})
-    yield
+def _alone(url: URL) -> Iterator[None]:
+    """One migration at a time: all databases of a server share the reader and Dagster's database."""
+    ledger = sibling_url(url, DAGSTER)
+    try:
+        leases = Leases(ledger)
+    except psycopg.OperationalError as error:
+        raise no_connection(ledger, error) from None
+    with leases:
+        leases.take("migration")
+        yield
 
 
 def _create_database(url: URL, name: str) -> None:
@@ -104,12 +132,13 @@ def _create_database(url: URL, name: str) -> None:
         return
     try:
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            connection.execute(sa.text("SELECT pg_advisory_lock(:lock)"), {"lock": MIGRATION_LOCK})
             exists = sa.text("SELECT 1 FROM pg_database WHERE datname = :name")
             if connection.scalar(exists, {"name": name}) is None:
                 quoted = connection.dialect.identifier_preparer.quote(name)
                 connection.exec_driver_sql(f"CREATE DATABASE {quoted}")
-    except sa.exc.ProgrammingError as error:
+    except (sa.exc.ProgrammingError, sa.exc.IntegrityError) as error:
+        if isinstance(error.orig, psycopg.errors.DuplicateDatabase | psycopg.errors.UniqueViolation):
+            return  # another process made it meanwhile
         raise DatabaseUnavailable(
             f"database {name} does not exist and may not be created by {url.username} ({_first_line(error)}): "
             f"ask the server's owner for CREATE DATABASE {name} OWNER {url.username}"

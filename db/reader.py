@@ -1,6 +1,9 @@
 """The read-only role behind `reelsieve sql`: it may read every table and view and change nothing.
 
 Where the role cannot log in, the owner stands in for it, in a transaction that only reads.
+
+Postgres lets every role change its own password and settings. So what the reader changed of itself counts for its own
+sessions alone, and only until the next migration makes the role anew.
 """
 
 from __future__ import annotations
@@ -24,8 +27,32 @@ from db.engine import connect, no_connection
 READER = "reelsieve_reader"
 STATEMENT_TIMEOUT = "10min"
 ROWS_AT_A_TIME = 500
+# Sessions at a time, of the hundred that a server has by default, and the temporary files that each may fill.
+MOST_SESSIONS = 20
+MOST_TEMPORARY = "10GB"
 _NUMBERS = {types[name].oid for name in ("int2", "int4", "int8", "float4", "float8", "numeric", "oid")}
-_MAKES_LARGE_OBJECTS = ("lo_creat(integer)", "lo_create(oid)", "lo_from_bytea(oid, bytea)")
+# What everybody may call, and what then fills the disk, or the table of locks that all sessions of the server share.
+_FORBIDDEN = """
+SELECT string_agg(oid::regprocedure::text, ', ') FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace
+AND proname ~ '^(lo_creat|lo_create|lo_from_bytea|pg_logical_emit_message|pg_(try_)?advisory_.*)$'
+"""
+# The databases in which the role has settings of its own.
+_SET_IN = """
+SELECT datname FROM pg_db_role_setting s JOIN pg_database d ON d.oid = setdatabase JOIN pg_roles r ON r.oid = setrole
+WHERE rolname = :name
+"""
+# Ends sessions of the reader that have changed what the server knows of it, and so hold up whoever changes that too.
+_END_CHANGING = """
+SELECT pg_stat_clear_snapshot();
+SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = {} AND backend_xid IS NOT NULL
+"""
+# How often it is tried against a reader that changes itself again and again.
+_ATTEMPTS = 20
+# Sets what the role sets for itself to what Postgres does by itself; that it may only read stays.
+_WITHOUT_OWN_SETTINGS = """
+SELECT set_config(name, CASE name WHEN 'client_encoding' THEN 'UTF8' ELSE boot_val END, false) FROM pg_settings
+WHERE source IN ('user', 'database user') AND context = 'user' AND name <> 'default_transaction_read_only'
+"""
 # A member of one of these roles, as every superuser is, reaches beyond the database.
 _OF_THE_MACHINE = ("pg_execute_server_program", "pg_read_server_files", "pg_write_server_files")
 
@@ -49,15 +76,22 @@ def reader_password(url: URL) -> str | None:
 def create_reader_role(connection: Connection, url: URL) -> None:
     """Create or refresh the role and its rights, as far as this user may; `_stand_in` covers the other case."""
     raw: psycopg.Connection[Any] = connection.connection.driver_connection  # type: ignore[assignment]  # psycopg engine
-    role = sql.Identifier(READER)
+    for attempt in range(1, _ATTEMPTS + 1):
+        _try(connection, raw, sql.SQL(_END_CHANGING).format(sql.Literal(READER)))
+        try:
+            with connection.begin_nested():
+                return _create_reader_role(connection, raw, url)
+        except psycopg.errors.InternalError_:  # the reader changed itself at the same time
+            if attempt == _ATTEMPTS:
+                raise
+
+
+def _create_reader_role(connection: Connection, raw: psycopg.Connection[Any], url: URL) -> None:
     exists = connection.scalar(sa.text("SELECT 1 FROM pg_roles WHERE rolname = :name"), {"name": READER})
     if connection.scalar(sa.text("SELECT rolcreaterole OR rolsuper FROM pg_roles WHERE rolname = current_user")):
-        login = sql.SQL(("ALTER" if exists else "CREATE") + " ROLE {} LOGIN PASSWORD {}")
         # A role that somebody else made on this server stays as it is; it may still read what is granted below.
         with suppress(psycopg.errors.InsufficientPrivilege), connection.begin_nested():
-            raw.execute(login.format(role, sql.Literal(reader_password(url))))
-            raw.execute(sql.SQL("ALTER ROLE {} SET default_transaction_read_only = on").format(role))
-            raw.execute(sql.SQL("ALTER ROLE {} SET statement_timeout = {}").format(role, STATEMENT_TIMEOUT))
+            _make_role(connection, raw, url, "ALTER" if exists else "CREATE")
     elif not exists:
         return
     for grant in (
@@ -65,20 +99,44 @@ def create_reader_role(connection: Connection, url: URL) -> None:
         "GRANT SELECT ON ALL TABLES IN SCHEMA public, plumbing TO {}",
         "ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON TABLES TO {}",
     ):
-        raw.execute(sql.SQL(grant).format(role))
+        raw.execute(_of_role(grant))
     _forbid_scratch_space(connection, raw)
 
 
-def _forbid_scratch_space(connection: Connection, raw: psycopg.Connection[Any]) -> None:
-    """Keep all but the owner from making temporary tables and large objects, which by default everyone may.
+def _make_role(connection: Connection, raw: psycopg.Connection[Any], url: URL, create_or_alter: str) -> None:
+    login = f"{create_or_alter} ROLE {{}} LOGIN CONNECTION LIMIT {MOST_SESSIONS} PASSWORD {{}}"
+    raw.execute(sql.SQL(login).format(sql.Identifier(READER), sql.Literal(reader_password(url))))
+    raw.execute(_of_role("ALTER ROLE {} RESET ALL"))
+    for name in connection.scalars(sa.text(_SET_IN), {"name": READER}):
+        reset = sql.SQL("ALTER ROLE {} IN DATABASE {} RESET ALL")
+        raw.execute(reset.format(sql.Identifier(READER), sql.Identifier(name)))
+    raw.execute(_of_role("ALTER ROLE {} SET default_transaction_read_only = on"))
+    raw.execute(_of_role(f"ALTER ROLE {{}} SET statement_timeout = '{STATEMENT_TIMEOUT}'"))
+    # A superuser alone may set this. The next one lets another owner see the reader's sessions, and end them.
+    _try(connection, raw, _of_role(f"ALTER ROLE {{}} SET temp_file_limit = '{MOST_TEMPORARY}'"))
+    _try(connection, raw, _of_role("GRANT {} TO CURRENT_USER"))
 
-    For large objects only a superuser can forbid it; elsewhere a transaction that only reads stands in the way.
+
+def _of_role(statement: str) -> sql.Composed:
+    return sql.SQL(statement).format(sql.Identifier(READER))
+
+
+def _try(connection: Connection, raw: psycopg.Connection[Any], statement: sql.Composed) -> None:
+    """Run a statement, unless this user may not."""
+    with suppress(psycopg.errors.InsufficientPrivilege), connection.begin_nested():
+        raw.execute(statement)
+
+
+def _forbid_scratch_space(connection: Connection, raw: psycopg.Connection[Any]) -> None:
+    """Forbid everybody but the owner temporary tables, large objects and advisory locks.
+
+    Only a superuser can forbid functions of Postgres. Elsewhere a transaction that only reads makes no large object,
+    and nothing of Reelsieve waits for an advisory lock of this database, see `db.leases`.
     """
     database = sql.Identifier(str(connection.engine.url.database))
     raw.execute(sql.SQL("REVOKE TEMPORARY ON DATABASE {} FROM PUBLIC").format(database))
-    for function in _MAKES_LARGE_OBJECTS:
-        with suppress(psycopg.errors.InsufficientPrivilege), connection.begin_nested():
-            raw.execute(sql.SQL("REVOKE EXECUTE ON FUNCTION {} FROM PUBLIC").format(sql.SQL(function)))
+    functions = sql.SQL(str(connection.scalar(sa.text(_FORBIDDEN))))
+    _try(connection, raw, sql.SQL("REVOKE EXECUTE ON FUNCTION {} FROM PUBLIC").format(functions))
 
 
 def reader_url(url: URL) -> str:
@@ -145,7 +203,10 @@ def read_only_answer(url: URL, query: str, *, tell: Callable[[str], object]) -> 
 
 def _connect(url: URL, tell: Callable[[str], object]) -> psycopg.Connection[Any]:
     try:
-        return connect(url.set(username=READER, password=reader_password(url)))
+        connection = connect(url.set(username=READER, password=reader_password(url)))
+        connection.execute(_WITHOUT_OWN_SETTINGS.encode())
+        connection.commit()
+        return connection
     except psycopg.OperationalError as error:
         reason = str(error).strip().splitlines()[0]
     return _stand_in(url, reason, tell)
@@ -160,7 +221,7 @@ def _stand_in(url: URL, reason: str, tell: Callable[[str], object]) -> psycopg.C
         connection = connect(url)
     except psycopg.OperationalError as error:
         raise no_connection(url, error) from None
-    why = f"the role {READER} cannot log in to database {url.database} ({reason})"
+    why = f"the role {READER} cannot work in database {url.database} ({reason})"
     remedy = "reelsieve db migrate as a user with CREATEROLE mends that"
     query = " OR ".join(f"pg_has_role('{role}', 'member')" for role in _OF_THE_MACHINE)
     row = connection.execute(f"SELECT {query}".encode()).fetchone()

@@ -81,7 +81,8 @@ def activate_scorer(connection: Connection, scorer_id: int, dataset_ids: Sequenc
     if row.status == "active":
         return
     # Two processes may activate at once: the second one waits here, then looks at the winner.
-    connection.execute(sa.text("SELECT pg_advisory_xact_lock(hashtext(:metric))"), {"metric": f"scorer {row.metric}"})
+    of_metric = sa.select(scorer.c.scorer_id).where(scorer.c.metric == row.metric).order_by(scorer.c.scorer_id)
+    connection.execute(of_metric.with_for_update(key_share=True))
     active = active_scorer(connection, row.metric)
     is_good = score.c.status == "ok"
     hides_good = active is not None and _has_score(connection, active, is_good)

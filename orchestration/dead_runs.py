@@ -57,7 +57,7 @@ def lease_name(run_id: str) -> str:
 
 
 def ledger() -> URL:
-    """Dagster's database: advisory locks belong to one database, and several curation databases may share Dagster's."""
+    """Dagster's database, which several curation databases may share: leases on its runs are about it."""
     return sibling_url(database_url(), DAGSTER)
 
 

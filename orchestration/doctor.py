@@ -6,6 +6,7 @@ import importlib.util
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -18,6 +19,10 @@ from metrics_core.models.revision import ModelNotFound
 from orchestration.settings import settings
 
 ENOUGH_DISK_GB = 2
+# What is written for trial: more than a file system keeps aside for small files.
+TRIAL_BYTES = 4 << 20
+# Texts that Postgres does not compress.
+_TRIAL = "CREATE TABLE trial_of_doctor AS SELECT repeat(md5(n::text), 32) AS x FROM generate_series(1, {}) AS n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +76,28 @@ def _home() -> tuple[bool, str]:
     home = settings().home_folder
     home.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(home).free / 1e9
-    if not os.access(home, os.W_OK):
-        return False, f"{home} is not writable: set REELSIEVE_HOME to a folder of yours"
+    if fault := _fault_of(home, "REELSIEVE_HOME"):
+        return False, fault
     return free > ENOUGH_DISK_GB, f"{home}, {free:.0f} GB free (at least {ENOUGH_DISK_GB} GB are needed)"
+
+
+def _temporary() -> tuple[bool, str]:
+    folder = Path(tempfile.gettempdir())
+    fault = _fault_of(folder, "TMPDIR")
+    return not fault, fault or str(folder)
+
+
+def _fault_of(folder: Path, variable: str) -> str | None:
+    """Why a folder cannot be written to, with the remedy, if that is so; the variable names another one."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(os.urandom(TRIAL_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        return f"{folder} cannot be written to ({why}): make room there, or set {variable} to a folder of yours"
+    return None
 
 
 def _database() -> tuple[bool, str]:
@@ -82,6 +106,8 @@ def _database() -> tuple[bool, str]:
     with engine().connect() as connection:
         server = connection.exec_driver_sql("SHOW server_version").scalar()
         vector = connection.exec_driver_sql("SELECT extversion FROM pg_extension WHERE extname = 'vector'").scalar()
+        # Undone with the connection. Where the disk is full, the error says it.
+        connection.exec_driver_sql(_TRIAL.format(TRIAL_BYTES >> 10))
     kind = "from CURATION_DB_URL" if settings().database else "embedded"
     return vector is not None, f"Postgres {server} ({kind}, database {database_url().database}), pgvector {vector}"
 
@@ -140,6 +166,9 @@ def _media() -> tuple[bool, str]:
     missing = [name for name, place in media.media_roots.items() if "://" not in place and not Path(place).is_dir()]
     if missing:
         return False, f"media root {missing[0]} is no folder here: mount it, or correct REELSIEVE_MEDIA_ROOTS"
+    media.cache_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if fault := _fault_of(media.cache_folder, "REELSIEVE_MEDIA_CACHE"):
+        return False, fault
     roots = ", ".join(media.media_roots) or "none"
     return True, f"roots: {roots}; copies in {media.cache_folder}, at most {media.media_cache_gb:g} GB"
 
@@ -159,6 +188,7 @@ _CHECKS: dict[str, Callable[[], tuple[bool, str]]] = {
     "Python": _python,
     "packages": _packages,
     "home folder": _home,
+    "temporary folder": _temporary,
     "database": _database,
     "read-only role": _reader,
     "sentence splitter": _splitter,

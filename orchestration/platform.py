@@ -7,15 +7,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import sqlalchemy as sa
 from sqlalchemy.engine import URL, Engine
 
 from assets.curation import Curation
 from assets.scores.registry import METRIC_INPUTS, SCORERS, SOURCE_TABLES
 from db.engine import open_engine
+from db.leases import lease
 from db.migrate import is_current, migrate
 from db.server import curation_url
-from db.urls import DatabaseUnavailable, dagster_url
+from db.urls import DAGSTER, DatabaseUnavailable, dagster_url, sibling_url, url_for_dagster
 from db.views import is_up_to_date
 from orchestration.homes import note_of_second_server
 from orchestration.settings import SettingsError, settings
@@ -36,6 +36,11 @@ def database_url() -> URL:
 
         say("note", note)
     return curation_url(home, settings().database)
+
+
+def known_url() -> URL | None:
+    """The URL of the curation database where this process has asked for it."""
+    return database_url() if database_url.cache_info().currsize else None
 
 
 @lru_cache(maxsize=1)
@@ -85,9 +90,9 @@ def instance() -> dg.DagsterInstance:
     from assets.sources.assets import MODEL_POOL
     from orchestration.executor import keep_connected
 
-    with engine().begin() as connection:
-        # Two processes that set up Dagster's storage and its pool at once would make one of them fail.
-        connection.execute(sa.text("SELECT pg_advisory_xact_lock(hashtext('reelsieve dagster'))"))
+    engine()  # makes Dagster's database where it is missing
+    # Two processes that set up Dagster's storage and its pool at once would make one of them fail.
+    with lease(sibling_url(database_url(), DAGSTER), "storage"):
         os.environ.update(dagster_environment())
         dagster_instance = dg.DagsterInstance.get()
         keep_connected(dagster_instance)
@@ -95,6 +100,14 @@ def instance() -> dg.DagsterInstance:
         if MODEL_POOL not in storage.get_concurrency_keys():
             storage.initialize_concurrency_limit_to_default(MODEL_POOL)
     return dagster_instance
+
+
+def make_dagster_tables(url: URL) -> None:
+    """Make Dagster's tables in a database that has none."""
+    from dagster_postgres.storage import DagsterPostgresStorage
+
+    # It keeps no connection.
+    DagsterPostgresStorage(url_for_dagster(url))
 
 
 def _is_ready() -> bool:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stderr
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, TextIO, cast
 
 import dagster as dg
 from dagster import DagsterUserCodeExecutionError
@@ -23,7 +25,7 @@ from orchestration.definitions import defs
 from orchestration.execution import execute
 from orchestration.platform import instance
 from orchestration.requests import MAX_RETRIES
-from orchestration.terminal import LOGGER
+from orchestration.terminal import LOGGER, WithoutOutages
 from orchestration.waiting import HOST, PID, watching
 
 
@@ -90,7 +92,8 @@ def _execute(
 ) -> dg.ExecuteInProcessResult:
     close = partial(close_dead_runs, instance())
     # Held before others can see the run, so that nobody takes it for dead.
-    with lease(ledger(), lease_name(run_id)) as held, watching(run_id, held, close):
+    quiet = redirect_stderr(cast(TextIO, WithoutOutages(sys.stderr)))
+    with lease(ledger(), lease_name(run_id)) as held, watching(run_id, held, close), quiet:
         return execute(
             instance(),
             definitions().resolve_job_def(name),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any, TextIO
 
 import dagster as dg
 from rich.markup import escape
@@ -16,6 +17,23 @@ console = Terminal(stderr=True)
 def say(who: str, message: str) -> None:
     """Print one line on standard error: the name of the speaker and the message."""
     console.print(f"[dim]{who}:[/dim] {escape(message)}")
+
+
+class WithoutOutages:
+    """A stream without what Dagster says of an event that it cannot store: statement, parameters and event.
+
+    The error itself is raised, and said in one sentence at the end.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write the text, unless it is of that kind."""
+        return len(text) if text.startswith("Exception while writing logger call") else self._stream.write(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 class _Lines(logging.Handler):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
-from contextlib import nullcontext, redirect_stderr, redirect_stdout
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from unittest.mock import patch
 
 from orchestration.cli import main
+from orchestration.stopping import SIGNALS
 from tests.orchestration.conftest import forget_installation
 
 
@@ -34,6 +37,7 @@ def run_command(*arguments: str, **variables: str) -> Done:
         patch.object(sys, "argv", ["reelsieve", *arguments]),
         redirect_stdout(out),
         redirect_stderr(err),
+        _signals_kept(),
     ):
         try:
             main()
@@ -42,3 +46,14 @@ def run_command(*arguments: str, **variables: str) -> Done:
     if variables:
         forget_installation()
     return Done(code, out.getvalue(), err.getvalue())
+
+
+@contextmanager
+def _signals_kept() -> Iterator[None]:
+    """A command takes Ctrl-C and SIGTERM for itself, since its process ends with it."""
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

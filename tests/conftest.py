@@ -6,8 +6,9 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Generator
-from functools import partial
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,23 +21,62 @@ from db.engine import open_engine
 from db.migrate import migrate
 from db.server import start_embedded, stop_embedded
 from db.urls import sibling_url
+from tests.homes import SHARED, copy_home, made_once, make_home
 
 PROJECT = Path(__file__).resolve().parents[1]
 # An example that a busy machine slows down is no failure: timings belong to benchmarks.
 settings.register_profile("untimed", parent=settings(), deadline=None)
 settings.load_profile("untimed")
+# Of whoever runs the tests: settings, servers and the folders of libraries; and that Python writes no bytecode, without
+# which every process of the tests would compile thousands of modules.
+FORGOTTEN = (
+    *("REELSIEVE_", "CURATION_DB_URL", "DAGSTER_", "RAY_", "PG", "AWS_"),
+    *("XDG_", "HF_", "TORCH", "TRITON_", "MPL", "PYTHONDONTWRITEBYTECODE"),
+)
+KEPT = ("REELSIEVE_TEST_DATA", "REELSIEVE_REQUIRE_ALL")
+MEMORY, MEMORY_NEEDED = Path("/dev/shm"), 4 * 2**30
+LONGEST_TEMPORARY = 12
+TEMPLATE = "template_of_tests"
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """As root, keep this session's folders out of the one that all pytest sessions share.
+    """Give the session a folder of its own for all that it and its libraries write; it goes when the session ends.
 
-    The embedded server then runs as another user, whom every new session shuts out of that folder: the server panics.
+    The processes of a session share it, and so does a session that a test starts.
     """
-    if os.geteuid() == 0 and config.option.basetemp is None:
-        config.option.basetemp = tempfile.mkdtemp(prefix="reelsieve-tests-")
-        config.add_cleanup(partial(shutil.rmtree, config.option.basetemp, ignore_errors=True))
+    if SHARED not in os.environ:
+        _set_up()
+    if config.option.basetemp is None:
+        config.option.basetemp = tempfile.mkdtemp(prefix="", dir=os.environ[SHARED])
+
+
+def _set_up() -> None:
+    folder = Path(tempfile.mkdtemp(prefix="sieve-", dir=_temporary_folder()))
+    # At the very end: multiprocessing removes a folder of its own from it after all else, at priority -100.
+    Finalize(None, shutil.rmtree, (folder,), {"ignore_errors": True}, exitpriority=-200)
+    # As root the embedded server runs as another user, who must get through to it.
+    folder.chmod(0o711)
+    for name in ("home", "run"):
+        (folder / name).mkdir(mode=0o700)
+    for name in [name for name in os.environ if name.startswith(FORGOTTEN) and name not in KEPT]:
+        del os.environ[name]
+    os.environ |= {SHARED: str(folder), "TMPDIR": str(folder), "HOME": str(folder / "home")}
+    os.environ["XDG_RUNTIME_DIR"] = str(folder / "run")
+    tempfile.tempdir = None
+    # The threads of small models wait for each other longer than they compute, above all beside another process.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def _temporary_folder() -> str:
+    """Memory where it has room: hundreds of databases are thousands of files, which a disk takes several times as long.
+
+    Else the system's temporary folder, or /tmp where that makes the paths of Ray's sockets longer than 107 bytes.
+    """
+    if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= MEMORY_NEEDED:
+        return str(MEMORY)
+    return found if len(found := tempfile.gettempdir()) <= LONGEST_TEMPORARY else "/tmp"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -76,9 +116,22 @@ def shared_data() -> Path:
 
 
 @pytest.fixture(scope="session")
-def server_home(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path, None, None]:
+def migrated_home() -> Path:
+    """A home to copy: its server stands still, and has a migrated database `template_of_tests`."""
+
+    def make(home: Path) -> None:
+        make_home(home)
+        migrate(sibling_url(start_embedded(home), TEMPLATE), METRIC_INPUTS)
+        stop_embedded(home)
+
+    return made_once("migrated", make)
+
+
+@pytest.fixture(scope="session")
+def server_home(migrated_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Generator[Path, None, None]:
     """The home folder of an embedded Postgres that all tests share."""
     home = tmp_path_factory.mktemp("home")
+    copy_home(migrated_home, home)
     start_embedded(home)
     yield home
     stop_embedded(home)
@@ -87,21 +140,36 @@ def server_home(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path, Non
 @pytest.fixture(scope="session")
 def migrated_template(server_home: Path) -> URL:
     """A migrated database from which every test's own database is copied."""
-    url = sibling_url(start_embedded(server_home), "template_of_tests")
-    migrate(url, METRIC_INPUTS)
-    return url
+    return sibling_url(start_embedded(server_home), TEMPLATE)
+
+
+@pytest.fixture(scope="session")
+def shared_server(migrated_template: URL) -> Generator[Engine, None, None]:
+    """On the server that all tests share, to make and drop databases."""
+    opened = open_engine(sibling_url(migrated_template, "postgres"))
+    yield opened.execution_options(isolation_level="AUTOCOMMIT")
+    opened.dispose()
 
 
 @pytest.fixture
-def database(migrated_template: URL) -> Generator[URL, None, None]:
+def database(shared_server: Engine) -> Generator[URL, None, None]:
     """An empty, migrated database for one test."""
+    with copied_database(shared_server) as url:
+        yield url
+
+
+@contextmanager
+def copied_database(shared_server: Engine) -> Iterator[URL]:
+    """A database like the template, for as long as the block lasts."""
     name = f"test_{uuid.uuid4().hex}"
-    postgres = open_engine(sibling_url(migrated_template, "postgres"))
-    with postgres.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.exec_driver_sql(f"CREATE DATABASE {name} TEMPLATE {migrated_template.database}")
-        yield sibling_url(migrated_template, name)
-        connection.exec_driver_sql(f"DROP DATABASE {name} WITH (FORCE)")
-    postgres.dispose()
+    with shared_server.connect() as connection:
+        # Without the wait for the disk it is cheaper to copy files than to write each page to the log.
+        connection.exec_driver_sql(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY file_copy")
+    try:
+        yield sibling_url(shared_server.url, name)
+    finally:
+        with shared_server.connect() as connection:
+            connection.exec_driver_sql(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture

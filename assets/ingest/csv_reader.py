@@ -41,9 +41,9 @@ def csv_rows(
 
 
 def csv_header(path: Path, separator: str) -> list[str]:
-    """The names of the columns that have one. Raises ManifestError if the header cannot be used."""
+    """The names of the columns, "" for one without a name. Raises ManifestError if the header cannot be used."""
     with opened(path) as file:
-        return [name for name in _header(path, _records(file, separator), may_be_unnamed=True) if name]
+        return _header(path, _records(file, separator), may_be_unnamed=True)
 
 
 def guess_separator(path: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -31,6 +32,29 @@ class Beginning:
         data = self._file.read(min(size, self._left))
         self._left -= len(data)
         return data
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a regular file for reading. Raises OSError, for a pipe or a device too, and never waits for one."""
+    return open(path, "rb", opener=_regular_only)
+
+
+def _regular_only(path: str, flags: int) -> int:
+    # Opening may set a device to work, and a file may become a pipe meanwhile, which would hold up a plain open.
+    if stat.S_ISREG(os.stat(path).st_mode):
+        descriptor = os.open(path, flags | os.O_NONBLOCK)
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return descriptor
+        os.close(descriptor)
+    raise OSError(errno.EINVAL, "it is a folder, a pipe or a device: name a regular file", path)
+
+
+def open_inside(folder: Path, relative: str) -> BinaryIO:
+    """Open a regular file inside a folder. A link may lead to one.
+
+    Raises PathRejected for whatever else has this name, and OSError where the file cannot be read.
+    """
+    return open_regular(resolve_inside(folder, relative))
 
 
 @contextmanager
@@ -64,9 +88,7 @@ def file_in(folder: Path, name: str) -> Path | None:
 def require_regular(path: Path) -> None:
     """Raise ManifestError unless the path, in any folder, names a regular file whose name is valid UTF-8."""
     with readable(path):
-        mode = path.stat().st_mode
-    if not stat.S_ISREG(mode):
-        raise ManifestError(f"{path}: it is a folder, a pipe or a device: name a regular file")
+        open_regular(path).close()
     try:
         path.name.encode()
     except UnicodeEncodeError:
@@ -76,7 +98,7 @@ def require_regular(path: Path) -> None:
 @contextmanager
 def opened(path: Path) -> Iterator[Beginning]:
     """Open a file for reading up to its present size. Raises ManifestError if the file changes meanwhile."""
-    with unchanged(path), path.open("rb") as file:
+    with unchanged(path), open_regular(path) as file:
         yield Beginning(file, os.fstat(file.fileno()).st_size)
 
 

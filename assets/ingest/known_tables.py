@@ -7,7 +7,7 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
-from assets.ingest.files import readable
+from assets.ingest.files import open_regular, readable
 from assets.media.address import is_address
 from assets.media_file import FileState
 from db.ingest_store import IngestStore
@@ -69,7 +69,7 @@ class KnownTables:
 def content_sha256(path: Path) -> bytes:
     """The SHA-256 (32 bytes) of a file. Raises ManifestError if it cannot be read."""
     digest = hashlib.sha256()
-    with readable(path), path.open("rb") as file:
+    with readable(path), open_regular(path) as file:
         while part := file.read(2**20):
             digest.update(part)
     return digest.digest()

@@ -92,7 +92,7 @@ def _is_known(uri: str, path: Path, state: FileState, stored: Any) -> bool:
 
 
 def _of_object(uri: str, address: Address, stored: Any | None, settings: MediaSettings) -> dict[str, Any]:
-    now = Store(settings.media_private_networks).look(address)
+    now = Store(settings).look(address)
     if stored is not None and stored.uri == uri and is_same_object(now, FileState.stored(stored)):
         return {name: getattr(stored, name) for name in (*PLACE, *PROBED)}
     with fetched(address, now, settings) as copy:

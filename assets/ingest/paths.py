@@ -36,7 +36,7 @@ def resolve_inside(folder: Path, relative: str) -> Path:
     Raises PathRejected with the code path_url, path_absolute, path_escape, file_missing or not_a_file.
     """
     root = folder.resolve()
-    code = _fault_as_written(relative)
+    code = fault_as_written(relative)
     if code is None:
         try:
             resolved = (root / relative).resolve()
@@ -54,7 +54,7 @@ def resolve_inside(folder: Path, relative: str) -> Path:
     raise PathRejected(code, f"field 'path' is {shown(relative)}: {_REMEDIES[code]}")
 
 
-def _fault_as_written(relative: str) -> Code | None:
+def fault_as_written(relative: str) -> Code | None:
     """The fault that shows in the text of a path, or None. Backslashes count as separators."""
     if _SCHEME.match(relative):
         return "path_url"

@@ -45,9 +45,10 @@ def fetched(address: Address, before: ObjectState, settings: MediaSettings) -> I
 
     Raises MediaUnavailable, also where the object changes meanwhile.
     """
-    store = Store(settings.media_private_networks)
+    store = Store(settings)
     cache = MediaCache(settings.cache_folder, settings.cache_bytes)
-    with cache.filled(lambda write: store.read(address, write), _suffix(address), before.size_bytes) as copy:
+    size = before.size_bytes
+    with cache.filled(lambda write: store.read(address, size, write), _suffix(address), size) as copy:
         if store.look(address) != before:
             raise MediaUnavailable("trouble", CHANGED_MEANWHILE)
         yield copy
@@ -112,7 +113,7 @@ def _unchanged(path: Path, stored: FileState, content: bytes) -> Iterator[Path]:
 
 @contextmanager
 def _copied(address: Address, stored: FileState, content: bytes, settings: MediaSettings) -> Iterator[Path]:
-    now = Store(settings.media_private_networks).look(address)
+    now = Store(settings).look(address)
     if is_same_object(now, stored):
         cache = MediaCache(settings.cache_folder, settings.cache_bytes)
         with cache.held(content, _suffix(address)) as path:

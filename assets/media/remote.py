@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from assets.media.address import Address
 from assets.media.network import Networks, guarded_socket
 from assets.media.remote_errors import MediaUnavailable, unavailable
+from assets.media.settings import MediaSettings
 
-BLOCK = 8 << 20
-CONNECT_S, SILENCE_S = 20.0, 60.0
-# A server that sends a byte a minute never falls silent.
-LONGEST_FETCH_S = 3600.0
+# What must come of a fetch while its patience lasts; of stores other than web servers also what is asked for at a time.
+BLOCK = 1 << 20
+# A fetch whose length nobody announced may never end.
+LONGEST_UNANNOUNCED_S = 3600.0
+_WEB = ("http", "https")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +34,18 @@ class ObjectState:
 
 
 class Store:
-    """The objects behind URLs, as far as machines of these private networks, and all public ones, hold them."""
+    """The objects behind URLs, as far as machines of the settings' private networks, and all public ones, hold them.
 
-    def __init__(self, allowed: Networks) -> None:
-        self._allowed = allowed
+    A store may take `media_patience_s` to answer a look, and as long for each BLOCK of a fetch.
+    """
+
+    def __init__(self, settings: MediaSettings) -> None:
+        self._allowed, self._patience = settings.media_private_networks, settings.media_patience_s
 
     def look(self, address: Address) -> ObjectState:
         """How the object is now. Raises MediaUnavailable."""
-        try:
-            info = _file_system(address.scheme, self._allowed, os.getpid()).info(_name(address), **_fresh(address))
-        except Exception as error:
-            raise unavailable(address, error) from None
+        system = self._system(address)
+        info = self._answer(address, system._info(_name(address), **_fresh(address)), self._patience)
         if info.get("type") == "directory":
             raise MediaUnavailable("missing", "there is no such object, only others below this name")
         # Google's etag also changes with what is said about an object; its MD5 is that of the bytes.
@@ -47,35 +53,78 @@ class Store:
         # A weak one stays where bytes change and the meaning does not.
         return ObjectState(info.get("size"), None if etag is None or etag.startswith("W/") else etag)
 
-    def read(self, address: Address, write: Callable[[bytes], object]) -> None:
-        """Hand the object's bytes to `write` in order. Raises MediaUnavailable, and what `write` raises."""
-        ends = time.monotonic() + LONGEST_FETCH_S
+    def read(self, address: Address, size_bytes: int | None, write: Callable[[bytes], object]) -> None:
+        """Hand the object's bytes to `write` in order; its own time does not count. size_bytes: as a look found it.
+
+        Raises MediaUnavailable, and what `write` raises.
+        """
+        ends = math.inf if size_bytes is not None else time.monotonic() + LONGEST_UNANNOUNCED_S
+        blocks = _blocks(self._system(address), address, size_bytes)
+        left, came = self._patience, 0
         try:
-            file = self._opened(address)
-        except Exception as error:
-            raise unavailable(address, error) from None
-        with file:
-            while block := self._block(address, file):
+            while True:
+                started = time.monotonic()
+                block = self._answer(address, anext(blocks, b""), left)
+                left -= time.monotonic() - started
+                if not block:
+                    return
                 write(block)
+                came += len(block)
+                if came >= BLOCK:
+                    left, came = self._patience, 0
                 if time.monotonic() > ends:
-                    raise MediaUnavailable("trouble", f"it was not read within {LONGEST_FETCH_S:.0f} s")
+                    raise MediaUnavailable("trouble", f"it has not ended after {LONGEST_UNANNOUNCED_S:.0f} s")
+        finally:
+            self._answer(address, blocks.aclose(), self._patience)
 
-    def _opened(self, address: Address) -> Any:
-        # Without a block size the HTTP client reads one answer from end to end; other clients read block by block.
-        size = 0 if address.scheme in ("http", "https") else BLOCK
-        system = _file_system(address.scheme, self._allowed, os.getpid())
-        return system.open(_name(address), "rb", block_size=size, cache_type="none")
-
-    def _block(self, address: Address, file: Any) -> bytes:
+    def _system(self, address: Address) -> Any:
         try:
-            block: bytes = file.read(BLOCK)
+            return _file_system(address.scheme, self._allowed, os.getpid())
         except Exception as error:
             raise unavailable(address, error) from None
-        return block
+
+    def _answer(self, address: Address, asked: Awaitable[T], seconds: float) -> T:
+        """The answer of a client, on the thread where all clients work. Raises MediaUnavailable, also if it is late."""
+        from fsspec.asyn import get_loop
+
+        async def in_time() -> T:
+            return await asyncio.wait_for(asked, seconds)
+
+        try:
+            return asyncio.run_coroutine_threadsafe(in_time(), get_loop()).result()
+        except asyncio.TimeoutError:
+            raise MediaUnavailable(
+                "trouble",
+                f"the server is too slow, {self._patience:g} s are the most for a look and for each MiB of a file: try "
+                "again later, or raise REELSIEVE_MEDIA_PATIENCE_S",
+            ) from None
+        except Exception as error:
+            raise unavailable(address, error) from None
+
+
+async def _blocks(system: Any, address: Address, size_bytes: int | None) -> AsyncGenerator[bytes, None]:
+    """The object's bytes as they come. A web server is asked once, since not every one knows ranges."""
+    if address.scheme not in _WEB:
+        for start in range(0, size_bytes or 0, BLOCK):
+            yield await system._cat_file(_name(address), start=start, end=min(start + BLOCK, size_bytes or 0))
+        return
+    from aiohttp import ClientResponseError
+
+    file = await system.open_async(_name(address), size=size_bytes or 0)
+    try:
+        block = await file.read(BLOCK)
+        # Other good statuses come with a part of the file, or with none of it.
+        if file.r.status != 200:
+            raise ClientResponseError(file.r.request_info, (), status=file.r.status)
+        while block:
+            yield block
+            block = await file.read(BLOCK)
+    finally:
+        await file.close()
 
 
 def _name(address: Address) -> str:
-    return str(address) if address.scheme in ("http", "https") else f"{address.host}/{address.path}"
+    return str(address) if address.scheme in _WEB else f"{address.host}/{address.path}"
 
 
 def _fresh(address: Address) -> dict[str, bool]:
@@ -94,11 +143,9 @@ def _file_system(scheme: str, allowed: Networks, _process_id: int) -> Any:
     if scheme == "s3":
         options["config_kwargs"] = {
             "connector_args": {"socket_factory": guarded_socket(allowed)},
-            "connect_timeout": CONNECT_S,
-            "read_timeout": SILENCE_S,
             "retries": {"max_attempts": 1},
         }
-    elif scheme in ("http", "https"):
+    elif scheme in _WEB:
         options["get_client"] = _guarded_client(allowed)
     system = fsspec.filesystem(scheme, skip_instance_cache=True, **options)
     if scheme == "s3":
@@ -127,7 +174,6 @@ def _google_client(allowed: Networks) -> Any:
 
     session = {
         "connector": sync(get_loop(), connector),
-        "timeout": aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENCE_S),
     }
     return Client(access="read_only", use_listings_cache=False, session_kwargs=session, skip_instance_cache=True)
 
@@ -138,7 +184,8 @@ def _guarded_client(allowed: Networks) -> Callable[..., Any]:
 
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(socket_factory=guarded_socket(allowed)),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENCE_S),
+            # Each question to a store has its time limit, whatever asks it.
+            timeout=aiohttp.ClientTimeout(total=None),
             # The bytes as they are stored: what a server compresses on the way has another hash.
             headers={"Accept-Encoding": "identity"},
             auto_decompress=False,

@@ -52,8 +52,6 @@ def unavailable(address: Address, error: BaseException) -> MediaUnavailable:
         return MediaUnavailable("trouble", f"no permission to read it: {_CREDENTIALS.get(address.scheme, _NO_SIGN_IN)}")
     if names.intersection(_ASTRAY):
         return MediaUnavailable("trouble", "it leads to an address that cannot be read: give the file's own address")
-    if "FileExpired" in names:
-        return MediaUnavailable("trouble", CHANGED_MEANWHILE)
     if status is not None:
         return MediaUnavailable("trouble", f"the server answers with status {status}: try again later")
     why = type(chain[1] if is_wrapped(error) else error).__name__

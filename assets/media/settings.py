@@ -34,6 +34,9 @@ class MediaSettings(BaseSettings):
         default=(), description='private networks that videos may come from, as JSON: ["10.2.0.0/16"]'
     )
     media_cache: Path | None = Field(default=None, description="folder of copies; empty: `media` in the home folder")
+    media_patience_s: float = Field(
+        default=30.0, gt=0, description="seconds that a server may take to say what it has, and to send each MiB of it"
+    )
     media_cache_gb: float = Field(default=20.0, gt=0, description="the most that the copies may take, in 10^9 bytes")
 
     @field_validator("media_roots")

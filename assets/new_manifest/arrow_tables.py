@@ -32,6 +32,8 @@ def arrow_rows(path: Path) -> Iterator[tuple[int, dict[str, Any] | Reject]]:
     number = 0
     with _readable(path):
         for batch in _batches(path):
+            # A damaged file may name places that it does not have, and reading there would end the process.
+            batch.validate(full=True)
             of_media = [
                 name for name, column in zip(batch.schema.names, batch.columns, strict=True) if _is_media(column)
             ]
@@ -83,5 +85,5 @@ def _media(value: Any) -> MediaBytes | str | None:
 def _readable(path: Path) -> Iterator[None]:
     try:
         yield
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except (pa.ArrowException, OSError, ValueError, OverflowError, RecursionError, MemoryError) as error:
         raise ManifestError(f"{path.name}: cannot be read: {error}: mend it, or move it away") from error

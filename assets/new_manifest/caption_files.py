@@ -1,8 +1,11 @@
-"""The captions in the files that belong to one video: .txt, .json, .vtt and .srt."""
+"""The captions in the files that belong to one video: .txt, .json, .vtt and .srt, in a folder or in a shard."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import html
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
@@ -11,14 +14,19 @@ from assets.ingest import strict_json
 from assets.ingest.hygiene import is_blank
 from assets.ingest.lines import MAX_ROW_BYTES
 from assets.ingest.rejects import Reject
-from assets.new_manifest.columns import captions_in, fields_of_its_own, guess_columns
-from assets.new_manifest.found import Caption, Findings
-from assets.new_manifest.subtitles import segments_of
+from assets.new_manifest.columns import Named, captions_in, captions_of_value, guess_columns
+from assets.new_manifest.folder import CAPTION_SUFFIXES, Folder, stem
+from assets.new_manifest.found import Caption, Clip, Findings
+from assets.new_manifest.videos import Videos
 
-# In the order of trust: where a video has several, the first that holds a caption counts.
-CAPTION_SUFFIXES = (".txt", ".json", ".vtt", ".srt")
 # One byte more tells a file that is too long.
 READ_BYTES = MAX_ROW_BYTES + 1
+_LESS = "a caption in a file that counts less: .txt counts before .json, .vtt and .srt"
+# Stands for the text of a file among the fields of JSON objects beside it.
+_TEXT = "the text of the file"
+_TIME = r"(?:(\d{1,6}):)?(\d{1,2}):(\d{1,2})[.,](\d{1,3})"
+_TIMES = re.compile(rf"\s*{_TIME}\s*-->\s*{_TIME}")
+_TAG = re.compile(r"</?[^<>]*>")
 
 
 class CaptionFile(NamedTuple):
@@ -28,80 +36,146 @@ class CaptionFile(NamedTuple):
     suffix: str
     data: bytes
 
-    @classmethod
-    def of(cls, path: str, data: bytes) -> CaptionFile:
-        """The file at a path."""
-        return cls(path, PurePosixPath(path).suffix.lower(), data)
 
+def captions_beside(folder: Folder) -> dict[str, list[str]]:
+    """The caption files of a folder by the video's path without its suffix.
 
-def captions_of(files: list[CaptionFile], findings: Findings) -> tuple[Caption, ...]:
-    """The captions of one video, from its files of the most trusted kind.
-
-    The fields of a JSON object become own fields of the caption that stands in a text file beside it. A file that
-    cannot be read, or holds no caption where no other one does, is left out with the reason.
+    `clip.en.vtt` belongs to `clip` where there is a `clip.mp4` and no `clip.en.mp4`.
     """
-    empty: list[str] = []
-    for suffix in CAPTION_SUFFIXES:
-        captions: list[Caption] = []
-        for file in files:
-            if file.suffix == suffix and (content := _content(file, findings)) is not None:
-                found = _captions(content, file, findings)
-                captions += found
-                empty += [] if found else [file.name]
-        if captions:
-            if len({file.suffix for file in files}) > 1:
-                findings.guess("where a video has several caption files, .txt counts before .json, .vtt and .srt")
-            extra = _fields_beside(files, findings) if suffix == ".txt" else {}
-            return tuple(replace(each, extra={**extra, **each.extra}) for each in captions)
-    for name in empty:
-        findings.leave_out("a caption file without a caption", name)
-    return ()
+    stems = set(map(stem, folder.files("video")))
+    found: dict[str, list[str]] = {}
+    for path in folder.files("caption"):
+        own, shorter = stem(path), stem(stem(path))
+        found.setdefault(shorter if own not in stems and shorter in stems else own, []).append(path)
+    return found
 
 
-def _content(file: CaptionFile, findings: Findings) -> str | None:
+def clips_beside(videos: Videos, findings: Findings, named: Named) -> Iterator[Clip]:
+    """Every video of a folder that has a caption beside it, with all its captions."""
+    folder = videos.folder
+    files, videos_of = captions_beside(folder), Counter(map(stem, folder.files("video")))
+    for video in folder.files("video"):
+        paths = files.get(stem(video), [])
+        if paths and videos_of[stem(video)] > 1:
+            findings.guess("videos whose names differ in the suffix alone have the same captions")
+        contents = [
+            CaptionFile(path, PurePosixPath(path).suffix.lower(), data)
+            for path in paths
+            if (data := folder.read(path, READ_BYTES)) is not None
+        ]
+        if captions := captions_of(contents, findings, named):
+            folder.take(video)
+            if (place := videos.of_file(video)) is not None:
+                yield Clip(place.video_id, place.path, captions)
+
+
+def captions_of(files: list[CaptionFile], findings: Findings, named: Named) -> tuple[Caption, ...]:
+    """The captions of one video, from its files of the most trusted kind that holds one.
+
+    Where that kind is not JSON, the fields and references of JSON objects beside are kept. A file that cannot be read,
+    holds nothing, or does not count is left out with the reason.
+    """
+    contents = [(file, content) for file in files if (content := _content(file, findings)) is not None]
+    holding = {file.suffix for file, content in contents if file.suffix != ".json" or _is_caption(content, named)}
+    chosen = next((suffix for suffix in CAPTION_SUFFIXES if suffix in holding), ".json")
+    texts = [content for file, content in contents if file.suffix == chosen == ".txt"]
+    fields: dict[str, Any] = {}
+    for file, content in contents:
+        if file.suffix == ".json" != chosen and isinstance(content, dict):
+            columns = guess_columns(content, named, is_of_file=True)
+            captions_there = [content[column] for column in (columns.caption, columns.candidates) if column is not None]
+            if any(caption not in texts for caption in captions_there):
+                findings.leave_out(_LESS, file.name)
+            fields |= {key: value for key, value in content.items() if key not in (columns.caption, columns.candidates)}
+        elif file.suffix != chosen:
+            findings.leave_out(_LESS, file.name)
+    captions: list[Caption] = []
+    for file, content in contents:
+        if file.suffix != chosen:
+            continue
+        if chosen == ".json":
+            found = captions_of_value(content, named, file.name, findings)
+        else:
+            found = _with_fields(content, fields, file.name, findings, named)
+            # The video has a reference once, however many captions it has.
+            fields.pop(guess_columns(fields, named, is_of_file=True).reference or "", None)
+        if not found:
+            findings.leave_out("a caption file without a caption", file.name)
+        captions += found
+    return tuple(captions)
+
+
+def _content(file: CaptionFile, findings: Findings) -> Any:
+    """The text, JSON value or segments of a file that holds any; None for one that is left out."""
     if len(file.data) > MAX_ROW_BYTES:
         findings.leave_out(f"a caption file of more than {MAX_ROW_BYTES} bytes", file.name)
         return None
     try:
-        return file.data.decode("utf-8-sig")
+        text = file.data.decode("utf-8-sig")
     except UnicodeDecodeError:
         findings.leave_out("a caption file that is not valid UTF-8: save it as UTF-8", file.name)
         return None
-
-
-def _captions(content: str, file: CaptionFile, findings: Findings) -> list[Caption]:
-    """The captions in a file; a text file and one of subtitles hold one."""
+    value: Any = text.strip()
     if file.suffix == ".json":
-        return _of_json(strict_json.parse(content), file.name, findings)
-    if file.suffix == ".txt":
-        return [] if is_blank(content) else [Caption(content.strip())]
-    segments = segments_of(content)
-    return [Caption(" ".join(segment["text"] for segment in segments), segments=segments)] if segments else []
-
-
-def _fields_beside(files: list[CaptionFile], findings: Findings) -> Mapping[str, Any]:
-    """The fields of the JSON objects beside a text file, but for captions."""
-    fields: dict[str, Any] = {}
-    for file in files:
-        content = _content(file, findings) if file.suffix == ".json" else None
-        value = None if content is None else strict_json.parse(content)
-        if isinstance(value, dict):
-            fields |= fields_of_its_own(value, guess_columns(value), findings)
-    return fields
-
-
-def _of_json(value: Any, name: str, findings: Findings) -> list[Caption]:
-    """A text, an object with a field such as `caption`, or a list of these."""
+        value = strict_json.parse(text)
+    elif file.suffix != ".txt":
+        value = segments_of(text)
     if isinstance(value, Reject):
-        findings.leave_out("a caption file that is not valid JSON", name)
-        return []
-    captions: list[Caption] = []
-    for each in value if isinstance(value, list) else [value]:
-        if isinstance(each, dict):
-            columns = guess_columns(each)
-            captions += captions_in(each, columns, name, findings)
-            if columns.caption:
-                findings.guess(f"captions of JSON files in field {columns.caption!r}")
-        elif isinstance(each, str) and not is_blank(each):
-            captions.append(Caption(each.strip()))
-    return captions
+        findings.leave_out(f"a caption file that is not valid JSON ({value.code})", file.name)
+        return None
+    if not value or (isinstance(value, str) and is_blank(value)):
+        findings.leave_out("a caption file without a caption", file.name)
+        return None
+    return value
+
+
+def _is_caption(value: Any, named: Named) -> bool:
+    """Whether a JSON value holds captions, and not only fields about them."""
+    if isinstance(value, dict):
+        columns = guess_columns(value, named, is_of_file=True)
+        return columns.caption is not None or columns.candidates is not None
+    return isinstance(value, str | list)
+
+
+def _with_fields(
+    content: Any, fields: Mapping[str, Any], name: str, findings: Findings, named: Named
+) -> tuple[Caption, ...]:
+    """The caption of a file of text or subtitles, with the fields of JSON objects beside it."""
+    if isinstance(content, str):
+        row = {**fields, _TEXT: content}
+    else:
+        row = {**fields, _TEXT: " ".join(segment["text"] for segment in content), "segments": content}
+    columns = guess_columns(row, replace(named, caption=_TEXT), is_of_file=True)
+    return captions_in(row, columns, name, findings)
+
+
+def segments_of(content: str) -> list[dict[str, Any]]:
+    """The cues of WebVTT or SubRip in order, with `start_s` and `end_s` in seconds and `text` on one line.
+
+    Cues without text are left out; tags, numbers, notes and styles are no text. A cue that repeats the last line of the
+    one before it, as rolling subtitles do, adds only what is new.
+
+    >>> segments_of("WEBVTT\\n\\n00:01.000 --> 00:02.500\\nA <i>cat</i>\\nsleeps.\\n")
+    [{'start_s': 1.0, 'end_s': 2.5, 'text': 'A cat sleeps.'}]
+    """
+    segments: list[dict[str, Any]] = []
+    shown: list[str] = []
+    for block in re.split(r"\n[ \t]*\n", content.replace("\r\n", "\n").replace("\r", "\n")):
+        lines = block.strip("\n").split("\n")
+        place = next((n for n, line in enumerate(lines[:2]) if _TIMES.match(line)), None)
+        if place is None:
+            continue
+        times = _TIMES.match(lines[place])
+        text = [html.unescape(_TAG.sub("", line)).strip() for line in lines[place + 1 :]]
+        text = [line for line in text if line]
+        new = text[1:] if shown and text and text[0] == shown[-1] and len(text) > 1 else text
+        shown = text or shown
+        if new and times is not None:
+            start, end = _seconds(times.groups()[:4]), _seconds(times.groups()[4:])
+            segments.append({"start_s": start, "end_s": max(start, end), "text": " ".join(new)})
+    return segments
+
+
+def _seconds(parts: tuple[str | None, ...]) -> float:
+    hours, minutes, seconds, fraction = (part or "0" for part in parts)
+    return int(hours) * 3600 + int(minutes) * 60 + int(seconds) + int(fraction.ljust(3, "0")) / 1000

@@ -1,22 +1,39 @@
-"""Videos out of tar shards and tables into the manifest's folder, under names that stay inside it."""
+"""Videos out of tar shards and tables into the manifest's folder, under names that stay inside it.
+
+A video is first written under a name of its own, and gets its place when the manifest takes it: so nothing that was
+there before is ever written to or removed.
+"""
 
 from __future__ import annotations
 
-import io
+import errno
+import hashlib
 import os
-import secrets
 import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, Protocol
 
+from assets.ingest.files import open_inside
+from assets.ingest.paths import PathRejected
+from assets.new_manifest.folder import is_video
 from assets.new_manifest.found import Findings, NoManifest
-from assets.new_manifest.media_files import Place, is_video
+from assets.new_manifest.videos import Place
 
 FOLDER = "videos"
 _LONGEST_NAME = 200
+_CHUNK = 2**20
+# Room that is left to others on the disk.
+_SPARED = 2**26
 # How the content of a video begins, for those whose table does not name a file.
 _BEGINNINGS = ((4, b"ftyp", ".mp4"), (0, b"\x1a\x45\xdf\xa3", ".mkv"), (8, b"AVI ", ".avi"))
+# Of one video's path, not of the disk.
+_OF_PATH = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ELOOP, errno.EILSEQ, errno.EINVAL}
 
 
 class MediaBytes(NamedTuple):
@@ -25,79 +42,214 @@ class MediaBytes(NamedTuple):
     content: bytes
     name: str | None
 
+    def file_name(self, row: int) -> str:
+        """The table's name for it, or the row's number where that is no name of a video."""
+        name = PurePosixPath((self.name or "").replace("\\", "/")).name
+        if is_video(name):
+            return name
+        kind = next((end for at, mark, end in _BEGINNINGS if self.content[at : at + len(mark)] == mark), ".mp4")
+        return f"{row:06d}{kind}"
+
+
+class Content(Protocol):
+    """The content of a video."""
+
+    def read(self, size: int, /) -> bytes:
+        """The next bytes, at most `size`; b"" at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A video that has no place yet: its digest and size, and the file that holds it; None in a trial."""
+
+    sha256: bytes
+    size: int
+    file: Path | None
+
+    def discard(self) -> None:
+        """Remove it; the place that it may have stays."""
+        if self.file is not None:
+            self.file.unlink()
+
+
+@contextmanager
+def workspace(target: Path) -> Iterator[Path]:
+    """A folder for unfinished files inside the manifest's folder, which is made if need be.
+
+    Afterwards it is gone, and so is the manifest's folder where this made it and it is empty.
+    """
+    made: list[Path] = []
+    try:
+        try:
+            make_folders(target, made)
+            scratch = Path(tempfile.mkdtemp(prefix=".reelsieve-", dir=target))
+        except OSError as error:
+            raise _cannot_write(target, error) from error
+        try:
+            yield scratch
+        finally:
+            shutil.rmtree(scratch)
+    finally:
+        remove_empty(made)
+
 
 @dataclass(slots=True)
 class Extracted:
-    """The videos that are written to folder `videos` of a manifest's folder; `is_trial`: nothing is written."""
+    """The videos in folder `videos` of a manifest's folder.
+
+    scratch: a folder for unfinished ones; None in a trial, which writes none. free: the free bytes where a folder lies.
+    """
 
     target: Path
     findings: Findings
-    is_trial: bool
+    scratch: Path | None
+    free: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free
     n: int = 0
     size_bytes: int = 0
-    _written: set[str] = field(default_factory=set)
+    _n_staged: int = 0
+    # By the name that a video asked for and its digest, its path; and by such a name, how many videos asked for it.
+    _paths: dict[tuple[str, bytes], str] = field(default_factory=dict)
+    _repeats: Counter[str] = field(default_factory=Counter)
+    _taken: set[str] = field(default_factory=set)
 
-    def from_table(self, media: MediaBytes, table: str, row: int) -> Place | None:
-        """Write a video of a table, under the table's name for it or the row's number."""
-        name = PurePosixPath((media.name or "").replace("\\", "/")).name
-        if not is_video(name):
-            kind = next((end for at, mark, end in _BEGINNINGS if media.content[at : at + len(mark)] == mark), ".mp4")
-            name = f"{row:06d}{kind}"
-        folder = table.removesuffix(PurePosixPath(table).suffix)
-        path = f"{folder}/{name}"
-        if path in self._written:
-            path = f"{folder}/{row:06d}_{name}"
-        return self.store(path, io.BytesIO(media.content), len(media.content))
+    @property
+    def paths(self) -> Collection[str]:
+        """The paths of the videos below `videos`."""
+        return self._taken
 
-    def store(self, path: str, content: BinaryIO, size: int) -> Place | None:
-        """Write a video of so many bytes; one that is there already with this size is taken as it is.
-
-        None for a name that leads out of the folder or that the manifest could not write. Raises NoManifest where
-        another file has the name.
-        """
-        if not _is_plain(path):
+    def is_name(self, path: str) -> bool:
+        """Whether every part of a path is an ordinary name; else the video is left out."""
+        is_plain = path.isprintable() and all(
+            part and not part.startswith(".") and "\\" not in part and len(part.encode()) <= _LONGEST_NAME
+            for part in path.split("/")
+        )
+        if not is_plain:
             self.findings.leave_out("a video whose name leads out of the folder or cannot be written", ascii(path))
-            return None
-        place = Place(path.removesuffix(PurePosixPath(path).suffix), f"{FOLDER}/{path}")
-        self.n, self.size_bytes = self.n + 1, self.size_bytes + size
-        self._written.add(path)
-        if not self.is_trial:
-            self._write(self.target / FOLDER / path, content, size)
+        return is_plain
+
+    def stage(self, content: Content, size: int, name: str) -> Staged:
+        """Read a video of so many bytes and hold it until it has a place. name: how people find it.
+
+        Raises NoManifest where the disk has no room for it, and the errors of `content`.
+        """
+        if self.scratch is None:
+            digest, length = _digest(content)
+            return Staged(digest, length, None)
+        if size + _SPARED > (free := self.free(self.scratch)):
+            raise NoManifest(
+                f"{self.target}: {name} takes {size / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free: make room, or "
+                "give another folder with --to"
+            )
+        self._n_staged += 1
+        file = self.scratch / f"{self._n_staged}.partial"
+        try:
+            to = file.open("xb")
+        except OSError as error:
+            raise _cannot_write(self.target, error) from error
+        try:
+            with to:
+                digest, length = _digest(content, partial(_written, to, self.target))
+        except BaseException:
+            file.unlink()
+            raise
+        return Staged(digest, length, file)
+
+    def keep(self, staged: Staged, wanted: str, claim: Callable[[str], Place | None]) -> Place | None:
+        """Give a video its place: below `videos` under the wanted path, or with a number where other content has that.
+
+        claim: makes the manifest's video of the path below `videos`; None where it cannot. The video is then discarded,
+        as it is where its path cannot be written.
+        """
+        known = self._paths.get((wanted, staged.sha256))
+        path = known or self._free_path(staged, wanted)
+        place = claim(path)
+        if place is None or (known is None and staged.file is not None and not self._put(staged.file, path)):
+            place = None
+        elif known is None:
+            self._paths[wanted, staged.sha256] = path
+            self._taken.add(path)
+            self.n, self.size_bytes = self.n + 1, self.size_bytes + staged.size
+        staged.discard()
         return place
 
-    def size_there(self) -> int:
-        """The bytes of the videos that an earlier try left."""
-        files = (self.target / FOLDER).rglob("*") if self.target.is_dir() else ()
-        return sum(file.stat().st_size for file in files if file.is_file())
+    def _free_path(self, staged: Staged, wanted: str) -> str:
+        """The first path that nothing has, or a file of the same content, as an earlier try leaves it."""
+        suffix = PurePosixPath(wanted).suffix
+        while True:
+            self._repeats[wanted] += 1
+            n = self._repeats[wanted]
+            path = wanted if n == 1 else f"{wanted.removesuffix(suffix)}_{n}{suffix}"
+            if path in self._taken:
+                continue
+            if not os.path.lexists(self.target / FOLDER / path) or self._holds(path, staged):
+                if n > 1:
+                    self.findings.guess("videos of one name and other content get a number, as in NAME_2")
+                return path
 
-    def forget(self, place: Place, size: int) -> None:
-        """Remove a video that turned out to have no caption."""
-        self.n, self.size_bytes = self.n - 1, self.size_bytes - size
-        if not self.is_trial and place.path is not None:
-            (self.target / place.path).unlink(missing_ok=True)
-
-    def _write(self, file: Path, content: BinaryIO, size: int) -> None:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        if not file.parent.resolve().is_relative_to(self.target.resolve()):
-            raise NoManifest(f"{file.parent}: a link leads out of {self.target}: remove it")
-        if file.exists():
-            if file.stat().st_size != size:
-                raise NoManifest(
-                    f"{file} exists with another size: remove it, or make the manifest elsewhere with --to"
-                )
-            return
-        partial = file.with_name(f".{secrets.token_hex(8)}.partial")
+    def _holds(self, path: str, staged: Staged) -> bool:
+        """Whether the manifest's folder has this content under a path."""
         try:
-            with partial.open("xb") as to:
-                shutil.copyfileobj(content, to, 2**20)
-            os.link(partial, file)
-        finally:
-            partial.unlink(missing_ok=True)
+            with open_inside(self.target, f"{FOLDER}/{path}") as file:
+                is_as_long = os.fstat(file.fileno()).st_size == staged.size
+                return is_as_long and _digest(file)[0] == staged.sha256
+        except (PathRejected, OSError):
+            return False
+
+    def _put(self, staged: Path, path: str) -> bool:
+        """Give the file of a video its path. Nothing is replaced."""
+        file = self.target / FOLDER / path
+        if os.path.lexists(file):
+            return True
+        if not Path(os.path.realpath(file.parent)).is_relative_to(os.path.realpath(self.target)):
+            raise NoManifest(f"{file.parent}: a link leads out of {self.target}: remove it")
+        made: list[Path] = []
+        try:
+            make_folders(file.parent, made)
+            os.link(staged, file)
+        except OSError as error:
+            remove_empty(made)
+            if error.errno not in _OF_PATH:
+                raise _cannot_write(file, error) from error
+            self.findings.leave_out(f"a video that cannot be written ({error.strerror})", path)
+            return False
+        return True
 
 
-def _is_plain(path: str) -> bool:
-    """Whether every part of a path is an ordinary name."""
-    return path.isprintable() and all(
-        part not in ("", ".", "..") and "\\" not in part and len(part.encode("utf-8", "replace")) <= _LONGEST_NAME
-        for part in path.split("/")
-    )
+def make_folders(folder: Path, made: list[Path]) -> None:
+    """Make a folder and those above it, and add those that did not exist to `made`, outermost first. Raises OSError."""
+    missing = []
+    while not os.path.lexists(folder):
+        missing.append(folder)
+        folder = folder.parent
+    for each in reversed(missing):
+        each.mkdir()
+        made.append(each)
+
+
+def remove_empty(made: Sequence[Path]) -> None:
+    """Remove those of the folders that are empty."""
+    for folder in reversed(made):
+        with suppress(OSError):  # it holds something
+            folder.rmdir()
+
+
+def _digest(content: Content, write: Callable[[bytes], None] = lambda _: None) -> tuple[bytes, int]:
+    """The SHA-256 and the number of bytes of a content, every part of which is written too."""
+    digest, length = hashlib.sha256(), 0
+    while chunk := content.read(_CHUNK):
+        digest.update(chunk)
+        length += len(chunk)
+        write(chunk)
+    return digest.digest(), length
+
+
+def _written(to: BinaryIO, target: Path, chunk: bytes) -> None:
+    try:
+        to.write(chunk)
+        to.flush()
+    except OSError as error:
+        raise _cannot_write(target, error) from error
+
+
+def _cannot_write(path: Path, error: OSError) -> NoManifest:
+    return NoManifest(f"{path}: cannot be written ({error.strerror}): mend that, or give another folder with --to")

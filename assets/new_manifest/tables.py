@@ -2,110 +2,192 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import io
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain, islice
+from functools import partial
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from assets.ingest import strict_json
 from assets.ingest.csv_reader import csv_header, csv_rows, guess_separator
 from assets.ingest.files import readable
 from assets.ingest.json_lines import blocks_of, fields_of, filled_lines
-from assets.ingest.rejects import Reject
-from assets.new_manifest.columns import Columns, captions_in, guess_columns, require_columns
-from assets.new_manifest.extract import Extracted, MediaBytes
-from assets.new_manifest.found import Clip, Findings
-from assets.new_manifest.media_files import MediaFiles, Place, files_below
+from assets.ingest.paths import PathRejected, resolve_inside
+from assets.ingest.rejects import ManifestError, Reject
+from assets.new_manifest.columns import Columns, Named, captions_in, guess_columns, require_columns, with_lists
+from assets.new_manifest.extract import FOLDER, Extracted, MediaBytes
+from assets.new_manifest.folder import stem
+from assets.new_manifest.found import Clip, Findings, id_in
+from assets.new_manifest.videos import Place, Videos
 
-TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet", ".arrow")
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 # Rows of JSON Lines that are looked at for the names of their fields.
 _LOOKED_AT = 100
+# Zeros before a number make it a code, such as 007.
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,299})(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?")
+_COMMA_NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,299})(,[0-9]+)?")
+# A comma before three digits may stand between thousands.
+_THOUSANDS = re.compile(r"-?[1-9][0-9]{0,2},[0-9]{3}")
+_NAN = "nan"
 
 _Rows = Iterator[tuple[int, dict[str, Any] | Reject]]
 
 
-def tables_below(folder: Path) -> list[str]:
-    """The tables of a folder, without those that Hugging Face keeps as a cache."""
-    return [
-        path
-        for path in files_below(folder)
-        if PurePosixPath(path).suffix.lower() in TABLE_SUFFIXES and not PurePosixPath(path).name.startswith("cache-")
-    ]
-
-
 @dataclass(frozen=True, slots=True)
 class TableReader:
-    """Reads clips from tables. video, caption: what the user calls these columns; None to guess them."""
+    """Reads clips from tables, whose columns have names that the user gave or that are guessed."""
 
-    media: MediaFiles
+    videos: Videos
     extracted: Extracted
     findings: Findings
-    video: str | None = None
-    caption: str | None = None
+    named: Named
 
-    def columns(self, path: Path) -> Columns:
+    def columns(self, table: str) -> Columns:
         """The columns of a table. Raises ManifestError if it cannot be read."""
-        return self._guess(_opened(path, Findings())[0])
+        return guess_columns(_names(self._path(table)), self.named)
 
-    def clips(self, path: Path) -> Iterator[Clip]:
-        """Every row of a table that has a video and a caption.
+    def clips(self, table: str) -> Iterator[Clip]:
+        """Every row of a table that has a video and a caption; what cannot be read is left out with the reason.
 
-        Raises NoManifest where no column is known as either, and ManifestError if the table cannot be read.
+        Raises NoManifest where no column is known as either.
         """
-        name = path.relative_to(self.media.places.source).as_posix()
-        with readable(path):
-            names, rows = _opened(path, self.findings)
-            columns = self._guess(names)
-            require_columns(name, names, columns)
-            self.findings.guess(columns.sentence())
-            for number, content in rows:
-                if isinstance(content, Reject):
-                    remedy = ": save the file as UTF-8" if content.code == "invalid_utf8" else ""
-                    self.findings.leave_out(f"a row that cannot be read ({content.code}){remedy}", f"{name}:{number}")
-                elif (clip := self._clip(content, columns, name, number)) is not None:
-                    yield clip
+        self.videos.folder.take(table)
+        number = 0
+        try:
+            path = self._path(table)
+            with readable(path):
+                names = _names(path)
+                columns = guess_columns(names, self.named)
+                require_columns(table, names, columns)
+                self.findings.guess(columns.sentence())
+                for number, content in _rows(path, names, columns, self.findings):
+                    if isinstance(content, Reject):
+                        remedy = ": save the file as UTF-8" if content.code == "invalid_utf8" else ""
+                        self.findings.leave_out(
+                            f"a row that cannot be read ({content.code}){remedy}", f"{table}:{number}"
+                        )
+                    elif (clip := self._clip(content, columns, table, number)) is not None:
+                        yield clip
+        except ManifestError as error:
+            what = "the rest of a table" if number else "a table"
+            self.findings.leave_out(f"{what} that cannot be read: {error}", f"{table}:{number + 1}")
 
-    def _guess(self, names: list[str]) -> Columns:
-        return guess_columns(names, self.video, self.caption)
+    def _path(self, table: str) -> Path:
+        try:
+            return resolve_inside(self.videos.folder.path, table)
+        except PathRejected as refused:
+            raise ManifestError(f"{table}: it is no regular file inside the folder any more") from refused
 
-    def _clip(self, fields: dict[str, Any], columns: Columns, table: str, number: int) -> Clip | None:
+    def _clip(self, fields: Mapping[str, Any], columns: Columns, table: str, number: int) -> Clip | None:
         row = f"{table}:{number}"
-        # Other files in a row, such as pictures, have no place in a manifest.
-        plain = {name: value for name, value in fields.items() if not isinstance(value, MediaBytes)}
-        captions = captions_in(plain, columns, row, self.findings)
-        place = self._place(fields.get(columns.video or ""), table, number) if captions else None
-        if place is None:
+        captions = captions_in(with_lists(fields, columns, row, self.findings), columns, row, self.findings)
+        place = self._place(fields, columns, table, number) if captions else None
+        return None if place is None else Clip(place.video_id, place.path, captions)
+
+    def _place(self, fields: Mapping[str, Any], columns: Columns, table: str, number: int) -> Place | None:
+        row, cell = f"{table}:{number}", fields.get(columns.video or "")
+        own_id = id_in(value) if (value := fields.get(columns.video_id or "")) is not None else None
+        if value is not None and own_id is None:
+            self.findings.leave_out("a row whose video_id is no text and no whole number", row)
             return None
-        own_id = fields.get(columns.video_id or "")
-        return Clip(str(own_id) if own_id else place.video_id, place.path, captions)
-
-    def _place(self, cell: Any, table: str, number: int) -> Place | None:
         if isinstance(cell, MediaBytes):
-            return self.extracted.from_table(cell, table, number)
-        if isinstance(cell, str | int) and str(cell).strip():
-            return self.media.locate(str(cell).strip(), PurePosixPath(table).parent.as_posix(), f"{table}:{number}")
-        self.findings.leave_out("a row without a video", f"{table}:{number}")
-        return None
+            return self._extracted(cell, own_id, table, number)
+        if (name := id_in(cell)) is None:
+            why = "a row without a video" if cell is None or isinstance(cell, str) else "a row whose video is no text"
+            self.findings.leave_out(why, row)
+            return None
+        return self.videos.of_cell(name, PurePosixPath(table).parent.as_posix(), own_id, row)
+
+    def _extracted(self, media: MediaBytes, own_id: str | None, table: str, number: int) -> Place | None:
+        row = f"{table}:{number}"
+        wanted = f"{stem(table)}/{media.file_name(number)}"
+        if not self.extracted.is_name(wanted):
+            return None
+        staged = self.extracted.stage(io.BytesIO(media.content), len(media.content), row)
+        return self.extracted.keep(staged, wanted, partial(self._claim, own_id, row))
+
+    def _claim(self, own_id: str | None, row: str, path: str) -> Place | None:
+        return self.videos.place(path, f"{FOLDER}/{path}", own_id, row)
 
 
-def _opened(path: Path, findings: Findings) -> tuple[list[str], _Rows]:
-    """The names of a table's columns, and its rows with their numbers."""
+def _names(path: Path) -> list[str]:
+    """The names of a table's columns; of JSON Lines those in its first rows. Raises ManifestError."""
     suffix = path.suffix.lower()
     if suffix in (".csv", ".tsv"):
-        separator = guess_separator(path)
-        if suffix == ".csv" and separator in _SEPARATORS:
-            findings.guess(f"the columns of {path.name} are separated by {_SEPARATORS[separator]}")
-        return csv_header(path, separator), (
-            (line, row) for line, row, _ in csv_rows(path, {}, separator, may_be_unnamed=True)
-        )
+        return list(filter(None, csv_header(path, guess_separator(path))))
     if suffix == ".jsonl":
-        lines = (line for block in blocks_of(path) for line in filled_lines(block))
-        rows = ((line.number, fields_of(line)) for line in lines)
-        first = list(islice(rows, _LOOKED_AT))
-        fields = (row for _, row in first if not isinstance(row, Reject))
-        return list(dict.fromkeys(name for row in fields for name in row)), chain(first, rows)
+        rows = (row for _, row in islice(_json_rows(path), _LOOKED_AT) if not isinstance(row, Reject))
+        return list(dict.fromkeys(name for row in rows for name in row))
     # PyArrow takes a moment to import, and most folders have no such table.
-    from assets.new_manifest.arrow_tables import arrow_names, arrow_rows
+    from assets.new_manifest.arrow_tables import arrow_names
 
-    return arrow_names(path), arrow_rows(path)
+    return arrow_names(path)
+
+
+def _rows(path: Path, names: list[str], columns: Columns, findings: Findings) -> _Rows:
+    """The rows of a table with their numbers. Raises ManifestError."""
+    suffix = path.suffix.lower()
+    if suffix in (".csv", ".tsv"):
+        return _csv_rows(path, names, columns, findings)
+    if suffix == ".jsonl":
+        return _json_rows(path)
+    from assets.new_manifest.arrow_tables import arrow_rows
+
+    return arrow_rows(path)
+
+
+def _json_rows(path: Path) -> _Rows:
+    lines = (line for block in blocks_of(path) for line in filled_lines(block))
+    return ((line.number, fields_of(line)) for line in lines)
+
+
+def _csv_rows(path: Path, names: list[str], columns: Columns, findings: Findings) -> _Rows:
+    """The rows of a CSV. Where every cell of a column without a meaning is a number, its values are numbers."""
+    separator = guess_separator(path)
+    if path.suffix.lower() == ".csv" and separator in _SEPARATORS:
+        findings.guess(f"the columns of {path.name} are separated by {_SEPARATORS[separator]}")
+    for place, name in enumerate(csv_header(path, separator), 1):
+        if not name:
+            findings.leave_out("a column without a name", f"{path.name}: column {place}")
+    texts = columns.taken.keys() - set(columns.ratings)
+    numbers = _numeric(path, separator, [name for name in names if name not in texts], findings)
+    for number, row, _ in csv_rows(path, {}, separator, may_be_unnamed=True):
+        if isinstance(row, dict):
+            for name in numbers & row.keys():
+                if row[name].lower() == _NAN:
+                    findings.leave_out("a cell that says nan in a column of numbers", f"{path.name}:{number}: {name}")
+                    del row[name]
+                else:
+                    row[name] = strict_json.parse(row[name].replace(",", "."))
+        yield number, row
+
+
+def _numeric(path: Path, separator: str, names: list[str], findings: Findings) -> set[str]:
+    """The columns that hold nothing but numbers, of these."""
+    plain, with_commas, has_comma, is_clear = set(names), set(names), set[str](), set[str]()
+    filled = set[str]()
+    for _, row, _ in csv_rows(path, {}, separator, may_be_unnamed=True):
+        if isinstance(row, Reject):
+            continue
+        for name in (plain | with_commas) & row.keys():
+            cell = row[name]
+            if cell.lower() == _NAN:
+                continue
+            filled.add(name)
+            if _NUMBER.fullmatch(cell) is None:
+                plain.discard(name)
+            if _COMMA_NUMBER.fullmatch(cell) is None:
+                with_commas.discard(name)
+            elif "," in cell:
+                has_comma.add(name)
+                if _THOUSANDS.fullmatch(cell) is None:
+                    is_clear.add(name)
+    for name in sorted(with_commas & has_comma):
+        if name in is_clear:
+            findings.guess(f"numbers of column {name!r} have a decimal comma")
+        else:
+            findings.guess(f"column {name!r} stays text: its commas may stand before decimals or between thousands")
+    return (plain | with_commas & is_clear) & filled

@@ -1,52 +1,59 @@
-"""Writes the tables `videos` and `captions` of a manifest. They appear together at the end, and replace no file."""
+"""Writes the tables of a manifest: `videos`, `captions` and `ratings`. They appear together and replace no file."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
 from assets.ingest.dimensions import DIMENSIONS_FILE
 from assets.ingest.manifest_tables import MANIFEST_TABLES
-from assets.new_manifest.found import UNNAMED_SYSTEM, Caption, Clip, NoManifest
+from assets.new_manifest.found import Caption, Clip, Findings, NoManifest, fitting_id
 
-# Captions first: a folder without videos is no manifest yet.
-TABLES = ("captions.jsonl", "videos.jsonl")
+# `videos` last: a folder without it is no manifest yet.
+TABLES = ("ratings", "captions", "videos")
 _SUFFIXES = (".jsonl", ".csv", ".parquet")
 
 
 @dataclass(slots=True)
 class Written:
-    """How many rows a manifest has."""
+    """How many rows a manifest has; of the videos, how many have a file, and how many of these lie below a root."""
 
     videos: int = 0
     candidates: int = 0
     references: int = 0
+    ratings: int = 0
+    files: int = 0
     in_roots: int = 0
     systems: Counter[str] = field(default_factory=Counter)
 
-    def count(self, caption: Mapping[str, Any]) -> None:
-        """Count a row of table `captions`."""
-        if caption["role"] == "reference":
+    def count(self, caption: Caption) -> None:
+        """Count a caption and its ratings."""
+        self.ratings += len(caption.ratings)
+        if caption.role == "reference":
             self.references += 1
         else:
             self.candidates += 1
-            self.systems[caption["system"]] += 1
+            self.systems[caption.written_system or ""] += 1
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The tables that the manifest has."""
+        return TABLES if self.ratings else TABLES[1:]
 
 
 def require_no_manifest(target: Path) -> None:
     """Raise NoManifest where the folder holds a manifest, or a file that ingest would take for a table of one."""
     for table in MANIFEST_TABLES.values():
         for suffix in _SUFFIXES:
-            if (target / f"{table.name}{suffix}").exists():
+            if os.path.lexists(target / f"{table.name}{suffix}"):
                 _refuse(target, f"{table.name}{suffix}")
-    if (target / DIMENSIONS_FILE).exists():
+    if os.path.lexists(target / DIMENSIONS_FILE):
         _refuse(target, DIMENSIONS_FILE)
 
 
@@ -61,26 +68,19 @@ def _refuse(target: Path, name: str) -> None:
     )
 
 
-def write_manifest(clips: Iterable[Clip], target: Path, *, is_trial: bool) -> Written:
-    """Write the clips as a manifest into a folder. is_trial: only count them.
+def write_manifest(clips: Iterable[Clip], target: Path, scratch: Path | None, findings: Findings) -> Written:
+    """Write the clips as a manifest into a folder. scratch: a folder inside it; None to only count them.
 
     Raises NoManifest where a table appeared in the folder meanwhile.
     """
-    if is_trial:
-        with open(os.devnull, "w", encoding="utf-8") as nowhere:
-            return _rows(clips, nowhere, nowhere)
-    target.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=".reelsieve-", dir=target))
-    try:
-        paths = [folder / name for name in TABLES]
-        with paths[0].open("w", encoding="utf-8") as captions, paths[1].open("w", encoding="utf-8") as videos:
-            written = _rows(clips, videos, captions)
-        if written.videos:
-            require_no_manifest(target)
-            _put(paths, target)
-        return written
-    finally:
-        shutil.rmtree(folder)
+    with ExitStack() as stack:
+        paths = {name: Path(os.devnull) if scratch is None else scratch / f"{name}.jsonl" for name in TABLES}
+        files = {name: stack.enter_context(path.open("w", encoding="utf-8")) for name, path in paths.items()}
+        written = _Tables(files, findings).write(clips)
+    if scratch is not None and written.videos:
+        require_no_manifest(target)
+        _put([paths[name] for name in written.tables], target)
+    return written
 
 
 def _put(paths: Sequence[Path], target: Path) -> None:
@@ -96,47 +96,44 @@ def _put(paths: Sequence[Path], target: Path) -> None:
         raise
 
 
-def _rows(clips: Iterable[Clip], videos: IO[str], captions: IO[str]) -> Written:
-    written, seen, ids = Written(), set[str](), _Ids()
-    for clip in clips:
-        if clip.video_id not in seen:
-            seen.add(clip.video_id)
-            written.videos += 1
-            written.in_roots += (clip.path or "").startswith("root://")
-            row: dict[str, Any] = {"video_id": clip.video_id} | ({"path": clip.path} if clip.path else {})
-            videos.write(json.dumps(row, ensure_ascii=False) + "\n")
-        for caption in clip.captions:
-            row = _caption_row(clip.video_id, caption, ids)
-            captions.write(json.dumps(row, ensure_ascii=False) + "\n")
-            written.count(row)
-    return written
+@dataclass(slots=True)
+class _Tables:
+    """The files of the tables under way by name, and the ids that captions have."""
 
+    files: Mapping[str, IO[str]]
+    findings: Findings
+    _taken: set[str] = field(default_factory=set)
+    _repeats: Counter[str] = field(default_factory=Counter)
 
-def _caption_row(video_id: str, caption: Caption, ids: _Ids) -> dict[str, Any]:
-    system = caption.system or (None if caption.role == "reference" else UNNAMED_SYSTEM)
-    row = {
-        "caption_id": ids.unique(caption.caption_id or f"{video_id}__{system or 'reference'}"),
-        "video_id": video_id,
-        "role": caption.role,
-        "system": system,
-        "text": caption.text,
-        "segments": caption.segments,
-        **caption.extra,
-    }
-    return {name: value for name, value in row.items() if value is not None}
+    def write(self, clips: Iterable[Clip]) -> Written:
+        """Write the rows of all clips."""
+        written, seen = Written(), set[str]()
+        for clip in clips:
+            if clip.video_id not in seen:
+                seen.add(clip.video_id)
+                written.videos += 1
+                written.files += clip.path is not None
+                written.in_roots += (clip.path or "").startswith("root://")
+                self._add("videos", {"video_id": clip.video_id} | ({"path": clip.path} if clip.path else {}))
+            for caption in clip.captions:
+                caption_id = self._own_id(clip.video_id, caption)
+                self._add("captions", caption.row(clip.video_id, caption_id))
+                for rating in caption.ratings:
+                    self._add("ratings", {"caption_id": caption_id, **rating._asdict()})
+                written.count(caption)
+        return written
 
-
-class _Ids:
-    """Gives every caption an id of its own: the one that is wanted, with a number where another caption has it."""
-
-    def __init__(self) -> None:
-        self._taken = set[str]()
-        self._repeats = Counter[str]()
-
-    def unique(self, wanted: str) -> str:
-        unique = wanted
-        while unique in self._taken:
+    def _own_id(self, video_id: str, caption: Caption) -> str:
+        """An id for a caption: the one that it wants, with a number where another caption has it."""
+        wanted = caption.caption_id or f"{video_id}__{caption.written_system or 'reference'}"
+        own = fitting_id(wanted)
+        while own in self._taken:
             self._repeats[wanted] += 1
-            unique = f"{wanted}_{self._repeats[wanted] + 1}"
-        self._taken.add(unique)
-        return unique
+            own = fitting_id(f"{wanted}_{self._repeats[wanted] + 1}")
+            if caption.caption_id:
+                self.findings.guess("a caption_id that stands twice gets a number the second time")
+        self._taken.add(own)
+        return own
+
+    def _add(self, table: str, row: Mapping[str, Any]) -> None:
+        self.files[table].write(json.dumps(row, ensure_ascii=False) + "\n")

@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from assets.ingest.files import open_regular
 from db.recipes import Recipe, SelectionError, recipe_of
 
 _MOST_BYTES = 1_000_000
@@ -15,7 +16,7 @@ _MOST_BYTES = 1_000_000
 def read_recipe(path: Path) -> Recipe:
     """Read a recipe from a YAML file. Raises SelectionError, in one sentence that names the file."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             text = file.read(_MOST_BYTES + 1)
     except OSError as error:
         raise SelectionError(f"{path}: the recipe cannot be read ({error.strerror}): give another file") from error
@@ -35,7 +36,8 @@ def read_recipe(path: Path) -> Recipe:
 class _PlainLoader(yaml.SafeLoader):
     """Refuses tags, whose values may be anything, and aliases, by which a few lines become millions of values.
 
-    A name that stands twice in a mapping is refused too: YAML does not allow it, and PyYAML takes the last one.
+    A name that stands twice in a mapping is refused too: YAML does not allow it, and PyYAML takes the last one. So are
+    merge keys, `<<`, behind which further names may stand.
     """
 
     def compose_node(self, parent: Any, index: Any) -> Any:
@@ -51,6 +53,10 @@ class _PlainLoader(yaml.SafeLoader):
         seen: set[str] = set()
         for key, _ in node.value:
             name = str(key.value)
+            if key.tag == "tag:yaml.org,2002:merge":
+                raise SelectionError(
+                    f"line {key.start_mark.line + 1}: a recipe has no merge keys (<<): write the values out"
+                )
             if name in seen:
                 raise SelectionError(f"line {key.start_mark.line + 1}: {name[:40]!r} stands twice: leave one out")
             seen.add(name)

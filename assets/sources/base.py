@@ -49,7 +49,9 @@ class Order:
         """Load the samples with these inputs, `size` at a time."""
         for ids in batches(sample_ids, size):
             with self.engine.connect() as connection:
-                yield load_samples(connection, ids, inputs, self.scorer_id)
+                loaded = load_samples(connection, ids, inputs, self.scorer_id)
+            # Models take their time with a batch: meanwhile no connection and no transaction is held.
+            yield loaded
 
 
 @dataclass(frozen=True, slots=True)

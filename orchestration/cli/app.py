@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -28,8 +28,9 @@ from orchestration.cli import (
 )
 from orchestration.cli.output import hide_connection_attempts, print_error
 from orchestration.cli.usage import usage_sentence
+from orchestration.cli.waits import waits_told
+from orchestration.stopping import StopSignals
 
-STOPPED_BY_HAND = 130
 app = typer.Typer(
     name="reelsieve",
     help="Scores, sifts and selects video-caption training data.",
@@ -80,11 +81,11 @@ app.add_typer(selections.selections, name="selections")
 app.add_typer(database.db, name="db")
 
 
-def main() -> None:
-    """Run the command line. An error ends in one sentence on standard error.
+def run(stop: StopSignals) -> NoReturn:
+    """Run the command of the arguments and end with SystemExit. An error ends in one sentence on standard error.
 
     Exit code 1 means a mistake of the user or trouble of the machine, 2 an argument that cannot be used, and 70 a fault
-    of the program, whose traceback goes to a log file.
+    of the program, whose traceback goes to a log file. An error after a signal is raised: the signal is what ended it.
     """
     # Models come from local folders or the local cache; a hub is asked only where the user allows it.
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
@@ -92,24 +93,27 @@ def main() -> None:
     hide_connection_attempts()
     try:
         # Typer would print usage errors in a box; without its standalone mode it raises them, and returns exit codes.
-        code = app(standalone_mode=False)
-        # Typer turns Ctrl-C into this exit code and prints nothing.
-        if code == STOPPED_BY_HAND:
-            typer.echo("stopped; the same command goes on from here", err=True)
+        with waits_told():
+            code = app(standalone_mode=False)
         sys.exit(code)
-    except typer.TyperException as error:
+    except BaseException as error:  # also panics of Rust libraries, which are no Exception
+        if isinstance(error, SystemExit | KeyboardInterrupt) or stop.received():
+            raise
+        sys.exit(_reported(error))
+
+
+def _reported(error: BaseException) -> int:
+    """Print the sentence of an error, and return the exit code."""
+    if isinstance(error, typer.TyperException):
         if sentence := usage_sentence(error):
             print_error(f"error: {sentence}")
-        sys.exit(error.exit_code)
-    except typer.Abort:
-        typer.echo("stopped; nothing was done", err=True)
-        sys.exit(1)
-    except (SystemExit, KeyboardInterrupt):
-        raise
-    except BaseException as error:  # also panics of Rust libraries, which are no Exception
-        # Imported late: it imports the database drivers, and most commands end without an error.
-        from orchestration.cli.errors import judge
+        return error.exit_code
+    if isinstance(error, typer.Abort):
+        print_error("stopped; nothing was done")
+        return 1
+    # Imported late: it imports the database drivers, and most commands end without an error.
+    from orchestration.cli.errors import judge
 
-        verdict = judge(error)
-        print_error(f"error: {verdict.sentence}")
-        sys.exit(verdict.exit_code)
+    verdict = judge(error)
+    print_error(f"error: {verdict.sentence}")
+    return verdict.exit_code

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from orchestration.cli.output import AsJson, console, print_json, print_rows, progress
+from orchestration.cli.output import AsJson, console, print_error, print_json, print_rows, progress
 
 db = typer.Typer(help="The database server and its schema.", no_args_is_help=True)
 
@@ -111,20 +111,26 @@ def dump(
 def restore(
     folder: Annotated[Path, typer.Argument(help="A folder that reelsieve db dump wrote.")], as_json: AsJson = False
 ) -> None:
-    """Fill databases that hold nothing from a back-up, and bring them to the newest revision."""
+    """Fill databases that hold nothing from a back-up, and bring them to the newest revision.
+
+    Rows alone are taken from it, into tables that Reelsieve makes: nothing of a back-up is run.
+    """
     from assets.scores.registry import METRIC_INPUTS, SOURCE_TABLES
-    from db.backup import restore as fill
     from db.migrate import REVISION
-    from db.migrate import migrate as run_migrations
-    from orchestration.platform import database_url
+    from db.restore import restore as fill
+    from orchestration.platform import database_url, make_dagster_tables
 
     with progress() as tell:
-        fill(database_url(), folder, REVISION, tell)
-        revision = run_migrations(database_url(), METRIC_INPUTS, SOURCE_TABLES)
+        left_out = fill(database_url(), folder, METRIC_INPUTS, SOURCE_TABLES, make_dagster_tables, tell)
+    if left_out is None:
+        print_error("note: this back-up was restored here before; what came since stays")
+    elif left_out:
+        names = ", ".join(left_out)
+        print_error(f"note: left out, since nothing that is installed makes such a table: {names}")
     if as_json:
-        print_json({"revision": revision})
+        print_json({"revision": REVISION})
     else:
-        console.print(f"restored; the schema is at revision {revision}")
+        console.print(f"restored; the schema is at revision {REVISION}")
 
 
 def prune(

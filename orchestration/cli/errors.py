@@ -14,13 +14,13 @@ import psycopg
 import psycopg2
 import sqlalchemy as sa
 
+from db.engine import NO_ROOM
 from orchestration.cli.faults import record
 from orchestration.passwords import without_passwords
 
 MISTAKE, USAGE, FAULT = 1, 2, 70
 # Trouble of the machine, not of the program: no right to a file, no room, a read-only disk.
 _OF_MACHINE = {errno.EACCES, errno.EDQUOT, errno.ENOSPC, errno.EROFS}
-_NO_ROOM = "No space left on device"
 # The SQLSTATE of a full disk, for a server that speaks another language.
 _DISK_FULL = "53100"
 
@@ -98,7 +98,7 @@ def _of_database(answer: BaseException) -> str:
     state = getattr(answer, "sqlstate", None) or getattr(answer, "pgcode", None)
     said = str(answer).strip().splitlines()
     # A server that cannot write its log dies; the line that says so comes without an SQLSTATE.
-    no_room = next((line for line in said if _NO_ROOM in line), said[0] if state == _DISK_FULL else None)
+    no_room = next((line for line in said if NO_ROOM in line), said[0] if state == _DISK_FULL else None)
     if no_room:
         return f"the disk of the database is full ({no_room}): make room there and run the same command again"
     # An answer of the server carries an SQLSTATE, as of a deadlock. 08 means no connection, 57P a server that stops.

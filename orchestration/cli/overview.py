@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import Annotated
 
 import typer
@@ -55,20 +53,17 @@ def doctor(as_json: AsJson = False) -> None:
 def ui(port: Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0.1.")] = 3000) -> None:
     """Open Dagster's web interface with its daemon on this machine: lineage, runs, checks, plots. Ctrl-C ends it."""
     import importlib.util
-    import signal
     import socket
 
     from orchestration.cli.errors import Refused
-    from orchestration.platform import instance
 
     if importlib.util.find_spec("dagster_webserver") is None:
         raise Refused("the web interface is not installed: install the extra `ui` (pip install 'reelsieve[ui]')")
     with socket.socket() as probe:
         if probe.connect_ex(("127.0.0.1", port)) == 0:
             raise Refused(f"port {port} is in use: choose another one with --port")
-    # Sets up Dagster's storage and its variables here, or the web server and the daemon would race to do it.
-    instance().dispose()
     console.print(f"http://127.0.0.1:{port} in a moment; Ctrl-C ends it")
-    # A shell that starts this command in the background makes it ignore SIGINT; Dagster would then ignore SIGTERM too.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    os.execv(sys.executable, [sys.executable, "-m", "orchestration.web", str(port)])
+    from orchestration.web.serving import serve
+
+    serve(port)
+    raise typer.Exit(1)

@@ -1,1 +1,1 @@
-"""The web interface: Dagster's own, with a guard in front of it. `python -m orchestration.web PORT` serves it."""
+"""The web interface: Dagster's own, with a guard in front of it."""

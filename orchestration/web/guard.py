@@ -53,14 +53,20 @@ class Guard:
         # Programs send no origin; browsers send one with every request that could change something.
         if not self._origins.issuperset(origins):
             return 403, "a page of another site may not use this server"
-        return _fault_of_method(scope, headers) if scope["type"] == "http" else None
+        return _fault_of_request(scope, headers) if scope["type"] == "http" else None
 
 
-def _fault_of_method(scope: Scope, headers: Headers) -> tuple[int, str] | None:
-    """Why a request might change something although any link or form can send it, else None."""
+def _fault_of_request(scope: Scope, headers: Headers) -> tuple[int, str] | None:
+    """Why a request names nothing, or might change something although any link or form can send it, else None."""
+    path = scope["path"]
+    parts = path.split("/")[1:]
+    is_no_log = parts[0] == "logs" and (len(parts) < 3 or "" in parts)
+    # Dagster takes such a name for that of a file, and answers that it has a fault.
+    if is_no_log or {"..", "."}.intersection(parts) or "\0" in path:
+        return 404, "there is nothing of this name"
     if scope["method"] in ("GET", "HEAD"):
         # Where HTML is accepted Dagster answers with a page to type queries into; else it runs the query.
-        if scope["path"] == GRAPHQL and "text/html" not in headers.get("accept", ""):
+        if path == GRAPHQL and "text/html" not in headers.get("accept", ""):
             return 405, "send queries by POST"
     elif [kind.partition(";")[0].strip().lower() for kind in headers.getlist("content-type")] != ["application/json"]:
         return 415, "send JSON: the content type must be application/json"

@@ -106,7 +106,7 @@ def test_a_file_of_mixed_rows_lies_anywhere_but_is_regular(
 ) -> None:
     manifest = write_manifest(tmp_path / "set", ["v"])
     make(tmp_path / "more.jsonl")
-    with pytest.raises(ManifestError, match=f"more.jsonl: {NOT_A_FILE}: name a regular file"):
+    with pytest.raises(ManifestError, match=f"more.jsonl: cannot be read: {NOT_A_FILE}: name a regular file"):
         ingest_folder(engine, manifest, "set", mixed_rows=tmp_path / "more.jsonl")
     with engine.connect() as connection:
         assert connection.scalar(sa.text("SELECT count(*) FROM dataset")) == 0

@@ -41,7 +41,7 @@ def test_who_reports_progress_must_still_hold_the_lease(engine: Engine) -> None:
             with engine.begin() as connection:
                 connection.exec_driver_sql(
                     "SELECT pg_terminate_backend(pid, 60000) FROM pg_locks WHERE locktype = 'advisory' "
-                    "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+                    "AND database = (SELECT oid FROM pg_database WHERE datname = 'dagster')"
                 )
             assert other.take_if_free("vcs_score of d:0000")
             with pytest.raises(LeaseLost, match="'vcs_score of d:0000'"):

@@ -104,6 +104,7 @@ def test_a_redirect_is_followed(server: WebServer, clip: bytes) -> None:
         (Page(status=410), "file_missing", "there is no such object"),
         (Page(status=403), "media_unavailable", "no permission to read it"),
         (Page(status=500), "media_unavailable", "the server answers with status 500"),
+        (Page(b"part", status=206), "media_unavailable", "the server answers with status 206"),
         (Page(b"short", announced=500), "media_unavailable", "the store cannot be reached"),
         (Page(b"no video"), "not_a_video", "clip"),
         (Page(status=302, headers={"Location": "/a.avi"}), "media_unavailable", "an address that cannot be read"),

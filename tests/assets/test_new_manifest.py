@@ -19,41 +19,19 @@ from sqlalchemy.engine import Engine
 from assets.ingest.readers import find_tables
 from assets.ingest.rejects import ManifestError
 from assets.ingest.run import ingest_folder
+from assets.new_manifest.caption_files import segments_of
+from assets.new_manifest.columns import Named
 from assets.new_manifest.found import NoManifest
-from assets.new_manifest.make import Made, make_manifest
-from assets.new_manifest.subtitles import segments_of
+from assets.new_manifest.make import make_manifest
 from db import schema
+from tests.assets.init_sources import Files, left_out, put, rows, shard, texts
 from tests.assets.manifests import write_clip
-
-Row = dict[str, Any]
-Files = dict[str, bytes | str]
 
 
 @pytest.fixture(scope="module")
 def clip(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The content of a short video."""
     return write_clip(tmp_path_factory.mktemp("clip") / "clip.mp4").read_bytes()
-
-
-def rows(made: Made, table: str) -> list[Row]:
-    return [json.loads(line) for line in (made.folder / f"{table}.jsonl").read_text().splitlines()]
-
-
-def texts(made: Made) -> dict[str, str]:
-    """The captions by their ids."""
-    return {row["caption_id"]: row["text"] for row in rows(made, "captions")}
-
-
-def left_out(made: Made) -> dict[str, int]:
-    return {row["left out"]: row["n"] for row in made.findings.rows()}
-
-
-def put(folder: Path, files: Files) -> Path:
-    for name, content in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return folder
 
 
 def test_videos_with_captions_beside_them(tmp_path: Path, clip: bytes, engine: Engine) -> None:
@@ -85,7 +63,11 @@ def test_videos_with_captions_beside_them(tmp_path: Path, clip: bytes, engine: E
     by_id = {row["caption_id"]: row for row in rows(made, "captions")}
     assert by_id["day/b__model_b"]["fps"] == 3
     assert [(each["start_s"], each["end_s"]) for each in by_id["c__captions"]["segments"]] == [(0.0, 0.5), (0.5, 1.0)]
-    assert left_out(made) == {"a video without a caption beside it": 1, "a caption file without a video beside it": 1}
+    assert left_out(made) == {
+        "a hidden file or folder": 1,
+        "a video without a caption beside it": 1,
+        "a caption file without a video beside it": 1,
+    }
     assert (made.written.videos, made.written.candidates, made.written.references) == (4, 5, 1)
     assert made.dataset == "clips"
     report = ingest_folder(engine, made.folder, "mine")
@@ -154,7 +136,8 @@ def test_an_index_without_a_name_is_passed_over(tmp_path: Path) -> None:
     assert rows(made, "captions")[1] == {
         "caption_id": "v2__captions", "video_id": "v2", "role": "candidate", "system": "captions", "text": "A dog."
     }  # fmt: skip
-    with pytest.raises(ManifestError, match="name every column once"):
+    assert left_out(made) == {"a column without a name": 1}
+    with pytest.raises(NoManifest, match="name every column once"):
         make_manifest(put(tmp_path / "twice", {"t.csv": "video,caption,caption\nv1,A,B\n"}))
 
 
@@ -167,11 +150,26 @@ def test_the_first_kind_of_caption_files_counts_and_json_adds_fields(tmp_path: P
         "b.mp4": clip,
         "b.txt": "  ",
         "b.json": json.dumps({"caption": "In JSON."}),
+        "c.mp4": clip,
+        "c.srt": "1\n00:00:00,000 --> 00:00:00,500\nA ball rolls.\n",
+        "c.json": json.dumps({"reference": "A ball.", "model": "m", "fps": 4}),
+        "d.mp4": clip,
+        "d.txt": "[music] A box.",
+        "d.json": json.dumps({"caption": "[music] A box.", "url": "https://x.org/d.mp4"}),
     }
     made = make_manifest(put(tmp_path, files))
-    assert texts(made) == {"a__captions": "Written.", "b__captions": "In JSON."}
-    assert rows(made, "captions")[0]["fps"] == 3
-    assert left_out(made) == {}
+    assert texts(made) == {
+        "a__captions": "Written.",
+        "b__captions": "In JSON.",
+        "c__m": "A ball rolls.",
+        "c__reference": "A ball.",
+        "d__captions": "[music] A box.",
+    }
+    assert [row.get("fps") for row in rows(made, "captions")] == [3, None, 4, None, None]
+    assert rows(made, "captions")[-1]["url"] == "https://x.org/d.mp4"
+    # The subtitles and the older caption of a, and the blank text of b.
+    less = "a caption in a file that counts less: .txt counts before .json, .vtt and .srt"
+    assert left_out(made) == {less: 2, "a caption file without a caption": 1}
 
 
 def test_a_column_that_cannot_be_guessed_is_named(tmp_path: Path) -> None:
@@ -179,8 +177,8 @@ def test_a_column_that_cannot_be_guessed_is_named(tmp_path: Path) -> None:
     with pytest.raises(NoManifest, match=r"which column holds the videos\? It has 'which', 'said': .*--video-column"):
         make_manifest(tmp_path)
     with pytest.raises(NoManifest, match="--caption-column"):
-        make_manifest(tmp_path, video="which")
-    assert texts(make_manifest(tmp_path, video="which", caption="said")) == {"v1__captions": "A cat."}
+        make_manifest(tmp_path, named=Named("which"))
+    assert texts(make_manifest(tmp_path, named=Named("which", "said"))) == {"v1__captions": "A cat."}
 
 
 @pytest.mark.parametrize("kind", ["stream", "file", "parquet"])
@@ -219,16 +217,6 @@ def test_a_video_folder_of_hugging_face(tmp_path: Path, clip: bytes) -> None:
     made = make_manifest(put(tmp_path, files))
     assert texts(made) == {"train/a__captions": "In the table."}
     assert rows(made, "videos") == [{"video_id": "train/a", "path": "train/a.mp4"}]
-
-
-def shard(path: Path, members: list[tuple[str, bytes]], *, compressed: bool = False) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(path, "w:gz" if compressed else "w") as tar:
-        for name, content in members:
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            tar.addfile(info, io.BytesIO(content))
-    return path
 
 
 class Trap:
@@ -277,6 +265,7 @@ def test_webdataset_shards(tmp_path: Path, clip: bytes, engine: Engine) -> None:
         "a video without a caption": 1,
         "a caption without a video": 2,
         "a video whose name leads out of the folder or cannot be written": 1,
+        "a caption in a file that counts less: .txt counts before .json, .vtt and .srt": 1,
     }
     assert ingest_folder(engine, made.folder, "mine").rejected == 0
 
@@ -307,10 +296,9 @@ def test_what_an_earlier_try_extracted_is_taken_and_never_overwritten(tmp_path: 
     (tmp_path / "videos.jsonl").unlink()
     (tmp_path / "captions.jsonl").unlink()
     there.write_bytes(b"mine")
-    with pytest.raises(NoManifest, match="exists with another size"):
-        make_manifest(path)
+    assert rows(make_manifest(path), "videos") == [{"video_id": "s/0_2", "path": "videos/s/0_2.mp4"}]
     assert there.read_bytes() == b"mine"
-    assert not (tmp_path / "videos.jsonl").exists()
+    assert (tmp_path / "videos/s/0_2.mp4").read_bytes() == clip
 
 
 def test_a_manifest_elsewhere_names_a_root(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -352,6 +353,8 @@ def test_a_diff_says_who_left_who_came_and_why(engine: Engine) -> None:
         ("by: [vcs", r"recipe.yaml, line 1: this is no YAML"),
         ("by: vcs\nwhere: !!python/object/apply:os.system [ls]", "recipe.yaml: line 2: a recipe has no anchors"),
         ("count: !!int ''", "recipe.yaml: line 1: a recipe has no anchors, aliases or tags: write the value out"),
+        ("by: vcs\n<<: {keep: 0.5}", r"recipe.yaml: line 2: a recipe has no merge keys \(<<\): write the values out"),
+        ("at_least: {<<: [{vcs: 0.1}, {ecs: 0.1}]}", "recipe.yaml: line 1: a recipe has no merge keys"),
         ("by: &a [vcs]\nbands: *a", "recipe.yaml: line 1: a recipe has no anchors"),
         ("by: " + "[" * 3000, "recipe.yaml: this is no YAML"),
         ("keep: 0.5\nby: vcs\nkeep: 0.1", "recipe.yaml: line 3: 'keep' stands twice: leave one out"),
@@ -377,6 +380,13 @@ def test_a_file_that_is_no_recipe_is_named(tmp_path: Path, text: str, sentence: 
         read_recipe(path)
     with pytest.raises(SelectionError, match=r"none.yaml: the recipe cannot be read \(No such file"):
         read_recipe(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/dev/zero")])
+def test_a_recipe_is_a_regular_file(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / "recipe.yaml")
+    with pytest.raises(SelectionError, match=r"recipe.yaml: .* \(it is a folder, a pipe or a device: name a regular"):
+        read_recipe(tmp_path / "recipe.yaml")
 
 
 def test_a_recipe_is_read_from_its_file(tmp_path: Path) -> None:

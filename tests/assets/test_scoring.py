@@ -30,7 +30,7 @@ from metrics_core.models.sentence_splitter import RuleSplitter
 from metrics_core.protocols import SentenceSplitter, TextEncoder
 from metrics_core.vcs import VCSResult, vcs_from_embeddings
 from tests.assets.manifests import candidate, qa, reference, write_manifest
-from tests.assets.verifying import Counts, HashEncoder, dataset_of, make_kind
+from tests.assets.verifying import Counts, HashEncoder, dataset_of, make_kind, order_for
 
 # The sentences of every text, split by hand.
 TEXTS = {
@@ -309,6 +309,16 @@ def test_every_distinct_text_is_embedded_once(shard: Shard) -> None:
     assert encoder.encoded.count("He closes a door.") == 1
     assert not {"The cat.", "What runs away? The cat."} & set(encoder.encoded)
     assert report["encoder"] == "words"
+
+
+def test_no_connection_is_held_while_a_model_works_on_samples(shard: Shard) -> None:
+    engine, dataset = shard
+    with engine.connect() as connection:
+        ids = list(connection.scalars(sa.text("SELECT sample_id FROM sample ORDER BY sample_id")))
+    scorer = vcs_scorer(HashEncoder())
+    loaded = order_for(engine, scorer, dataset).samples(ids, scorer.inputs, size=2)
+    assert len(next(loaded)) == 2
+    assert engine.pool.checkedout() == 0
 
 
 def test_every_distinct_word_is_embedded_once(shard: Shard) -> None:

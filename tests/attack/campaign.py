@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections import Counter
 from collections.abc import Iterator
@@ -11,12 +10,10 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Annotated
-from unittest.mock import patch
 
 import typer
 
-from db.server import stop_embedded
-from tests.orchestration.conftest import forget_installation
+from tests.orchestration.conftest import here
 
 Seed = Annotated[int | None, typer.Option(help="Of an earlier run, to do the same again (default: a new one).")]
 
@@ -50,13 +47,5 @@ class Campaign:
 @contextmanager
 def temporary_home() -> Iterator[Path]:
     """A home folder of its own for this process and its commands; its server is stopped afterwards."""
-    with TemporaryDirectory(prefix="reelsieve-attack-") as name:
-        home = Path(name) / "home"
-        forget_installation()
-        with patch.dict(os.environ, REELSIEVE_HOME=str(home)):
-            os.environ.pop("CURATION_DB_URL", None)
-            try:
-                yield home
-            finally:
-                forget_installation()
-                stop_embedded(home)
+    with TemporaryDirectory(prefix="reelsieve-attack-") as name, here(Path(name) / "home"):
+        yield Path(name) / "home"

@@ -1,66 +1,47 @@
-"""Hostile statements through `reelsieve sql`: all are refused in one sentence, and nothing of them stays.
+"""Hostile statements through `reelsieve sql`, and on connections of the reader's own: no trace, and nobody held up.
 
 Run it with `python -m tests.attack.queries --queries 300 --seed 1`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from random import Random
 from typing import Any
 from unittest.mock import patch
 
+import psycopg
 import sqlalchemy as sa
 import typer
-from sqlalchemy.engine import Engine
+from sqlalchemy.engine import URL, Engine
 
 import db.reader
-from db.engine import open_engine
-from db.reader import READER
-from db.schema import METADATA
+from assets.scores.registry import METRIC_INPUTS
+from db.datasets import Dataset
+from db.engine import connect, open_engine
+from db.ingest_store import ingest_store
+from db.leases import lease
+from db.migrate import migrate
+from db.reader import MOST_SESSIONS, READER
+from db.recipes import recipe_of
+from db.schema import scorer
+from db.scores import activate_scorer, register_scorer
+from db.selection import freeze_selection
 from db.server import start_embedded
+from db.urls import DAGSTER, sibling_url
 from tests.attack.campaign import Campaign, Seed, temporary_home
 from tests.attack.filters import fill
+from tests.attack.state import changed, state_of_database, state_of_server
+from tests.attack.statements import ENDLESS, HARMLESS, OF_ITSELF, REFUSED
 from tests.command_line import run_command
-from tests.db.test_reader import CHANGES, ESCAPES, MACHINE
 
-MORE = [
-    "INSERT INTO selection_item SELECT * FROM selection_item",
-    "UPDATE video SET uri = '/etc/passwd'",
-    "CREATE ROLE other SUPERUSER",
-    f"GRANT postgres TO {READER}",
-    "CREATE SCHEMA other",
-    "CREATE UNLOGGED TABLE other (a int)",
-    "COMMENT ON TABLE score IS 'mine'",
-    "CREATE RULE other AS ON SELECT TO score DO INSTEAD NOTHING",
-    "REINDEX TABLE score",
-    "VACUUM score",
-    "CLUSTER score",
-    "REFRESH MATERIALIZED VIEW other",
-    "SELECT setval('dataset_dataset_id_seq', 1)",
-    "SELECT lo_from_bytea(0, 'x')",
-    "SELECT lo_export(0, '/tmp/reelsieve_export')",
-    "SELECT pg_ls_logdir()",
-    "SELECT pg_promote()",
-    "SELECT pg_switch_wal()",
-    "SELECT pg_create_restore_point('mine')",
-    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename <> current_user",
-    "SELECT set_config('log_statement', 'none', false)",
-    "SET log_min_messages = panic",
-    "SELECT rolpassword FROM pg_authid",
-    "SELECT * FROM pg_user_mapping",
-    "SELECT pg_read_server_files('/etc/passwd')",
-    "SELECT dblink_exec('', 'DELETE FROM score')",
-]
-# Each would run for minutes where nothing stopped it.
-ENDLESS = [
-    "SELECT pg_sleep(600)",
-    "SELECT set_config('statement_timeout', '0', false), pg_sleep(600)",
-    "DO $$ BEGIN PERFORM pg_sleep(600); END $$",
-    "SELECT count(*) FROM generate_series(1, 1000000000000)",
-    "WITH RECURSIVE t AS (SELECT 1 AS n UNION ALL SELECT n FROM t) SELECT count(*) FROM t",
-]
 SHORT_TIMEOUT = "300ms"
+# What is tried on connections of the reader's own.
+OWN = [*REFUSED, *HARMLESS, *OF_ITSELF]
+# How long the work of others may be held up before that is a fault. It is far beyond what it takes.
+PATIENCE = "20s"
 WRAPPERS: list[Callable[[str], str]] = [
     lambda query: query,
     lambda query: f"/* a query */ {query}",
@@ -76,42 +57,70 @@ WRAPPERS: list[Callable[[str], str]] = [
     lambda query: f"EXPLAIN (ANALYZE) {query}",
     lambda query: f"WITH hidden AS MATERIALIZED ({query}) SELECT * FROM hidden",
 ]
-State = dict[str, Any]
 
 
 def main(queries: int = 300, seed: Seed = None) -> None:
-    """Try so many statements."""
+    """Try so many statements through `reelsieve sql`, and all of them on connections of the reader's own."""
     campaign = Campaign("queries", seed)
-    attack(queries, campaign)
+    with temporary_home() as home:
+        assert run_command("db", "migrate").returncode == 0
+        url = start_embedded(home)
+        dataset = fill_database(url, campaign.random)
+        attack(url, queries, campaign)
+        attack_directly(url, dataset, len(OWN), campaign)
     campaign.finish()
 
 
-def attack(queries: int, campaign: Campaign) -> None:
-    """Send statements to an installation made for it, whose data must not change."""
-    with temporary_home() as home:
-        assert run_command("db", "migrate").returncode == 0
-        engine = open_engine(start_embedded(home))
-        _attack_data_of(engine, queries, campaign)
-        engine.dispose()
+def fill_database(url: URL, random: Random) -> Dataset:
+    """Put rows of many kinds into it."""
+    engine = open_engine(url)
+    dataset = fill(engine, random)
+    engine.dispose()
+    return dataset
 
 
-def _attack_data_of(engine: Engine, queries: int, campaign: Campaign) -> None:
-    fill(engine, campaign.random)
-    before = _state(engine)
+def attack(url: URL, queries: int, campaign: Campaign) -> None:
+    """Send statements through the command to an installation that this process is set up for."""
+    before = _state(url)
     for query in hostile(campaign.random, queries):
         _send(query, campaign)
-        campaign.expect(_state(engine) == before, f"{query!r} left a trace")
+        campaign.expect(not (others := changed(_state(url), before)), f"{query!r} left a trace: {others}")
     # The limit that users get is ten minutes.
     with patch.object(db.reader, "STATEMENT_TIMEOUT", SHORT_TIMEOUT):
         for query in ENDLESS:
             said = _send(query, campaign)
             campaign.expect("statement timeout" in said, f"{query!r} was not stopped by the timeout: {said}")
-    campaign.expect(_state(engine) == before, "an endless statement left a trace")
+    campaign.expect(not (others := changed(_state(url), before)), f"endless statements left a trace: {others}")
+
+
+def attack_directly(url: URL, dataset: Dataset, n: int, campaign: Campaign) -> None:
+    """Send statements as the reader without the command; while each connection is open, others must be able to work."""
+    engine = open_engine(url.update_query_dict({"options": f"-c lock_timeout={PATIENCE}"}))
+    migrate(url, METRIC_INPUTS)
+    before = _state(url)
+    for query in campaign.random.sample(OWN, n):
+        with _reader(url) as reader:
+            reader.execute("BEGIN")
+            is_done = _is_done(reader, query)
+            campaign.counts["done by the reader itself" if is_done else "refused to the reader itself"] += 1
+            _work(engine, dataset, query, campaign)
+            if query in OF_ITSELF:
+                migrate(url, METRIC_INPUTS)
+        before |= state_of_database(url, ["sequences"])
+        # Once more, so that nobody takes it back.
+        with _reader(url) as reader:
+            _is_done(reader, query)
+        if query in OF_ITSELF:
+            migrate(url, METRIC_INPUTS)
+        campaign.expect(not (others := changed(_state(url), before)), f"{query!r} left a trace: {others}")
+    _attack_at_once(url, engine, dataset, campaign)
+    campaign.expect(not (others := changed(_state(url), before)), f"all of them at once left a trace: {others}")
+    engine.dispose()
 
 
 def hostile(random: Random, n: int) -> list[str]:
     """Every statement as it is, as far as n goes, then random ones in a random disguise."""
-    known = [*CHANGES, *ESCAPES, *MACHINE, *MORE]
+    known = [*REFUSED, *OF_ITSELF]
     random.shuffle(known)
     disguised = [random.choice(WRAPPERS)(random.choice(known)) for _ in range(max(0, n - len(known)))]
     return [*known, *disguised][:n]
@@ -129,25 +138,68 @@ def _send(query: str, campaign: Campaign) -> str:
     return done.stderr
 
 
-def _state(engine: Engine) -> State:
-    """All that a statement could change: rows, roles, rights, settings, tables, large objects, locks."""
-    digest = "SELECT md5(coalesce(string_agg(t::text, ',' ORDER BY t::text), '')) FROM "
-    queries = {
-        **{name: f"{digest}{name} t" for name in METADATA.tables},
-        "roles": f"{digest}pg_authid t",
-        "members": f"{digest}pg_auth_members t",
-        "settings of roles": f"{digest}pg_db_role_setting t",
-        "settings": f"{digest}(SELECT name, reset_val FROM pg_settings) t",
-        "relations": f"{digest}(SELECT relname, relkind, relacl::text FROM pg_class) t",
-        "functions": f"{digest}(SELECT proname, proacl::text FROM pg_proc) t",
-        "schemas": f"{digest}pg_namespace t",
-        "sequences": f"{digest}pg_sequences t",
-        "comments": f"{digest}pg_description t",
-        "large objects": f"{digest}pg_largeobject_metadata t",
-        "locks": "SELECT count(*)::text FROM pg_locks WHERE locktype = 'advisory'",
-    }
-    with engine.connect() as connection:
-        return {name: connection.scalar(sa.text(query)) for name, query in queries.items()}
+@contextmanager
+def _reader(url: URL, timeout: str = SHORT_TIMEOUT) -> Iterator[psycopg.Connection[Any]]:
+    """A connection of the reader's own, on which each statement is a transaction."""
+    reader = connect(url.set(username=READER), autocommit=True)
+    try:
+        reader.execute("SET default_transaction_read_only = off")
+        reader.execute(f"SET statement_timeout = '{timeout}'".encode())
+        yield reader
+    finally:
+        # Without a commit: it may be ended by now.
+        reader.close()
+
+
+def _is_done(reader: psycopg.Connection[Any], query: str) -> bool:
+    with suppress(psycopg.Error):
+        reader.execute(query.encode())
+        return True
+    return False
+
+
+def _work(engine: Engine, dataset: Dataset, what: str, campaign: Campaign) -> None:
+    """Take every lock that commands take."""
+    try:
+        with lease(engine.url, f"probe of {dataset.name}"), lease(sibling_url(engine.url, DAGSTER), "run 1"):
+            pass
+        with ingest_store(engine, dataset):
+            pass
+        with engine.connect() as connection:
+            freeze_selection(connection, dataset, recipe_of({"by": "vcs", "keep": 0.5}))
+        with engine.connect() as connection:
+            identity = {"metric": "vcs", "models": {}, "params": {"probe": 1}, "code_version": "1"}
+            activate_scorer(connection, register_scorer(connection, **identity), [dataset.dataset_id])
+            connection.execute(sa.update(scorer).values(status=scorer.c.status))
+    except (psycopg.Error, sa.exc.DBAPIError) as error:
+        campaign.expect(False, f"{what!r} holds others up: {error}")
+    campaign.counts["times that others worked"] += 1
+
+
+def _attack_at_once(url: URL, engine: Engine, dataset: Dataset, campaign: Campaign) -> None:
+    """As many sessions as the reader may have do what holds most, while others work and migrate."""
+    holding = [*HARMLESS, *ENDLESS]
+
+    def run(number: int) -> None:
+        with suppress(psycopg.Error), _reader(url, "4s") as reader:
+            reader.execute("BEGIN")
+            reader.execute(holding[number % len(holding)].encode())
+            reader.execute("SELECT pg_sleep(4)")
+
+    with ThreadPoolExecutor(MOST_SESSIONS + 5) as pool:
+        sessions = [pool.submit(run, number) for number in range(MOST_SESSIONS + 5)]
+        for _ in range(3):
+            _work(engine, dataset, "all of them at once", campaign)
+        migrate(url, METRIC_INPUTS)
+        done = run_command("select", "--dataset", dataset.name, "--by", "vcs", "--keep", "0.5", "--preview", "--json")
+        campaign.expect(done.returncode == 0, f"select beside them: {done.stderr}")
+        for session in sessions:
+            session.result()
+    campaign.counts["sessions at once"] += len(sessions)
+
+
+def _state(url: URL) -> dict[str, str]:
+    return {**state_of_database(url), **state_of_server(url)}
 
 
 if __name__ == "__main__":

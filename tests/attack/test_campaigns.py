@@ -8,9 +8,25 @@ from pathlib import Path
 import pytest
 from sqlalchemy.engine import URL, Engine
 
-from tests.attack import filters, kills, manifests, queries
-from tests.attack.campaign import Campaign
+from assets.scores.registry import METRIC_INPUTS
+from db.migrate import migrate
+from db.server import start_embedded
+from tests.attack import (
+    answers,
+    backups,
+    chat_servers,
+    filters,
+    folders,
+    kills,
+    manifests,
+    media,
+    queries,
+    stopped,
+)
+from tests.attack.campaign import Campaign, temporary_home
+from tests.attack.chat_kinds import KINDS
 from tests.attack.differences import difference
+from tests.attack.statements import ENDLESS
 from tests.orchestration.survival import warm_up
 
 SEED = 1
@@ -26,6 +42,23 @@ def test_spoilt_manifests(engine: Engine, tmp_path: Path) -> None:
         assert campaign.counts[f"{table} accepted"], table
 
 
+def test_hostile_folders(engine: Engine, tmp_path: Path) -> None:
+    campaign = Campaign("folders", SEED)
+    folders.attack(engine, tmp_path, 8, campaign)
+    assert campaign.faults == []
+    assert campaign.counts["captions ingested"] > 25
+    assert campaign.counts["things left out"] > 20
+
+
+def test_hostile_media_servers(engine: Engine, tmp_path: Path) -> None:
+    pytest.importorskip("aiohttp", reason="the extra `http` is not installed")
+    campaign = Campaign("media", SEED)
+    media.attack(engine, tmp_path, 1, campaign)
+    assert campaign.faults == []
+    assert campaign.counts["videos"] > len(media.KINDS) > 30
+    assert campaign.counts["refused as media_unavailable"] > 20
+
+
 def test_filters_against_raw_sql(engine: Engine, database: URL) -> None:
     campaign = Campaign("filters", SEED)
     filters.attack(engine, database, 150, campaign)
@@ -37,9 +70,42 @@ def test_filters_against_raw_sql(engine: Engine, database: URL) -> None:
 
 def test_hostile_statements() -> None:
     campaign = Campaign("queries", SEED)
-    queries.attack(40, campaign)
+    with temporary_home() as home:
+        url = start_embedded(home)
+        migrate(url, METRIC_INPUTS)
+        dataset = queries.fill_database(url, campaign.random)
+        queries.attack(url, 20, campaign)
+        queries.attack_directly(url, dataset, 20, campaign)
     assert campaign.faults == []
-    assert campaign.counts["statements"] == 40 + len(queries.ENDLESS)
+    assert campaign.counts["statements"] == 20 + len(ENDLESS)
+    assert campaign.counts["times that others worked"] == 23
+
+
+def test_hostile_chat_servers(engine: Engine, tmp_path: Path) -> None:
+    campaign = Campaign("chat_servers", SEED)
+    chat_servers.attack(engine, tmp_path, len(KINDS), 1, campaign)
+    assert campaign.faults == []
+    assert campaign.counts["kinds"] == len(KINDS) >= 40
+    assert campaign.counts["hostile answers while scoring"] > 0
+    for status in ("ok", "error", "malformed", "refused"):
+        assert campaign.counts[f"replies: {status}"], status
+
+
+def test_histories_against_an_oracle(engine: Engine, tmp_path: Path) -> None:
+    campaign = Campaign("answers", SEED)
+    answers.attack(engine, tmp_path / "manifest", 40, campaign)
+    assert campaign.faults == []
+    for status in ("ok", "stale", "no_reference", "too_short"):
+        assert campaign.counts[f"shown: {status}"] > 10, status
+
+
+def test_a_worker_that_stands_still_between_load_and_write(engine: Engine, database: URL, tmp_path: Path) -> None:
+    campaign = Campaign("stopped", SEED)
+    stopped.attack(engine, database, tmp_path / "manifest", 4, campaign)
+    assert campaign.faults == []
+    for place in stopped.PLACES:
+        assert campaign.counts[f"stops before {place} are stored"], place
+    assert campaign.counts["values compared"] > 40
 
 
 def test_states_are_the_same_up_to_rounding() -> None:
@@ -50,6 +116,16 @@ def test_states_are_the_same_up_to_rounding() -> None:
     for found in (("b", 1), ("a", 2), ("a", 0.9), ("a", None), ("a",), None):
         assert difference([found], [("a", 1)], 1e-5) is not None, found
     assert difference('{"x": 0.2, "z": 1}', '{"x": 0.2}', 1e-5) is not None
+
+
+@pytest.mark.slow
+def test_backups(tmp_path: Path) -> None:
+    warm_up()
+    campaign = Campaign("backups", SEED)
+    with temporary_home() as home:
+        backups.attack(home, tampered=6, kills=1, campaign=campaign)
+    assert campaign.faults == []
+    assert (campaign.counts["refused"], campaign.counts["restored"]) == (5, 1)
 
 
 @pytest.mark.slow

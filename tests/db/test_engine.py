@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Engine
 
-from db.engine import open_engine, psycopg_transaction
+from db.engine import no_connection, open_engine, psycopg_transaction
 from db.schema import dataset
 from db.server import start_embedded, stop_embedded
 from db.urls import DatabaseUnavailable, sibling_url
@@ -101,3 +101,11 @@ def test_a_pooled_connection_is_usable_after_a_failed_statement(engine: Engine) 
 def names(engine: Engine) -> list[str]:
     with engine.connect() as connection:
         return list(connection.scalars(sa.select(dataset.c.name)))
+
+
+def test_a_server_on_a_full_disk_is_told_from_one_that_is_not_there() -> None:
+    answer = psycopg.OperationalError("FATAL:  could not write init file: No space left on device")
+    said = str(no_connection(URL.create("postgresql", host="h", database="d"), answer))
+    assert said.startswith(
+        "the disk of the database is full (FATAL:  could not write init file: No space left on device)"
+    )

@@ -10,6 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -17,7 +18,7 @@ from sqlalchemy.engine import URL
 
 from db.engine import connect
 from db.leases import LeaseLost, Leases, lease, lease_if_free
-from db.urls import sibling_url
+from db.urls import DAGSTER, sibling_url
 from tests.db.conftest import OWNER
 from tests.orchestration.survival import until
 
@@ -30,8 +31,8 @@ def is_free(url: URL, name: str = NAME) -> bool:
 
 
 def end_sessions(url: URL) -> int:
-    """End the sessions that hold a lease in this database, as a network or an administrator may."""
-    with connect(url) as connection:
+    """End the sessions that hold a lease, as a network or an administrator may."""
+    with connect(sibling_url(url, DAGSTER)) as connection:
         ended = connection.execute(
             "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity "
             "WHERE application_name LIKE 'reelsieve lease%' AND datname = current_database()"
@@ -73,10 +74,15 @@ def test_a_lost_lease_that_somebody_took_comes_back_when_they_are_done(database:
         assert not is_free(database)
 
 
-def test_no_server_is_no_lease(database: URL) -> None:
-    nowhere = sibling_url(database, "nowhere")
+def test_no_server_is_no_lease(database: URL, tmp_path: Path) -> None:
     with pytest.raises(psycopg.OperationalError):
-        Leases(nowhere)
+        Leases(database.set(query={"host": str(tmp_path)}))
+
+
+def test_a_name_is_of_one_database(database: URL) -> None:
+    with lease(database, NAME):
+        assert is_free(sibling_url(database, "another"))
+        assert not is_free(database)
 
 
 def test_a_server_that_asks_for_a_password_gets_it(guarded: URL) -> None:
@@ -152,11 +158,13 @@ def test_a_killed_process_holds_nothing(database: URL, other: Leases) -> None:
     assert holder.stdout is not None
     assert holder.stdout.readline() == "holds\n"
     assert not other.take_if_free("a")
-    assert other.holder("a") == f"process {holder.pid} on host {socket.gethostname()}"
+    held_by = other.holder("a") or ""
+    assert held_by.startswith(f"process {holder.pid} on host {socket.gethostname()} (server process ")
+    assert f", role {database.username}, since 2" in held_by
     holder.kill()
     holder.communicate()
     until(lambda: other.take_if_free("a"), "the lease is free")
-    assert other.holder("a") == f"process {os.getpid()} on host {socket.gethostname()}"
+    assert (other.holder("a") or "").startswith(f"process {os.getpid()} on host {socket.gethostname()} (server ")
     assert other.holder("b") is None
 
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from sqlalchemy.engine import URL
 
 from assets.scores.registry import METRIC_INPUTS
-from db.engine import open_engine
-from db.migrate import migrate
-from db.reader import QueryError, run_read_only
+from db.backup import BackupError, dump
+from db.engine import connect, open_engine
+from db.migrate import REVISION, migrate
+from db.reader import READER, QueryError, reader_password, run_read_only
+from db.restore import restore
 from db.urls import DatabaseUnavailable, sibling_url
-from tests.db.test_reader import CHANGES, ESCAPES, MACHINE, counts
+from tests.attack.statements import CHANGES, ESCAPES, MACHINE
+from tests.db.test_reader import counts
 
 
 def as_superuser(url: URL, *statements: str) -> None:
@@ -30,12 +34,22 @@ def limited(guarded: URL) -> Generator[URL, None, None]:
     server = sibling_url(guarded, "postgres")
     as_superuser(
         server,
-        "DROP ROLE IF EXISTS limited",
         "CREATE ROLE limited LOGIN CREATEDB CREATEROLE PASSWORD 'limited'",
         "CREATE DATABASE limited OWNER limited",
+        "GRANT CONNECT ON DATABASE dagster TO limited",
     )
     yield guarded.set(username="limited", password="limited", database="limited")
     as_superuser(server, "DROP DATABASE limited WITH (FORCE)")
+
+
+def test_who_may_not_enter_dagsters_database_is_told_so(limited: URL, guarded: URL) -> None:
+    server = sibling_url(guarded, "postgres")
+    as_superuser(server, "REVOKE CONNECT ON DATABASE dagster FROM limited")
+    try:
+        with pytest.raises(DatabaseUnavailable, match='permission denied for database "dagster"'):
+            migrate(limited, METRIC_INPUTS)
+    finally:
+        as_superuser(server, "GRANT CONNECT ON DATABASE dagster TO limited")
 
 
 def test_a_missing_extension_is_named_with_the_remedy(limited: URL) -> None:
@@ -48,6 +62,28 @@ def test_with_the_extension_in_place_migrations_run_again_and_again(limited: URL
     assert migrate(limited, METRIC_INPUTS) == migrate(limited, {"other": METRIC_INPUTS["vcs"]})
 
 
+def test_an_owner_of_the_reader_sees_and_ends_its_sessions(limited: URL, guarded: URL) -> None:
+    """Such an owner makes the reader; the one of a superuser on this server is no business of his."""
+    server = sibling_url(guarded, "postgres")
+    as_superuser(server, f"ALTER ROLE {READER} RENAME TO other_reader")
+    try:
+        migrate(limited, METRIC_INPUTS)
+        with connect(limited.set(username=READER, password=reader_password(limited)), autocommit=True) as reader:
+            pid = reader.info.backend_pid
+            with connect(limited) as owner:
+                seen = owner.execute("SELECT state FROM pg_stat_activity WHERE pid = %s", [pid]).fetchone()
+                assert seen == ("idle",)
+                assert owner.execute("SELECT pg_terminate_backend(%s, 5000)", [pid]).fetchone() == (True,)
+    finally:
+        as_superuser(
+            limited.set(username=guarded.username, password=guarded.password),
+            f"DROP OWNED BY {READER}",
+            f"DROP ROLE {READER}",
+            f"ALTER ROLE other_reader RENAME TO {READER}",
+        )
+    migrate(guarded, METRIC_INPUTS)
+
+
 @pytest.fixture(scope="module")
 def modest(guarded: URL) -> Generator[URL, None, None]:
     """A migrated database whose owner may not even create roles, so that it has no reader."""
@@ -57,12 +93,14 @@ def modest(guarded: URL) -> Generator[URL, None, None]:
         "DROP ROLE IF EXISTS modest",
         "CREATE ROLE modest LOGIN CREATEDB PASSWORD 'modest'",
         "CREATE DATABASE modest OWNER modest",
+        "GRANT CONNECT ON DATABASE dagster TO modest",
     )
     as_superuser(guarded.set(database="modest"), "CREATE EXTENSION vector")
     url = guarded.set(username="modest", password="modest", database="modest")
     migrate(url, METRIC_INPUTS)
     yield url
-    as_superuser(server, "DROP DATABASE modest WITH (FORCE)", "DROP ROLE modest")
+    revoke = "REVOKE CONNECT ON DATABASE dagster FROM modest"
+    as_superuser(server, "DROP DATABASE modest WITH (FORCE)", revoke, "DROP ROLE modest")
 
 
 def test_the_owner_stands_in_for_a_reader_that_it_could_not_make_and_says_so(modest: URL) -> None:
@@ -113,6 +151,25 @@ def test_nobody_stands_in_who_reaches_the_machine(modest: URL, guarded: URL, pow
             run_read_only(modest, "SELECT 1", tell=lambda _note: None)
     finally:
         as_superuser(server, f"REVOKE {power} FROM modest")
+
+
+def test_a_restore_by_no_superuser_says_what_it_lacks(limited: URL, guarded: URL, tmp_path: Path) -> None:
+    as_superuser(guarded.set(database="limited"), "CREATE EXTENSION IF NOT EXISTS vector")
+    migrate(limited, METRIC_INPUTS)
+    source = dump(limited.set(username=guarded.username, password=guarded.password), tmp_path / "b", REVISION, print)
+    elsewhere, template = sibling_url(limited, "limited_restored"), guarded.set(database="template1")
+    as_superuser(guarded, "ALTER DATABASE dagster OWNER TO limited", "ALTER ROLE limited NOCREATEDB")
+    try:
+        with pytest.raises(BackupError, match="limited may not do it"):
+            restore(elsewhere, source, METRIC_INPUTS, [], lambda _url: None, print)
+        as_superuser(guarded, "ALTER ROLE limited CREATEDB")
+        with pytest.raises(BackupError, match="run that in database template1"):
+            restore(elsewhere, source, METRIC_INPUTS, [], lambda _url: None, print)
+        as_superuser(template, "CREATE EXTENSION vector")
+        assert restore(elsewhere, source, METRIC_INPUTS, [], lambda _url: None, print) == []
+    finally:
+        as_superuser(template, "DROP EXTENSION IF EXISTS vector")
+        as_superuser(guarded, "DROP DATABASE IF EXISTS limited_restored", "ALTER DATABASE dagster OWNER TO owner")
 
 
 def test_a_database_that_cannot_be_created_is_named_with_who_may_not(guarded: URL) -> None:

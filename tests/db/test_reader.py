@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +21,13 @@ from db.datasets import Dataset, ensure_dataset, list_datasets
 from db.engine import connect, open_engine
 from db.ingest_store import ingest_store
 from db.migrate import migrate
-from db.reader import READER, QueryError, reader_password, run_read_only
+from db.reader import MOST_SESSIONS, READER, QueryError, reader_password, run_read_only
 from db.recipes import recipe_of
 from db.schema import METADATA
 from db.selection import freeze_selection
-from db.urls import DatabaseUnavailable, sibling_url
+from db.urls import DAGSTER, DatabaseUnavailable, sibling_url
 from db.views import VIEWS
+from tests.attack.statements import CHANGES, ESCAPES, LOCKS, MACHINE, OF_ITSELF
 from tests.db.builders import add_sample, add_video, make_dataset, set_scores
 
 
@@ -97,64 +101,7 @@ def test_what_a_query_gives(filled: URL, query: str, expected: list[dict[str, An
     assert ask(filled, query) == expected
 
 
-CHANGES = [
-    "INSERT INTO dataset (name, n_shards) VALUES ('x', 1)",
-    "UPDATE sample SET text = 'x'",
-    "DELETE FROM score",
-    "TRUNCATE score",
-    "MERGE INTO dataset d USING (SELECT 1) s ON true WHEN MATCHED THEN DELETE",
-    "WITH gone AS (DELETE FROM score RETURNING *) SELECT * FROM gone",
-    "SELECT * FROM dataset FOR UPDATE",
-    "CREATE TABLE x (a int)",
-    "CREATE TEMPORARY TABLE x (a int)",
-    "SELECT 1 AS a INTO x",
-    "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'",
-    "CREATE EXTENSION hstore",
-    "ALTER TABLE sample ADD COLUMN x int",
-    "DROP TABLE score",
-    "DROP VIEW sample_scores",
-    "GRANT ALL ON sample TO PUBLIC",
-    "SELECT nextval('dataset_dataset_id_seq')",
-    "SELECT lo_create(0)",
-    "LOCK TABLE sample",
-]
-ESCAPES = [
-    "SET ROLE postgres",
-    "SET SESSION AUTHORIZATION postgres",
-    "SELECT set_config('role', 'postgres', false)",
-    "SELECT set_config('session_authorization', 'postgres', false)",
-    "SELECT set_config('transaction_read_only', 'off', false)",
-    "SET TRANSACTION READ WRITE",
-    "DO $$ BEGIN SET ROLE postgres; DELETE FROM score; END $$",
-    "DO $$ BEGIN SET TRANSACTION READ WRITE; CREATE TEMPORARY TABLE x (a int); END $$",
-    "DO $$ BEGIN COMMIT; DELETE FROM score; END $$",
-    "DO $$ BEGIN DELETE FROM score; END $$",
-    "SELECT 1; DELETE FROM score",
-    "COMMIT; DELETE FROM score",
-    "SELECT 1 AS a; SELECT 2 AS b",
-    "SELECT query_to_xml('DELETE FROM score', true, true, '')",
-    f"ALTER ROLE {READER} SUPERUSER",
-    f"ALTER ROLE {READER} RESET default_transaction_read_only",
-    "ALTER SYSTEM SET work_mem = '1GB'",
-    "SELECT * FROM pg_authid",
-]
-MACHINE = [
-    "COPY (SELECT 1) TO PROGRAM 'true'",
-    "/* */ COPY (SELECT 1) TO PROGRAM 'true'",
-    "/* */ COPY (SELECT 1) TO '/tmp/reelsieve_copy'",
-    "/* */ COPY score FROM '/etc/passwd'",
-    "COPY score TO STDOUT",
-    "SELECT pg_read_file('/etc/passwd')",
-    "SELECT pg_read_binary_file('PG_VERSION')",
-    "SELECT pg_ls_dir('.')",
-    "SELECT pg_stat_file('PG_VERSION')",
-    "SELECT lo_import('/etc/passwd')",
-    "SELECT pg_reload_conf()",
-    "LOAD 'plperl'",
-]
-
-
-@pytest.mark.parametrize("query", [*CHANGES, *ESCAPES, *MACHINE])
+@pytest.mark.parametrize("query", [*CHANGES, *ESCAPES, *MACHINE, *LOCKS, *OF_ITSELF])
 def test_nothing_can_be_changed_or_escaped(filled: URL, owner: Engine, query: str) -> None:
     before = counts(owner)
     refusal(filled, query)
@@ -186,7 +133,7 @@ NOT_OF_RIGHTS = ("hstore", "GRANT", "LOCK", "STDOUT")
 @pytest.mark.parametrize(
     "query",
     [
-        *[query for query in [*CHANGES, *MACHINE] if not any(word in query for word in NOT_OF_RIGHTS)],
+        *[query for query in [*CHANGES, *MACHINE, *LOCKS] if not any(word in query for word in NOT_OF_RIGHTS)],
         "SET ROLE postgres",
         "SET SESSION AUTHORIZATION postgres",
         f"ALTER ROLE {READER} SUPERUSER",
@@ -274,6 +221,70 @@ def test_a_transaction_is_read_only_also_where_the_role_has_lost_that_setting(gu
     migrate(guarded, METRIC_INPUTS)
 
 
+def settings_of_reader(url: URL) -> dict[str, list[str]]:
+    """By database; '' for all of them."""
+    query = (
+        "SELECT coalesce(datname, ''), setconfig FROM pg_db_role_setting "
+        "LEFT JOIN pg_database d ON d.oid = setdatabase WHERE setrole = 'reelsieve_reader'::regrole"
+    )
+    with connect(url) as connection:
+        return dict(connection.execute(query.encode()).fetchall())
+
+
+def test_what_the_reader_sets_for_itself_reaches_no_query_and_ends_with_a_migration(filled: URL) -> None:
+    as_made = settings_of_reader(filled)
+    changes = ["search_path = nowhere", "client_encoding = 'LATIN1'", "bytea_output = 'escape'", "lock_timeout = '1s'"]
+    with connect(filled.set(username=READER), autocommit=True) as reader:
+        reader.execute("SET default_transaction_read_only = off")
+        for change in changes:
+            reader.execute(f"ALTER ROLE {READER} SET {change}".encode())
+            reader.execute(f"ALTER ROLE {READER} IN DATABASE {filled.database} SET {change}".encode())
+    shown = "SELECT sample, 'é' AS text, '\\x00'::bytea::text AS bytes, current_setting('lock_timeout') AS locks "
+    assert ask(filled, f"{shown} FROM sample_scores") == [{"sample": "s", "text": "é", "bytes": "\\x00", "locks": "0"}]
+    assert "read-only" in refusal(filled, "CREATE TABLE x (a int)")
+    with connect(filled.set(username=READER), autocommit=True) as reader:
+        reader.execute("SET default_transaction_read_only = off")
+        reader.execute(f"ALTER ROLE {READER} SET local_preload_libraries = 'nowhere'".encode())
+    assert "reelsieve db migrate" in refusal(filled, "SELECT 1")
+    migrate(filled, METRIC_INPUTS)
+    assert settings_of_reader(filled) == as_made != {}
+    assert ask(filled, "SELECT 1 AS one") == [{"one": 1}]
+
+
+@pytest.mark.parametrize("change", [f"ALTER ROLE {READER} PASSWORD 'mine'", f"DROP OWNED BY {READER}"])
+def test_a_reader_that_changes_itself_all_the_time_holds_up_no_migration(filled: URL, change: str) -> None:
+    as_made, ended = settings_of_reader(filled), threading.Event()
+
+    def change_again() -> None:
+        while not ended.is_set():
+            with suppress(psycopg.Error), connect(filled.set(username=READER)) as reader:
+                reader.execute("SET TRANSACTION READ WRITE")
+                reader.execute(f"ALTER ROLE {READER} SET search_path = nowhere".encode())
+
+    with ThreadPoolExecutor(2) as pool, connect(filled.set(username=READER)) as reader:
+        try:
+            reader.execute("SET TRANSACTION READ WRITE")
+            reader.execute(change.encode())
+            changing = [pool.submit(change_again) for _ in range(2)]
+            migrate(filled, METRIC_INPUTS)
+        finally:
+            ended.set()
+        with pytest.raises(psycopg.OperationalError):
+            reader.execute("SELECT 1")
+    for one in changing:
+        one.result()
+    migrate(filled, METRIC_INPUTS)
+    assert settings_of_reader(filled) == as_made
+
+
+def test_the_reader_leaves_room_for_others(filled: URL) -> None:
+    with ExitStack() as stack:
+        for _ in range(MOST_SESSIONS):
+            stack.enter_context(connect(filled.set(username=READER)))
+        with pytest.raises(psycopg.OperationalError, match="too many connections for role"):
+            connect(filled.set(username=READER))
+
+
 def test_migrating_again_renews_the_readers_password(guarded: URL) -> None:
     owner = open_engine(guarded)
     with owner.begin() as connection:
@@ -287,13 +298,11 @@ def test_migrating_again_renews_the_readers_password(guarded: URL) -> None:
 
 
 def test_the_reader_can_hold_up_neither_an_ingest_nor_a_selection(filled: URL) -> None:
-    """With any lock that it may take: those of the same names as ours, and whatever of our rows and tables."""
+    """With any lock that it may take of our rows and tables."""
     impatient = open_engine(filled.update_query_dict({"options": "-c lock_timeout=10s"}))
     clips = find(impatient)
     with connect(filled.set(username=READER)) as reader:
         reader.execute("SET default_transaction_read_only = off")
-        reader.execute("SELECT pg_advisory_lock(hashtext('reelsieve ingest'), %s)", [clips.dataset_id])
-        reader.execute("SELECT pg_advisory_lock(hashtext('reelsieve selection'), %s)", [clips.dataset_id])
         reader.commit()
         for lock in ("SELECT * FROM dataset FOR KEY SHARE", "LOCK TABLE selection IN ROW EXCLUSIVE MODE"):
             with pytest.raises(psycopg.errors.InsufficientPrivilege), reader.transaction():
@@ -304,6 +313,12 @@ def test_the_reader_can_hold_up_neither_an_ingest_nor_a_selection(filled: URL) -
         with impatient.begin() as connection:
             assert freeze_selection(connection, clips, recipe_of({"by": "vcs", "keep": 1.0, "where": None})).n == 1
     impatient.dispose()
+
+
+def test_the_reader_cannot_enter_the_database_of_the_leases(filled: URL, guarded: URL) -> None:
+    for url in (filled, guarded.set(password=reader_password(guarded))):
+        with pytest.raises(psycopg.OperationalError, match='permission denied for database "dagster"'):
+            connect(url.set(username=READER, database=DAGSTER))
 
 
 def find(engine: Engine) -> Dataset:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -58,6 +59,18 @@ def test_after_a_kill_the_next_start_gives_a_live_server(own_home: Path) -> None
     assert answers(start_embedded(own_home))
 
 
+def test_a_server_that_does_not_start_says_why_itself(own_home: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    start_embedded(own_home)
+    stop_embedded(own_home)
+    with (own_home / "postgres" / "postgresql.conf").open("a") as settings:
+        settings.write("no_such_setting = 1\n")
+    with pytest.raises(
+        DatabaseUnavailable, match=r"did not start \(FATAL:  configuration file .* contains errors\); its"
+    ):
+        start_embedded(own_home)
+    assert capfd.readouterr() == ("", "")
+
+
 def test_another_process_under_the_dead_servers_id_is_no_server(own_home: Path) -> None:
     """After a reboot, or in a new container, anyone may have the id in the file: not to be trusted, nor hurt."""
     start_embedded(own_home)
@@ -101,7 +114,9 @@ def test_threads_that_start_at_once_get_one_server(own_home: Path) -> None:
     assert answers(urls.pop())
 
 
-def test_a_home_too_long_for_a_socket_works(tmp_path: Path) -> None:
+def test_a_home_too_long_for_a_socket_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    temporary = Path(tempfile.mkdtemp())
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     home = tmp_path.joinpath(*["a folder of a long name"] * 5)
     assert len(str(home / "postgres" / ".s.PGSQL.5432")) > 107
     assert len(str(home)) > LONGEST_HOME
@@ -111,7 +126,9 @@ def test_a_home_too_long_for_a_socket_works(tmp_path: Path) -> None:
         assert (home / "postgres" / "PG_VERSION").is_file()
     finally:
         assert stop_embedded(home)
-    assert not Path(str(url.query["host"])).parent.is_symlink()  # the short way to it is gone, the data are not
+    # The short way to it is gone, the data are not.
+    assert Path(str(url.query["host"])).is_relative_to(temporary)
+    assert not list(temporary.iterdir())
     assert (home / "postgres" / "PG_VERSION").is_file()
 
 

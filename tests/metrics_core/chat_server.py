@@ -16,13 +16,12 @@ WHOLE_TEST_S = 30.0
 
 @dataclass(frozen=True)
 class Answer:
-    """status, headers and body of an answer. cut: the body ends in the middle. trickle: it comes byte by byte."""
+    """status, headers and body of an answer. cut: the body ends in the middle. hang: none comes."""
 
     status: int = 200
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
     cut: bool = False
-    trickle: bool = False
     hang: bool = False
 
 
@@ -121,12 +120,6 @@ def _send(handler: BaseHTTPRequestHandler, answer: Answer, over: threading.Event
         if answer.cut:
             handler.wfile.write(answer.body[: len(answer.body) // 2])
             handler.close_connection = True
-        elif answer.trickle:
-            for byte in answer.body:
-                handler.wfile.write(bytes([byte]))
-                handler.wfile.flush()
-                if over.wait(0.02):
-                    return
         else:
             handler.wfile.write(answer.body)
     except (BrokenPipeError, ConnectionResetError):

@@ -232,25 +232,6 @@ def test_a_server_that_says_nothing_is_left_after_the_timeout() -> None:
     assert "ReadTimeout" in str(ledger.calls[0].error)
 
 
-def test_a_slow_trickle_does_not_outlast_the_deadline() -> None:
-    class Steps(FakeTime):
-        """A clock that moves a second whenever it is read."""
-
-        def as_time(self) -> Any:
-            time = super().as_time()
-
-            def clock() -> float:
-                self.now += 1.0
-                return self.now
-
-            return type(time)(clock, time.sleep, time.random)
-
-    slow = Answer(body=said("yes").body, trickle=True)
-    reply, server = one(always(slow), Steps(), deadline_s=20.0)
-    assert (reply.status, len(server.asked)) == ("error", 1)
-    assert "not whole at the deadline" in str(reply.reason)
-
-
 def test_waiting_past_the_deadline_is_not_begun() -> None:
     time = FakeTime()
     reply, server = one(always(complaint(503, "later", retry_after="30")), time, deadline_s=70.0)

@@ -214,6 +214,8 @@ def test_a_body_of_another_form_is_no_completion(body: Any) -> None:
         {"prompt_tokens": 1},
         {"prompt_tokens": "1", "completion_tokens": 2},
         {"prompt_tokens": -1, "completion_tokens": 2},
+        {"prompt_tokens": 2**63, "completion_tokens": 2},
+        {"prompt_tokens": 1, "completion_tokens": 10**400},
     ],
 )
 def test_usage_that_means_nothing_is_unknown(usage: Any) -> None:
@@ -232,6 +234,8 @@ def test_a_date_to_wait_for_counts_from_the_servers_clock() -> None:
         {"retry-after": "soon"},
         {"retry-after": "nan"},
         {"retry-after": "inf"},
+        {"retry-after": "Wed, 21 Oct 99999999999 07:28:00 GMT", "date": date},
+        {"retry-after": "Wed, 21 Oct 2015 07:28:00 +99999999999999999999", "date": date},
     ):
         assert retry_after_s(headers) is None
 

@@ -23,6 +23,7 @@ from tests.metrics_core.broken_models import BREAKS, broken
 WORDS = ["a", "cat", "dog", "runs", "sleeps", "red", "box", "the", "man", "opens", "."]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
 MAX_LENGTH = 20
+BATCHES = (1, 30, 70, 400)
 ENTAILMENT = {0: "contradiction", 1: "entailment", 2: "neutral"}
 PAIRS = [
     ("a cat runs .", "the cat sleeps ."),
@@ -173,16 +174,27 @@ def test_equals_a_cross_encoder_with_softmax(cross_encoder: Path) -> None:
     assert np.ptp(found) > 0.05
 
 
+@pytest.fixture(scope="module")
+def batching(deberta: Path) -> dict[int, NliClassifier]:
+    """By the tokens that a batch may hold: each pair alone, two or three, some, and all of them at once."""
+    return {max_tokens: NliClassifier(str(deberta), max_tokens=max_tokens) for max_tokens in BATCHES}
+
+
+@pytest.fixture(scope="module")
+def alone(model: NliClassifier) -> list[float]:
+    """The probability of each of PAIRS, judged alone."""
+    return [float(model.entailment([pair]).probabilities[0]) for pair in PAIRS]
+
+
 @settings(max_examples=25)
 @given(
     st.lists(st.sampled_from(range(len(PAIRS))), min_size=1, max_size=12),
-    st.integers(1, 200),
+    st.sampled_from(BATCHES),
 )
 def test_a_probability_depends_on_its_pair_alone(
-    deberta: Path, model: NliClassifier, rows: list[int], max_tokens: int
+    batching: dict[int, NliClassifier], alone: list[float], rows: list[int], max_tokens: int
 ) -> None:
-    alone = [model.entailment([pair]).probabilities[0] for pair in PAIRS]
-    together = NliClassifier(str(deberta), max_tokens=max_tokens).entailment([PAIRS[row] for row in rows]).probabilities
+    together = batching[max_tokens].entailment([PAIRS[row] for row in rows]).probabilities
     np.testing.assert_allclose(together, [alone[row] for row in rows], atol=1e-6, rtol=0)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from unittest.mock import patch
 import pytest
 
 from db.server import stop_embedded
+from tests.homes import copy_home, made_once
 
 if TYPE_CHECKING:
     from transformers import BertConfig
@@ -35,24 +37,44 @@ class Installation:
     manifest: Path
 
 
+@pytest.fixture(scope="session")
+def prepared_home(migrated_home: Path) -> Path:
+    """A home to copy, as it is before the first ingest: database and Dagster's storage are there, the server stands."""
+
+    def make(home: Path) -> None:
+        from orchestration.platform import instance
+
+        copy_home(migrated_home, home)
+        with here(home):
+            instance()
+
+    return made_once("prepared", make)
+
+
 @pytest.fixture(scope="module")
 def installation(
-    tmp_path_factory: pytest.TempPathFactory, tiny_text_encoder: Path, tiny_verifier: Path
+    tmp_path_factory: pytest.TempPathFactory, prepared_home: Path, tiny_text_encoder: Path, tiny_verifier: Path
 ) -> Generator[Installation, None, None]:
     """This process set up for a fresh home; afterwards as it was before, with the embedded server stopped."""
     home = tmp_path_factory.mktemp("home")
+    copy_home(prepared_home, home)
     manifest = write_manifest(tmp_path_factory.mktemp("manifest"))
-    # Settings, engine and instance are kept per process; those of an earlier home must not be found, nor left behind.
+    models = {"REELSIEVE_TEXT_ENCODER": str(tiny_text_encoder), "REELSIEVE_ECS_VERIFIER": str(tiny_verifier)}
+    with here(home, **models):
+        yield Installation(home, manifest)
+
+
+@contextmanager
+def here(home: Path, **variables: str) -> Iterator[None]:
+    """This process set up for a home, with further environment variables; its server is stopped afterwards.
+
+    Settings, engine and instance are kept per process; those of an earlier home must not be found, nor left behind.
+    """
     forget_installation()
-    variables = {
-        "REELSIEVE_HOME": str(home),
-        "REELSIEVE_TEXT_ENCODER": str(tiny_text_encoder),
-        "REELSIEVE_ECS_VERIFIER": str(tiny_verifier),
-    }
-    with patch.dict(os.environ, variables):
+    with patch.dict(os.environ, {"REELSIEVE_HOME": str(home), **variables}):
         os.environ.pop("CURATION_DB_URL", None)
         try:
-            yield Installation(home, manifest)
+            yield
         finally:
             forget_installation()
             stop_embedded(home)
@@ -60,7 +82,7 @@ def installation(
 
 @pytest.fixture(scope="session")
 def divided_home(
-    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+    prepared_home: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Generator[Home, None, None]:
     """A home with a dataset of several shards that nobody has scored, its server stopped."""
     from tests.orchestration.divided import N_SHARDS, N_VIDEOS
@@ -70,6 +92,7 @@ def divided_home(
     # Asked for only now: making the models imports torch, and so does the process that warms up.
     encoder, verifier = (request.getfixturevalue(name) for name in ("tiny_text_encoder", "tiny_verifier"))
     home = Home(tmp_path_factory.mktemp("ingested") / "home", encoder, verifier)
+    copy_home(prepared_home, home.folder)
     manifest = write_manifest(tmp_path_factory.mktemp("manifest"), n_videos=N_VIDEOS)
     home.run("ingest", str(manifest), "--dataset", "d", "--shards", str(N_SHARDS), "--json").json()
     stop_embedded(home.folder)
@@ -125,15 +148,15 @@ def _counting(home: Home, folder: Path) -> Generator[Home, None, None]:
 
 
 @pytest.fixture(scope="session")
-def tiny_text_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tiny_text_encoder() -> Path:
     """See save_text_encoder."""
-    return save_text_encoder(tmp_path_factory.mktemp("encoder"))
+    return made_once("encoder", save_text_encoder) / "model"
 
 
 @pytest.fixture(scope="session")
-def tiny_verifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tiny_verifier() -> Path:
     """See save_verifier."""
-    return save_verifier(tmp_path_factory.mktemp("verifier"))
+    return made_once("verifier", save_verifier)
 
 
 def save_text_encoder(folder: Path) -> Path:

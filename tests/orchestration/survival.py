@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -24,6 +23,7 @@ from sqlalchemy.engine import URL
 from db.server import start_embedded, stop_embedded
 from db.server_processes import is_embedded_running
 from db.urls import DAGSTER, sibling_url
+from tests.homes import copy_home
 
 # Far beyond what any step takes, also on a busy machine: reaching it is a failure.
 DEADLINE_S = 180.0
@@ -137,8 +137,7 @@ class Home:
 
 def copied(home: Home, folder: Path) -> Home:
     """The home once more, in this folder; its server must be stopped."""
-    # cp keeps the owner of the server's files, which is not the user of the tests where these run as root.
-    subprocess.run(["cp", "-a", str(home.folder), str(folder / "home")], check=True)
+    copy_home(home.folder, folder / "home")
     return replace(home, folder=folder / "home")
 
 
@@ -308,8 +307,8 @@ def slots_taken(url: URL) -> int:
 def lease_holders(url: URL) -> list[int]:
     """The sessions that hold a lease on a run."""
     query = (
-        "SELECT pid FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE locktype = 'advisory' AND granted "
-        "AND datname = current_database() AND application_name LIKE 'reelsieve lease%'"
+        "SELECT pid FROM pg_locks JOIN runs ON (classid::bigint << 32) | objid::bigint = "
+        "hashtextextended('reelsieve lease dagster: run ' || run_id, 0) WHERE locktype = 'advisory' AND granted"
     )
     return [row[0] for row in rows(sibling_url(url, DAGSTER), query)]
 

@@ -8,13 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from db.migrate import REVISION
 from db.server import stop_embedded
+from db.urls import sibling_url
+from tests.homes import copy_home
 from tests.orchestration.conftest import write_manifest
 from tests.orchestration.survival import (
     Home,
     count,
     ingested,
     removed,
+    rows,
     run_statuses,
     scored,
     warm_up,
@@ -26,11 +30,14 @@ SCORE = ("score", "--dataset", "d", "--metric", "vcs", "--json")
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Generator[Home, None, None]:
+def home(
+    prepared_home: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Generator[Home, None, None]:
     """A home with a dataset that is scored, and a selection of it."""
     warm_up()
     encoder: Path = request.getfixturevalue("tiny_text_encoder")
     made = Home(tmp_path_factory.mktemp("backup") / "home", encoder)
+    copy_home(prepared_home, made.folder)
     manifest = write_manifest(tmp_path_factory.mktemp("manifest"), n_videos=4)
     made.run("ingest", str(manifest), "--dataset", "d", "--json").json()
     made.run(*SCORE).json()
@@ -67,7 +74,11 @@ def test_a_back_up_restores_all_of_it_into_another_home(home: Home, backup: Path
     answer = other.run("sql", "SELECT count(*) AS n FROM sample_scores WHERE vcs IS NOT NULL", "--json").json()
     assert answer == [{"n": count(home.url, "score") - 4}], "the reader may read"
 
-    refused = other.run("db", "restore", str(backup))
+    same = other.run("db", "restore", str(backup))
+    assert same.wait() == 0
+    assert "this back-up was restored here before; what came since stays" in " ".join(same.stderr.split())
+    other.run("db", "dump", str(other.folder.parent / "newer")).wait()
+    refused = other.run("db", "restore", str(other.folder.parent / "newer"))
     assert refused.wait() == 1
     assert "database curation holds 1 rows of dataset already: restore into another home" in " ".join(
         refused.stderr.split()
@@ -83,31 +94,20 @@ def test_a_back_up_is_never_written_over(home: Home, backup: Path) -> None:
     assert sorted(before) == ["backup.json", "curation.dump", "dagster.dump"]
 
 
-@pytest.mark.parametrize(
-    ("damage", "sentence"),
-    [
-        ("empty", "this is no back-up of reelsieve db dump: give the folder that it wrote"),
-        ("newer", "the back-up is of a newer Reelsieve (schema 9999): install that first"),
-        ("half", "the back-up is incomplete, or of another version: give a whole one"),
-        ("torn", "pg_restore could not do it: "),
-    ],
-)
-def test_what_is_no_back_up_is_one_sentence(
-    backup: Path, other: Home, tmp_path: Path, damage: str, sentence: str
-) -> None:
-    folder = tmp_path / "damaged"
-    folder.mkdir()
-    if damage != "empty":
-        revision = "9999" if damage == "newer" else json.loads((backup / "backup.json").read_text())["revision"]
-        (folder / "backup.json").write_text(json.dumps({"format": 1, "revision": revision}))
-        for name in ("curation.dump", "dagster.dump")[: 1 if damage == "half" else 2]:
-            content = (backup / name).read_bytes()
-            (folder / name).write_bytes(content[: len(content) // 2] if damage == "torn" else content)
-    refused = other.run("db", "restore", str(folder))
-    assert refused.wait() == 1
-    lines = [line for line in refused.stderr.splitlines() if line.startswith("error: ")]
-    assert len(lines) == 1
-    assert sentence in " ".join(refused.stderr.split())
-    if damage == "torn":
-        # The same command with the whole back-up mends it.
-        assert other.run("db", "restore", str(backup), "--json").json()["revision"]
+def test_what_is_no_back_up_is_one_sentence_and_leaves_an_empty_home(backup: Path, other: Home, tmp_path: Path) -> None:
+    torn = tmp_path / "torn"
+    torn.mkdir()
+    # As of the first format, which says no hashes.
+    (torn / "backup.json").write_text(json.dumps({"format": 1, "revision": REVISION}))
+    (torn / "curation.dump").write_bytes((backup / "curation.dump").read_bytes()[:-20_000])
+    (torn / "dagster.dump").write_bytes((backup / "dagster.dump").read_bytes())
+    for folder, sentence in (
+        (tmp_path, "this is no back-up of reelsieve db dump"),
+        (torn, "pg_restore could not do it: "),
+    ):
+        refused = other.run("db", "restore", str(folder))
+        assert refused.wait() == 1
+        (line,) = (line for line in refused.stderr.splitlines() if line.startswith("error: "))
+        assert sentence in line
+    found = rows(sibling_url(other.url, "postgres"), "SELECT datname FROM pg_database")
+    assert {name for (name,) in found} == {"postgres", "template0", "template1"}

@@ -12,12 +12,16 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+import sqlalchemy as sa
 
 from assets.scores.registry import METRICS
-from orchestration.platform import engine
+from db.urls import DAGSTER, sibling_url
+from orchestration.platform import database_url, engine
+from tests.assets.exporting import files_of_at_most
 from tests.assets.manifests import write_clip
 from tests.command_line import Done, run_command
 from tests.orchestration.conftest import Installation, forget_installation
+from tests.orchestration.survival import connect
 
 TEXTS = {
     "faithful": "A red ball rolls in from the left. It hits a blue box. The box falls over. The ball stops.",
@@ -28,6 +32,15 @@ REFERENCE = (
     "A red ball rolls into view from the left. It bumps into a blue box. The box topples. The ball comes to rest."
 )
 
+# Postgres says it of itself, as on a full disk.
+FULL_DISK = (
+    "CREATE FUNCTION full_disk() RETURNS {} LANGUAGE plpgsql AS $$ BEGIN "
+    "RAISE 'could not extend file: No space left on device' USING ERRCODE = 'disk_full'; END $$"
+)
+DISK_IS_FULL = (
+    "the disk of the database is full (could not extend file: No space left on device): make room there and run the "
+    "same command again"
+)
 Run = Callable[..., Done]
 
 
@@ -111,6 +124,29 @@ def test_init_makes_a_manifest_that_ingest_reads(run: Run, tmp_path: Path) -> No
     again = run("init", str(folder))
     assert (again.returncode, again.stderr.count("\n")) == (1, 1)
     assert "never overwritten" in again.stderr
+
+
+def test_init_says_what_can_be_scored_and_offers_ratings(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "clips"
+    write_clip(folder / "a.avi")
+    (folder / "a.txt").write_text("A ball rolls.")
+    shown = run("init", str(folder), "--dry-run").stdout
+    assert "scores: nothing can be scored yet\n" in shown
+    assert "scores: vcs needs references\n" in shown
+    assert "scores: evqa needs videos and another model than 'demo encoder' (it knows the demo's clips alone" in shown
+    table = tmp_path / "table" / "t.csv"
+    table.parent.mkdir()
+    table.write_text("video,caption,reference,score\nv,A ball.,A red ball.,4\n")
+    shown = run("init", str(table), "--dry-run").stdout
+    assert "scores: can be scored by vcs, vcs_short, qeva\n" in shown
+    assert "scores: ecs needs keypoints\n" in shown
+    assert "ratings: column 'score' holds numbers from 4 to 4: --rating score makes them" in shown
+    rated = run("init", str(table), "--rating", "score", "--to", str(tmp_path / "rated"))
+    assert (rated.returncode, "1 ratings" in rated.stdout) == (0, True)
+    assert "written: ratings.jsonl, captions.jsonl, videos.jsonl in " in rated.stdout
+    table.write_text("video,reference\nv,A red ball.\n")
+    needs = read_json(run("init", str(table), "--dry-run", "--json"))["needs"]
+    assert needs == dict.fromkeys(METRICS, "captions that are no references")
 
 
 def test_score_reports_each_shard_and_scores_nothing_twice(run: Run, scored: dict[str, Any]) -> None:
@@ -498,6 +534,39 @@ def test_doctor_finds_everything_here(run: Run, scored: dict[str, Any]) -> None:
         "database", "text_embedding", "frame_embedding", "ecs_verdict", "read-only role", "video decoders"
     }  # fmt: skip
     assert [finding for finding in findings if not finding["ok"]] == []
+
+
+def test_doctor_writes_for_trial_where_there_must_be_room(run: Run, scored: dict[str, Any]) -> None:
+    """A full disk still answers questions."""
+    with engine().begin() as connection:
+        connection.execute(sa.text(FULL_DISK.format("event_trigger")))
+        connection.execute(sa.text("CREATE EVENT TRIGGER full_disk ON ddl_command_end EXECUTE FUNCTION full_disk()"))
+    try:
+        with files_of_at_most(1 << 20):
+            done = run("doctor", "--json")
+    finally:
+        with engine().begin() as connection:
+            connection.execute(sa.text("DROP FUNCTION full_disk CASCADE"))
+    assert done.returncode == 1
+    missing = {finding["what"]: finding["detail"] for finding in json.loads(done.stdout) if not finding["ok"]}
+    assert missing.pop("database") == DISK_IS_FULL
+    assert missing.keys() == {"home folder", "temporary folder", "media"}
+    for what, variable in {"home folder": "HOME", "media": "MEDIA_CACHE"}.items():
+        says = f"(file too large): make room there, or set REELSIEVE_{variable} to a folder of yours"
+        assert missing[what].endswith(says)
+
+
+def test_a_full_disk_is_said_once(run: Run, scored: dict[str, Any]) -> None:
+    with engine().begin() as connection:
+        connection.execute(sa.text("DELETE FROM score"))
+    with connect(sibling_url(database_url(), DAGSTER)) as ledger:
+        ledger.execute(FULL_DISK.format("trigger").encode())
+        ledger.execute("CREATE TRIGGER full_disk BEFORE INSERT ON event_logs EXECUTE FUNCTION full_disk()")
+        done = run("score", "--dataset", "cli", "--metric", "vcs", "--json")
+        ledger.execute("DROP FUNCTION full_disk CASCADE")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"error: {DISK_IS_FULL}\n"
+    assert run("score", "--dataset", "cli", "--json").returncode == 0
 
 
 WITH_TEXT_ENCODER = {"text_embedding", "qeva_question", "qeva_answer"}

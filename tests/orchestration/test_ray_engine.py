@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from tempfile import TemporaryDirectory
+from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 from unittest.mock import patch
 
 import psutil
 import pytest
 
+from orchestration.stopping import STOPPED
 from tests.orchestration.divided import SCORE, SHARDS, State, assert_each_once, assert_same_end
 from tests.orchestration.survival import Command, Home, count, hold, rows, run_statuses, until
 
@@ -30,9 +33,14 @@ NODE = {"node_ip_address": "127.0.0.1", "num_cpus": 1, "object_store_memory": 80
 @pytest.fixture
 def ray_folder() -> Iterator[str]:
     """The folder of Ray's files, which no process uses at the end. The paths of its sockets must be short."""
-    with TemporaryDirectory(prefix="ray", dir="/tmp", ignore_cleanup_errors=True) as folder:
-        yield folder
-        until(lambda: not processes_of(folder), "no process of Ray is left behind")
+    folder = Path(gettempdir(), "ray")
+    # Ray writes the address of a new cluster into this folder of its own, which only its command line makes.
+    (folder / "ray").mkdir(parents=True)
+    try:
+        yield str(folder)
+        until(lambda: not processes_of(str(folder)), "no process of Ray is left behind")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def started(home: Home, ray_folder: str, **variables: str) -> Command:
@@ -43,7 +51,7 @@ def actors_at_work(home: Home, command: Command) -> list[int]:
     """The processes that compute at this moment."""
     query = (
         "SELECT DISTINCT application_name FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE granted "
-        "AND locktype = 'advisory' AND datname = current_database() AND application_name LIKE 'reelsieve lease of%'"
+        "AND locktype = 'advisory' AND application_name LIKE 'reelsieve lease of%'"
     )
     found = [int(re.findall(r"process (\d+)", name)[0]) for (name,) in rows(home.url, query)]
     return [pid for pid in found if pid != command.pid]
@@ -131,10 +139,21 @@ def test_a_shard_that_kills_its_actors_is_given_up_and_a_killed_driver_takes_its
     assert [judged.run(*options).json()["shards"] for options in (ON_RAY, SCORE)] == [[], []]
 
 
+def test_a_signal_ends_the_command_and_its_cluster(judged: Home, ray_folder: str) -> None:
+    with hold(judged.url, "score", "true") as held:
+        command = started(judged, ray_folder, REELSIEVE_RAY_ACTORS="1")
+        held.wait_for(1, command)
+        os.kill(command.pid, signal.SIGTERM)
+        assert command.wait() == 128 + signal.SIGTERM, command.stderr
+    assert command.stderr.endswith(f"{STOPPED}\n")
+    until(lambda: not [*Path(ray_folder).glob("ray-*")], "the folder of its cluster is gone")
+
+
 @contextmanager
 def cluster(home: Home, ray_folder: str) -> Iterator[Any]:
     """A cluster on loopback whose first node has room for one actor."""
-    with patch.dict(os.environ, {**home.variables, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}):
+    variables = {**home.variables, "RAY_TMPDIR": ray_folder, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+    with patch.dict(os.environ, variables):
         from ray.cluster_utils import Cluster
 
         handler = signal.getsignal(signal.SIGTERM)

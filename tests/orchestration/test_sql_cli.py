@@ -12,8 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from db.engine import connect
+from db.server import start_embedded
 from tests.command_line import Done, run_command
 from tests.orchestration.conftest import Installation
+from tests.orchestration.survival import Command, until
 
 ODD = """SELECT 1 AS n, 0.5::float8 AS share, 0.25::numeric AS exact, 'a "red", round circle' AS text, '' AS empty,
 NULL AS nothing, true AS yes, '{"a": [1]}'::jsonb AS data, DATE '2026-11-22' AS day, '\\xff'::bytea AS bytes"""
@@ -100,6 +103,17 @@ def test_mistakes_are_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "standard input is empty" in sentence(run_command("sql"), 2)
     assert "cannot insert multiple commands" in sentence(run_command("sql", "SELECT 1 AS a; SELECT 2 AS b"), 1)
     assert "read-only" in sentence(run_command("sql", "CREATE TABLE x (a int)"), 1)
+
+
+def test_a_wait_for_a_stranger_is_told_with_what_is_known_of_him(home: Installation, tmp_path: Path) -> None:
+    with connect(start_embedded(home.home), application_name="vandal") as stranger:
+        stranger.execute("LOCK TABLE score IN ACCESS EXCLUSIVE MODE")
+        waiting = Command({"REELSIEVE_HOME": str(home.home)}, tmp_path / "output", "sql", "SELECT count(*) FROM score")
+        until(lambda: "database: " in waiting.stderr or not waiting.is_running, "the wait is told")
+        pid = stranger.info.backend_pid
+    assert waiting.wait() == 0
+    said = " ".join(waiting.stderr.split())
+    assert f"database: waits for a lock of vandal (server process {pid}, role postgres, since 2" in said
 
 
 def test_an_error_in_the_middle_of_an_answer_is_one_sentence() -> None:

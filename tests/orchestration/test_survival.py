@@ -18,6 +18,7 @@ from assets.ingest.batches import BATCH_SIZE
 from db.server import stop_embedded
 from db.urls import DAGSTER, sibling_url
 from orchestration.cli.errors import explain
+from tests.homes import copy_home
 from tests.orchestration.survival import (
     N_VIDEOS,
     Command,
@@ -59,13 +60,15 @@ def manifest(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def ingested_home(
-    tmp_path_factory: pytest.TempPathFactory, manifest: Path, request: pytest.FixtureRequest
+    prepared_home: Path, tmp_path_factory: pytest.TempPathFactory, manifest: Path, request: pytest.FixtureRequest
 ) -> Generator[Home, None, None]:
     """A home with a dataset that nobody has scored, its server stopped."""
     warm_up()
     # Asked for only now: making the encoder imports torch, and so does the process that warms up.
     encoder: Path = request.getfixturevalue("tiny_text_encoder")
-    yield from _kept(Home(tmp_path_factory.mktemp("ingested") / "home", encoder), _ingest(manifest))
+    home = Home(tmp_path_factory.mktemp("ingested") / "home", encoder)
+    copy_home(prepared_home, home.folder)
+    yield from _kept(home, _ingest(manifest))
 
 
 @pytest.fixture(scope="module")

@@ -26,6 +26,7 @@ from dagster._core.storage.dagster_run import FINISHED_STATUSES
 
 from orchestration.launch import run_conclusions, run_ingest, run_scoring
 from orchestration.platform import PROJECT, instance
+from orchestration.stopping import STOPPED
 from tests.orchestration.conftest import Installation
 
 if TYPE_CHECKING:
@@ -117,10 +118,11 @@ def address(installation: Installation, log: Path, terminal: Path) -> Generator[
         yield address
         os.kill(server.pid, signal.SIGTERM)
         until(lambda: server.poll() is not None and not group_lives(server.pid), "every process to end", log)
+        assert server.returncode == 128 + signal.SIGTERM
         assert terminal.read_text().splitlines() == [
             f"{address} in a moment; Ctrl-C ends it",
             f"ready: {address} (what Dagster says is in {log})",
-            "stopped",
+            STOPPED,
         ], "runs, ticks and requests leave no line at the terminal"
     finally:
         if group_lives(server.pid):

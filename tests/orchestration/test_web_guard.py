@@ -100,6 +100,7 @@ def served(guarded: Served) -> Served:
         ("GET", "/", {}),
         ("HEAD", "/", {}),
         ("GET", "/runs", {"Host": "LocalHost:{port}"}),
+        ("GET", "/logs/run/compute_logs/step/out", {}),
         ("GET", "/", {"Origin": "http://127.0.0.1:{port}"}),
         ("POST", "/graphql", JSON),
         ("POST", "/graphql", {"Content-Type": "Application/JSON; charset=utf-8", "Origin": "http://localhost:{port}"}),
@@ -113,6 +114,16 @@ def test_what_our_own_pages_and_programs_send_passes(
     assert answer.status == 200
     assert served.reached == [(method, path)]
     assert answer.getheader("X-Frame-Options") == "SAMEORIGIN"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/logs/..%2f", "/logs/a", "/logs/", "/logs//a/out", "/logs/a/..%2f..%2fsecret/out", "/logs/%00/out", "/a/../b"],
+)
+def test_a_path_that_names_nothing_is_not_looked_up(served: Served, path: str) -> None:
+    """Dagster answers status 500 to them."""
+    assert served.ask("GET", path, {}).status == 404
+    assert served.reached == []
 
 
 @pytest.mark.parametrize("host", FOREIGN_HOSTS)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from metrics_core.models.chat.exchange import Unreachable
 from metrics_core.models.chat.judging import Judgement, judge
 from metrics_core.models.chat.protocol import ChatReply, ChatRequest, Usage
 from metrics_core.models.chat.records import CallRecord, ValidReply
 from metrics_core.models.chat.retries import retry_after_s
-from metrics_core.models.chat.server import HttpAnswer, ServerUnusable, Unreachable, post
+from metrics_core.models.chat.server import HttpAnswer, ServerUnusable, post
 from metrics_core.models.chat.spending import add_usage, usage_of_call
 from metrics_core.models.chat.surroundings import Surroundings
 from metrics_core.models.chat.tokens import estimated_tokens, text_tokens
@@ -81,8 +82,7 @@ class Asking:
     def _post(self, dialect: Dialect) -> HttpAnswer:
         around, request = self.around, self.request
         body = request_body(request, around.identity.model_id, dialect, request.seed + self.content_retries)
-        timeout_s = around.policy.connect_s, around.policy.timeout_s
-        return post(around.stream, around.server, body, timeout_s=timeout_s, remaining_s=self._remaining_s)
+        return post(around.stream, around.server, body, max(self._remaining_s(), 0.0))
 
     def _remaining_s(self) -> float:
         return self.deadline - self.around.clock()

@@ -94,7 +94,7 @@ class HttpChatModel:
         return book.replies(requests, self._ask)
 
     def _ask(self, pending: list[Pending]) -> list[ChatReply]:
-        with open_client(self.server, self.policy.connect_s) as client:
+        with open_client(self.server, self.policy.connect_s, self.policy.timeout_s) as client:
             around = self._surroundings(client.stream)
             askings = [Asking(around, one.request, one.keys) for one in pending]
             try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from metrics_core.models.chat.protocol import ChatRequest
@@ -14,6 +14,8 @@ from metrics_core.models.chat.server import HttpAnswer
 from metrics_core.models.chat.structured import Malformed, read_answer
 from metrics_core.models.chat.wire import Completion, complaint_of, is_about_form, read_completion, same_model, shown
 
+# Characters of a reason: the server's words and ours.
+_LONGEST = 1000
 # Statuses of a server that does not understand a field of the request.
 _NOT_UNDERSTOOD = frozenset({400, 422, 501})
 # Statuses that every other request to this server and model would get too.
@@ -44,7 +46,18 @@ class Judgement:
 
 
 def judge(answer: HttpAnswer, request: ChatRequest, model: str) -> Judgement:
-    """Judge a server's answer to a request for this model."""
+    """Judge a server's answer to a request for this model. No text of the judgement holds the server's key.
+
+    Judging joins the parts of an answer and reads JSON within JSON: the key may stand there plainly only now.
+    """
+    judgement = _judge(answer, request, model)
+    if answer.secret.stands_in(judgement.data):
+        return Judgement("malformed", "the model's answer holds the key of the server", tokens=judgement.tokens)
+    reason = judgement.reason and shown(answer.secret.without(judgement.reason), _LONGEST)
+    return replace(judgement, reason=reason)
+
+
+def _judge(answer: HttpAnswer, request: ChatRequest, model: str) -> Judgement:
     if answer.status != 200:
         return _judge_error(answer)
     completion = read_completion(answer.body)

@@ -54,7 +54,7 @@ def is_retried(status: int) -> bool:
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
     """Seconds that a server asks to wait; None where it does not say.
 
-    A date counts from the server's own Date, since our clock may differ.
+    A date counts from the server's own Date, since our clock may differ. One that no calendar has says nothing.
 
     >>> retry_after_s({"retry-after": "3"})
     3.0
@@ -65,6 +65,6 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
     except ValueError:
         try:
             seconds = (parsedate_to_datetime(said) - parsedate_to_datetime(headers.get("date", ""))).total_seconds()
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, OverflowError):
             return None
     return max(0.0, seconds) if math.isfinite(seconds) else None

@@ -10,16 +10,19 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from http.cookiejar import CookieJar
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+
+from metrics_core.models.chat.exchange import Unreachable, exchange
+from metrics_core.models.chat.secret import SHORTEST_PIECE, Secret
+from metrics_core.models.chat.wire import shown
 
 if TYPE_CHECKING:
     import httpx2
 
-# No answer that fits a schema of ours is near it.
-MOST_BYTES = 1 << 24
 # The key is cut out of answers. A shorter one, such as a placeholder, might be a word of theirs.
-SHORTEST_KEY = 8
+SHORTEST_KEY = SHORTEST_PIECE
 
 
 class ServerUnusable(ValueError):
@@ -28,18 +31,18 @@ class ServerUnusable(ValueError):
     plain = True
 
 
-class Unreachable(Exception):
-    """No whole answer came: no connection, silence, or an end in the middle."""
-
-
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """Status, headers (in lower case) and text of an answer, and its parsed JSON or None."""
+    """Status, headers (in lower case) and text of an answer, and its parsed JSON or None; all without the key.
+
+    secret: the key that was sent, to look for in what is made of the answer.
+    """
 
     status: int
     headers: Mapping[str, str]
     text: str
     body: Any = field(repr=False)
+    secret: Secret = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,63 +98,65 @@ class Server:
         return key
 
 
-def open_client(server: Server, connect_s: float) -> httpx2.Client:
-    """An HTTP client for one server. It follows no redirect, which could carry the key elsewhere."""
+def open_client(server: Server, connect_s: float, silence_s: float) -> httpx2.Client:
+    """An HTTP client for one server. It follows no redirect, which could carry the key elsewhere, and keeps no cookie.
+
+    Each request has a connection of its own, so that closing one disturbs no other.
+    """
     import httpx2
 
     # They log the headers and the status line of answers, and a server may echo the key in them.
     for name in ("httpx2", "httpcore2"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    # A proxy of the environment would be asked even for a server on this machine.
-    return httpx2.Client(timeout=connect_s, follow_redirects=False, trust_env=not server.is_local)
+    return httpx2.Client(
+        timeout=httpx2.Timeout(silence_s, connect=connect_s),
+        limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0),
+        cookies=_NoCookies(),
+        follow_redirects=False,
+        # A proxy of the environment would be asked even for a server on this machine.
+        trust_env=not server.is_local,
+    )
 
 
 def post(
     stream: Callable[..., AbstractContextManager[httpx2.Response]],
     server: Server,
     body: Mapping[str, Any],
-    *,
-    timeout_s: tuple[float, float],
-    remaining_s: Callable[[], float],
+    left_s: float,
 ) -> HttpAnswer:
-    """Send one request and read its answer, with the key cut out of every text of it.
+    """Send one request and read its answer in so many seconds. All that the server says comes through here, cleaned.
 
-    stream: method of a client. timeout_s: (to connect, of silence). remaining_s: seconds left to the request, asked at
-    every piece of the answer, so that a server that trickles cannot outlast it. Raises Unreachable, and ServerUnusable
-    without a key.
+    stream: method of a client of `open_client`. Raises Unreachable, and ServerUnusable without a key.
     """
     import httpx2
 
     key = server.key()
-    headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {})
-    # ASCII only: a lone surrogate in a text is then no error.
-    content = json.dumps(body, allow_nan=False).encode()
-    connect_s, silence_s = timeout_s
-    # Some systems take a timeout of 0 for none.
-    left_s = max(remaining_s(), 0.001)
-    timeout = httpx2.Timeout(min(silence_s, left_s), connect=min(connect_s, left_s))
-    url = f"{server.url.rstrip('/')}/chat/completions"
+    secret = Secret(key)
+    request = {
+        "method": "POST",
+        "url": f"{server.url.rstrip('/')}/chat/completions",
+        # ASCII only: a lone surrogate in a text is then no error.
+        "content": json.dumps(body, allow_nan=False).encode(),
+        "headers": {"content-type": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {}),
+    }
+
+    def understood(response: httpx2.Response, content: bytes) -> HttpAnswer:
+        text = content.decode("utf-8", "replace")
+        headers = secret.cleaned({name.lower(): value for name, value in response.headers.items()})
+        return HttpAnswer(response.status_code, headers, secret.without(text), _parsed(text, secret), secret)
+
     try:
-        with stream("POST", url, content=content, headers=headers, timeout=timeout) as response:
-            text = _read(response, remaining_s)
+        return exchange(stream, request, left_s, understood)
     except httpx2.RequestError as error:
         said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        raise Unreachable(_without(key, said)) from None
-    text = _without(key, text)
-    safe = {name.lower(): _without(key, value) for name, value in response.headers.items()}
-    return HttpAnswer(response.status_code, safe, text, _parsed(text))
+        raise Unreachable(shown(secret.without(said))) from None
 
 
-def _read(response: httpx2.Response, remaining_s: Callable[[], float]) -> str:
-    pieces, size = [], 0
-    for piece in response.iter_bytes():
-        pieces.append(piece)
-        size += len(piece)
-        if remaining_s() <= 0:
-            raise Unreachable("the answer was not whole at the deadline")
-        if size > MOST_BYTES:
-            raise Unreachable(f"the answer is longer than {MOST_BYTES} bytes")
-    return b"".join(pieces).decode("utf-8", "replace")
+class _NoCookies(CookieJar):
+    """Reads no cookie: none is wanted, and the reading prints a traceback for a bad one."""
+
+    def extract_cookies(self, response: object, request: object) -> None:
+        """Do nothing."""
 
 
 def _has_good_port(url: str) -> bool:
@@ -161,12 +166,8 @@ def _has_good_port(url: str) -> bool:
         return False
 
 
-def _without(key: str | None, text: str) -> str:
-    return text.replace(key, "[key]") if key else text
-
-
-def _parsed(text: str) -> Any:
+def _parsed(text: str, secret: Secret) -> Any:
     try:
-        return json.loads(text)
+        return secret.cleaned(json.loads(text))
     except (ValueError, RecursionError):
         return None

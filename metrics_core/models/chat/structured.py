@@ -67,6 +67,19 @@ def ordered_json(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
+def texts_in(value: Any) -> Iterator[str]:
+    """Every text of parsed JSON, names of members included, in their order."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for name, member in value.items():
+            yield name
+            yield from texts_in(member)
+    elif isinstance(value, list):
+        for member in value:
+            yield from texts_in(member)
+
+
 def _outermost_object(text: str) -> str:
     answer = text.rpartition("</think>")[2].strip()
     # An answer that begins with a brace may hold a fence in one of its texts.
@@ -83,7 +96,7 @@ def _parse(text: str) -> dict[str, Any]:
     try:
         # Not strict: the grammars of some servers let a model write a line break into a text as it is.
         found = json.loads(text, strict=False, parse_constant=_refuse_constant, parse_float=_finite)
-        if any(_UNSTORABLE.search(said) for said in _texts(found)):
+        if any(_UNSTORABLE.search(said) for said in texts_in(found)):
             raise ValueError("it holds a character that cannot be stored")
     except (ValueError, RecursionError) as error:
         reason = "it is too deep" if isinstance(error, RecursionError) else str(error)
@@ -91,18 +104,6 @@ def _parse(text: str) -> dict[str, Any]:
     # The text began with a brace, so that it is an object.
     assert isinstance(found, dict)
     return found
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for name, member in value.items():
-            yield name
-            yield from _texts(member)
-    elif isinstance(value, list):
-        for member in value:
-            yield from _texts(member)
 
 
 def _refuse_constant(name: str) -> float:

@@ -6,7 +6,7 @@ import base64
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeGuard
 
 from metrics_core.models.chat.protocol import ChatRequest, ImagePart, Part, TextPart
 from metrics_core.models.chat.structured import schema_instruction
@@ -15,6 +15,8 @@ Rung: TypeAlias = Literal["json_schema", "json_object_schema", "json_object", "p
 """How a server is asked for JSON. json_object_schema: type json_object with a schema beside it, as in llama.cpp."""
 
 RUNGS: tuple[Rung, ...] = ("json_schema", "json_object_schema", "json_object", "prompt")
+# Of one call: no model takes or writes nearly as many.
+MOST_TOKENS = 1_000_000_000
 _ABOUT_FORM = re.compile(
     r"response_format|json_schema|json_object|structured.output|guided|grammar|invalid schema", re.IGNORECASE
 )
@@ -95,7 +97,7 @@ def _response_format(request: ChatRequest, rung: Rung) -> dict[str, Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A server's answer. tokens: (in, out) where it says so. model: the model that answered, where it says so."""
+    """A server's answer. tokens: (in, out), model: the model that answered, each where the server says so credibly."""
 
     text: str = ""
     finish_reason: str | None = None
@@ -130,9 +132,12 @@ def _text(content: Any) -> str:
 def _tokens(usage: Mapping[str, Any] | None) -> tuple[int, int] | None:
     if not isinstance(usage, Mapping):
         return None
-    counts = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    known = all(isinstance(count, int) and not isinstance(count, bool) and count >= 0 for count in counts)
-    return (counts[0], counts[1]) if known else None  # type: ignore[return-value]  # both are int here
+    count_in, count_out = usage.get("prompt_tokens"), usage.get("completion_tokens")
+    return (count_in, count_out) if _is_credible(count_in) and _is_credible(count_out) else None
+
+
+def _is_credible(count: Any) -> TypeGuard[int]:
+    return isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= MOST_TOKENS
 
 
 def complaint_of(body: Any, text: str) -> tuple[str, str | None]:
@@ -148,9 +153,9 @@ def complaint_of(body: Any, text: str) -> tuple[str, str | None]:
     return shown(error if isinstance(error, str) else text), None
 
 
-def shown(text: str) -> str:
+def shown(text: str, most: int = 500) -> str:
     """The beginning of a server's text, on one line and without characters that no database stores."""
-    return "".join(letter if letter.isprintable() else " " for letter in text.strip()[:500]).strip()
+    return "".join(letter if letter.isprintable() else " " for letter in text.strip()[:most]).strip()
 
 
 def same_model(asked: str, answered: str) -> bool:

@@ -10,8 +10,12 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def in_threads(function: Callable[[Item], Result], items: Sequence[Item], n_threads: int) -> list[Result]:
+def in_threads(
+    function: Callable[[Item], Result], items: Sequence[Item], n_threads: int, timeout_s: float | None = None
+) -> list[Result]:
     """Results in the order of the items. The first error is raised at once; calls under way end on their own.
+
+    timeout_s: seconds after which TimeoutError is raised likewise; None for no limit.
 
     An executor of the standard library would hold up the end of the process until the last call is answered, and so a
     Ctrl-C too.
@@ -41,8 +45,8 @@ def in_threads(function: Callable[[Item], Result], items: Sequence[Item], n_thre
     for _ in range(min(n_threads, len(items))):
         threading.Thread(target=work, daemon=True).start()
     try:
-        if items:
-            ended.wait()
+        if items and not ended.wait(None if timeout_s is None else min(timeout_s, threading.TIMEOUT_MAX)):
+            raise TimeoutError(f"not done in {timeout_s:g} s")
     except BaseException as interrupt:
         errors.append(interrupt)
         raise

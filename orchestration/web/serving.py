@@ -19,7 +19,6 @@ import uvicorn
 from dagster._cli.proxy_server_manager import ProxyServerManager
 from dagster._core.workspace.context import WorkspaceProcessContext
 from dagster._core.workspace.load_target import ModuleTarget, WorkspaceFileTarget
-from dagster._utils.interrupts import setup_interrupt_handlers
 from dagster._utils.log import configure_loggers
 from dagster_webserver.app import create_app_from_workspace_process_context
 from dagster_webserver.cli import (
@@ -29,7 +28,7 @@ from dagster_webserver.cli import (
 )
 from dagster_webserver.version import __version__
 
-from orchestration.platform import PROJECT
+from orchestration.platform import PROJECT, instance
 from orchestration.settings import settings
 from orchestration.web.guard import Guard
 from orchestration.web.landing import Landing
@@ -37,28 +36,47 @@ from orchestration.web.terminal import Terminal
 
 DEFINITIONS = "orchestration.definitions"
 POLL_RATE_MS = 2000
-# How long open requests, and then the daemon, may take to end.
-PATIENCE_S = 10
+# How long open requests, and then the daemon, may take to end: after a signal there are some seconds for both.
+PATIENCE_S = 1
 LOG = "ui.log"
 
 
-def serve(port: int, terminal: Terminal) -> int:
-    """Serve the interface on 127.0.0.1 until Ctrl-C or SIGTERM. Returns exit code 1 when the daemon ends first."""
+def serve(port: int) -> None:
+    """Serve the interface on 127.0.0.1 for ever. It returns when the daemon ends, and one line says so.
+
+    From then on, what this process and those that it starts print goes to a log; only this line and errors are shown.
+    """
+    # Sets up Dagster's storage and its variables here, or the web server and the daemon would race to do it.
+    instance().dispose()
+    terminal = Terminal(settings().home_folder / "logs" / LOG)
+    try:
+        _serve(port, terminal)
+    except Exception:
+        terminal.say(f"error: the web interface ended; {terminal.log} says why")
+        raise
+
+
+def _serve(port: int, terminal: Terminal) -> None:
     # With these variables Dagster shows errors in the definitions without its own frames.
     os.environ.update({"DAGSTER_IS_DEV_CLI": "1", "DAGSTER_verbose": ""})
     configure_loggers(log_level="INFO")
-    setup_interrupt_handlers()
     with ExitStack() as stack:
-        instance = stack.enter_context(dg.DagsterInstance.get())
-        instance.optimize_for_webserver(DEFAULT_DB_STATEMENT_TIMEOUT, DEFAULT_POOL_RECYCLE, DEFAULT_POOL_MAX_OVERFLOW)
-        workspace = stack.enter_context(code_server(instance))
+        served = stack.enter_context(dg.DagsterInstance.get())
+        served.optimize_for_webserver(DEFAULT_DB_STATEMENT_TIMEOUT, DEFAULT_POOL_RECYCLE, DEFAULT_POOL_MAX_OVERFLOW)
+        workspace = stack.enter_context(code_server(served))
         daemon = stack.enter_context(daemon_process(workspace))
         context = stack.enter_context(
-            WorkspaceProcessContext(instance, WorkspaceFileTarget([str(workspace)]), version=__version__)
+            WorkspaceProcessContext(served, WorkspaceFileTarget([str(workspace)]), version=__version__)
         )
         app = Landing(create_app_from_workspace_process_context(context, live_data_poll_rate=POLL_RATE_MS))
         config = uvicorn.Config(
-            Guard(app, port), host="127.0.0.1", port=port, log_level="warning", timeout_graceful_shutdown=PATIENCE_S
+            Guard(app, port),
+            host="127.0.0.1",
+            port=port,
+            log_level="warning",
+            # uvloop would keep signals from the thread that ends this process in time (orchestration/stopping.py).
+            loop="asyncio",
+            timeout_graceful_shutdown=PATIENCE_S,
         )
         server = uvicorn.Server(config)
         threading.Thread(target=_end_together, args=(daemon, server), daemon=True).start()
@@ -66,7 +84,6 @@ def serve(port: int, terminal: Terminal) -> int:
         server.run()
         # A signal leaves this block as KeyboardInterrupt.
         terminal.say(f"error: Dagster's daemon ended with exit code {daemon.poll()}; {terminal.log} says why")
-    return 1
 
 
 @contextmanager
@@ -99,19 +116,3 @@ def daemon_process(workspace: Path) -> Iterator[subprocess.Popen[bytes]]:
 def _end_together(daemon: subprocess.Popen[bytes], server: uvicorn.Server) -> None:
     daemon.wait()
     server.should_exit = True
-
-
-def main(port: int) -> None:
-    """Serve, and say in one line how it ended; a traceback goes to the log."""
-    terminal = Terminal(settings().home_folder / "logs" / LOG)
-    try:
-        sys.exit(serve(port, terminal))
-    except KeyboardInterrupt:
-        terminal.say("stopped")
-    except Exception:
-        terminal.say(f"error: the web interface ended; {terminal.log} says why")
-        raise
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))

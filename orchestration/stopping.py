@@ -1,0 +1,118 @@
+"""Ends a process within seconds of Ctrl-C or SIGTERM, whatever it waits for.
+
+Python handles a signal in the main thread, between two steps of Python code. A thread that waits inside a C library, as
+psycopg2 does for a lock, takes no such step; and a process whose main thread has ended still waits for other threads,
+which no signal reaches. So a thread of its own, which hears of the signal by a socket, ends the process in the end.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+from contextlib import suppress
+from types import FrameType, TracebackType
+from typing import Any
+
+import psutil  # type: ignore[import-untyped]
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# It has to be gone within 5 seconds, also on a busy machine.
+PATIENCE_S = 3.0
+STOPPED = "stopped; the same command goes on from here"
+
+
+class StopSignals:
+    """All that a process does stands in this block; the first Ctrl-C or SIGTERM raises KeyboardInterrupt in it.
+
+    When the block has ended over that, or after PATIENCE_S, one sentence is said, and the process ends with exit code
+    130 or 143, and with it all that it started. After a block without a signal, a signal ends the process at once. In
+    another thread than the main one the block is as any other.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._received: int | None = None
+        self._is_raised = self._is_over = self._is_ending = False
+        self._family: list[psutil.Process] = []
+
+    def __enter__(self) -> StopSignals:
+        self._is_main = threading.current_thread() is threading.main_thread()
+        if self._is_main:
+            # While an asset works, Dagster puts a file in the place of standard error.
+            self._stderr = os.dup(2)
+            self._reader, self._writer = socket.socketpair()
+            self._reader.setblocking(False)
+            self._writer.setblocking(False)
+            signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+            threading.Thread(target=self._watch, name="stop signals", daemon=True).start()
+            for number in SIGNALS:
+                signal.signal(number, self._raise)
+        return self
+
+    def __exit__(self, _kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if not self._is_main:
+            return
+        self._is_raised = True  # too late for an interrupt
+        number = self.received()
+        if number is None:
+            for each in SIGNALS:
+                signal.signal(each, signal.SIG_DFL)
+            signal.set_wakeup_fd(-1)
+            self._writer.close()
+            os.close(self._stderr)
+        elif not (error is None or (isinstance(error, SystemExit) and not error.code)):
+            with suppress(Exception):
+                sys.stdout.flush()
+            self._end(128 + number)
+
+    def received(self) -> int | None:
+        """The number of the first of these signals that came, if any, also where another handler took it."""
+        if self._is_main:
+            with self._lock, suppress(BlockingIOError):
+                numbers = self._reader.recv(64)
+                self._is_over = not numbers
+                if self._received is None:
+                    self._received = next((number for number in numbers if number in SIGNALS), None)
+        return self._received
+
+    def _raise(self, _number: int, _frame: FrameType | None) -> None:
+        if not self._is_raised:
+            self._is_raised = True
+            raise KeyboardInterrupt
+
+    def _watch(self) -> None:
+        while (number := self.received()) is None:
+            if self._is_over:
+                self._reader.close()
+                return
+            select.select([self._reader], [], [])
+        # Where the interrupt comes up inside a finaliser, Python goes on, and prints a traceback.
+        sys.unraisablehook = threading.excepthook = _ignore
+        # Whose parent ends before them is found no more later on.
+        self._family = psutil.Process().children(recursive=True)
+        time.sleep(PATIENCE_S)
+        self._end(128 + number)
+
+    def _end(self, code: int) -> None:
+        with self._lock:
+            is_ending, self._is_ending = self._is_ending, True
+        if is_ending:
+            time.sleep(PATIENCE_S)  # another thread ends this process
+        # Where nobody reads, writing would wait.
+        if select.select([], [self._stderr], [], 0)[1]:
+            os.write(self._stderr, f"{STOPPED}\n".encode())
+        for process in {*self._family, *psutil.Process().children(recursive=True)}:
+            # A shell waits for the end of this process to remove what Ray leaves (orchestration/cluster/session.py).
+            with suppress(psutil.Error):
+                if process.name() != "sh":
+                    process.kill()
+        os._exit(code)
+
+
+def _ignore(_: Any) -> None:
+    """Say nothing."""

@@ -1,0 +1,234 @@
+"""Every column of a table has a role, becomes an own field of the manifest, or is named as left out with the reason."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from assets.ingest.adapters.vatex_eval import convert
+from assets.ingest.run import ingest_folder
+from assets.new_manifest.columns import Named
+from assets.new_manifest.found import NoManifest
+from assets.new_manifest.make import Made, make_manifest
+from db import schema
+from tests.assets.init_sources import Row, left_out, put, rows, texts
+
+VATEX: Row = {
+    "video_id": "v1",
+    "references": ["A ball rolls.", "A ball."],
+    "candidates": [{"text": "A red ball.", "ratings": [5.0, 4.0, 5.0]}, {"text": "A dog.", "ratings": [1.0, 1.0, 2.0]}],
+}
+
+
+def of_lines(folder: Path, *lines: Row, ratings: tuple[str, ...] = ()) -> Made:
+    """The manifest of a table of JSON Lines."""
+    put(folder, {"t.jsonl": "".join(json.dumps(line) + "\n" for line in lines)})
+    return make_manifest(folder, named=Named(ratings=ratings))
+
+
+def of_cells(folder: Path, *cells: list[str], separator: str = ",", ratings: tuple[str, ...] = ()) -> Made:
+    """The manifest of a CSV."""
+    text = io.StringIO()
+    csv.writer(text, delimiter=separator).writerows(cells)
+    put(folder, {"t.csv": text.getvalue()})
+    return make_manifest(folder, named=Named(ratings=ratings))
+
+
+def test_lists_of_candidates_become_samples_with_their_ratings(tmp_path: Path, engine: Engine) -> None:
+    made = of_lines(tmp_path / "own", VATEX, ratings=("ratings",))
+    assert (made.written.candidates, made.written.references, made.written.ratings) == (2, 2, 6)
+    assert left_out(made) == {}
+    assert rows(made, "ratings")[3] == {
+        "caption_id": "v1__captions_2", "rater": "rater_1", "aspect": "ratings", "value": 1
+    }  # fmt: skip
+    report = ingest_folder(engine, made.folder, "mine")
+    assert (report.accepted["captions"], report.accepted["ratings"], report.rejected) == (4, 6, 0)
+    offered = of_lines(tmp_path / "offered", VATEX)
+    assert rows(offered, "captions")[0]["ratings"] == [5.0, 4.0, 5.0]
+    assert offered.findings.offers() == [
+        "column 'ratings' holds numbers from 1 to 5: --rating ratings makes them ratings of people, of aspect "
+        "'ratings' on the scale from 1 to 5"
+    ]
+    assert not (offered.folder / "ratings.jsonl").exists()
+
+
+def test_vatex_eval_is_what_its_own_adapter_makes_of_it(tmp_path: Path, shared_data: Path) -> None:
+    lines = (shared_data / "vatex_eval" / "vatex_eval.jsonl").read_text().splitlines(keepends=True)[:50]
+    source = put(tmp_path, {"vatex.jsonl": "".join(lines)}) / "vatex.jsonl"
+    counts = convert(source, tmp_path / "adapter")
+    made = make_manifest(source, tmp_path / "init", named=Named(ratings=("ratings",)))
+    assert left_out(made) == {}
+    assert (made.written.candidates + made.written.references, made.written.ratings) == (
+        counts["captions"], counts["ratings"]
+    )  # fmt: skip
+
+    def rated(folder: Path) -> dict[str, list[int]]:
+        read = {
+            table: list(map(json.loads, (folder / f"{table}.jsonl").read_text().splitlines()))
+            for table in ("captions", "ratings")
+        }
+        return {
+            row["video_id"] + row["text"]: [
+                rating["value"] for rating in read["ratings"] if rating["caption_id"] == row["caption_id"]
+            ]
+            for row in read["captions"]
+        }
+
+    assert rated(tmp_path / "init") == rated(tmp_path / "adapter")
+
+
+def test_a_csv_loses_no_column(tmp_path: Path) -> None:
+    made = of_cells(
+        tmp_path,
+        ["video", "reference", "score", "candidates", "fps", "code", "note", "", "segments"],
+        ["v1", "A ball rolls.", "4", "A red ball.", "29.97", "007", "1.5", "0", '[{"start_s": 0, "end_s": 1}]'],
+        ["v2", '["A box.", "One box."]', "2.5", '["A blue box.", "A box"]', "30", "012", "none", "1", ""],
+    )
+    captions = rows(made, "captions")
+    assert [(row["role"], row["text"]) for row in captions] == [
+        ("candidate", "A red ball."),
+        ("reference", "A ball rolls."),
+        ("candidate", "A blue box."),
+        ("candidate", "A box"),
+        ("reference", "A box."),
+        ("reference", "One box."),
+    ]
+    own = [{name: row.get(name) for name in ("score", "fps", "code", "note")} for row in captions[:3]]
+    assert own[0] == {"score": 4, "fps": 29.97, "code": "007", "note": "1.5"}
+    assert own[1] == dict.fromkeys(own[0])
+    assert own[2] == {"score": 2.5, "fps": 30, "code": "012", "note": "none"}
+    assert captions[0]["segments"] == [{"start_s": 0, "end_s": 1}]
+    assert left_out(made) == {"a column without a name": 1}
+    assert made.findings.offers() == [
+        "column 'score' holds numbers from 2.5 to 4: it stays an own field, since ratings of people are whole numbers "
+        "from 1 to 5"
+    ]
+
+
+def test_own_fields_of_a_row_without_a_caption_go_to_its_references(tmp_path: Path) -> None:
+    made = of_lines(tmp_path, {"video": "v", "reference": ["One.", {"text": "Two.", "annotator": "ann"}], "fps": 30})
+    assert [(row["text"], row["fps"], row.get("annotator")) for row in rows(made, "captions")] == [
+        ("One.", 30, None), ("Two.", 30, "ann")
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("separator", "cells", "values", "guess"),
+    [
+        (";", ["0,5", "1,25", "3"], [0.5, 1.25, 3], "numbers of column 'score' have a decimal comma"),
+        (
+            ";",
+            ["1,500", "2,250"],
+            ["1,500", "2,250"],
+            "column 'score' stays text: its commas may stand before",
+        ),
+        (";", ["1,5", "2.5"], ["1,5", "2.5"], None),
+        (",", ["1", "-2.5e3", "0"], [1, -2500.0, 0], None),
+        (",", ["1", "nan", "2"], [1, None, 2], None),
+        (",", ["12345678901234567890", "1"], [12345678901234567890, 1], None),
+        (",", ["1", "one"], ["1", "one"], None),
+        (",", ["01", "2"], ["01", "2"], None),
+        (",", ["", "2"], [None, 2], None),
+    ],
+)
+def test_numbers_stay_numbers(
+    tmp_path: Path, separator: str, cells: list[str], values: list[Any], guess: str | None
+) -> None:
+    named = [[f"v{n}", "A ball.", cell] for n, cell in enumerate(cells)]
+    made = of_cells(tmp_path, ["video", "caption", "score"], *named, separator=separator)
+    found = [row.get("score") for row in rows(made, "captions")]
+    assert found == values
+    assert list(map(type, found)) == list(map(type, values))
+    said = [sentence for sentence in made.findings.guesses if "'score'" in sentence]
+    assert [sentence.startswith(guess or "") for sentence in said] == ([True] if guess else [])
+    assert left_out(made) == ({"a cell that says nan in a column of numbers": 1} if "nan" in cells else {})
+
+
+def test_ratings_belong_to_one_candidate_or_to_each(tmp_path: Path) -> None:
+    made = of_lines(
+        tmp_path,
+        {"video": "v", "caption": "One.", "mos": 4},
+        {"video": "v", "caption": ["Two.", "Three."], "mos": [3, 2]},
+        {"video": "v", "caption": ["Four.", "Five."], "mos": 1},
+        {"video": "v", "reference": "Six.", "mos": 1},
+        {"video": "v", "caption": "Seven.", "mos": 3.7},
+        {"video": "v", "caption": "Eight.", "mos": [2, None, 3], "stars": 5},
+        ratings=("MOS", "stars"),
+    )
+    by_id = texts(made)
+    rated = [(by_id[row["caption_id"]], row["rater"], row["aspect"], row["value"]) for row in rows(made, "ratings")]
+    assert rated == [
+        ("One.", "rater_1", "mos", 4),
+        ("Two.", "rater_1", "mos", 3),
+        ("Three.", "rater_1", "mos", 2),
+        ("Eight.", "rater_1", "mos", 2),
+        ("Eight.", "rater_3", "mos", 3),
+        ("Eight.", "rater_1", "stars", 5),
+    ]
+    assert left_out(made) == {
+        "ratings in column 'mos' of a row with 2 candidates": 1,
+        "ratings in column 'mos' of a row with 0 candidates": 1,
+        "a rating that ingest would refuse (wrong_type): A field has another type than the manifest asks for.": 1,
+    }
+    with pytest.raises(NoManifest, match="no row with a caption has a column 'likes' of ratings"):
+        make_manifest(tmp_path / "t.jsonl", tmp_path / "other", named=Named(ratings=("likes",)))
+    assert not (tmp_path / "other").exists()
+
+
+def test_what_has_no_place_is_named(tmp_path: Path) -> None:
+    pictures = pa.array([b"\x89PNG", b"\x89PNG"], pa.binary())
+    table = {"video": ["v", "w"], "caption": ["One.", "Two."], "picture": pictures, "parse_error": ["x", None]}
+    pq.write_table(pa.table({**table, "weight": [float("nan"), 1.5]}), tmp_path / "t.parquet")
+    made = make_manifest(tmp_path)
+    assert [row.get("weight") for row in rows(made, "captions")] == [None, 1.5]
+    assert left_out(made) == {
+        "column 'picture': files have no place in a manifest": 2,
+        "column 'parse_error': a manifest has a field of this name with another meaning": 1,
+        "a value of an own field (nan): A number is NaN, or the JSON contains the word NaN or Infinity.": 1,
+    }
+
+
+def test_lists_hold_captions_and_whatever_is_none_is_named(tmp_path: Path) -> None:
+    made = of_lines(
+        tmp_path,
+        {"video": "v", "caption": ["One.", " ", None, 5, {"no": "text"}, {"caption": "Two.", "model": "m", "n": 1}]},
+        {"video": "w", "caption": "Three.", "candidates": {"m": "Four.", "k": {"text": "Five.", "label": 1}}},
+        {"video": "x", "caption": "['Six.' 'Seven.']"},
+        {"video": "y", "caption": "Eight.", "role": "human", "segments": 5, "system": ["m"]},
+    )
+    assert {(row["text"], row["system"], row.get("n"), row.get("label")) for row in rows(made, "captions")} == {
+        ("One.", "captions", None, None),
+        ("Two.", "m", 1, None),
+        ("Three.", "captions", None, None),
+        ("Four.", "m", None, None),
+        ("Five.", "k", None, 1),
+        ("Eight.", "captions", None, None),
+    }
+    assert left_out(made) == {
+        "a caption without text in a list": 2,
+        "a caption that is no text": 2,
+        "a list that is not valid JSON: write it as JSON": 1,
+        "a row whose caption has no text": 1,
+        "a role that is neither 'reference' nor 'candidate': its caption is a candidate": 1,
+        "segments that are no list": 1,
+        "a value of column 'system' that is no text and no whole number": 1,
+    }
+
+
+def test_a_caption_is_stored_as_it_was_written(tmp_path: Path, engine: Engine) -> None:
+    made = of_lines(
+        tmp_path, {"video": "v", "caption": "  A ball.\n"}, {"video": "v", "caption": "[music] \u200bA box."}
+    )
+    assert ingest_folder(engine, made.folder, "mine").rejected == 0
+    with engine.connect() as connection:
+        stored = set(connection.scalars(sa.select(schema.sample.c.text)))
+    assert stored == {"  A ball.\n", "[music] \u200bA box."}

@@ -1,0 +1,149 @@
+"""Back-up and restore of databases without Dagster's tables: what is written, what is refused, what comes back."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy.engine import URL, Engine
+
+from assets.scores.registry import METRIC_INPUTS
+from db.backup import BackupError, check, dump
+from db.engine import connect
+from db.migrate import REVISION, downgrade, migrate
+from db.restore import restore
+from db.urls import sibling_url
+from tests.attack.state import changed, state_of_database
+from tests.db.builders import add_sample, add_video, make_dataset
+from tests.db.old_rows import insert_old, old_score, old_scorer
+
+
+def restored(url: URL, source: Path) -> list[str] | None:
+    return restore(url, source, METRIC_INPUTS, [], lambda _url: None, lambda _line: None)
+
+
+def databases(url: URL) -> set[str]:
+    with connect(sibling_url(url, "postgres")) as connection:
+        return {name for (name,) in connection.execute("SELECT datname FROM pg_database")}
+
+
+@pytest.fixture(scope="module")
+def backup(migrated_template: URL, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return dump(migrated_template, tmp_path_factory.mktemp("backup") / "today", REVISION, lambda _line: None)
+
+
+def test_a_back_up_is_its_owners_alone(backup: Path) -> None:
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (backup, *backup.iterdir())}
+    assert modes == {"today": 0o700, "backup.json": 0o600, "curation.dump": 0o600, "dagster.dump": 0o600}
+    assert check(backup, REVISION).revision == REVISION
+
+
+def without(name: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / name).unlink()
+
+
+def saying(**words: object) -> Callable[[Path], None]:
+    def say(folder: Path) -> None:
+        passport = folder / "backup.json"
+        passport.write_text(json.dumps({**json.loads(passport.read_text()), **words}))
+
+    return say
+
+
+def with_another_byte(folder: Path) -> None:
+    file = folder / "dagster.dump"
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+
+
+def exchanged(folder: Path) -> None:
+    (folder / "curation.dump").rename(folder / "aside")
+    (folder / "dagster.dump").rename(folder / "curation.dump")
+    (folder / "aside").rename(folder / "dagster.dump")
+
+
+def with_a_pipe(folder: Path) -> None:
+    (folder / "curation.dump").unlink()
+    os.mkfifo(folder / "curation.dump")
+
+
+@pytest.mark.parametrize(
+    ("damage", "sentence"),
+    [
+        (without("backup.json"), "this is no back-up of reelsieve db dump: give the folder that it wrote"),
+        (saying(revision="9999"), r"the back-up is of a newer Reelsieve \(schema 9999\): install that first"),
+        (saying(revision="base"), "the back-up is incomplete, or of another version: give a whole one"),
+        (saying(format=3), "the back-up is incomplete, or of another version: give a whole one"),
+        (saying(files={}), "curation.dump: the file is not as it was written"),
+        (without("dagster.dump"), "the back-up is incomplete, or of another version: give a whole one"),
+        (with_a_pipe, "the back-up is incomplete, or of another version: give a whole one"),
+        (with_another_byte, "dagster.dump: the file is not as it was written"),
+        (exchanged, "curation.dump: the file is not as it was written"),
+    ],
+)
+def test_what_is_no_whole_back_up_is_refused_before_anything_is_asked_of_a_server(
+    backup: Path, tmp_path: Path, damage: Callable[[Path], None], sentence: str
+) -> None:
+    folder = tmp_path / "damaged"
+    shutil.copytree(backup, folder)
+    damage(folder)
+    nowhere = URL.create("postgresql+psycopg", host=str(tmp_path), database="curation")
+    with pytest.raises(BackupError, match=sentence):
+        restored(nowhere, folder)
+
+
+@pytest.fixture
+def target(database: URL) -> Iterator[URL]:
+    """The name of a database that does not exist."""
+    url = sibling_url(database, f"{database.database}_restored")
+    yield url
+    with connect(sibling_url(database, "postgres"), autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE IF EXISTS {url.database} WITH (FORCE)".encode())
+
+
+def test_an_older_back_up_ends_as_its_database_does_after_the_same_upgrade(
+    database: URL, engine: Engine, target: URL, tmp_path: Path
+) -> None:
+    downgrade(database, "0002")
+    clips = make_dataset(engine)
+    sample_id = add_sample(
+        engine, clips, add_video(engine, clips, "v"), "s", "\\.\n\\N\tCOPY public.score FROM stdin;\n"
+    )
+    scorer_id = old_scorer(engine, "vcs")
+    old_score(engine, "vcs", scorer_id, sample_id, 0.5)
+    found = {"scorer_id": scorer_id, "dataset_id": clips.dataset_id, "method": "fraction", "objective": "top 10 %"}
+    insert_old(engine, "threshold", **found, scope="dataset", value=0.25, n=1)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE later AS SELECT 1 AS a")
+    dump(database, tmp_path / "old", "0002", lambda _line: None)
+    with connect(sibling_url(database, "postgres"), autocommit=True) as connection:
+        connection.execute("CREATE DATABASE reelsieve_restore_of_a_killed_one")
+
+    assert restored(target, tmp_path / "old") == ["later"], "what nothing here makes is named"
+    migrate(database, METRIC_INPUTS)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("DROP TABLE later")
+    assert changed(state_of_database(target), state_of_database(database)) == []
+    assert not [name for name in databases(target) if name.startswith("reelsieve_restore_")]
+
+    assert restored(target, tmp_path / "old") is None, "the same back-up again"
+    dump(target, tmp_path / "new", REVISION, lambda _line: None)
+    with pytest.raises(BackupError, match="holds 1 rows of dataset already: restore into another home"):
+        restored(target, tmp_path / "new")
+
+
+def test_a_restore_that_fails_leaves_what_was_there(database: URL, engine: Engine, tmp_path: Path) -> None:
+    with engine.begin() as connection:
+        connection.exec_driver_sql("DROP TABLE rating CASCADE")
+    dump(database, tmp_path / "less", REVISION, lambda _line: None)
+    migrated, before = state_of_database(database), databases(database)
+    with pytest.raises(BackupError, match="it has no table rating: give a whole back-up"):
+        restored(database, tmp_path / "less")
+    assert changed(state_of_database(database), migrated) == []
+    assert databases(database) == before

@@ -1,0 +1,279 @@
+"""Ctrl-C and SIGTERM end every command within seconds, whatever it waits for, and leave nothing behind."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import signal
+import socketserver
+import subprocess
+import sys
+import threading
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import typer
+
+from db.leases import lease
+from db.server_processes import START_LOCK
+from db.urls import DAGSTER, sibling_url
+from demo.build import VERSION
+from orchestration.cli.app import app
+from orchestration.sharing import lease_of_shard
+from orchestration.stopping import PATIENCE_S, SIGNALS, STOPPED
+from tests.assets.manifests import write_clip
+from tests.assets.manifests import write_manifest as manifest
+from tests.assets.media_servers import LOOPBACK
+from tests.metrics_core.chat_server import Answer, loopback
+from tests.orchestration.conftest import write_manifest
+from tests.orchestration.survival import Command, Home, connect, removed, rows, until, warm_up
+
+# Five seconds are promised. What a command waits for here never comes, so it ends by the signal or not at all; how soon
+# it does, a machine that is busy with other tests cannot tell.
+DEADLINE_S = 60.0
+PROMISED_S = 5.0
+# `init` reads them for seconds.
+N_ROWS = 300_000
+
+# What each command waits for, where a table that it reads is locked.
+AT_A_TABLE = {
+    "demo": "demo",
+    "ingest": "ingest MANIFEST -d d",
+    "rejects": "rejects -d d",
+    "score": "score -d d",
+    "scores": "scores -d d",
+    "calibrate": "calibrate -d d",
+    "explain": "explain clip_00_brief_0 -d d",
+    "compare": "compare vcs evqa -d d",
+    "report": "report -d d --to FOLDER/page",
+    "select": "select -d d --export FOLDER/best.parquet",
+    "export": "export 1 --to FOLDER/best --format webdataset",
+    "drop": "drop d --yes",
+    "rename": "rename d e",
+    "status": "status",
+    "search": "search text",
+    "sql": "sql --json TABLE_QUERY",
+    "prune": "prune",
+    "ui": "ui",
+    "doctor": "doctor",
+    "selections": "selections",
+    "selections show": "selections show 1",
+    "selections diff": "selections diff 1 2",
+    "db url": "db url --reader",
+    "db migrate": "db migrate",
+    "db dump": "db dump FOLDER/dump",
+}
+ELSEWHERE = {"init", "db start", "db stop", "db restore"}
+# Where no table of data is read, that of the schema's revision is.
+TABLES = {"ui": "alembic_version", "db url": "alembic_version", "db migrate": "alembic_version"}
+
+
+def names(command: Any, before: tuple[str, ...] = ()) -> Iterator[str]:
+    """Every command of the command line."""
+    for name, inner in getattr(command, "commands", {}).items():
+        if hasattr(inner, "commands"):
+            yield from names(inner, (*before, name))
+        if not hasattr(inner, "commands") or inner.invoke_without_command:
+            yield " ".join((*before, name))
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Generator[Home, None, None]:
+    """A home with a dataset `d`, and with a demo that need not be drawn."""
+    warm_up()
+    encoder, verifier = (request.getfixturevalue(name) for name in ("tiny_text_encoder", "tiny_verifier"))
+    home = Home(tmp_path_factory.mktemp("stopping") / "home", encoder, verifier)
+    folder = home.folder / "demo"
+    folder.mkdir(parents=True)
+    write_manifest(folder, n_videos=1)
+    (folder / "complete.json").write_text(json.dumps({"version": VERSION}))
+    assert home.run("ingest", str(folder), "-d", "d").wait() == 0
+    yield home
+    removed(home)
+
+
+@pytest.fixture(params=SIGNALS, ids=["Ctrl-C", "SIGTERM"])
+def number(request: pytest.FixtureRequest) -> int:
+    """Either signal."""
+    return int(request.param)
+
+
+@contextmanager
+def locked(home: Home, table: str, database: str | None = None) -> Iterator[None]:
+    """Keep everybody else from a table."""
+    url = home.url if database is None else sibling_url(home.url, database)
+    with connect(url) as connection, connection.transaction():
+        connection.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE".encode())
+        yield
+
+
+def waits(home: Home, command: Command) -> None:
+    """Wait until a session of the server waits for a lock."""
+    query = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+    until(lambda: rows(home.url, query) != [(0,)] or not command.is_running, "a session waits for a lock")
+
+
+def assert_ends(command: Command, number: int) -> None:
+    """Send the signal to a command that waits: it ends, with one sentence, and with all that it started."""
+    assert command.is_running, command.stderr
+    before, family = command.stderr, psutil.Process(command.pid).children(recursive=True)
+    os.kill(command.pid, number)
+    assert not command.runs_after(DEADLINE_S), "it goes on"
+    assert command.wait() == 128 + number, command.stderr
+    assert command.stderr.removeprefix(before) == f"{STOPPED}\n"
+    _, left = psutil.wait_procs(family, DEADLINE_S)
+    assert left == []
+
+
+def test_every_command_is_stopped_here() -> None:
+    assert {*names(typer.main.get_command(app))} == AT_A_TABLE.keys() | ELSEWHERE
+    assert PATIENCE_S <= PROMISED_S - 1
+
+
+@pytest.mark.parametrize("name", AT_A_TABLE)
+def test_a_command_that_waits_for_a_table(home: Home, tmp_path: Path, name: str) -> None:
+    (tmp_path / "empty").mkdir()
+    texts = {"MANIFEST": str(home.folder / "demo"), "TABLE_QUERY": "SELECT * FROM dataset"}
+    arguments = [texts.get(each, each.replace("FOLDER", str(tmp_path / "empty"))) for each in AT_A_TABLE[name].split()]
+    number = SIGNALS[[*AT_A_TABLE].index(name) % 2]
+    with locked(home, TABLES.get(name, "dataset, selection, model")):
+        command = home.run(*arguments)
+        waits(home, command)
+        assert_ends(command, number)
+    until(lambda: rows(home.url, "SELECT 1 FROM pg_locks WHERE NOT granted") == [], "the server has seen it end")
+    assert [*(tmp_path / "empty").iterdir()] == []
+
+
+def test_what_waits_inside_a_library_of_c(home: Home, number: int) -> None:
+    """Dagster's storage waits by psycopg2, where Python hears of no signal."""
+    with locked(home, "runs", DAGSTER):
+        command = home.run("score", "-d", "d")
+        waits(home, command)
+        assert_ends(command, number)
+
+
+def test_a_scoring_that_waits_for_another_one(home: Home, number: int) -> None:
+    with lease(home.url, lease_of_shard("d:0000")):
+        command = home.run("score", "-d", "d")
+        until(lambda: "waits for shard d:0000" in command.stderr or not command.is_running, "it says for whom it waits")
+        assert_ends(command, number)
+
+
+def test_a_command_that_waits_for_the_start_of_the_server(home: Home, number: int) -> None:
+    with (home.folder / START_LOCK).open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        command = home.run("db", "start")
+        until(lambda: is_blocked(command) or not command.is_running, "it waits for the lock of the file")
+        assert_ends(command, number)
+
+
+def is_blocked(command: Command) -> bool:
+    """Whether the process waits for a lock of a file; /proc/locks shows waiting ones behind an arrow."""
+    locks = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    return any(each[1] == "->" and each[5] == str(command.pid) for each in locks)
+
+
+@contextmanager
+def silent_server() -> Iterator[tuple[int, threading.Event]]:
+    """The port of a server that answers nothing, and whether anybody has asked it."""
+    asked = threading.Event()
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            while self.request.recv(4096):
+                asked.set()
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        yield server.server_address[1], asked
+        server.shutdown()
+
+
+def test_a_database_that_does_not_answer(home: Home, tmp_path: Path, number: int) -> None:
+    backup = tmp_path / "backup"
+    assert home.run("db", "dump", str(backup)).wait() == 0
+    with silent_server() as (port, asked):
+        url = f"postgresql://me@127.0.0.1:{port}/curation"
+        command = home.run("db", "restore", str(backup), CURATION_DB_URL=url)
+        until(lambda: asked.is_set() or not command.is_running, "the server is asked")
+        assert_ends(command, number)
+
+
+def test_a_web_server_that_does_not_answer(home: Home, tmp_path: Path, number: int) -> None:
+    """Threads ask for videos; no signal reaches them."""
+    with silent_server() as (port, asked):
+        manifest(tmp_path, [{"video_id": "v", "path": f"http://127.0.0.1:{port}/v.mp4"}])
+        command = home.run("ingest", str(tmp_path), "-d", "d", REELSIEVE_MEDIA_PRIVATE_NETWORKS=LOOPBACK)
+        until(lambda: asked.is_set() or not command.is_running, "the server is asked")
+        assert_ends(command, number)
+
+
+def test_a_model_server_that_does_not_answer(home: Home, number: int) -> None:
+    with loopback(lambda *_: Answer(hang=True)) as server:
+        variables = {"REELSIEVE_ECS_JUDGE_MODEL": "tiny", "REELSIEVE_ECS_JUDGE_URL": server.url}
+        command = home.run("calibrate", "-d", "d", "--judge", **variables)
+        until(lambda: bool(server.asked) or not command.is_running, "the judge is asked")
+        assert_ends(command, number)
+
+
+def test_a_decoder_that_hangs(home: Home, tmp_path: Path, number: int) -> None:
+    write_clip(tmp_path / "v.avi")
+    manifest(tmp_path, [{"video_id": "v", "path": "v.avi"}])
+    command = home.run("ingest", str(tmp_path), "-d", "d")
+    until(lambda: bool(decoders(command)) or not command.is_running, "it starts a decoder")
+    for decoder in decoders(command):
+        decoder.suspend()
+    assert_ends(command, number)
+
+
+def decoders(command: Command) -> list[psutil.Process]:
+    """The processes in which a command decodes."""
+    children = psutil.Process(command.pid).children() if command.is_running else []
+    return [child for child in children if "metrics_core.frames.worker" in child.cmdline()]
+
+
+def test_a_question_at_the_terminal(home: Home, tmp_path: Path, number: int) -> None:
+    ours, theirs = pty.openpty()
+    command = [str(Path(sys.executable).with_name("reelsieve")), "drop", "d"]
+    said = tmp_path / "said"
+    with open(ours, "rb", buffering=0) as terminal, open(theirs, "wb") as stream, said.open("wb") as errors:
+        process = subprocess.Popen(command, env=os.environ | home.variables, stdin=stream, stdout=stream, stderr=errors)
+        asked = b""
+        while b"drop dataset d?" not in asked:
+            asked += terminal.read(1000)
+        process.send_signal(number)
+        assert process.wait(DEADLINE_S) == 128 + number
+    assert said.read_text().strip() == STOPPED
+    assert rows(home.url, "SELECT name FROM dataset") == [("d",)]
+
+
+def test_a_manifest_under_way(home: Home, tmp_path: Path, number: int) -> None:
+    """`init` waits for nobody: it is at work."""
+    (tmp_path / "source").mkdir()
+    with (tmp_path / "source" / "table.jsonl").open("w") as table:
+        for place in range(N_ROWS):
+            table.write(json.dumps({"video": f"https://clips.example/{place}.mp4", "caption": "a dog runs"}) + "\n")
+    command = home.run("init", str(tmp_path / "source"), "--to", str(tmp_path / "manifest"))
+    until(lambda: "rows read" in command.stderr or not command.is_running, "it reads the table")
+    assert_ends(command, number)
+    assert [*(tmp_path / "manifest").iterdir()] == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM])
+def test_a_server_that_does_not_stop(home: Home, number: int) -> None:
+    server = psutil.Process(int((home.folder / "postgres" / "postmaster.pid").read_text().split()[0]))
+    server.suspend()
+    try:
+        command = home.run("db", "stop")
+        until(lambda: bool(psutil.Process(command.pid).children()), "it waits for pg_ctl")
+        assert_ends(command, number)
+    finally:
+        server.resume()
+    server.wait(DEADLINE_S)
