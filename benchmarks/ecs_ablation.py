@@ -21,7 +21,8 @@ from benchmarks.ecs_data import Caption, DataSet, demo, long_captions, realsumm
 from benchmarks.ecs_run import Answers, Embeddings, Items, levels_of, plans_of, scores_of
 from benchmarks.ecs_tables import EARLY, EXHAUSTIVE, GLOBAL, NEAREST, ablation_table, savings
 from benchmarks.measure import RESULTS, alternate, save, spread
-from metrics_core.agreement import confusion_of, correlation, pairwise_agreement
+from benchmarks.rank_agreement import correlation, pairwise_agreement
+from metrics_core.agreement import confusion_of
 from metrics_core.arrays import BoolArray, FloatArray
 from metrics_core.ecs import DEFAULT_R, Verification, unique_pairs, verify, verify_early_exit
 from metrics_core.models.text_encoder import make_text_encoder

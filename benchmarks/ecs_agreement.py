@@ -26,15 +26,8 @@ from benchmarks.ecs_data import LABELLED, Caption, DataSet, dream1k, realsumm_by
 from benchmarks.ecs_run import Answers, Embeddings, Items, Unweighed, levels_of, plans_of, scores_of
 from benchmarks.ecs_tables import LEGEND, agreement_table, dimension_table, unlabelled_table
 from benchmarks.measure import RESULTS, save
-from metrics_core.agreement import (
-    cohen_kappa,
-    confusion_of,
-    correlation,
-    majority_accuracy,
-    mean_correlation,
-    pairwise_agreement,
-    system_agreement,
-)
+from benchmarks.rank_agreement import correlation, mean_correlation, pairwise_agreement, system_agreement
+from metrics_core.agreement import cohen_kappa, confusion_of, majority_accuracy
 from metrics_core.arrays import BoolArray, FloatArray
 from metrics_core.calibration import Confusion
 from metrics_core.ecs import DEFAULT_R

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -26,26 +27,6 @@ class JudgedSample:
     text: str
     covered: float | None
     kind: str = "caption"
-
-
-@dataclass(frozen=True, slots=True)
-class StoredAgreement:
-    """One row of table `agreement`, described there and in `metrics_core.agreement.AgreementRow`."""
-
-    scorer_id: int | None
-    metric: str
-    aspect: str
-    grouping: str
-    statistic: str
-    value: float | None
-    low: float | None
-    high: float | None
-    n: int
-    n_undefined: int
-    n_undefined_resamples: int
-    n_stale: int
-    baseline: bool
-    seed: int
 
 
 def judged_samples(connection: Connection, dataset_id: int) -> list[JudgedSample]:
@@ -101,13 +82,11 @@ def references_of(connection: Connection, dataset_id: int) -> dict[int, list[str
     return texts
 
 
-def replace_agreement(connection: Connection, dataset_id: int, rows: Sequence[StoredAgreement]) -> None:
-    """Replace all rows of a dataset."""
+def replace_agreement(connection: Connection, dataset_id: int, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Replace all rows of a dataset. rows: values by column of table `agreement`."""
     # Two runs may replace at once: the later one waits here, then removes what the earlier one stored.
     is_this = dataset.c.dataset_id == dataset_id
     connection.execute(sa.select(dataset.c.dataset_id).where(is_this).with_for_update(key_share=True))
     connection.execute(sa.delete(agreement).where(agreement.c.dataset_id == dataset_id))
-    names = StoredAgreement.__dataclass_fields__
-    values = [{"dataset_id": dataset_id, **{name: getattr(row, name) for name in names}} for row in rows]
-    if values:
-        connection.execute(sa.insert(agreement), values)
+    if rows:
+        connection.execute(sa.insert(agreement), [{"dataset_id": dataset_id, **row} for row in rows])

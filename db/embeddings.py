@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -15,9 +16,10 @@ from sqlalchemy.engine import Connection, Engine
 
 from db.bulk import insert_missing
 from db.engine import psycopg_transaction
-from db.schema import sample, text_embedding
+from db.schema import model, sample, text_embedding
 
 _VECTORS = 10_000
+_SQL = Path(__file__).parent / "sql"
 NO_TEXTS: Mapping[str, int] = MappingProxyType({})
 
 
@@ -114,6 +116,21 @@ def load_vectors(connection: Connection, model_id: int, digests: Sequence[bytes]
     if vectors is None or n_found < len(distinct):
         return None
     return vectors if len(distinct) == len(digests) else vectors[[places[digest] for digest in digests]]
+
+
+def whole_text_cosines(connection: Connection, sample_ids: Sequence[int]) -> dict[int, float]:
+    """The highest cosine in [-1, 1] of each caption's whole text with a reference of its video, where vectors exist.
+
+    Of several encoders the one that knows most of these captions counts, the latest of equals. No vector is made.
+    """
+    has_vectors = sa.exists().where(text_embedding.c.model_id == model.c.model_id)
+    statement = sa.text((_SQL / "whole_text_cosines.sql").read_text())
+    best: dict[int, float] = {}
+    for model_id in connection.scalars(sa.select(model.c.model_id).where(has_vectors).order_by(model.c.model_id)):
+        found = connection.execute(statement, {"model_id": model_id, "ids": list(sample_ids)})
+        cosines = {row.sample_id: row.cosine for row in found}
+        best = cosines if len(cosines) >= len(best) else best
+    return best
 
 
 def sample_with_text(connection: Connection, digest: bytes) -> str | None:

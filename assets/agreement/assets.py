@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import dagster as dg
 
-from assets.agreement.rows import store_agreement
+from assets.agreement.rows import StoredRow, store_agreement
 from assets.curation import Curation
 from assets.datasets import dataset_of_key
 from assets.lineage import of_all_partitions
@@ -14,7 +14,6 @@ from assets.reports.plots import intervals, markdown_image
 from assets.reports.tables import markdown_table
 from assets.reports.text import number, spelled
 from assets.scores.registry import METRICS, asset_name
-from db.agreement import StoredAgreement
 
 STATISTIC = "kendall_b"
 INTERVAL = "95 % interval over videos"
@@ -45,10 +44,10 @@ def agreement(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Cura
     return dg.MaterializeResult(metadata={**note, **told})
 
 
-def metadata_of(rows: list[StoredAgreement]) -> dict[str, dg.MetadataValue]:
+def metadata_of(rows: list[StoredRow]) -> dict[str, dg.MetadataValue]:
     """What a dataset's rows say in short: counts, and a table for every aspect. Each row has its metric's label."""
-    correlated: dict[str, list[StoredAgreement]] = {}
-    decided: dict[str, list[StoredAgreement]] = {}
+    correlated: dict[str, list[StoredRow]] = {}
+    decided: dict[str, list[StoredRow]] = {}
     for row in rows:
         if row.aspect.startswith(DECISIONS):
             decided.setdefault(row.aspect, []).append(row)
@@ -66,14 +65,14 @@ def metadata_of(rows: list[StoredAgreement]) -> dict[str, dg.MetadataValue]:
     }
 
 
-def _pooled(rows: list[StoredAgreement]) -> str:
+def _pooled(rows: list[StoredRow]) -> str:
     """The coefficients over all samples: short, so that the page shows them at once."""
     pooled = [row for row in rows if row.grouping == "pooled"]
     cells = [[row.metric, number(row.value, 3), _interval(row), f"{row.n:,}"] for row in pooled]
     return markdown_table(["metric", "Kendall tau-b", INTERVAL, "samples"], cells)
 
 
-def _aspect(aspect: str, rows: list[StoredAgreement]) -> str:
+def _aspect(aspect: str, rows: list[StoredRow]) -> str:
     """A table of one aspect, and a plot of its pooled coefficients."""
     cells = [
         [row.metric, spelled(row.grouping), number(row.value, 3), _interval(row), f"{row.n:,}", f"{row.n_stale:,}"]
@@ -91,7 +90,7 @@ def _aspect(aspect: str, rows: list[StoredAgreement]) -> str:
     return f"{table}\n\n{markdown_image(plot, 'coefficients with their intervals')}"
 
 
-def _decisions(rows: list[StoredAgreement]) -> str:
+def _decisions(rows: list[StoredRow]) -> str:
     """A table of decisions on keypoints and the baselines beside them."""
     cells = [
         [row.metric, _STATISTICS.get(row.statistic, row.statistic), number(row.value, 3), _interval(row), f"{row.n:,}"]
@@ -100,5 +99,5 @@ def _decisions(rows: list[StoredAgreement]) -> str:
     return markdown_table(["decided by", "statistic", "value", INTERVAL, "labels"], cells)
 
 
-def _interval(row: StoredAgreement) -> str:
+def _interval(row: StoredRow) -> str:
     return "none" if row.low is None or row.high is None else f"{number(row.low, 3)} to {number(row.high, 3)}"

@@ -8,6 +8,7 @@ from typing import Any
 
 from db.scorers import NamedSample, StoredScorer
 from metrics_core.agreement import Mover, PeopleCompared, ScoresCompared
+from metrics_core.agreement.verdicts import too_few
 
 CHANCE = 0.05
 """A difference that chance gives less often than this is called more than chance."""
@@ -140,26 +141,28 @@ def sentences(found: Comparison) -> list[str]:
 
 
 def verdict(people: PeopleCompared, found: Comparison) -> str:
-    """Is the difference between the scorers more than chance, by one aspect?"""
+    """Is the difference between the scorers more than chance, by one aspect? It is that of Kendall's tau-b."""
     names = found.first.scorer.name, found.second.scorer.name
-    r = people.first["pearson"].value, people.second["pearson"].value
+    tau, r = ((people.first[name].value, people.second[name].value) for name in ("kendall_b", "pearson"))
     n = f"{people.n} sample{'' if people.n == 1 else 's'}"
     if people.n < 2:
         return f"{people.aspect}: {n} with ratings and both values, which is too few to compare: rate more samples"
-    if r[0] is None and r[1] is None:
+    if tau[0] is None and tau[1] is None:
         return f"{people.aspect}: the ratings of {n}, or both scorers, are constant, so nothing can be compared"
-    if r[0] is None or r[1] is None:
-        return f"{people.aspect}: {names[0] if r[0] is None else names[1]} has one value for {n}, so it orders nothing"
-    difference = f"Pearson's r with people is {r[0]:.3f} for {names[0]} and {r[1]:.3f} for {names[1]}"
-    if people.p_holm is None:
-        return f"{people.aspect}: {difference}; all rated samples are of one video, so nothing says if that is chance"
+    if tau[0] is None or tau[1] is None:
+        constant = names[0] if tau[0] is None else names[1]
+        return f"{people.aspect}: {constant} has one value for {n}, so it orders nothing"
+    difference = f"Kendall's tau-b with people is {tau[0]:.3f} for {names[0]} and {tau[1]:.3f} for {names[1]}"
+    if r[0] is not None and r[1] is not None:
+        difference += f" (Pearson's r {r[0]:.3f} and {r[1]:.3f})"
+    if people.strongest and people.strongest.value is not None:
+        difference += f"; {people.strongest.name} alone has {people.strongest.value:.3f}"
+    if few := too_few(people.n_videos):
+        return f"{people.aspect}: which is closer to people is open: {few}; {difference}"
     aspects = sum(each.p is not None for each in found.people)
     corrected = f", corrected for {aspects} aspects" if aspects > 1 else ""
     p = f"p = {people.p_holm:.3f}{corrected}"
-    # The swap of all videos and of none give the same difference.
-    least = 2 ** (1 - people.n_videos)
-    few = f"; with {people.n_videos} videos p cannot be below {least:g}" if least >= CHANCE else ""
-    if people.p_holm >= CHANCE:
-        return f"{people.aspect}: {difference}; the difference may be chance ({p}{few})"
-    closer = names[1] if r[1] > r[0] else names[0]
-    return f"{people.aspect}: {closer} is closer to people by more than chance; {difference} ({p})"
+    if people.p_holm is None or people.p_holm >= CHANCE:
+        return f"{people.aspect}: the difference may be chance ({p}); {difference}"
+    closer = names[1] if tau[1] > tau[0] else names[0]
+    return f"{people.aspect}: {closer} is closer to people by more than chance ({p}); {difference}"

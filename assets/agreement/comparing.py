@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from assets.agreement.compared import Comparison, MovedSample, Side, differences, left_out
 from assets.agreement.named_scorers import find_named, listed_of
-from assets.agreement.rows import SEED, by_aspect, resamples_for
+from assets.agreement.rows import MAJORITY, SEED, baselines_of, by_aspect, resamples_for
 from db.agreement import JudgedSample, judged_samples, ratings_of
 from db.datasets import Dataset
 from db.scorers import (
@@ -42,13 +42,17 @@ class NothingToCompare(ValueError):
 
 @dataclass(frozen=True)
 class Loaded:
-    """A dataset's samples with two scorers' values (n,), NaN for none, and the ratings of those that people judged."""
+    """A dataset's samples with two scorers' values (n,), NaN for none; of those that people judged more.
+
+    ratings, baselines: of the judged samples, see `Judged`.
+    """
 
     samples: list[DatasetSample]
     sides: tuple[Side, Side]
     values: tuple[FloatArray, FloatArray]
     judged: list[JudgedSample]
     ratings: dict[str, FloatArray]
+    baselines: dict[str, FloatArray]
 
 
 def compare(engine: Engine, dataset: Dataset, first: str, second: str, n_movers: int) -> Comparison:
@@ -62,7 +66,7 @@ def compare(engine: Engine, dataset: Dataset, first: str, second: str, n_movers:
         kept, values = [loaded.samples[i] for i in common], (loaded.values[0][common], loaded.values[1][common])
         n_resamples = resamples_for(len(kept))
         videos = [each.video_id for each in kept]
-        scores = compare_scores(*values, videos, n_movers=n_movers, n_resamples=n_resamples, seed=SEED)
+        scores = compare_scores(*values, videos, n_movers=n_movers, seed=SEED)
         movers = (*scores.up, *scores.down)
         names = named_samples(connection, [kept[mover.position].sample_id for mover in movers])
     up, down = (
@@ -97,7 +101,8 @@ def load(connection: Connection, dataset: Dataset, first: StoredScorer, second: 
     judged = judged_samples(connection, dataset.dataset_id)
     ratings = by_aspect(judged, ratings_of(connection, dataset.dataset_id))
     (one, left), (other, right) = columns
-    return Loaded(samples, (one, other), (left, right), judged, ratings)
+    baselines = baselines_of(connection, dataset.dataset_id, judged)
+    return Loaded(samples, (one, other), (left, right), judged, ratings, baselines)
 
 
 def _pair(connection: Connection, dataset: Dataset, first: str, second: str) -> tuple[StoredScorer, StoredScorer]:
@@ -125,7 +130,8 @@ def _with_people(loaded: Loaded, n_resamples: int) -> tuple[PeopleCompared, ...]
     rows = [row_of[each.sample_id] for each in loaded.judged]
     videos = [each.video_id for each in loaded.judged]
     first, second = (values[rows] for values in loaded.values)
-    return compare_with_people(first, second, loaded.ratings, videos, n_resamples=n_resamples, seed=SEED)
+    beside = {name: values for name, values in loaded.baselines.items() if name != MAJORITY}
+    return compare_with_people(first, second, loaded.ratings, videos, beside, n_resamples=n_resamples, seed=SEED)
 
 
 def _moved(mover: Mover, sample: NamedSample, values: tuple[FloatArray, FloatArray]) -> MovedSample:

@@ -13,7 +13,7 @@ KEYPOINTS = "keypoints (labels)"
 """The aspect of all labelled keypoints together; of one dimension: `keypoints: NAME (labels)`."""
 
 
-def keypoint_rows(decided: Sequence[DecidedKeypoint], *, n_resamples: int, seed: int) -> list[AgreementRow]:
+def keypoint_rows(decided: Sequence[DecidedKeypoint], *, seed: int) -> list[AgreementRow]:
     """Compute accuracy, F1, MCC and kappa on the labels that chose no threshold, in total and by dimension.
 
     n_undefined counts the labels without a decision.
@@ -25,11 +25,7 @@ def keypoint_rows(decided: Sequence[DecidedKeypoint], *, n_resamples: int, seed:
         by_aspect |= {
             f"keypoints: {name} (labels)": [each for each in held_out if each.dimension == name] for name in dimensions
         }
-    return [
-        row
-        for aspect, of_aspect in by_aspect.items()
-        for row in _of_aspect(aspect, of_aspect, n_resamples=n_resamples, seed=seed)
-    ]
+    return [row for aspect, of_aspect in by_aspect.items() for row in _of_aspect(aspect, of_aspect, seed=seed)]
 
 
 def without_calibration(decided: Sequence[DecidedKeypoint]) -> list[DecidedKeypoint]:
@@ -42,9 +38,7 @@ def without_calibration(decided: Sequence[DecidedKeypoint]) -> list[DecidedKeypo
     ]
 
 
-def _of_aspect(
-    aspect: str, decided: Sequence[DecidedKeypoint], *, n_resamples: int, seed: int
-) -> Iterator[AgreementRow]:
+def _of_aspect(aspect: str, decided: Sequence[DecidedKeypoint], *, seed: int) -> Iterator[AgreementRow]:
     """Yield the rows of one aspect; a metric's labels are those that it was asked about."""
     for metric in sorted({each.metric for each in decided}):
         asked = [each for each in decided if each.metric == metric]
@@ -54,7 +48,6 @@ def _of_aspect(
             [each.label for each in found],
             [each.group for each in found],
             aspect,
-            n_resamples=n_resamples,
             seed=seed,
         )
         yield from (replace(row, n_undefined=len(asked) - len(found)) for row in rows)

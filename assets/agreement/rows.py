@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from hashlib import sha256
 from itertools import chain
 
@@ -17,7 +16,6 @@ from sqlalchemy.engine import Connection, Engine
 from assets.agreement.keypoints import keypoint_rows
 from db.agreement import (
     JudgedSample,
-    StoredAgreement,
     judged_samples,
     ratings_of,
     references_of,
@@ -25,6 +23,7 @@ from db.agreement import (
 )
 from db.datasets import Dataset
 from db.decided import DecidedKeypoint, decided_keypoints
+from db.embeddings import whole_text_cosines
 from db.scorers import values_of
 from db.scores import active_scorer
 from metrics_core.agreement import AgreementRow, agreement_rows, common_words, length_in_words
@@ -35,12 +34,22 @@ MANY = 20_000
 """More samples than these get fewer resamples, so that 100,000 take minutes; their intervals are narrow."""
 LABELS = "coverage (labels)"
 """The aspect of labels: the share of a caption's keypoints labelled as covered. All labels are of one rater."""
-LENGTH, COMMON_WORDS = "length in words", "words in common"
+LENGTH, COMMON_WORDS, COSINE = "length in words", "words in common", "cosine of whole texts"
 MAJORITY = "majority"
 """The baseline that gives every caption the commonest rating. It ties all pairs, so only pairwise accuracies exist."""
 
+
+@dataclass(frozen=True, slots=True)
+class StoredRow(AgreementRow):
+    """A row of table `agreement`. n_stale: the stale scores or decisions that were left out."""
+
+    scorer_id: int | None
+    n_stale: int
+    seed: int = SEED
+
+
 # The last table that this process computed, by the digest of what it rests on.
-_LAST: dict[bytes, list[StoredAgreement]] = {}
+_LAST: dict[bytes, list[StoredRow]] = {}
 
 
 @dataclass(frozen=True)
@@ -49,7 +58,7 @@ class Judged:
 
     They are all of one `kind`, whose scores lie on one scale: captions where people judged some. n_others: the judged
     samples of the other kind, which are left out. n_stale: for each metric the judged samples whose score is stale, and
-    left out. keypoints: the decisions on labelled keypoints.
+    left out. baselines: see `baselines_of`. keypoints: the decisions on labelled keypoints.
     """
 
     samples: list[JudgedSample]
@@ -57,30 +66,19 @@ class Judged:
     scorers: dict[str, int]
     n_stale: dict[str, int]
     ratings: dict[str, npt.NDArray[np.float64]]
-    references: dict[int, list[str]]
+    baselines: dict[str, npt.NDArray[np.float64]]
     keypoints: Sequence[DecidedKeypoint] = ()
     kind: str = "caption"
     n_others: int = 0
 
-    @cached_property
-    def baselines(self) -> dict[str, npt.NDArray[np.float64]]:
-        """The values (n,) of the baselines."""
-        texts = [each.text for each in self.samples]
-        own = [self.references.get(each.video_id, []) for each in self.samples]
-        return {
-            LENGTH: length_in_words(texts),
-            MAJORITY: np.zeros(len(texts)),
-            COMMON_WORDS: common_words(texts, own),
-        }
 
-
-def store_agreement(engine: Engine, dataset: Dataset, metrics: Sequence[str]) -> list[StoredAgreement]:
+def store_agreement(engine: Engine, dataset: Dataset, metrics: Sequence[str]) -> list[StoredRow]:
     """Compare the metrics' active scorers with people and replace the dataset's rows; none without a judgement."""
     with engine.connect() as connection:
         judged = load_judged(connection, dataset, metrics)
     rows = rows_of(judged)
     with engine.begin() as connection:
-        replace_agreement(connection, dataset.dataset_id, rows)
+        replace_agreement(connection, dataset.dataset_id, [asdict(row) for row in rows])
     return rows
 
 
@@ -95,7 +93,7 @@ def load_judged(connection: Connection, dataset: Dataset, metrics: Sequence[str]
     kind = min((each.kind for each in everyone), default="caption")
     samples = [each for each in everyone if each.kind == kind]
     ids = [each.sample_id for each in samples]
-    # Without a judgement no score and no reference is read.
+    # Without a judgement no score is read.
     active = {metric: active_scorer(connection, metric) for metric in metrics} if samples else {}
     scorers = {metric: scorer_id for metric, scorer_id in active.items() if scorer_id is not None}
     values, n_stale = {}, {}
@@ -110,11 +108,31 @@ def load_judged(connection: Connection, dataset: Dataset, metrics: Sequence[str]
         scorers,
         n_stale,
         by_aspect(samples, ratings_of(connection, dataset.dataset_id)),
-        references_of(connection, dataset.dataset_id) if samples else {},
+        baselines_of(connection, dataset.dataset_id, samples),
         decided_keypoints(connection, dataset.dataset_id) if samples else (),
         kind,
         len(everyone) - len(samples),
     )
+
+
+def baselines_of(
+    connection: Connection, dataset_id: int, samples: Sequence[JudgedSample]
+) -> dict[str, npt.NDArray[np.float64]]:
+    """The values (n,) of what knows nothing of quality, NaN where undefined.
+
+    The cosine is that of the whole texts, by the vectors that a metric's encoder left: with the nearest reference, as
+    the metrics and the words in common take the best one. It is absent where no encoder knows these captions.
+    """
+    if not samples:
+        return {}
+    texts, references = [each.text for each in samples], references_of(connection, dataset_id)
+    cosines = whole_text_cosines(connection, [each.sample_id for each in samples])
+    return {
+        LENGTH: length_in_words(texts),
+        MAJORITY: np.zeros(len(texts)),
+        COMMON_WORDS: common_words(texts, [references.get(each.video_id, []) for each in samples]),
+        **({COSINE: np.array([cosines.get(each.sample_id, math.nan) for each in samples])} if cosines else {}),
+    }
 
 
 def _number(value: float | None) -> float:
@@ -141,7 +159,7 @@ def by_aspect(
     return found
 
 
-def rows_of(judged: Judged) -> list[StoredAgreement]:
+def rows_of(judged: Judged) -> list[StoredRow]:
     """Compute the agreement table of judged samples; of the same ones again, as a job's next asset asks, recall it."""
     same = _digest(judged)
     if same not in _LAST:
@@ -152,17 +170,17 @@ def rows_of(judged: Judged) -> list[StoredAgreement]:
 
 def _digest(judged: Judged) -> bytes:
     """A digest of everything that the table rests on."""
-    names = (judged.scorers, judged.n_stale, *judged.metrics, *judged.ratings)
+    names = (judged.scorers, judged.n_stale, *judged.metrics, *judged.ratings, *judged.baselines)
     digest = sha256()
     # Row by row: the text of everything at once would be as big as all captions.
-    for row in chain(judged.samples, judged.references.items(), judged.keypoints, names):
+    for row in chain(judged.samples, judged.keypoints, names):
         digest.update(repr(row).encode("utf-8", "surrogatepass") + b"\0")
-    for numbers in (*judged.metrics.values(), *judged.ratings.values()):
+    for numbers in (*judged.metrics.values(), *judged.ratings.values(), *judged.baselines.values()):
         digest.update(numbers.tobytes())
     return digest.digest()
 
 
-def _computed(judged: Judged) -> list[StoredAgreement]:
+def _computed(judged: Judged) -> list[StoredRow]:
     if not judged.samples:
         return []
     n_resamples = resamples_for(len(judged.samples))
@@ -176,7 +194,7 @@ def _computed(judged: Judged) -> list[StoredAgreement]:
         n_resamples=n_resamples,
         seed=SEED,
     )
-    of_keypoints = keypoint_rows(judged.keypoints, n_resamples=n_resamples, seed=SEED)
+    of_keypoints = keypoint_rows(judged.keypoints, seed=SEED)
     n_stale = Counter(each.metric for each in judged.keypoints if each.is_stale)
     return [
         *(_stored(row, judged, judged.n_stale) for row in rows),
@@ -184,7 +202,7 @@ def _computed(judged: Judged) -> list[StoredAgreement]:
     ]
 
 
-def _stored(row: AgreementRow, judged: Judged, n_stale: Mapping[str, int]) -> StoredAgreement:
+def _stored(row: AgreementRow, judged: Judged, n_stale: Mapping[str, int]) -> StoredRow:
     """A row with its scorer and the number of stale scores or decisions left out."""
     scorer_id = judged.scorers.get(row.metric)
-    return StoredAgreement(scorer_id=scorer_id, n_stale=n_stale.get(row.metric, 0), seed=SEED, **asdict(row))
+    return StoredRow(scorer_id=scorer_id, n_stale=n_stale.get(row.metric, 0), **asdict(row))

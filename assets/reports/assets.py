@@ -36,7 +36,7 @@ def dataset_report(context: dg.AssetExecutionContext, curation: dg.ResourceParam
         metadata={
             **({"read this first": _listed(files.notices)} if files.notices else {}),
             **told,
-            **{f"by {aspect}": _listed(lines) for aspect, lines in files.sentences.items() if lines},
+            **({"metrics against people": _listed(files.conclusions)} if files.conclusions else {}),
             "path": dg.MetadataValue.path(str(files.page)),
             "numbers": dg.MetadataValue.path(str(files.numbers)),
         }

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from assets.agreement.rows import Judged
-from assets.reports.facts import Cut, DataFacts, LabelCut, MetricFacts, MetricSpread, PairFacts, RatingCut
+from assets.reports.facts import Cut, DataFacts, LabelCut, MetricFacts, MetricSpread, PairFacts, RatingCut, TrustFacts
 from assets.thresholds.ratings import rating_cuts, sentence
 from assets.thresholds.settings import good_ratings
 from assets.thresholds.shares import SHARES
@@ -29,7 +29,8 @@ from db.report_values import (
 )
 from db.schema import keypoint_threshold, scorer
 from db.thresholds import METHOD_LABELS
-from metrics_core.agreement.correlation import spearman_of
+from metrics_core.agreement import coefficient
+from metrics_core.agreement.verdicts import CLAIMS
 from metrics_core.arrays import FloatArray
 
 KIND = "caption"
@@ -58,7 +59,7 @@ def gather_pairs(drawn: Drawn) -> tuple[PairFacts, ...]:
     found = []
     for (metric, values), (other, others) in combinations(drawn.values.items(), 2):
         both = np.isfinite(values) & np.isfinite(others)
-        found.append(PairFacts(metric, other, spearman_of(values[both], others[both]), int(both.sum())))
+        found.append(PairFacts(metric, other, coefficient(values[both], others[both], "spearman"), int(both.sum())))
     return tuple(found)
 
 
@@ -112,12 +113,16 @@ def _cut(
     )
 
 
-def gather_rating_cuts(judged: Judged, metrics: Sequence[MetricFacts]) -> tuple[RatingCut, ...]:
+def gather_rating_cuts(judged: Judged, metrics: Sequence[MetricFacts], trust: TrustFacts) -> tuple[RatingCut, ...]:
     """What the thresholds of asset `rating_threshold` are now. Raises GoodRatingsError for unusable least ratings."""
     labels = {metric.name: metric.label for metric in metrics}
+    knows = {
+        (each.aspect, name): found.level in CLAIMS for each in trust.aspects for name, found in each.verdicts.items()
+    }
     return tuple(
-        RatingCut(found.metric, found.objective, found.cut, sentence(found, labels.get(found.metric, found.metric)))
+        RatingCut(found.metric, found.objective, found.cut, said)
         for found in rating_cuts(judged, good_ratings())
+        for said in [sentence(found, labels[found.metric], knows=knows[found.aspect, found.metric])]
     )
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from assets.agreement.rows import StoredRow
 from assets.reports.sample_facts import SampleGroup
-from db.agreement import StoredAgreement
 from db.quality import StatusCount
 from db.report_values import Spread
 from metrics_core.agreement.cluster_means import ClusterMean
@@ -72,7 +72,10 @@ class DataFacts:
 
 @dataclass(frozen=True, slots=True)
 class SystemTable:
-    """The mean of every metric, or of the ratings by every aspect, for every system of one kind of samples."""
+    """The mean of every metric, or of the ratings by every aspect, for every system of one kind of samples.
+
+    leads: for every column, how likely chance alone puts the highest mean so far above the next, see `ClusterMean`.
+    """
 
     kind: str
     systems: tuple[str, ...]
@@ -80,6 +83,7 @@ class SystemTable:
     means: Mapping[str, Mapping[str, ClusterMean]]
     n_videos: int
     n_left_out: int
+    leads: Mapping[str, float | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,17 +118,18 @@ class AspectFacts:
     verdicts: Mapping[str, Verdict]
     fewer: tuple[str, ...]
     orders: tuple[str, ...]
-    rows: tuple[StoredAgreement, ...]
+    rows: tuple[StoredRow, ...]
     scatters: tuple[Scatter, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class TrustFacts:
-    """Metrics against people, on n_judged samples."""
+    """Metrics against people, on n_judged samples. conclusions: each finding once, with whom it holds for."""
 
     aspects: tuple[AspectFacts, ...]
     n_judged: int
     unscored: Mapping[str, Mapping[str, int]]
+    conclusions: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,4 +211,4 @@ class Report:
     rating_cuts: tuple[RatingCut, ...]
     label_cuts: tuple[LabelCut, ...]
     groups: tuple[SampleGroup, ...]
-    agreement: tuple[StoredAgreement, ...] = field(default=())
+    agreement: tuple[StoredRow, ...] = field(default=())

@@ -13,12 +13,10 @@ from markupsafe import Markup
 from assets.reports.facts import MetricFacts, PairFacts, Report, SystemTable
 from assets.reports.text import cell, number, percent, plural, visible
 from metrics_core.agreement.table import ONE_RATER
-from metrics_core.agreement.verdicts import Level, Verdict
+from metrics_core.agreement.verdicts import MOST_CHANCE, Level, too_few
 
 TEMPLATES = Path(__file__).parent / "templates"
 MOST_SYSTEMS = 24
-# From this share of the resamples on, the highest mean is not chance.
-CLEAR = 0.975
 _MARKS: Mapping[Level, str] = {
     "undefined": "open",
     "open": "open",
@@ -28,16 +26,6 @@ _MARKS: Mapping[Level, str] = {
     "baseline": "middle",
     "above baseline": "good",
     "ceiling": "good",
-}
-_WORDS: Mapping[Level, str] = {
-    "undefined": "cannot be said",
-    "open": "too few videos",
-    "nothing": "says nothing",
-    "against": "the wrong way",
-    "below baseline": "worse than baseline",
-    "baseline": "like the baseline",
-    "above baseline": "above the baseline",
-    "ceiling": "like one more rater",
 }
 _STATISTICS = {
     "pearson": "Pearson’s r",
@@ -73,18 +61,12 @@ def render(report: Report, figures: Mapping[str, str]) -> str:
             missing_scores=dict(_missing_scores(report.metrics, report)),
             best_of=lambda table: list(best_of(table, labels)),
             mark=_MARKS.__getitem__,
-            in_words=in_words,
             shade=shade,
             same_n=same_n,
             statistic=lambda name: _STATISTICS.get(name, name.replace("_", " ")),
             most_systems=MOST_SYSTEMS,
         )
     )
-
-
-def in_words(verdict: Verdict) -> str:
-    """A verdict in three words."""
-    return _WORDS[verdict.level]
 
 
 def best_of(table: SystemTable, labels: Mapping[str, str]) -> Iterator[tuple[str, str, bool]]:
@@ -97,15 +79,15 @@ def best_of(table: SystemTable, labels: Mapping[str, str]) -> Iterator[tuple[str
         if len(ranked) < 2:
             yield metric, f"{labels[metric]}: {ranked[0]} alone has values; there is nothing to compare.{note}", False
             continue
-        first, second = ranked[:2]
-        share = means[first].best
-        if share is None:
-            yield metric, f"{labels[metric]}: {first} has the highest mean; one video gives no interval.{note}", False
-        elif share >= CLEAR:
-            yield metric, f"{labels[metric]}: {first} is best.{note}", True
+        first, chance = ranked[0], table.leads[metric]
+        few = too_few(min(means[system].n_clusters for system in ranked[:2]))
+        leads = f"{labels[metric]}: {first} has the highest mean"
+        if few:
+            yield metric, f"{leads}; whether it is best is open: {few}.{note}", False
+        elif chance is None or chance > MOST_CHANCE:
+            yield metric, f"{leads}, but may not be better than {ranked[1]}.{note}", False
         else:
-            how = f"{first} leads in {percent(share)} of the resamples, so it may not be better than {second}"
-            yield metric, f"{labels[metric]}: {how}.{note}", False
+            yield metric, f"{labels[metric]}: {first} is best.{note}", True
 
 
 def same_n(table: SystemTable) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
@@ -20,11 +21,11 @@ from assets.reports.comparisons import (
     gather_rating_cuts,
     gather_spreads,
 )
-from assets.reports.data import gather_data, gather_metrics
-from assets.reports.facts import DataFacts, MetricFacts, Report
+from assets.reports.data import gather_data, gather_metrics, shown_name
+from assets.reports.facts import DataFacts, MetricFacts, Report, SystemTable
 from assets.reports.looked_at import gather_samples
 from assets.reports.systems import gather_systems
-from assets.reports.trust import gather_trust
+from assets.reports.trust import Beside, beside_people, gather_trust
 from assets.reports.write import ReportFiles, writable_folder, write_report
 from assets.scores.base import Scorer
 from db.agreement import replace_agreement
@@ -32,6 +33,8 @@ from db.datasets import Dataset
 from db.report_values import collect_scores
 from db.scores import active_scorer
 from db.shards import score_tally, shard_counts
+from metrics_core.agreement.same_items import SameItems
+from metrics_core.agreement.verdicts import corrected
 
 
 def make_report(
@@ -49,7 +52,7 @@ def make_report(
     target = writable_folder(folder)
     report = gather(engine, dataset, scorers, tell)
     with engine.begin() as connection:
-        replace_agreement(connection, dataset.dataset_id, report.agreement)
+        replace_agreement(connection, dataset.dataset_id, [asdict(row) for row in report.agreement])
     tell("drawing the page")
     return write_report(report, target)
 
@@ -73,6 +76,8 @@ def gather(
         tell("comparing the metrics with people")
         judged = load_judged(connection, dataset, list(scorers))
         agreement = rows_of(judged)
+        systems, beside = _corrected(systems, beside_people(judged))
+        trust = gather_trust(judged, agreement, metrics, data, beside)
         tell("comparing the metrics with each other")
         drawn = draw(connection, metrics)
         groups = choose(connection, metrics, drawn, judged)
@@ -85,16 +90,26 @@ def gather(
             data=data,
             systems=systems,
             people=people,
-            trust=gather_trust(judged, agreement, metrics, data),
+            trust=trust,
             pairs=gather_pairs(drawn),
             n_paired=len(drawn.sample_ids),
             spreads=gather_spreads(connection, metrics),
             cuts=gather_cuts(connection, metrics, data),
-            rating_cuts=gather_rating_cuts(judged, metrics),
+            rating_cuts=gather_rating_cuts(judged, metrics, trust),
             label_cuts=gather_label_cuts(connection, dataset),
             groups=gather_samples(engine, connection, dataset, groups, metrics, scorers, tell),
             agreement=tuple(agreement),
         )
+
+
+def _corrected(
+    systems: Sequence[SystemTable], beside: Beside
+) -> tuple[tuple[SystemTable, ...], dict[tuple[str, str], SameItems]]:
+    """Correct the chances of all claims of the page: which system is best, and which metric agrees with people."""
+    leads = [lead for table in systems for lead in table.leads.values()]
+    own, corrected_leads = corrected(beside, leads)
+    rest = iter(corrected_leads)
+    return tuple(replace(table, leads={name: next(rest) for name in table.leads}) for table in systems), own
 
 
 def notices(data: DataFacts, metrics: Sequence[MetricFacts], judged: Judged) -> Iterator[str]:
@@ -103,7 +118,7 @@ def notices(data: DataFacts, metrics: Sequence[MetricFacts], judged: Judged) -> 
         yield "The ratings are synthetic: made by a program, not by people."
     for metric in metrics:
         for name, remedy in metric.stand_ins.items():
-            yield f"{metric.label} was made with {name}; {remedy}."
+            yield f"{shown_name(metric.name)} was made with the {name}; {remedy}."
         if n_stale := sum(each.n for each in metric.statuses if each.status == "stale"):
             yield f"{n_stale} scores of {metric.label} are stale and left out: reelsieve score makes them anew."
     if not metrics:

@@ -55,7 +55,10 @@ def _table(
         return sum(defined) / len(defined)
 
     best_first = sorted(range(len(shown)), key=mean_rank, reverse=True)
-    return SystemTable(kind, tuple(shown[i] for i in best_first), tuple(columns), means, n_videos, n_left_out)
+    leads = {
+        name: next((mean.lead for mean in found[i] if mean.lead is not None), None) for i, name in enumerate(columns)
+    }
+    return SystemTable(kind, tuple(shown[i] for i in best_first), tuple(columns), means, n_videos, n_left_out, leads)
 
 
 def _ranks(means: Sequence[float | None]) -> list[float | None]:

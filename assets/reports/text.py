@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 # Control characters except tab and line feed, separators of lines and paragraphs, marks that turn the direction of
@@ -67,6 +67,15 @@ def plural(n: int, thing: str) -> str:
     if n == 1:
         return f"1 {thing}"
     return f"{n:,} {thing[:-1]}ies" if thing.endswith("y") else f"{n:,} {thing}s"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in a sentence.
+
+    >>> listed(["a"]), listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def quantified(n: int, total: int, thing: str, has: str, have: str) -> str:

@@ -2,60 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from assets.agreement.rows import LABELS, SEED, Judged, resamples_for
+from assets.agreement.rows import LABELS, SEED, Judged, StoredRow
 from assets.reports.facts import AspectFacts, DataFacts, MetricFacts, Scatter, TrustFacts
-from assets.reports.text import number
-from db.agreement import StoredAgreement
+from assets.reports.text import listed, number
 from metrics_core.agreement.raters import mean_rating
 from metrics_core.agreement.same_items import STATISTIC, Coefficient, SameItems, on_same_items
 from metrics_core.agreement.table import ONE_RATER
-from metrics_core.agreement.verdicts import system_verdict, verdict
+from metrics_core.agreement.verdicts import CLAIMS, Verdict, system_verdict, verdict
 from metrics_core.arrays import FloatArray
 
 MOST_POINTS = 2000
 TENTHS = 10
 
 
+Beside = Mapping[tuple[str, str], SameItems]
+"""By aspect and metric: the metric beside baselines and one more rater on its own samples."""
+
+
+def beside_people(judged: Judged) -> dict[tuple[str, str], SameItems]:
+    """Compare every metric with people by every aspect, on the samples that it has a value for."""
+    videos = [each.video_id for each in judged.samples]
+    return {
+        (aspect, metric): same
+        for aspect in sorted(judged.ratings)
+        for metric, same in on_same_items(
+            judged.metrics, judged.baselines, judged.ratings[aspect], videos, seed=SEED
+        ).items()
+    }
+
+
 def gather_trust(
-    judged: Judged, rows: Sequence[StoredAgreement], metrics: Sequence[MetricFacts], data: DataFacts
+    judged: Judged, rows: Sequence[StoredRow], metrics: Sequence[MetricFacts], data: DataFacts, beside: Beside
 ) -> TrustFacts:
-    """Judge every metric by every aspect, from the rows of the agreement table and on each metric's own samples."""
+    """Judge every metric by every aspect, from the rows of the agreement table and on each metric's own samples.
+
+    beside: with chances that are corrected for all claims of the page.
+    """
     labels = {metric.name: metric.label for metric in metrics}
-    aspects = tuple(_aspect(judged, aspect, rows, labels, data) for aspect in sorted(judged.ratings))
+    aspects = tuple(_aspect(judged, aspect, rows, labels, data, beside) for aspect in sorted(judged.ratings))
     unscored = {}
     for metric in labels:
         values = judged.metrics.get(metric, np.full(len(judged.samples), np.nan))
         n_stale = judged.n_stale.get(metric, 0)
         unscored[metric] = {"have a stale score": n_stale, "have no value": int(np.isnan(values).sum()) - n_stale}
-    return TrustFacts(aspects, len(judged.samples), unscored)
+    by_aspect = {
+        _in_words(each.aspect): {labels.get(name, name): found for name, found in each.verdicts.items()}
+        for each in aspects
+    }
+    return TrustFacts(aspects, len(judged.samples), unscored, tuple(concluded(by_aspect)))
 
 
 def _aspect(
-    judged: Judged, aspect: str, rows: Sequence[StoredAgreement], labels: Mapping[str, str], data: DataFacts
+    judged: Judged, aspect: str, rows: Sequence[StoredRow], labels: Mapping[str, str], data: DataFacts, beside: Beside
 ) -> AspectFacts:
     """Judge every metric by one aspect."""
     own = [row for row in rows if row.aspect == aspect]
     pooled = {row.metric: row for row in own if row.grouping == "pooled" and row.statistic == STATISTIC}
     of_systems = {row.metric: row for row in own if row.grouping == "per_system" and row.statistic == STATISTIC}
-    videos = [each.video_id for each in judged.samples]
-    same = on_same_items(
-        judged.metrics,
-        judged.baselines,
-        judged.ratings[aspect],
-        videos,
-        n_resamples=resamples_for(len(videos)),
-        seed=SEED,
-    )
+    same = {metric: each for (of, metric), each in beside.items() if of == aspect}
     people, shown = mean_rating(judged.ratings[aspect]), _in_words(aspect)
     baselines = tuple(_coefficient(row) for row in pooled.values() if row.baseline)
     n_samples = int(np.isfinite(people).sum())
     named = {name: labels.get(name, name) for name in same}
     fewer = [_fewer(named[name], each, n_samples) for name, each in same.items() if 0 < each.found.n < n_samples]
-    orders = [system_verdict(named[name], shown, _coefficient(of_systems[name])) for name in same if name in of_systems]
+    verdicts = {name: verdict(named[name], shown, each) for name, each in same.items()}
+    orders = {
+        named[name]: system_verdict(_coefficient(row), same[name].n_videos, knows=verdicts[name].level in CLAIMS)
+        for name, row in of_systems.items()
+        if name in same
+    }
     return AspectFacts(
         aspect=aspect,
         n_samples=n_samples,
@@ -66,12 +85,36 @@ def _aspect(
         baselines=baselines,
         strongest=_strongest(baselines),
         ceiling=_coefficient(pooled[ONE_RATER]) if ONE_RATER in pooled else None,
-        verdicts={name: verdict(named[name], shown, each) for name, each in same.items()},
+        verdicts=verdicts,
         fewer=tuple(fewer),
-        orders=tuple(dict.fromkeys(orders)),
+        orders=tuple(f"{listed(names)}: {said}." for said, names in _grouped(orders).items()),
         rows=tuple(own),
         scatters=tuple(scatter(name, aspect, judged.metrics[name], people) for name in same),
     )
+
+
+def concluded(verdicts: Mapping[str, Mapping[str, Verdict]]) -> Iterator[str]:
+    """Say each finding once, with the metrics and aspects that it holds for. verdicts: by aspect and metric's label.
+
+    >>> found = Verdict("nothing", "..", "says nothing")
+    >>> list(concluded({"mood": {"VCS": found, "ECS": found}, "style": {"VCS": found, "ECS": found, "EVQA": found}}))
+    ['says nothing (VCS and ECS by mood and style; EVQA by style)']
+    """
+    aspects: dict[str, dict[str, list[str]]] = {}
+    for aspect, of_aspect in verdicts.items():
+        for metric, found in of_aspect.items():
+            aspects.setdefault(found.short, {}).setdefault(metric, []).append(aspect)
+    for short, by_metric in aspects.items():
+        holds = _grouped({metric: listed(own) for metric, own in by_metric.items()})
+        yield f"{short} ({'; '.join(f'{listed(metrics)} by {own}' for own, metrics in holds.items())})"
+
+
+def _grouped(said: Mapping[str, str]) -> dict[str, list[str]]:
+    """The names of which each thing is said."""
+    names: dict[str, list[str]] = {}
+    for name, each in said.items():
+        names.setdefault(each, []).append(name)
+    return names
 
 
 def _fewer(label: str, same: SameItems, n_samples: int) -> str:
@@ -96,7 +139,7 @@ def _in_words(aspect: str) -> str:
     return "labelled coverage" if aspect == LABELS else aspect
 
 
-def _coefficient(row: StoredAgreement) -> Coefficient:
+def _coefficient(row: StoredRow) -> Coefficient:
     return Coefficient(row.metric, row.value, row.low, row.high, row.n)
 
 

@@ -39,12 +39,12 @@ class ReportError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ReportFiles:
-    """Where a report lies, what a reader must know first, and the sentences about every metric, by aspect."""
+    """Where a report lies, what a reader must know first, and what it concludes about the metrics."""
 
     page: Path
     numbers: Path
     notices: tuple[str, ...]
-    sentences: Mapping[str, tuple[str, ...]]
+    conclusions: tuple[str, ...]
 
 
 def writable_folder(folder: Path) -> Path:
@@ -74,10 +74,7 @@ def write_report(report: Report, folder: Path) -> ReportFiles:
                 file.write(content.encode())
     except OSError as error:
         raise ReportError(f"{folder}: the report cannot be written ({error.strerror}): make room there") from error
-    sentences = {
-        aspect.aspect: tuple(each.sentence for each in aspect.verdicts.values()) for aspect in report.trust.aspects
-    }
-    return ReportFiles(folder / PAGE, folder / NUMBERS, report.notices, sentences)
+    return ReportFiles(folder / PAGE, folder / NUMBERS, report.notices, report.trust.conclusions)
 
 
 def dumped(report: Report) -> str:

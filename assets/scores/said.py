@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from assets.reports.tables import escaped, excerpt
 from assets.reports.text import number, plural, quantified, spelled
 from db.quality import MeanScore, StatusCount
-from metrics_core.agreement.mean_interval import mean_interval
+from metrics_core.intervals import mean_interval
 
 INTERVALS = (
     "Means have a 95 % interval over videos, since samples of one video resemble each other: Student's t with a "

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy.engine import Engine
 
-from assets.agreement.rows import COMMON_WORDS, LENGTH, SEED, Judged, load_judged, resamples_for
+from assets.agreement.rows import MAJORITY, SEED, Judged, load_judged, resamples_for
 from db.datasets import Dataset
 from db.report import has_synthetic_ratings
 from db.scores import active_scorer
@@ -19,6 +19,7 @@ from metrics_core.calibration import Baseline, Estimate, RatedCut, rated_cut
 
 RATINGS = "ratings"
 """The method of these thresholds in table `score_threshold`."""
+CHANCE = ", which may be chance"
 _DIGITS = 9
 """Means are rounded so far, so that equal means are equal however they were added up."""
 
@@ -70,7 +71,7 @@ def rating_cuts(judged: Judged, least: Mapping[str, float]) -> Iterator[FoundCut
     videos = [each.video_id for each in judged.samples]
     # Rounded like the means: 13/3 is reached by ratings of 4, 4 and 5.
     rounded = {aspect: round(value, _DIGITS) for aspect, value in least.items()}
-    baselines = {name: judged.baselines[name] for name in (LENGTH, COMMON_WORDS)} if judged.samples else {}
+    baselines = {name: numbers for name, numbers in judged.baselines.items() if name != MAJORITY}
     for metric, scores in judged.metrics.items():
         for aspect, ratings in judged.ratings.items():
             cut = rated_cut(
@@ -114,8 +115,11 @@ def mean_ratings(ratings: FloatArray) -> FloatArray:
     return np.round(means, _DIGITS)
 
 
-def sentence(found: FoundCut, label: str) -> str:
-    """What the cut keeps, and what it reaches on other videos beside the strongest baseline; or why there is none."""
+def sentence(found: FoundCut, label: str, *, knows: bool = True) -> str:
+    """What the cut keeps, and what it reaches on other videos beside the strongest baseline; or why there is none.
+
+    knows: whether the metric is known to order samples as people do; of others no cut is more than chance.
+    """
     cut = found.cut
     if cut.at_least is None or cut.held_out is None or cut.kept_good is None or cut.kept_others is None:
         return f"{found.objective}: no threshold, since {cut.reason}."
@@ -125,7 +129,7 @@ def sentence(found: FoundCut, label: str) -> str:
         f"{found.objective}: {label} of {cut.at_least:.4g}{interval} or more keeps {cut.kept_good:.0%} of the "
         f"{cut.n_good} samples rated {rated} and {cut.kept_others:.0%} of the {cut.n - cut.n_good} others. "
         f"On videos that a cut was not found on, the difference of these shares is {estimate(cut.held_out)}"
-        f"{_beside(cut.held_out, cut.strongest)}."
+        f"{_beside(cut.held_out, cut.strongest) if knows else CHANCE}."
     )
 
 
@@ -138,7 +142,7 @@ def estimate(found: Estimate) -> str:
 def _beside(own: Estimate, strongest: Baseline | None) -> str:
     """The strongest baseline in words; keeping everything has 0."""
     if own.low is None or own.low <= 0:
-        return ", which may be chance"
+        return CHANCE
     if strongest is None:
         return "; no simple number reaches more than keeping everything does"
     gain = strongest.gain

@@ -20,6 +20,7 @@ from benchmarks.papers.ngrams import CORRUPTION_METRICS
 from benchmarks.papers.recipes import Recipe, text_encoder
 from benchmarks.papers.records import Row, Table, number
 from benchmarks.papers.stages import Stages
+from benchmarks.papers.vcs_published import MEANS, PRINTED
 from benchmarks.papers.vcs_separation import METEOR, SEPARATION, SOURCE, separation, shown_models
 from benchmarks.qeva_run import mean_with_interval
 
@@ -27,7 +28,17 @@ GAP = "mean absolute difference"
 FIDELITY, VARIANTS = "vcs_1_fidelity", "vcs_1_variants"
 COSINE = SIMPLE[-1]
 SHOWN = ("BLEU-4", "ROUGE-L", *TOLERANCES, COSINE)
-CODE = ("benchmarks/papers/vcs_corruption_tables.py", "benchmarks/papers/vcs_separation.py", *NGRAM_CODE, *VCS_CODE)
+CAUSES = (
+    "encoder and splitter differ, and our encoder reads 256 word pieces at once, about half of a description, where "
+    "NV-Embed-v2 reads all"
+)
+CODE = (
+    "benchmarks/papers/vcs_corruption_tables.py",
+    "benchmarks/papers/vcs_published.py",
+    "benchmarks/papers/vcs_separation.py",
+    *NGRAM_CODE,
+    *VCS_CODE,
+)
 JUDGING = ("benchmarks/papers/separation.py", "metrics_core/agreement", "metrics_core/calibration")
 
 
@@ -84,9 +95,10 @@ def variants(stages: Stages) -> Table:
             ours = mean_with_interval(found.ours[metric][kept].tolist())
             limits = ours["mean"], ours["low"], ours["high"]
             rows.append(Row(VARIANTS, marks, metric, published, *limits, n=int(kept.sum()), source=SOURCE))
+        rows += printed(kind, marks)
     gaps = {name: float(np.abs(found.ours[name] - found.published[name]).mean()) for name in TOLERANCES}
     summary = [
-        f"Our {name} differs from the published one by {number(gap, 3)} on average: encoder and splitter differ."
+        f"Our {name} differs from the published one by {number(gap, 3)} on average: {CAUSES}."
         for name, gap in gaps.items()
     ]
     title = "VCS, Table 1 in form: mean value of each kind of variant"
@@ -95,6 +107,14 @@ def variants(stages: Stages) -> Table:
         "draw base descriptions. Variants without punctuation have recovered segments."
     ]
     return Table(VARIANTS, title, summary, shown_models(), rows, 3, remarks)
+
+
+def printed(kind: str, marks: str) -> list[Row]:
+    """What the paper's own table prints of a kind of variant, near the means of the published values."""
+    return [
+        Row(VARIANTS, marks, f"{name} in the paper", mean / 100, source=PRINTED)
+        for name, mean in zip(TOLERANCES, MEANS.get(kind, ()), strict=False)
+    ]
 
 
 RECIPES = (

@@ -1,144 +1,257 @@
-"""The statistics of the agreement table, and how each follows from counts of pairs."""
+"""The statistics of the agreement table: of one group of items by SciPy, of many small groups all pairs at once."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
-from metrics_core.agreement.correlation import is_constant, kendall_of, spearman_of
-from metrics_core.agreement.resampling import dense_ranks
-from metrics_core.arithmetic import ratio
-from metrics_core.arrays import FloatArray, IntArray
+from metrics_core.arrays import FloatArray, IntArray, numbered
 
 STATISTICS = ("pearson", "spearman", "kendall_b", "kendall_c", "pairwise_accuracy")
 """Pearson's r, Spearman's rho, Kendall's tau-b and tau-c in [-1, 1]; pairwise accuracy with ties in [0, 1].
 
 Pairwise accuracy (acc_eq) is the share of pairs that both sides order alike or both tie (Deutsch et al. 2023).
 """
+OF_PAIRS = ("kendall_b", "kendall_c", "pairwise_accuracy")
+SMALL = 128
+"""Groups of up to this many items are compared pair by pair, larger ones by SciPy, one after the other."""
+
+# Blocks are left out together while they hold up to this many items.
+CELLS = 1 << 14
 
 Coefficients = dict[str, FloatArray]
-"""Each statistic of many resamples or groups, (rows,); NaN where it is not defined."""
-
-
-@dataclass(frozen=True)
-class Moments:
-    """Sums over the items of every row, each (rows,), with x and y centred roughly: n, x, y, xx, yy and xy."""
-
-    n: FloatArray
-    x: FloatArray
-    y: FloatArray
-    xx: FloatArray
-    yy: FloatArray
-    xy: FloatArray
-
-    def correlation(self) -> FloatArray:
-        """Pearson's r of every row."""
-        covariance = self.xy - self.x * self.y / self.n
-        variances = (self.xx - self.x**2 / self.n) * (self.yy - self.y**2 / self.n)
-        return np.clip(covariance / np.sqrt(variances), -1, 1)
-
-
-@dataclass(frozen=True)
-class PairCounts:
-    """Pairs of different items in every row, each (rows,); a pair counts as often as the product of its items' weights.
-
-    surplus: concordant less discordant pairs. untied_x, untied_y: pairs that differ on that side. tied: pairs tied on
-    both sides. pairs: all pairs. n: the sum of the weights. levels: the smaller number of different values of a side.
-    """
-
-    n: FloatArray
-    pairs: FloatArray
-    surplus: FloatArray
-    untied_x: FloatArray
-    untied_y: FloatArray
-    tied: FloatArray
-    levels: FloatArray
-
-    def statistics(self) -> Coefficients:
-        """Compute tau-b, tau-c and pairwise accuracy of every row."""
-        varied = (self.untied_x > 0) & (self.untied_y > 0)
-        # Pairs untied on both sides: all pairs less those tied on a side, where pairs tied on both were taken twice.
-        ordered = self.untied_x + self.untied_y - self.pairs + self.tied
-        with np.errstate(divide="ignore", invalid="ignore"):
-            tau_b = self.surplus / np.sqrt(self.untied_x * self.untied_y)
-            tau_c = 2 * self.surplus * self.levels / (self.n**2 * (self.levels - 1))
-            accuracy = ((ordered + self.surplus) / 2 + self.tied) / self.pairs
-        return {
-            "kendall_b": np.where(varied, np.clip(tau_b, -1, 1), np.nan),
-            "kendall_c": np.where(varied, tau_c, np.nan),
-            "pairwise_accuracy": np.where(self.pairs > 0, accuracy, np.nan),
-        }
-
-
-def coefficients_of(counts: PairCounts, values: Moments, ranks: Moments) -> Coefficients:
-    """Compute every statistic of every row; correlations are NaN where a side is constant."""
-    varied = (counts.untied_x > 0) & (counts.untied_y > 0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        pearson, spearman = values.correlation(), ranks.correlation()
-    products = {"pearson": np.where(varied, pearson, np.nan), "spearman": np.where(varied, spearman, np.nan)}
-    return {**products, **counts.statistics()}
+"""Each statistic of many groups, (groups,); NaN where it is not defined."""
 
 
 def coefficients(
-    metric: FloatArray, people: FloatArray, statistics: tuple[str, ...] = STATISTICS
+    metric: FloatArray, people: FloatArray, statistics: Sequence[str] = STATISTICS
 ) -> dict[str, float | None]:
-    """Compute statistics of one group of checked sides (n,) with SciPy; None where one is not defined.
+    """Compute statistics of one group of finite sides (n,); None where one is not defined.
+
+    A constant side orders nothing, so correlations need two different numbers on each side, and pairwise accuracy two
+    items.
 
     >>> found = coefficients(np.array([1.0, 2, 3, 4, 5, 5]), np.array([1.0, 3, 2, 4, 4, 6]))
     >>> {name: round(value, 6) for name, value in found.items()}["kendall_c"]
     0.763889
     """
-    return {name: OF_ONE_GROUP[name](metric, people) for name in statistics}
+    x, y = dense_ranks(metric), dense_ranks(people)
+    varied = bool(x.any() and y.any())
+    found = dict.fromkeys(statistics, math.nan)
+    if varied and "pearson" in found:
+        found["pearson"] = _pearson(metric, people)
+    if varied and "spearman" in found:
+        found["spearman"] = _pearson(mean_ranks(x), mean_ranks(y))
+    if any(name in found for name in OF_PAIRS):
+        of_pairs = _pair_statistics(x, y, varied)
+        found |= {name: float(of_pairs[name]) for name in found if name in of_pairs}
+    return {name: value if math.isfinite(value) else None for name, value in found.items()}
 
 
-def pearson_of(left: FloatArray, right: FloatArray) -> float | None:
-    """Compute Pearson's r of checked sides; None where a side is constant."""
-    if is_constant(left) or is_constant(right):
-        return None
-    from scipy.stats import pearsonr
+def coefficient(metric: FloatArray, people: FloatArray, statistic: str) -> float | None:
+    """Compute one statistic of finite sides (n,), see `coefficients`.
 
-    r = float(pearsonr(left, right).statistic)
-    return r if np.isfinite(r) else None
+    >>> coefficient(np.array([1.0, 2, 3]), np.array([1.0, 3, 2]), "spearman")
+    0.5
+    """
+    return coefficients(metric, people, (statistic,))[statistic]
 
 
-def kendall_c_of(left: FloatArray, right: FloatArray) -> float | None:
-    """Compute Kendall's tau-c of checked sides; None where a side is constant."""
-    if is_constant(left) or is_constant(right):
-        return None
+def by_group(
+    metric: FloatArray, people: FloatArray, group: IntArray, n_groups: int, statistics: Sequence[str] = STATISTICS
+) -> Coefficients:
+    """Compute statistics of every group of items (n,): (n_groups,) by name, NaN for a group without items."""
+    size = np.bincount(group, minlength=n_groups)
+    small = size[group] <= SMALL
+    found = _of_small_groups(metric[small], people[small], group[small], n_groups)
+    large = np.flatnonzero(~small)
+    for rows in np.split(large[np.argsort(group[large], kind="stable")], np.cumsum(size[size > SMALL])[:-1]):
+        for name, value in coefficients(metric[rows], people[rows], statistics).items() if rows.size else ():
+            found[name][group[rows[0]]] = math.nan if value is None else value
+    return {name: found[name] for name in statistics}
+
+
+def without_blocks(
+    metric: FloatArray,
+    people: FloatArray,
+    group: IntArray,
+    n_groups: int,
+    block: IntArray,
+    n_blocks: int,
+    statistics: Sequence[str] = STATISTICS,
+) -> Coefficients:
+    """Compute statistics of every group of items (n,) without each block of them: (n_blocks, n_groups) by name.
+
+    NaN for a block without items.
+    """
+    held = np.unique(block)
+    found = {name: np.full((n_blocks, n_groups), np.nan) for name in statistics}
+    at_once = max(1, CELLS // max(1, block.size))
+    for blocks in (held[start : start + at_once] for start in range(0, held.size, at_once)):
+        number, rows = np.nonzero(blocks[:, None] != block)
+        of_each = by_group(
+            metric[rows], people[rows], number * n_groups + group[rows], blocks.size * n_groups, statistics
+        )
+        for name, values in of_each.items():
+            found[name][blocks] = values.reshape(blocks.size, n_groups)
+    return found
+
+
+def dense_ranks(values: FloatArray | IntArray) -> IntArray:
+    """Number the different values from 0 in ascending order.
+
+    >>> dense_ranks(np.array([0.5, 0.1, 0.5])).tolist()
+    [1, 0, 1]
+    """
+    number: IntArray = np.unique(values, return_inverse=True)[1].astype(np.int64)
+    return number
+
+
+def mean_ranks(side: IntArray) -> FloatArray:
+    """The mean ranks of dense ranks (n,), from 0.5.
+
+    >>> mean_ranks(np.array([0, 1, 1])).tolist()
+    [0.5, 2.0, 2.0]
+    """
+    sizes = np.bincount(side)
+    ranks: FloatArray = (np.cumsum(sizes) - sizes / 2)[side]
+    return ranks
+
+
+def pairs_inside(group: IntArray) -> tuple[IntArray, IntArray]:
+    """Return the positions of the first and of the second item of every pair of items in the same group (n,).
+
+    >>> [rows.tolist() for rows in pairs_inside(np.array([0, 1, 0, 1, 0]))]
+    [[0, 0, 2, 1], [2, 4, 4, 3]]
+    """
+    order = np.argsort(group, kind="stable")
+    sizes = np.diff(np.flatnonzero(np.diff(group[order], prepend=-1, append=-1)))
+    # Each item in order is the first of as many pairs as items of its group follow it.
+    followers = np.repeat(np.cumsum(sizes), sizes) - np.arange(group.size) - 1
+    first = np.repeat(np.arange(group.size), followers)
+    second = first + 1 + np.arange(first.size) - np.repeat(np.cumsum(followers) - followers, followers)
+    return order[first], order[second]
+
+
+def both_sides(metric: npt.ArrayLike, people: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Return both sides as (n,) in float64. Raises ValueError for different shapes and numbers that are not finite."""
+    left, right = np.asarray(metric, dtype=np.float64), np.asarray(people, dtype=np.float64)
+    if left.ndim != 1 or left.shape != right.shape:
+        raise ValueError(
+            f"metric has shape {left.shape}, people {right.shape}: give both sides one number for every item, (n,)."
+        )
+    for name, side in (("metric", left), ("people", right)):
+        bad = np.flatnonzero(~np.isfinite(side))
+        if bad.size:
+            raise ValueError(f"{name} {bad[0]} is {side[bad[0]]}: leave out items that lack a number on a side.")
+    return left, right
+
+
+def group_numbers(name: str, groups: Sequence[object], n: int) -> IntArray:
+    """Number the groups of n items from 0 in order of appearance. Raises ValueError unless there are n `groups`."""
+    if len(groups) != n:
+        raise ValueError(f"There are {len(groups)} {name} for {n} items: give one for each.")
+    return numbered(groups)
+
+
+def _pearson(left: FloatArray, right: FloatArray) -> float:
+    """Pearson's r of sides that vary; NaN where rounding leaves a side constant."""
+    x, y = left - left.mean(), right - right.mean()
+    # Divided by their largest first, so that no square is too large or too small for a float.
+    x, y = x / np.abs(x).max(), y / np.abs(y).max()
+    return float(np.clip(x @ y / math.sqrt(float(x @ x) * float(y @ y)), -1, 1))
+
+
+def _pair_statistics(x: IntArray, y: IntArray, varied: bool) -> Coefficients:
+    """The statistics that rest on the order of pairs, of two sides of dense ranks (n,)."""
     from scipy.stats import kendalltau
 
-    return float(kendalltau(left, right, variant="c").statistic)
+    pairs = x.size * (x.size - 1) // 2
+    both = x * (int(y.max(initial=0)) + 1) + y
+    tied_x, tied_y, tied = (_tied_pairs(side) for side in (x, y, dense_ranks(both)))
+    untied_x, untied_y = pairs - tied_x, pairs - tied_y
+    surplus = 0
+    if varied:
+        # SciPy counts the pairs, but gives them only inside tau-b.
+        surplus = round(float(kendalltau(x, y).statistic) * math.sqrt(untied_x) * math.sqrt(untied_y))
+    levels = 1 + min(int(x.max(initial=0)), int(y.max(initial=0)))
+    return _of_pairs(x.size, pairs, surplus, untied_x, untied_y, tied, levels)
 
 
-def pairwise_accuracy(metric: FloatArray, people: FloatArray) -> float | None:
-    """Compute the share of all pairs of items that both sides order alike or both tie; None for fewer than two items.
-
-    >>> pairwise_accuracy(np.array([1.0, 2, 3, 4, 5, 5]), np.array([1.0, 3, 2, 4, 4, 6]))
-    0.8
-    """
-    pairs = metric.size * (metric.size - 1) // 2
-    both = dense_ranks(metric) * people.size + dense_ranks(people)
-    tied_metric, tied_people, tied_both = tied_pairs(metric), tied_pairs(people), tied_pairs(both)
-    tau = kendall_of(metric, people)
-    # SciPy counts the pairs, but gives them only inside tau-b.
-    surplus = 0 if tau is None else round(tau * math.sqrt(pairs - tied_metric) * math.sqrt(pairs - tied_people))
-    ordered = pairs - tied_metric - tied_people + tied_both
-    return ratio((ordered + surplus) // 2 + tied_both, pairs)
-
-
-def tied_pairs(values: FloatArray | IntArray) -> int:
-    """Count pairs of equal values (n,)."""
-    sizes = np.unique(values, return_counts=True)[1]
+def _tied_pairs(side: IntArray) -> int:
+    """The pairs of equal numbers."""
+    sizes = np.bincount(side)
     return int((sizes * (sizes - 1) // 2).sum())
 
 
-OF_ONE_GROUP = {
-    "pearson": pearson_of,
-    "spearman": spearman_of,
-    "kendall_b": kendall_of,
-    "kendall_c": kendall_c_of,
-    "pairwise_accuracy": pairwise_accuracy,
-}
-"""How SciPy computes each statistic of checked sides (n,)."""
+def _of_pairs(
+    n: IntArray | int,
+    pairs: FloatArray | int,
+    surplus: FloatArray | int,
+    untied_x: FloatArray | int,
+    untied_y: FloatArray | int,
+    tied: FloatArray | int,
+    levels: IntArray | int,
+) -> Coefficients:
+    """Tau-b, tau-c and pairwise accuracy of groups of n items.
+
+    surplus: concordant less discordant pairs. untied_x, untied_y: pairs that differ on that side. tied: pairs tied on
+    both sides. levels: the smaller number of different values of a side.
+    """
+    # Pairs untied on both sides: all pairs less those tied on a side, where pairs tied on both were taken twice.
+    ordered = np.subtract(np.add(untied_x, untied_y), np.subtract(pairs, tied))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        tau_b = np.divide(surplus, np.sqrt(untied_x) * np.sqrt(untied_y))
+        tau_c = np.divide(2 * np.multiply(surplus, levels), np.multiply(n, n) * np.subtract(levels, 1.0))
+        accuracy = np.divide(np.add(ordered, surplus) / 2 + tied, pairs)
+    is_varied = np.isfinite(tau_b)
+    return {
+        "kendall_b": np.clip(tau_b, -1, 1),
+        "kendall_c": np.where(is_varied, tau_c, np.nan),
+        "pairwise_accuracy": np.where(np.greater(pairs, 0), accuracy, np.nan),
+    }
+
+
+def _of_small_groups(metric: FloatArray, people: FloatArray, group: IntArray, n_groups: int) -> Coefficients:
+    """Every statistic of every group, from all pairs of its items."""
+    one, other = pairs_inside(group)
+    sign_x, sign_y = (np.sign(side[one] - side[other]) for side in (metric, people))
+    of_pair, n = group[one], np.bincount(group, minlength=n_groups)
+
+    def count(pairs: FloatArray) -> FloatArray:
+        return np.bincount(of_pair, pairs, n_groups).astype(np.float64)
+
+    def ranks(signs: FloatArray) -> FloatArray:
+        """The mean ranks of the items inside their group, less their mean."""
+        above, below = (np.bincount(side, signs, group.size).astype(np.float64) for side in (one, other))
+        return above - below
+
+    def levels(side: FloatArray) -> IntArray:
+        """The number of different values in each group."""
+        distinct = np.unique(np.stack([group, dense_ranks(side)]), axis=1)[0]
+        return np.bincount(distinct, minlength=n_groups)
+
+    of_pairs = _of_pairs(
+        n,
+        n * (n - 1) / 2,
+        count(sign_x * sign_y),
+        count(np.abs(sign_x)),
+        count(np.abs(sign_y)),
+        count(((sign_x == 0) & (sign_y == 0)).astype(np.float64)),
+        np.minimum(levels(metric), levels(people)),
+    )
+    products = {"pearson": (metric, people), "spearman": (ranks(sign_x), ranks(sign_y))}
+    varied = np.isfinite(of_pairs["kendall_b"])
+    found = {name: _pearson_by_group(*sides, group, n, varied) for name, sides in products.items()}
+    return {**found, **of_pairs}
+
+
+def _pearson_by_group(x: FloatArray, y: FloatArray, group: IntArray, n: IntArray, varied: FloatArray) -> FloatArray:
+    """Pearson's r of every group; NaN where a side does not vary."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        x, y = (side - (np.bincount(group, side, n.size) / n)[group] for side in (x, y))
+        xx, yy, xy = (np.bincount(group, product, n.size) for product in (x * x, y * y, x * y))
+        return np.where(varied, np.clip(xy / np.sqrt(xx * yy), -1, 1), np.nan)

@@ -1,20 +1,17 @@
-"""The four ways to group captions before a metric is compared with people, each with its resamples."""
+"""A metric and people on the same captions: which captions are compared with each other, and without which videos."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
-from metrics_core.agreement.coefficients import STATISTICS, Coefficients, coefficients
-from metrics_core.agreement.first_order import first_order_coefficients
-from metrics_core.agreement.groups import Resamples, averaged, by_group, groups_of, quotient
-from metrics_core.agreement.resampling import Draws
-from metrics_core.agreement.small_groups import rowwise_coefficients
-from metrics_core.agreement.systems import DECIMALS, sums_of
-from metrics_core.agreement.weighted import resampled_coefficients
+from metrics_core.agreement.coefficients import STATISTICS, Coefficients, by_group, coefficients, without_blocks
 from metrics_core.arrays import BoolArray, FloatArray, IntArray
+from metrics_core.intervals import BLOCKS, Found, mean_left_out, without_each
 
 Grouping = Literal["pooled", "per_video", "per_system", "within_system"]
 """Which captions are compared with each other.
@@ -24,122 +21,142 @@ Grouping = Literal["pooled", "per_video", "per_system", "within_system"]
 - per_system: the systems' mean values (system level).
 - within_system: the captions of one system over videos; the mean of the systems.
 """
-
-EXACT = 5_000
-"""Resamples of up to so many items are computed exactly; of more, to first order (see `first_order`)."""
+PARTIAL = ("pearson", "spearman")
+DECIMALS = 9
+"""Means are rounded to so many digits, so that equal means stay tied when captions are added in another order."""
 
 
 @dataclass(frozen=True)
 class Sides:
     """A metric and people on the same items, all (n,): the values, and the numbers of each item's video and system.
 
-    A system of -1 is unknown: the item then belongs to no system.
+    A system of -1 is unknown: the item then belongs to no system. block: see `blocks_of`.
     """
 
     metric: FloatArray
     people: FloatArray
     video: IntArray
     system: IntArray
+    block: IntArray
 
     def only(self, kept: BoolArray | IntArray) -> Sides:
         """The same for some items."""
-        return Sides(self.metric[kept], self.people[kept], self.video[kept], self.system[kept])
+        groups = (side[kept] for side in (self.video, self.system, self.block))
+        return Sides(self.metric[kept], self.people[kept], *groups)
 
 
-def pooled(sides: Sides, draws: Draws, statistics: tuple[str, ...] = STATISTICS) -> Resamples:
+def pooled(sides: Sides, statistics: Sequence[str] = STATISTICS) -> Found:
     """Compare all items at once."""
-    if draws.systems is not None:
-        sides = sides.only(sides.system >= 0)
-    if draws.systems is None:
-        resampled = of_drawn_videos(sides, draws, statistics)
-    else:
-        # A video's captions now have different weights, so each item is a cluster of its own.
-        weights, cluster = item_weights(sides, draws), np.arange(sides.video.size)
-        resampled = resampled_coefficients(sides.metric, sides.people, cluster, weights, statistics)
-    return Resamples(
+    # Items in the metric's order are sorted faster again, without each block.
+    sides = sides.only(np.argsort(sides.metric, kind="stable"))
+    together = np.zeros(sides.metric.size, dtype=np.int64)
+    without = without_blocks(sides.metric, sides.people, together, 1, sides.block, BLOCKS, statistics)
+    return Found(
         coefficients(sides.metric, sides.people, statistics),
-        resampled,
+        {name: each[:, 0] for name, each in without.items()},
         dict.fromkeys(statistics, sides.metric.size),
         dict.fromkeys(statistics, 0),
+        np.unique(sides.block).size,
     )
 
 
-def of_drawn_videos(sides: Sides, draws: Draws, statistics: tuple[str, ...] = STATISTICS) -> Coefficients:
-    """Compute the statistics of all items in every resample of videos: exactly, and of many items to first order."""
-    compute = resampled_coefficients if sides.video.size <= EXACT else first_order_coefficients
-    return compute(sides.metric, sides.people, sides.video, draws.videos.T, statistics)
+def per_video(sides: Sides, n_videos: int) -> Found:
+    """Average the statistics of n_videos videos. Videos with one caption, and constant ones, have none."""
+    return averaged_videos(by_group(sides.metric, sides.people, sides.video, n_videos), sides)
 
 
-def item_weights(sides: Sides, draws: Draws) -> FloatArray:
-    """How often each resample of videos and systems holds each item: (n, resamples)."""
-    assert draws.systems is not None
-    return np.ascontiguousarray((draws.videos[:, sides.video] * draws.systems[:, sides.system]).T)
+def averaged_videos(by_video: Coefficients, sides: Sides) -> Found:
+    """Average statistics of videos (videos,), left out where NaN."""
+    block = np.zeros(next(iter(by_video.values())).size, dtype=np.int64)
+    block[sides.video] = sides.block
+    return _averaged(by_video, {name: mean_left_out(each, block) for name, each in by_video.items()}, sides)
 
 
-def per_video(sides: Sides, draws: Draws) -> Resamples:
-    """Average the videos' statistics. Videos with one caption, and constant ones, have none."""
-    by_video = by_group(sides.metric, sides.people, sides.video, draws.videos.shape[1])
-    if draws.systems is None:
-        return averaged(by_video, draws.videos)
-    resampled = video_means(sides, draws)
-    return averaged(by_video, draws.videos, lambda name: resampled[name])
-
-
-def video_means(sides: Sides, draws: Draws) -> Coefficients:
-    """Average the videos' statistics in every resample of videos and systems."""
-    sides = sides.only(sides.system >= 0)
-    assert draws.systems is not None
-    totals = {name: np.zeros((2, draws.n)) for name in STATISTICS}
-    for video, rows in groups_of(sides.video):
-        found = rowwise_coefficients(
-            sides.metric[None, rows], sides.people[None, rows], draws.systems[:, sides.system[rows]]
-        )
-        for name, values in found.items():
-            defined = np.isfinite(values)
-            totals[name] += draws.videos[:, video] * np.stack([np.where(defined, values, 0), defined])
-    return {name: quotient(*total) for name, total in totals.items()}
-
-
-def within_system(sides: Sides, draws: Draws) -> Resamples:
+def within_system(sides: Sides) -> Found:
     """Average the systems' statistics, each over its own captions."""
     n_systems = int(sides.system.max(initial=-1)) + 1
     by_system = by_group(sides.metric, sides.people, sides.system, n_systems)
-    resampled = {name: np.full((draws.n, n_systems), np.nan) for name in STATISTICS}
-    for system, rows in groups_of(sides.system):
-        one = sides.only(rows)
-        for name, values in of_drawn_videos(one, draws).items():
-            resampled[name][:, system] = values
-    weights = np.ones((draws.n, n_systems)) if draws.systems is None else draws.systems[:, :n_systems]
-
-    def means(name: str) -> FloatArray:
-        defined = np.isfinite(resampled[name])
-        return quotient((weights * np.where(defined, resampled[name], 0)).sum(axis=1), (weights * defined).sum(axis=1))
-
-    return averaged(by_system, weights, means)
+    without = without_blocks(sides.metric, sides.people, sides.system, n_systems, sides.block, BLOCKS)
+    return _averaged(by_system, {name: _mean_defined(each) for name, each in without.items()}, sides)
 
 
-def per_system(sides: Sides, draws: Draws) -> Resamples:
-    """Compare the systems' means. A resample in which a drawn system has no caption is undefined."""
-    sides = sides.only(sides.system >= 0)
+def per_system(sides: Sides) -> Found:
+    """Compare the systems' means. Without videos that a system needs there is no value."""
+    n_systems = int(sides.system.max(initial=-1)) + 1
+    cell = sides.block * n_systems + sides.system
     sums = [
-        sums_of(each, sides.system, sides.video).T for each in (sides.metric, sides.people, np.ones(sides.video.size))
+        np.bincount(cell, side, BLOCKS * n_systems).reshape(BLOCKS, n_systems)
+        for side in (sides.metric, sides.people, np.ones(cell.size))
     ]
-    # Videos that follow the last one of these items have no caption here.
-    videos = draws.videos[:, : sums[0].shape[1]]
-    n_systems = sums[0].shape[0]
-    present = sums[2].sum(axis=1) > 0
-    means = [np.round(each.sum(axis=1)[present] / sums[2].sum(axis=1)[present], DECIMALS) for each in sums[:2]]
-    weights = np.ones((draws.n, n_systems)) if draws.systems is None else draws.systems[:, :n_systems]
-    weights = weights * present
-    metric, people, count = (videos @ each.T for each in sums)
+    present = np.flatnonzero(sums[2].any(axis=0))
+    # The first row are all videos, the others all but a block.
+    totals = [np.vstack([each.sum(axis=0), each.sum(axis=0) - each])[:, present] for each in sums]
+    row = np.repeat(np.arange(BLOCKS + 1), present.size)
     with np.errstate(divide="ignore", invalid="ignore"):
-        sides_drawn = [np.nan_to_num(np.round(each / count, DECIMALS)) for each in (metric, people)]
-    resampled = rowwise_coefficients(sides_drawn[0], sides_drawn[1], weights)
-    incomplete = ((count == 0) & (weights > 0)).any(axis=1)
-    n = int(present.sum())
-    return Resamples(
-        coefficients(means[0], means[1]),
-        {name: np.where(incomplete, np.nan, values) for name, values in resampled.items()},
-        dict.fromkeys(STATISTICS, n),
+        metric, people = (np.nan_to_num(np.round(each / totals[2], DECIMALS)).ravel() for each in totals[:2])
+    found = by_group(metric, people, row, BLOCKS + 1)
+    usable = (totals[2] > 0.5).all(axis=1) & np.append(True, sums[2].any(axis=1))
+    return Found(
+        coefficients(metric[: present.size], people[: present.size]),
+        {name: np.where(usable, each, np.nan)[1:] for name, each in found.items()},
+        dict.fromkeys(STATISTICS, present.size),
         dict.fromkeys(STATISTICS, 0),
+        np.unique(sides.block).size,
+    )
+
+
+def without_system_means(values: npt.ArrayLike, system: IntArray) -> FloatArray:
+    """Subtract from each value (n,) the mean of its system, numbered from 0 in `system` (n,), as FRANK does.
+
+    A metric that only knows which systems are good has nothing left.
+
+    >>> without_system_means([1, 3, 10, 20], np.array([0, 0, 1, 1])).tolist()
+    [-1.0, 1.0, -5.0, 5.0]
+    """
+    side = np.asarray(values, dtype=np.float64)
+    return side - (np.bincount(system, side) / np.maximum(np.bincount(system), 1))[system]
+
+
+def without_length(values: npt.ArrayLike, lengths: npt.ArrayLike) -> FloatArray:
+    """Subtract from each value (n,) the least-squares line over the lengths (n,).
+
+    >>> without_length([2, 4, 6, 9], [1, 2, 3, 4]).round(2).tolist()
+    [0.2, -0.1, -0.4, 0.3]
+    """
+    side, length = np.asarray(values, dtype=np.float64), np.asarray(lengths, dtype=np.float64)
+    if side.size == 0:
+        return side
+    centred, x = side - side.mean(), length - length.mean()
+    squares = float(x @ x)
+    rest: FloatArray = centred - x * (float(x @ centred) / squares) if squares > 0 else centred
+    # What rounding leaves of values on one line is no order.
+    return np.where(np.abs(rest) <= 1e-12 * np.abs(side).max(initial=0), 0.0, rest)
+
+
+def pooled_rest(sides: Sides, remove: Callable[[FloatArray, IntArray], FloatArray]) -> Found:
+    """Compare what `remove` leaves of both sides, given the values and positions of the items; anew for each block."""
+
+    def rest(rows: IntArray) -> dict[str, float | None]:
+        return coefficients(remove(sides.metric[rows], rows), remove(sides.people[rows], rows), PARTIAL)
+
+    return without_each(rest, sides.block)
+
+
+def _mean_defined(values: FloatArray) -> FloatArray:
+    """The means of rows (rows, n) of the values that are not NaN; NaN for a row without any."""
+    defined = np.isfinite(values)
+    with np.errstate(invalid="ignore"):
+        means: FloatArray = np.where(defined, values, 0).sum(axis=1) / defined.sum(axis=1)
+    return means
+
+
+def _averaged(by: Coefficients, without: Coefficients, sides: Sides) -> Found:
+    """The means of groups' statistics (groups,), left out where NaN."""
+    defined = {name: each[np.isfinite(each)] for name, each in by.items()}
+    return Found(
+        {name: float(each.mean()) if each.size else None for name, each in defined.items()},
+        without,
+        {name: each.size for name, each in defined.items()},
+        {name: by[name].size - each.size for name, each in defined.items()},
+        np.unique(sides.block).size,
     )

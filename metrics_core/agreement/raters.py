@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.agreement.systems import DECIMALS
-from metrics_core.arrays import BoolArray, FloatArray
+from metrics_core.agreement.groupings import DECIMALS
+from metrics_core.arrays import BoolArray, FloatArray, IntArray
+from metrics_core.intervals import BLOCKS, Found
 
 Level = Literal["nominal", "ordinal", "interval"]
 """What differences of ratings mean: nominal, all alike; ordinal, by rank; interval, by the squared difference."""
 LEVELS: tuple[Level, ...] = get_args(Level)
 MOST_RATERS = 20
 """Statistics of single raters are averaged over so many at most, since a crowd may have thousands."""
+MOST_VALUES = 500
+"""Alpha of ratings with more different values has no interval: each block would cost a table of values by values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +46,30 @@ def krippendorff_alpha(ratings: npt.ArrayLike, level: Level = "ordinal") -> Alph
     """
     if level not in LEVELS:
         raise ValueError(f"level is {level!r}: give one of {', '.join(LEVELS)}.")
-    rated = checked_ratings(ratings)
-    values, totals = rating_counts(rated)
-    value = alpha_of(values, coincidences(totals)[None], level)[0]
-    pairable = totals.sum(axis=1)
-    return Alpha(level, float(value) if np.isfinite(value) else None, int(pairable.sum()), int((pairable > 0).sum()))
+    values, counts = _rating_counts(checked_ratings(ratings))
+    pairable = counts.sum(axis=1)
+    return Alpha(level, _alpha(values, _coincidences(counts), level), int(pairable.sum()), int((pairable > 0).sum()))
+
+
+def alphas(ratings: FloatArray, block: IntArray) -> Found:
+    """Krippendorff's alpha of checked ratings at every level, and without each block of videos.
+
+    n is the number of ratings that can be paired, n_undefined of those that cannot. Ratings of more than MOST_VALUES
+    different values are not left out.
+    """
+    values, counts = _rating_counts(ratings)
+    together = _coincidences(counts)
+    whole = {f"krippendorff_{level}": _alpha(values, together, level) for level in LEVELS}
+    held = np.unique(block[counts.any(axis=1)]) if values.size <= MOST_VALUES else np.zeros(0, dtype=np.int64)
+    without = {name: np.full(BLOCKS, np.nan) for name in whole}
+    for number in held.tolist() if held.size > 1 else ():
+        rest = together - _coincidences(counts[block == number])
+        for level, name in zip(LEVELS, whole, strict=True):
+            alpha = _alpha(values, rest, level)
+            without[name][number] = math.nan if alpha is None else alpha
+    n_pairable = int(counts.sum())
+    rest_n = int((~np.isnan(ratings)).sum()) - n_pairable
+    return Found(whole, without, dict.fromkeys(whole, n_pairable), dict.fromkeys(whole, rest_n), held.size)
 
 
 def checked_ratings(ratings: npt.ArrayLike) -> FloatArray:
@@ -57,40 +80,6 @@ def checked_ratings(ratings: npt.ArrayLike) -> FloatArray:
     if np.isinf(rated).any():
         raise ValueError("A rating is infinite: give numbers, and NaN where a rater gave none.")
     return rated
-
-
-def rating_counts(rated: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The different values in ascending order, and how often each item got each: (items, values).
-
-    Items with fewer than two ratings have no pair: their counts are 0.
-    """
-    values = np.unique(rated[~np.isnan(rated)])
-    counts = np.zeros((len(rated), values.size))
-    for column, value in enumerate(values):
-        counts[:, column] = (rated == value).sum(axis=1)
-    return values, np.where(counts.sum(axis=1, keepdims=True) > 1, counts, 0)
-
-
-def coincidences(counts: FloatArray) -> FloatArray:
-    """Add up the ordered pairs of ratings inside items, an item weighing as much as its ratings: (values, values)."""
-    weights = 1 / np.maximum(counts.sum(axis=1) - 1, 1)
-    together: FloatArray = (counts * weights[:, None]).T @ counts - np.diag(weights @ counts)
-    return together
-
-
-def alpha_of(values: FloatArray, together: FloatArray, level: Level) -> FloatArray:
-    """Compute alpha of coincidences (rows, values, values): (rows,); NaN where no two ratings differ."""
-    totals = together.sum(axis=2)
-    distance: FloatArray = 1 - np.eye(values.size)[None]
-    if level != "nominal":
-        places = values[None] if level == "interval" else np.cumsum(totals, axis=1) - totals / 2
-        distance = (places[:, :, None] - places[:, None, :]) ** 2
-    n = totals.sum(axis=1)
-    observed = (together * distance).sum(axis=(1, 2))
-    expected = np.einsum("ri,rij,rj->r", totals, np.broadcast_to(distance, together.shape), totals)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        alpha: FloatArray = np.where(expected > 0, 1 - (n - 1) * observed / expected, np.nan)
-    return alpha
 
 
 def mean_rating(ratings: FloatArray) -> FloatArray:
@@ -108,10 +97,43 @@ def one_against_others(ratings: FloatArray) -> list[tuple[FloatArray, FloatArray
     for rater in range(ratings.shape[1]):
         one, others = ratings[:, rater], mean_rating(np.delete(ratings, rater, axis=1))
         sides.append((one, others, ~np.isnan(one) & ~np.isnan(others)))
-    return sides
+    return [side for side in sides if side[2].any()]
 
 
 def most_active(ratings: FloatArray) -> FloatArray:
     """The ratings (items, raters) of the MOST_RATERS raters who gave most, the first of equals, in their order."""
     given = (~np.isnan(ratings)).sum(axis=0)
     return ratings[:, np.sort(np.argsort(-given, kind="stable")[:MOST_RATERS])]
+
+
+def _rating_counts(rated: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The different values in ascending order, and how often each item got each: (items, values).
+
+    Items with fewer than two ratings have no pair: their counts are 0.
+    """
+    values = np.unique(rated[~np.isnan(rated)])
+    counts = np.zeros((len(rated), values.size))
+    for column, value in enumerate(values):
+        counts[:, column] = (rated == value).sum(axis=1)
+    return values, np.where(counts.sum(axis=1, keepdims=True) > 1, counts, 0)
+
+
+def _coincidences(counts: FloatArray) -> FloatArray:
+    """Add up the ordered pairs of ratings inside items, an item weighing as much as its ratings: (values, values)."""
+    weights = 1 / np.maximum(counts.sum(axis=1) - 1, 1)
+    together: FloatArray = (counts * weights[:, None]).T @ counts - np.diag(weights @ counts)
+    return together
+
+
+def _alpha(values: FloatArray, together: FloatArray, level: Level) -> float | None:
+    """Alpha of coincidences (values, values); None where no two ratings of one item exist, or none differ."""
+    totals = together.sum(axis=1)
+    distance = 1 - np.eye(values.size)
+    if level != "nominal":
+        places = values if level == "interval" else np.cumsum(totals) - totals / 2
+        distance = (places[:, None] - places) ** 2
+    expected = float(totals @ distance @ totals)
+    # What rounding leaves of equal ratings is no difference.
+    if expected <= 1e-12 * float(totals.sum()) ** 2 * distance.max(initial=0):
+        return None
+    return 1 - (float(totals.sum()) - 1) * float((together * distance).sum()) / expected

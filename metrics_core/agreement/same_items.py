@@ -1,4 +1,4 @@
-"""A metric beside baselines and raters on the very items that it has a value for, in the same resamples."""
+"""A metric beside baselines and raters on the very items that it has a value for, without the same videos."""
 
 from __future__ import annotations
 
@@ -8,43 +8,48 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.agreement.correlation import kendall_of, mean_of
-from metrics_core.agreement.groupings import Sides, pooled
-from metrics_core.agreement.groups import Resamples
-from metrics_core.agreement.inputs import checked_inputs
+from metrics_core.agreement.coefficients import coefficient
+from metrics_core.agreement.groupings import pooled
 from metrics_core.agreement.raters import mean_rating, one_against_others
-from metrics_core.agreement.resampling import Draws, draw, interval
-from metrics_core.agreement.table import ONE_RATER
-from metrics_core.arrays import FloatArray, IntArray
+from metrics_core.agreement.table import ONE_RATER, Inputs, checked_inputs
+from metrics_core.arrays import BoolArray, FloatArray
+from metrics_core.intervals import LEVEL, Found, chance, estimate, mean_over_raters
 
 STATISTIC = "kendall_b"
 
 
 @dataclass(frozen=True, slots=True)
 class Coefficient:
-    """A correlation in [-1, 1] over n items, with its interval; None where undefined."""
+    """A correlation in [-1, 1] over n items, with its interval, or a difference of two; None where undefined.
+
+    p: how often chance alone gives a number so far from 0, two-sided.
+    """
 
     name: str
     value: float | None
     low: float | None
     high: float | None
     n: int
+    p: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SameItems:
     """A metric's coefficient, and on its items the coefficient of one more rater and of the strongest baseline.
 
-    ceiling: each rater with the mean of the others, on average; it has no interval here.
+    ceiling: each rater with the mean of the others, on average.
     strongest: the baseline farthest from 0, turned round where it is negative: "the shorter, the better" is knowledge,
-    too. difference: the metric's coefficient less the strongest baseline's, in the same resamples; its interval may be
-    far from 0 where the intervals of both overlap. None where nothing is defined; ceiling also with a single rater.
+    too. above_baseline, above_rater: the metric's coefficient less the strongest baseline's, and less one more
+    rater's, without the same videos; their intervals may be far from 0 where the intervals of both overlap. None where
+    nothing is defined; ceiling and above_rater also with a single rater. n_videos: of the metric's items.
     """
 
     found: Coefficient
     ceiling: Coefficient | None
     strongest: Coefficient | None
-    difference: Coefficient | None
+    above_baseline: Coefficient | None
+    above_rater: Coefficient | None
+    n_videos: int
 
 
 def on_same_items(
@@ -53,73 +58,88 @@ def on_same_items(
     ratings: npt.ArrayLike,
     videos: Sequence[object],
     *,
-    level: float = 0.95,
-    n_resamples: int = 1000,
+    level: float = LEVEL,
     seed: int = 0,
 ) -> dict[str, SameItems]:
     """Compare every metric with people over all its items, by Kendall's tau-b; arguments as in `agreement_rows`.
 
     >>> found = on_same_items({"m": [1, 2, 3, 4]}, {"length": [4, 3, 2, 2]}, [[1], [2], [3], [4]], "aabb")["m"]
-    >>> found.found.value, round(found.strongest.value, 2), found.difference.n
-    (1.0, 0.91, 4)
+    >>> found.found.value, round(found.strongest.value, 2), found.above_baseline.n, found.n_videos
+    (1.0, 0.91, 4, 2)
     """
-    inputs = checked_inputs(metrics, baselines, {STATISTIC: ratings}, videos, None, None)
-    rated = inputs.ratings[STATISTIC]
+    inputs = checked_inputs(metrics, {STATISTIC: ratings}, videos, baselines=baselines, seed=seed)
+    return {name: _on_items_of(inputs, name, level) for name in metrics}
+
+
+def _on_items_of(inputs: Inputs, name: str, level: float) -> SameItems:
+    rated, values = inputs.ratings[STATISTIC], inputs.values[name]
     people = mean_rating(rated)
-    draws = draw(inputs.n_videos, 0, "videos", n_resamples, seed)
-    results = {}
-    for name in metrics:
-        kept = np.isfinite(inputs.values[name]) & np.isfinite(people)
-        own = {other: inputs.values[other][kept] for other in baselines}
-        chosen = _strongest(own, people[kept])
-        found = _compared(inputs.values[name][kept], people[kept], inputs.video[kept], draws)
-        baseline = chosen and _compared(own[chosen], people[kept], inputs.video[kept], draws)
-        beside = _beside(found, chosen, baseline, level) if chosen and baseline else (None, None)
-        made = _made(name, found.values[STATISTIC], found.resampled[STATISTIC], found.n[STATISTIC], level)
-        results[name] = SameItems(made, _ceiling(rated[kept]), *beside)
-    return results
+    kept = np.isfinite(values) & np.isfinite(people)
+    found = _pooled(inputs, values, people)
+    ceiling = _ceiling(inputs, np.where(kept[:, None], rated, np.nan))
+    strongest, above = strongest_baseline(inputs, people, kept, level), None
+    if strongest:
+        side = inputs.values[strongest.name]
+        both = (
+            found
+            if np.isfinite(side[kept]).all()
+            else _pooled(inputs, np.where(np.isfinite(side), values, np.nan), people)
+        )
+        beside = _pooled(inputs, np.where(kept, side, np.nan), people)
+        turned = -1.0 if (beside.values[STATISTIC] or 0.0) < 0 else 1.0
+        above = _above(strongest.name, both, beside, level, turned)
+    return SameItems(
+        _coefficient(name, found, level),
+        _coefficient(ONE_RATER, ceiling, level) if ceiling else None,
+        strongest,
+        above,
+        _above(ONE_RATER, found, ceiling, level) if ceiling else None,
+        np.unique(inputs.video[kept]).size,
+    )
 
 
-def _compared(side: FloatArray, people: FloatArray, video: IntArray, draws: Draws) -> Resamples:
-    """The coefficient of the items that have a value."""
-    kept = np.isfinite(side)
-    sides = Sides(side[kept], people[kept], video[kept], np.full(int(kept.sum()), -1))
-    return pooled(sides, draws, (STATISTIC,))
+def strongest_baseline(inputs: Inputs, people: FloatArray, kept: BoolArray, level: float = LEVEL) -> Coefficient | None:
+    """The baseline whose tau-b with people (n,) is farthest from 0 over the kept items that it has a number for.
+
+    It is turned round where it is negative. None where no baseline has a coefficient.
+    """
+    known = {}
+    for name in inputs.baselines:
+        rows = kept & np.isfinite(inputs.values[name])
+        value = coefficient(inputs.values[name][rows], people[rows], STATISTIC)
+        if value is not None:
+            known[name] = value
+    if not known:
+        return None
+    name = max(known, key=lambda each: abs(known[each]))
+    found = _pooled(inputs, np.where(kept, inputs.values[name], np.nan), people)
+    return _coefficient(name, found, level, -1.0 if known[name] < 0 else 1.0)
 
 
-def _strongest(baselines: Mapping[str, FloatArray], people: FloatArray) -> str | None:
-    """The baseline that is farthest from 0; None where none has a coefficient."""
-    defined = {name: side for name, side in baselines.items() if _value(side, people) is not None}
-    return max(defined, key=lambda name: abs(_value(defined[name], people) or 0.0), default=None)
+def _pooled(inputs: Inputs, side: FloatArray, people: FloatArray) -> Found:
+    """The coefficient of the items that have both numbers."""
+    return pooled(inputs.sides_of(side, people), (STATISTIC,))
 
 
-def _value(side: FloatArray, people: FloatArray) -> float | None:
-    """Kendall's tau-b of the items that have both numbers."""
-    kept = np.isfinite(side) & np.isfinite(people)
-    return kendall_of(side[kept], people[kept])
+def _ceiling(inputs: Inputs, ratings: FloatArray) -> Found | None:
+    """The mean of the raters' coefficients, each with the mean of the others; None without two raters of one item."""
+    sides = [pooled(inputs.sides(*side), (STATISTIC,)) for side in one_against_others(ratings)]
+    return mean_over_raters([{STATISTIC: each} for each in sides])[STATISTIC] if sides else None
 
 
-def _ceiling(ratings: FloatArray) -> Coefficient | None:
-    """The mean of the raters' coefficients, each with the mean of the others, without an interval."""
-    sides = [side for side in one_against_others(ratings) if side[2].any()]
-    values = [value for one, others, kept in sides if (value := kendall_of(one[kept], others[kept])) is not None]
-    n = max((int(kept.sum()) for _, _, kept in sides), default=0)
-    return Coefficient(ONE_RATER, mean_of(values), None, None, n) if sides else None
+def _coefficient(name: str, found: Found, level: float, sign: float = 1.0) -> Coefficient:
+    value = found.values[STATISTIC]
+    return _made(name, None if value is None else sign * value, sign * found.left_out[STATISTIC], found, level)
 
 
-def _beside(found: Resamples, name: str, baseline: Resamples, level: float) -> tuple[Coefficient, Coefficient | None]:
-    """The strongest baseline, turned round where it is negative, and how far the metric lies above it."""
-    value, other = found.values[STATISTIC], baseline.values[STATISTIC]
-    assert other is not None
-    sign = -1.0 if other < 0 else 1.0
-    resampled = sign * baseline.resampled[STATISTIC]
-    strongest = _made(name, sign * other, resampled, baseline.n[STATISTIC], level)
-    if value is None:
-        return strongest, None
-    less = found.resampled[STATISTIC] - resampled
-    return strongest, _made(name, value - sign * other, less, found.n[STATISTIC], level)
+def _above(name: str, found: Found, other: Found, level: float, sign: float = 1.0) -> Coefficient | None:
+    """By how much a metric is above a baseline or a rater; None where a side is undefined."""
+    value, left_out = found.less(other, STATISTIC, sign)
+    return None if value is None else _made(name, value, left_out, found, level, 2.0)
 
 
-def _made(name: str, value: float | None, resampled: FloatArray, n: int, level: float) -> Coefficient:
-    limits = interval(resampled, level)
-    return Coefficient(name, value, *((None, None) if value is None else (limits.low, limits.high)), n)
+def _made(
+    name: str, value: float | None, left_out: FloatArray, found: Found, level: float, most: float = 1.0
+) -> Coefficient:
+    each = estimate(value, left_out, level, (-most, most))
+    return Coefficient(name, each.value, each.low, each.high, found.n[STATISTIC], chance(value, left_out))

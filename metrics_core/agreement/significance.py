@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.agreement.coefficients import Moments, pearson_of
-from metrics_core.agreement.correlation import both_sides, group_numbers
-from metrics_core.arrays import FloatArray, IntArray
+from metrics_core.agreement.coefficients import (
+    CELLS,
+    both_sides,
+    by_group,
+    coefficient,
+    dense_ranks,
+    group_numbers,
+    mean_ranks,
+)
+from metrics_core.agreement.raters import mean_rating
+from metrics_core.agreement.table import Inputs, checked_inputs
+from metrics_core.arrays import FloatArray
 
-# Permutations come in batches of up to this many swaps (16 MiB).
-CELLS = 1 << 21
+STATISTIC = "kendall_b"
 
 
 @dataclass(frozen=True, slots=True)
 class PermutationTest:
-    """Pearson's r of a metric with people, less the other metric's, and how often chance gives as large a difference.
+    """Kendall's tau-b of a metric with people, less the other metric's, and how often chance gives so large a one.
 
     difference in [-2, 2]; p in (0, 1], two-sided; both None where a correlation is not defined. n_units: the groups
-    whose scores were swapped together. Of one group p is None: it is swapped as a whole or not at all.
+    whose ranks were swapped together. Of one group p is None: it is swapped as a whole or not at all.
     """
 
     n: int
@@ -42,6 +51,67 @@ class WilliamsTest:
     p: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class ComparisonRow:
+    """Kendall's tau-b of a metric with people less the other metric's, over the n items that have all three numbers.
+
+    p: two-sided, by swapping the two metrics' ranks video by video. p_holm: p corrected for the number of comparisons
+    of its aspect. p_williams: one-sided, that the metric's Pearson correlation is higher; it takes the items as
+    independent, so it is too small where videos have several captions. None where undefined.
+    """
+
+    metric: str
+    other: str
+    aspect: str
+    difference: float | None
+    p: float | None
+    p_holm: float | None
+    p_williams: float | None
+    n: int
+
+
+def comparison_rows(
+    metrics: Mapping[str, npt.ArrayLike],
+    ratings: Mapping[str, npt.ArrayLike],
+    videos: Sequence[object],
+    *,
+    n_resamples: int = 1000,
+    seed: int = 0,
+) -> tuple[ComparisonRow, ...]:
+    """Compare every two metrics by every aspect; arguments and errors are those of `agreement_rows`.
+
+    >>> rows = comparison_rows({"a": [1, 2, 3, 4, 6], "b": [2, 1, 4, 3, 3]}, {"q": [[1], [2], [3], [4], [5]]}, range(5))
+    >>> rows[0].metric, round(rows[0].difference, 3), rows[0].p
+    ('a', 0.684, 0.125)
+    """
+    inputs = checked_inputs(metrics, ratings, videos)
+    found = []
+    for aspect in inputs.ratings:
+        rows = list(_rows(inputs, aspect, n_resamples, seed))
+        corrected = holm_defined([row.p for row in rows])
+        found += [replace(row, p_holm=p) for row, p in zip(rows, corrected, strict=True)]
+    return tuple(found)
+
+
+def _rows(inputs: Inputs, aspect: str, n_resamples: int, seed: int) -> Iterator[ComparisonRow]:
+    """Yield the comparisons by one aspect, not corrected."""
+    people = mean_rating(inputs.ratings[aspect])
+    for (metric, left), (other, right) in combinations(inputs.values.items(), 2):
+        kept = np.isfinite(left) & np.isfinite(right) & np.isfinite(people)
+        sides = left[kept], right[kept], people[kept]
+        test = permutation_test(*sides, inputs.video[kept].tolist(), n_resamples=n_resamples, seed=seed)
+        yield ComparisonRow(metric, other, aspect, test.difference, test.p, None, _williams(*sides).p, test.n)
+
+
+def _williams(left: FloatArray, right: FloatArray, people: FloatArray) -> WilliamsTest:
+    """Williams' test of two metrics; undefined where a correlation is."""
+    pairs = (left, people), (right, people), (left, right)
+    first, second, between = (coefficient(*pair, "pearson") for pair in pairs)
+    if first is None or second is None or between is None:
+        return WilliamsTest(None, None)
+    return williams_test(first, second, between, people.size)
+
+
 def permutation_test(
     metric: npt.ArrayLike,
     other: npt.ArrayLike,
@@ -51,11 +121,12 @@ def permutation_test(
     n_resamples: int = 1000,
     seed: int = 0,
 ) -> PermutationTest:
-    """Swap the standardised scores of two metrics at random and compare their Pearson correlations with people (n,).
+    """Swap the ranks of two metrics at random and compare their tau-b with people (n,).
 
-    groups (n,): items whose scores are swapped together, such as a video's captions; None swaps each item alone
-    (Deutsch et al. 2021). SciPy tries all swaps where there are at most n_resamples. Raises ValueError for shapes that
-    do not fit and numbers that are not finite.
+    groups (n,): items whose ranks are swapped together, such as a video's captions; None swaps each item alone
+    (Deutsch et al. 2021). Ranks are all that tau-b reads, so two metrics that order alike are alike here, whatever
+    their scales. SciPy tries all swaps where there are at most n_resamples. Raises ValueError for shapes that do not
+    fit and numbers that are not finite.
 
     >>> permutation_test([1, 2, 3, 4, 5], [5, 1, 4, 2, 3], [1, 2, 3, 4, 6]).p
     0.1875
@@ -64,20 +135,26 @@ def permutation_test(
     truth = np.asarray(people, dtype=np.float64)
     unit = np.arange(left.size) if groups is None else group_numbers("groups", groups, left.size)
     n_units = int(unit.max(initial=-1)) + 1
-    first, second = pearson_of(left, truth), pearson_of(right, truth)
+    first, second = (coefficient(side, truth, STATISTIC) for side in (left, right))
     if first is None or second is None:
         return PermutationTest(left.size, n_units, None, None)
     if n_units < 2:
         return PermutationTest(left.size, n_units, first - second, None)
     from scipy.stats import permutation_test as scipy_test
 
-    sums = _sums_by_unit(left, right, truth, unit, n_units)
+    ranks = [mean_ranks(dense_ranks(side)) for side in (left, right)]
 
     def difference(swapped: FloatArray, kept: FloatArray, axis: int) -> FloatArray:
-        """Differences of the correlations, where 1 in `swapped` marks the units that have the other metric's score."""
-        mask = np.moveaxis(swapped, axis, -1)
-        one, two = (_correlations(sums, each, left.size) for each in (mask, 1 - mask))
-        return one - two
+        """The differences where 1 in `swapped` marks the units that have the other metric's ranks."""
+        of_other = np.moveaxis(swapped, axis, -1)[..., unit] == 1
+        sides = np.stack([np.where(of_other, ranks[1], ranks[0]), np.where(of_other, ranks[0], ranks[1])])
+        swap = np.repeat(np.arange(sides.size // truth.size), truth.size)
+        found = by_group(
+            sides.ravel(), np.tile(truth, swap.size // truth.size), swap, swap.size // truth.size, (STATISTIC,)
+        )
+        # Ranks that a swap makes all equal order nothing.
+        one, two = np.nan_to_num(found[STATISTIC]).reshape(2, *of_other.shape[:-1])
+        return np.asarray(one - two)
 
     result = scipy_test(
         (np.zeros(n_units), np.ones(n_units)),
@@ -85,26 +162,10 @@ def permutation_test(
         permutation_type="samples",
         vectorized=True,
         n_resamples=n_resamples,
-        batch=max(1, CELLS // n_units),
+        batch=max(1, CELLS // left.size),
         rng=np.random.default_rng(seed),
     )
     return PermutationTest(left.size, n_units, first - second, float(result.pvalue))
-
-
-def _sums_by_unit(left: FloatArray, right: FloatArray, truth: FloatArray, unit: IntArray, n_units: int) -> FloatArray:
-    """Sums of z, z² and z times people in every unit, for both metrics: (2, units, 3); z are standardised scores."""
-    y = (truth - truth.mean()) / truth.std()
-    standard = [(side - side.mean()) / side.std() for side in (left, right)]
-    return np.stack(
-        [np.stack([np.bincount(unit, each, n_units) for each in (z, z * z, z * y)], axis=1) for z in standard]
-    )
-
-
-def _correlations(sums: FloatArray, swapped: FloatArray, n: int) -> FloatArray:
-    """Pearson's r with people, of the first metric where `swapped` (.., units) is 0 and of the second where it is 1."""
-    z, squares, products = np.moveaxis(swapped @ (sums[1] - sums[0]) + sums[0].sum(axis=0), -1, 0)
-    zero, count = np.zeros_like(z), np.full_like(z, n)
-    return Moments(count, z, zero, squares, count, products).correlation()
 
 
 def williams_test(r12: float, r13: float, r23: float, n: int) -> WilliamsTest:
@@ -143,3 +204,13 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
         highest = max(highest, min(1.0, p_values[position] * (len(p_values) - step)))
         corrected[position] = highest
     return tuple(corrected)
+
+
+def holm_defined(p_values: Sequence[float | None]) -> list[float | None]:
+    """Correct by Holm those p-values that are defined.
+
+    >>> holm_defined([0.03, None, 0.01])
+    [0.03, None, 0.02]
+    """
+    corrected = iter(holm([p for p in p_values if p is not None]))
+    return [None if p is None else next(corrected) for p in p_values]

@@ -8,12 +8,21 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.agreement.comparison import compared, pooled_with
-from metrics_core.agreement.groups import Resamples
-from metrics_core.agreement.inputs import Inputs, checked_inputs
-from metrics_core.agreement.rater_rows import alpha_rows, mean_of_raters
-from metrics_core.agreement.raters import mean_rating, most_active, one_against_others
-from metrics_core.agreement.resampling import Draws, Resampled, draw, interval
+from metrics_core.agreement.groupings import (
+    Sides,
+    averaged_videos,
+    per_system,
+    per_video,
+    pooled,
+    pooled_rest,
+    within_system,
+    without_length,
+    without_system_means,
+)
+from metrics_core.agreement.pairs import held_out_accuracy, soft_accuracy_of
+from metrics_core.agreement.raters import alphas, checked_ratings, mean_rating, most_active, one_against_others
+from metrics_core.arrays import BoolArray, FloatArray, IntArray, numbered
+from metrics_core.intervals import BLOCKS, LEVEL, Found, blocks_of, mean_over_raters
 
 ONE_RATER = "one rater"
 """The metric's name in rows of the human ceiling: each rater against the mean of the others, averaged over raters."""
@@ -21,19 +30,23 @@ BY_RATER = "pooled by rater"
 """The grouping in which a metric is compared with each rater alone, pooled; the mean over raters (VATEX-EVAL)."""
 RATERS = "raters"
 """The metric's name in rows of Krippendorff's alpha, whose n and n_undefined count ratings."""
+CALIBRATED = "pairwise_accuracy_calibrated"
+"""Pairwise accuracy where small differences of the metric are ties; how small was chosen on the other half of the
+videos."""
+SOFT = "soft_pairwise_accuracy"
 
 
 @dataclass(frozen=True, slots=True)
 class AgreementRow:
-    """One number of the agreement table, with its percentile interval.
+    """One number of the agreement table, with its interval over videos.
 
     aspect: what people rated. grouping: how captions were grouped, see `Grouping`; "pooled without system means" and
     "pooled without length" are partial correlations, "pooled by rater" is the mean over single raters. value, low,
     high: None where undefined, and without an interval.
     n: the items of pooled, the videos of per_video, the systems of per_system and within_system that have a value.
     n_undefined: the items without a number on a side, or the groups without a value, which are left out.
-    n_undefined_resamples: resamples without a value, which are left out of the interval. baseline: the metric knows
-    nothing of quality.
+    n_undefined_resamples: blocks of videos without which there is no value; they do not count for the interval.
+    baseline: the metric knows nothing of quality.
     """
 
     metric: str
@@ -49,6 +62,37 @@ class AgreementRow:
     baseline: bool
 
 
+@dataclass(frozen=True)
+class Inputs:
+    """n items: metrics' and baselines' values (n,), NaN for undefined, ratings (n, raters), numbered groups (n,).
+
+    block: the block of each item's video, see `blocks_of`. n_resamples, seed: of the flips of soft pairwise accuracy.
+    """
+
+    values: dict[str, FloatArray]
+    baselines: tuple[str, ...]
+    ratings: dict[str, FloatArray]
+    video: IntArray
+    system: IntArray
+    block: IntArray
+    lengths: FloatArray | None = None
+    n_resamples: int = 1000
+    seed: int = 0
+
+    @property
+    def n_videos(self) -> int:
+        """The number of different videos."""
+        return int(self.video.max(initial=-1)) + 1
+
+    def sides(self, metric: FloatArray, people: FloatArray, kept: BoolArray) -> Sides:
+        """A metric and people on the kept items."""
+        return Sides(metric[kept], people[kept], self.video[kept], self.system[kept], self.block[kept])
+
+    def sides_of(self, metric: FloatArray, people: FloatArray) -> Sides:
+        """A metric and people on the items that have both numbers."""
+        return self.sides(metric, people, np.isfinite(metric) & np.isfinite(people))
+
+
 def agreement_rows(
     metrics: Mapping[str, npt.ArrayLike],
     ratings: Mapping[str, npt.ArrayLike],
@@ -57,8 +101,7 @@ def agreement_rows(
     *,
     lengths: npt.ArrayLike | None = None,
     baselines: Mapping[str, npt.ArrayLike] | None = None,
-    resampled: Resampled = "videos",
-    level: float = 0.95,
+    level: float = LEVEL,
     n_resamples: int = 1000,
     seed: int = 0,
 ) -> tuple[AgreementRow, ...]:
@@ -66,10 +109,8 @@ def agreement_rows(
 
     metrics, baselines: values (n,) by name, NaN where undefined; a metric is compared on the items that it has a value
     for. ratings: (n, raters) by aspect, NaN where a rater gave none. videos, systems (n,): the groups of every item; a
-    system of None is unknown. lengths (n,): of the texts, for partial correlations. resampled: see `Resampled`. Equal
-    seeds draw equal resamples for all metrics. The cost grows with n log n of the items. Resamples of videos are
-    computed to first order for more than 5,000 items, see `first_order`: limits then move by some hundredths of the
-    interval's width.
+    system of None is unknown. lengths (n,): of the texts, for partial correlations. n_resamples: the random flips of
+    soft pairwise accuracy; seed: of the flips, and of the videos' blocks. The cost grows with n log n of the items.
 
     Soft pairwise accuracy rests on resamples itself and has no interval; of a single video nothing has one.
     Intervals of partial correlations take the systems' means and the line over lengths as known.
@@ -81,49 +122,127 @@ def agreement_rows(
     >>> [(row.grouping, row.value, row.n) for row in rows if row.statistic == "kendall_b"][1]
     ('per_video', 1.0, 2)
     """
-    inputs = checked_inputs(metrics, baselines or {}, ratings, videos, systems, lengths)
+    options = {"n_resamples": n_resamples, "seed": seed}
+    inputs = checked_inputs(metrics, ratings, videos, systems, lengths, baselines, **options)
     if not 0 < level < 1 or n_resamples < 1:
         raise ValueError(f"level is {level}, n_resamples {n_resamples}: give a level inside (0, 1) and 1 or more.")
-    draws = draw(inputs.n_videos, inputs.n_systems, resampled, n_resamples, seed)
-    return tuple(row for aspect in inputs.ratings for row in _of_aspect(inputs, aspect, draws, level))
+    return tuple(row for aspect in inputs.ratings for row in _of_aspect(inputs, aspect, level))
 
 
-def _of_aspect(inputs: Inputs, aspect: str, draws: Draws, level: float) -> Iterator[AgreementRow]:
+def checked_inputs(
+    metrics: Mapping[str, npt.ArrayLike],
+    ratings: Mapping[str, npt.ArrayLike],
+    videos: Sequence[object],
+    systems: Sequence[object | None] | None = None,
+    lengths: npt.ArrayLike | None = None,
+    baselines: Mapping[str, npt.ArrayLike] | None = None,
+    *,
+    n_resamples: int = 1000,
+    seed: int = 0,
+) -> Inputs:
+    """Check and convert the input of `agreement_rows`, and raise its ValueErrors."""
+    n, baselines = len(videos), baselines or {}
+    twice = sorted(set(metrics) & set(baselines))
+    if twice:
+        raise ValueError(f"{twice[0]!r} names a metric and a baseline: give them different names.")
+    values = {name: _checked_values(name, side, n) for name, side in {**metrics, **baselines}.items()}
+    rated = {aspect: checked_ratings(of_aspect) for aspect, of_aspect in ratings.items()}
+    for aspect, of_aspect in rated.items():
+        if len(of_aspect) != n:
+            raise ValueError(f"{aspect} has ratings of {len(of_aspect)} items, there are {n}: give a row for each.")
+    if lengths is not None:
+        lengths = _checked_values("lengths", lengths, n)
+        if np.isnan(lengths).any():
+            raise ValueError("A length is NaN: every text has a length.")
+    if systems is not None and len(systems) != n:
+        raise ValueError(f"There are {len(systems)} systems for {n} items: give one for each.")
+    video = numbered(videos)
+    block = blocks_of(video, seed)
+    system = _known_numbers(systems or [None] * n)
+    return Inputs(values, tuple(baselines), rated, video, system, block, lengths, n_resamples, seed)
+
+
+def _checked_values(name: str, values: npt.ArrayLike, n: int) -> FloatArray:
+    """Return values (n,) as float64. Raises ValueError for another shape and infinite numbers."""
+    side = np.asarray(values, dtype=np.float64)
+    if side.shape != (n,):
+        raise ValueError(f"{name} has shape {side.shape}: give one number for each of the {n} items.")
+    if np.isinf(side).any():
+        raise ValueError(f"{name} has an infinite value: give numbers, and NaN where it is undefined.")
+    return side
+
+
+def _known_numbers(systems: Sequence[object | None]) -> IntArray:
+    """Number the systems of items from 0 in order of appearance, and None as -1."""
+    known = np.array([system is not None for system in systems], dtype=np.bool_)
+    number = np.full(len(systems), -1, dtype=np.int64)
+    number[known] = numbered([system for system in systems if system is not None])
+    return number
+
+
+def _of_aspect(inputs: Inputs, aspect: str, level: float) -> Iterator[AgreementRow]:
     """Yield the rows of one aspect."""
     rated = inputs.ratings[aspect]
     people = mean_rating(rated)
     n_rated = int(np.isfinite(people).sum())
     for name, values in inputs.values.items():
         kept = np.isfinite(values) & np.isfinite(people)
-        found = compared(inputs, values, people, kept, draws)
-        for grouping, resamples in found.items():
-            yield from _rows((name, aspect, grouping), resamples, n_rated, level, name in inputs.baselines)
+        for grouping, found in compared(inputs, values, people, kept).items():
+            yield from rows_of(
+                (name, aspect, grouping), found, level, n_rated=n_rated, baseline=name in inputs.baselines
+            )
     of_raters = most_active(rated)
     if of_raters.shape[1] > 1:
         for name, values in inputs.values.items():
-            by_rater = [pooled_with(inputs, values, one, draws) for one in of_raters.T]
-            found = mean_of_raters([{BY_RATER: each} for each in by_rater])
-            yield from _rows((name, aspect, BY_RATER), found[BY_RATER], n_rated, level, name in inputs.baselines)
-    sides = [side for side in one_against_others(of_raters) if side[2].any()]
-    ceilings = [compared(inputs, *side, draws) for side in sides]
-    for grouping, resamples in mean_of_raters(ceilings).items():
-        yield from _rows((ONE_RATER, aspect, grouping), resamples, n_rated, level)
-    yield from _rows((RATERS, aspect, "pooled"), alpha_rows(rated, inputs.video, draws), None, level)
+            by_rater = [{BY_RATER: pooled(inputs.sides_of(values, one))} for one in of_raters.T]
+            found = mean_over_raters(by_rater)[BY_RATER]
+            yield from rows_of(
+                (name, aspect, BY_RATER), found, level, n_rated=n_rated, baseline=name in inputs.baselines
+            )
+    ceilings = [compared(inputs, *side) for side in one_against_others(of_raters)]
+    for grouping, found in mean_over_raters(ceilings).items():
+        yield from rows_of((ONE_RATER, aspect, grouping), found, level, n_rated=n_rated)
+    yield from rows_of((RATERS, aspect, "pooled"), alphas(rated, inputs.block), level)
 
 
-def _rows(
-    names: tuple[str, str, str], found: Resamples, n_rated: int | None, level: float, baseline: bool = False
-) -> Iterator[AgreementRow]:
-    """Yield a row for every statistic of one metric, aspect and grouping."""
-    metric, aspect, grouping = names
-    for statistic, value in found.values.items():
-        limits = interval(found.resampled[statistic], level)
-        # Without a value for all the data, resamples that happen to have one say nothing.
-        low, high = (None, None) if value is None else (limits.low, limits.high)
-        n = found.n[statistic]
-        n_undefined = found.n_undefined[statistic]
-        if n_rated is not None and grouping.startswith("pooled"):
-            n_undefined = n_rated - n
-        yield AgreementRow(
-            metric, aspect, grouping, statistic, value, low, high, n, n_undefined, limits.n_undefined, baseline
+def compared(inputs: Inputs, metric: FloatArray, people: FloatArray, kept: BoolArray) -> dict[str, Found]:
+    """Compute the statistics of the kept items, by grouping. Groupings that need systems are absent without them."""
+    sides = inputs.sides(metric, people, kept)
+    of_videos = _with_calibrated_ties(per_video(sides, inputs.n_videos), sides, inputs)
+    found = {"pooled": pooled(sides), "per_video": of_videos}
+    if inputs.lengths is not None:
+        lengths = inputs.lengths[kept]
+        found["pooled without length"] = pooled_rest(sides, lambda side, rows: without_length(side, lengths[rows]))
+    known = sides.only(sides.system >= 0)
+    if (inputs.system >= 0).any():
+        found["pooled without system means"] = pooled_rest(
+            known, lambda side, rows: without_system_means(side, known.system[rows])
         )
+        found["per_system"] = _with_soft_accuracy(per_system(known), known, inputs)
+        found["within_system"] = within_system(known)
+    return found
+
+
+def _with_calibrated_ties(found: Found, sides: Sides, inputs: Inputs) -> Found:
+    """Add the pairwise accuracy with a held-out epsilon. Its interval takes epsilon as known."""
+    by_video = held_out_accuracy(sides.metric, sides.people, sides.video, inputs.n_videos, inputs.seed)
+    return found.joined(averaged_videos({CALIBRATED: by_video}, sides))
+
+
+def _with_soft_accuracy(found: Found, sides: Sides, inputs: Inputs) -> Found:
+    """Add the soft pairwise accuracy, without an interval: it rests on resamples itself."""
+    value = soft_accuracy_of(sides.metric, sides.people, sides.system, sides.video, inputs.n_resamples, inputs.seed)
+    nothing = {SOFT: np.full(BLOCKS, np.nan)}
+    return found.joined(Found({SOFT: value}, nothing, {SOFT: found.n["pearson"]}, {SOFT: 0}, 0))
+
+
+def rows_of(
+    names: tuple[str, str, str], found: Found, level: float, *, n_rated: int | None = None, baseline: bool = False
+) -> Iterator[AgreementRow]:
+    """Yield a row for every statistic of one metric, aspect and grouping. n_rated: the items that people rated."""
+    for statistic in found.values:
+        each, n, n_undefined = found.estimate(statistic, level), found.n[statistic], found.n_undefined[statistic]
+        if n_rated is not None and names[2].startswith("pooled"):
+            n_undefined = n_rated - n
+        not_left = found.n_not_left(statistic)
+        yield AgreementRow(*names, statistic, each.value, each.low, each.high, n, n_undefined, not_left, baseline)

@@ -1,29 +1,24 @@
-"""Two scorers on the same samples: do they order them alike, and which samples move most?"""
+"""Two scorers on the same samples: do they order them alike, which samples move most, and who is closer to people?"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.agreement.correlation import both_sides, group_numbers
-from metrics_core.agreement.groupings import Sides, pooled
-from metrics_core.agreement.resampling import Draws, draw, interval
-from metrics_core.agreement.systems import DECIMALS
-from metrics_core.arrays import FloatArray, IntArray
+from metrics_core.agreement.coefficients import both_sides, group_numbers
+from metrics_core.agreement.groupings import DECIMALS, Sides, pooled
+from metrics_core.agreement.raters import mean_rating
+from metrics_core.agreement.same_items import Coefficient, strongest_baseline
+from metrics_core.agreement.significance import comparison_rows, holm_defined
+from metrics_core.agreement.table import Inputs, checked_inputs
+from metrics_core.arrays import FloatArray
+from metrics_core.intervals import LEVEL, Estimate, blocks_of, estimate, mean_left_out
 
 STATISTICS = ("spearman", "kendall_b", "pearson")
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A number with its percentile interval over videos; None where undefined, and of one video without an interval."""
-
-    value: float | None
-    low: float | None
-    high: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +54,38 @@ class ScoresCompared:
     down: tuple[Mover, ...]
 
 
+@dataclass(frozen=True)
+class PeopleCompared:
+    """Two scorers against the mean rating of one aspect, on the n items that have all three numbers.
+
+    first, second: each scorer's coefficients with people; difference: second less first, with an interval of its own,
+    because the same videos are left out of both. p: two-sided, of equal tau-b, by swapping the two scorers' ranks
+    video by video; None where undefined and for a single video. p_williams: Williams' test of equal Pearson
+    correlations, two-sided; it takes the items as independent. Both are also corrected by Holm for the number of
+    aspects. strongest: of the baselines, on the same items, see `SameItems`; None without one.
+    """
+
+    aspect: str
+    n: int
+    n_videos: int
+    n_raters: int
+    first: Mapping[str, Estimate]
+    second: Mapping[str, Estimate]
+    difference: Mapping[str, Estimate]
+    strongest: Coefficient | None
+    p: float | None = None
+    p_holm: float | None = None
+    p_williams: float | None = None
+    p_williams_holm: float | None = None
+
+
 def compare_scores(
     first: npt.ArrayLike,
     second: npt.ArrayLike,
     videos: Sequence[object],
     *,
     n_movers: int = 5,
-    level: float = 0.95,
-    n_resamples: int = 1000,
+    level: float = LEVEL,
     seed: int = 0,
 ) -> ScoresCompared:
     """Compare two scorers' values (n,) of the same items, whose videos are given (n,).
@@ -79,31 +98,20 @@ def compare_scores(
     """
     left, right = both_sides(first, second)
     video = group_numbers("videos", videos, left.size)
-    n_videos = int(video.max(initial=-1)) + 1
-    draws = draw(n_videos, 0, "videos", n_resamples, seed)
-    found = pooled(sides_of(left, right, video), draws, STATISTICS)
-    correlations = {name: estimate(found.values[name], found.resampled[name], level) for name in STATISTICS}
-    difference = _mean_difference(right - left, video, draws, level)
+    block = blocks_of(video, seed)
+    found = pooled(Sides(left, right, video, np.full(left.size, -1), block), STATISTICS)
+    difference = right - left
+    mean = float(difference.mean()) if difference.size else None
+    unbounded = (-math.inf, math.inf)
     up, down = _movers(left, right, n_movers)
-    return ScoresCompared(left.size, n_videos, correlations, difference, up, down)
-
-
-def sides_of(left: FloatArray, right: FloatArray, video: IntArray) -> Sides:
-    """Both sides without systems."""
-    return Sides(left, right, video, np.full(left.size, -1, dtype=np.int64))
-
-
-def estimate(value: float | None, resampled: FloatArray, level: float) -> Estimate:
-    """A value with its interval; without a value, resamples that happen to have one say nothing."""
-    limits = interval(resampled, level)
-    return Estimate(None, None, None) if value is None else Estimate(value, limits.low, limits.high)
-
-
-def _mean_difference(difference: FloatArray, video: IntArray, draws: Draws, level: float) -> Estimate:
-    """The mean of the items' differences (n,)."""
-    n_videos = draws.videos.shape[1]
-    sums, counts = (draws.videos @ np.bincount(video, each, n_videos) for each in (difference, np.ones(video.size)))
-    return estimate(float(difference.mean()) if difference.size else None, sums / counts, level)
+    return ScoresCompared(
+        left.size,
+        int(video.max(initial=-1)) + 1,
+        {name: found.estimate(name, level) for name in STATISTICS},
+        estimate(mean, mean_left_out(difference, block), level, unbounded),
+        up,
+        down,
+    )
 
 
 def _movers(first: FloatArray, second: FloatArray, n: int) -> tuple[tuple[Mover, ...], tuple[Mover, ...]]:
@@ -121,3 +129,54 @@ def _movers(first: FloatArray, second: FloatArray, n: int) -> tuple[tuple[Mover,
         for sign, order in zip((1, -1), ordered, strict=True)
     )
     return up, down
+
+
+def compare_with_people(
+    first: npt.ArrayLike,
+    second: npt.ArrayLike,
+    ratings: Mapping[str, npt.ArrayLike],
+    videos: Sequence[object],
+    baselines: Mapping[str, npt.ArrayLike] | None = None,
+    *,
+    level: float = LEVEL,
+    n_resamples: int = 1000,
+    seed: int = 0,
+) -> tuple[PeopleCompared, ...]:
+    """Compare two scorers' values (n,) with ratings (n, raters) by aspect, NaN where a number is missing.
+
+    baselines: values (n,) by name, of which the strongest stands beside. n_resamples: the swaps of the test. Raises
+    ValueError for shapes that do not fit and infinite numbers.
+
+    >>> people = {"quality": [[1], [2], [3], [4], [5]]}
+    >>> found = compare_with_people([2, 1, 4, 3, 3], [1, 2, 3, 4, 6], people, range(5))[0]
+    >>> round(found.difference["kendall_b"].value, 3), found.p
+    (0.684, 0.125)
+    """
+    scorers = {"first": first, "second": second}
+    inputs = checked_inputs(scorers, ratings, videos, baselines=baselines, seed=seed)
+    tests = comparison_rows(scorers, inputs.ratings, videos, n_resamples=n_resamples, seed=seed)
+    williams = [None if (p := test.p_williams) is None else 2 * min(p, 1 - p) for test in tests]
+    chances = zip(tests, holm_defined([test.p for test in tests]), williams, holm_defined(williams), strict=True)
+    return tuple(
+        replace(_with_people(inputs, test.aspect, level), p=test.p, p_holm=p, p_williams=one, p_williams_holm=other)
+        for test, p, one, other in chances
+    )
+
+
+def _with_people(inputs: Inputs, aspect: str, level: float) -> PeopleCompared:
+    """Both scorers' coefficients with people and their differences, without the tests."""
+    rated, sides = inputs.ratings[aspect], (inputs.values["first"], inputs.values["second"])
+    people = mean_rating(rated)
+    kept = np.isfinite(people) & np.isfinite(sides[0]) & np.isfinite(sides[1])
+    one, other = (pooled(inputs.sides(side, people, kept), STATISTICS) for side in sides)
+    first, second = ({name: each.estimate(name, level) for name in STATISTICS} for each in (one, other))
+    return PeopleCompared(
+        aspect,
+        int(kept.sum()),
+        np.unique(inputs.video[kept]).size,
+        int((~np.isnan(rated[kept])).any(axis=0).sum()),
+        first,
+        second,
+        {name: estimate(*other.less(one, name), level, (-2.0, 2.0)) for name in STATISTICS},
+        strongest_baseline(inputs, people, kept, level),
+    )

@@ -8,11 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from metrics_core.arrays import BoolArray, FloatArray, IntArray
-from metrics_core.calibration.intervals import limits, resamples, threshold_interval
+from metrics_core.calibration.intervals import threshold_interval
 from metrics_core.calibration.labels import checked_labels
 from metrics_core.calibration.rated_result import Baseline, Estimate, RatedCut
 from metrics_core.calibration.search import Parameters
 from metrics_core.calibration.threshold import find_threshold
+from metrics_core.intervals import estimate
 
 FEWEST_SAMPLES, FEWEST_VIDEOS = 20, 10
 """With fewer samples or videos than these, a cut is chance."""
@@ -41,11 +42,11 @@ def rated_cut(
     good, keeping everything has F1 .67, so its best cut can be one that tells nothing, and it moves with the share of
     good samples, which `least_rating` sets.
 
-    The interval resamples videos. `held_out` is J over the samples of all videos, each decided by a cut that was found
-    on other videos: videos are dealt into five parts, and the cut for a part is found on the other four. The baselines,
-    (n,) by name, are treated alike, except that they may cut in either direction, and a baseline without a number for
-    one of the samples is left out. Keeping everything is the baseline whose J is 0. Where four parts give no cut with
-    J above 0, the fifth is kept whole.
+    The interval of the cut resamples videos. `held_out` is J over the samples of all videos, each decided by a cut that
+    was found on other videos: videos are dealt into five parts, and the cut for a part is found on the other four. Its
+    interval leaves out one video at a time. The baselines, (n,) by name, are treated alike, except that they may cut in
+    either direction, and a baseline without a number for one of the samples is left out. Keeping everything is the
+    baseline whose J is 0. Where four parts give no cut with J above 0, the fifth is kept whole.
 
     Where there is no such cut the result has a status, a reason and no number. Raises ValueError for shapes that do
     not fit, and for a least rating that is not finite.
@@ -114,12 +115,10 @@ def _undefined(scores: FloatArray, least: float, n: int, n_good: int, n_videos: 
     """The result where nothing is to be searched."""
     counts = (least, n, n_good, n_videos)
     if n < FEWEST_SAMPLES or n_videos < FEWEST_VIDEOS:
-        has = "sample has" if n == 1 else "samples have"
-        return RatedCut(
-            "few_ratings",
-            f"{n} {has} a rating and a score, of {n_videos} videos: it takes {FEWEST_SAMPLES}, of {FEWEST_VIDEOS}",
-            *counts,
-        )
+        needed = f"a threshold needs {FEWEST_SAMPLES} of {FEWEST_VIDEOS} videos"
+        samples, videos = f"{n} rated sample{'' if n == 1 else 's'}", f"{n_videos} video{'' if n_videos == 1 else 's'}"
+        has = f"{samples} of {videos} {'has' if n == 1 else 'have'} a score, and {needed}"
+        return RatedCut("few_ratings", has if n else f"no rated sample has a score, and {needed}", *counts)
     if n_good == n:
         return RatedCut("all_good", f"every rating is at least {least:g}: name a higher one", *counts)
     if n_good == 0:
@@ -140,19 +139,12 @@ def _elsewhere(
     # By video: good samples, others, and of each rule the good ones that it keeps and the others that it keeps.
     columns = [good, ~good, *[side for rule in rules for side in (rule & good, rule & ~good)]]
     by_video: FloatArray = np.stack([np.bincount(video_of, column, n_videos) for column in columns], axis=1)
-    drawn = resamples(np.arange(n_videos), n_videos, parameters)
-    resampled = np.concatenate([_youden(weights.astype(np.float64) @ by_video) for weights in drawn])
-    resampled = resampled[np.isfinite(resampled).all(axis=1)]
-    (exact,) = _youden(by_video.sum(axis=0, keepdims=True))
-    gains, exact_gains = resampled[:, :1] - resampled, exact[0] - exact
-    return _estimate(exact[0], resampled[:, 0], parameters), tuple(
-        Baseline(
-            name,
-            _estimate(exact[place], resampled[:, place], parameters),
-            _estimate(exact_gains[place], gains[:, place], parameters),
-        )
-        for place, name in enumerate(baselines, start=1)
-    )
+    total = by_video.sum(axis=0, keepdims=True)
+    (exact,), left_out = _youden(total), _youden(total - by_video)
+    held_out = [_estimate(exact[rule], left_out[:, rule]) for rule in range(exact.size)]
+    gains = [_estimate(exact[0] - exact[rule], left_out[:, 0] - left_out[:, rule], 2.0) for rule in range(exact.size)]
+    named = zip(baselines, held_out[1:], gains[1:], strict=True)
+    return held_out[0], tuple(Baseline(*each) for each in named)
 
 
 def _decided(candidates: Sequence[FloatArray], good: BoolArray, part: IntArray) -> BoolArray:
@@ -175,5 +167,6 @@ def _youden(sums: FloatArray) -> FloatArray:
     return found
 
 
-def _estimate(value: float, resampled: FloatArray, parameters: Parameters) -> Estimate:
-    return Estimate(float(value), *limits(resampled, parameters.level))
+def _estimate(value: float, left_out: FloatArray, most: float = 1.0) -> Estimate:
+    found = estimate(float(value), left_out, bounds=(-most, most))
+    return Estimate(float(value), found.low, found.high)

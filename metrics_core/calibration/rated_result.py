@@ -10,7 +10,7 @@ RatedStatus = Literal["ok", "no_ratings", "few_ratings", "all_good", "none_good"
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A number with its 95 % interval over videos; low and high are None where no resample had a value."""
+    """A number with its 95 % interval over videos; low and high are None where it has none."""
 
     value: float
     low: float | None
@@ -21,7 +21,7 @@ class Estimate:
 class Baseline:
     """Youden's J of cuts on a simple number, in [-1, 1], on videos that they were not found on.
 
-    gain: how much higher it is for the metric, by the same resamples of videos.
+    gain: how much higher it is for the metric, without the same videos.
     """
 
     name: str

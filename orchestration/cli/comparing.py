@@ -69,7 +69,7 @@ def _print_scores(found: Comparison) -> None:
     console.print()
     print_rows([{"A and B": row.pop("name"), **row} for row in rows], empty="")
     if found.scores.n_videos > 1:
-        console.print(f"low, high: 95 % interval, {found.n_resamples} resamples of videos", style="dim")
+        console.print("low, high: 95 % interval over videos", style="dim")
 
 
 def _print_movers(found: Comparison) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -30,7 +29,7 @@ def report(
     if as_json:
         print_json({"dataset": dataset, "page": str(files.page), "numbers": str(files.numbers)})
         return
-    for sentence in chain.from_iterable(files.sentences.values()):
-        console.print(sentence, markup=False)
+    for conclusion in files.conclusions:
+        console.print(conclusion, markup=False)
     console.print(f"page: {files.page}", soft_wrap=True, markup=False)
     console.print(f"data: {files.numbers}", soft_wrap=True, markup=False)

@@ -11,17 +11,16 @@ from sqlalchemy.engine import Engine
 
 from assets.agreement.assets import metadata_of
 from assets.agreement.keypoints import KEYPOINTS, keypoint_rows
-from assets.agreement.rows import LABELS, store_agreement
+from assets.agreement.rows import LABELS, StoredRow, store_agreement
 from assets.scores.pending import register
 from db import schema
-from db.agreement import StoredAgreement
 from db.decided import DecidedKeypoint
 from db.scores import activate_scorer
 from tests.assets.test_calibrate import CHOSEN_ON, EVENTS, ITEMS, VIDEOS, calibrated, captions, idle, keypoints, labels
 from tests.assets.test_calibrate import scorer as told
 from tests.assets.verifying import Bench
 
-Rows = dict[tuple[str, str, str], StoredAgreement]
+Rows = dict[tuple[str, str, str], StoredRow]
 OTHERS = [video for video in VIDEOS if video not in CHOSEN_ON]
 
 
@@ -96,6 +95,6 @@ def test_the_asset_shows_a_table_of_each_aspect(bench: Bench) -> None:
 
 def test_without_a_decision_rows_have_no_number() -> None:
     undecided = [DecidedKeypoint("ecs", 1, "v", "events", None, True, False, None)] * 3
-    rows = keypoint_rows(undecided, n_resamples=5, seed=0)
+    rows = keypoint_rows(undecided, seed=0)
     assert {(row.value, row.low, row.n, row.n_undefined) for row in rows} == {(None, None, 0, 3)}
-    assert keypoint_rows([], n_resamples=5, seed=0) == []
+    assert keypoint_rows([], seed=0) == []

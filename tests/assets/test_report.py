@@ -81,7 +81,9 @@ def test_systems_have_their_means_and_order(full: tuple[MadeReport, list[int], D
         mean = table["means"][system]["vcs"]
         assert (mean["mean"], mean["n"]) == (pytest.approx(statistics.mean(values)), N_VIDEOS)
         assert mean["low"] < mean["mean"] < mean["high"]
-    assert table["means"]["epsilon"]["evqa"] == {"mean": None, "low": None, "high": None, "n": 0, "best": None}
+    nothing = {"mean": None, "low": None, "high": None, "n": 0, "n_clusters": 0, "lead": None}
+    assert table["means"]["epsilon"]["evqa"] == nothing
+    assert table["leads"]["vcs"] < 0.001
     assert "VCS: alpha is best." in full[0].text
     assert "Without a value: epsilon." in full[0].text
 
@@ -95,6 +97,7 @@ def test_each_metric_is_judged_by_each_aspect(full: tuple[MadeReport, list[int],
     assert aspect["verdicts"]["evqa"] == {
         "level": "against",
         "sentence": "EVQA goes against coverage: better captions score lower.",
+        "short": "the wrong way",
     }
     assert "EVQA has a value for 48 of the 60 rated samples and is compared on these alone" in made.text
     for verdict in aspect["verdicts"].values():
@@ -193,6 +196,20 @@ def one_video(engine: Engine, dataset: Dataset) -> None:
     rate(engine, {i: (place, place + 1) for place, i in enumerate(scored(engine, dataset, n_videos=1))})
 
 
+def few_videos(engine: Engine, dataset: Dataset) -> None:
+    """Everything points one way, on three videos."""
+    ids = add_captions(engine, dataset, 3, SYSTEMS)
+    set_scores(engine, {i: value_of(place) for place, i in enumerate(ids)})
+    rate(engine, {i: (5 * value_of(place), 5 * value_of(place)) for place, i in enumerate(ids)})
+
+
+def one_metric_with_one_system(engine: Engine, dataset: Dataset) -> None:
+    ids = add_captions(engine, dataset, N_VIDEOS, SYSTEMS)
+    set_scores(engine, {i: value_of(place) for place, i in enumerate(ids)})
+    set_scores(engine, {i: value_of(place) for place, i in enumerate(ids) if place % 5 == 2}, "ecs")
+    rate(engine, {i: (5 * value_of(place) + place % 2, 3) for place, i in enumerate(ids)})
+
+
 def constant_ratings(engine: Engine, dataset: Dataset) -> None:
     rate(engine, dict.fromkeys(scored(engine, dataset), (4, 4)))
 
@@ -228,8 +245,22 @@ def synthetic(engine: Engine, dataset: Dataset) -> None:
         (no_ratings, ["There are no ratings and no labels", "Nobody rated it."]),
         (one_rater, ["One rater alone: there is no second one", "no second rater"]),
         (one_system, ["alone alone has values", "One system alone was rated"]),
-        (four_systems, ["4 systems are too few for a claim about their order by coverage: it takes 5."]),
-        (one_video, ["Samples of one video alone were rated", "it takes the ratings of several videos"]),
+        (four_systems, ["VCS: 4 systems are too few for a claim about their order: it takes 5."]),
+        (one_video, ["Samples of one video alone were rated", "by coverage is open: 1 video, 10 needed."]),
+        (
+            few_videos,
+            [
+                "Whether VCS orders captions by coverage is open: 3 videos, 10 needed.",
+                "VCS: alpha has the highest mean; whether it is best is open: 3 videos, 10 needed.",
+                "VCS: the order of 5 systems is open: 3 videos, 10 needed.",
+                "good coverage: no threshold, since 15 rated samples of 3 videos have a score, and a threshold needs "
+                "20 of 10 videos.",
+            ],
+        ),
+        (
+            one_metric_with_one_system,
+            ["VCS: 5 systems stand in people's order.", "ECS: there is no order of systems, since one has scores and"],
+        ),
         (constant_ratings, ["All 30 samples have the same rating, 4", "its values or the ratings are all equal"]),
         (constant_scores, ["its values or the ratings are all equal", "so a threshold keeps more than its share"]),
         (rated_failures, ["none of the rated captions has a score", "10 have no value (most of all: undefined)"]),
@@ -254,7 +285,7 @@ def test_four_systems_get_no_claim(engine: Engine, tmp_path: Path) -> None:
     dataset = make_dataset(engine, "four")
     four_systems(engine, dataset)
     (aspect,) = report_on(engine, dataset, tmp_path).numbers["trust"]["aspects"]
-    assert aspect["orders"] == ["4 systems are too few for a claim about their order by coverage: it takes 5."]
+    assert aspect["orders"] == ["VCS: 4 systems are too few for a claim about their order: it takes 5."]
 
 
 def test_the_references_that_decided_come_first(engine: Engine, tmp_path: Path) -> None:

@@ -15,18 +15,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import metrics_core.agreement
-from metrics_core.agreement import (
+from benchmarks.rank_agreement import (
     Correlation,
     MeanCorrelation,
-    cohen_kappa,
-    confusion_of,
     correlation,
-    majority_accuracy,
     mean_correlation,
     pairwise_agreement,
     system_agreement,
-    wilson_interval,
 )
+from metrics_core.agreement import cohen_kappa, confusion_of, majority_accuracy, wilson_interval
 from metrics_core.calibration import Confusion
 
 # Few different values, so that ties are common.

@@ -1,8 +1,9 @@
-"""The agreement table's engine: resamples by weights against resamples written out and given to SciPy."""
+"""The agreement table's engine: statistics without some videos against items written out and given to SciPy."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import combinations
 from typing import Any
 
@@ -12,13 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from metrics_core.agreement import weighted
-from metrics_core.agreement.coefficients import STATISTICS, coefficients
+from metrics_core.agreement import coefficients as engine
+from metrics_core.agreement.coefficients import SMALL, STATISTICS, by_group, coefficients
 from metrics_core.agreement.groupings import Sides, per_system, per_video, pooled, within_system
-from metrics_core.agreement.groups import SMALL, by_group
-from metrics_core.agreement.inversions import discordant_pairs, merges_of
-from metrics_core.agreement.resampling import Draws, dense_ranks, draw
-from metrics_core.agreement.weighted import resampled_coefficients
+from metrics_core.intervals import BLOCKS, Found
 
 # Few different values, so that ties are common; a video, a system.
 ITEMS = st.lists(
@@ -26,13 +24,17 @@ ITEMS = st.lists(
 )
 
 
+EVERYTHING = np.ones(14, dtype=np.bool_)
+
+
 def sides_of(items: list[tuple[int, int, int, int]]) -> Sides:
+    """The items, of which every video is a block of its own."""
     metric, people, video, system = np.array(items).T
-    return Sides(metric / 1.0, people / 1.0, video, system)
+    return Sides(metric / 1.0, people / 1.0, video, system, video + 7)
 
 
-def written_out(metric: list[float], people: list[float], copy_of: list[int]) -> dict[str, float]:
-    """Every statistic by SciPy, and pairwise accuracy by a loop over pairs of different items; NaN where undefined."""
+def written_out(metric: list[float], people: list[float]) -> dict[str, float]:
+    """Every statistic by SciPy, and pairwise accuracy by a loop over pairs; NaN where undefined."""
     names = ("pearson", "spearman", "kendall_b", "kendall_c")
     found = dict.fromkeys(names, math.nan)
     if len(set(metric)) > 1 and len(set(people)) > 1:
@@ -42,146 +44,103 @@ def written_out(metric: list[float], people: list[float], copy_of: list[int]) ->
             "kendall_b": stats.kendalltau(metric, people).statistic,
             "kendall_c": stats.kendalltau(metric, people, variant="c").statistic,
         }
-    pairs = [(i, j) for i, j in combinations(range(len(metric)), 2) if copy_of[i] != copy_of[j]]
+    pairs = list(combinations(range(len(metric)), 2))
     right = [np.sign(metric[i] - metric[j]) == np.sign(people[i] - people[j]) for i, j in pairs]
     return {**found, "pairwise_accuracy": float(np.mean(right)) if pairs else math.nan}
 
 
-def of_items(sides: Sides, rows: list[int]) -> dict[str, float]:
-    return written_out(sides.metric[rows].tolist(), sides.people[rows].tolist(), rows)
+def of_items(sides: Sides, kept: Any) -> dict[str, float]:
+    return written_out(sides.metric[kept].tolist(), sides.people[kept].tolist())
 
 
-def drawn_rows(sides: Sides, draws: Draws, resample: int, only: Any = True) -> list[int]:
-    """The items of a resample, each as often as it was drawn."""
-    times = draws.videos[resample][sides.video]
-    if draws.systems is not None:
-        times = times * np.where(sides.system >= 0, draws.systems[resample][sides.system], 0)
-    return np.repeat(np.arange(sides.video.size), (times * only).astype(int)).tolist()
+def mean_of(groups: list[dict[str, float]]) -> dict[str, float]:
+    """The mean of the groups that have a value; NaN without any."""
+    values = {name: [group[name] for group in groups if math.isfinite(group[name])] for name in STATISTICS}
+    return {name: float(np.mean(each)) if each else math.nan for name, each in values.items()}
+
+
+def of_videos(sides: Sides, kept: Any) -> dict[str, float]:
+    return mean_of([of_items(sides, kept & (sides.video == video)) for video in range(4)])
+
+
+def of_systems(sides: Sides, kept: Any) -> dict[str, float]:
+    return mean_of([of_items(sides, kept & (sides.system == system)) for system in range(3)])
+
+
+def of_system_means(sides: Sides, kept: Any) -> dict[str, float]:
+    present = [system for system in range(3) if (sides.system == system).any()]
+    rows = [kept & (sides.system == system) for system in present]
+    if not all(each.any() for each in rows):
+        return dict.fromkeys(STATISTICS, math.nan)
+    return written_out(
+        *([round(float(side[each].mean()), 9) for each in rows] for side in (sides.metric, sides.people))
+    )
 
 
 def same(found: dict[str, Any], expected: dict[str, float]) -> None:
     assert {name: float(found[name]) for name in expected} == pytest.approx(expected, abs=1e-9, nan_ok=True)
 
 
-@pytest.mark.parametrize("resampled", ["videos", "videos and systems"])
-@given(ITEMS, st.integers(0, 5))
-@settings(max_examples=40)
-def test_pooled_resamples_are_those_written_out(
-    resampled: Any, items: list[tuple[int, int, int, int]], seed: int
+@pytest.mark.parametrize(
+    ("compare", "write_out"),
+    [
+        (pooled, of_items),
+        (lambda sides: per_video(sides, 4), of_videos),
+        (within_system, of_systems),
+        (per_system, of_system_means),
+    ],
+)
+@given(ITEMS)
+@settings(max_examples=60)
+def test_statistics_without_a_video_are_those_written_out(
+    compare: Callable[[Sides], Found], write_out: Any, items: list[tuple[int, int, int, int]]
 ) -> None:
     sides = sides_of(items)
-    draws = draw(4, 3, resampled, 5, seed)
-    found = pooled(sides, draws)
-    for resample in range(5):
-        rows = drawn_rows(sides, draws, resample)
-        same({name: found.resampled[name][resample] for name in STATISTICS}, of_items(sides, rows))
+    found = compare(sides)
+    same(
+        {name: math.nan if value is None else value for name, value in found.values.items()},
+        write_out(sides, EVERYTHING[: sides.video.size]),
+    )
+    for block in range(BLOCKS):
+        held = sides.block == block
+        expected = write_out(sides, ~held) if held.any() else dict.fromkeys(STATISTICS, math.nan)
+        if compare not in (pooled, within_system, per_system):
+            # Videos without a value do not move a mean over videos, and tell nothing.
+            own = of_items(sides, held)
+            expected = {name: value if math.isfinite(own[name]) else math.nan for name, value in expected.items()}
+        same({name: each[block] for name, each in found.left_out.items()}, expected)
 
 
-@given(ITEMS, st.integers(0, 5))
+@given(ITEMS)
 @settings(max_examples=40)
-def test_points_are_scipys(items: list[tuple[int, int, int, int]], seed: int) -> None:
+def test_points_are_scipys(items: list[tuple[int, int, int, int]]) -> None:
     sides = sides_of(items)
-    whole = of_items(sides, list(range(sides.video.size)))
     found = {
         name: math.nan if value is None else value for name, value in coefficients(sides.metric, sides.people).items()
     }
-    same(found, whole)
+    same(found, of_items(sides, EVERYTHING[: sides.video.size]))
     groups = by_group(sides.metric, sides.people, sides.video, 4)
     for video in range(4):
-        rows = np.flatnonzero(sides.video == video).tolist()
-        same({name: groups[name][video] for name in STATISTICS}, of_items(sides, rows))
+        same({name: groups[name][video] for name in STATISTICS}, of_items(sides, sides.video == video))
 
 
-def test_large_groups_have_the_values_of_small_ones() -> None:
+def test_large_groups_have_the_values_of_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(3)
-    metric, people = rng.integers(0, 9, (2, SMALL + 1)) / 1.0
-    sides = Sides(metric, people, np.zeros(SMALL + 1, dtype=np.int64), np.zeros(SMALL + 1, dtype=np.int64))
-    large = by_group(sides.metric, sides.people, sides.video, 1)
-    weights = np.ones((1, 1))
-    for name, values in resampled_coefficients(metric, people, sides.video, weights).items():
-        assert values[0] == pytest.approx(large[name][0], abs=1e-12)
+    metric, people = rng.integers(0, 9, (2, SMALL + 9)) / 1.0
+    group = np.arange(SMALL + 9) % 2 * 3
+    small = by_group(metric, people, group, 5)
+    monkeypatch.setattr(engine, "SMALL", 3)
+    for name, values in by_group(metric, people, group, 5).items():
+        assert values == pytest.approx(small[name], abs=1e-12, nan_ok=True)
+        assert np.isfinite(values).tolist() == [True, False, False, True, False]
 
 
-def grouped(sides: Sides, draws: Draws, resample: int, group: Any, weight: Any) -> dict[str, float]:
-    """The weighted mean of the groups' statistics in a resample, each group written out."""
-    sums = {name: [0.0, 0.0] for name in STATISTICS}
-    for number in range(4):
-        if weight[number] == 0:
-            continue
-        found = of_items(sides, drawn_rows(sides, draws, resample, group == number))
-        for name, value in found.items():
-            if math.isfinite(value):
-                sums[name][0] += weight[number] * value
-                sums[name][1] += weight[number]
-    return {name: total / count if count else math.nan for name, (total, count) in sums.items()}
-
-
-@pytest.mark.parametrize("resampled", ["videos", "videos and systems"])
-@given(ITEMS, st.integers(0, 5))
-@settings(max_examples=40)
-def test_grouped_resamples_are_those_written_out(
-    resampled: Any, items: list[tuple[int, int, int, int]], seed: int
-) -> None:
-    sides = sides_of(items)
-    draws = draw(4, 3, resampled, 4, seed)
-    inside_video = Draws(np.ones((4, 4)), draws.systems, 0)
-    inside_system = Draws(draws.videos, None, 0)
-    for resample in range(4):
-        by_video = grouped(sides, inside_video, resample, sides.video, draws.videos[resample])
-        same({name: values[resample] for name, values in per_video(sides, draws).resampled.items()}, by_video)
-        weight = np.ones(4) if draws.systems is None else np.append(draws.systems[resample], 0)
-        by_system = grouped(sides, inside_system, resample, sides.system, weight)
-        same({name: values[resample] for name, values in within_system(sides, draws).resampled.items()}, by_system)
-
-
-@pytest.mark.parametrize("resampled", ["videos", "videos and systems"])
-@given(ITEMS, st.integers(0, 5))
-@settings(max_examples=40)
-def test_resampled_system_means_are_those_written_out(
-    resampled: Any, items: list[tuple[int, int, int, int]], seed: int
-) -> None:
-    sides = sides_of(items)
-    draws = draw(4, 3, resampled, 4, seed)
-    found = per_system(sides, draws).resampled
-    present = [system for system in range(3) if (sides.system == system).any()]
-    for resample in range(4):
-        times = np.ones(3) if draws.systems is None else draws.systems[resample]
-        drawn = np.repeat(present, times[present].astype(int)).tolist()
-        means = []
-        for system in drawn:
-            weights = draws.videos[resample][sides.video] * (sides.system == system)
-            total = weights.sum()
-            means.append(
-                [
-                    round(float(weights @ side) / total, 9) if total else math.nan
-                    for side in (sides.metric, sides.people)
-                ]
-            )
-        expected = dict.fromkeys(STATISTICS, math.nan)
-        if means and not np.isnan(means).any():
-            metric, people = np.array(means).T.tolist()
-            expected = written_out(metric, people, drawn)
-        same({name: values[resample] for name, values in found.items()}, expected)
-
-
-def test_discordant_pairs_are_those_of_all_pairs() -> None:
-    rng = np.random.default_rng(0)
-    for n_x, n_y, n in ((5, 5, 30), (40, 3, 60), (2, 50, 33), (1, 9, 12), (64, 64, 64)):
-        x, y = dense_ranks(rng.integers(0, n_x, n)), dense_ranks(rng.integers(0, n_y, n))
-        weights = rng.integers(0, 3, (n, 6)) / 1.0
-        expected = np.zeros(6)
-        for i, j in combinations(range(n), 2):
-            if (x[i] - x[j]) * (y[i] - y[j]) < 0:
-                expected += weights[i] * weights[j]
-        assert discordant_pairs(merges_of(x, y), weights).tolist() == expected.tolist()
-
-
-def test_batches_of_resamples_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_of_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(1)
-    metric, people, cluster = rng.integers(0, 9, 40) / 1.0, rng.integers(0, 5, 40) / 1.0, rng.integers(0, 7, 40)
-    weights = rng.integers(0, 3, (7, 6)) / 1.0
-    whole = resampled_coefficients(metric, people, cluster, weights)
+    metric, people, video = rng.integers(0, 9, 40) / 1.0, rng.integers(0, 5, 40) / 1.0, rng.integers(0, 7, 40)
+    sides = Sides(metric, people, video, video % 3, video)
+    whole = within_system(sides).left_out
     for cells in (90, 1):
-        monkeypatch.setattr(weighted, "CELLS", cells)
-        for name, values in resampled_coefficients(metric, people, cluster, weights).items():
-            assert values.tolist() == pytest.approx(whole[name].tolist(), nan_ok=True)
+        monkeypatch.setattr(engine, "CELLS", cells)
+        for name, values in within_system(sides).left_out.items():
+            assert values == pytest.approx(whole[name], nan_ok=True)

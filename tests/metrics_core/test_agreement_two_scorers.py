@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from metrics_core.agreement import compare_scores, compare_with_people, holm
-from metrics_core.agreement.resampling import draw
 
 NAN = math.nan
 ITEMS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=14)
@@ -44,34 +43,38 @@ def test_scores_by_hand() -> None:
     assert (found.n, found.n_videos) == (4, 2)
     assert found.correlations["kendall_b"].value == pytest.approx(4 / 6)
     assert found.correlations["spearman"].value == pytest.approx(1 - 6 * 2 / (4 * 15))
-    # Means of the two videos are 13.5 and 31.5: half of the resamples hold one video alone.
+    # Means of the two videos are 13.5 and 31.5: a standard error of 9, and t of one degree of freedom is 12.706.
     difference = found.mean_difference
-    assert (difference.value, difference.low, difference.high) == (22.5, 13.5, 31.5)
+    assert difference.value == 22.5
+    assert (difference.low, difference.high) == pytest.approx((22.5 - 9 * 12.7062, 22.5 + 9 * 12.7062), abs=1e-3)
     assert [(each.position, each.first, each.second, each.move) for each in found.up] == [(2, 62.5, 87.5, 25)]
     assert [(each.position, each.first, each.second, each.move) for each in found.down] == [(3, 87.5, 62.5, -25)]
 
 
-@given(ITEMS, st.integers(0, 5))
+def t_interval(value: float, without: list[float], most: float) -> Any:
+    """Student's t from the values without each video."""
+    n = len(without)
+    half = stats.t.ppf(0.975, n - 1) * math.sqrt((n - 1) / n * sum((each - np.mean(without)) ** 2 for each in without))
+    return approx(max(-most, value - half)), approx(min(most, value + half))
+
+
+@given(ITEMS)
 @settings(max_examples=30)
-def test_intervals_are_those_of_resamples_written_out(items: list[tuple[int, int, int]], seed: int) -> None:
+def test_intervals_are_those_of_items_written_out(items: list[tuple[int, int, int]]) -> None:
     first, second, video = np.array(items).T
-    found = compare_scores(first, second, video.tolist(), n_resamples=9, seed=seed)
+    found = compare_scores(first, second, video.tolist())
     assert {name: each.value for name, each in found.correlations.items()} == {
         name: approx(value) for name, value in scipys(first, second).items()
     }
-    number = {video: place for place, video in enumerate(dict.fromkeys(video.tolist()))}
-    drawn = draw(len(number), 0, "videos", 9, seed).videos.astype(int)
-    resamples = [np.repeat(np.arange(len(items)), times[[number[each] for each in video.tolist()]]) for times in drawn]
+    kept = [video != each for each in set(video.tolist()) if (video != each).any()]
     for name, each in found.correlations.items():
-        values = sorted(v for rows in resamples if (v := scipys(first[rows], second[rows])[name]) is not None)
-        if each.value is None or not values:
-            assert (each.low, each.high) == (None, None)
-        else:
-            assert (each.low, each.high) == (approx(values[math.ceil(len(values) * 0.025) - 1]), approx(values[-1]))
-    means = sorted(float((second - first)[rows].mean()) for rows in resamples)
-    difference = found.mean_difference
+        without = [v for rows in kept if (v := scipys(first[rows], second[rows])[name]) is not None]
+        told = each.value is not None and len(without) > 1
+        assert (each.low, each.high) == (t_interval(each.value, without, 1) if told else (None, None))
+    difference, means = found.mean_difference, [float((second - first)[rows].mean()) for rows in kept]
     assert difference.value == approx(float((second - first).mean()))
-    assert (difference.low, difference.high) == ((approx(means[0]), approx(means[-1])) if means else (None, None))
+    expected = t_interval(difference.value, means, math.inf) if len(means) > 1 else (None, None)
+    assert (difference.low, difference.high) == expected
 
 
 @given(ITEMS)
@@ -86,7 +89,7 @@ def test_movers_are_those_of_all_items(items: list[tuple[int, int, int]]) -> Non
     moves = [percentile(second, i) - percentile(first, i) for i in range(n)]
     up = sorted((i for i in range(n) if moves[i] > 1e-6), key=lambda i: (round(-moves[i], 6), i))
     down = sorted((i for i in range(n) if moves[i] < -1e-6), key=lambda i: (round(moves[i], 6), i))
-    found = compare_scores(first, second, video, n_movers=3, n_resamples=1)
+    found = compare_scores(first, second, video, n_movers=3)
     assert [each.position for each in found.up] == up[:3]
     assert [each.position for each in found.down] == down[:3]
     assert [each.move for each in (*found.up, *found.down)] == pytest.approx([moves[i] for i in (up[:3] + down[:3])])
@@ -133,31 +136,30 @@ def test_coefficients_with_people_are_scipys() -> None:
         assert 0 < difference.low <= difference.value <= difference.high
 
 
-def test_the_difference_has_the_interval_of_shared_resamples() -> None:
+def test_the_difference_leaves_the_same_videos_out() -> None:
     world_ = world()
-    quality = compare_with_people(**world_, n_resamples=50, seed=7)[0]
+    quality = compare_with_people(**world_, n_resamples=50)[0]
     people = world_["ratings"]["quality"].mean(axis=1)
-    drawn = draw(10, 0, "videos", 50, 7).videos.astype(int)
     differences = []
-    for times in drawn:
-        rows = np.repeat(np.arange(30), times[world_["videos"]])
+    for video in range(10):
+        rows = np.array(world_["videos"]) != video
         taus = [stats.kendalltau(world_[name][rows], people[rows]).statistic for name in ("first", "second")]
         differences.append(taus[1] - taus[0])
     found = quality.difference["kendall_b"]
-    assert (found.low, found.high) == (approx(sorted(differences)[1]), approx(sorted(differences)[48]))
+    assert (found.low, found.high) == t_interval(found.value, differences, 2)
 
 
 def test_the_paired_test_is_that_of_all_swaps_corrected_for_the_aspects() -> None:
     world_ = world()
     quality, style = compare_with_people(**world_, n_resamples=2000)
     people = world_["ratings"]["quality"].mean(axis=1)
-    z = [(world_[name] - world_[name].mean()) / world_[name].std() for name in ("first", "second")]
-    seen = [np.corrcoef(side, people)[0, 1] for side in z]
+    ranks = [stats.rankdata(world_[name]) for name in ("first", "second")]
+    seen = [stats.kendalltau(side, people).statistic for side in ranks]
     differences = []
     for swaps in itertools.product((False, True), repeat=10):
         mask = np.repeat(swaps, 3)
-        one, two = np.where(mask, z[1], z[0]), np.where(mask, z[0], z[1])
-        differences.append(np.corrcoef(two, people)[0, 1] - np.corrcoef(one, people)[0, 1])
+        one, two = np.where(mask, ranks[1], ranks[0]), np.where(mask, ranks[0], ranks[1])
+        differences.append(stats.kendalltau(two, people).statistic - stats.kendalltau(one, people).statistic)
     assert quality.p == pytest.approx(np.mean(np.abs(differences) >= abs(seen[1] - seen[0]) - 1e-9))
     assert (quality.p_holm, style.p_holm) == holm([quality.p, style.p])
     assert quality.p_holm < 0.05 < style.p_holm

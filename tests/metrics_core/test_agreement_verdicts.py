@@ -10,141 +10,235 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from metrics_core.agreement.same_items import Coefficient, SameItems
-from metrics_core.agreement.verdicts import Level, chance_of_order, system_verdict, verdict
+from metrics_core.agreement.significance import holm
+from metrics_core.agreement.verdicts import (
+    CLAIMS,
+    Level,
+    Verdict,
+    chance_of_order,
+    corrected,
+    system_verdict,
+    verdict,
+)
 
 N = 90
-RATER = Coefficient("one rater", 0.62, 0.6, 0.64, N)
 
 
 def number(
-    value: float, low: float | None = None, high: float | None = None, name: str = "x", n: int = N
+    value: float, low: float | None = None, high: float | None = None, p: float = 0.001, name: str = "x"
 ) -> Coefficient:
     """A coefficient with the interval value ± 0.04 unless another one is given."""
-    return Coefficient(name, value, value - 0.04 if low is None else low, value + 0.04 if high is None else high, n)
+    return Coefficient(name, value, value - 0.04 if low is None else low, value + 0.04 if high is None else high, N, p)
 
 
 def same(
     found: Coefficient,
-    ceiling: Coefficient | None = RATER,
-    more: tuple[float, float] | None = (0.05, 0.15),
+    rater: tuple[float, float] | None = (-0.06, 0.02),
+    more: float | None = 0.1,
+    p: float = 0.001,
+    n_videos: int = 30,
 ) -> SameItems:
-    """The metric, with a baseline that it beats by an interval `more`; None for no baseline."""
+    """The metric, above one more rater by the interval `rater`, and above words in common by `more`; None for none."""
+    to_rater = Coefficient("one rater", sum(rater) / 2, *rater, N, 0.5) if rater else None
     if more is None:
-        return SameItems(found, ceiling, None, None)
-    difference = Coefficient("words in common", sum(more) / 2, *more, N)
-    return SameItems(found, ceiling, number(0.5, name="words in common"), difference)
+        return SameItems(found, None, None, None, to_rater, n_videos)
+    words = number(0.5, name="words in common")
+    return SameItems(found, None, words, number(more, name="words in common", p=p), to_rater, n_videos)
 
 
 @pytest.mark.parametrize(
-    ("given_", "level", "sentence"),
+    ("given_", "level", "sentence", "short"),
     [
         (
             same(number(0.6)),
             "ceiling",
             "ECS orders captions by coverage about as well as one more rater, and clearly better than words in common.",
+            "like one more rater",
         ),
         (
-            same(number(0.8)),
+            same(number(0.8), (0.01, 0.2)),
             "ceiling",
             "ECS orders captions by coverage better than one more rater, and clearly better than words in common.",
+            "like one more rater",
         ),
         (
-            same(number(0.4)),
+            same(number(0.4), (-0.3, -0.01)),
             "above baseline",
             "ECS orders captions by coverage less well than one more rater, and clearly better than words in common.",
+            "clearly better than words in common",
+        ),
+        # An interval as wide as this says nothing of a rater.
+        (
+            same(number(0.4), (-0.2, 0.1)),
+            "above baseline",
+            "ECS orders captions by coverage clearly better than words in common.",
+            "clearly better than words in common",
         ),
         (
             same(number(0.4), None),
             "above baseline",
             "ECS orders captions by coverage clearly better than words in common.",
+            "clearly better than words in common",
         ),
         (
-            same(number(0.6), more=(-0.01, 0.1)),
+            same(number(0.6), p=0.06),
             "baseline",
             "ECS orders captions by coverage about as well as one more rater, but not clearly better than words in "
             "common alone.",
+            "not clearly better than words in common alone",
         ),
         (
-            same(number(0.4), more=(-0.2, -0.01)),
+            same(number(0.4), more=-0.1),
             "below baseline",
             "ECS orders captions by coverage, but worse than words in common alone.",
+            "worse than words in common alone",
         ),
-        (same(number(0.4), None, None), "above baseline", "ECS orders captions by coverage."),
-        (same(number(0.03)), "nothing", "ECS says nothing about coverage."),
-        (same(number(0.04, low=0.0)), "nothing", "ECS says nothing about coverage."),
-        (same(number(-0.3)), "against", "ECS goes against coverage: better captions score lower."),
+        (same(number(0.4), None, None), "above baseline", "ECS orders captions by coverage.", "orders alike"),
+        (same(number(0.03)), "nothing", "ECS says nothing about coverage.", "says nothing"),
+        (same(number(0.04, low=0.0)), "nothing", "ECS says nothing about coverage.", "says nothing"),
+        (
+            same(number(0.2, -0.1, 0.5)),
+            "open",
+            "Whether ECS orders captions by coverage is open: it takes more rated videos.",
+            "open: more videos needed",
+        ),
+        (
+            same(number(0.3, p=0.06)),
+            "open",
+            "Whether ECS orders captions by coverage is open: of so many comparisons, one like it may be chance.",
+            "open: may be chance",
+        ),
+        (
+            same(number(-0.3)),
+            "against",
+            "ECS goes against coverage: better captions score lower.",
+            "the wrong way",
+        ),
         (
             same(number(0.5, 0.1, 0.8)),
             "open",
             "ECS orders captions by coverage, but how well is open: it takes more rated videos.",
+            "orders alike, but how well is open",
+        ),
+        (
+            same(number(0.6), n_videos=3),
+            "open",
+            "Whether ECS orders captions by coverage is open: 3 videos, 10 needed.",
+            "open: 3 videos, 10 needed",
+        ),
+        (
+            same(Coefficient("x", 0.5, None, None, N), n_videos=1),
+            "open",
+            "Whether ECS orders captions by coverage is open: 1 video, 10 needed.",
+            "open: 1 video, 10 needed",
         ),
         (
             same(Coefficient("x", 0.5, None, None, N)),
             "open",
-            "Whether ECS orders captions by coverage is open: it takes the ratings of several videos.",
+            "Whether ECS orders captions by coverage is open: it takes more rated videos.",
+            "open: more videos needed",
         ),
         (
             same(Coefficient("x", None, None, None, N)),
             "undefined",
             "ECS cannot be compared by coverage: its values or the ratings are all equal.",
+            "cannot be compared: its values or the ratings are all equal",
         ),
         (
             same(Coefficient("x", None, None, None, 0)),
             "undefined",
             "ECS cannot be compared by coverage: none of the rated captions has a score.",
+            "cannot be compared: none of the rated captions has a score",
         ),
     ],
 )
-def test_each_rule(given_: SameItems, level: Level, sentence: str) -> None:
-    found = verdict("ECS", "coverage", given_)
-    assert (found.level, found.sentence) == (level, sentence)
+def test_each_rule(given_: SameItems, level: Level, sentence: str, short: str) -> None:
+    assert verdict("ECS", "coverage", given_) == Verdict(level, sentence, short)
 
 
 intervals = st.tuples(*[st.floats(-1, 1)] * 3).map(sorted)
+chances = st.floats(0, 1)
 
 
-@given(intervals, intervals, st.tuples(*[st.floats(-1, 1)] * 2).map(sorted), st.booleans())
-def test_no_claim_without_an_interval_above_0_and_above_the_baseline(
-    found: list[float], rater: list[float], more: list[float], has_rater: bool
+@given(intervals, chances, intervals, intervals, chances, st.integers(1, 20))
+def test_no_claim_without_videos_and_more_than_chance(
+    found: list[float], p: float, rater: list[float], more: list[float], p_more: float, n_videos: int
 ) -> None:
     low, value, high = found
-    ceiling = Coefficient("one rater", rater[1], rater[0], rater[2], N) if has_rater else None
-    level = verdict("m", "a", same(Coefficient("m", value, low, high, N), ceiling, (more[0], more[1]))).level
+    given_ = same(Coefficient("m", value, low, high, N, p), (rater[0], rater[2]), more[1], p_more, n_videos)
+    level = verdict("m", "a", given_).level
+    if level in CLAIMS:
+        assert n_videos >= 10
+        assert p <= 0.05
+        assert not low <= 0 <= high
     if level in ("above baseline", "ceiling"):
         assert low > 0
-        assert more[0] > 0
+        assert more[1] >= 0
+        assert p_more <= 0.05
     if level == "ceiling":
-        assert has_rater
-        assert high >= rater[1]
-    if low <= 0 <= high:
-        assert level == "nothing"
+        assert rater[0] > -0.1
+        assert rater[2] >= 0
+
+
+@given(st.lists(chances, min_size=1, max_size=6), st.lists(st.none() | chances, max_size=3))
+def test_the_claims_of_a_page_are_one_family(own: list[float], leads: list[float | None]) -> None:
+    pages, after = corrected({i: same(number(0.3, p=p), p=p / 2) for i, p in enumerate(own)}, leads)
+    family = holm([*own, *(lead for lead in leads if lead is not None)])
+    assert [page.found.p for page in pages.values()] == pytest.approx(family[: len(own)])
+    assert [lead for lead in after if lead is not None] == pytest.approx(family[len(own) :])
+    assert [lead is None for lead in after] == [lead is None for lead in leads]
+    beside = [page.above_baseline.p for page in pages.values() if page.above_baseline]
+    assert beside == pytest.approx(holm([p / 2 for p in own]))
 
 
 @pytest.mark.parametrize("n", [2, 3, 4])
 def test_of_fewer_than_five_systems_nothing_is_claimed(n: int) -> None:
-    assert system_verdict("ECS", "coverage", Coefficient("x", 1.0, 1.0, 1.0, n)).startswith(f"{n} systems are too few")
+    said = system_verdict(Coefficient("x", 1.0, 1.0, 1.0, n), 30, knows=True)
+    assert said == f"{n} systems are too few for a claim about their order: it takes 5"
 
 
 @pytest.mark.parametrize(
-    ("found", "sentence"),
+    ("found", "n_videos", "knows", "said"),
     [
-        (Coefficient("x", 1.0, 0.9, 1.0, 5), "ECS orders the 5 systems by coverage."),
-        (Coefficient("x", -1.0, -1.0, -0.9, 5), "ECS orders the 5 systems against coverage."),
+        (Coefficient("x", 1.0, 0.9, 1.0, 5), 30, True, "5 systems stand in people's order"),
+        (Coefficient("x", -1.0, -1.0, -0.9, 5), 30, True, "5 systems stand against people's order"),
         # Of five systems only the very same order is more than chance.
-        (Coefficient("x", 0.8, 0.6, 1.0, 5), "Whether ECS orders the 5 systems by coverage is open: it may be chance."),
+        (
+            Coefficient("x", 0.8, 0.6, 1.0, 5),
+            30,
+            True,
+            "whether 5 systems stand in people's order is open: it may be chance",
+        ),
         (
             Coefficient("x", 0.9, -0.1, 1.0, 9),
-            "Whether ECS orders the 9 systems by coverage is open: it may be chance.",
+            30,
+            True,
+            "whether 9 systems stand in people's order is open: it may be chance",
         ),
-        (Coefficient("x", None, None, None, 6), "ECS gives the 6 systems no order by coverage that could be compared."),
+        (
+            Coefficient("x", 1.0, 0.9, 1.0, 5),
+            30,
+            False,
+            "whether 5 systems stand in people's order is open: it may be chance",
+        ),
+        (Coefficient("x", 1.0, 0.9, 1.0, 5), 9, True, "the order of 5 systems is open: 9 videos, 10 needed"),
+        (Coefficient("x", None, None, None, 6), 30, True, "6 systems have no order that could be compared"),
         (
             Coefficient("x", None, None, None, 1),
-            "There is no order of systems by coverage: it takes several systems with scores and ratings.",
+            30,
+            True,
+            "there is no order of systems, since one has scores and ratings",
+        ),
+        (
+            Coefficient("x", None, None, None, 0),
+            30,
+            True,
+            "there is no order of systems, since none has scores and ratings",
         ),
     ],
 )
-def test_systems(found: Coefficient, sentence: str) -> None:
-    assert system_verdict("ECS", "coverage", found) == sentence
+def test_systems(found: Coefficient, n_videos: int, knows: bool, said: str) -> None:
+    assert system_verdict(found, n_videos, knows=knows) == said
 
 
 @pytest.mark.parametrize("n", [4, 5, 6, 7])

@@ -1,11 +1,13 @@
-"""Means over clusters in batches: the plain means, and intervals as of a bootstrap that holds everything at once."""
+"""Means over clusters in batches: the plain means, and Student's t of everything at once."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from metrics_core.agreement.cluster_means import ClusterMean, cluster_means
 from metrics_core.arrays import FloatArray
@@ -26,41 +28,39 @@ def data() -> tuple[FloatArray, FloatArray]:
     return counts * rng.normal(size=(VIDEOS, MEASURES, GROUPS)), counts
 
 
-def by_hand(sums: FloatArray, counts: FloatArray, n: int = 4000) -> tuple[FloatArray, FloatArray]:
-    """The limits of a plain bootstrap: (2, measures, groups)."""
-    rng = np.random.default_rng(99)
-    drawn = [rng.integers(len(sums), size=len(sums)) for _ in range(n)]
-    means = np.array([sums[each].sum(axis=0) / counts[each].sum(axis=0) for each in drawn])
-    low, high = np.quantile(means, [0.025, 0.975], axis=0)
-    return low, high
+def residuals(sums: FloatArray, counts: FloatArray, measure: int, group: int) -> FloatArray:
+    """By how much each cluster moves a mean: (clusters,)."""
+    own, n = sums[:, measure, group], counts[:, measure, group]
+    return (own - own.sum() / n.sum() * n) / n.sum()
 
 
-@pytest.mark.parametrize("size", [7, 20, 60, 1000])
-def test_means_and_intervals_are_those_of_a_bootstrap_over_videos(
-    data: tuple[FloatArray, FloatArray], size: int
-) -> None:
-    found = cluster_means(batches(*data, size), (VIDEOS, MEASURES, GROUPS), n_resamples=4000)
-    low, high = by_hand(*data)
-    means = data[0].sum(axis=0) / data[1].sum(axis=0)
+@pytest.mark.parametrize("size", [7, 60, 1000])
+@pytest.mark.parametrize("shift", [0.0, 1e6])
+def test_means_and_intervals_are_cluster_robust(data: tuple[FloatArray, FloatArray], size: int, shift: float) -> None:
+    sums, counts = data[0] + shift * data[1], data[1]
+    found = cluster_means(batches(sums, counts, size), (VIDEOS, MEASURES, GROUPS))
+    means = data[0].sum(axis=0) / counts.sum(axis=0)
     for measure in range(MEASURES):
         for group in range(GROUPS):
-            one = found[measure][group]
-            assert one.mean == pytest.approx(means[measure, group])
-            assert one.n == data[1][:, measure, group].sum()
-            # Two bootstraps of 4,000 resamples differ by some hundredths of the interval's width.
-            width = high[measure, group] - low[measure, group]
-            assert one.low == pytest.approx(low[measure, group], abs=0.08 * width)
-            assert one.high == pytest.approx(high[measure, group], abs=0.08 * width)
+            one, filled = found[measure][group], int((counts[:, measure, group] > 0).sum())
+            error = math.sqrt(filled / (filled - 1) * (residuals(*data, measure, group) ** 2).sum())
+            half = stats.t.ppf(0.975, filled - 1) * error
+            assert (one.n, one.n_clusters) == (counts[:, measure, group].sum(), filled)
+            expected = (means[measure, group] - half, means[measure, group], means[measure, group] + half)
+            assert (one.low, one.mean, one.high) == pytest.approx([each + shift for each in expected], abs=1e-6)
 
 
-def test_best_is_the_share_of_resamples_that_a_group_leads() -> None:
-    sums = np.zeros((40, 1, 3))
-    sums[:, 0, 0], sums[:, 0, 1] = 1.0, 0.5
-    sums[0, 0, 2] = 1.0
-    found = cluster_means([(sums, np.ones_like(sums))], (40, 1, 3))[0]
-    assert [each.best for each in found] == [1.0, 0.0, 0.0]
+def test_a_lead_is_a_paired_test_against_the_nearest_group() -> None:
+    rng = np.random.default_rng(4)
+    # What makes a video hard for all groups does not count.
+    sums = rng.normal(size=(20, 1, 1)) * 5 + rng.normal(size=(20, 1, 3)) + np.array([0.5, 1.2, 0.4])
+    found = cluster_means([(sums, np.ones_like(sums))], (20, 1, 3))[0]
+    chances = [stats.ttest_rel(sums[:, 0, 1], sums[:, 0, other]).pvalue for other in (0, 2)]
+    assert [each.lead for each in found] == [None, pytest.approx(max(chances)), None]
     tied = cluster_means([(np.ones((9, 1, 2)), np.ones((9, 1, 2)))], (9, 1, 2))[0]
-    assert [each.best for each in tied] == [0.5, 0.5]
+    assert [each.lead for each in tied] == [1.0, None]
+    clear = np.ones((9, 1, 2)) * np.array([0.5, 0.7])
+    assert [each.lead for each in cluster_means([(clear, np.ones_like(clear))], (9, 1, 2))[0]] == [None, 0.0]
 
 
 def test_what_is_undefined_stays_undefined() -> None:
@@ -69,14 +69,9 @@ def test_what_is_undefined_stays_undefined() -> None:
     counts[1:, 0, 1] = 0
     sums[counts == 0] = 0
     none, single, full = cluster_means([(sums, counts)], (5, 1, 3))[0]
-    assert none == ClusterMean(None, None, None, 0, None)
-    assert single == ClusterMean(1.0, None, None, 1, None)
-    assert (full.low, full.high, full.best) == (1.0, 1.0, 1.0)
-
-
-def test_the_same_each_time(data: tuple[FloatArray, FloatArray]) -> None:
-    shape = (VIDEOS, MEASURES, GROUPS)
-    assert cluster_means(batches(*data, 9), shape) == cluster_means(batches(*data, 9), shape)
+    assert none == ClusterMean(None, None, None, 0, 0)
+    assert single == ClusterMean(1.0, None, None, 1, 1)
+    assert (full.low, full.high, full.lead) == (1.0, 1.0, None)
 
 
 @pytest.mark.parametrize("shape", [(VIDEOS + 1, MEASURES, GROUPS), (VIDEOS - 1, MEASURES, GROUPS), (VIDEOS, 2, 2)])

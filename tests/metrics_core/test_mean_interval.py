@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from metrics_core.agreement.mean_interval import mean_interval
 from metrics_core.arrays import FloatArray
+from metrics_core.intervals import mean_interval
 
 # Of a printed table: 97.5 % of Student's t with so many degrees of freedom.
 T_975 = {1: 12.706, 2: 4.303, 3: 3.182, 5: 2.571, 10: 2.228, 30: 2.042}

@@ -217,8 +217,14 @@ def test_equal_arguments_give_equal_results() -> None:
     ("scores", "ratings", "least", "status", "reason"),
     [
         (SCORES, [np.nan] * 20, None, "no_ratings", "no sample is rated"),
-        (SCORES[:4] + [np.nan] * 16, RATINGS, None, "few_ratings", "4 samples have a rating and a score, of 2 videos"),
-        ([0.5] + [np.nan] * 19, RATINGS, None, "few_ratings", "1 sample has a rating and a score, of 1 videos"),
+        (
+            SCORES[:4] + [np.nan] * 16,
+            RATINGS,
+            None,
+            "few_ratings",
+            "4 rated samples of 2 videos have a score, and a threshold needs 20 of 10 videos",
+        ),
+        ([0.5] + [np.nan] * 19, RATINGS, None, "few_ratings", "1 rated sample of 1 video has a score, and"),
         (SCORES, [3] * 20, None, "all_good", "every rating is at least 3: name a higher one"),
         (SCORES, RATINGS, 5.5, "none_good", "no rating is at least 5.5: name a lower one"),
         ([0.25] * 20, RATINGS, 4, "constant_scores", "all 20 scores are 0.25: no cut tells them apart"),

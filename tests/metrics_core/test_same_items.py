@@ -1,4 +1,4 @@
-"""A metric beside raters and baselines on its own items, against SciPy and a plain bootstrap."""
+"""A metric beside raters and baselines on its own items, against SciPy."""
 
 from __future__ import annotations
 
@@ -46,30 +46,40 @@ def test_everything_is_measured_on_the_metrics_items(drawn: dict[str, np.ndarray
     assert found.ceiling.value == pytest.approx(stats.kendalltau(one, other).statistic)
 
 
-def test_the_difference_is_resampled_in_pairs(drawn: dict[str, np.ndarray], found: SameItems) -> None:
+def t_interval(value: float, without: list[float]) -> tuple[float, float]:
+    """Student's t from the values without each video."""
+    n = len(without)
+    half = stats.t.ppf(0.975, n - 1) * np.sqrt((n - 1) * np.var(without))
+    return value - half, value + half
+
+
+def test_the_differences_leave_the_same_videos_out(drawn: dict[str, np.ndarray], found: SameItems) -> None:
     kept = np.isfinite(drawn["metric"])
-    metric, length = drawn["metric"][kept], drawn["length"][kept]
-    people, video = np.round(drawn["ratings"][kept].mean(axis=1), 9), drawn["videos"][kept]
-    rng = np.random.default_rng(5)
-    differences = []
-    for _ in range(800):
-        rows = np.concatenate([np.flatnonzero(video == each) for each in rng.integers(VIDEOS, size=VIDEOS)])
-        both = [stats.kendalltau(side[rows], people[rows]).statistic for side in (metric, length)]
-        differences.append(both[0] + both[1])
-    low, high = np.quantile(differences, [0.025, 0.975])
-    assert found.difference is not None
-    assert found.difference.low == pytest.approx(low, abs=0.15 * (high - low))
-    assert found.difference.high == pytest.approx(high, abs=0.15 * (high - low))
+    metric, length, ratings = drawn["metric"][kept], drawn["length"][kept], drawn["ratings"][kept]
+    people, video = np.round(ratings.mean(axis=1), 9), drawn["videos"][kept]
+    from_baseline, from_rater = [], []
+    for each in range(VIDEOS):
+        rows = video != each
+        tau = stats.kendalltau(metric[rows], people[rows]).statistic
+        from_baseline.append(tau + stats.kendalltau(length[rows], people[rows]).statistic)
+        from_rater.append(tau - stats.kendalltau(*ratings[rows].T).statistic)
+    assert found.n_videos == VIDEOS
+    for above, without in ((found.above_baseline, from_baseline), (found.above_rater, from_rater)):
+        assert above is not None
+        assert above.value is not None
+        assert (above.low, above.high) == pytest.approx(t_interval(above.value, without))
+        t = above.value / np.sqrt((VIDEOS - 1) * np.var(without))
+        assert above.p == pytest.approx(2 * stats.t.sf(abs(t), VIDEOS - 1))
 
 
 def test_without_a_baseline_or_a_second_rater_there_is_none(drawn: dict[str, np.ndarray]) -> None:
     ratings, videos = drawn["ratings"][:, :1], drawn["videos"].tolist()
     one = on_same_items({"m": drawn["metric"]}, {}, ratings, videos)["m"]
-    assert (one.ceiling, one.strongest, one.difference) == (None, None, None)
+    assert (one.ceiling, one.strongest, one.above_baseline, one.above_rater) == (None, None, None, None)
     constant = on_same_items({"m": np.ones(N)}, {"c": np.zeros(N)}, ratings, videos)["m"]
     assert (constant.found.value, constant.strongest, constant.found.n) == (None, None, N)
 
 
 def test_an_empty_side_is_undefined() -> None:
     one = on_same_items({"m": [np.nan, np.nan]}, {"c": [1, 2]}, [[1], [2]], ["a", "b"])["m"]
-    assert (one.found.value, one.found.n, one.difference) == (None, 0, None)
+    assert (one.found.value, one.found.n, one.above_baseline, one.n_videos) == (None, 0, None, 0)

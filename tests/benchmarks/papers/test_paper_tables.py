@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -19,8 +20,11 @@ from benchmarks.papers.qeva import correlations
 from benchmarks.papers.qeva_scores import Values
 from benchmarks.papers.recipes import Recipe, complaints
 from benchmarks.papers.records import Table, against, strongest, table_of
-from benchmarks.papers.stages import Stages
+from benchmarks.papers.stages import PROJECT, Stages
 from benchmarks.papers.tables import RECIPES
+from benchmarks.papers.vatex import SHORT, cells, published_of
+from benchmarks.papers.vcs_corruption_tables import VARIANTS, printed
+from benchmarks.papers.vcs_published import MEANS
 from metrics_core.protocols import ModelIdentity
 
 
@@ -153,3 +157,22 @@ def test_tables_have_names_of_their_own_and_survive_json() -> None:
     assert len(set(names)) == len(names)
     table = Table("t", "T", ["s"], {"m": "n"}, [], 2, ["r"], "b")
     assert table_of(table.as_dict()).as_dict() == table.as_dict()
+
+
+def test_printed_means_are_near_those_of_the_published_values() -> None:
+    rows = json.loads((PROJECT / "docs" / "papers.json").read_text(encoding="utf-8"))["rows"]
+    values = {(row["row"], row["column"]): row["published"] for row in rows if row["table"] == VARIANTS}
+    kinds = {marks: marks.rsplit(" (", 1)[0] for marks, _ in values}
+    paper = [row for marks, kind in kinds.items() for row in printed(kind, marks)]
+    compared = [(row, values[row.row, row.column.removesuffix(" in the paper")]) for row in paper]
+    assert len(compared) == 2 * len(MEANS)
+    # Another kind's mean, or a digit misread, would be farther.
+    assert max(abs((row.published or 0) - value) for row, value in compared) < 0.015
+
+
+def test_published_figures_stand_beside_the_metrics_of_words() -> None:
+    assert published_of(1, "BLEU-1") == (12.2, 15.9)
+    assert published_of(9, SHORT) == (41.5, 52.8)
+    assert published_of(9, "length") == (None, None)
+    rows = [row for count in (1, 9) for name in ("METEOR", "length") for row in cells(count, name, None, 5)]
+    assert [(row.published, row.ours) for row in rows[:3]] == [(16.4, None), (21.5, None), (None, None)]

@@ -1,0 +1,227 @@
+"""Intervals over videos: a statistic is computed again without some videos, and Student's t makes that an interval.
+
+Captions of one video resemble each other, so a video is left out with all its captions. How much the statistic moves
+(the jackknife) gives its standard error, and the number of videos the degrees of freedom: with few videos the error
+itself is uncertain, and t makes the interval as wide as that asks for. docs/agreement.md compares it with bootstraps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from metrics_core.arrays import FloatArray, IntArray
+
+BLOCKS = 50
+"""More videos than these are dealt to so many blocks, which are left out one at a time."""
+LEVEL = 0.95
+# Numbers that differ by less are equal but for rounding.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number with its interval over videos; None where undefined, and of one video without an interval."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+def blocks_of(video: IntArray, seed: int) -> IntArray:
+    """Deal videos (n,), numbered from 0, to blocks at random: the block of every item (n,), from 0 to BLOCKS - 1.
+
+    Up to BLOCKS videos each are a block of their own.
+    """
+    n_videos = int(video.max(initial=-1)) + 1
+    return (np.random.default_rng(seed).permutation(n_videos) % BLOCKS)[video]
+
+
+@dataclass(frozen=True)
+class Found:
+    """Statistics of one comparison: their values (None where undefined), and theirs without each block of videos.
+
+    left_out: (BLOCKS,) by statistic, NaN where a block holds nothing of it, or leaves nothing. n: the items, or the
+    groups that have a value. n_undefined: the groups without a value. n_blocks: the blocks that hold items.
+    """
+
+    values: dict[str, float | None]
+    left_out: dict[str, FloatArray]
+    n: dict[str, int]
+    n_undefined: dict[str, int]
+    n_blocks: int
+
+    def estimate(self, statistic: str, level: float = LEVEL) -> Estimate:
+        """A statistic with its interval."""
+        bounds = (0.0 if "accuracy" in statistic or statistic == "f1" else -1.0, 1.0)
+        return estimate(self.values[statistic], self.left_out[statistic], level, bounds)
+
+    def joined(self, more: Found) -> Found:
+        """The statistics of both."""
+        return Found(
+            self.values | more.values,
+            self.left_out | more.left_out,
+            self.n | more.n,
+            self.n_undefined | more.n_undefined,
+            self.n_blocks,
+        )
+
+    def n_not_left(self, statistic: str) -> int:
+        """The blocks without which the statistic has no value."""
+        return max(0, self.n_blocks - int(np.isfinite(self.left_out[statistic]).sum()))
+
+    def less(self, other: Found, statistic: str, sign: float = 1.0) -> tuple[float | None, FloatArray]:
+        """By how much a statistic is above another one's, times `sign`, on the same videos; and without each block."""
+        sides = self.values[statistic], other.values[statistic]
+        if sides[0] is None or sides[1] is None:
+            return None, np.full(BLOCKS, np.nan)
+        mine, theirs = _filled(self, statistic), _filled(other, statistic)
+        told = np.isfinite(self.left_out[statistic]) | np.isfinite(other.left_out[statistic])
+        return sides[0] - sign * sides[1], np.where(told, mine - sign * theirs, np.nan)
+
+
+def without_each(of: Callable[[IntArray], Mapping[str, float | None]], block: IntArray) -> Found:
+    """The statistics of items (n,), and without each block. of: gives them for the positions of some items.
+
+    >>> found = without_each(lambda rows: {"n": float(rows.size)}, np.array([0, 0, 1]))
+    >>> found.values, found.left_out["n"][:3].tolist()
+    ({'n': 3.0}, [1.0, 2.0, nan])
+    """
+    values, held = dict(of(np.arange(block.size))), np.unique(block)
+    left_out = {name: np.full(BLOCKS, np.nan) for name in values}
+    for number in held.tolist() if held.size > 1 else ():
+        for name, value in of(np.flatnonzero(block != number)).items():
+            left_out[name][number] = math.nan if value is None else value
+    return Found(values, left_out, dict.fromkeys(values, block.size), dict.fromkeys(values, 0), held.size)
+
+
+def mean_left_out(values: FloatArray, block: IntArray) -> FloatArray:
+    """The mean of the values (n,) that are not NaN without each block: (BLOCKS,), NaN where that tells nothing.
+
+    >>> mean_left_out(np.array([1.0, 3.0, np.nan]), np.array([0, 1, 2]))[:3].tolist()
+    [3.0, 1.0, nan]
+    """
+    defined = np.isfinite(values)
+    sums, counts = (np.bincount(block, side, BLOCKS) for side in (np.where(defined, values, 0), defined))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rest: FloatArray = (sums.sum() - sums) / (counts.sum() - counts)
+    return np.where((counts > 0) & (counts < counts.sum()), rest, np.nan)
+
+
+def mean_over_raters(by_rater: Sequence[dict[str, Found]]) -> dict[str, Found]:
+    """Average the raters' statistics by grouping; a rater without a value is left out.
+
+    n and n_undefined are those of the rater with the most items or groups.
+    """
+    return {
+        grouping: _mean_found([each[grouping] for each in by_rater]) for grouping in (by_rater[0] if by_rater else ())
+    }
+
+
+def estimate(
+    value: float | None, left_out: FloatArray, level: float = LEVEL, bounds: tuple[float, float] = (-1.0, 1.0)
+) -> Estimate:
+    """A statistic with its interval, from its values without each block: (blocks,), NaN where there is none.
+
+    No limit lies outside the bounds. Without a value, leaving something out says nothing.
+
+    >>> found = estimate(0.5, np.array([0.4, 0.5, 0.6]))
+    >>> round(found.low, 3), found.high
+    (0.003, 0.997)
+    """
+    error, freedom = _standard_error(left_out)
+    if value is None or error is None:
+        return Estimate(value, None, None)
+    return Estimate(value, *_t_limits(value, error, freedom, level, bounds))
+
+
+def chance(value: float | None, left_out: FloatArray) -> float | None:
+    """How often a statistic whose truth is 0 lies as far from it as this one, by the same t; None where undefined.
+
+    >>> chance(0.0, np.array([0.1, -0.1])), chance(0.5, np.array([0.5, 0.5, 0.5]))
+    (1.0, 0.0)
+    """
+    error, freedom = _standard_error(left_out)
+    return None if value is None or error is None else two_sided(value, error, freedom)
+
+
+def mean_interval(
+    mean: float,
+    standard_error: float | None,
+    n_clusters: int,
+    value_range: tuple[float, float] = (-math.inf, math.inf),
+    level: float = LEVEL,
+) -> tuple[float, float] | None:
+    """Student's t interval of a mean of clustered values, with n_clusters - 1 degrees of freedom.
+
+    mean: sum of the clusters' totals t over sum of their sizes n. standard_error: cluster-robust, as of Liang and Zeger
+    (1986), sqrt(G / (G - 1) * sum((t - mean * n)**2)) / sum(n) over the G clusters. value_range: no limit lies outside
+    of it. None where the interval is undefined: fewer than two clusters, or clusters whose means do not differ.
+
+    >>> low, high = mean_interval(0.5, 0.1, 4)
+    >>> round(low, 4), round(high, 4)
+    (0.1818, 0.8182)
+    >>> mean_interval(0.5, 0.0, 4) is None
+    True
+    """
+    if n_clusters < 2 or standard_error is None or standard_error <= 1e-12 * max(1.0, abs(mean)):
+        return None
+    return _t_limits(mean, standard_error, n_clusters - 1, level, value_range)
+
+
+def two_sided(value: float, error: float, freedom: int) -> float:
+    """How often Student's t with so many degrees of freedom lies as far from 0 as value / error.
+
+    >>> round(two_sided(2.0, 1.0, 9), 4), two_sided(0.0, 0.0, 9), two_sided(0.5, 0.0, 9)
+    (0.0766, 1.0, 0.0)
+    """
+    from scipy.special import stdtr
+
+    if abs(value) <= _ROUNDING:
+        return 1.0
+    return 0.0 if error <= _ROUNDING else 2 * float(stdtr(freedom, -abs(value) / error))
+
+
+def _filled(found: Found, statistic: str) -> FloatArray:
+    """A defined statistic without each block; where a block holds nothing of it, its own value."""
+    without, value = found.left_out[statistic], found.values[statistic]
+    return np.where(np.isfinite(without), without, np.nan if value is None else value)
+
+
+def _mean_found(raters: Sequence[Found]) -> Found:
+    """The mean of the raters' statistics of one grouping."""
+    values, without = {}, {}
+    for name in raters[0].values:
+        known = [each for each in raters if each.values[name] is not None]
+        values[name] = float(np.mean([each.values[name] for each in known])) if known else None
+        without[name] = np.full(BLOCKS, np.nan)
+        if known:
+            told = np.isfinite([each.left_out[name] for each in known]).any(axis=0)
+            without[name][told] = np.mean([_filled(each, name) for each in known], axis=0)[told]
+    return Found(
+        values,
+        without,
+        {name: max(each.n[name] for each in raters) for name in values},
+        {name: min(each.n_undefined[name] for each in raters) for name in values},
+        max(each.n_blocks for each in raters),
+    )
+
+
+def _standard_error(left_out: FloatArray) -> tuple[float | None, int]:
+    """The jackknife's standard error, and its degrees of freedom; None where fewer than two blocks tell."""
+    values = left_out[np.isfinite(left_out)]
+    if values.size < 2:
+        return None, 0
+    return math.sqrt((values.size - 1) * float(values.var())), values.size - 1
+
+
+def _t_limits(
+    value: float, error: float, freedom: int, level: float, bounds: tuple[float, float]
+) -> tuple[float, float]:
+    from scipy.special import stdtrit
+
+    half = float(stdtrit(freedom, (1 + level) / 2)) * error
+    return max(bounds[0], value - half), min(bounds[1], value + half)
