@@ -11,11 +11,11 @@ from typing import Any
 
 from benchmarks.measure import DATA
 from demo.build import demo_clips, manifest_rows
+from lab.verifier.data import CHOICE, TEST, Statement
+from lab.verifier.data import realsumm as realsumm_parts
 from metrics_core.calibration import calibration_mask
 from metrics_core.ecs import premise_sentences
 from metrics_core.models.sentence_splitter import RuleSplitter
-from verifier.training.data import CHOICE, TEST, Statement
-from verifier.training.data import realsumm as realsumm_parts
 
 DEMO_SEED = 7
 # The paper's exhaustive passes are 51 per keypoint, which is then the number of sentences, and it has 51 keypoints a

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from benchmarks.measure import RESULTS, Spread, alternate, save
 from demo.build import demo_clips
 from demo.encoder import demo_encoder
-from demo.encoder.data import frames_at
 from demo.systems import candidates, least_alike
+from lab.encoder.data import frames_at
 from metrics_core.evqa import evqa_of_text, prepare_frames
 from metrics_core.frames import DecodingWorker
 from metrics_core.frames.encoding import EncodedFrames, FrameEncoder, VideoFile, encode_videos

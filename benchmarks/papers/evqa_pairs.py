@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from benchmarks.ecs_data import DEMO_SEED, read_lines, require
 from demo.build import demo_clips, manifest_rows
-from demo.encoder.data import frames_at
+from lab.encoder.data import frames_at
 from metrics_core.arrays import FloatArray
 from metrics_core.evqa import EVQAResult, evqa_of_text, prepare_frames, qa_score
 from metrics_core.frames.encoding import EncodedFrames, FrameEncoder, VideoFile, encode_videos

@@ -13,5 +13,5 @@ __all__ = ["demo_encoder"]
 
 
 def demo_encoder(folder: Path = FOLDER) -> OpenClipEncoder:
-    """Return the demo's encoder, or one that `demo.encoder.train` wrote to another folder. Its first use loads it."""
+    """Return the demo's encoder, or one that `lab.encoder.train` wrote to another folder. Its first use loads it."""
     return OpenClipEncoder(str(folder / CONFIGURATION), str(folder / WEIGHTS), name="demo encoder")

@@ -14,14 +14,14 @@ import pytest
 import torch
 
 from demo.encoder import FOLDER, WEIGHTS, demo_encoder
-from demo.encoder.batches import draw_batch
-from demo.encoder.data import frames_at, training_clip
-from demo.encoder.evaluate import evaluate
-from demo.encoder.losses import info_nce
-from demo.encoder.texts import COLOUR_NAMES, altered, statements
-from demo.encoder.train import Settings, train
 from demo.render import render_frames
 from demo.story import make_clip
+from lab.encoder.batches import draw_batch
+from lab.encoder.data import frames_at, training_clip
+from lab.encoder.evaluate import evaluate
+from lab.encoder.losses import info_nce
+from lab.encoder.texts import COLOUR_NAMES, altered, statements
+from lab.encoder.train import Settings, train
 from metrics_core.models.clip_encoder import OpenClipEncoder
 from metrics_core.models.unusable import CheckpointMismatch
 from metrics_core.models.word_tokenizer import WordTokenizer, split_words

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from verifier.training.data import (
+from lab.verifier.data import (
     CHOICE,
     TEST,
     TRAIN,
@@ -20,8 +20,8 @@ from verifier.training.data import (
     snli,
     split_of,
 )
-from verifier.training.generated import altered, lengthened, scenes, unrelated
-from verifier.training.mixture import Shares, Sources, epoch, nearest_sentence, sentence_pairs
+from lab.verifier.generated import altered, lengthened, scenes, unrelated
+from lab.verifier.mixture import Shares, Sources, epoch, nearest_sentence, sentence_pairs
 
 PARTS = (TRAIN, CHOICE, TEST)
 

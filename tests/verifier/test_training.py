@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from lab.verifier.data import Pair, labelled
+from lab.verifier.mixture import Shares, Sources
+from lab.verifier.train import Settings, all_batches, attach_adapters, batch_loss, train
 from verifier.lexical import feature_matrix
 from verifier.model import (
     load_weights,
@@ -17,9 +20,6 @@ from verifier.model import (
     pair_logits,
     save_weights,
 )
-from verifier.training.data import Pair, labelled
-from verifier.training.mixture import Shares, Sources
-from verifier.training.train import Settings, all_batches, attach_adapters, batch_loss, train
 
 PAIRS = [
     labelled("A man rides a brown horse.", "A man is on a horse.", "entailment"),

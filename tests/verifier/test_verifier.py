@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 import torch
 
+from lab.verifier.agreement import FLOORS, WHOLE, correlations
+from lab.verifier.data import CHOICE, TEST, Statement, realsumm, snli
+from lab.verifier.evaluate import agreement, kendall, spearman, three_way, whole_recall_scores
+from lab.verifier.record import record_text
+from lab.verifier.record_tables import evidence_text
 from metrics_core.models.nli_inputs import HypothesisTooLong
 from metrics_core.protocols import EntailmentModel
 from verifier import FOLDER, WEIGHTS, WHOLE_TEXT, default_threshold, offline_verifier
 from verifier.classifier import OfflineVerifier
 from verifier.lexical import FEATURES, LEXICAL_VERSION
-from verifier.training.agreement import FLOORS, WHOLE, correlations
-from verifier.training.data import CHOICE, TEST, Statement, realsumm, snli
-from verifier.training.evaluate import agreement, kendall, spearman, three_way, whole_recall_scores
-from verifier.training.record import record_text
-from verifier.training.record_tables import evidence_text
 
 ENTAILED = [
     ("A man in a blue shirt is riding a brown horse on the beach.", "A man is riding a horse."),

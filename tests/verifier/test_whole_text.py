@@ -12,12 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics_core.ecs import plan_keypoints, verify, verify_early_exit
-from verifier import default_threshold, offline_verifier, pair_threshold
-from verifier.likeness import WordLikeness
-from verifier.training.agreement import area, judged_elsewhere
-from verifier.training.logistic import fit_logistic
-from verifier.training.whole_text import (
+from lab.verifier.agreement import area, judged_elsewhere
+from lab.verifier.logistic import fit_logistic
+from lab.verifier.whole_text import (
     PARTS,
     Material,
     Settings,
@@ -27,6 +24,9 @@ from verifier.training.whole_text import (
     part_of,
     plain_weights,
 )
+from metrics_core.ecs import plan_keypoints, verify, verify_early_exit
+from verifier import default_threshold, offline_verifier, pair_threshold
+from verifier.likeness import WordLikeness
 from verifier.whole_text import EVIDENCE, Evidence, WholeText, log_odds
 
 WORDS = WordLikeness()

@@ -15,11 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from metrics_core.arrays import BoolArray, FloatArray
-from metrics_core.calibration import best_threshold
-from metrics_core.protocols import EntailmentModel
-from verifier.training.data import TEST, Statement, snli
-from verifier.training.evaluate import (
+from lab.verifier.data import TEST, Statement, snli
+from lab.verifier.evaluate import (
     agreement,
     cosine_scores,
     length_scores,
@@ -27,7 +24,10 @@ from verifier.training.evaluate import (
     spearman,
     whole_recall_scores,
 )
-from verifier.training.whole_text import Fitted, Material, Settings, fit, of_pairs
+from lab.verifier.whole_text import Fitted, Material, Settings, fit, of_pairs
+from metrics_core.arrays import BoolArray, FloatArray
+from metrics_core.calibration import best_threshold
+from metrics_core.protocols import EntailmentModel
 
 RESAMPLES = 1000
 LENGTH, COSINE = "length of the text", "cosine of the best sentence"

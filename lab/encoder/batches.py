@@ -9,8 +9,8 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from demo.encoder.data import ShownFrame, TrainingClip
-from demo.encoder.texts import altered
+from lab.encoder.data import ShownFrame, TrainingClip
+from lab.encoder.texts import altered
 
 SENTENCE_SHARE, LOOKS_SHARE = 0.35, 0.3
 LONGEST_CHUNK = 8  # sentences

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from demo.encoder.data import frames_at
 from demo.story import make_clip
 from demo.systems import candidates, least_alike
 from demo.world import Clip
+from lab.encoder.data import frames_at
 from metrics_core.evqa import FrameFeatures, evqa_of_text, prepare_frames
 from metrics_core.keywords import RuleKeywords, keywords_of
 from metrics_core.long_text import plan_chunks, weighted_mean

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from demo.encoder.batches import Batch
+from lab.encoder.batches import Batch
 from metrics_core.models.word_tokenizer import WordTokenizer
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from random import Random
 from typing import TypeVar
 
+from lab.verifier.data import CHOICE, TEST, TRAIN, Pair, Statement, contrasts, realsumm, snli
+from lab.verifier.generated import altered, lengthened, scenes, unrelated
 from verifier.lexical import FEATURES, lexical_features
-from verifier.training.data import CHOICE, TEST, TRAIN, Pair, Statement, contrasts, realsumm, snli
-from verifier.training.generated import altered, lengthened, scenes, unrelated
 
 Item = TypeVar("Item")
 

@@ -1,6 +1,6 @@
-"""Trains the demo encoder from nothing: `python -m demo.encoder.train [FOLDER]`, some minutes on two cores.
+"""Trains the demo encoder from nothing: `python -m lab.encoder.train [FOLDER]`, some minutes on two cores.
 
-The losses are in demo.encoder.losses, the choice of texts in demo.encoder.batches.
+The losses are in lab.encoder.losses, the choice of texts in lab.encoder.batches.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 
 from demo.encoder import CONFIGURATION, FOLDER, WEIGHTS, demo_encoder
-from demo.encoder.batches import draw_batch
-from demo.encoder.data import TrainingClip, training_clip
-from demo.encoder.evaluate import FIRST_SEED as FIRST_FRESH_SEED
-from demo.encoder.evaluate import evaluate
-from demo.encoder.losses import batch_loss
-from demo.encoder.record import write_record
+from lab.encoder.batches import draw_batch
+from lab.encoder.data import TrainingClip, training_clip
+from lab.encoder.evaluate import FIRST_SEED as FIRST_FRESH_SEED
+from lab.encoder.evaluate import evaluate
+from lab.encoder.losses import batch_loss
+from lab.encoder.record import write_record
+from lab.verifier.repeatable import repeatable
 from metrics_core.models.word_tokenizer import WordTokenizer
-from verifier.training.repeatable import repeatable
 
 VOCABULARY, PREPROCESS = "demo_clip.vocab.json", "demo_clip.preprocess.json"
 

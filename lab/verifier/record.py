@@ -9,12 +9,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from lab.verifier.record_tables import evidence_text
 from metrics_core.models.revision import file_sha256
-from verifier.training.record_tables import evidence_text
 
 TEXT = """# Training record of the offline verifier
 
-Written by `python -m verifier.training.train` and `python -m verifier.training.whole_text`; record.json holds the same
+Written by `python -m lab.verifier.train` and `python -m lab.verifier.whole_text`; record.json holds the same
 facts for programs. The verifier says whether a sentence entails a statement, and how far the whole text bears it out,
 offline, on a CPU. It is small and was trained on little: a large NLI model is better.
 

@@ -13,7 +13,7 @@ from metrics_core.models.revision import file_sha256
 
 TEXT = """# Training record of the demo encoder
 
-Written by `python -m demo.encoder.train`; record.json holds the same facts for programs. The encoder was trained from
+Written by `python -m lab.encoder.train`; record.json holds the same facts for programs. The encoder was trained from
 nothing on clips of the demo world alone. It knows the shapes, colours and words of that world and nothing else: its
 scores on real videos mean nothing.
 

@@ -12,12 +12,12 @@ from PIL import Image
 
 from demo import render
 from demo.describe import describe
-from demo.encoder.texts import Statement, looks_phrases, statements
 from demo.motion import view_at
 from demo.render import Frame
 from demo.story import make_clip
 from demo.wording import VOICES
 from demo.world import Actor, Clip
+from lab.encoder.texts import Statement, looks_phrases, statements
 from metrics_core.models.word_tokenizer import split_words
 
 

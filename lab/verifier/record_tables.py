@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from verifier.training.whole_text import FEW, FINER, PENALTIES, SNLI_SHARES
+from lab.verifier.whole_text import FEW, FINER, PENALTIES, SNLI_SHARES
 from verifier.whole_text import EVIDENCE
 
 BARS = {"snli": 0.80, "spearman_gain": 0.05}
@@ -29,7 +29,7 @@ another colour, number or gender counts as a conflict. Every fit chooses by five
 premises, with the least log loss of both together: the features (all; without {finer}; or {few} alone), the penalty
 ({penalties}), and how much all pairs count beside all statements ({shares}).
 The weights here come from: {settings}. The threshold {threshold} says yes to these statements as often as people do.
-`python -m verifier.training.whole_text` fits and measures all of this, the same every time.
+`python -m lab.verifier.whole_text` fits and measures all of this, the same every time.
 
 ### Measured on the 26 REALSumm articles that the network never saw
 {n_unseen} statements of 25 systems. Each article is judged by choices and a fit without it. Chosen were

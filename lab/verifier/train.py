@@ -1,6 +1,6 @@
-"""Trains the verifier: `python -m verifier.training.train DATA [FOLDER]`, about half an hour on two cores.
+"""Trains the verifier: `python -m lab.verifier.train DATA [FOLDER]`, about half an hour on two cores.
 
-DATA is the folder that `verifier.training.data` describes. The weights and the record go to FOLDER, by default to the
+DATA is the folder that `lab.verifier.data` describes. The weights and the record go to FOLDER, by default to the
 package `verifier`.
 """
 
@@ -17,17 +17,17 @@ from typing import Any
 
 import numpy as np
 
+from lab.verifier.data import Pair
+from lab.verifier.evaluate import measure
+from lab.verifier.mixture import Shares, Sources, epoch, read_sources
+from lab.verifier.record import write_record
+from lab.verifier.repeatable import repeatable
+from lab.verifier.whole_text import add_whole_text
 from metrics_core.models.nli_inputs import encode_pairs, token_batches
 from verifier import FOLDER, WEIGHTS
 from verifier.classifier import OfflineVerifier
 from verifier.lexical import FEATURES, LEXICAL_VERSION, feature_matrix
 from verifier.model import ADAPTER_SCALE, CLASSES, new_encoder, new_head, new_tokenizer, pair_logits, save_weights
-from verifier.training.data import Pair
-from verifier.training.evaluate import measure
-from verifier.training.mixture import Shares, Sources, epoch, read_sources
-from verifier.training.record import write_record
-from verifier.training.repeatable import repeatable
-from verifier.training.whole_text import add_whole_text
 
 
 @dataclass(frozen=True)

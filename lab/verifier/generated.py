@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from random import Random
 
-from verifier.training.data import Pair, labelled
+from lab.verifier.data import Pair, labelled
 
 COLOURS = ("black", "white", "red", "green", "blue", "yellow", "orange", "purple", "pink", "brown", "gray")
 COUNTS = ("two", "three", "four", "five", "six", "seven", "eight")

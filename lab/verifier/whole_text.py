@@ -1,6 +1,6 @@
-"""Fits and measures the evidence of the whole text: `python -m verifier.training.whole_text DATA [FOLDER]`.
+"""Fits and measures the evidence of the whole text: `python -m lab.verifier.whole_text DATA [FOLDER]`.
 
-DATA is the folder that `verifier.training.data` describes. FOLDER, by default the package `verifier`, holds the
+DATA is the folder that `lab.verifier.data` describes. FOLDER, by default the package `verifier`, holds the
 network's weights and its record. Weights go to whole_text.json, measurements into the record. Some minutes on one core.
 
 One regression weighs the network against features of the whole text, on articles that the network never saw: on others
@@ -22,13 +22,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lab.verifier.data import CHOICE, TEST, Pair, Statement, realsumm, snli
+from lab.verifier.evaluate import entailment_scores
+from lab.verifier.logistic import Logistic, fit_logistic
 from metrics_core.arrays import BoolArray, FloatArray
 from metrics_core.calibration import best_threshold
 from verifier import FOLDER, WEIGHTS, WHOLE_TEXT
 from verifier.classifier import OfflineVerifier
-from verifier.training.data import CHOICE, TEST, Pair, Statement, realsumm, snli
-from verifier.training.evaluate import entailment_scores
-from verifier.training.logistic import Logistic, fit_logistic
 from verifier.whole_text import EVIDENCE, Evidence, log_odds
 
 FEW = ("content_recall", "likeness", "least_likeness")
@@ -172,8 +172,8 @@ def plain_weights(fitted: Fitted) -> dict[str, Any]:
 
 def add_whole_text(data: Path, folder: Path) -> None:
     """Fit on all articles that the network never saw, write the weights, measure article by article, and record it."""
-    from verifier.training.agreement import measure_evidence
-    from verifier.training.record import record_evidence
+    from lab.verifier.agreement import measure_evidence
+    from lab.verifier.record import record_evidence
 
     network, news, pairs = OfflineVerifier(folder / WEIGHTS), realsumm(data), snli(data)
     statements = [*news[TEST], *news[CHOICE]]

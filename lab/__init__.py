@@ -1,0 +1,1 @@
+"""How the models that come with the project were trained; nothing that runs imports it."""

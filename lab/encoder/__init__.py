@@ -1,0 +1,1 @@
+"""Training of the demo encoder on the demo world, and what it was measured to do."""
