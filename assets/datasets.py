@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sqlalchemy.engine import Engine
 
-from db.datasets import Dataset, find_dataset
+from db.manifest.datasets import Dataset, find_dataset
 
 # The dataset of the demo's drawn clips. Models that know these clips alone score every dataset of this name.
 DEMO_DATASET = "demo"

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from sqlalchemy.engine import Engine
 
 from assets.sources.base import Tell
-from db.leases import Leases
+from db.server.leases import Leases
 
 
 def leased(engine: Engine, asset: str, partitions: Iterable[str], tell: Tell) -> Iterator[tuple[str, Tell]]:

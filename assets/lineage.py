@@ -7,7 +7,7 @@ from typing import Any
 
 import dagster as dg
 
-from db.inputs import Input
+from db.schema.inputs import Input
 
 # The asset that holds an input, by the name of the input.
 _ASSETS = {

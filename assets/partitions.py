@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import dagster as dg
 
 from assets.datasets import shard_keys
-from db.datasets import Dataset
+from db.manifest.datasets import Dataset
 
 SHARDS = dg.DynamicPartitionsDefinition(name="shard")
 DATASETS = dg.DynamicPartitionsDefinition(name="dataset")

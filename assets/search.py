@@ -12,9 +12,9 @@ from sqlalchemy.engine import Engine
 from assets.datasets import DEMO_DATASET
 from assets.models.settings import DEMO_ENCODER, FrameSettings, ImageTextSettings, TextEncoderSettings
 from assets.reports.labels import STAND_INS
-from db.datasets import Dataset
-from db.models import find_model
-from db.search import count_captions, has_frames, nearest_frames, nearest_texts
+from db.evidence.models import find_model
+from db.evidence.search import count_captions, has_frames, nearest_frames, nearest_texts
+from db.manifest.datasets import Dataset
 from metrics_core.frames.encoding import FrameEncoder
 from metrics_core.models.clip_encoder import ClipTexts
 from metrics_core.models.word_tokenizer import split_words

@@ -33,8 +33,8 @@ from benchmarks.vatex_eval import (
     scores_by_name,
     temporary_engine,
 )
-from db.inputs import REFERENCES
-from db.work import load_samples
+from db.schema.inputs import REFERENCES
+from db.scores.work import load_samples
 from metrics_core.agreement import AgreementRow, agreement_rows, common_words, comparison_rows, length_in_words
 
 REFERENCES_USED, TOLERANCE = 1, 1.0

@@ -37,12 +37,12 @@ from benchmarks.measure import RESULTS, peak_kb, save
 from benchmarks.million import Bench
 from benchmarks.million_fill import NAME, fill
 from db import schema
-from db.datasets import Dataset
-from db.engine import open_engine, psycopg_transaction
-from db.migrate import migrate
-from db.recipes import Recipe
-from db.selection import freeze_selection
-from db.urls import sibling_url
+from db.manifest.datasets import Dataset
+from db.schema.migrate import migrate
+from db.selections.frozen import freeze_selection
+from db.selections.recipes import Recipe
+from db.server.engine import open_engine, psycopg_transaction
+from db.server.urls import sibling_url
 
 SAMPLES_PER_SHARD = 4000
 TABLES = [form for form in ExportFormat if form is not ExportFormat.WEB_DATASET]

@@ -33,9 +33,9 @@ from assets.ingest.run import ingest_folder
 from benchmarks.installation import write_rows
 from benchmarks.measure import DATA, RESULTS, save, spread
 from benchmarks.server_cost import Cost, Server, measured_server
-from db.bulk import copy_rows
-from db.engine import psycopg_transaction
 from db.schema import METADATA
+from db.server.bulk import copy_rows
+from db.server.engine import psycopg_transaction
 
 RESULT = RESULTS / "ingest.json"
 TABLES = ("dataset", "video", "reference", "sample")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @contextmanager
 def temporary_server(home: Path) -> Iterator[URL]:
     """The embedded server of a home folder, stopped at the end."""
-    from db.server import start_embedded, stop_embedded
+    from db.server.embedded import start_embedded, stop_embedded
 
     try:
         yield start_embedded(home)

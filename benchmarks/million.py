@@ -33,15 +33,15 @@ from benchmarks.installation import temporary_server, write_rows
 from benchmarks.measure import RESULTS, Spread, save
 from benchmarks.million_fill import MODELS, NAME, Filled, fill
 from benchmarks.million_plans import SlowStatements, forget, row_sizes, stored_rows
-from db.distribution import collect_defined, distribution, shard_cutoffs, video_means
-from db.engine import open_engine
-from db.listing import list_scores
-from db.migrate import migrate
-from db.recipes import recipe_of
-from db.report import dataset_summary
-from db.selection import freeze_selection
-from db.urls import sibling_url
-from db.verdicts import unfinished_shards
+from db.evidence.verdicts import unfinished_shards
+from db.reports.values_of_report import dataset_summary
+from db.schema.migrate import migrate
+from db.scores.distribution import collect_defined, distribution, shard_cutoffs, video_means
+from db.scores.listing import list_scores
+from db.selections.frozen import freeze_selection
+from db.selections.recipes import recipe_of
+from db.server.engine import open_engine
+from db.server.urls import sibling_url
 
 SAMPLES_PER_SHARD = 4000
 AVERAGES = "SELECT system, avg(vcs), avg(evqa), avg(ecs), avg(qeva) FROM sample_scores WHERE dataset = :name GROUP BY 1"

@@ -16,10 +16,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from assets.scores.registry import METRIC_INPUTS
-from db.datasets import Dataset, ensure_dataset
-from db.inputs import input_digest, input_marks
-from db.scores import activate_scorer, register_scorer
-from db.verdicts import VERDICT_INPUTS
+from db.evidence.verdicts import VERDICT_INPUTS
+from db.manifest.datasets import Dataset, ensure_dataset
+from db.schema.inputs import input_digest, input_marks
+from db.scores.stored import activate_scorer, register_scorer
 
 NAME = "million"
 SAMPLES_PER_VIDEO = 5

@@ -36,14 +36,14 @@ from benchmarks.measure import RESULTS, TEXT_ENCODER, Spread, peak_kb, save, tim
 from benchmarks.million_fill import NAME, fill
 from benchmarks.near_index import hnsw
 from benchmarks.near_vectors import Pairs, Planted, Rows, all_pairs, keep_by, one_by_one, plant, real_texts
-from db.datasets import find_dataset
-from db.embeddings import store_texts
-from db.engine import open_engine
-from db.migrate import migrate
-from db.models import register_model
-from db.recipes import recipe_of
+from db.evidence.embeddings import store_texts
+from db.evidence.models import register_model
+from db.manifest.datasets import find_dataset
 from db.schema import sample
-from db.urls import sibling_url
+from db.schema.migrate import migrate
+from db.selections.recipes import recipe_of
+from db.server.engine import open_engine
+from db.server.urls import sibling_url
 from metrics_core.models.text_encoder import make_text_encoder
 from metrics_core.protocols import ModelIdentity
 from metrics_core.selection.duplicates import without_near_duplicates

@@ -12,7 +12,7 @@ from sqlalchemy.engine import Engine
 
 from benchmarks.measure import timed
 from benchmarks.near_vectors import COSINES, Pairs, Planted, Rows, keep_by
-from db.engine import psycopg_transaction
+from db.server.engine import psycopg_transaction
 
 EF_SEARCH = (40, 100, 200)
 NEIGHBOURS = """

@@ -64,7 +64,7 @@ def write_manifest(folder: Path, n_videos: int) -> Path:
 
 def scored_in(dataset: str, variables: Mapping[str, str]) -> float:
     """Seconds of a command that scores a dataset from nothing."""
-    from db.engine import open_engine
+    from db.server.engine import open_engine
     from orchestration.platform import database_url
 
     engine = open_engine(database_url())

@@ -30,12 +30,12 @@ from benchmarks.installation import temporary_server
 from benchmarks.measure import RESULTS, peak_kb, save
 from benchmarks.million import SAMPLES_PER_SHARD, Bench, look
 from benchmarks.million_fill import NAME, fill
-from db.datasets import Dataset, find_dataset
-from db.engine import open_engine, psycopg_transaction
-from db.migrate import migrate
-from db.recipes import recipe_of
-from db.selection import freeze_selection
-from db.urls import sibling_url
+from db.manifest.datasets import Dataset, find_dataset
+from db.schema.migrate import migrate
+from db.selections.frozen import freeze_selection
+from db.selections.recipes import recipe_of
+from db.server.engine import open_engine, psycopg_transaction
+from db.server.urls import sibling_url
 
 RECIPES: Mapping[str, Mapping[str, Any]] = {
     "best 12.5 %": {"by": "vcs"},

@@ -61,9 +61,9 @@ def fill(engine: Any, name: str, n_samples: int, clip: Path) -> None:
     """Invent a dataset of so many captions with scores and ratings."""
     from assets.media_file import FileState
     from assets.scores.registry import METRIC_INPUTS
-    from db.datasets import ensure_dataset
-    from db.inputs import input_digest
-    from db.scores import activate_scorer, register_scorer
+    from db.manifest.datasets import ensure_dataset
+    from db.schema.inputs import input_digest
+    from db.scores.stored import activate_scorer, register_scorer
     from metrics_core.frames import content_sha256, probe_video
 
     state, facts = FileState.of(clip.stat()), probe_video(clip)

@@ -35,7 +35,7 @@ _CHECKS = "SELECT coalesce(sum(length(evaluation_event)), 0) FROM asset_check_ex
 
 def write_manifest(folder: Path, n_shards: int) -> None:
     """One video for each shard, each with two references, eight candidates and two keypoints."""
-    from db.datasets import Dataset
+    from db.manifest.datasets import Dataset
 
     keys: dict[int, str] = {}
     number = 0
@@ -108,8 +108,8 @@ def _events(run_ids: list[str]) -> tuple[int, int, int]:
     """The events of the runs, their bytes with those of the checks' table, and how many hold a picture."""
     import sqlalchemy as sa
 
-    from db.engine import open_engine
-    from db.urls import DAGSTER, sibling_url
+    from db.server.engine import open_engine
+    from db.server.urls import DAGSTER, sibling_url
     from orchestration.platform import database_url
 
     storage = open_engine(sibling_url(database_url(), DAGSTER))

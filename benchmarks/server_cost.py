@@ -13,9 +13,9 @@ import psutil
 from sqlalchemy.engine import URL, Engine
 
 from benchmarks.installation import temporary_server
-from db.engine import open_engine
-from db.migrate import migrate
-from db.urls import sibling_url
+from db.schema.migrate import migrate
+from db.server.engine import open_engine
+from db.server.urls import sibling_url
 
 
 @dataclass(frozen=True)

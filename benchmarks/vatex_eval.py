@@ -35,11 +35,11 @@ from assets.sources.base import Order
 from assets.sources.texts import TextVectors
 from benchmarks.installation import temporary_server
 from benchmarks.measure import DATA, RESULTS, TEXT_ENCODER, save
-from db.datasets import Dataset, find_dataset
-from db.engine import open_engine
-from db.inputs import REFERENCES
-from db.migrate import migrate
-from db.work import load_samples
+from db.manifest.datasets import Dataset, find_dataset
+from db.schema.inputs import REFERENCES
+from db.schema.migrate import migrate
+from db.scores.work import load_samples
+from db.server.engine import open_engine
 
 REFERENCE_COUNTS = (1, 9)
 TOLERANCES = (1.0, 0.0)

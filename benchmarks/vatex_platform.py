@@ -24,7 +24,7 @@ from assets.ingest.adapters import vatex_eval
 from benchmarks.agreement import ROUNDED
 from benchmarks.measure import DATA, RESULTS, save
 from benchmarks.vatex_eval import REFERENCE_COUNTS, TOLERANCES
-from db.server import stop_embedded
+from db.server.embedded import stop_embedded
 
 COMMAND = "from orchestration.cli import main; main()"
 AGREEMENT = "import sys; from orchestration.runs import run_job; run_job('dataset_job', sys.argv[1], {}, ['agreement'])"

@@ -8,8 +8,8 @@ import dagster as dg
 from assets.curation import Curation
 from assets.datasets import shard_keys
 from assets.scores.registry import METRICS, asset_name
-from db.datasets import Dataset, list_datasets
-from db.quality import has_good_score
+from db.manifest.datasets import Dataset, list_datasets
+from db.scores.quality import has_good_score
 from orchestration.attempts import LIMIT, Attempts
 from orchestration.dead_runs import close_dead_runs
 from orchestration.jobs import CONCLUSIONS, dataset_job

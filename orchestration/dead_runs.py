@@ -10,9 +10,9 @@ import time
 import dagster as dg
 from sqlalchemy.engine import URL
 
-from db.leases import Leases, lease_if_free
-from db.server_processes import is_alive
-from db.urls import DAGSTER, sibling_url
+from db.server.leases import Leases, lease_if_free
+from db.server.processes import is_alive
+from db.server.urls import DAGSTER, sibling_url
 from orchestration.platform import database_url
 from orchestration.requests import UNENDED
 from orchestration.waiting import HOST, PAUSE_S, PID

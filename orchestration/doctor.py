@@ -113,7 +113,7 @@ def _database() -> tuple[bool, str]:
 
 
 def _reader() -> tuple[bool, str]:
-    from db.reader import run_read_only
+    from db.server.reader import run_read_only
     from orchestration.platform import database_url
 
     notes: list[str] = []

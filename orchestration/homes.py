@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from assets.home import NAME, homes_nearby
-from db.server_processes import is_embedded_running, running_homes
+from db.server.processes import is_embedded_running, running_homes
 
 
 def note_of_second_server(home: Path, running_now: Callable[[], list[Path]] = running_homes) -> str | None:

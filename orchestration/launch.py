@@ -18,8 +18,8 @@ from assets.scores.pending import activate_if_complete, outstanding_shards, pend
 from assets.scores.registry import asset_name, scoring_assets
 from assets.sources.base import MissingEvidence
 from assets.steps import GivenUp
-from db.datasets import Dataset
-from db.work import shard_state
+from db.manifest.datasets import Dataset
+from db.scores.work import shard_state
 from orchestration.dead_runs import close_dead_runs
 from orchestration.platform import curation, engine, instance
 from orchestration.requests import cut, sizes_after_failure

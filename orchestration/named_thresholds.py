@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from assets.scores.registry import METRICS
-from db.datasets import Dataset
-from db.recipes import Recipe
-from db.thresholds import metrics_with_cutoffs
+from db.manifest.datasets import Dataset
+from db.scores.thresholds import metrics_with_cutoffs
+from db.selections.recipes import Recipe
 from orchestration.platform import engine
 from orchestration.runs import run_job
 

@@ -11,12 +11,12 @@ from sqlalchemy.engine import URL, Engine
 
 from assets.curation import Curation
 from assets.scores.registry import METRIC_INPUTS, SCORERS, SOURCE_TABLES
-from db.engine import open_engine
-from db.leases import lease
-from db.migrate import is_current, migrate
-from db.server import curation_url
-from db.urls import DAGSTER, DatabaseUnavailable, dagster_url, sibling_url, url_for_dagster
-from db.views import is_up_to_date
+from db.schema.migrate import is_current, migrate
+from db.schema.views import is_up_to_date
+from db.server.embedded import curation_url
+from db.server.engine import open_engine
+from db.server.leases import lease
+from db.server.urls import DAGSTER, DatabaseUnavailable, dagster_url, sibling_url, url_for_dagster
 from orchestration.homes import note_of_second_server
 from orchestration.settings import SettingsError, settings
 

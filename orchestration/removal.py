@@ -8,9 +8,9 @@ import dagster as dg
 
 from assets.datasets import DEMO_DATASET, BadDatasetName, check_dataset_name, dataset_of_key, shard_keys
 from assets.partitions import DATASETS, SHARDS
-from db.datasets import Dataset
-from db.leases import Leases
-from db.removal import contents, drop_dataset, n_selections, rename_dataset, require_free
+from db.manifest.datasets import Dataset
+from db.manifest.removal import contents, drop_dataset, n_selections, rename_dataset, require_free
+from db.server.leases import Leases
 from orchestration.dead_runs import close_dead_runs
 from orchestration.platform import curation, database_url, engine, instance
 from orchestration.requests import busy_datasets

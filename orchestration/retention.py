@@ -13,9 +13,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from assets.sources.base import chain
-from db.engine import open_engine
-from db.retention import Unneeded, free_evidence, unneeded_evidence
-from db.urls import DAGSTER, sibling_url
+from db.server.engine import open_engine
+from db.server.retention import Unneeded, free_evidence, unneeded_evidence
+from db.server.urls import DAGSTER, sibling_url
 from metrics_core.models.revision import ModelNotFound
 from orchestration.platform import curation, database_url, engine, instance
 

@@ -19,7 +19,7 @@ from dagster._core.errors import DagsterAssetCheckFailedError, DagsterExecutionI
 
 from assets.partitions import range_tags
 from assets.scores.registry import source_kinds
-from db.leases import lease
+from db.server.leases import lease
 from orchestration.dead_runs import LEASED, close_dead_runs, lease_name, ledger
 from orchestration.definitions import defs
 from orchestration.execution import execute

@@ -9,7 +9,7 @@ from assets.curation import Curation
 from assets.datasets import shard_keys
 from assets.partitions import SHARDS
 from assets.scores.pending import activate_if_complete, pending_by_shard
-from db.datasets import list_datasets
+from db.manifest.datasets import list_datasets
 from orchestration.dead_runs import close_dead_runs
 from orchestration.jobs import prune_job, scoring_job
 from orchestration.requests import RUNS_PER_TICK, busy_shards, cut, sizes_after_failure

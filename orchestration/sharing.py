@@ -11,7 +11,7 @@ from typing import Any
 import dagster as dg
 
 from assets.partitions import shards_between
-from db.leases import PAUSE_S, Leases
+from db.server.leases import PAUSE_S, Leases
 from orchestration.platform import database_url, instance
 from orchestration.requests import UNENDED
 from orchestration.runs import CHECK_FAILED, CheckFailed

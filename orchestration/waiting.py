@@ -14,7 +14,7 @@ from dagster_postgres.utils import DagsterPostgresException
 
 from assets.partitions import partitions_named
 from assets.sources.assets import MODEL_POOL
-from db.leases import Leases
+from db.server.leases import Leases
 from orchestration.platform import instance
 from orchestration.terminal import say
 

@@ -17,10 +17,10 @@ from hypothesis import settings
 from sqlalchemy.engine import URL, Engine
 
 from assets.scores.registry import METRIC_INPUTS
-from db.engine import open_engine
-from db.migrate import migrate
-from db.server import start_embedded, stop_embedded
-from db.urls import sibling_url
+from db.schema.migrate import migrate
+from db.server.embedded import start_embedded, stop_embedded
+from db.server.engine import open_engine
+from db.server.urls import sibling_url
 from tests.homes import SHARED, copy_home, made_once, make_home
 
 PROJECT = Path(__file__).resolve().parents[1]

@@ -9,9 +9,9 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from db.engine import open_engine
-from db.server import start_embedded, stop_embedded
-from db.urls import sibling_url
+from db.server.embedded import start_embedded, stop_embedded
+from db.server.engine import open_engine
+from db.server.urls import sibling_url
 
 # The variable that names the folder of the whole session.
 SHARED = "SIEVE_TESTS"

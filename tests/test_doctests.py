@@ -27,5 +27,11 @@ def test_examples(name: str) -> None:
 
 
 def test_there_are_examples_of_every_room() -> None:
-    expected = {"metrics_core.vcs.score", "db.exports", "assets.progress", "orchestration.attempts", "demo.story"}
+    expected = {
+        "metrics_core.vcs.score",
+        "db.selections.exports",
+        "assets.progress",
+        "orchestration.attempts",
+        "demo.story",
+    }
     assert expected <= set(MODULES)

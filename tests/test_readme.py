@@ -19,8 +19,8 @@ import pytest
 from sqlalchemy.engine import URL
 
 from assets.scores.registry import METRICS
-from db.recipes import Recipe
-from db.server import stop_embedded
+from db.selections.recipes import Recipe
+from db.server.embedded import stop_embedded
 from tests.command_line import Done, run_command
 from tests.conftest import PROJECT
 from tests.orchestration.conftest import forget_installation

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from db.scorers import NamedSample, StoredScorer
+from db.scores.scorers import NamedSample, StoredScorer
 from metrics_core.agreement import Mover, PeopleCompared, ScoresCompared
 from metrics_core.agreement.verdicts import too_few
 

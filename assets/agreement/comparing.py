@@ -12,9 +12,9 @@ from sqlalchemy.engine import Connection, Engine
 from assets.agreement.compared import Comparison, MovedSample, Side, differences, left_out
 from assets.agreement.named_scorers import find_named, listed_of
 from assets.agreement.rows import MAJORITY, SEED, baselines_of, by_aspect, resamples_for
-from db.agreement import JudgedSample, judged_samples, ratings_of
-from db.datasets import Dataset
-from db.scorers import (
+from db.manifest.datasets import Dataset
+from db.reports.agreement import JudgedSample, judged_samples, ratings_of
+from db.scores.scorers import (
     UNSCORED,
     DatasetSample,
     NamedSample,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from db.decided import DecidedKeypoint
+from db.scores.decided import DecidedKeypoint
 from metrics_core.agreement import AgreementRow, label_rows
 from metrics_core.calibration import calibration_mask
 

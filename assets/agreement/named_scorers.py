@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from db.scorers import StoredScorer
+from db.scores.scorers import StoredScorer
 
 SHOWN = 12
 LEAST_DIGITS = 4

@@ -14,18 +14,18 @@ import numpy.typing as npt
 from sqlalchemy.engine import Connection, Engine
 
 from assets.agreement.keypoints import keypoint_rows
-from db.agreement import (
+from db.evidence.embeddings import whole_text_cosines
+from db.manifest.datasets import Dataset
+from db.reports.agreement import (
     JudgedSample,
     judged_samples,
     ratings_of,
     references_of,
     replace_agreement,
 )
-from db.datasets import Dataset
-from db.decided import DecidedKeypoint, decided_keypoints
-from db.embeddings import whole_text_cosines
-from db.scorers import values_of
-from db.scores import active_scorer
+from db.scores.decided import DecidedKeypoint, decided_keypoints
+from db.scores.scorers import values_of
+from db.scores.stored import active_scorer
 from metrics_core.agreement import AgreementRow, agreement_rows, common_words, length_in_words
 
 SEED = 0

@@ -20,8 +20,8 @@ from assets.progress import sparsely
 from assets.reports.labels import model_names
 from assets.reports.tables import markdown_table
 from assets.reports.text import cell, number, plural
-from db.datasets import Dataset
-from db.verdicts import MANIFEST_LABELS
+from db.evidence.verdicts import MANIFEST_LABELS
+from db.manifest.datasets import Dataset
 from metrics_core.calibration.result import Objective
 
 # The name of the metadata in which the command line finds the tables.

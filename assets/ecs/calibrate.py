@@ -11,9 +11,9 @@ from sqlalchemy.engine import Engine
 
 from assets.scores.base import Scorer
 from assets.scores.pending import register
-from db.datasets import Dataset
-from db.thresholds import LabelThreshold, replace_label_thresholds
-from db.verdicts import MANIFEST_LABELS, LabelledVerdict, labelled_verdicts
+from db.evidence.verdicts import MANIFEST_LABELS, LabelledVerdict, labelled_verdicts
+from db.manifest.datasets import Dataset
+from db.scores.thresholds import LabelThreshold, replace_label_thresholds
 from metrics_core.agreement import confusion_of
 from metrics_core.calibration import (
     CalibrationWarning,

@@ -10,8 +10,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from db.inputs import KEYPOINTS, SEGMENTS, KeypointText, TimedText
-from db.work import PendingSample
+from db.schema.inputs import KEYPOINTS, SEGMENTS, KeypointText, TimedText
+from db.scores.work import PendingSample
 from metrics_core.ecs import KeypointPlan, Mode, nearest_sentences, plan_keypoints, premise_sentences, resolve_mode
 from metrics_core.protocols import EntailmentModel, SentenceSplitter
 from metrics_core.sodam import Alignment, align, merged_texts

@@ -10,10 +10,10 @@ from sqlalchemy.engine import Connection
 
 from assets.ecs.checklist import Checklist
 from assets.scores.base import Explanation
-from db.entailments import load_entailments
-from db.inputs import KEYPOINTS
-from db.models import find_model
-from db.work import PendingSample
+from db.evidence.entailments import load_entailments
+from db.evidence.models import find_model
+from db.schema.inputs import KEYPOINTS
+from db.scores.work import PendingSample
 from metrics_core.protocols import weigher_of
 
 _VERDICTS = sa.text(

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assets.ecs.checklist import Checklist, MissingTimes
-from db.inputs import KEYPOINTS
-from db.work import PendingSample
+from db.schema.inputs import KEYPOINTS
+from db.scores.work import PendingSample
 from metrics_core.ecs import KeypointPlan, Thresholds, Verification, verify, verify_early_exit
 from metrics_core.models.nli_inputs import HypothesisTooLong
 from metrics_core.protocols import EntailmentModel

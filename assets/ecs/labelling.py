@@ -14,11 +14,19 @@ from sqlalchemy.engine import Engine
 from assets.ecs.checklist import Checklist, MissingTimes
 from assets.models.chat import ChatSettings, TalliedChat, Tally
 from assets.sources.base import Tell
-from db.datasets import Dataset
-from db.inputs import KEYPOINTS
-from db.labels import JudgedLabel, Key, captions_to_label, delete_labels, judge_source, label_digests, write_labels
-from db.verdicts import VERDICT_INPUTS
-from db.work import PendingSample, batches, load_samples
+from db.evidence.labels import (
+    JudgedLabel,
+    Key,
+    captions_to_label,
+    delete_labels,
+    judge_source,
+    label_digests,
+    write_labels,
+)
+from db.evidence.verdicts import VERDICT_INPUTS
+from db.manifest.datasets import Dataset
+from db.schema.inputs import KEYPOINTS
+from db.scores.work import PendingSample, batches, load_samples
 from metrics_core.ecs.judge import ChatJudge, Checked, Judgement
 from metrics_core.models.chat.protocol import ChatModel
 from metrics_core.protocols import ModelIdentity

@@ -18,9 +18,9 @@ from assets.models.settings import SplitterSettings, TextEncoderSettings
 from assets.scores.base import Explanation, Outcome
 from assets.sources.base import Evidence, Source
 from assets.sources.texts import TextVectors
-from db.inputs import KEYPOINTS, SEGMENTS, THRESHOLDS, Input
-from db.verdicts import VERDICT_INPUTS, VerdictRow, VerdictSet
-from db.work import PendingSample
+from db.evidence.verdicts import VERDICT_INPUTS, VerdictRow, VerdictSet
+from db.schema.inputs import KEYPOINTS, SEGMENTS, THRESHOLDS, Input
+from db.scores.work import PendingSample
 from metrics_core.ecs import ECSResult, KeypointVerdict, Thresholds, flat_score, sodam_score
 from metrics_core.models.chat.protocol import ChatModel
 from metrics_core.protocols import EntailmentModel, SentenceSplitter, TextEncoder, weigher_of

@@ -14,9 +14,7 @@ from assets.ecs.judging import CaptionQueue
 from assets.sources.base import Examination, Order, Source
 from assets.sources.remembering import RememberingVerifier
 from assets.sources.texts import TextVectors
-from db.inputs import KEYPOINTS
-from db.thresholds import label_thresholds
-from db.verdicts import (
+from db.evidence.verdicts import (
     VERDICT_INPUTS,
     VerdictRow,
     VerdictSet,
@@ -25,7 +23,9 @@ from db.verdicts import (
     unfinished_shards,
     write_verdicts,
 )
-from db.work import PendingSample
+from db.schema.inputs import KEYPOINTS
+from db.scores.thresholds import label_thresholds
+from db.scores.work import PendingSample
 from metrics_core.ecs import KeypointPlan, KeypointVerdict, Thresholds, Verification
 from metrics_core.protocols import ModelIdentity
 

@@ -15,7 +15,7 @@ from assets.ingest.rejects import Reject
 from assets.ingest.report import IngestReport, RejectWriter
 from assets.ingest.resolve import Resolved, TableRow, resolve_captions, resolve_qa, resolve_videos
 from assets.ingest.rows import Checked, RawRow, ValidRow
-from db.ingest_store import IngestStore
+from db.manifest.store import IngestStore
 
 BATCH_SIZE = 4000
 # Of the rows as ingest_reject would show them, at most 2,000 of each.

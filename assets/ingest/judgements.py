@@ -8,8 +8,8 @@ from pathlib import Path
 from assets.ingest.rejects import Reject
 from assets.ingest.resolve import Resolved, TableRow, no_such
 from assets.ingest.rows import KeypointLabelRow, KeypointRow, RatingRow
-from db.ingest_store import IngestStore
-from db.verdicts import MANIFEST_LABELS
+from db.evidence.verdicts import MANIFEST_LABELS
+from db.manifest.store import IngestStore
 
 
 def resolve_keypoints(store: IngestStore, _folder: Path, rows: Sequence[KeypointRow]) -> list[Resolved]:

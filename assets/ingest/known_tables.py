@@ -10,8 +10,8 @@ from pathlib import Path
 from assets.ingest.files import open_regular, readable
 from assets.media.address import is_address
 from assets.media_file import FileState
-from db.ingest_store import IngestStore
-from db.ingested import IngestedTable
+from db.manifest.store import IngestStore
+from db.manifest.stored import IngestedTable
 
 _RULES = Path(__file__).parent
 

@@ -13,8 +13,8 @@ from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.rejects import Code, Reject
 from assets.ingest.rows import RawRow
 from assets.media.address import hide_credentials, is_address, without_credentials
-from db.ingest_store import IngestStore
-from db.rejects import RejectRow
+from db.manifest.rejects import RejectRow
+from db.manifest.store import IngestStore
 
 # Refused rows of one file with one code. A CSV file of three megabytes can hold more than a million empty records.
 MAX_LISTED = 10_000

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from assets.ingest.media import media_of_rows
 from assets.ingest.rejects import Reject
 from assets.ingest.rows import CaptionRow, QARow, VideoRow
-from db.ingest_store import IngestStore
+from db.manifest.store import IngestStore
 
 # A segment may end this long after its video: containers round durations, and annotators round times.
 SEGMENT_TOLERANCE_S = 1.0

@@ -20,8 +20,8 @@ from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.readers import count_rows, find_tables
 from assets.ingest.rejects import ManifestError
 from assets.ingest.report import IngestReport
-from db.datasets import Dataset, ensure_dataset, find_dataset
-from db.ingest_store import ingest_store, trial_store
+from db.manifest.datasets import Dataset, ensure_dataset, find_dataset
+from db.manifest.store import ingest_store, trial_store
 
 SAMPLES_PER_SHARD = 4000
 MAX_SHARDS = 10_000

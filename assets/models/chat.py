@@ -11,7 +11,7 @@ from typing import Literal, Protocol, runtime_checkable
 from pydantic import BaseModel, Field, ValidationInfo, field_validator
 from sqlalchemy.engine import Engine
 
-from db.chat_replies import PostgresLedger, PostgresReplies
+from db.evidence.chat_replies import PostgresLedger, PostgresReplies
 from metrics_core.models.chat.presets import PRESETS, make_chat_model
 from metrics_core.models.chat.protocol import ChatModel, ChatReply, ChatRequest, Usage
 from metrics_core.models.chat.records import CacheMode, Ledger, ReplyCache

@@ -14,10 +14,10 @@ from assets.qeva.material import GONE, Material, Unreadable
 from assets.qeva.questions import OF_SUMMARY, SAMPLES_AT_A_TIME, Questions, StoredSet
 from assets.qeva.roles import Panel, Roles
 from assets.sources.base import Examination, Forecast, Order, Source
-from db.embeddings import text_sha256
-from db.models import register_model
-from db.qeva import GOOD, Row, load_answers, write_answers
-from db.work import PendingSample, shard_samples
+from db.evidence.embeddings import text_sha256
+from db.evidence.models import register_model
+from db.evidence.qeva import GOOD, Row, load_answers, write_answers
+from db.scores.work import PendingSample, shard_samples
 from metrics_core.protocols import ModelIdentity
 from metrics_core.qeva import Judgement, Outcome, is_empty_summary, judge_replies, outcome_of
 from metrics_core.qeva.records import Asked, Context, Dimension, Question, Reply

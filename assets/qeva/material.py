@@ -18,9 +18,9 @@ from sqlalchemy.engine import Engine
 from assets.media.files import IngestedFileUnreadable, ingested_file
 from assets.models.settings import HUMAN_NOTES
 from assets.scores.base import Outcome
-from db.frames import PendingVideo, pending_videos
-from db.inputs import KEYPOINTS, REFERENCES, SEGMENTS, VIDEO, Input, KeypointText, ReferenceText, TimedText
-from db.work import PendingSample
+from db.evidence.frames import PendingVideo, pending_videos
+from db.schema.inputs import KEYPOINTS, REFERENCES, SEGMENTS, VIDEO, Input, KeypointText, ReferenceText, TimedText
+from db.scores.work import PendingSample
 from metrics_core.frames import FrameReadError, read_frames
 from metrics_core.frames.fit import Fit
 from metrics_core.frames.records import DecoderFailed

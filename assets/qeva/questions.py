@@ -12,11 +12,11 @@ from sqlalchemy.engine import Connection, Engine
 from assets.qeva.material import GONE, Material, Unreadable
 from assets.qeva.roles import Panel, Roles
 from assets.sources.base import Examination, Forecast, Order, Source
-from db.embeddings import text_sha256
-from db.inputs import TEXT
-from db.models import register_model
-from db.qeva import MARK, Row, load_question_sets, mark_questions, write_question_sets
-from db.work import PendingSample, shard_samples
+from db.evidence.embeddings import text_sha256
+from db.evidence.models import register_model
+from db.evidence.qeva import MARK, Row, load_question_sets, mark_questions, write_question_sets
+from db.schema.inputs import TEXT
+from db.scores.work import PendingSample, shard_samples
 from metrics_core.protocols import ModelIdentity
 from metrics_core.qeva import FilterMark, filter_questions, is_empty_summary
 from metrics_core.qeva.records import Context, Dimension, Question, QuestionSet, VideoFrames, VideoNotes

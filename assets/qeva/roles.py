@@ -13,7 +13,7 @@ from assets.qeva.material import FramesMaterial, Material, NotesMaterial
 from assets.qeva.settings import ROLES, QEVASettings
 from assets.sources.base import Forecast, Order
 from assets.sources.remembering import RememberingEncoder, RememberingVerifier
-from db.fingerprint import fingerprint
+from db.evidence.fingerprint import fingerprint
 from metrics_core.ecs.plan import premise_sentences
 from metrics_core.models.chat.protocol import ChatModel
 from metrics_core.models.chat.spending import Prices, usage_of_call

@@ -14,9 +14,9 @@ from assets.qeva.roles import Roles
 from assets.qeva.settings import QEVASettings
 from assets.scores.base import Explanation, Outcome
 from assets.sources.base import Evidence, Source
-from db.inputs import KEYPOINTS, REFERENCES, SEGMENTS, TEXT, VIDEO, Input
-from db.qeva import GOOD
-from db.work import PendingSample
+from db.evidence.qeva import GOOD
+from db.schema.inputs import KEYPOINTS, REFERENCES, SEGMENTS, TEXT, VIDEO, Input
+from db.scores.work import PendingSample
 from metrics_core.qeva import (
     DimensionScore,
     FilterMark,

@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 from assets.agreement.rows import Judged
 from assets.reports.comparisons import Drawn
 from assets.reports.facts import MetricFacts
-from db.report_samples import extremes
+from db.reports.samples import extremes
 from metrics_core.agreement.raters import mean_rating
 from metrics_core.arrays import FloatArray
 

@@ -15,9 +15,8 @@ from assets.reports.facts import Cut, DataFacts, LabelCut, MetricFacts, MetricSp
 from assets.thresholds.ratings import rating_cuts, sentence
 from assets.thresholds.settings import good_ratings
 from assets.thresholds.shares import SHARES
-from db.datasets import Dataset
-from db.freezing import kept
-from db.report_values import (
+from db.manifest.datasets import Dataset
+from db.reports.values import (
     RatingsBeside,
     SystemLeft,
     drawn_values,
@@ -28,7 +27,8 @@ from db.report_values import (
     spreads,
 )
 from db.schema import keypoint_threshold, scorer
-from db.thresholds import METHOD_LABELS
+from db.scores.thresholds import METHOD_LABELS
+from db.selections.freezing import kept
 from metrics_core.agreement import coefficient
 from metrics_core.agreement.verdicts import CLAIMS
 from metrics_core.arrays import FloatArray

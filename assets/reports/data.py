@@ -9,9 +9,9 @@ from sqlalchemy.engine import Connection
 
 from assets.reports.facts import DataFacts, MetricFacts, SystemCount
 from assets.reports.labels import STAND_INS, metric_label, stand_ins
-from db.datasets import Dataset
-from db.quality import StatusCount
-from db.report import (
+from db.manifest.datasets import Dataset
+from db.reports.values import Tally, reasons, systems_of, tallies
+from db.reports.values_of_report import (
     aspects_of,
     count_labelled,
     dataset_summary,
@@ -22,9 +22,9 @@ from db.report import (
     video_statuses,
     word_spreads,
 )
-from db.report_values import Tally, reasons, systems_of, tallies
 from db.schema import scorer
-from db.scores import active_models, active_scorer
+from db.scores.quality import StatusCount
+from db.scores.stored import active_models, active_scorer
 
 
 def gather_data(connection: Connection, dataset: Dataset) -> DataFacts:

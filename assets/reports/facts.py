@@ -8,8 +8,8 @@ from datetime import datetime
 
 from assets.agreement.rows import StoredRow
 from assets.reports.sample_facts import SampleGroup
-from db.quality import StatusCount
-from db.report_values import Spread
+from db.reports.values import Spread
+from db.scores.quality import StatusCount
 from metrics_core.agreement.cluster_means import ClusterMean
 from metrics_core.agreement.same_items import Coefficient
 from metrics_core.agreement.verdicts import Verdict

@@ -11,7 +11,7 @@ import numpy as np
 from assets.reports.facts import Scatter
 from assets.reports.svg import inline_svg, styled
 from assets.reports.text import visible
-from db.report_values import Spread
+from db.reports.values import Spread
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,8 +14,8 @@ from assets.reports.thumbnails import Thumbnails, thumbnails
 from assets.scores.base import Scorer
 from assets.scores.explain import explain_score
 from assets.sources.base import MissingEvidence
-from db.datasets import Dataset
-from db.report_samples import ratings_by_sample, texts_of, values_of
+from db.manifest.datasets import Dataset
+from db.reports.samples import ratings_by_sample, texts_of, values_of
 from metrics_core.models.unusable import ModelUnusable
 
 MOST_ROWS = 40

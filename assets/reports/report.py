@@ -28,11 +28,11 @@ from assets.reports.systems import gather_systems
 from assets.reports.trust import Beside, beside_people, gather_trust
 from assets.reports.write import ReportFiles, writable_folder, write_report
 from assets.scores.base import Scorer
-from db.agreement import replace_agreement
-from db.datasets import Dataset
-from db.report_values import collect_scores
-from db.scores import active_scorer
-from db.shards import score_tally, shard_counts
+from db.manifest.datasets import Dataset
+from db.reports.agreement import replace_agreement
+from db.reports.values import collect_scores
+from db.scores.shards import score_tally, shard_counts
+from db.scores.stored import active_scorer
 from metrics_core.agreement.same_items import SameItems
 from metrics_core.agreement.verdicts import corrected
 

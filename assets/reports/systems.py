@@ -9,7 +9,7 @@ from sqlalchemy.engine import Connection
 
 from assets.agreement.rows import LABELS
 from assets.reports.facts import DataFacts, MetricFacts, SystemTable
-from db.report_videos import Samples, count_videos, judgements_by_video, values_by_video
+from db.reports.videos import Samples, count_videos, judgements_by_video, values_by_video
 from metrics_core.agreement.cluster_means import cluster_means
 from metrics_core.arrays import FloatArray
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from db.scores import ScoredSample
+from db.scores.stored import ScoredSample
 
 EXCERPT = 90
 # The characters that markdown reads as markup inside a line: CommonMark, GitHub's tables, addresses and strikethrough,

@@ -16,7 +16,7 @@ from assets.scores.said import INTERVALS
 from assets.shards import shards_of_run
 from assets.sources.base import MissingEvidence
 from assets.steps import Step, taken
-from db.quality import StatusCount
+from db.scores.quality import StatusCount
 
 
 def build_score_asset(metric: str) -> dg.AssetsDefinition:

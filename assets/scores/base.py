@@ -10,8 +10,8 @@ from pydantic import BaseModel
 from sqlalchemy.engine import Connection
 
 from assets.sources.base import Evidence, Source
-from db.inputs import Input
-from db.work import PendingSample
+from db.schema.inputs import Input
+from db.scores.work import PendingSample
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from assets.scores.pending import registered
 from assets.scores.registry import METRICS, SCORERS, asset_name
 from assets.scores.said import thing_of
 from assets.shards import check_result, shards_of_run
-from db.quality import ShardQuality, first_failure, shard_quality
+from db.scores.quality import ShardQuality, first_failure, shard_quality
 
 # Fewer defined scores than this may well be equal by chance.
 ENOUGH_TO_VARY = 20

@@ -18,9 +18,9 @@ from assets.reports.tables import markdown_table, sample_table
 from assets.scores.registry import SCORERS
 from assets.scores.run import ShardScores
 from assets.scores.said import KINDS, mean_line, scored_lines
-from db.quality import MeanScore, StatusCount, mean_scores, reasons_by_status
-from db.scorers import StoredScorer, stored_scorer
-from db.scores import active_scorer, best_and_worst, values_by_kind
+from db.scores.quality import MeanScore, StatusCount, mean_scores, reasons_by_status
+from db.scores.scorers import StoredScorer, stored_scorer
+from db.scores.stored import active_scorer, best_and_worst, values_by_kind
 
 # The name of the metadata in which the command line finds how many scores a run wrote.
 WRITTEN = "scores written by this run"

@@ -20,9 +20,9 @@ from assets.sources.base import Evidence, Source
 from assets.sources.frames import SampledFrames
 from assets.sources.keywords import ExtractedKeywords, Find, KeywordVectors
 from assets.sources.texts import TextVectors
-from db.embeddings import StoredVectors
-from db.inputs import TEXT, VIDEO, Input
-from db.work import PendingSample
+from db.evidence.embeddings import StoredVectors
+from db.schema.inputs import TEXT, VIDEO, Input
+from db.scores.work import PendingSample
 from metrics_core.evqa import (
     BadFeature,
     EVQAResult,

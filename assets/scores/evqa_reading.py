@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
-from db.work import PendingSample
+from db.scores.work import PendingSample
 from metrics_core.keywords import Keywords, clean_keywords
 from metrics_core.long_text import ChunkPlan, plan_chunks
 from metrics_core.models.chat_keywords import Extraction

@@ -10,9 +10,9 @@ from sqlalchemy.engine import Engine, RowMapping
 from assets.scores.base import Explanation, Scorer
 from assets.scores.pending import registered
 from assets.sources.base import load_evidence
-from db.datasets import Dataset
-from db.explain import sample_score
-from db.work import load_samples
+from db.manifest.datasets import Dataset
+from db.scores.explain import sample_score
+from db.scores.work import load_samples
 
 
 @dataclass(frozen=True, slots=True)

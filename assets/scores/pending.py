@@ -10,11 +10,11 @@ from sqlalchemy.engine import Connection, Engine
 
 from assets.scores.base import Scorer
 from assets.sources.base import Forecast, Order, Source, chain
-from db.datasets import Dataset
-from db.fingerprint import fingerprint
-from db.scores import activate_scorer, find_scorer, register_scorer
-from db.shards import PENDING, sample_counts, score_tally, shard_counts
-from db.work import pending_samples
+from db.evidence.fingerprint import fingerprint
+from db.manifest.datasets import Dataset
+from db.scores.shards import PENDING, sample_counts, score_tally, shard_counts
+from db.scores.stored import activate_scorer, find_scorer, register_scorer
+from db.scores.work import pending_samples
 
 
 def register(engine: Engine, scorer: Scorer) -> int:

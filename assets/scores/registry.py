@@ -15,7 +15,7 @@ from assets.scores.evqa import EVQAScorer
 from assets.scores.vcs import VCSScorer
 from assets.scores.vcs_short import VCSShortScorer
 from assets.sources.base import Source, chain_of_kinds
-from db.inputs import Input
+from db.schema.inputs import Input
 
 # A package that brings a metric names its scorer's class in this group.
 ENTRY_POINTS = "reelsieve.metrics"

@@ -11,9 +11,9 @@ from threadpoolctl import threadpool_limits
 from assets.scores.base import Outcome, Scorer
 from assets.scores.pending import activate, pending, register
 from assets.sources.base import BATCH_SIZE, load_evidence
-from db.datasets import Dataset
-from db.scores import ScoreRow, write_scores
-from db.work import PendingSample, batches, load_samples
+from db.manifest.datasets import Dataset
+from db.scores.stored import ScoreRow, write_scores
+from db.scores.work import PendingSample, batches, load_samples
 
 Progress = Callable[[int, int], None]
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from assets.reports.tables import escaped, excerpt
 from assets.reports.text import number, plural, quantified, spelled
-from db.quality import MeanScore, StatusCount
+from db.scores.quality import MeanScore, StatusCount
 from metrics_core.intervals import mean_interval
 
 INTERVALS = (

@@ -15,8 +15,8 @@ from assets.scores.base import Explanation, Outcome
 from assets.scores.vcs_explained import explain_vcs
 from assets.sources.base import Evidence, Source
 from assets.sources.texts import TextVectors
-from db.inputs import REFERENCES, TEXT, Input
-from db.work import PendingSample
+from db.schema.inputs import REFERENCES, TEXT, Input
+from db.scores.work import PendingSample
 from metrics_core.protocols import SentenceSplitter, TextEncoder
 from metrics_core.vcs import CaptionResult, chunk_segments, vcs_batch, vcs_captions
 from metrics_core.vcs.references import similarities_of_texts

@@ -17,9 +17,9 @@ from assets.scores.registry import METRICS, asset_name
 from assets.selection.export import export_selection
 from assets.selection.making import make_selection
 from assets.selection.vectors import text_encoder
-from db.choosing import NothingToSelect
-from db.recipes import recipe_of
-from db.selection import selection_rows
+from db.selections.choosing import NothingToSelect
+from db.selections.frozen import selection_rows
+from db.selections.recipes import recipe_of
 
 
 class SelectionConfig(dg.Config):

@@ -21,7 +21,7 @@ from assets.selection.passport import as_json
 from assets.selection.reading import Batch, Reading, all_batches, prepare
 from assets.selection.target import PASSPORT_SUFFIX, ExportFormat, cannot_write, export_target, format_of
 from assets.sources.base import Tell
-from db.recipes import SelectionError
+from db.selections.recipes import SelectionError
 from metrics_core.frames import content_sha256
 
 

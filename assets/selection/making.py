@@ -10,12 +10,12 @@ from sqlalchemy.engine import Connection, Engine
 from assets.selection.picking import pick
 from assets.selection.vectors import embed_whole_texts, unit_vectors
 from assets.sources.base import Tell
-from db.candidates import Candidates
-from db.choosing import Pick, Picked, candidates_now
-from db.datasets import Dataset
-from db.exports import without_folders
-from db.recipes import Recipe
-from db.selection import Selection, freeze_selection
+from db.manifest.datasets import Dataset
+from db.selections.candidates import Candidates
+from db.selections.choosing import Pick, Picked, candidates_now
+from db.selections.exports import without_folders
+from db.selections.frozen import Selection, freeze_selection
+from db.selections.recipes import Recipe
 from metrics_core.protocols import TextEncoder
 
 

@@ -17,8 +17,8 @@ from assets.media.files import IngestedFileUnreadable, ingested_file
 from assets.selection.formats.json_lines import as_objects
 from assets.selection.reading import Batch, Reading, counted
 from assets.sources.base import Tell
-from db.exports import export_batch, videos_now
-from db.recipes import SelectionError
+from db.selections.exports import export_batch, videos_now
+from db.selections.recipes import SelectionError
 
 
 class MediaGone(SelectionError):

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from db.recipes import SelectionError
+from db.selections.recipes import SelectionError
 
 SUFFIX = ".partial"
 # Which export the folder is to become, and the lock of whoever writes it; both go when it is complete.

@@ -10,8 +10,8 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from db.exports import Column, FrozenSelection
-from db.provenance import count_rows, dataset_thresholds, scorers_behind
+from db.selections.exports import Column, FrozenSelection
+from db.selections.provenance import count_rows, dataset_thresholds, scorers_behind
 
 KEY = "reelsieve"
 """Where a Parquet file keeps its passport among the metadata of its schema."""

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from assets.sources.base import Tell
-from db.candidates import Candidates
-from db.choosing import Picked
-from db.freezing import kept
-from db.recipes import REST, Recipe, SelectionError
+from db.selections.candidates import Candidates
+from db.selections.choosing import Picked
+from db.selections.freezing import kept
+from db.selections.recipes import REST, Recipe, SelectionError
 from metrics_core.selection.combining import mean_rank, weighted_mean
 from metrics_core.selection.duplicates import without_near_duplicates
 from metrics_core.selection.places import first_of_each, in_proportion

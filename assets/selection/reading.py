@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 
 from assets.selection.passport import make_passport
 from assets.sources.base import Tell
-from db.exports import (
+from db.selections.exports import (
     Column,
     FrozenSelection,
     export_batches,
@@ -20,7 +20,7 @@ from db.exports import (
     frozen_selection,
     media_root,
 )
-from db.recipes import SelectionError
+from db.selections.recipes import SelectionError
 
 Batch = Sequence[Sequence[Any]]
 

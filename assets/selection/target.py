@@ -11,7 +11,7 @@ from enum import Enum
 from pathlib import Path
 
 from assets.selection.partial_folder import SUFFIX
-from db.recipes import SelectionError
+from db.selections.recipes import SelectionError
 
 
 class ExportFormat(str, Enum):

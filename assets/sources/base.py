@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Generic, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
-from db.datasets import Dataset
-from db.inputs import Input
-from db.models import find_model
-from db.work import PendingSample, batches, load_samples
+from db.evidence.models import find_model
+from db.manifest.datasets import Dataset
+from db.schema.inputs import Input
+from db.scores.work import PendingSample, batches, load_samples
 from metrics_core.protocols import ModelIdentity
 
 T = TypeVar("T")

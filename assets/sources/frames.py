@@ -14,10 +14,18 @@ from sqlalchemy.engine import Engine
 
 from assets.media.files import IngestedFileUnreadable, ingested_file
 from assets.sources.base import Examination, Order, Source
-from db.frames import FrameRows, PendingVideo, VideoFrames, count_frames, load_frames, pending_videos, store_frames
-from db.inputs import Input
-from db.models import register_model
-from db.work import PendingSample, shard_samples
+from db.evidence.frames import (
+    FrameRows,
+    PendingVideo,
+    VideoFrames,
+    count_frames,
+    load_frames,
+    pending_videos,
+    store_frames,
+)
+from db.evidence.models import register_model
+from db.schema.inputs import Input
+from db.scores.work import PendingSample, shard_samples
 from metrics_core.frames.encoding import EncodedFrames, FrameEncoder, VideoFile, encode_videos
 from metrics_core.frames.records import DecoderFailed, FrameReadError
 from metrics_core.models.unusable import ModelUnusable

@@ -11,10 +11,10 @@ from sqlalchemy.engine import Engine
 from assets.models.chat import ChatSettings, TalliedChat, Tally
 from assets.sources.base import Forecast, Order, Source
 from assets.sources.texts import TextVectors
-from db.inputs import Input
-from db.keywords import KeywordRow, load_keywords, store_keywords
-from db.models import register_model
-from db.work import PendingSample
+from db.evidence.keywords import KeywordRow, load_keywords, store_keywords
+from db.evidence.models import register_model
+from db.schema.inputs import Input
+from db.scores.work import PendingSample
 from metrics_core.models.chat.spending import usage_of_call
 from metrics_core.models.chat.tokens import text_tokens
 from metrics_core.models.chat_keywords import ChatKeywords, Extraction

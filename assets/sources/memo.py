@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from sqlalchemy.engine import Engine
 
-from db.models import register_model
+from db.evidence.models import register_model
 from metrics_core.protocols import ModelIdentity
 
 K = TypeVar("K")

@@ -10,9 +10,9 @@ from sqlalchemy.engine import Engine
 
 from assets.sources.base import Tell
 from assets.sources.memo import ask_missing
-from db.embeddings import load_texts, store_texts
-from db.entailments import Judged, Pair, load_entailments, store_entailments
-from db.models import find_model
+from db.evidence.embeddings import load_texts, store_texts
+from db.evidence.entailments import Judged, Pair, load_entailments, store_entailments
+from db.evidence.models import find_model
 from metrics_core.protocols import (
     EntailmentModel,
     Entailments,

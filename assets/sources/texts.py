@@ -10,9 +10,9 @@ from sqlalchemy.engine import Engine
 
 from assets.sources.base import Order, Source, Tell
 from assets.sources.memo import ask_missing
-from db.embeddings import StoredVectors, load_texts, missing_texts, store_texts
-from db.inputs import Input
-from db.work import PendingSample
+from db.evidence.embeddings import StoredVectors, load_texts, missing_texts, store_texts
+from db.schema.inputs import Input
+from db.scores.work import PendingSample
 from metrics_core.models.unusable import ModelUnusable
 from metrics_core.protocols import ModelIdentity, TextEncoder, texts_in_chunks
 

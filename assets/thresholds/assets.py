@@ -18,11 +18,11 @@ from assets.scores.said import KINDS, WIDTH
 from assets.thresholds.ratings import FoundCut, estimate, sentence, store_rating_cuts
 from assets.thresholds.settings import good_ratings
 from assets.thresholds.shares import QUANTILE, SHARES, objective
-from db.datasets import Dataset
-from db.distribution import Distribution, collect_defined, distribution, shard_cutoffs, video_means
-from db.freezing import kept
-from db.scores import active_scorer
-from db.thresholds import Cutoff, store_cutoffs
+from db.manifest.datasets import Dataset
+from db.scores.distribution import Distribution, collect_defined, distribution, shard_cutoffs, video_means
+from db.scores.stored import active_scorer
+from db.scores.thresholds import Cutoff, store_cutoffs
+from db.selections.freezing import kept
 from metrics_core.drift import SMALL, Shift, shifts
 
 ALIKE = "shards_alike"

@@ -10,10 +10,10 @@ import numpy as np
 from sqlalchemy.engine import Engine
 
 from assets.agreement.rows import MAJORITY, SEED, Judged, load_judged, resamples_for
-from db.datasets import Dataset
-from db.report import has_synthetic_ratings
-from db.scores import active_scorer
-from db.thresholds import Cutoff, store_cutoffs
+from db.manifest.datasets import Dataset
+from db.reports.values_of_report import has_synthetic_ratings
+from db.scores.stored import active_scorer
+from db.scores.thresholds import Cutoff, store_cutoffs
 from metrics_core.arrays import FloatArray
 from metrics_core.calibration import Baseline, Estimate, RatedCut, rated_cut
 

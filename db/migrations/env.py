@@ -1,4 +1,4 @@
-"""Alembic's entry: runs migrations on the connection that db.migrate hands over."""
+"""Alembic's entry: runs migrations on the connection that db.schema.migrate hands over."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The tables of the curation database, as SQLAlchemy metadata. The migrations in db/migrations must agree with it."""
 
-from db.comments import describe
 from db.schema.bookkeeping import shard, shard_count, view_definition
 from db.schema.columns import METADATA
+from db.schema.comments import describe
 from db.schema.conclusions import agreement, keypoint_threshold, score_threshold
 from db.schema.evidence import (
     ecs_verdict,

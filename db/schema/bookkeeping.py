@@ -15,7 +15,7 @@ shard = sa.Table(
     sa.Column("version", sa.BigInteger, nullable=False),
 )
 
-# What was last counted in a shard, see db/shards.py; a trigger changes the version with every write of that kind.
+# What was last counted in a shard (db/scores/shards.py); a trigger changes the version with every write of that kind.
 shard_count = sa.Table(
     "shard_count",
     METADATA,

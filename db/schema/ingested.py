@@ -40,7 +40,7 @@ video = sa.Table(
     text("error", nullable=True),
     json("extra"),
     digest("row_sha256"),
-    # Kept by triggers on reference and keypoint: what db/inputs.py compares to tell whether a score is stale.
+    # Kept by triggers on reference and keypoint: what db/schema/inputs.py compares to tell whether a score is stale.
     digest("references_sha256", nullable=True),
     digest("reference_segments_digest", nullable=True),
     digest("keypoints_sha256", nullable=True),
@@ -159,7 +159,7 @@ ingest_reject = sa.Table(
     now("ingested_at"),
 )
 
-# The tables of a manifest that a dataset holds unchanged; triggers forget them, see db/ingested.py.
+# The tables of a manifest that a dataset holds unchanged; triggers forget them, see db/manifest/stored.py.
 ingested_table = sa.Table(
     "ingested_table",
     METADATA,

@@ -25,7 +25,7 @@ selection = sa.Table(
     sa.Column("metrics", sa.ARRAY(sa.Text), nullable=False),
     sa.Column("models", sa.ARRAY(sa.Text), nullable=False),
     now("created_at"),
-    # Not unique together with the spec: a long filter does not fit an index. db/selection.py takes a lock instead.
+    # Not unique together with the spec: a long filter fits no index. db/selections/frozen.py takes a lock instead.
     sa.Index("ix_selection_dataset_id_score_hash", "dataset_id", "score_hash"),
 )
 

@@ -1,5 +1,5 @@
 -- The work list of a scorer on one shard: samples without a score, with a stale score, and with a failed one.
--- The placeholder in braces becomes one of the expressions in db/inputs.py, never user input.
+-- The placeholder in braces becomes one of the expressions in db/schema/inputs.py, never user input.
 SELECT s.sample_id
 FROM sample s
 JOIN video v USING (video_id)

@@ -1,6 +1,6 @@
 -- The captions of some shards whose checklist a scorer has not verified, or not for their present inputs, or not far enough:
 -- a keypoint's lower bound must reach its threshold. A set with fewer verdicts than keypoints has lost one.
--- The placeholder in braces becomes one of the expressions in db/inputs.py, never user input.
+-- The placeholder in braces becomes one of the expressions in db/schema/inputs.py, never user input.
 SELECT s.sample_id,
        s.dataset_id,
        s.shard

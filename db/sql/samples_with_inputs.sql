@@ -1,5 +1,5 @@
 -- The given samples with the inputs of a scorer and the digest of these inputs, read in one snapshot.
--- The placeholders in braces become expressions of db/inputs.py, never user input.
+-- The placeholders in braces become expressions of db/schema/inputs.py, never user input.
 SELECT s.sample_id,
        d.name AS dataset,
        s.key,

@@ -13,7 +13,7 @@ from orchestration.cli.layout import Field, show
 from orchestration.cli.output import as_json, cell, console, plain, visible
 
 if TYPE_CHECKING:
-    from db.reader import Answer
+    from db.server.reader import Answer
 
 
 def print_answer(answer: Answer) -> None:

@@ -73,7 +73,7 @@ def metrics_that_lack(written: Written) -> dict[str, str]:
     """By metric, what it would need to score captions of a new manifest; without the metrics that can score some."""
     from assets.reports.labels import STAND_INS
     from assets.scores.registry import SCORERS
-    from db.inputs import KEYPOINTS, REFERENCES, VIDEO
+    from db.schema.inputs import KEYPOINTS, REFERENCES, VIDEO
     from orchestration.settings import settings
 
     has = {REFERENCES: written.references > 0, KEYPOINTS: False, VIDEO: written.files > 0}

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from orchestration.cli.output import console, print_json, print_rows
 
 if TYPE_CHECKING:
-    from db.choosing import Chosen
-    from db.freezing import Size
-    from db.previewing import Preview
-    from db.recipes import Recipe
-    from db.selection import Selection
+    from db.selections.choosing import Chosen
+    from db.selections.freezing import Size
+    from db.selections.frozen import Selection
+    from db.selections.preview import Preview
+    from db.selections.recipes import Recipe
 
 
 def show_selection(chosen: Selection, rule: Recipe, dataset: str, path: Path | None, *, as_json: bool) -> None:
@@ -89,7 +89,7 @@ def _choice(rule: Recipe, cutoff: float) -> str:
 def _label(rule: Recipe) -> str:
     """What ranked the samples, with the models behind it where it is one metric."""
     from assets.reports.labels import metric_label
-    from db.present import known_metrics
+    from db.scores.present import known_metrics
     from orchestration.platform import engine
 
     names = list(rule.by)

@@ -75,7 +75,7 @@ def _print_tables(report: Mapping[str, Any]) -> None:
 def rejects(dataset: DatasetName, as_json: AsJson = False) -> None:
     """List the rows that the last ingest of every file refused, with the reasons."""
     from assets.datasets import dataset_of_key
-    from db.rejects import list_rejects
+    from db.manifest.rejects import list_rejects
     from orchestration.platform import engine
 
     dataset_row = dataset_of_key(engine(), dataset)

@@ -29,8 +29,8 @@ def start(
 
 def _let_listen(is_wanted: bool) -> None:
     from assets.scores.registry import METRIC_INPUTS, SOURCE_TABLES
-    from db.access import listen, listen_no_more
-    from db.migrate import migrate as run_migrations
+    from db.schema.migrate import migrate as run_migrations
+    from db.server.access import listen, listen_no_more
     from orchestration.settings import settings
 
     home = settings().home_folder
@@ -41,7 +41,7 @@ def _let_listen(is_wanted: bool) -> None:
 @db.command()
 def stop(as_json: AsJson = False) -> None:
     """Stop the embedded Postgres. Its data stays."""
-    from db.server import stop_embedded
+    from db.server.embedded import stop_embedded
     from orchestration.settings import settings
 
     _refuse_foreign_server("stop")
@@ -59,8 +59,8 @@ def url(
     as_json: AsJson = False,
 ) -> None:
     """Print the database's URL, for psql or a notebook; its password is hidden unless a role is named."""
-    from db.access import owner_url
-    from db.reader import reader_url
+    from db.server.access import owner_url
+    from db.server.reader import reader_url
     from orchestration.cli.errors import Refused
     from orchestration.platform import database_url, engine
 
@@ -79,7 +79,7 @@ def url(
 def migrate(as_json: AsJson = False) -> None:
     """Create the databases and bring the tables to the newest revision."""
     from assets.scores.registry import METRIC_INPUTS, SOURCE_TABLES
-    from db.migrate import migrate as run_migrations
+    from db.schema.migrate import migrate as run_migrations
     from orchestration.platform import database_url
 
     revision = run_migrations(database_url(), METRIC_INPUTS, SOURCE_TABLES)
@@ -94,8 +94,8 @@ def dump(
     folder: Annotated[Path, typer.Argument(help="A new folder for the back-up.")], as_json: AsJson = False
 ) -> None:
     """Write a back-up of both databases, the curation database and Dagster's, into a new folder."""
-    from db.backup import dump as write
-    from db.migrate import REVISION
+    from db.schema.migrate import REVISION
+    from db.server.backup import dump as write
     from orchestration.platform import database_url, engine
 
     engine()
@@ -116,8 +116,8 @@ def restore(
     Rows alone are taken from it, into tables that Reelsieve makes: nothing of a back-up is run.
     """
     from assets.scores.registry import METRIC_INPUTS, SOURCE_TABLES
-    from db.migrate import REVISION
-    from db.restore import restore as fill
+    from db.schema.migrate import REVISION
+    from db.server.restore import restore as fill
     from orchestration.platform import database_url, make_dagster_tables
 
     with progress() as tell:
@@ -156,7 +156,7 @@ def prune(
 
 
 def _show_url(as_json: bool) -> None:
-    from db.urls import shown_url
+    from db.server.urls import shown_url
     from orchestration.platform import database_url
 
     _show(shown_url(database_url()), as_json)

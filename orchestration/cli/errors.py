@@ -14,7 +14,7 @@ import psycopg
 import psycopg2
 import sqlalchemy as sa
 
-from db.engine import NO_ROOM
+from db.server.engine import NO_ROOM
 from orchestration.cli.faults import record
 from orchestration.passwords import without_passwords
 

@@ -13,8 +13,8 @@ from orchestration.cli.output import AsJson, console, print_json, print_rows
 def status(as_json: AsJson = False) -> None:
     """Show every dataset, what it holds, and how many of its samples every metric has still to score."""
     from assets.scores.pending import pending_by_shard
-    from db.datasets import list_datasets
-    from db.report import dataset_summary
+    from db.manifest.datasets import list_datasets
+    from db.reports.values_of_report import dataset_summary
     from orchestration.platform import curation, engine
 
     scorers = curation().scorers

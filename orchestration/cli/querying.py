@@ -26,7 +26,7 @@ def sql(
 
     Where to begin: reelsieve sql "SELECT relation, meaning FROM dictionary WHERE what = 'view' AND column_name IS NULL"
     """
-    from db.reader import read_only_answer
+    from db.server.reader import read_only_answer
     from orchestration.cli.answers import print_answer, print_csv, print_json_rows
     from orchestration.platform import database_url, engine
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from db.recipes import Recipe
+    from db.selections.recipes import Recipe
 
 # Options of the command that are no part of a recipe.
 _OTHERS = ("dataset", "recipe", "preview", "export", "as_json")
@@ -18,7 +18,7 @@ def recipe_said(options: Mapping[str, Any]) -> Recipe:
     Raises SelectionError where the file is given together with options of a recipe, and for what no recipe may say.
     """
     from assets.selection.recipe_file import read_recipe
-    from db.recipes import SelectionError, recipe_of
+    from db.selections.recipes import SelectionError, recipe_of
 
     said = {name: value for name, value in options.items() if name not in _OTHERS and value not in (None, [], ())}
     path = options["recipe"]
@@ -40,7 +40,7 @@ def recipe_said(options: Mapping[str, Any]) -> Recipe:
 
 
 def _pairs(option: str, texts: Sequence[str]) -> dict[str, float | str]:
-    from db.recipes import SelectionError
+    from db.selections.recipes import SelectionError
 
     pairs: dict[str, float | str] = {}
     for text in texts:
@@ -53,7 +53,7 @@ def _pairs(option: str, texts: Sequence[str]) -> dict[str, float | str]:
 
 def _pair(option: str, text: str) -> tuple[str, float | str]:
     """NAME=VALUE, where a value that reads as a number is one."""
-    from db.recipes import SelectionError
+    from db.selections.recipes import SelectionError
 
     name, sign, value = text.rpartition("=")
     if not sign or not name or not value:
@@ -65,7 +65,7 @@ def _pair(option: str, text: str) -> tuple[str, float | str]:
 
 
 def _number(option: str, text: str) -> float:
-    from db.recipes import SelectionError
+    from db.selections.recipes import SelectionError
 
     try:
         return float(text)

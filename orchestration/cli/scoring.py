@@ -94,7 +94,7 @@ def scores(
     from assets.datasets import dataset_of_key
     from assets.reports.labels import metric_label
     from assets.scores.registry import METRICS
-    from db.listing import list_scores
+    from db.scores.listing import list_scores
     from orchestration.cli.errors import UsageError
     from orchestration.platform import engine
 
@@ -144,7 +144,7 @@ def _captions(connection: Connection, dataset: str, by: str, best: Sequence[Mapp
 
     One order of both would compare values of two scales.
     """
-    from db.listing import list_scores
+    from db.scores.listing import list_scores
 
     if not any(row["kind"] == Kind.QA.value and row[by] is not None for row in best):
         return []

@@ -49,7 +49,7 @@ def select(
     from assets.selection.export import export_selection
     from assets.selection.making import make_selection, prepared
     from assets.selection.target import export_target
-    from db.previewing import preview as preview_of
+    from db.selections.preview import preview as preview_of
     from orchestration.platform import engine
 
     rule = recipe_said(context.params)

@@ -26,8 +26,8 @@ def list_all(
     if context.invoked_subcommand is not None:
         return
     from assets.datasets import dataset_of_key
-    from db.recipes import recipe_in
-    from db.selection_diff import list_selections
+    from db.selections.diff import list_selections
+    from db.selections.recipes import recipe_in
     from orchestration.platform import engine
 
     with engine().connect() as connection:
@@ -60,8 +60,8 @@ def show(
     selection_id: Annotated[int, typer.Argument(help="Number of the selection.")], as_json: AsJson = False
 ) -> None:
     """Show the recipe of a selection, as a file that makes it again from the same scores."""
-    from db.recipes import recipe_in
-    from db.selection_diff import known_selection
+    from db.selections.diff import known_selection
+    from db.selections.recipes import recipe_in
     from orchestration.platform import engine
 
     with engine().connect() as connection:
@@ -81,7 +81,7 @@ def diff(
     """Show which samples only one of two selections holds, and why."""
     from dataclasses import asdict
 
-    from db.selection_diff import selection_diff
+    from db.selections.diff import selection_diff
     from orchestration.platform import engine
 
     with engine().connect() as connection:
@@ -112,7 +112,7 @@ def as_file(found: Mapping[str, Any]) -> str:
     """
     import yaml
 
-    from db.recipes import recipe_in
+    from db.selections.recipes import recipe_in
 
     number, spec = found["selection_id"], found["spec"]
     size = _size(found["n"], found["n_eligible"])

@@ -58,7 +58,7 @@ def _calibrate() -> None:
     """Choose the thresholds of ECS on labels of the demo, once, and print how good they are on the other videos."""
     from assets.datasets import dataset_of_key
     from assets.scores.pending import register
-    from db.thresholds import label_thresholds
+    from db.scores.thresholds import label_thresholds
     from orchestration.calibration import run_calibration
     from orchestration.launch import curation_scorers
     from orchestration.platform import engine
@@ -79,7 +79,7 @@ def _calibrate() -> None:
 def _show_systems(metrics: Sequence[str]) -> None:
     from assets.datasets import dataset_of_key
     from assets.reports.labels import metric_label
-    from db.scores import active_scorer, values_by_system
+    from db.scores.stored import active_scorer, values_by_system
     from orchestration.platform import engine
 
     dataset = dataset_of_key(engine(), DATASET)
@@ -100,7 +100,7 @@ def _show_systems(metrics: Sequence[str]) -> None:
 def _show_best_and_worst(metric: str, n: int = 4) -> None:
     from assets.datasets import dataset_of_key
     from assets.reports.tables import excerpt
-    from db.scores import active_scorer, best_and_worst
+    from db.scores.stored import active_scorer, best_and_worst
     from orchestration.platform import engine
 
     dataset = dataset_of_key(engine(), DATASET)

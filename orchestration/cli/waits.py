@@ -29,8 +29,8 @@ def _tell(ended: threading.Event) -> None:
         platform = sys.modules.get("orchestration.platform")
         url = platform.known_url() if platform else None
         if url is not None:
-            from db.reader import READER
-            from db.waits import Watch
+            from db.server.reader import READER
+            from db.server.waits import Watch
             from orchestration.terminal import say
 
             Watch(READER, lambda line: say("database", line)).run(url, ended)

@@ -13,7 +13,7 @@ from ray.exceptions import RayError, RayTaskError
 
 from assets.sources.base import Tell
 from assets.steps import GivenUp, Step
-from db.datasets import Dataset
+from db.manifest.datasets import Dataset
 from orchestration.cluster.worker import Worker
 
 # Seconds without an actor at work after which the pool says that it waits for room.

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from assets.curation import Curation
 from assets.scores.pending import fingerprint_of
 from assets.steps import Step, take_step
-from db.datasets import Dataset
+from db.manifest.datasets import Dataset
 from db.schema import dataset
 from orchestration.platform import curation
 

@@ -7,7 +7,7 @@ from collections.abc import Generator
 import pytest
 from sqlalchemy.engine import Engine
 
-from db.engine import open_engine
+from db.server.engine import open_engine
 from tests.conftest import copied_database
 
 

@@ -17,9 +17,9 @@ from sqlalchemy.engine import Engine
 from assets.media_file import FileState
 from assets.scores.registry import METRICS
 from db import schema
-from db.datasets import Dataset
-from db.recipes import recipe_of
-from db.selection import freeze_selection
+from db.manifest.datasets import Dataset
+from db.selections.frozen import freeze_selection
+from db.selections.recipes import recipe_of
 from tests.db.builders import add_reference, add_sample, add_video, change, make_dataset, set_scores
 
 # Texts that a spreadsheet, a reader of CSV or of JSON could take for something else.

@@ -17,7 +17,7 @@ from assets.reports.report import make_report
 from assets.scores.base import Explanation, Scorer
 from assets.scores.registry import METRIC_INPUTS
 from db import schema
-from db.datasets import Dataset
+from db.manifest.datasets import Dataset
 from tests.db.builders import add_sample, add_video
 
 

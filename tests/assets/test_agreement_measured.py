@@ -12,9 +12,9 @@ from sqlalchemy.engine import Engine
 
 from assets.agreement.rows import COMMON_WORDS, COSINE, LABELS, LENGTH, MAJORITY, load_judged, rows_of, store_agreement
 from db import schema
-from db.datasets import Dataset
-from db.embeddings import store_texts
-from db.models import register_model
+from db.evidence.embeddings import store_texts
+from db.evidence.models import register_model
+from db.manifest.datasets import Dataset
 from metrics_core.agreement import agreement_rows
 from tests.db.builders import (
     add_keypoint,

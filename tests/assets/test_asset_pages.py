@@ -11,7 +11,7 @@ from assets.reports.labels import model_names
 from assets.scores.checks import merged, sentences
 from assets.scores.said import mean_line, scored_lines
 from assets.shards import check_result, in_shards
-from db.quality import MeanScore, ShardQuality, StatusCount
+from db.scores.quality import MeanScore, ShardQuality, StatusCount
 
 FINE = ShardQuality(
     n_samples=40,

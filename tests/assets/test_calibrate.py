@@ -16,8 +16,8 @@ from assets.ecs.calibrate import TOTAL, Calibration, NoLabels, calibrate, evalua
 from assets.ecs.scorer import ECSScorer
 from assets.ecs.tables import evaluation_rows, threshold_rows
 from assets.scores.pending import register
-from db.thresholds import label_thresholds
-from db.verdicts import MANIFEST_LABELS, LabelledVerdict
+from db.evidence.verdicts import MANIFEST_LABELS, LabelledVerdict
+from db.scores.thresholds import label_thresholds
 from metrics_core.calibration import CalibrationWarning, Confusion, Threshold, split_position, thresholds_by_dimension
 from metrics_core.calibration.result import Objective
 from tests.assets.manifests import Row, candidate, keypoint, label

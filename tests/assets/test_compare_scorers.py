@@ -13,8 +13,8 @@ from assets.agreement.compared import Comparison, differences, sentences
 from assets.agreement.comparing import NothingToCompare, compare
 from assets.agreement.named_scorers import UnknownScorer, find_named
 from db import schema
-from db.datasets import Dataset
-from db.scorers import StoredScorer, list_scorers
+from db.manifest.datasets import Dataset
+from db.scores.scorers import StoredScorer, list_scorers
 from tests.assets.test_agreement_measured import RATINGS, rate
 from tests.db.builders import (
     add_keypoint,

@@ -13,7 +13,7 @@ from sqlalchemy.engine import Engine
 from assets.ecs.calibrate import NoLabels, calibrate
 from assets.ecs.labelling import Labelled, NoJudge
 from assets.ecs.scorer import ECSScorer, ECSSettings
-from db.agreement import judged_samples
+from db.reports.agreement import judged_samples
 from metrics_core.models.chat.protocol import ChatModel, ChatReply, ChatRequest
 from metrics_core.models.sentence_splitter import RuleSplitter
 from tests.assets.manifests import candidate, keypoint, label, qa, reference, spans

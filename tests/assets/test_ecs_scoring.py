@@ -17,7 +17,7 @@ from assets.ecs.verdicts import KeypointVerdicts
 from assets.scores.checks import judge
 from assets.scores.pending import register
 from assets.sources.base import MissingEvidence
-from db.quality import shard_quality
+from db.scores.quality import shard_quality
 from metrics_core.protocols import ModelIdentity
 from tests.assets.manifests import Row, candidate, keypoint, qa, reference, spans
 from tests.assets.verifying import Bench, Pair, Says, ToldVerifier, ecs, entailed, make_kind, no_model

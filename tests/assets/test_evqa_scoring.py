@@ -27,11 +27,11 @@ from assets.scores.run import ShardScores, score_shard
 from assets.sources.base import MissingEvidence
 from assets.sources.frames import SampledFrames
 from assets.sources.texts import TextVectors
-from db.datasets import Dataset
-from db.frames import count_frames
-from db.models import find_model
-from db.quality import shard_quality
-from db.scores import status_counts
+from db.evidence.frames import count_frames
+from db.evidence.models import find_model
+from db.manifest.datasets import Dataset
+from db.scores.quality import shard_quality
+from db.scores.stored import status_counts
 from demo.encoder import demo_encoder
 from metrics_core.evqa import evqa_from_features
 from metrics_core.frames import read_frames

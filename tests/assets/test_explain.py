@@ -16,7 +16,7 @@ from assets.scores.evqa_settings import EVQASettings
 from assets.scores.explain import ExplainedScore, explain_score
 from assets.scores.pending import register
 from assets.scores.vcs import VCSScorer, VCSSettings
-from db.thresholds import LabelThreshold, replace_label_thresholds
+from db.scores.thresholds import LabelThreshold, replace_label_thresholds
 from demo.encoder import demo_encoder
 from metrics_core.frames import read_frames
 from metrics_core.keywords import RuleKeywords

@@ -19,10 +19,10 @@ from sqlalchemy.engine import Engine
 from assets.selection.export import export_selection
 from assets.selection.reading import prepare
 from assets.selection.target import ExportFormat, export_target
-from db import exports
-from db.exports import export_batches
-from db.recipes import SelectionError, recipe_of
-from db.selection import freeze_selection
+from db.selections import exports
+from db.selections.exports import export_batches
+from db.selections.frozen import freeze_selection
+from db.selections.recipes import SelectionError, recipe_of
 from tests.assets.exporting import files_of_at_most
 from tests.db.builders import add_sample, add_video, make_dataset, set_scores
 from tests.ordinary_user import open_folder, ordinary_user

@@ -25,7 +25,7 @@ from assets.selection.formats.parquet import write_parquet
 from assets.selection.formats.spreadsheet import guarded, unguarded, write_csv
 from assets.selection.reading import all_batches, prepare
 from assets.selection.target import ExportFormat
-from db.exports import Column
+from db.selections.exports import Column
 from tests.assets.exporting import ORDER, TEXTS, Clips, from_cell, from_table, make_clips, media_bytes, sha256
 
 

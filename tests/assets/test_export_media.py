@@ -23,8 +23,8 @@ from assets.selection.export import export_selection
 from assets.selection.formats.web_dataset import Limits
 from assets.selection.target import ExportFormat
 from db import schema
-from db.recipes import SelectionError, recipe_of
-from db.selection import freeze_selection
+from db.selections.frozen import freeze_selection
+from db.selections.recipes import SelectionError, recipe_of
 from tests.assets.exporting import TEXTS, Clips, files_of_at_most, make_clips, media_bytes
 from tests.assets.media_servers import BUCKET, s3_store
 from tests.db.builders import add_sample, add_video, change, make_dataset, remove, set_scores
@@ -38,7 +38,7 @@ from sqlalchemy.engine import make_url
 from assets.selection.export import export_selection
 from assets.selection.formats.web_dataset import Limits
 from assets.selection.target import ExportFormat
-from db.engine import open_engine
+from db.server.engine import open_engine
 
 def tell(line):
     if line.startswith(sys.argv[5] + " of"):

@@ -19,10 +19,10 @@ from assets.selection.export import export_selection
 from assets.selection.making import make_selection
 from assets.selection.target import ExportFormat
 from db import schema
-from db.recipes import recipe_of
-from db.scores import register_scorer
-from db.selection import freeze_selection
-from db.thresholds import LabelThreshold, replace_label_thresholds
+from db.scores.stored import register_scorer
+from db.scores.thresholds import LabelThreshold, replace_label_thresholds
+from db.selections.frozen import freeze_selection
+from db.selections.recipes import recipe_of
 from metrics_core.frames import content_sha256
 from tests.assets.exporting import TEXTS, Clips, make_clips
 from tests.db.builders import add_sample, add_video, change_text, make_dataset, remove, set_scores, store_threshold

@@ -28,8 +28,8 @@ from assets.ingest.report import IngestReport
 from assets.ingest.rows import DIMENSIONS, CaptionRow, Checked
 from assets.ingest.run import ingest_folder
 from assets.ingest.workers import Worker, WorkerKilled
-from db.datasets import ensure_dataset
-from db.ingest_store import ingest_store
+from db.manifest.datasets import ensure_dataset
+from db.manifest.store import ingest_store
 from tests.assets.manifests import candidate, content, of_kind, reference, spans, write_lines, write_manifest
 from tests.attack.manifest_rows import good_row, rows_of, write_table
 from tests.attack.manifest_rows import write_lines as write_spoilt

@@ -27,11 +27,11 @@ from assets.ingest.batches import BATCH_SIZE, FILES_PER_BATCH
 from assets.ingest.rejects import ManifestError
 from assets.ingest.report import MAX_LISTED, IngestReport
 from assets.ingest.run import ingest_folder
-from db.datasets import find_dataset
-from db.inputs import REFERENCES, TEXT, VIDEO, Input
-from db.rejects import list_rejects
-from db.scores import ScoreRow, register_scorer, write_scores
-from db.work import load_samples, pending_samples
+from db.manifest.datasets import find_dataset
+from db.manifest.rejects import list_rejects
+from db.schema.inputs import REFERENCES, TEXT, VIDEO, Input
+from db.scores.stored import ScoreRow, register_scorer, write_scores
+from db.scores.work import load_samples, pending_samples
 from tests.assets.manifests import (
     TABLE_NAMES,
     Row,
@@ -905,7 +905,7 @@ import re, resource, sys
 from pathlib import Path
 from sqlalchemy.engine import make_url
 from assets.ingest.run import ingest_folder
-from db.engine import open_engine
+from db.server.engine import open_engine
 
 def peak_bytes():
     # On Linux ru_maxrss begins with the size of the process that started this one, which would hide any growth.

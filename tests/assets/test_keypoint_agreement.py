@@ -14,8 +14,8 @@ from assets.agreement.keypoints import KEYPOINTS, keypoint_rows
 from assets.agreement.rows import LABELS, StoredRow, store_agreement
 from assets.scores.pending import register
 from db import schema
-from db.decided import DecidedKeypoint
-from db.scores import activate_scorer
+from db.scores.decided import DecidedKeypoint
+from db.scores.stored import activate_scorer
 from tests.assets.test_calibrate import CHOSEN_ON, EVENTS, ITEMS, VIDEOS, calibrated, captions, idle, keypoints, labels
 from tests.assets.test_calibrate import scorer as told
 from tests.assets.verifying import Bench

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy.engine import Engine
 
 from assets.leases import leased
-from db.leases import LeaseLost, Leases
+from db.server.leases import LeaseLost, Leases
 
 
 def test_an_asset_waits_for_another_process_and_says_for_whom(engine: Engine) -> None:

@@ -20,7 +20,7 @@ from assets.ingest.run import ingest_folder
 from assets.scores.evqa import EVQAScorer
 from assets.scores.evqa_settings import EVQASettings
 from assets.scores.run import score_shard
-from db.removal import drop_dataset
+from db.manifest.removal import drop_dataset
 from tests.assets.media_servers import BUCKET, Bucket, S3Bucket, google_store, s3_store
 from tests.assets.verifying import dataset_of, make_sources
 

@@ -12,8 +12,8 @@ from sqlalchemy.engine import Engine
 
 from assets.scores.vcs import VCSScorer, VCSSettings
 from assets.sources.memo import ask_missing
-from db.embeddings import load_texts, missing_texts, store_texts
-from db.models import find_model
+from db.evidence.embeddings import load_texts, missing_texts, store_texts
+from db.evidence.models import find_model
 from metrics_core.models.sentence_splitter import RuleSplitter
 from tests.assets.manifests import candidate, reference
 from tests.assets.verifying import Bench, Crash, HashEncoder

@@ -15,7 +15,7 @@ from sqlalchemy.engine import Engine
 from assets.models.chat import LOCAL, ChatSettings
 from assets.scores.pending import forecast
 from db import schema
-from db.chat_replies import PostgresReplies
+from db.evidence.chat_replies import PostgresReplies
 from metrics_core.models.chat.spending import Spending
 from metrics_core.models.chat.transformers_chat import TransformersChatModel
 from metrics_core.qeva.by_chat import requests
@@ -199,7 +199,7 @@ def test_the_key_is_in_no_table_and_no_error(bench: Bench, monkeypatch: pytest.M
 @pytest.mark.parametrize("killed_at", [3, 12, 30])
 def test_a_killed_process_costs_the_calls_under_way(bench: Bench, killed_at: int, database: Any) -> None:
     program = (
-        "import sys, pathlib; from db.engine import open_engine; from sqlalchemy.engine import make_url; "
+        "import sys, pathlib; from db.server.engine import open_engine; from sqlalchemy.engine import make_url; "
         "from tests.assets.examiner import by_text; from tests.assets.verifying import Bench; "
         "Bench(open_engine(make_url(sys.argv[1])), pathlib.Path('.')).run(by_text(sys.argv[2]))"
     )

@@ -22,10 +22,10 @@ from assets.thresholds.assets import rating_threshold
 from assets.thresholds.ratings import RATINGS, FoundCut, mean_ratings, sentence
 from assets.thresholds.settings import GoodRatingsError, good_ratings
 from db import schema
-from db.datasets import Dataset
-from db.recipes import SelectionError, recipe_in, recipe_of
-from db.selection import Selection, find_selection, selection_rows
-from db.views import create_views
+from db.manifest.datasets import Dataset
+from db.schema.views import create_views
+from db.selections.frozen import Selection, find_selection, selection_rows
+from db.selections.recipes import SelectionError, recipe_in, recipe_of
 from metrics_core.calibration import Baseline, Estimate, RatedCut, rated_cut
 from tests.assets.reporting import add_captions, rate, report_on
 from tests.db.builders import add_keypoint, add_label, change_text, make_dataset, set_scores

@@ -17,8 +17,8 @@ from assets.scores.pending import register
 from assets.scores.run import ShardScores, score_shard
 from assets.scores.vcs import VCSScorer, VCSSettings
 from assets.sources.texts import TextVectors
-from db.datasets import Dataset
-from db.quality import shard_quality
+from db.manifest.datasets import Dataset
+from db.scores.quality import shard_quality
 from tests.assets.verifying import Counts, dataset_of, make_kind
 
 pytestmark = pytest.mark.slow

@@ -20,9 +20,9 @@ from assets.scores.evqa_settings import EVQASettings
 from assets.scores.pending import register
 from assets.scores.run import score_shard
 from assets.sources.frames import SampledFrames
-from db.datasets import Dataset
-from db.frames import count_frames, load_frames
-from db.models import find_model
+from db.evidence.frames import count_frames, load_frames
+from db.evidence.models import find_model
+from db.manifest.datasets import Dataset
 from metrics_core.frames import PyAVReader, read_frames
 from tests.assets.verifying import dataset_of, make_sources
 

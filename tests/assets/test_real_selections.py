@@ -27,9 +27,9 @@ from assets.selection.export import export_selection
 from assets.selection.making import make_selection
 from assets.selection.target import ExportFormat
 from assets.sources.texts import TextVectors
-from db.datasets import Dataset
-from db.recipes import SelectionError, recipe_of
-from db.selection import Selection
+from db.manifest.datasets import Dataset
+from db.selections.frozen import Selection
+from db.selections.recipes import SelectionError, recipe_of
 from metrics_core.models.sentence_splitter import RuleSplitter
 from tests.assets.exporting import ORDER, from_cell, from_table
 from tests.assets.verifying import HashEncoder, dataset_of, make_kind

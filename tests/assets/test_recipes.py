@@ -16,14 +16,14 @@ from sqlalchemy.engine import Engine
 from assets.selection.making import make_selection, prepared
 from assets.selection.recipe_file import read_recipe
 from db import schema
-from db.datasets import Dataset
-from db.filter_conditions import FilterError
-from db.previewing import preview
-from db.recipes import SelectionError, recipe_in, recipe_of
-from db.selection import Selection, find_selection, selection_rows
-from db.selection_diff import selection_diff
-from db.thresholds import LabelThreshold, replace_label_thresholds
-from db.views import create_views
+from db.manifest.datasets import Dataset
+from db.schema.views import create_views
+from db.scores.thresholds import LabelThreshold, replace_label_thresholds
+from db.selections.diff import selection_diff
+from db.selections.filter_conditions import FilterError
+from db.selections.frozen import Selection, find_selection, selection_rows
+from db.selections.preview import preview
+from db.selections.recipes import SelectionError, recipe_in, recipe_of
 from metrics_core.protocols import ModelIdentity
 from tests.db.builders import TWO_METRICS, activate, add_sample, add_video, make_dataset, set_scores, store_threshold
 

@@ -17,7 +17,7 @@ from assets.reports import write
 from assets.reports.write import AGREEMENT_FIELDS, ReportError
 from assets.scores.base import Explanation
 from db import schema
-from db.datasets import Dataset
+from db.manifest.datasets import Dataset
 from tests.assets.manifests import write_clip
 from tests.assets.reporting import MadeReport, add_captions, rate, report_on
 from tests.db.builders import (

@@ -21,12 +21,12 @@ from assets.scores.vcs import VCSScorer, VCSSettings
 from assets.scores.vcs_short import VCSShortScorer, VCSShortSettings
 from assets.sources.base import BATCH_SIZE, Evidence, MissingEvidence
 from assets.sources.texts import TextVectors
-from db.datasets import Dataset
-from db.embeddings import StoredVectors
-from db.inputs import REFERENCES, ReferenceText
-from db.quality import ShardQuality, shard_quality
-from db.scores import active_scorer, status_counts
-from db.work import PendingSample
+from db.evidence.embeddings import StoredVectors
+from db.manifest.datasets import Dataset
+from db.schema.inputs import REFERENCES, ReferenceText
+from db.scores.quality import ShardQuality, shard_quality
+from db.scores.stored import active_scorer, status_counts
+from db.scores.work import PendingSample
 from metrics_core.models.sentence_splitter import RuleSplitter
 from metrics_core.protocols import SentenceSplitter, TextEncoder
 from metrics_core.vcs import VCSResult, vcs_from_embeddings

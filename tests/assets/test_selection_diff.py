@@ -9,11 +9,11 @@ from sqlalchemy.engine import Engine
 
 from assets.selection.making import make_selection
 from db import schema
-from db.datasets import Dataset
-from db.recipes import recipe_of
-from db.removal import drop_dataset
-from db.selection_diff import selection_diff
-from db.views import create_views
+from db.manifest.datasets import Dataset
+from db.manifest.removal import drop_dataset
+from db.schema.views import create_views
+from db.selections.diff import selection_diff
+from db.selections.recipes import recipe_of
 from tests.db.builders import TWO_METRICS, add_sample, add_video, change, change_text, make_dataset, remove, set_scores
 
 SAME_RULE = "selection {} took others by the same rule: scores or samples were not the same when it was made"

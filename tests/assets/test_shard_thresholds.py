@@ -13,10 +13,10 @@ from sqlalchemy.engine import Engine
 from assets.curation import Curation
 from assets.scores.registry import METRIC_INPUTS, SCORERS
 from assets.thresholds.assets import ALIKE, threshold
-from db.datasets import Dataset
-from db.distribution import collect_defined, shard_cutoffs, video_means
-from db.freezing import kept
-from db.views import create_views
+from db.manifest.datasets import Dataset
+from db.schema.views import create_views
+from db.scores.distribution import collect_defined, shard_cutoffs, video_means
+from db.selections.freezing import kept
 from tests.db.builders import add_sample, add_video, make_dataset, set_scores
 
 N_SHARDS, N_VIDEOS = 3, 150

@@ -16,7 +16,7 @@ from assets.ecs.verdicts import CAPTIONS_PER_QUEUE
 from assets.scores.pending import register
 from assets.sources.memo import CHUNK
 from assets.sources.remembering import RememberingVerifier
-from db.thresholds import LabelThreshold, replace_label_thresholds
+from db.scores.thresholds import LabelThreshold, replace_label_thresholds
 from tests.assets.manifests import Row, candidate, keypoint
 from tests.assets.verifying import Bench, Crash, Pair, Says, ToldVerifier, ecs, no_model
 

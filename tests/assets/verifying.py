@@ -22,7 +22,7 @@ from assets.scores.pending import make_source, pending, register
 from assets.scores.run import score_shard
 from assets.sources.base import Order, Source, chain_of_kinds
 from assets.sources.texts import TextVectors
-from db.datasets import Dataset, find_dataset
+from db.manifest.datasets import Dataset, find_dataset
 from metrics_core.models.nli_inputs import HypothesisTooLong
 from metrics_core.models.sentence_splitter import RuleSplitter
 from metrics_core.protocols import Entailments, ModelIdentity, TextEncoder

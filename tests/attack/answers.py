@@ -16,11 +16,11 @@ from sqlalchemy.engine import Engine
 from assets.scores.registry import METRIC_INPUTS
 from assets.scores.run import score_shard
 from assets.selection.making import make_selection
-from db.engine import open_engine
-from db.migrate import migrate
-from db.recipes import SelectionError, recipe_of
 from db.schema import sample, selection_item
-from db.server import start_embedded
+from db.schema.migrate import migrate
+from db.selections.recipes import SelectionError, recipe_of
+from db.server.embedded import start_embedded
+from db.server.engine import open_engine
 from tests.assets.verifying import HashEncoder, dataset_of, make_sources
 from tests.attack.campaign import Campaign, Seed, temporary_home
 from tests.attack.world import DATASET, N_SHARDS, Answer, Inputs, World, answer, same, scorer, shown

@@ -13,14 +13,14 @@ import typer
 from sqlalchemy.engine import URL
 
 from assets.scores.registry import METRIC_INPUTS, SOURCE_TABLES
-from db.backup import BackupError, dump
-from db.engine import connect, open_engine
-from db.migrate import REVISION, migrate
-from db.recipes import recipe_of
-from db.restore import restore
-from db.selection import freeze_selection
-from db.server import start_embedded
-from db.urls import CURATION, DAGSTER, sibling_url
+from db.schema.migrate import REVISION, migrate
+from db.selections.frozen import freeze_selection
+from db.selections.recipes import recipe_of
+from db.server.backup import BackupError, dump
+from db.server.embedded import start_embedded
+from db.server.engine import connect, open_engine
+from db.server.restore import restore
+from db.server.urls import CURATION, DAGSTER, sibling_url
 from orchestration.platform import make_dagster_tables
 from tests.attack.campaign import Campaign, Seed, temporary_home
 from tests.attack.filters import fill

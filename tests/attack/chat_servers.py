@@ -27,10 +27,10 @@ from sqlalchemy.engine import Engine
 
 from assets.qeva.scorer import QEVAScorer
 from assets.scores.registry import METRIC_INPUTS
-from db.engine import open_engine
-from db.migrate import migrate
 from db.schema import METADATA
-from db.server import start_embedded
+from db.schema.migrate import migrate
+from db.server.embedded import start_embedded
+from db.server.engine import open_engine
 from metrics_core.models.chat.client import HttpChatModel
 from metrics_core.models.chat.protocol import ChatReply
 from metrics_core.models.chat.retries import RetryPolicy

@@ -12,16 +12,16 @@ import typer
 from sqlalchemy.engine import URL, Engine
 
 from assets.scores.registry import METRIC_INPUTS
-from db.datasets import Dataset
-from db.engine import open_engine
-from db.filter_conditions import FilterError
-from db.filters import SYMBOLS, WORDS
-from db.migrate import migrate
-from db.reader import run_read_only
-from db.recipes import SelectionError, recipe_of
+from db.manifest.datasets import Dataset
 from db.schema import selection_item
-from db.selection import freeze_selection
-from db.server import start_embedded
+from db.schema.migrate import migrate
+from db.selections.filter_conditions import FilterError
+from db.selections.filters import SYMBOLS, WORDS
+from db.selections.frozen import freeze_selection
+from db.selections.recipes import SelectionError, recipe_of
+from db.server.embedded import start_embedded
+from db.server.engine import open_engine
+from db.server.reader import run_read_only
 from tests.attack.campaign import Campaign, Seed, temporary_home
 from tests.db.builders import add_sample, add_video, make_dataset, set_scores
 

@@ -24,9 +24,9 @@ from sqlalchemy.engine import Engine
 
 from assets.ingest.run import ingest_folder
 from assets.scores.registry import METRIC_INPUTS
-from db.engine import open_engine
-from db.migrate import migrate
-from db.server import start_embedded
+from db.schema.migrate import migrate
+from db.server.embedded import start_embedded
+from db.server.engine import open_engine
 from tests.assets.manifests import write_clip
 from tests.attack.campaign import Campaign, Seed, temporary_home
 from tests.attack.hostile_folders import SECRET, Source, hostile_source

@@ -20,9 +20,9 @@ from assets.ingest.rejects import CODES
 from assets.ingest.report import IngestReport
 from assets.ingest.run import ingest_folder
 from assets.scores.registry import METRIC_INPUTS
-from db.engine import open_engine
-from db.migrate import migrate
-from db.server import start_embedded
+from db.schema.migrate import migrate
+from db.server.embedded import start_embedded
+from db.server.engine import open_engine
 from tests.assets.manifests import write_clip
 from tests.attack.campaign import Campaign, Seed, temporary_home
 from tests.attack.manifest_rows import FORMATS, N_VIDEOS, Table, good_row, rows_of, write_lines, write_table

@@ -30,9 +30,9 @@ from assets.ingest.media import AT_A_TIME
 from assets.ingest.run import ingest_folder
 from assets.media.remote import BLOCK
 from assets.scores.registry import METRIC_INPUTS
-from db.engine import open_engine
-from db.migrate import migrate
-from db.server import start_embedded
+from db.schema.migrate import migrate
+from db.server.embedded import start_embedded
+from db.server.engine import open_engine
 from tests.assets.manifests import write_clip, write_manifest
 from tests.attack.campaign import Campaign, Seed, temporary_home
 from tests.metrics_core.raw_server import Behaviour, Line, head, raw_server

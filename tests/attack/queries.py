@@ -17,20 +17,20 @@ import sqlalchemy as sa
 import typer
 from sqlalchemy.engine import URL, Engine
 
-import db.reader
+import db.server.reader
 from assets.scores.registry import METRIC_INPUTS
-from db.datasets import Dataset
-from db.engine import connect, open_engine
-from db.ingest_store import ingest_store
-from db.leases import lease
-from db.migrate import migrate
-from db.reader import MOST_SESSIONS, READER
-from db.recipes import recipe_of
+from db.manifest.datasets import Dataset
+from db.manifest.store import ingest_store
 from db.schema import scorer
-from db.scores import activate_scorer, register_scorer
-from db.selection import freeze_selection
-from db.server import start_embedded
-from db.urls import DAGSTER, sibling_url
+from db.schema.migrate import migrate
+from db.scores.stored import activate_scorer, register_scorer
+from db.selections.frozen import freeze_selection
+from db.selections.recipes import recipe_of
+from db.server.embedded import start_embedded
+from db.server.engine import connect, open_engine
+from db.server.leases import lease
+from db.server.reader import MOST_SESSIONS, READER
+from db.server.urls import DAGSTER, sibling_url
 from tests.attack.campaign import Campaign, Seed, temporary_home
 from tests.attack.filters import fill
 from tests.attack.state import changed, state_of_database, state_of_server
@@ -86,7 +86,7 @@ def attack(url: URL, queries: int, campaign: Campaign) -> None:
         _send(query, campaign)
         campaign.expect(not (others := changed(_state(url), before)), f"{query!r} left a trace: {others}")
     # The limit that users get is ten minutes.
-    with patch.object(db.reader, "STATEMENT_TIMEOUT", SHORT_TIMEOUT):
+    with patch.object(db.server.reader, "STATEMENT_TIMEOUT", SHORT_TIMEOUT):
         for query in ENDLESS:
             said = _send(query, campaign)
             campaign.expect("statement timeout" in said, f"{query!r} was not stopped by the timeout: {said}")

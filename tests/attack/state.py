@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 from sqlalchemy.engine import URL
 
-from db.engine import connect
+from db.server.engine import connect
 
 _OURS = "nspname IN ('public', 'plumbing')"
 # SQL of rows, by what they are. Numbers that Postgres gives to its objects differ between equal databases.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from db.reader import READER
+from db.server.reader import READER
 
 CHANGES = [
     "INSERT INTO dataset (name, n_shards) VALUES ('x', 1)",

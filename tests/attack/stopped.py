@@ -26,9 +26,9 @@ from assets.scores.registry import METRIC_INPUTS
 from assets.scores.run import score_shard
 from assets.scores.vcs import VCSScorer, VCSSettings
 from assets.sources.base import MissingEvidence
-from db.engine import open_engine
-from db.migrate import migrate
-from db.server import start_embedded
+from db.schema.migrate import migrate
+from db.server.embedded import start_embedded
+from db.server.engine import open_engine
 from metrics_core.models.sentence_splitter import RuleSplitter
 from tests.assets.verifying import HashEncoder, dataset_of, make_sources
 from tests.attack.campaign import Campaign, Seed, temporary_home

@@ -15,9 +15,9 @@ from typing import Any, Literal
 
 from sqlalchemy.engine import URL
 
-from db.backup import program
-from db.engine import connect
-from db.urls import CURATION, DAGSTER, sibling_url
+from db.server.backup import program
+from db.server.engine import connect
+from db.server.urls import CURATION, DAGSTER, sibling_url
 
 # What a restore must make of it. "either": refuse it, or restore what was backed up. "forged": the hashes are right, so
 # rows may be others, but nothing else.

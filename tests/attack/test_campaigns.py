@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy.engine import URL, Engine
 
 from assets.scores.registry import METRIC_INPUTS
-from db.migrate import migrate
-from db.server import start_embedded
+from db.schema.migrate import migrate
+from db.server.embedded import start_embedded
 from tests.attack import (
     answers,
     backups,

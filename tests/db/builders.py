@@ -13,14 +13,14 @@ from sqlalchemy.engine import Engine
 
 from assets.scores.registry import METRIC_INPUTS
 from db import schema
-from db.bulk import Upserted
-from db.datasets import Dataset, ensure_dataset, list_datasets
-from db.embeddings import text_sha256
-from db.inputs import Input
-from db.scores import ScoreRow, register_scorer, write_scores
-from db.shards import score_tally, shard_counts
-from db.thresholds import Cutoff, store_cutoffs
-from db.work import load_samples
+from db.evidence.embeddings import text_sha256
+from db.manifest.datasets import Dataset, ensure_dataset, list_datasets
+from db.schema.inputs import Input
+from db.scores.shards import score_tally, shard_counts
+from db.scores.stored import ScoreRow, register_scorer, write_scores
+from db.scores.thresholds import Cutoff, store_cutoffs
+from db.scores.work import load_samples
+from db.server.bulk import Upserted
 
 INPUT = hashlib.sha256(b"whatever the scorer looked at").digest()
 # What views show of two metrics.

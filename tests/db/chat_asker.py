@@ -6,8 +6,8 @@ import sys
 
 from sqlalchemy.engine import make_url
 
-from db.chat_replies import PostgresLedger, PostgresReplies
-from db.engine import open_engine
+from db.evidence.chat_replies import PostgresLedger, PostgresReplies
+from db.server.engine import open_engine
 from metrics_core.models.chat.presets import make_chat_model
 from metrics_core.models.chat.protocol import ChatReply
 from metrics_core.models.chat.spending import Prices

@@ -10,10 +10,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL
 
 from assets.scores.registry import METRIC_INPUTS
-from db.engine import open_engine
-from db.migrate import migrate
-from db.server import start_embedded, stop_embedded
-from db.urls import sibling_url
+from db.schema.migrate import migrate
+from db.server.embedded import start_embedded, stop_embedded
+from db.server.engine import open_engine
+from db.server.urls import sibling_url
 
 OWNER, PASSWORD = "owner", "p@ss: word/1%"
 

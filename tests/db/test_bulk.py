@@ -17,9 +17,9 @@ from pgvector import Vector
 from sqlalchemy.engine import Engine
 
 from db import schema
-from db.bulk import Upserted, insert_missing, natural_key, upsert
-from db.engine import psycopg_transaction
-from db.fingerprint import canonical_json
+from db.evidence.fingerprint import canonical_json
+from db.server.bulk import Upserted, insert_missing, natural_key, upsert
+from db.server.engine import psycopg_transaction
 from tests.db.builders import INPUT, activate, add_sample, add_video, empty, make_dataset, wait_for_lock
 
 VIDEO = ["dataset_id", "shard", "key", "status", "duration_s", "content_sha256", "extra", "row_sha256"]

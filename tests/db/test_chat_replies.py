@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Engine
 
 from db import schema
-from db.chat_replies import PostgresLedger, PostgresReplies
+from db.evidence.chat_replies import PostgresLedger, PostgresReplies
 from tests.conftest import PROJECT
 from tests.db.chat_asker import ask_ten
 from tests.metrics_core.chat_server import Answer as Served

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
 from db import schema
-from db.datasets import Dataset
-from db.inputs import (
+from db.manifest.datasets import Dataset
+from db.schema.inputs import (
     KEYPOINTS,
     REFERENCES,
     SEGMENTS,
@@ -30,10 +30,10 @@ from db.inputs import (
     Segments,
     TimedText,
 )
-from db.quality import shard_quality
-from db.thresholds import LabelThreshold, replace_label_thresholds
-from db.views import create_views
-from db.work import PendingSample, load_samples, pending_samples
+from db.schema.views import create_views
+from db.scores.quality import shard_quality
+from db.scores.thresholds import LabelThreshold, replace_label_thresholds
+from db.scores.work import PendingSample, load_samples, pending_samples
 from tests.db.builders import (
     activate,
     add_keypoint,

@@ -7,12 +7,12 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Engine
 
 from assets.scores.registry import METRIC_INPUTS, METRICS
-from db.comments import EVERYWHERE, FILE, METRIC, meaning, sections
-from db.engine import open_engine
-from db.migrate import migrate
 from db.schema import METADATA
-from db.urls import sibling_url
-from db.views import PLUMBING, VIEWS, create_views, is_up_to_date
+from db.schema.comments import EVERYWHERE, FILE, METRIC, meaning, sections
+from db.schema.migrate import migrate
+from db.schema.views import PLUMBING, VIEWS, create_views, is_up_to_date
+from db.server.engine import open_engine
+from db.server.urls import sibling_url
 from tests.db.builders import activate, add_sample, add_video, make_dataset
 
 UNTOLD = """

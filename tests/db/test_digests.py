@@ -14,10 +14,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from db import schema
-from db.bulk import Upserted, upsert
-from db.datasets import Dataset
-from db.embeddings import text_sha256
-from db.engine import psycopg_transaction
+from db.evidence.embeddings import text_sha256
+from db.manifest.datasets import Dataset
+from db.server.bulk import Upserted, upsert
+from db.server.engine import psycopg_transaction
 from tests.db.builders import add_keypoint, add_reference, add_video, change, make_dataset, remove, wait_for_lock
 
 TIMES = [{"text": "Ein Hund läuft — 犬.", "end_s": 2.5, "start_s": 0}, {"end_s": 4, "start_s": 2.5}]

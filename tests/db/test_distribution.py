@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
-from db.datasets import Dataset
-from db.distribution import Distribution, collect_defined, distribution, shard_cutoffs, video_means
-from db.freezing import kept
+from db.manifest.datasets import Dataset
+from db.scores.distribution import Distribution, collect_defined, distribution, shard_cutoffs, video_means
+from db.selections.freezing import kept
 from tests.db.builders import (
     activate,
     add_sample,

@@ -13,8 +13,8 @@ from hypothesis.extra.numpy import arrays
 from sqlalchemy.engine import Engine
 
 from db import schema
-from db.embeddings import load_texts, missing_texts, store_texts, text_sha256
-from db.models import find_model, register_model
+from db.evidence.embeddings import load_texts, missing_texts, store_texts, text_sha256
+from db.evidence.models import find_model, register_model
 from tests.db.builders import empty
 
 IDENTITY = {"model_id": "tiny", "revision": "0", "params": {"pooling": "mean", "length": 256}}

@@ -11,10 +11,10 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Engine
 
-from db.engine import no_connection, open_engine, psycopg_transaction
 from db.schema import dataset
-from db.server import start_embedded, stop_embedded
-from db.urls import DatabaseUnavailable, sibling_url
+from db.server.embedded import start_embedded, stop_embedded
+from db.server.engine import no_connection, open_engine, psycopg_transaction
+from db.server.urls import DatabaseUnavailable, sibling_url
 
 ENDLESS = 1_000_000  # attempts: a test that retried what no waiting mends would never end
 

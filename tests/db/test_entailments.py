@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
 from db import schema
-from db.entailments import (
+from db.evidence.entailments import (
     Judged,
     Pair,
     load_entailments,
     pair_sha256,
     store_entailments,
 )
-from db.models import find_model, register_model
+from db.evidence.models import find_model, register_model
 from tests.db.builders import empty
 
 IDENTITY = {"model_id": "tiny-nli", "revision": "0", "params": {"dtype": "float32", "length": 256}}

@@ -11,9 +11,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from db import schema
-from db.datasets import Dataset
-from db.frames import FrameCounts, FrameRows, count_frames, load_frames, pending_videos, store_frames
-from db.models import register_model
+from db.evidence.frames import FrameCounts, FrameRows, count_frames, load_frames, pending_videos, store_frames
+from db.evidence.models import register_model
+from db.manifest.datasets import Dataset
 from tests.db.builders import add_video, make_dataset, wait_for_lock
 
 IDENTITY = {"model_id": "tiny", "revision": "1", "params": {"every": 30}}

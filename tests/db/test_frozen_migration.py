@@ -8,8 +8,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Engine
 
 from assets.scores.registry import METRIC_INPUTS
-from db.migrate import check_schema, downgrade, migrate
-from db.selection import selection_rows
+from db.schema.migrate import check_schema, downgrade, migrate
+from db.selections.frozen import selection_rows
 from tests.db.old_rows import insert_old
 
 COMMON = {

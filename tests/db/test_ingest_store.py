@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
 from db import schema
-from db.bulk import Upserted
-from db.datasets import Dataset
-from db.engine import psycopg_transaction
-from db.ingest_store import ingest_store
-from db.seen import KeyFilter, SeenKeys
+from db.manifest.datasets import Dataset
+from db.manifest.known_ids import KeyFilter, SeenKeys
+from db.manifest.store import ingest_store
+from db.server.bulk import Upserted
+from db.server.engine import psycopg_transaction
 from tests.db.builders import add_video, empty, make_dataset
 
 Batch = dict[str, int]

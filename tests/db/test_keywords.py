@@ -7,8 +7,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from db import schema
-from db.keywords import KeywordRow, load_keywords, store_keywords
-from db.models import register_model
+from db.evidence.keywords import KeywordRow, load_keywords, store_keywords
+from db.evidence.models import register_model
 
 GOOD = KeywordRow(("red dog", "lawn, wet"), "ok", None)
 NONE = KeywordRow((), "ok", None)

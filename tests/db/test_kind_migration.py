@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Engine
 
 from assets.scores.registry import METRIC_INPUTS
-from db.migrate import check_schema, downgrade, migrate
+from db.schema.migrate import check_schema, downgrade, migrate
 from tests.db.builders import activate, add_sample, add_video, make_dataset, ok, undefined, write_fresh
 from tests.db.old_rows import insert_old
 

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy.engine import Engine
 
 from db import schema
-from db.labels import JudgedLabel, captions_to_label, delete_labels, judge_source, label_digests, write_labels
+from db.evidence.labels import JudgedLabel, captions_to_label, delete_labels, judge_source, label_digests, write_labels
 from tests.db.builders import add_keypoint, add_label, add_sample, add_video, labels_by_source, make_dataset, remove
 
 JUDGE, OTHER = judge_source("tiny"), judge_source("other")

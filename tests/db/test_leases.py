@@ -16,9 +16,9 @@ import psycopg
 import pytest
 from sqlalchemy.engine import URL
 
-from db.engine import connect
-from db.leases import LeaseLost, Leases, lease, lease_if_free
-from db.urls import DAGSTER, sibling_url
+from db.server.engine import connect
+from db.server.leases import LeaseLost, Leases, lease, lease_if_free
+from db.server.urls import DAGSTER, sibling_url
 from tests.db.conftest import OWNER
 from tests.orchestration.survival import until
 
@@ -148,7 +148,7 @@ def test_no_name_is_with_two_at_a_time(database: URL) -> None:
 
 def test_a_killed_process_holds_nothing(database: URL, other: Leases) -> None:
     code = (
-        "import sys; from db.leases import Leases; from db.urls import parse_url; "
+        "import sys; from db.server.leases import Leases; from db.server.urls import parse_url; "
         "leases = Leases(parse_url(sys.argv[1])); leases.take('a'); print('holds', flush=True); sys.stdin.read()"
     )
     url = database.render_as_string(hide_password=False)

@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Engine
 
 from assets.scores.registry import METRIC_INPUTS
-from db.migrate import check_schema, downgrade, migrate
-from db.shards import score_tally, shard_counts
+from db.schema.migrate import check_schema, downgrade, migrate
+from db.scores.shards import score_tally, shard_counts
 from tests.db.builders import change_text
 from tests.db.old_rows import contents, insert_old
 

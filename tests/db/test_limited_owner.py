@@ -10,12 +10,12 @@ import pytest
 from sqlalchemy.engine import URL
 
 from assets.scores.registry import METRIC_INPUTS
-from db.backup import BackupError, dump
-from db.engine import connect, open_engine
-from db.migrate import REVISION, migrate
-from db.reader import READER, QueryError, reader_password, run_read_only
-from db.restore import restore
-from db.urls import DatabaseUnavailable, sibling_url
+from db.schema.migrate import REVISION, migrate
+from db.server.backup import BackupError, dump
+from db.server.engine import connect, open_engine
+from db.server.reader import READER, QueryError, reader_password, run_read_only
+from db.server.restore import restore
+from db.server.urls import DatabaseUnavailable, sibling_url
 from tests.attack.statements import CHANGES, ESCAPES, MACHINE
 from tests.db.test_reader import counts
 

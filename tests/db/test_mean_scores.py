@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
-from db.datasets import Dataset
-from db.quality import MeanScore, StatusCount, mean_scores, reasons_by_status
+from db.manifest.datasets import Dataset
+from db.scores.quality import MeanScore, StatusCount, mean_scores, reasons_by_status
 from tests.db.builders import add_sample, add_video, change_text, empty, make_dataset, set_scores
 
 

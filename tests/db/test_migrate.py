@@ -10,12 +10,12 @@ from alembic.util.exc import CommandError
 from sqlalchemy.engine import URL, Engine
 
 from assets.scores.registry import METRIC_INPUTS
-from db.engine import open_engine
-from db.migrate import check_schema, downgrade, is_current, migrate
+from db.evidence.verdicts import VerdictRow, VerdictSet, write_verdicts
 from db.schema import METADATA
-from db.urls import DatabaseUnavailable, sibling_url
-from db.verdicts import VerdictRow, VerdictSet, write_verdicts
-from db.views import PLUMBING, VIEWS, create_views
+from db.schema.migrate import check_schema, downgrade, is_current, migrate
+from db.schema.views import PLUMBING, VIEWS, create_views
+from db.server.engine import open_engine
+from db.server.urls import DatabaseUnavailable, sibling_url
 from tests.db.builders import INPUT, add_keypoint, add_label, add_sample, add_video, make_dataset
 from tests.db.old_rows import contents, insert_old, old_score, old_scorer
 

@@ -9,14 +9,14 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Engine
 
 from assets.scores.registry import METRIC_INPUTS
-from db.embeddings import load_texts
-from db.entailments import Judged, load_entailments, pair_sha256
-from db.fingerprint import fingerprint
-from db.frames import load_frames
-from db.migrate import check_schema, downgrade, migrate
-from db.models import find_model
-from db.verdicts import load_verdicts
-from db.work import pending_samples
+from db.evidence.embeddings import load_texts
+from db.evidence.entailments import Judged, load_entailments, pair_sha256
+from db.evidence.fingerprint import fingerprint
+from db.evidence.frames import load_frames
+from db.evidence.models import find_model
+from db.evidence.verdicts import load_verdicts
+from db.schema.migrate import check_schema, downgrade, migrate
+from db.scores.work import pending_samples
 from tests.db.builders import (
     add_keypoint,
     add_reference,

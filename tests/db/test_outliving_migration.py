@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Engine
 
 from assets.scores.registry import METRIC_INPUTS
-from db.migrate import check_schema, downgrade, migrate
+from db.schema.migrate import check_schema, downgrade, migrate
 from tests.db.old_rows import insert_old
 
 OF_SELECTION = sa.text("SELECT dataset_name, dataset_id IS NULL FROM selection ORDER BY selection_id")

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
 from assets.selection.picking import pick
-from db.datasets import Dataset
-from db.listing import list_scores
-from db.present import active_scorers, stored_scores
-from db.recipes import SelectionError, recipe_of
-from db.selection import freeze_selection, selection_rows
-from db.views import create_views
+from db.manifest.datasets import Dataset
+from db.schema.views import create_views
+from db.scores.listing import list_scores
+from db.scores.present import active_scorers, stored_scores
+from db.selections.frozen import freeze_selection, selection_rows
+from db.selections.recipes import SelectionError, recipe_of
 from tests.db.builders import (
     TWO_METRICS,
     add_sample,

@@ -12,8 +12,16 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from db import schema
-from db.models import register_model
-from db.qeva import MARK, Row, load_answers, load_question_sets, mark_questions, write_answers, write_question_sets
+from db.evidence.models import register_model
+from db.evidence.qeva import (
+    MARK,
+    Row,
+    load_answers,
+    load_question_sets,
+    mark_questions,
+    write_answers,
+    write_question_sets,
+)
 from tests.db.builders import add_sample, add_video, make_dataset, remove
 
 SOURCE, OTHER = b"s" * 32, b"o" * 32

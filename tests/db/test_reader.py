@@ -17,16 +17,16 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Engine
 
 from assets.scores.registry import METRIC_INPUTS
-from db.datasets import Dataset, ensure_dataset, list_datasets
-from db.engine import connect, open_engine
-from db.ingest_store import ingest_store
-from db.migrate import migrate
-from db.reader import MOST_SESSIONS, READER, QueryError, reader_password, run_read_only
-from db.recipes import recipe_of
+from db.manifest.datasets import Dataset, ensure_dataset, list_datasets
+from db.manifest.store import ingest_store
 from db.schema import METADATA
-from db.selection import freeze_selection
-from db.urls import DAGSTER, DatabaseUnavailable, sibling_url
-from db.views import VIEWS
+from db.schema.migrate import migrate
+from db.schema.views import VIEWS
+from db.selections.frozen import freeze_selection
+from db.selections.recipes import recipe_of
+from db.server.engine import connect, open_engine
+from db.server.reader import MOST_SESSIONS, READER, QueryError, reader_password, run_read_only
+from db.server.urls import DAGSTER, DatabaseUnavailable, sibling_url
 from tests.attack.statements import CHANGES, ESCAPES, LOCKS, MACHINE, OF_ITSELF
 from tests.db.builders import add_sample, add_video, make_dataset, set_scores
 

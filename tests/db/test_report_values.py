@@ -11,13 +11,13 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
-from db import report_videos
-from db.datasets import Dataset
-from db.report_samples import extremes, values_of
-from db.report_values import collect_scores, drawn_values, left_by, lowest_kept, reasons, systems_of, tallies
-from db.report_videos import judgements_by_video, values_by_video
-from db.shards import score_tally, shard_counts
-from db.verdicts import MANIFEST_LABELS
+from db.evidence.verdicts import MANIFEST_LABELS
+from db.manifest.datasets import Dataset
+from db.reports import videos as report_videos
+from db.reports.samples import extremes, values_of
+from db.reports.values import collect_scores, drawn_values, left_by, lowest_kept, reasons, systems_of, tallies
+from db.reports.videos import judgements_by_video, values_by_video
+from db.scores.shards import score_tally, shard_counts
 from tests.db.builders import add_sample, add_video, change_text, make_dataset, set_scores
 
 METRICS = ["vcs", "evqa", "ecs"]
@@ -55,7 +55,7 @@ def collected(engine: Engine, dataset: Dataset) -> Iterator[Connection]:
 def count(engine: Engine, dataset: Dataset) -> None:
     """Count all shards, after which the tables are known to hold no stale score."""
     from assets.scores.registry import METRIC_INPUTS
-    from db.scores import active_scorer
+    from db.scores.stored import active_scorer
 
     for metric in METRICS:
         with engine.connect() as connection:
@@ -121,7 +121,7 @@ def test_extremes_are_of_different_videos(
     # The best three captions are of one video.
     set_scores(engine, {i: 2.0 if place % N_VIDEOS == 4 else place / 100 for place, i in enumerate(ids)})
     for rows_at_a_time in (50, 2):
-        monkeypatch.setattr("db.report_samples.ROWS", rows_at_a_time)
+        monkeypatch.setattr("db.reports.samples.ROWS", rows_at_a_time)
         with collected(engine, dataset) as connection:
             first, second, third = extremes(connection, "caption", "vcs", 3, best=True)
             assert (ids.index(first) % N_VIDEOS, second, third) == (4, ids[26], ids[25])

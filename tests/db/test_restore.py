@@ -13,11 +13,11 @@ import pytest
 from sqlalchemy.engine import URL, Engine
 
 from assets.scores.registry import METRIC_INPUTS
-from db.backup import BackupError, check, dump
-from db.engine import connect
-from db.migrate import REVISION, downgrade, migrate
-from db.restore import restore
-from db.urls import sibling_url
+from db.schema.migrate import REVISION, downgrade, migrate
+from db.server.backup import BackupError, check, dump
+from db.server.engine import connect
+from db.server.restore import restore
+from db.server.urls import sibling_url
 from tests.attack.state import changed, state_of_database
 from tests.db.builders import add_sample, add_video, make_dataset
 from tests.db.old_rows import insert_old, old_score, old_scorer

@@ -13,9 +13,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from db import schema
-from db.bulk import Upserted
-from db.datasets import Dataset
-from db.scores import (
+from db.manifest.datasets import Dataset
+from db.scores.stored import (
     ScoredSample,
     ScoreRow,
     activate_scorer,
@@ -27,6 +26,7 @@ from db.scores import (
     values_by_system,
     write_scores,
 )
+from db.server.bulk import Upserted
 from tests.db.builders import (
     INPUT,
     activate,

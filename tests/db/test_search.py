@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
 from db import schema
-from db.embeddings import store_texts
-from db.frames import FrameRows, store_frames
-from db.models import register_model
-from db.search import count_captions, has_frames, nearest_frames, nearest_texts
+from db.evidence.embeddings import store_texts
+from db.evidence.frames import FrameRows, store_frames
+from db.evidence.models import register_model
+from db.evidence.search import count_captions, has_frames, nearest_frames, nearest_texts
 from tests.db.builders import add_sample, add_video, change, empty, make_dataset
 
 CONTENT = b"film"

@@ -18,20 +18,20 @@ from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
 from db import schema
-from db.datasets import Dataset
-from db.filter_conditions import FilterError
-from db.freezing import kept
-from db.listing import list_scores
-from db.present import known_metrics
-from db.recipes import SelectionError, recipe_of
-from db.removal import drop_dataset, rename_dataset
-from db.selection import (
+from db.manifest.datasets import Dataset
+from db.manifest.removal import drop_dataset, rename_dataset
+from db.schema.views import create_views
+from db.scores.listing import list_scores
+from db.scores.present import known_metrics
+from db.selections.filter_conditions import FilterError
+from db.selections.freezing import kept
+from db.selections.frozen import (
     Selection,
     find_selection,
     freeze_selection,
     selection_rows,
 )
-from db.views import create_views
+from db.selections.recipes import SelectionError, recipe_of
 from tests.db.builders import (
     TWO_METRICS,
     add_sample,

@@ -9,11 +9,11 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Engine
 
 from assets.scores.registry import METRIC_INPUTS
-from db.datasets import Dataset
-from db.migrate import check_schema, downgrade, migrate
-from db.recipes import recipe_of
-from db.selection import find_selection, freeze_selection
-from db.selection_diff import list_selections
+from db.manifest.datasets import Dataset
+from db.schema.migrate import check_schema, downgrade, migrate
+from db.selections.diff import list_selections
+from db.selections.frozen import find_selection, freeze_selection
+from db.selections.recipes import recipe_of
 from tests.db.builders import activate, add_sample, add_video, make_dataset, ok, undefined, write_fresh
 from tests.db.old_rows import insert_old
 

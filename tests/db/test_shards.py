@@ -14,12 +14,12 @@ from sqlalchemy.engine import Engine
 
 from assets.scores.registry import METRIC_INPUTS
 from db import schema
-from db.inputs import TEXT, Input
-from db.scores import status_counts
-from db.shards import PENDING, Tally, sample_counts, score_tally, shard_counts
-from db.thresholds import LabelThreshold, replace_label_thresholds
-from db.verdicts import unfinished_shards
-from db.work import load_samples, pending_samples
+from db.evidence.verdicts import unfinished_shards
+from db.schema.inputs import TEXT, Input
+from db.scores.shards import PENDING, Tally, sample_counts, score_tally, shard_counts
+from db.scores.stored import status_counts
+from db.scores.thresholds import LabelThreshold, replace_label_thresholds
+from db.scores.work import load_samples, pending_samples
 from tests.db.builders import (
     activate,
     add_keypoint,

@@ -12,21 +12,21 @@ from sqlalchemy.engine import Engine
 
 from assets.scores.registry import METRIC_INPUTS
 from db import schema
-from db.datasets import Dataset
-from db.embeddings import text_sha256
-from db.listing import list_scores
-from db.quality import mean_scores, reasons_by_status, shard_quality
-from db.recipes import SelectionError, recipe_of
-from db.scores import (
+from db.evidence.embeddings import text_sha256
+from db.manifest.datasets import Dataset
+from db.scores.listing import list_scores
+from db.scores.quality import mean_scores, reasons_by_status, shard_quality
+from db.scores.stored import (
     best_and_worst,
     status_counts,
     values_by_kind,
     values_by_system,
     write_scores,
 )
-from db.selection import freeze_selection, selection_rows
-from db.thresholds import LabelThreshold, replace_label_thresholds
-from db.work import pending_samples
+from db.scores.thresholds import LabelThreshold, replace_label_thresholds
+from db.scores.work import pending_samples
+from db.selections.frozen import freeze_selection, selection_rows
+from db.selections.recipes import SelectionError, recipe_of
 from tests.db.builders import (
     activate,
     add_keypoint,

@@ -9,10 +9,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Engine
 
 from assets.scores.registry import METRIC_INPUTS
-from db.datasets import Dataset
-from db.migrate import check_schema, downgrade, migrate
-from db.shards import score_tally, shard_counts
-from db.thresholds import LabelThreshold, label_thresholds, replace_label_thresholds
+from db.manifest.datasets import Dataset
+from db.schema.migrate import check_schema, downgrade, migrate
+from db.scores.shards import score_tally, shard_counts
+from db.scores.thresholds import LabelThreshold, label_thresholds, replace_label_thresholds
 from tests.db.builders import add_sample, add_video, make_dataset, store_threshold
 from tests.db.old_rows import contents, insert_old, old_scorer
 

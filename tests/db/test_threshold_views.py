@@ -6,8 +6,8 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from db.datasets import Dataset
-from db.thresholds import Cutoff, LabelThreshold, replace_label_thresholds, store_cutoffs
+from db.manifest.datasets import Dataset
+from db.scores.thresholds import Cutoff, LabelThreshold, replace_label_thresholds, store_cutoffs
 from tests.db.builders import activate, add_sample, add_video, make_dataset, set_scores
 
 N_SHARDS = 2

@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from db import schema
-from db.datasets import Dataset
-from db.thresholds import (
+from db.manifest.datasets import Dataset
+from db.scores.thresholds import (
     METHOD_LABELS,
     LabelThreshold,
     label_thresholds,

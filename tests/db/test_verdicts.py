@@ -15,9 +15,7 @@ from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
 from db import schema
-from db.datasets import Dataset
-from db.thresholds import LabelThreshold, replace_label_thresholds
-from db.verdicts import (
+from db.evidence.verdicts import (
     VERDICT_INPUTS,
     LabelledVerdict,
     VerdictRow,
@@ -27,7 +25,9 @@ from db.verdicts import (
     pending_verdicts,
     write_verdicts,
 )
-from db.work import load_samples
+from db.manifest.datasets import Dataset
+from db.scores.thresholds import LabelThreshold, replace_label_thresholds
+from db.scores.work import load_samples
 from tests.db.builders import (
     activate,
     add_keypoint,

@@ -12,14 +12,14 @@ from sqlalchemy.engine import URL, Engine
 
 from assets.scores.registry import METRIC_INPUTS
 from db import schema
-from db.datasets import Dataset
-from db.inputs import TEXT, VIDEO
-from db.migrate import migrate
+from db.evidence.verdicts import MANIFEST_LABELS, VERDICT_INPUTS, VerdictRow, VerdictSet, write_verdicts
+from db.manifest.datasets import Dataset
 from db.schema import view_definition
-from db.scores import ScoreRow
-from db.verdicts import MANIFEST_LABELS, VERDICT_INPUTS, VerdictRow, VerdictSet, write_verdicts
-from db.views import VIEWS, create_views, is_up_to_date
-from db.work import load_samples
+from db.schema.inputs import TEXT, VIDEO
+from db.schema.migrate import migrate
+from db.schema.views import VIEWS, create_views, is_up_to_date
+from db.scores.stored import ScoreRow
+from db.scores.work import load_samples
 from tests.db.builders import (
     INPUT,
     TWO_METRICS,

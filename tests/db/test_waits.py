@@ -11,9 +11,9 @@ import psycopg
 import pytest
 from sqlalchemy.engine import Engine
 
-from db.engine import connect
-from db.reader import READER
-from db.waits import PATIENCE, Watch
+from db.server.engine import connect
+from db.server.reader import READER
+from db.server.waits import PATIENCE, Watch
 from tests.db.builders import wait_for_lock
 from tests.orchestration.survival import until
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
 from db import schema
-from db.datasets import Dataset
-from db.inputs import REFERENCES, TEXT, VIDEO, Input, ReferenceText, VideoState
-from db.work import PendingSample, batches, load_samples, pending_samples, shard_state
+from db.manifest.datasets import Dataset
+from db.schema.inputs import REFERENCES, TEXT, VIDEO, Input, ReferenceText, VideoState
+from db.scores.work import PendingSample, batches, load_samples, pending_samples, shard_state
 from tests.db.builders import (
     activate,
     add_keypoint,

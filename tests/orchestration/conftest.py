@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import pytest
 
-from db.server import stop_embedded
+from db.server.embedded import stop_embedded
 from tests.homes import copy_home, made_once
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from typing import Any
 import psycopg
 from sqlalchemy.engine import URL
 
-from db.server import start_embedded, stop_embedded
-from db.server_processes import is_embedded_running
-from db.urls import DAGSTER, sibling_url
+from db.server.embedded import start_embedded, stop_embedded
+from db.server.processes import is_embedded_running
+from db.server.urls import DAGSTER, sibling_url
 from tests.homes import copy_home
 
 # Far beyond what any step takes, also on a busy machine: reaching it is a failure.

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from db.migrate import REVISION
-from db.server import stop_embedded
-from db.urls import sibling_url
+from db.schema.migrate import REVISION
+from db.server.embedded import stop_embedded
+from db.server.urls import sibling_url
 from tests.homes import copy_home
 from tests.orchestration.conftest import write_manifest
 from tests.orchestration.survival import (

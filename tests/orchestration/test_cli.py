@@ -15,7 +15,7 @@ import pytest
 import sqlalchemy as sa
 
 from assets.scores.registry import METRICS
-from db.urls import DAGSTER, sibling_url
+from db.server.urls import DAGSTER, sibling_url
 from orchestration.platform import database_url, engine
 from tests.assets.exporting import files_of_at_most
 from tests.assets.manifests import write_clip

@@ -20,9 +20,9 @@ from dagster_postgres import PostgresEventLogStorage
 from assets.partitions import range_tags, shards_between
 from assets.reports.tables import escaped
 from assets.scores.registry import METRICS, scoring_assets
-from db.datasets import Dataset
-from db.engine import open_engine
-from db.urls import DAGSTER, sibling_url
+from db.manifest.datasets import Dataset
+from db.server.engine import open_engine
+from db.server.urls import DAGSTER, sibling_url
 from orchestration.calibration import run_calibration
 from orchestration.definitions import defs
 from orchestration.jobs import prune_job

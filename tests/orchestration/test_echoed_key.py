@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from db.engine import open_engine
-from db.urls import DAGSTER, sibling_url
+from db.server.engine import open_engine
+from db.server.urls import DAGSTER, sibling_url
 from orchestration.platform import database_url
 from tests.assets.examiner import examiner
 from tests.command_line import Done, run_command

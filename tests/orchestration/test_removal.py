@@ -12,8 +12,8 @@ import sqlalchemy as sa
 
 from assets.partitions import DATASETS, SHARDS
 from db import schema
-from db.datasets import find_dataset
-from db.leases import lease
+from db.manifest.datasets import find_dataset
+from db.server.leases import lease
 from orchestration.jobs import CONCLUSIONS
 from orchestration.launch import run_conclusions, run_ingest, run_scoring
 from orchestration.platform import database_url, engine, instance

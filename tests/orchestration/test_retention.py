@@ -10,8 +10,8 @@ import pytest
 import sqlalchemy as sa
 
 from assets.scores.registry import METRICS
-from db.engine import open_engine
-from db.urls import DAGSTER, sibling_url
+from db.server.engine import open_engine
+from db.server.urls import DAGSTER, sibling_url
 from orchestration.launch import run_conclusions, run_ingest, run_scoring
 from orchestration.platform import database_url, engine, instance
 from tests.command_line import run_command

@@ -14,8 +14,8 @@ import sqlalchemy as sa
 
 from assets.datasets import BadDatasetName
 from assets.partitions import range_tags
-from db.engine import open_engine
-from db.urls import DAGSTER, sibling_url
+from db.server.engine import open_engine
+from db.server.urls import DAGSTER, sibling_url
 from orchestration.attempts import FIRST_PAUSE, LIMIT
 from orchestration.conclusions import conclusions
 from orchestration.definitions import defs

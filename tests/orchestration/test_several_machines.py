@@ -14,7 +14,7 @@ from unittest.mock import patch
 import psycopg
 import pytest
 
-from db.server import stop_embedded
+from db.server.embedded import stop_embedded
 from tests.command_line import Done, run_command
 from tests.orchestration.conftest import forget_installation, write_manifest
 

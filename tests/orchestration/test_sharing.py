@@ -12,7 +12,7 @@ import pytest
 
 from assets.sources.base import Tell
 from assets.steps import GivenUp, Step, take_step
-from db.leases import Leases
+from db.server.leases import Leases
 from orchestration import sharing
 from orchestration.forecasts import forecast_scoring
 from orchestration.launch import run_ingest, run_scoring

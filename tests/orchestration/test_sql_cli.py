@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from db.engine import connect
-from db.server import start_embedded
+from db.server.embedded import start_embedded
+from db.server.engine import connect
 from tests.command_line import Done, run_command
 from tests.orchestration.conftest import Installation
 from tests.orchestration.survival import Command, until

@@ -20,9 +20,9 @@ import psutil
 import pytest
 import typer
 
-from db.leases import lease
-from db.server_processes import START_LOCK
-from db.urls import DAGSTER, sibling_url
+from db.server.leases import lease
+from db.server.processes import START_LOCK
+from db.server.urls import DAGSTER, sibling_url
 from demo.build import VERSION
 from orchestration.cli.app import app
 from orchestration.sharing import lease_of_shard

@@ -15,8 +15,8 @@ import pytest
 from sqlalchemy.engine import URL
 
 from assets.ingest.batches import BATCH_SIZE
-from db.server import stop_embedded
-from db.urls import DAGSTER, sibling_url
+from db.server.embedded import stop_embedded
+from db.server.urls import DAGSTER, sibling_url
 from orchestration.cli.errors import explain
 from tests.homes import copy_home
 from tests.orchestration.survival import (

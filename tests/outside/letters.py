@@ -16,9 +16,9 @@ from sqlalchemy.engine import Connection, Engine
 
 from assets.scores.base import Explanation, Outcome
 from assets.sources.base import Evidence, Examination, Order, Source
-from db.inputs import TEXT
 from db.schema import sample
-from db.work import PendingSample
+from db.schema.inputs import TEXT
+from db.scores.work import PendingSample
 from metrics_core.protocols import ModelIdentity
 
 letter_count = sa.Table(

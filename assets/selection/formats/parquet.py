@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 
 from assets.selection.passport import KEY
 from assets.selection.reading import Batch
-from db.exports import Column
+from db.selections.exports import Column
 
 ROWS_OF_A_GROUP, BYTES_OF_A_GROUP = 20_000, 64 << 20
 

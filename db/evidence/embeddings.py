@@ -1,0 +1,138 @@
+"""Vectors of texts: each distinct text once per encoder, keyed by the SHA-256 of its UTF-8 bytes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from numpy.typing import NDArray
+from pgvector import Vector
+from sqlalchemy.engine import Connection, Engine
+
+from db.schema import model, sample, text_embedding
+from db.server.bulk import insert_missing
+from db.server.engine import psycopg_transaction
+from db.sql import read_sql
+
+_VECTORS = 10_000
+NO_TEXTS: Mapping[str, int] = MappingProxyType({})
+
+
+class StoredVectors(dict[str, NDArray[np.float32]]):
+    """Vectors (dim,) by text. in_chunks: the texts whose vector is the mean of several chunks, with their number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.in_chunks: dict[str, int] = {}
+
+
+def text_sha256(text: str) -> bytes:
+    """The key of a text in text_embedding."""
+    return hashlib.sha256(text.encode()).digest()
+
+
+def missing_texts(connection: Connection, model_id: int | None, texts: Iterable[str]) -> list[str]:
+    """The distinct texts that have no vector of this encoder, in order of first appearance."""
+    by_key = {text_sha256(text): text for text in texts}
+    if model_id is None or not by_key:
+        return list(by_key.values())
+    query = sa.select(text_embedding.c.text_sha256).where(
+        text_embedding.c.model_id == model_id,
+        text_embedding.c.text_sha256 == sa.any_(sa.bindparam("keys")),
+    )
+    present = {bytes(key) for key in connection.scalars(query, {"keys": list(by_key)})}
+    return [text for key, text in by_key.items() if key not in present]
+
+
+def store_texts(
+    engine: Engine,
+    model_id: int,
+    texts: Sequence[str],
+    vectors: NDArray[np.float32],
+    in_chunks: Mapping[str, int] = NO_TEXTS,
+) -> int:
+    """Store the vectors (n, dim) of n texts in one transaction; a text that has a vector keeps it.
+
+    in_chunks: the texts whose vector is the mean of several chunks, with their number.
+    """
+    rows = {text_sha256(text): (Vector(row), in_chunks.get(text, 1)) for text, row in zip(texts, vectors, strict=True)}
+    with psycopg_transaction(engine) as connection:
+        return insert_missing(
+            connection,
+            text_embedding,
+            ["model_id", "text_sha256", "embedding", "n_chunks"],
+            [(model_id, key, vector, n_chunks) for key, (vector, n_chunks) in rows.items()],
+        )
+
+
+def load_texts(engine: Engine, model_id: int, texts: Iterable[str]) -> StoredVectors:
+    """The stored vectors by text; a text without a vector is left out."""
+    by_key, found = {text_sha256(text): text for text in texts}, StoredVectors()
+    with psycopg_transaction(engine) as connection, connection.cursor(binary=True) as cursor:
+        cursor.execute(
+            "SELECT text_sha256, embedding, n_chunks FROM text_embedding WHERE model_id = %s AND text_sha256 = ANY(%s)",
+            [model_id, list(by_key)],
+        )
+        for key, vector, n_chunks in cursor:
+            text = by_key[bytes(key)]
+            found[text] = vector.to_numpy().astype(np.float32, copy=False)
+            if n_chunks > 1:
+                found.in_chunks[text] = n_chunks
+    return found
+
+
+def texts_without_vector(connection: Connection, model_id: int | None, sample_ids: Sequence[int]) -> list[str]:
+    """The distinct texts of these samples that have no vector of this encoder."""
+    query = sa.select(sample.c.text).where(sample.c.sample_id == sa.any_(sa.bindparam("ids"))).distinct()
+    if model_id is not None:
+        of_text = sa.and_(text_embedding.c.model_id == model_id, text_embedding.c.text_sha256 == sample.c.text_sha256)
+        query = query.where(~sa.exists().where(of_text))
+    return list(connection.scalars(query.order_by(sample.c.text), {"ids": list(sample_ids)}))
+
+
+def load_vectors(connection: Connection, model_id: int, digests: Sequence[bytes]) -> NDArray[np.float32] | None:
+    """The stored vectors (n, dim) of texts by their digests, which may repeat; None where one has none, or n is 0."""
+    places: dict[bytes, int] = {}
+    for digest in digests:
+        places.setdefault(digest, len(places))
+    driver: Any = connection.connection.driver_connection
+    distinct, vectors, n_found = list(places), None, 0
+    for start in range(0, len(distinct), _VECTORS):
+        with driver.cursor(binary=True) as cursor:
+            cursor.execute(
+                "SELECT text_sha256, embedding FROM text_embedding WHERE model_id = %s AND text_sha256 = ANY(%s)",
+                [model_id, distinct[start : start + _VECTORS]],
+            )
+            for key, vector in cursor:
+                if vectors is None:
+                    vectors = np.empty((len(distinct), vector.dimensions()), dtype=np.float32)
+                vectors[places[bytes(key)]] = vector.to_numpy()
+                n_found += 1
+    if vectors is None or n_found < len(distinct):
+        return None
+    return vectors if len(distinct) == len(digests) else vectors[[places[digest] for digest in digests]]
+
+
+def whole_text_cosines(connection: Connection, sample_ids: Sequence[int]) -> dict[int, float]:
+    """The highest cosine in [-1, 1] of each caption's whole text with a reference of its video, where vectors exist.
+
+    Of several encoders the one that knows most of these captions counts, the latest of equals. No vector is made.
+    """
+    has_vectors = sa.exists().where(text_embedding.c.model_id == model.c.model_id)
+    statement = sa.text(read_sql("whole_text_cosines"))
+    best: dict[int, float] = {}
+    for model_id in connection.scalars(sa.select(model.c.model_id).where(has_vectors).order_by(model.c.model_id)):
+        found = connection.execute(statement, {"model_id": model_id, "ids": list(sample_ids)})
+        cosines = {row.sample_id: row.cosine for row in found}
+        best = cosines if len(cosines) >= len(best) else best
+    return best
+
+
+def sample_with_text(connection: Connection, digest: bytes) -> str | None:
+    """The key of a sample with this text; None without one."""
+    key: str | None = connection.scalar(sa.select(sample.c.key).where(sample.c.text_sha256 == digest).limit(1))
+    return key

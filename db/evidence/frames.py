@@ -1,0 +1,175 @@
+"""Features of sampled frames, stored once per video and encoder, with a row that holds their status.
+
+Status of a video under an encoder: "ok"; "unreadable": no run can read frames of this content; "failed": the file was
+missing or differs from the ingested file, so the next run tries again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import psycopg
+import sqlalchemy as sa
+from numpy.typing import NDArray
+from pgvector import Vector
+from psycopg import sql
+from sqlalchemy.engine import Connection, Engine
+
+from db.schema import frame_embedding, frame_set, video
+from db.server.bulk import copy_rows, upsert
+from db.server.engine import psycopg_transaction
+from db.server.locking import lock_ids_for_copy
+from db.sql import read_sql
+
+Status = Literal["ok", "unreadable", "failed"]
+
+
+def no_features() -> NDArray[np.float32]:
+    """The features of a video without frames, shape (0, 0)."""
+    return np.empty((0, 0), np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class PendingVideo:
+    """A video whose frames an encoder has not seen, or not in their present form.
+
+    `ctime_ns` and `inode` are None where the video was ingested before they were stored, and with `mtime_ns` for an
+    object of a store; `etag` is None for a file.
+    """
+
+    video_id: int
+    key: str
+    uri: str
+    size_bytes: int
+    mtime_ns: int | None
+    ctime_ns: int | None
+    inode: int | None
+    etag: str | None
+    content_sha256: bytes
+    duration_s: float | None
+    n_frames: int | None
+    width: int | None
+    height: int | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FrameRows:
+    """Frames of a video: `indices` (T,), `times_s` (T,), `features` (T, dim); without any, `error` says why."""
+
+    video_id: int
+    content_sha256: bytes
+    status: Status = "ok"
+    error: str | None = None
+    indices: Sequence[int] = ()
+    times_s: Sequence[float] = ()
+    features: NDArray[np.float32] = field(default_factory=no_features)
+    n_frames: int | None = None
+    reader: str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VideoFrames:
+    """Features (T, dim) and times (T,) in seconds of a video's sampled frames; without any, `error` says why."""
+
+    status: Status
+    error: str | None
+    features: NDArray[np.float32]
+    times_s: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FrameCounts:
+    """Counts over some videos whose file decodes."""
+
+    n_videos: int
+    n_missing: int
+    n_failed: int
+    n_unreadable: int
+    n_sampled: int
+    n_stored: int
+
+    def as_dict(self) -> dict[str, int]:
+        """Plain data for metadata."""
+        return asdict(self)
+
+
+def pending_videos(connection: Connection, model_id: int | None, video_ids: Collection[int]) -> list[PendingVideo]:
+    """The videos among these that decode and have no frames of this encoder for their present content.
+
+    model_id: None for an encoder that is not registered yet and so has seen no video.
+    """
+    query = sa.text(read_sql("pending_videos"))
+    rows = connection.execute(query, {"model_id": model_id, "video_ids": list(video_ids)}).mappings()
+    return [PendingVideo(**{**row, "content_sha256": bytes(row["content_sha256"])}) for row in rows]
+
+
+def store_frames(engine: Engine, model_id: int, videos: Sequence[FrameRows]) -> int:
+    """Replace the stored frames of these videos in one transaction; returns how many videos were stored.
+
+    A video that has been deleted meanwhile is left out.
+    """
+    with psycopg_transaction(engine) as connection:
+        alive = lock_ids_for_copy(connection, video.c.video_id, [one.video_id for one in videos], alone=True)
+        kept = [one for one in videos if one.video_id in alive]
+        connection.execute(
+            "DELETE FROM frame_embedding WHERE model_id = %s AND video_id = ANY(%s)", [model_id, sorted(alive)]
+        )
+        _copy_features(connection, model_id, kept)
+        _upsert_sets(connection, model_id, kept)
+    return len(kept)
+
+
+def load_frames(engine: Engine, model_id: int, video_ids: Collection[int]) -> dict[int, VideoFrames]:
+    """Stored frames by video_id; a video whose present content this encoder has not seen is left out."""
+    parameters = [model_id, list(video_ids)]
+    features: dict[int, list[NDArray[np.float32]]] = {}
+    times: dict[int, list[float]] = {}
+    with psycopg_transaction(engine) as connection, connection.cursor(binary=True) as cursor:
+        cursor.execute(read_sql("frame_sets").encode(), parameters)
+        sets = cursor.fetchall()
+        cursor.execute(
+            "SELECT video_id, time_s, embedding FROM frame_embedding WHERE model_id = %s AND video_id = ANY(%s) "
+            "ORDER BY video_id, frame_index",
+            parameters,
+        )
+        for video_id, time_s, vector in cursor:
+            times.setdefault(video_id, []).append(time_s)
+            features.setdefault(video_id, []).append(vector.to_numpy().astype(np.float32, copy=False))
+    return {
+        video_id: VideoFrames(
+            status,
+            error,
+            np.stack(features[video_id]) if video_id in features else no_features(),
+            tuple(times.get(video_id, ())),
+        )
+        for video_id, status, error in sets
+    }
+
+
+def count_frames(connection: Connection, model_id: int | None, video_ids: Collection[int]) -> FrameCounts:
+    """Count videos that decode, and their frames, by status. model_id: None for an encoder that has seen no video."""
+    query = sa.text(read_sql("frame_counts"))
+    row = connection.execute(query, {"model_id": model_id, "video_ids": list(video_ids)}).mappings().one()
+    return FrameCounts(**{name: int(n) for name, n in row.items()})
+
+
+def _copy_features(connection: psycopg.Connection[Any], model_id: int, videos: Sequence[FrameRows]) -> None:
+    columns = [frame_embedding.c[name] for name in ("model_id", "video_id", "frame_index", "time_s", "embedding")]
+    rows = (
+        (model_id, video.video_id, int(index), float(time_s), Vector(feature))
+        for video in videos
+        for index, time_s, feature in zip(video.indices, video.times_s, video.features, strict=True)
+    )
+    copy_rows(connection, sql.Identifier(frame_embedding.name), columns, rows)
+
+
+def _upsert_sets(connection: psycopg.Connection[Any], model_id: int, videos: Sequence[FrameRows]) -> None:
+    compared = ["content_sha256", "status", "error", "n_frames", "n_sampled", "reader"]
+    rows = [
+        (model_id, v.video_id, v.content_sha256, v.status, v.error, v.n_frames, len(v.indices), v.reader)
+        for v in videos
+    ]
+    upsert(connection, frame_set, ["model_id", "video_id", *compared], rows, compare=compared, touch=["encoded_at"])

@@ -1,0 +1,100 @@
+"""Labels on keypoints by a judge. Their source names the judge; labels of the manifest have a source of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.engine import Connection, Engine
+
+from db.schema import keypoint, keypoint_label, sample
+from db.server.locking import lock_ids
+
+# (sample_id, keypoint_id)
+Key = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedLabel:
+    """A judge's label. row_sha256: the digest of what the judge was asked. extra: the sentence that decided."""
+
+    sample_id: int
+    keypoint_id: int
+    covered: bool
+    row_sha256: bytes
+    extra: Mapping[str, Any] | None = None
+
+
+def judge_source(model: str) -> str:
+    """The source of the labels of this judge.
+
+    >>> judge_source("qwen3:8b")
+    'judge:qwen3:8b'
+    """
+    return f"judge:{model}"
+
+
+def captions_to_label(connection: Connection, dataset_id: int) -> list[int]:
+    """Ids of a dataset's captions whose video has keypoints, always in the same order, which favours none."""
+    has_keypoints = sa.exists().where(keypoint.c.video_id == sample.c.video_id)
+    query = (
+        sa.select(sample.c.sample_id)
+        .where(sample.c.dataset_id == dataset_id, sample.c.kind == "caption", has_keypoints)
+        .order_by(sa.func.md5(sample.c.key), sample.c.sample_id)
+    )
+    return list(connection.scalars(query))
+
+
+def label_digests(connection: Connection, source: str, sample_ids: Collection[int]) -> dict[Key, bytes]:
+    """The digest of each label of this source on these captions."""
+    label = keypoint_label.c
+    query = sa.select(label.sample_id, label.keypoint_id, label.row_sha256).where(
+        label.source == source, label.sample_id == sa.any_(sa.bindparam("ids"))
+    )
+    rows = connection.execute(query, {"ids": list(sample_ids)})
+    return {(row.sample_id, row.keypoint_id): bytes(row.row_sha256) for row in rows}
+
+
+def delete_labels(engine: Engine, source: str, keys: Collection[Key]) -> None:
+    """Delete the labels of this source on these keypoints."""
+    statement = sa.text(
+        "DELETE FROM keypoint_label l "
+        "USING unnest(CAST(:samples AS bigint[]), CAST(:keypoints AS bigint[])) AS one (s, k) "
+        "WHERE l.source = :source AND l.sample_id = one.s AND l.keypoint_id = one.k"
+    )
+    values = {"samples": [key[0] for key in keys], "keypoints": [key[1] for key in keys], "source": source}
+    if keys:
+        with engine.begin() as connection:
+            connection.execute(statement, values)
+
+
+def write_labels(engine: Engine, source: str, labels: Sequence[JudgedLabel]) -> int:
+    """Store labels in one transaction and return how many; they replace those of the same source.
+
+    A label whose caption or keypoint has been deleted meanwhile is left out.
+    """
+    with engine.begin() as connection:
+        samples = lock_ids(connection, sample.c.sample_id, {label.sample_id for label in labels})
+        keypoints = lock_ids(connection, keypoint.c.keypoint_id, {label.keypoint_id for label in labels})
+        rows = [
+            {
+                "keypoint_id": label.keypoint_id,
+                "sample_id": label.sample_id,
+                "source": source,
+                "covered": label.covered,
+                "extra": label.extra,
+                "row_sha256": label.row_sha256,
+            }
+            # By key order: two runs that write the same rows then wait for each other instead of deadlocking.
+            for label in sorted(labels, key=lambda label: (label.sample_id, label.keypoint_id))
+            if label.sample_id in samples and label.keypoint_id in keypoints
+        ]
+        if rows:
+            new = insert(keypoint_label)
+            replaced = {name: new.excluded[name] for name in ("covered", "extra", "row_sha256")}
+            key = ["keypoint_id", "sample_id", "source"]
+            connection.execute(new.on_conflict_do_update(index_elements=key, set_=replaced), rows)
+    return len(rows)

@@ -1,0 +1,133 @@
+"""Questions about videos and summaries, what filtering made of them, and the answers; rows as mappings by column name.
+
+A set of questions belongs to a video, or where it names a sample, to the text of that sample. Its model is all that
+writes and filters questions. The model of an answer, which is about one sample, is all that answers and judges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.engine import Connection, Engine
+
+from db.schema import qeva_answer, qeva_question, qeva_question_set, sample, video
+from db.server.locking import lock_ids
+
+Row: TypeAlias = Mapping[str, Any]
+# Statuses of answers that say something of their context.
+GOOD = ("ok", "abstain")
+MARK = ("closed_book", "open_book", "decision", "filter_reason", "filter_failure")
+_SETS, _QUESTIONS, _ANSWERS = qeva_question_set.c, qeva_question.c, qeva_answer.c
+
+
+def write_question_sets(engine: Engine, model_id: int, run_id: str, sets: Sequence[Row]) -> None:
+    """Store sets in one transaction. A good set of the same source stays: two runs on one video share the first set.
+
+    sets: columns of `qeva_question_set`, without model and run, and "questions": for each question, in order, its
+    columns of `qeva_question`, without set, position and mark. A set from another source, or of status "refused" or
+    "error", is replaced, and its answers go with it. Sets whose video or sample has been deleted meanwhile are left
+    out.
+    """
+    with engine.begin() as connection:
+        videos = lock_ids(connection, video.c.video_id, [one["video_id"] for one in sets])
+        of_samples = [one["sample_id"] for one in sets if one["sample_id"] is not None]
+        samples = lock_ids(connection, sample.c.sample_id, of_samples)
+        for one in sorted(sets, key=lambda one: (one["video_id"], one["sample_id"] or 0, one["dimension"])):
+            if one["video_id"] in videos and (one["sample_id"] is None or one["sample_id"] in samples):
+                _write_set(connection, {**one, "model_id": model_id, "run_id": run_id})
+
+
+def load_question_sets(
+    connection: Connection, model_id: int, video_ids: Collection[int], sample_ids: Collection[int]
+) -> list[Row]:
+    """Load the model's sets about these videos and about the texts of these samples, whatever their source.
+
+    Each row has the columns of its set, and "questions": the rows of its questions in order, with their marks.
+    """
+    of_videos = sa.and_(_SETS.sample_id.is_(None), _SETS.video_id.in_(video_ids))
+    wanted = sa.and_(_SETS.model_id == model_id, sa.or_(of_videos, _SETS.sample_id.in_(sample_ids)))
+    query = sa.select(qeva_question_set).where(wanted).order_by(_SETS.question_set_id)
+    sets = [{**row, "questions": []} for row in connection.execute(query).mappings()]
+    by_id = {one["question_set_id"]: one for one in sets}
+    questions = sa.select(qeva_question).where(_QUESTIONS.question_set_id.in_(by_id)).order_by(_QUESTIONS.position)
+    for row in connection.execute(questions).mappings():
+        by_id[row["question_set_id"]]["questions"].append(row)
+    return list(sets)
+
+
+def mark_questions(engine: Engine, marks: Mapping[int, Row]) -> None:
+    """Store what filtering says of questions, by question_id: the columns MARK.
+
+    A decision that another run has stored stays, unless it is "error".
+    """
+    undecided = sa.or_(_QUESTIONS.decision.is_(None), _QUESTIONS.decision == "error")
+    if not marks:
+        return
+    is_this = sa.and_(_QUESTIONS.question_id == sa.bindparam("marked"), undecided)
+    rows = [{**mark, "marked": question_id} for question_id, mark in sorted(marks.items())]
+    # One statement for all of them, which goes to the server in one piece.
+    marking = sa.update(qeva_question).where(is_this).values({name: sa.bindparam(name) for name in MARK})
+    with engine.begin() as connection:
+        connection.execute(marking, rows)
+
+
+def write_answers(engine: Engine, model_id: int, run_id: str, answers: Sequence[Row]) -> int:
+    """Store answers in one transaction, in place of older ones; returns how many were stored.
+
+    answers: columns of `qeva_answer`, without model and run. An answer that failed does not replace a good one from the
+    same context, which another run may have got. One whose question or sample is gone is left out.
+    """
+    with engine.begin() as connection:
+        questions = lock_ids(connection, qeva_question.c.question_id, [answer["question_id"] for answer in answers])
+        samples = lock_ids(connection, sample.c.sample_id, [answer["sample_id"] for answer in answers])
+        rows = [
+            {**answer, "model_id": model_id, "run_id": run_id}
+            for answer in sorted(answers, key=lambda answer: (answer["question_id"], answer["sample_id"]))
+            if answer["question_id"] in questions and answer["sample_id"] in samples
+        ]
+        if not rows:
+            return 0
+        new = insert(qeva_answer).values(rows)
+        key = ("question_id", "sample_id", "model_id")
+        replaced = {name: new.excluded[name] for name in rows[0] if name not in key}
+        is_better = sa.or_(
+            _ANSWERS.context_sha256 != new.excluded.context_sha256,
+            _ANSWERS.status.not_in(GOOD),
+            new.excluded.status.in_(GOOD),
+        )
+        written = new.on_conflict_do_update(
+            index_elements=key, set_={**replaced, "answered_at": sa.func.now()}, where=is_better
+        )
+        return len(connection.scalars(written.returning(_ANSWERS.question_id)).all())
+
+
+def load_answers(connection: Connection, model_id: int, sample_ids: Collection[int]) -> list[Row]:
+    """Load the model's answers about these samples, whatever they were answered from."""
+    wanted = sa.and_(_ANSWERS.model_id == model_id, _ANSWERS.sample_id.in_(sample_ids))
+    query = sa.select(qeva_answer).where(wanted).order_by(_ANSWERS.sample_id, _ANSWERS.question_id)
+    return [{**row} for row in connection.execute(query).mappings()]
+
+
+def _write_set(connection: Connection, one: Row) -> None:
+    columns = {name: value for name, value in one.items() if name != "questions"}
+    new = insert(qeva_question_set).values(columns)
+    key = ("dimension", "video_id", "sample_id", "model_id")
+    replaced = {name: new.excluded[name] for name in columns if name not in key}
+    is_other = sa.or_(_SETS.source_sha256 != new.excluded.source_sha256, _SETS.status != "ok")
+    set_id = connection.scalar(
+        new.on_conflict_do_update(
+            constraint="uq_qeva_question_set_source", set_={**replaced, "written_at": sa.func.now()}, where=is_other
+        ).returning(_SETS.question_set_id)
+    )
+    if set_id is None:
+        return
+    connection.execute(sa.delete(qeva_question).where(_QUESTIONS.question_set_id == set_id))
+    rows = [
+        {**question, "question_set_id": set_id, "position": position}
+        for position, question in enumerate(one["questions"])
+    ]
+    if rows:
+        connection.execute(sa.insert(qeva_question), rows)

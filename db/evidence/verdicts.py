@@ -1,0 +1,183 @@
+"""Verdicts on keypoints: one set per caption and scorer, with one verdict per keypoint of the checklist.
+
+Status of a set: "ok"; "unverifiable": these inputs cannot be verified, and no run tries again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import astuple, dataclass, fields, replace
+from itertools import groupby
+from typing import Any, Literal
+
+import psycopg
+import sqlalchemy as sa
+from psycopg import sql
+from sqlalchemy.engine import Connection, Engine
+
+from db.schema import ecs_verdict, keypoint, sample, verdict_set
+from db.schema.inputs import KEYPOINTS, SEGMENTS, TEXT, statement_over
+from db.scores.shards import Tally, shard_counts
+from db.server.bulk import copy_rows
+from db.server.engine import psycopg_transaction
+from db.server.locking import lock_ids_for_copy
+from db.sql import read_sql
+
+Status = Literal["ok", "unverifiable"]
+# The inputs of verdicts; a score made from verdicts depends on the thresholds as well.
+VERDICT_INPUTS = (KEYPOINTS, SEGMENTS, TEXT)
+MANIFEST_LABELS = "manifest"
+"""The source of labels that were ingested with the manifest."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictRow:
+    """A verdict on one keypoint: the greatest P(entailment) in [0, 1], and the sentence with that probability.
+
+    In a caption without sentences probability, sentence_index and sentence are None. is_lower_bound: some sentences
+    were not verified. n_passes: how many sentences were verified.
+    """
+
+    keypoint_id: int
+    probability: float | None
+    sentence_index: int | None
+    sentence: str | None
+    is_lower_bound: bool
+    n_passes: int
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictSet:
+    """The verified checklist of one caption of `n_sentences`; `error` is None exactly where the status is "ok"."""
+
+    sample_id: int
+    input_sha256: bytes
+    n_sentences: int
+    verdicts: tuple[VerdictRow, ...] = ()
+    status: Status = "ok"
+    error: str | None = None
+
+    @property
+    def n_passes(self) -> int:
+        """Passes of the verifier, over all keypoints."""
+        return sum(verdict.n_passes for verdict in self.verdicts)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledVerdict:
+    """A verdict beside the label of its keypoint; all videos of one `group` go into the same part of a split."""
+
+    shard: int
+    group: str
+    dimension: str
+    probability: float | None
+    is_lower_bound: bool
+    covered: bool
+
+
+def pending_verdicts(
+    connection: Connection,
+    *,
+    scorer_id: int | None,
+    dataset_id: int,
+    shard: int,
+    default_threshold: float | None = None,
+) -> list[int]:
+    """Ids of the captions of a shard whose checklist this scorer has to verify, ascending.
+
+    A caption with keypoints is pending when it has no set of verdicts for its present inputs, when its set has lost a
+    keypoint, or when a verdict is a lower bound: any lower bound without a default threshold, else a lower bound below
+    the threshold in force. The default applies to a dimension without a threshold of its own. scorer_id: None for a
+    scorer that is not registered yet.
+    """
+    statement = sa.text(statement_over("pending_verdicts", VERDICT_INPUTS))
+    values = {
+        "scorer_id": scorer_id,
+        "dataset_id": dataset_id,
+        "shards": [shard],
+        "default_threshold": default_threshold,
+    }
+    return list(connection.scalars(statement, values))
+
+
+def unfinished_shards(engine: Engine, scorer_id: int, dataset_id: int) -> set[int]:
+    """The shards with captions that this scorer has to verify, or has verified only as far as an early exit needed.
+
+    Counts only the shards that have changed since they were last counted.
+    """
+    pending = statement_over("pending_verdicts", VERDICT_INPUTS)
+    statement = read_sql("counted_verdicts").replace("{pending_verdicts}", pending)
+    tally = Tally("verdicts", statement.replace(":default_threshold", "NULL"), is_tracked=True)
+    counts = shard_counts(engine, tally, scorer_id, [dataset_id])
+    return {shard for (_, shard), by_status in counts.items() if by_status.get("unfinished")}
+
+
+def write_verdicts(engine: Engine, scorer_id: int, run_id: str, sets: Sequence[VerdictSet]) -> int:
+    """Replace the stored sets of these samples in one transaction; returns how many sets were stored.
+
+    A set whose sample has been deleted meanwhile is left out, and so is a verdict whose keypoint has been deleted.
+    """
+    sample_ids = [one_set.sample_id for one_set in sets]
+    keypoint_ids = list({verdict.keypoint_id for one_set in sets for verdict in one_set.verdicts})
+    with psycopg_transaction(engine) as connection:
+        # Two runs on one sample wait for each other here: the later one's set is what stays.
+        samples = lock_ids_for_copy(connection, sample.c.sample_id, sample_ids, alone=True)
+        keypoints = lock_ids_for_copy(connection, keypoint.c.keypoint_id, keypoint_ids)
+        kept = [
+            replace(one_set, verdicts=tuple(v for v in one_set.verdicts if v.keypoint_id in keypoints))
+            for one_set in sets
+            if one_set.sample_id in samples
+        ]
+        connection.execute(
+            "DELETE FROM verdict_set WHERE scorer_id = %s AND sample_id = ANY(%s)", [scorer_id, sorted(samples)]
+        )
+        _copy(connection, scorer_id, run_id, kept)
+    return len(kept)
+
+
+def load_verdicts(engine: Engine, scorer_id: int, sample_ids: Collection[int]) -> dict[int, VerdictSet]:
+    """Sets by sample_id, their verdicts in the order of the keypoints' keys.
+
+    A sample whose present inputs this scorer has not verified is left out, and so is a set that has lost a keypoint.
+    """
+    statement = sa.text(statement_over("present_verdicts", VERDICT_INPUTS))
+    with engine.connect() as connection:
+        rows = connection.execute(statement, {"scorer_id": scorer_id, "sample_ids": list(sample_ids)})
+        return {sample_id: _verdict_set(list(group)) for sample_id, group in groupby(rows, lambda row: row.sample_id)}
+
+
+def labelled_verdicts(connection: Connection, scorer_id: int, dataset_id: int, source: str) -> list[LabelledVerdict]:
+    """The scorer's verdict on every keypoint that this source labels, in the order of caption and keypoint keys."""
+    statement = sa.text(read_sql("labelled_verdicts"))
+    values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "source": source}
+    return [LabelledVerdict(**row) for row in connection.execute(statement, values).mappings()]
+
+
+def _copy(connection: psycopg.Connection[Any], scorer_id: int, run_id: str, sets: Sequence[VerdictSet]) -> None:
+    key = ["scorer_id", "sample_id"]
+    of_set = [*key, "input_sha256", "status", "error", "n_sentences", "n_passes", "run_id"]
+    of_verdict = [*key, *(field.name for field in fields(VerdictRow))]
+    copy_rows(
+        connection,
+        sql.Identifier(verdict_set.name),
+        [verdict_set.c[name] for name in of_set],
+        ((scorer_id, s.sample_id, s.input_sha256, s.status, s.error, s.n_sentences, s.n_passes, run_id) for s in sets),
+    )
+    copy_rows(
+        connection,
+        sql.Identifier(ecs_verdict.name),
+        [ecs_verdict.c[name] for name in of_verdict],
+        ((scorer_id, s.sample_id, *astuple(verdict)) for s in sets for verdict in s.verdicts),
+    )
+
+
+def _verdict_set(rows: Sequence[Any]) -> VerdictSet:
+    first = rows[0]
+    verdicts = tuple(
+        VerdictRow(r.keypoint_id, r.probability, r.sentence_index, r.sentence, r.is_lower_bound, r.n_passes)
+        for r in rows
+        if r.keypoint_id is not None
+    )
+    return VerdictSet(
+        first.sample_id, bytes(first.input_sha256), first.n_sentences, verdicts, first.status, first.error
+    )

@@ -1,0 +1,1 @@
+"""Datasets and the rows of their manifests."""

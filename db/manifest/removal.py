@@ -1,0 +1,103 @@
+"""Drops and renames a dataset. Its frozen selections stay, with their rows and the dataset's name."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from db.manifest.datasets import Dataset, find_dataset
+from db.schema import METADATA, dataset, keypoint, qeva_question_set, sample, selection, selection_item, video
+
+# What of a dataset people ask for, by the names of the tables; everything else goes with these.
+SHOWN = {
+    "video": "videos",
+    "reference": "references",
+    "keypoint": "keypoints",
+    "sample": "samples",
+    "rating": "ratings",
+    "keypoint_label": "labels on keypoints",
+    "score": "scores",
+    "past_score": "replaced scores",
+    "ecs_verdict": "verdicts on keypoints",
+    "qeva_question": "questions",
+    "qeva_answer": "answers",
+    "frame_embedding": "vectors of frames",
+    "keypoint_threshold": "thresholds on keypoints",
+    "score_threshold": "thresholds on scores",
+    "agreement": "rows of agreement",
+    "ingest_reject": "refused rows",
+}
+# The columns that lead to a dataset, from the first that a table has.
+_WAYS: dict[str, sa.Table] = {
+    "sample_id": sample,
+    "video_id": video,
+    "keypoint_id": keypoint,
+    "question_set_id": qeva_question_set,
+}
+
+
+class NameTaken(ValueError):
+    """A dataset cannot have the name of another one."""
+
+    plain = True
+
+
+def contents(connection: Connection, of: Dataset) -> dict[str, int]:
+    """How many rows a dataset has of what people ask for, in words; nothing that it has none of."""
+    counts = {}
+    for name, words in SHOWN.items():
+        table = METADATA.tables[name]
+        count = sa.select(sa.func.count()).select_from(table).where(_belongs(table, of.dataset_id))
+        counts[words] = connection.scalar(count) or 0
+    return {words: n for words, n in counts.items() if n}
+
+
+def n_selections(connection: Connection, of: Dataset) -> int:
+    """How many frozen selections were made of a dataset."""
+    count = sa.select(sa.func.count()).where(selection.c.dataset_id == of.dataset_id)
+    return connection.scalar(count) or 0
+
+
+def drop_dataset(connection: Connection, of: Dataset) -> None:
+    """Delete a dataset and all that was found out about it. Its selections stay, and belong to no dataset any more.
+
+    Vectors of texts, judged pairs and answers of model servers stay too: they belong to texts, not to a dataset.
+    """
+    _lock(connection, of)
+    # From the leaves on, each table at once: cascades would delete row by row and call the triggers for each.
+    for table in reversed(METADATA.sorted_tables):
+        if table not in (selection, selection_item) and _leads_to_dataset(table):
+            connection.execute(sa.delete(table).where(_belongs(table, of.dataset_id)))
+    connection.execute(sa.delete(dataset).where(dataset.c.dataset_id == of.dataset_id))
+
+
+def rename_dataset(connection: Connection, of: Dataset, name: str) -> Dataset:
+    """Give a dataset another name; a trigger gives it to its selections. Raises NameTaken."""
+    _lock(connection, of)
+    require_free(connection, name)
+    connection.execute(sa.update(dataset).where(dataset.c.dataset_id == of.dataset_id).values(name=name))
+    return Dataset(of.dataset_id, name, of.n_shards)
+
+
+def require_free(connection: Connection, name: str) -> None:
+    """Raise NameTaken where a dataset has this name."""
+    if find_dataset(connection, name) is not None:
+        raise NameTaken(f"there is a dataset {name!r} already: choose another name, or drop that one first")
+
+
+def _lock(connection: Connection, of: Dataset) -> None:
+    """Wait for an ingest that is under way, and keep the next one waiting."""
+    row = sa.select(dataset.c.dataset_id).where(dataset.c.dataset_id == of.dataset_id)
+    connection.execute(row.with_for_update())
+
+
+def _leads_to_dataset(table: sa.Table) -> bool:
+    return table is not dataset and any(name in table.c for name in ("dataset_id", *_WAYS))
+
+
+def _belongs(table: sa.Table, dataset_id: int) -> sa.ColumnElement[bool]:
+    """Whether a row belongs to the dataset, by its own column or by the row that it points to."""
+    if "dataset_id" in table.c:
+        return table.c.dataset_id == dataset_id
+    name, parent = next((name, parent) for name, parent in _WAYS.items() if name in table.c)
+    return table.c[name].in_(sa.select(parent.c[name]).where(_belongs(parent, dataset_id)))

@@ -1,0 +1,1 @@
+"""What agreement and a report read of a dataset."""

@@ -1,0 +1,208 @@
+"""The scores of one dataset, side by side for its report: a temporary table, and aggregates that stay small."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from db.manifest.datasets import Dataset
+from db.schema.views import prepare_for_joins
+from db.scores.present import active_scorers, fresh_and_other_shards, prepare_for_stored_scores
+
+# System, samples with a value, and for each cut those at or above it.
+SystemLeft = tuple[str, int, list[int]]
+# Aspect, mean rating at or above a cut, mean rating below, ratings of samples with a value.
+RatingsBeside = tuple[str, float | None, float | None, int]
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A group's n defined values: the quantiles of `QUANTILES`."""
+
+    group: str
+    n: int
+    quantiles: tuple[float, ...]
+
+
+class Tally(NamedTuple):
+    """How many samples of a kind have a status; low, high: the extremes of their values, None without a value."""
+
+    kind: str
+    status: str
+    n: int
+    low: float | None
+    high: float | None
+
+    def with_more(self, other: Tally) -> Tally:
+        """The tally of both."""
+        low, high = (
+            [each for each in pair if each is not None] for pair in ((self.low, other.low), (self.high, other.high))
+        )
+        return self._replace(n=self.n + other.n, low=min(low, default=None), high=max(high, default=None))
+
+
+def collect_scores(connection: Connection, dataset: Dataset, metrics: Sequence[str]) -> None:
+    """Make the temporary table `reported`: a row per sample with value and status of every metric.
+
+    The table is gone with the transaction. metrics: columns of view sample_scores.
+    """
+    active = active_scorers(connection, dataset)
+    scorers = {metric: active[metric].scorer_id for metric in metrics if metric in active}
+    fresh, others = fresh_and_other_shards(connection, dataset, list(scorers.values()))
+    connection.exec_driver_sql("SET LOCAL jit = off")
+    prepare_for_stored_scores(connection)
+    of_fresh = _of_tables(metrics, scorers) + _within(dataset, fresh)
+    connection.exec_driver_sql(f"CREATE TEMPORARY TABLE reported ON COMMIT DROP AS {of_fresh}")
+    connection.exec_driver_sql("SET LOCAL enable_hashjoin TO DEFAULT")
+    if others:
+        prepare_for_joins(connection)
+        connection.exec_driver_sql(f"INSERT INTO reported {_of_view(metrics)}{_within(dataset, others)}")
+    connection.exec_driver_sql("ANALYZE reported")
+    connection.exec_driver_sql("SET LOCAL work_mem = '64MB'")
+
+
+# `chance` orders samples at random, but alike in every database.
+_SAMPLE = "s.sample_id, s.video_id, s.kind, s.shard, s.system, hashtextextended(s.key, 0) AS chance"
+
+
+def _of_tables(metrics: Sequence[str], scorers: Mapping[str, int]) -> str:
+    """The rows of shards without a stale score: an index has the values, and the statuses of samples that have one."""
+    columns = joins = ""
+    for metric in metrics:
+        if metric not in scorers:
+            columns += f", CAST(NULL AS float8) AS {metric}, 'unscored' AS {metric}_status"
+            continue
+        scored = f"scorer_id = {scorers[metric]:d} AND {{}}.sample_id = s.sample_id"
+        status = f"SELECT c.status FROM score c WHERE c.{scored.format('c')}"
+        joins += f" LEFT JOIN score {metric} ON {metric}.{scored.format(metric)}"
+        columns += (
+            f", {metric}.value AS {metric}, "
+            f"CASE WHEN {metric}.value IS NULL THEN COALESCE(({status}), 'unscored') ELSE 'ok' END AS {metric}_status"
+        )
+    return f"SELECT {_SAMPLE}{columns} FROM sample s{joins}"
+
+
+def _within(dataset: Dataset, shards: Sequence[int]) -> str:
+    # No bound parameters: CREATE TABLE takes none.
+    numbers = ", ".join(f"{shard:d}" for shard in shards)
+    return f" WHERE s.dataset_id = {dataset.dataset_id:d} AND s.shard = ANY(CAST(ARRAY[{numbers}] AS integer[]))"
+
+
+def _of_view(metrics: Sequence[str]) -> str:
+    """The rows of other shards: the view compares each score with what its inputs are now."""
+    columns = "".join(f", v.{m}, COALESCE(v.{m}_status, 'unscored')" for m in metrics)
+    return f"SELECT {_SAMPLE}{columns} FROM sample s JOIN sample_scores v USING (sample_id)"
+
+
+def tallies(connection: Connection, metrics: Sequence[str]) -> dict[str, list[Tally]]:
+    """The samples of each kind by their status, for every metric; the commonest status of a kind first."""
+    columns = "".join(f", {m}_status, min({m}), max({m})" for m in metrics)
+    groups = ", ".join(["kind", *(f"{m}_status" for m in metrics)])
+    rows = connection.execute(sa.text(f"SELECT kind, count(*){columns} FROM reported GROUP BY {groups}")).all()
+    found: dict[str, list[Tally]] = {}
+    for number, metric in enumerate(metrics):
+        by_status: dict[tuple[str, str], Tally] = {}
+        for kind, n, *others in rows:
+            status, low, high = others[3 * number : 3 * number + 3]
+            more = Tally(kind, status, n, low, high)
+            known = by_status.get((kind, status))
+            by_status[kind, status] = more if known is None else known.with_more(more)
+        found[metric] = sorted(by_status.values(), key=lambda each: (each.kind, -each.n, each.status))
+    return found
+
+
+def reasons(connection: Connection, metric: str, scorer_id: int) -> dict[str, str]:
+    """The commonest reason of every status but ok and stale."""
+    query = sa.text(
+        f"SELECT r.{metric}_status, mode() WITHIN GROUP (ORDER BY c.error) FROM reported r JOIN score c "
+        f"ON c.sample_id = r.sample_id AND c.scorer_id = :scorer_id WHERE r.{metric}_status NOT IN ('ok', 'stale') "
+        "GROUP BY 1"
+    )
+    return {row[0]: row[1] for row in connection.execute(query, {"scorer_id": scorer_id}) if row[1]}
+
+
+def systems_of(connection: Connection) -> list[tuple[str, str, int, int]]:
+    """(kind, system, samples, videos) of every system, those with the most samples first in each kind."""
+    query = (
+        "SELECT kind, system, CAST(sum(n) AS bigint), count(*) "
+        "FROM (SELECT kind, system, video_id, count(*) AS n FROM reported "
+        'GROUP BY 1, 2, 3) AS of_video GROUP BY 1, 2 ORDER BY 1, 3 DESC, system COLLATE "C"'
+    )
+    return [(row[0], row[1], row[2], row[3]) for row in connection.execute(sa.text(query))]
+
+
+def spreads(connection: Connection, kind: str, metric: str, by: str) -> list[Spread]:
+    """The quantiles of a metric in every group, by column system or shard; groups without a value are left out."""
+    query = sa.text(
+        f"SELECT CAST({by} AS text), count({metric}), "
+        f"percentile_cont(CAST(:quantiles AS float8[])) WITHIN GROUP (ORDER BY {metric}) "
+        f"FROM reported WHERE kind = :kind AND {metric} IS NOT NULL GROUP BY {by} ORDER BY {by}"
+    )
+    rows = connection.execute(query, {"kind": kind, "quantiles": list(QUANTILES)})
+    return [Spread(row[0], row[1], tuple(row[2])) for row in rows]
+
+
+def histogram(connection: Connection, kind: str, metric: str, low: float, high: float, bins: int) -> list[int]:
+    """How many values of a metric lie in each of so many equal bins from low to high, which holds all of them."""
+    counts = [0] * bins
+    query = (
+        f"SELECT LEAST(width_bucket({metric}, :low, :high, :bins), :bins), count(*) FROM reported "
+        f"WHERE kind = :kind AND {metric} IS NOT NULL GROUP BY 1"
+    )
+    for place, n in connection.execute(sa.text(query), {"kind": kind, "low": low, "high": high, "bins": bins}):
+        counts[place - 1] = n
+    return counts
+
+
+def lowest_kept(connection: Connection, kind: str, metric: str, places: Sequence[int], n: int) -> list[float]:
+    """The values at these places of all n samples of a kind with one, best first, counted from 1."""
+    # The k-th best of n values is their discrete quantile at (k - 1/2) / n from above: no rounding moves it.
+    query = sa.text(
+        f"SELECT percentile_disc(CAST(:fractions AS float8[])) WITHIN GROUP (ORDER BY {metric} DESC) FROM reported "
+        "WHERE kind = :kind"
+    )
+    fractions = [(place - 0.5) / n for place in places]
+    values: list[float] = connection.execute(query, {"kind": kind, "fractions": fractions}).scalar_one()
+    return values
+
+
+def left_by(connection: Connection, kind: str, cuts: Mapping[str, Sequence[float]]) -> dict[str, list[SystemLeft]]:
+    """What cuts on metrics leave of every system's samples of a kind, by metric."""
+    values: dict[str, float | str] = {"kind": kind}
+    columns = ""
+    for metric, own in cuts.items():
+        names = [f"{metric}_{number}" for number in range(len(own))]
+        values |= dict(zip(names, own, strict=True))
+        left = ", ".join(f"count(*) FILTER (WHERE {metric} >= :{name})" for name in names)
+        columns += f", count({metric}), ARRAY[{left}]"
+    query = f'SELECT system{columns} FROM reported WHERE kind = :kind GROUP BY 1 ORDER BY system COLLATE "C"'
+    rows = connection.execute(sa.text(query), values).all()
+    return {
+        metric: [(row[0], row[1 + 2 * i], row[2 + 2 * i]) for row in rows if row[1 + 2 * i]]
+        for i, metric in enumerate(cuts)
+    }
+
+
+def ratings_beside(connection: Connection, kind: str, metric: str, cut: float) -> list[RatingsBeside]:
+    """The ratings of samples of a kind on both sides of a cut, for every aspect."""
+    query = sa.text(
+        f"SELECT g.aspect, avg(g.value) FILTER (WHERE {metric} >= :cut), avg(g.value) FILTER (WHERE {metric} < :cut), "
+        f"count(*) FROM reported r JOIN rating g USING (sample_id) WHERE r.kind = :kind AND {metric} IS NOT NULL "
+        'GROUP BY 1 ORDER BY g.aspect COLLATE "C"'
+    )
+    return [(row[0], row[1], row[2], row[3]) for row in connection.execute(query, {"kind": kind, "cut": cut})]
+
+
+def drawn_values(
+    connection: Connection, kind: str, metrics: Sequence[str], most: int
+) -> list[tuple[int, list[float | None]]]:
+    """Id and values of at most so many samples, drawn at random and the same each time, in the order of the draw."""
+    columns = "".join(f", {metric}" for metric in metrics)
+    query = f"SELECT sample_id{columns} FROM reported WHERE kind = :kind ORDER BY chance, sample_id LIMIT :most"
+    rows = connection.execute(sa.text(query), {"kind": kind, "most": most})
+    return [(row[0], list(row[1:])) for row in rows]

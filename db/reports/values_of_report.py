@@ -1,0 +1,99 @@
+"""The numbers in a dataset's report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from db.evidence.verdicts import MANIFEST_LABELS
+from db.reports.values import QUANTILES, Spread
+from db.schema import ingest_reject, keypoint_label, rating, sample, video
+
+
+def dataset_summary(connection: Connection, name: str) -> dict[str, Any]:
+    """The dataset's row of view dataset_summary."""
+    row = connection.execute(sa.text("SELECT * FROM dataset_summary WHERE dataset = :name"), {"name": name})
+    return dict(row.mappings().one())
+
+
+def count_labelled(connection: Connection, dataset_id: int) -> int:
+    """The samples with a label of a keypoint in the manifest; a judge's labels do not count."""
+    query = (
+        sa.select(sa.func.count(keypoint_label.c.sample_id.distinct()))
+        .join(sample, sample.c.sample_id == keypoint_label.c.sample_id)
+        .where(sample.c.dataset_id == dataset_id, keypoint_label.c.source == MANIFEST_LABELS)
+    )
+    return connection.scalar(query) or 0
+
+
+def has_synthetic_ratings(connection: Connection, dataset_id: int) -> bool:
+    """Whether some rating of the dataset was made by a program and says so."""
+    query = (
+        sa.select(sa.literal(1))
+        .select_from(rating.join(sample, sample.c.sample_id == rating.c.sample_id))
+        .where(sample.c.dataset_id == dataset_id, rating.c.extra.contains({"synthetic": True}))
+        .limit(1)
+    )
+    return connection.scalar(query) is not None
+
+
+def video_statuses(connection: Connection, dataset_id: int) -> dict[str, int]:
+    """The number of videos by status."""
+    query = sa.select(video.c.status, sa.func.count()).where(video.c.dataset_id == dataset_id)
+    rows = connection.execute(query.group_by(video.c.status).order_by(video.c.status))
+    return {row[0]: row[1] for row in rows}
+
+
+def duration_spread(connection: Connection, dataset_id: int) -> Spread | None:
+    """The quantiles of the videos' durations in seconds; None where no duration is known."""
+    query = sa.text(
+        "SELECT count(*), percentile_cont(CAST(:quantiles AS float8[])) WITHIN GROUP (ORDER BY duration_s) FROM video "
+        "WHERE dataset_id = :dataset_id AND duration_s IS NOT NULL"
+    )
+    n, quantiles = connection.execute(query, {"dataset_id": dataset_id, "quantiles": list(QUANTILES)}).one()
+    return Spread("videos", n, tuple(quantiles)) if n else None
+
+
+def word_spreads(connection: Connection, dataset_id: int) -> list[Spread]:
+    """The quantiles of the lengths of captions, in words between spaces, for every system that wrote some."""
+    query = sa.text(
+        "SELECT system, count(*), percentile_cont(CAST(:quantiles AS float8[])) WITHIN GROUP (ORDER BY words) "
+        "FROM (SELECT system, CASE WHEN btrim(text) = '' THEN 0 "
+        "ELSE 1 + octet_length(btrim(text)) - octet_length(replace(btrim(text), ' ', '')) END AS words FROM sample "
+        "WHERE dataset_id = :dataset_id AND kind = 'caption') AS counted GROUP BY 1 ORDER BY system COLLATE \"C\""
+    )
+    rows = connection.execute(query, {"dataset_id": dataset_id, "quantiles": list(QUANTILES)})
+    return [Spread(row[0], row[1], tuple(row[2])) for row in rows]
+
+
+def raters_of(connection: Connection, dataset_id: int) -> dict[str, int]:
+    """The number of ratings by rater, the busiest first."""
+    return _rating_counts(connection, dataset_id, rating.c.rater)
+
+
+def aspects_of(connection: Connection, dataset_id: int) -> dict[str, int]:
+    """The number of ratings by aspect, the commonest first."""
+    return _rating_counts(connection, dataset_id, rating.c.aspect)
+
+
+def refused_rows(connection: Connection, dataset_id: int) -> dict[str, int]:
+    """The rows that ingest refused, by the code of the reason, the commonest first."""
+    n = sa.func.sum(ingest_reject.c.n_rows)
+    query = sa.select(ingest_reject.c.code, n).where(ingest_reject.c.dataset_id == dataset_id)
+    return {
+        code: int(rows) for code, rows in connection.execute(query.group_by(ingest_reject.c.code).order_by(n.desc()))
+    }
+
+
+def _rating_counts(connection: Connection, dataset_id: int, column: sa.ColumnElement[str]) -> dict[str, int]:
+    n = sa.func.count()
+    query = (
+        sa.select(column, n)
+        .join(sample, sample.c.sample_id == rating.c.sample_id)
+        .where(sample.c.dataset_id == dataset_id)
+        .group_by(column)
+        .order_by(n.desc(), sa.collate(column, "C"))
+    )
+    return {row[0]: row[1] for row in connection.execute(query)}

@@ -1,0 +1,126 @@
+"""The values of samples in the order of their videos, streamed as arrays: what resampling of videos needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import sqlalchemy as sa
+from psycopg import sql
+from sqlalchemy.engine import Connection
+
+from db.evidence.verdicts import MANIFEST_LABELS
+
+# Bytes before the first row of a binary COPY, and of a batch of rows.
+_HEADER = 19
+_BATCH = 1 << 18
+
+
+def count_videos(connection: Connection, kind: str, *, judged: bool) -> int:
+    """The videos with samples of a kind, or with rated or labelled ones alone."""
+    table = "(SELECT * FROM reported r WHERE EXISTS (SELECT 1 FROM rating g WHERE g.sample_id = r.sample_id) OR EXISTS "
+    table += "(SELECT 1 FROM keypoint_label l WHERE l.sample_id = r.sample_id AND l.source = :source)) AS judged"
+    query = f"SELECT count(DISTINCT video_id) FROM {table if judged else 'reported'} WHERE kind = :kind"
+    n: int = connection.execute(sa.text(query), {"kind": kind, "source": MANIFEST_LABELS}).scalar_one()
+    return n
+
+
+class Samples(NamedTuple):
+    """Some samples, those of a video side by side.
+
+    videos (n,): ids. systems (n,): the place of each sample's system among those asked for, or -1. values (n, columns):
+    NaN for none.
+    """
+
+    videos: npt.NDArray[np.int64]
+    systems: npt.NDArray[np.int64]
+    values: npt.NDArray[np.float64]
+
+
+def values_by_video(
+    connection: Connection, kind: str, metrics: Sequence[str], systems: Sequence[str]
+) -> Iterator[Samples]:
+    """The values of metrics, in batches that end with a video."""
+    columns = [sql.Identifier(metric) for metric in metrics]
+    query = sql.SQL("SELECT video_id, system, {} FROM reported WHERE kind = {}")
+    return _by_video(connection, query.format(_named(columns), sql.Literal(kind)), len(columns), systems)
+
+
+def judgements_by_video(
+    connection: Connection, kind: str, aspects: Sequence[str], labels: str, systems: Sequence[str]
+) -> Iterator[Samples]:
+    """The mean ratings of samples by aspect, in batches that end with a video.
+
+    Aspect `labels` is the share of a sample's keypoints that the manifest labels as covered; a judge's do not count.
+    """
+    columns = [sql.SQL("avg(value) FILTER (WHERE aspect = {})").format(sql.Literal(aspect)) for aspect in aspects]
+    query = sql.SQL(
+        "SELECT video_id, system, {columns} FROM reported JOIN (SELECT sample_id, aspect, value FROM rating UNION ALL "
+        "SELECT sample_id, {labels}, CASE WHEN covered THEN 1.0 ELSE 0.0 END FROM keypoint_label "
+        "WHERE source = {source}) AS judged USING (sample_id) WHERE kind = {kind} GROUP BY sample_id, video_id, system"
+    ).format(
+        columns=_named(columns),
+        labels=sql.Literal(labels),
+        source=sql.Literal(MANIFEST_LABELS),
+        kind=sql.Literal(kind),
+    )
+    return _by_video(connection, query, len(columns), systems)
+
+
+def _named(columns: Sequence[sql.Composable]) -> sql.Composed:
+    """The columns value_0, value_1 and so on."""
+    return sql.SQL(", ").join(
+        sql.SQL("{} AS {}").format(column, sql.Identifier(f"value_{number}")) for number, column in enumerate(columns)
+    )
+
+
+def _by_video(connection: Connection, query: sql.Composed, n_columns: int, systems: Sequence[str]) -> Iterator[Samples]:
+    """The rows (video_id, system, value_0, ...) of a query."""
+    values = [sql.SQL("COALESCE({}, 'NaN')").format(sql.Identifier(f"value_{number}")) for number in range(n_columns)]
+    statement = sql.SQL(
+        "COPY (SELECT video_id, COALESCE(array_position({}, system), 0) - 1, {} FROM ({}) AS sample ORDER BY 1) "
+        "TO STDOUT (FORMAT binary)"
+    ).format(sql.Literal(list(systems)), sql.SQL(", ").join(values), query)
+    # A row of a binary COPY: the number of its fields, then every field behind its length.
+    row = np.dtype(
+        [
+            ("fields", ">i2"),
+            *[("video_length", ">i4"), ("video", ">i8"), ("system_length", ">i4"), ("system", ">i4")],
+            ("values", [("length", ">i4"), ("value", ">f8")], (n_columns,)),
+        ]
+    )
+    rest = np.empty(0, dtype=row)
+    for batch in _rows(connection, statement, row):
+        rows = np.concatenate([rest, batch])
+        n_whole = int(np.searchsorted(rows["video"], rows["video"][-1]))
+        if n_whole:
+            yield _samples(rows[:n_whole])
+        rest = rows[n_whole:]
+    if rest.size:
+        yield _samples(rest)
+
+
+def _samples(rows: npt.NDArray[Any]) -> Samples:
+    return Samples(
+        rows["video"].astype(np.int64), rows["system"].astype(np.int64), rows["values"]["value"].astype(np.float64)
+    )
+
+
+def _rows(connection: Connection, statement: sql.Composed, row: np.dtype[Any]) -> Iterator[npt.NDArray[Any]]:
+    """The rows of a binary COPY whose fields all have one length."""
+    driver: Any = connection.connection.driver_connection
+    taken = bytearray()
+    start = _HEADER
+    with driver.cursor() as cursor, cursor.copy(statement) as copy:
+        for block in copy:
+            taken += block
+            if len(taken) > _BATCH:
+                n = (len(taken) - start) // row.itemsize
+                yield np.frombuffer(bytes(taken[start : start + n * row.itemsize]), dtype=row)
+                del taken[: start + n * row.itemsize]
+                start = 0
+    n = (len(taken) - start) // row.itemsize
+    if n:
+        yield np.frombuffer(bytes(taken), dtype=row, count=n, offset=start)

@@ -1,0 +1,99 @@
+"""What every table, view and column means: comments in Postgres, all from the file db/sql/comments.txt.
+
+They hold no data, so they are written anew with the views rather than migrated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+
+import sqlalchemy as sa
+from psycopg import sql
+from sqlalchemy.engine import Connection
+
+from db.sql import FOLDER
+
+FILE = FOLDER / "comments.txt"
+# The section of columns that mean the same wherever they stand.
+EVERYWHERE = "*"
+METRIC = "<metric>"
+Sections = Mapping[str, Mapping[str | None, str]]
+
+_RELATIONS = """
+SELECT CASE n.nspname WHEN 'public' THEN c.relname ELSE n.nspname || '.' || c.relname END AS relation,
+       n.nspname AS schema,
+       c.relname AS name,
+       c.relkind = 'v' AS is_view,
+       ARRAY(SELECT a.attname::text FROM pg_attribute a
+             WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum) AS columns
+FROM pg_class c
+JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname IN ('public', 'plumbing')
+  AND c.relkind IN ('r', 'v')
+ORDER BY 1
+"""
+
+
+@lru_cache(maxsize=1)
+def sections() -> Sections:
+    """The comments by relation and column; the relation's own comment stands under None."""
+    found: dict[str, dict[str | None, str]] = {}
+    relation = ""
+    for line in FILE.read_text(encoding="utf-8").splitlines():
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, _, meaning = line.strip().partition(": ")
+        if line.startswith(" "):
+            found[relation][name] = meaning
+        else:
+            relation = name
+            found[relation] = {None: meaning}
+    return found
+
+
+def meaning(relation: str, column: str | None = None, metrics: Iterable[str] = ()) -> str | None:
+    """What a table, a view or one of its columns means; None where the file does not say.
+
+    >>> meaning("sample", "shard") == meaning("video", "shard")
+    True
+    >>> meaning("sample_scores", "vcs_status", ["vcs"])
+    'ok, stale, or why there is no value, such as no_reference; NULL where the sample is not scored yet.'
+    """
+    section = sections().get(relation, {})
+    if column is None or column in section:
+        return section.get(column)
+    for metric in metrics:
+        if column == metric or column.startswith(f"{metric}_"):
+            template = section.get(METRIC + column.removeprefix(metric))
+            if template is not None:
+                return template.replace(METRIC, metric)
+    return sections()[EVERYWHERE].get(column)
+
+
+def describe(metadata: sa.MetaData) -> None:
+    """Give every table and column of the metadata its comment, so that migrations are compared with it."""
+    for table in metadata.tables.values():
+        table.comment = meaning(table.name)
+        for column in table.columns:
+            column.comment = meaning(table.name, column.name)
+
+
+def write_comments(connection: Connection, metrics: Iterable[str]) -> None:
+    """Write the comments of all tables and views of this database. Other people's tables keep theirs."""
+    chosen = list(metrics)
+    statements = []
+    for row in connection.exec_driver_sql(_RELATIONS):
+        if row.relation not in sections():
+            continue
+        named = sql.Identifier(row.schema, row.name)
+        kind = sql.SQL("VIEW" if row.is_view else "TABLE")
+        statements.append(sql.SQL("COMMENT ON {} {} IS {}").format(kind, named, meaning(row.relation)))
+        statements += [
+            sql.SQL("COMMENT ON COLUMN {}.{} IS {}").format(
+                named, sql.Identifier(column), meaning(row.relation, column, chosen)
+            )
+            for column in row.columns
+        ]
+    raw = connection.connection.driver_connection
+    raw.execute(sql.SQL(";").join(statements))  # type: ignore[union-attr]  # the engine is psycopg

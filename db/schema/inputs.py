@@ -1,0 +1,204 @@
+"""Inputs: the things that a score can depend on. One record says how an input is digested and how it is read.
+
+Digests of references and keypoints are kept on their video by triggers (migration 0006), and digests of questions,
+answers and times are columns that Postgres makes with the sample (0011). So a look at the work list compares stored
+bytes instead of hashing all texts again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from db.sql import read_sql
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class TimedText:
+    """A stretch of a caption, in seconds; without a text it says only when something happens."""
+
+    start_s: float
+    end_s: float
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceText:
+    """A reference of a sample's video."""
+
+    key: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class VideoState:
+    """The status that ingest gave a video's file; `error` says why the file does not decode."""
+
+    status: str
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """The times of a caption and of its video's references, in the order of the references' keys.
+
+    parse_error: why the caption has no times although its system was asked for them; else None.
+    """
+
+    caption: tuple[TimedText, ...] = ()
+    references: tuple[tuple[TimedText, ...], ...] = ()
+    parse_error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeypointText:
+    """A keypoint of a sample's video; segment_index counts the segments of the reference from 0."""
+
+    keypoint_id: int
+    key: str
+    dimension: str
+    text: str
+    segment_index: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class Input(Generic[T_co]):
+    """Something that a score can depend on.
+
+    label: the input's name in sentences. digest: an SQL expression of 32 bytes over sample s and video v that changes
+    with the input. value: an SQL expression of type jsonb over s and v; `decode` makes Python objects of it. In both
+    expressions `{scorer_id}` stands for the scorer. is_tracked: whether the digest reads nothing but columns of s and v
+    and the thresholds in force; triggers notice changes of these. An input that reads anything else is compared anew
+    at every look.
+    """
+
+    name: str
+    label: str
+    digest: str
+    value: str
+    decode: Callable[[Any], T_co]
+    is_tracked: bool = False
+
+
+def _timed(segments: list[dict[str, Any]] | None) -> tuple[TimedText, ...]:
+    return tuple(
+        TimedText(float(segment["start_s"]), float(segment["end_s"]), segment.get("text")) for segment in segments or ()
+    )
+
+
+def _segments(value: Mapping[str, Any]) -> Segments:
+    references = tuple(_timed(segments) for segments in value["references"] or ())
+    return Segments(_timed(value["caption"]), references, value["parse_error"])
+
+
+# The caption's text, or question and answer, stand in every sample. They are hashed apart, so that a word that moves
+# from the question to the answer is a change.
+TEXT: Input[None] = Input(
+    "text",
+    "text",
+    "COALESCE(s.pair_sha256, sha256(s.text_sha256))",
+    "NULL::jsonb",
+    lambda _: None,
+    is_tracked=True,
+)
+REFERENCES: Input[tuple[ReferenceText, ...]] = Input(
+    "references",
+    "reference",
+    "sha256(COALESCE(v.references_sha256, ''))",
+    "(SELECT jsonb_agg(jsonb_build_object('key', r.key, 'text', r.text) ORDER BY r.key COLLATE \"C\") "
+    "FROM reference r WHERE r.video_id = s.video_id)",
+    lambda rows: tuple(ReferenceText(**row) for row in rows or ()),
+    is_tracked=True,
+)
+VIDEO: Input[VideoState] = Input(
+    "video",
+    "video",
+    "sha256(COALESCE(v.content_sha256, ''))",
+    "jsonb_build_object('status', v.status, 'error', v.error)",
+    lambda state: VideoState(**state),
+    is_tracked=True,
+)
+SEGMENTS: Input[Segments] = Input(
+    "segments",
+    "time",
+    "sha256(COALESCE(s.segments_sha256, sha256('')) "
+    "|| COALESCE(v.reference_segments_digest, '') "
+    "|| convert_to(COALESCE(s.extra->>'parse_error', ''), 'UTF8'))",
+    "jsonb_build_object('caption', s.segments, 'parse_error', s.extra->>'parse_error', 'references', "
+    '(SELECT jsonb_agg(r.segments ORDER BY r.key COLLATE "C") FROM reference r WHERE r.video_id = s.video_id))',
+    _segments,
+    is_tracked=True,
+)
+KEYPOINTS: Input[tuple[KeypointText, ...]] = Input(
+    "keypoints",
+    "keypoint",
+    "COALESCE(v.keypoints_sha256, sha256(''))",
+    "(SELECT jsonb_agg(jsonb_build_object('keypoint_id', k.keypoint_id, 'key', k.key, 'dimension', k.dimension, "
+    "'text', k.text, 'segment_index', k.segment_index) ORDER BY k.key COLLATE \"C\") "
+    "FROM keypoint k WHERE k.video_id = s.video_id)",
+    lambda rows: tuple(KeypointText(**row) for row in rows or ()),
+    is_tracked=True,
+)
+THRESHOLDS: Input[dict[str, float]] = Input(
+    "thresholds",
+    "threshold",
+    "sha256(COALESCE((SELECT string_agg(sha256(convert_to(t.dimension, 'UTF8')) || float8send(t.threshold), '' "
+    'ORDER BY t.dimension COLLATE "C") FROM threshold_in_force t '
+    "WHERE t.scorer_id = {scorer_id} AND t.dataset_id = s.dataset_id), ''))",
+    "(SELECT jsonb_object_agg(t.dimension, t.threshold) FROM threshold_in_force t "
+    "WHERE t.scorer_id = {scorer_id} AND t.dataset_id = s.dataset_id)",
+    lambda by_dimension: {name: float(value) for name, value in (by_dimension or {}).items()},
+    is_tracked=True,
+)
+
+
+def in_order(inputs: Collection[Input[Any]]) -> list[Input[Any]]:
+    """The inputs sorted by name, as a digest takes them; ValueError without an input, or where two share a name."""
+    ordered = sorted(inputs, key=lambda item: item.name)
+    names = [item.name for item in ordered]
+    if not names or len(set(names)) < len(names):
+        raise ValueError(f"a score depends on at least one input, each of them once, got {names}")
+    return ordered
+
+
+def input_digest(inputs: Collection[Input[Any]], scorer_id: str = "CAST(:scorer_id AS bigint)") -> str:
+    """The SQL expression of the digest over all inputs, for sample s and video v.
+
+    Each part has 32 bytes, so that bytes never move from one part to the next unnoticed. scorer_id: an SQL expression.
+    """
+    parts = " || ".join(item.digest.replace("{scorer_id}", scorer_id) for item in in_order(inputs))
+    return f"sha256({parts})"
+
+
+def input_marks(inputs: Collection[Input[Any]], scorer_id: str = "CAST(:scorer_id AS bigint)") -> str:
+    """The SQL expression of a jsonb object: for each input the first 8 hexadecimal digits of its digest.
+
+    The marks tell which input changed; `input_digest` tells that some input changed.
+    """
+    pairs = ", ".join(
+        f"'{item.name}', left(encode({item.digest.replace('{scorer_id}', scorer_id)}, 'hex'), 8)"
+        for item in in_order(inputs)
+    )
+    return f"jsonb_build_object({pairs})"
+
+
+def statement_over(name: str, inputs: Collection[Input[Any]]) -> str:
+    """The statement of db/sql/NAME.sql over samples s and videos v, its placeholders filled in for these inputs.
+
+    Placeholders are {input_sha256}, {input_marks} and {values}; the text put in is ours, never user input.
+    """
+    values = "".join(
+        f",\n       {item.value.replace('{scorer_id}', 'CAST(:scorer_id AS bigint)')} AS input_{item.name}"
+        for item in in_order(inputs)
+    )
+    statement = read_sql(name)
+    for placeholder, text in (
+        ("{input_sha256}", input_digest(inputs)),
+        ("{input_marks}", input_marks(inputs)),
+        ("{values}", values),
+    ):
+        statement = statement.replace(placeholder, text)
+    return statement

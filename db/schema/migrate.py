@@ -1,0 +1,181 @@
+"""Create the databases, bring the schema to its newest revision, and keep the reader role and the views in step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psycopg
+import sqlalchemy as sa
+from sqlalchemy.engine import URL, Connection
+
+from db.schema.views import MetricInputs, create_views, drop_views
+from db.server.engine import no_connection, open_engine
+from db.server.leases import Leases
+from db.server.reader import create_reader_role
+from db.server.urls import CURATION, DAGSTER, DatabaseUnavailable, sibling_url
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+# The newest migration. Alembic itself is imported only to migrate: most commands find the schema as it should be.
+REVISION = "0021"
+
+
+def migrate(url: URL, metrics: MetricInputs, tables: Sequence[sa.Table] = ()) -> str:
+    """Create what is missing and upgrade to the newest revision; returns that revision.
+
+    metrics: the inputs of each metric's scores, by the metric's name, which becomes a column of view sample_scores.
+    tables: the tables of installed sources outside this schema. Safe to call at once from several processes.
+    Raises DatabaseUnavailable when a database cannot be created or pgvector is not installed on the server.
+    """
+    for name in (url.database or CURATION, DAGSTER):
+        _create_database(url, name)
+    engine = open_engine(url)
+    try:
+        with _alone(url), engine.begin() as connection:
+            keep_others_out(connection, DAGSTER)
+            bring_up(connection, url, metrics, tables)
+            return REVISION
+    finally:
+        engine.dispose()
+
+
+def bring_up(connection: Connection, url: URL, metrics: MetricInputs, tables: Sequence[sa.Table]) -> None:
+    """Bring the tables of a database to the newest revision, its views and the reader too; see `migrate`."""
+    if _current(connection) != REVISION:
+        drop_views(connection)
+        make_tables(connection, url, "head")
+    for table in tables:
+        table.create(connection, checkfirst=True)
+    create_views(connection, metrics)
+    create_reader_role(connection, url)
+
+
+def make_tables(connection: Connection, url: URL, revision: str) -> None:
+    """Upgrade the tables to a revision, without views. Raises alembic.util.CommandError where it is unknown."""
+    from alembic import command
+
+    _create_extension(connection, url)
+    command.upgrade(_config(connection), revision)
+
+
+def keep_others_out(connection: Connection, dagster: str) -> None:
+    """Let nobody enter Dagster's database by a right that everybody has: leases are its locks, see `db.server.leases`.
+
+    Where the database is somebody else's, this is his to do.
+    """
+    name = connection.dialect.identifier_preparer.quote(dagster)
+    with suppress(sa.exc.ProgrammingError), connection.begin_nested():
+        connection.exec_driver_sql(f"REVOKE CONNECT, TEMPORARY ON DATABASE {name} FROM PUBLIC")
+
+
+def downgrade(url: URL, revision: str) -> None:
+    """Go back to an older revision ("base" removes every table)."""
+    from alembic import command
+
+    engine = open_engine(url)
+    try:
+        with _alone(url), engine.begin() as connection:
+            drop_views(connection)
+            command.downgrade(_config(connection), revision)
+    finally:
+        engine.dispose()
+
+
+def check_schema(connection: Connection) -> None:
+    """Raise alembic.util.exc.CommandError when the tables and db.schema disagree."""
+    from alembic import command
+
+    command.check(_config(connection))
+
+
+def is_current(connection: Connection) -> bool:
+    """Whether the schema is at its newest revision."""
+    return _current(connection) == REVISION
+
+
+def _config(connection: Connection) -> Config:
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parents[1] / "migrations"))
+    config.attributes["connection"] = connection
+    return config
+
+
+def _current(connection: Connection) -> str | None:
+    if not sa.inspect(connection).has_table("alembic_version"):
+        return None
+    revision: str | None = connection.scalar(sa.text("SELECT version_num FROM alembic_version"))
+    return revision
+
+
+@contextmanager
+def _alone(url: URL) -> Iterator[None]:
+    """One migration at a time: all databases of a server share the reader and Dagster's database."""
+    ledger = sibling_url(url, DAGSTER)
+    try:
+        leases = Leases(ledger)
+    except psycopg.OperationalError as error:
+        raise no_connection(ledger, error) from None
+    with leases:
+        leases.take("migration")
+        yield
+
+
+def _create_database(url: URL, name: str) -> None:
+    engine = _maintenance_engine(url, name)
+    if engine is None:
+        return
+    try:
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            exists = sa.text("SELECT 1 FROM pg_database WHERE datname = :name")
+            if connection.scalar(exists, {"name": name}) is None:
+                quoted = connection.dialect.identifier_preparer.quote(name)
+                connection.exec_driver_sql(f"CREATE DATABASE {quoted}")
+    except (sa.exc.ProgrammingError, sa.exc.IntegrityError) as error:
+        if isinstance(error.orig, psycopg.errors.DuplicateDatabase | psycopg.errors.UniqueViolation):
+            return  # another process made it meanwhile
+        raise DatabaseUnavailable(
+            f"database {name} does not exist and may not be created by {url.username} ({_first_line(error)}): "
+            f"ask the server's owner for CREATE DATABASE {name} OWNER {url.username}"
+        ) from None
+    finally:
+        engine.dispose()
+
+
+def _maintenance_engine(url: URL, name: str) -> sa.Engine | None:
+    """An engine from which `name` can be created, or None where it exists already and answers."""
+    try:
+        open_engine(sibling_url(url, name), attempts=1).dispose()
+    except DatabaseUnavailable as refused:
+        try:
+            return open_engine(sibling_url(url, "postgres"))
+        except DatabaseUnavailable:
+            # The user asked for this database, not for `postgres`: report its refusal.
+            raise refused from None
+    return None
+
+
+def _first_line(error: sa.exc.DBAPIError) -> str:
+    return str(error.orig).strip().splitlines()[0]
+
+
+def _create_extension(connection: Connection, url: URL) -> None:
+    if connection.scalar(sa.text("SELECT 1 FROM pg_extension WHERE extname = 'vector'")):
+        return
+    available = sa.text("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'")
+    if connection.scalar(available) is None:
+        raise DatabaseUnavailable(
+            f"the Postgres server of database {url.database} lacks pgvector: install the extension `vector` on it"
+        )
+    try:
+        connection.execute(sa.text("CREATE EXTENSION IF NOT EXISTS vector"))
+    except sa.exc.ProgrammingError as error:
+        raise DatabaseUnavailable(
+            f"pgvector is not set up in database {url.database} and {url.username} may not do it "
+            f"({_first_line(error)}): ask the server's owner to run CREATE EXTENSION vector in it"
+        ) from None

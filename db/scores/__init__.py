@@ -1,0 +1,1 @@
+"""Scores and their scorers, the work left to do, and cuts of scores."""

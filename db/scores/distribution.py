@@ -1,0 +1,101 @@
+"""How the defined scores of a dataset are distributed, counted by Postgres: no score leaves the database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from db.manifest.datasets import Dataset
+from db.schema.views import prepare_for_joins
+from db.scores.present import fresh_and_other_shards, prepare_for_stored_scores
+from db.sql import read_sql
+
+_DEFINED = (
+    "CREATE TEMPORARY TABLE defined (kind text, shard integer, video_id bigint, value double precision) ON COMMIT DROP"
+)
+_STORED = sa.text(
+    "INSERT INTO defined SELECT s.kind, s.shard, s.video_id, c.value FROM score c JOIN sample s USING (sample_id) "
+    "WHERE c.scorer_id = :scorer_id AND c.value IS NOT NULL AND s.dataset_id = :dataset_id AND s.shard = ANY(:shards)"
+)
+_COMPARED = sa.text(
+    "INSERT INTO defined SELECT c.kind, c.shard, s.video_id, c.value "
+    "FROM current_score c JOIN sample s USING (sample_id) "
+    "WHERE c.scorer_id = :scorer_id AND c.value IS NOT NULL AND c.dataset_id = :dataset_id AND c.shard = ANY(:shards)"
+)
+
+
+class ShardCutoff(NamedTuple):
+    """The lowest of the best scores of a shard, `kept(share, n)` of its n defined scores."""
+
+    shard: int
+    n: int
+    share: float
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """The `n` defined scores of a dataset's samples of one kind.
+
+    low, high: the extremes. counts: the scores in equal bins from low to high; a score on a limit belongs to the bin
+    above it, and high to the last one. Where all scores are equal, all are in the first bin. cutoffs: by share, the
+    lowest of the best scores, `kept(share, n)` of them.
+    """
+
+    n: int
+    low: float
+    high: float
+    counts: tuple[int, ...]
+    cutoffs: Mapping[float, float]
+
+
+def collect_defined(connection: Connection, dataset: Dataset, scorer_id: int) -> list[str]:
+    """Make the temporary table `defined` of a scorer's defined scores on a dataset. Returns their kinds of samples.
+
+    The functions below read the scores of one kind: a caption's may lie on another scale than those of a
+    question-answer pair. The table is gone with the transaction. A stale score is not defined.
+    """
+    fresh, others = fresh_and_other_shards(connection, dataset, [scorer_id])
+    place = {"scorer_id": scorer_id, "dataset_id": dataset.dataset_id}
+    connection.exec_driver_sql(_DEFINED)
+    prepare_for_joins(connection)
+    if others:
+        connection.execute(_COMPARED, {**place, "shards": others})
+    prepare_for_stored_scores(connection)
+    connection.execute(_STORED, {**place, "shards": fresh})
+    connection.exec_driver_sql("ANALYZE defined")
+    connection.exec_driver_sql("SET LOCAL work_mem = '64MB'")
+    return list(connection.exec_driver_sql("SELECT DISTINCT kind FROM defined ORDER BY kind").scalars())
+
+
+def distribution(
+    connection: Connection, kind: str, shares: Sequence[float] = (), bins: int = 30
+) -> Distribution | None:
+    """The distribution of the collected scores of a kind; None where no score is defined."""
+    statement = sa.text(read_sql("distribution"))
+    values = {"kind": kind, "bins": bins, "shares": [str(share) for share in shares]}
+    row = connection.execute(statement, values).one()
+    if not row.n:
+        return None
+    counts = [0] * bins
+    for place, n in row.counts.items():
+        counts[int(place) - 1] = n
+    return Distribution(row.n, row.low, row.high, tuple(counts), dict(zip(shares, row.cutoffs or (), strict=True)))
+
+
+def shard_cutoffs(connection: Connection, kind: str, shares: Sequence[float]) -> list[ShardCutoff]:
+    """The cutoffs of each shard with a collected score of a kind, by shard and share."""
+    statement = sa.text(read_sql("shard_cutoffs"))
+    rows = connection.execute(statement, {"kind": kind, "shares": [str(share) for share in shares]})
+    return [ShardCutoff(row.shard, row.n, float(row.share), row.value) for row in rows]
+
+
+def video_means(connection: Connection, kind: str) -> tuple[list[float], list[int]]:
+    """The mean collected score of a kind of each video, and its shard, in the same order: videos are independent."""
+    query = sa.text("SELECT avg(value), shard FROM defined WHERE kind = :kind GROUP BY video_id, shard")
+    rows = connection.execute(query, {"kind": kind}).all()
+    return [row[0] for row in rows], [row[1] for row in rows]

@@ -1,0 +1,104 @@
+"""What the scores of a shard or of a dataset are like: counts, reasons and means, for pages and checks of assets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from db.schema import sample, score, scorer
+from db.sql import read_sql
+
+
+@dataclass(frozen=True, slots=True)
+class ShardQuality:
+    """Counts of a shard's scores; the extremes are None where no score is defined. n_qa: question-answer pairs that the
+    metric concerns, unlike n_not_applicable others.
+    """
+
+    n_samples: int
+    n_not_applicable: int
+    n_qa: int
+    n_unscored: int
+    n_failed: int
+    n_ok: int
+    n_distinct: int
+    n_stale: int
+    minimum: float | None
+    maximum: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class StatusCount:
+    """How many samples of a kind have a status, and the commonest reason of those without a value."""
+
+    kind: str
+    status: str
+    n: int
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MeanScore:
+    """The mean of the `n` defined scores that samples of a kind have, of so many videos.
+
+    varies: whether two of the scores differ. standard_error: cluster-robust, the clusters being the videos, with the
+    factor n_videos / (n_videos - 1); None for a single video.
+    """
+
+    kind: str
+    n: int
+    n_videos: int
+    mean: float
+    varies: bool
+    standard_error: float | None
+
+
+def shard_quality(connection: Connection, scorer_id: int | None, dataset_id: int, shard: int) -> ShardQuality:
+    """Count the scores of a shard by status; a stale score counts only as stale. scorer_id: None if not registered."""
+    statement = sa.text(read_sql("shard_quality"))
+    values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "shard": shard}
+    return ShardQuality(**connection.execute(statement, values).mappings().one())
+
+
+def reasons_by_status(connection: Connection, scorer_id: int, dataset_id: int, shard: int) -> list[StatusCount]:
+    """Count the samples of a shard by kind and status, most first; samples without a score are "unscored"."""
+    statement = sa.text(read_sql("reasons_by_status"))
+    values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "shard": shard}
+    return [StatusCount(*row) for row in connection.execute(statement, values)]
+
+
+def mean_scores(connection: Connection, scorer_id: int, dataset_id: int, shard: int | None = None) -> list[MeanScore]:
+    """The means of a shard or of the whole dataset, one for each kind of samples that has a defined score."""
+    statement = sa.text(read_sql("mean_scores"))
+    values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "shard": shard}
+    return [MeanScore(*row) for row in connection.execute(statement, values)]
+
+
+def has_good_score(connection: Connection, dataset_id: int) -> bool:
+    """Whether an active scorer has given a sample of the dataset a value."""
+    query = (
+        sa.select(sa.literal(1))
+        .select_from(score.join(scorer).join(sample))
+        .where(sample.c.dataset_id == dataset_id, scorer.c.status == "active", score.c.status == "ok")
+    )
+    return bool(connection.scalar(sa.select(query.exists())))
+
+
+def first_failure(connection: Connection, scorer_id: int | None, dataset_id: int, shard: int) -> tuple[str, str] | None:
+    """Key and error of the first sample of a shard that failed, or None."""
+    query = (
+        sa.select(sample.c.key, score.c.error)
+        .join(score, score.c.sample_id == sample.c.sample_id)
+        .where(
+            score.c.scorer_id == scorer_id,
+            score.c.status == "failed",
+            sample.c.dataset_id == dataset_id,
+            sample.c.shard == shard,
+        )
+        .order_by(sample.c.sample_id)
+        .limit(1)
+    )
+    row = connection.execute(query).one_or_none()
+    return None if row is None else (row.key, row.error)

@@ -1,0 +1,94 @@
+"""The work list: which samples of a shard a scorer still has to score, and the inputs it reads of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from db.schema import sample
+from db.schema.inputs import Input, in_order, statement_over
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class PendingSample:
+    """A sample with the inputs that it was loaded with: `sample[REFERENCES]` are its references.
+
+    input_sha256: the digest of those inputs. input_marks: a few digits of the digest of every single input.
+    """
+
+    sample_id: int
+    dataset: str
+    key: str
+    kind: str
+    system: str
+    text: str
+    question: str | None
+    answer: str | None
+    video_id: int
+    input_sha256: bytes = b""
+    input_marks: Mapping[str, str] = field(default_factory=dict)
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, key: Input[T]) -> T:
+        value: T = self.inputs[key.name]
+        return value
+
+
+def pending_samples(
+    connection: Connection, *, scorer_id: int | None, dataset_id: int, shard: int, inputs: Collection[Input[Any]]
+) -> list[int]:
+    """Ids of the samples of a shard without a score of this scorer, with a stale one or a failed one; ascending.
+
+    scorer_id: None for a scorer that is not registered yet and so has no score.
+    """
+    statement = sa.text(statement_over("pending_samples", inputs))
+    values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "shard": shard}
+    return list(connection.scalars(statement, values))
+
+
+def shard_samples(connection: Connection, dataset_id: int, shard: int) -> list[int]:
+    """Ids of all samples of a shard, ascending."""
+    query = sa.select(sample.c.sample_id).where(sample.c.dataset_id == dataset_id, sample.c.shard == shard)
+    return list(connection.scalars(query.order_by(sample.c.sample_id)))
+
+
+def shard_state(connection: Connection, dataset_id: int, shard: int) -> str | None:
+    """A digest that changes with any sample of a shard and any input of its video; None for a shard without samples."""
+    query = sa.text(
+        "SELECT md5(string_agg(md5(CAST((s.sample_id, s.row_sha256, s.video_id, v.content_sha256, v.references_sha256, "
+        "v.reference_segments_digest, v.keypoints_sha256) AS text)), '' ORDER BY s.sample_id)) "
+        "FROM sample s JOIN video v USING (video_id) WHERE s.dataset_id = :dataset_id AND s.shard = :shard"
+    )
+    state: str | None = connection.scalar(query, {"dataset_id": dataset_id, "shard": shard})
+    return state
+
+
+def load_samples(
+    connection: Connection, sample_ids: list[int], inputs: Collection[Input[Any]], scorer_id: int | None = None
+) -> list[PendingSample]:
+    """The samples with these inputs and the digest of the inputs, read in one snapshot.
+
+    scorer_id: the scorer whose thresholds are read; None reads none.
+    """
+    chosen = in_order(inputs)
+    statement = sa.text(statement_over("samples_with_inputs", chosen))
+    rows = connection.execute(statement, {"sample_ids": sample_ids, "scorer_id": scorer_id}).mappings()
+    return [_pending(dict(row), chosen) for row in rows]
+
+
+def batches(sample_ids: list[int], size: int) -> Iterator[list[int]]:
+    """Consecutive runs of at most `size` ids."""
+    for start in range(0, len(sample_ids), size):
+        yield sample_ids[start : start + size]
+
+
+def _pending(row: dict[str, Any], inputs: Collection[Input[Any]]) -> PendingSample:
+    values = {item.name: item.decode(row.pop(f"input_{item.name}")) for item in inputs}
+    digest = bytes(row.pop("input_sha256"))
+    return PendingSample(**row, input_sha256=digest, inputs=values)

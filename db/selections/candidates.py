@@ -1,0 +1,220 @@
+"""The samples that a recipe chooses among, as arrays: what it ranks them by, their strata and their texts' hashes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from db.manifest.datasets import Dataset
+from db.schema import sample
+from db.scores.present import Column, PresentScores
+from db.selections.filters import parse_filter
+from db.selections.own_columns import OWN
+from db.selections.recipes import Recipe, SelectionError
+
+KINDS = ("caption", "qa")
+"""The kinds of samples; the first is taken where nobody says which."""
+NO_STRATUM = "none"
+"""The stratum of samples without a value in the column of strata."""
+_BATCH = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """The eligible samples, in order of kind and key.
+
+    sample_ids: (n,). values: (n, m), the columns of `by` in their order, all finite. strata: their names in order;
+    stratum: (n,), the place of each sample's stratum among them. draws: (n,), random numbers that depend on the seed,
+    the kind and the key of a sample alone; empty unless the recipe draws. text_sha256: of each text; empty unless the
+    recipe compares texts.
+    """
+
+    sample_ids: npt.NDArray[np.int64]
+    values: npt.NDArray[np.float64]
+    strata: tuple[str, ...]
+    stratum: npt.NDArray[np.intp]
+    draws: npt.NDArray[np.uint64]
+    text_sha256: list[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Eligible:
+    """The rows of `scores` that a recipe chooses among: those with a value in each of `by` that pass all `filters`.
+
+    columns: all that a recipe may name. cuts: the stored cuts that it names, as they are now, by metric. kind: of which
+    samples they are, "caption", "qa" or "all". n_others: how many samples of the other kind could be taken as well,
+    where nobody said which to take.
+    """
+
+    scores: PresentScores
+    columns: Mapping[str, Column]
+    by: tuple[Column, ...]
+    filters: tuple[sa.ColumnElement[bool], ...]
+    cuts: Mapping[str, Mapping[str, Any]]
+    kind: str
+    n_others: int
+
+    @property
+    def conditions(self) -> tuple[sa.ColumnElement[bool], ...]:
+        """What the rows fulfil."""
+        return (self.scores.of_dataset, *[value.is_not(None) for value in self.by], *self.filters)
+
+
+def eligible(
+    connection: Connection, dataset: Dataset, recipe: Recipe, scores: PresentScores, columns: Mapping[str, Column]
+) -> Eligible:
+    """The rows with a value in every column of `by` that pass the recipe's filter and least values.
+
+    Raises SelectionError for an unknown column, one that is no number, and a threshold that is not stored; FilterError
+    for a filter that is not allowed.
+    """
+    by = tuple(_number(columns, name, "by") for name in recipe.by)
+    filters = [parse_filter(recipe.where, columns)] if recipe.where is not None else []
+    floors = {name: _number(columns, name, "at_least") for name in recipe.at_least}
+    if recipe.per:
+        _stratum(columns, recipe)
+    kind, n_others, is_mixed = _kind(connection, dataset, recipe, scores, [scores.of_dataset, *filters], by)
+    if is_mixed:
+        filters.append(columns["kind"] == kind)
+    cuts = {
+        name: _stored_cut(connection, dataset, name, least, kind)
+        for name, least in recipe.at_least.items()
+        if isinstance(least, str)
+    }
+    for name, column in floors.items():
+        filters.append(column >= (cuts[name]["at_least"] if name in cuts else recipe.at_least[name]))
+    return Eligible(scores, columns, by, tuple(filters), cuts, kind, n_others)
+
+
+def _kind(
+    connection: Connection,
+    dataset: Dataset,
+    recipe: Recipe,
+    scores: PresentScores,
+    conditions: Sequence[sa.ColumnElement[bool]],
+    by: Sequence[Column],
+) -> tuple[str, int, bool]:
+    """The kind of samples that a recipe takes, how many of the other kind it could take, and whether it must choose."""
+    of_dataset = sa.select(sample.c.sample_id).where(sample.c.dataset_id == dataset.dataset_id)
+    has = {kind: connection.scalar(sa.select(of_dataset.where(sample.c.kind == kind).exists())) for kind in KINDS}
+    there = [kind for kind in KINDS if has[kind]]
+    if recipe.kind is not None:
+        return recipe.kind, 0, recipe.kind != "all" and there != [recipe.kind]
+    if len(there) < 2:
+        return (there or KINDS)[0], 0, False
+    if recipe.per == "kind":
+        # Each stratum is of one kind.
+        return "all", 0, False
+    kind = scores.columns["kind"]
+    query = sa.select(kind, sa.func.count()).select_from(scores.rows).where(*conditions)
+    counts = {row[0]: row[1] for row in connection.execute(query.where(*[v.is_not(None) for v in by]).group_by(kind))}
+    if len(counts) < 2:
+        return next(iter(counts), KINDS[0]), 0, False
+    return KINDS[0], counts[KINDS[1]], True
+
+
+def read_candidates(connection: Connection, recipe: Recipe, found: Eligible) -> Candidates:
+    """Read the eligible samples."""
+    columns = found.scores.columns
+    kind, key = columns["kind"], columns["sample"]
+    wanted: dict[str, Any] = {"sample_id": columns["sample_id"]}
+    wanted |= {f"value_{place}": value for place, value in enumerate(found.by)}
+    if recipe.per:
+        wanted["stratum"] = _stratum(found.columns, recipe)
+    if recipe.choose == "random":
+        wanted["draw"] = sa.func.left(sa.func.md5(sa.func.concat_ws("\t", str(recipe.seed), kind, key)), 16)
+    if recipe.needs_vectors:
+        wanted["text_sha256"] = sample.c.text_sha256
+    query = sa.select(*[value.label(name) for name, value in wanted.items()]).select_from(found.scores.rows)
+    query = query.where(*found.conditions).order_by(kind, sa.collate(key, "C"))
+    streamed = connection.execute(query.execution_options(stream_results=True, yield_per=_BATCH))
+    batches = (dict(zip(wanted, zip(*rows, strict=True), strict=True)) for rows in streamed.partitions())
+    return _as_arrays(batches, recipe)
+
+
+def _as_arrays(batches: Iterable[Mapping[str, Sequence[Any]]], recipe: Recipe) -> Candidates:
+    ids, draws = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.uint64)]
+    values, labels = [np.empty((len(recipe.by), 0))], [np.empty(0, dtype=np.intp)]
+    numbers: dict[str, int] = {} if recipe.per else {"all": 0}
+    text_sha256: list[bytes] = []
+    for columns in batches:
+        n = len(columns["sample_id"])
+        ids.append(np.array(columns["sample_id"], dtype=np.int64))
+        values.append(np.array([columns[f"value_{place}"] for place in range(len(recipe.by))], dtype=np.float64))
+        of_rows = columns.get("stratum", ["all"] * n)
+        labels.append(np.array([numbers.setdefault(label, len(numbers)) for label in of_rows], dtype=np.intp))
+        draws.append(np.array([int(draw, 16) for draw in columns.get("draw", ())], dtype=np.uint64))
+        text_sha256.extend(bytes(digest) for digest in columns.get("text_sha256", ()))
+    strata = sorted(numbers)
+    places = np.empty(len(strata), dtype=np.intp)
+    places[[numbers[name] for name in strata]] = np.arange(len(strata))
+    return Candidates(
+        sample_ids=np.concatenate(ids),
+        values=np.concatenate(values, axis=1).T,
+        strata=tuple(strata),
+        stratum=places[np.concatenate(labels)],
+        draws=np.concatenate(draws),
+        text_sha256=text_sha256,
+    )
+
+
+def _stratum(columns: Mapping[str, Column], recipe: Recipe) -> Column:
+    """The name of each row's stratum: the value of `per`, or its band."""
+    assert recipe.per is not None
+    if not recipe.bands:
+        value = _column(columns, recipe.per, "per")
+        if isinstance(value.type, sa.Double):
+            value += 0.0  # else minus zero has another name than zero, which it equals
+        return sa.func.coalesce(sa.cast(value, sa.Text), NO_STRATUM)
+    value, bands = _number(columns, recipe.per, "per"), [repr(limit).removesuffix(".0") for limit in recipe.bands]
+    between = [f"{low} to {high}" for low, high in pairwise(bands)]
+    names = [f"below {bands[0]}", *between, f"{bands[-1]} and more"]
+    cases = [(value < limit, sa.literal(name)) for limit, name in zip(recipe.bands, names, strict=False)]
+    return sa.case((value.is_(None), sa.literal(NO_STRATUM)), *cases, else_=sa.literal(names[-1]))
+
+
+def _stored_cut(connection: Connection, dataset: Dataset, metric: str, objective: str, kind: str) -> dict[str, Any]:
+    """The cut on a metric's scores of a kind that is stored for the whole dataset with this objective."""
+    if kind == "all":
+        raise SelectionError(
+            f"at_least names a threshold of {metric}, and each is of one kind: give kind caption or qa"
+        )
+    query = sa.text(
+        "SELECT objective, at_least, low, high, n, n_good FROM dataset_thresholds "
+        "WHERE dataset_id = :dataset_id AND metric = :metric AND kind = :kind"
+    )
+    rows = connection.execute(query, {"dataset_id": dataset.dataset_id, "metric": metric, "kind": kind}).mappings()
+    stored = {row["objective"]: dict(row) for row in rows}
+    if objective not in stored:
+        known = ", ".join(map(repr, sorted(stored))) or "none, since it has no scores of now there: score it first"
+        raise SelectionError(
+            f"at_least asks for the threshold {objective!r} of {metric}: stored for {dataset.name!r} are {known}"
+        )
+    return stored[objective]
+
+
+def _number(columns: Mapping[str, Column], name: str, field: str) -> Column:
+    numbers = {key: column for key, column in columns.items() if isinstance(column.type, (sa.Double, sa.Integer))}
+    if name in columns and name not in numbers:
+        # The cells of a CSV are text, so a number becomes text without anybody's will.
+        text = (
+            " (own fields out of a CSV are text: JSON Lines and Parquet have numbers)" if name.startswith(OWN) else ""
+        )
+        raise SelectionError(
+            f"the recipe's {field}: {name} is no number{text}: choose one of {', '.join(sorted(numbers))}"
+        )
+    return _column(numbers, name, field)
+
+
+def _column(columns: Mapping[str, Column], name: str, field: str) -> Column:
+    if name not in columns:
+        known = ", ".join(sorted(columns))
+        raise SelectionError(f"the recipe's {field}: there is no column {name[:40]!r}: choose one of {known}")
+    return columns[name]

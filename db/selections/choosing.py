@@ -1,0 +1,214 @@
+"""What a recipe takes of a dataset now: the best share is cut by the database, all else is picked from arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from db.manifest.datasets import Dataset
+from db.schema.views import prepare_for_views
+from db.scores.present import (
+    ActiveScorer,
+    active_scorers,
+    compared_scores,
+    known_metrics,
+    prepare_for_stored_scores,
+    sample_scores,
+    stored_scores,
+)
+from db.scores.stored import status_counts
+from db.selections.candidates import KINDS, Candidates, Eligible, eligible, read_candidates
+from db.selections.filters import names_in
+from db.selections.freezing import Size, choose_best, choose_these, size_of, size_of_all
+from db.selections.own_columns import own_columns
+from db.selections.recipes import Recipe, SelectionError
+
+
+class NothingToSelect(SelectionError):
+    """No sample has a score that a selection could rank it by."""
+
+
+class Picked(NamedTuple):
+    """What a recipe takes of its candidates: positions in order of rank with the values that ranked them.
+
+    n_duplicates: how many candidates were left out as near-duplicates. encoder: the identity of the model by whose
+    vectors they were picked, None where none was asked.
+    """
+
+    positions: Sequence[int]
+    values: Sequence[float]
+    n_duplicates: int
+    encoder: Mapping[str, Any] | None = None
+
+
+Pick = Callable[[Connection, Candidates], Picked]
+
+
+class Chosen(NamedTuple):
+    """What a recipe takes now; its rows stand in the temporary table `chosen` until the transaction ends."""
+
+    found: Eligible
+    size: Size
+    n_duplicates: int
+    score_hash: str
+    unjudged: dict[str, dict[str, int]]
+    spec: dict[str, Any]
+    models: dict[str, str | None]
+
+
+class _Taken(NamedTuple):
+    size: Size
+    score_hash: str
+    n_duplicates: int = 0
+    encoder: Mapping[str, Any] | None = None
+
+
+class _Ground(NamedTuple):
+    """What a recipe chooses from, in the snapshot of one transaction.
+
+    deciding: the metrics that the recipe names and that have a scorer. is_stored: whether no score is stale.
+    """
+
+    found: Eligible
+    metrics: list[str]
+    scorers: dict[str, ActiveScorer]
+    deciding: list[str]
+    unjudged: dict[str, dict[str, int]]
+    is_stored: bool
+
+
+def choose_by_recipe(
+    connection: Connection, dataset: Dataset, recipe: Recipe, pick: Pick | None, *, lock: bool
+) -> Chosen:
+    """Put what a recipe takes into the temporary table `chosen`. Must begin a transaction.
+
+    A plain recipe takes floor(keep * eligible) rows, at least 1, of those with a value; ties are broken by kind and
+    sample id. pick: what another recipe takes of its candidates. lock: whether no other process may freeze meanwhile.
+    Raises SelectionError, or FilterError for a `where` that is not allowed.
+    """
+    ground = _ground(connection, dataset, recipe, lock=lock)
+    taken = _best(connection, recipe, ground) if recipe.is_plain else _picked(connection, recipe, ground, pick)
+    if taken is None:
+        raise NothingToSelect(_nothing(dataset, recipe, ground.unjudged))
+    scorers, spec = ground.scorers, _spec(recipe, ground, taken.encoder)
+    models = {metric: scorers[metric].models if metric in scorers else None for metric in ground.metrics}
+    return Chosen(ground.found, taken.size, taken.n_duplicates, taken.score_hash, ground.unjudged, spec, models)
+
+
+def candidates_now(connection: Connection, dataset: Dataset, recipe: Recipe) -> Candidates:
+    """What a recipe would choose among now. Must begin a transaction. Raises as `choose_by_recipe` does."""
+    return read_candidates(connection, recipe, _ground(connection, dataset, recipe, lock=False).found)
+
+
+def _ground(connection: Connection, dataset: Dataset, recipe: Recipe, *, lock: bool) -> _Ground:
+    # One snapshot for all statements, while others still score. The lock comes before it: two processes may freeze at
+    # once, and the second one waits here, then finds the selection of the first.
+    connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+    if lock:
+        connection.exec_driver_sql("LOCK TABLE selection IN SHARE ROW EXCLUSIVE MODE")
+    metrics = known_metrics(connection)
+    prepare_for_views(connection)
+    scorers = active_scorers(connection, dataset)
+    ranking = [name for name in recipe.by if name in metrics]
+    stored = stored_scores(dataset, ranking[0], metrics, scorers) if ranking else None
+    scores = stored or compared_scores(dataset, metrics)
+    if stored is not None:
+        prepare_for_stored_scores(connection)
+    names = [column.name for column in sample_scores(metrics).columns if column.name != "sample_id"]
+    columns = {name: scores.columns[name] for name in names} | own_columns(connection, dataset, recipe, scores)
+    found = eligible(connection, dataset, recipe, scores, columns)
+    deciding = _deciding(recipe, scorers)
+    unjudged = _unjudged(connection, dataset, recipe, {name: scorers[name] for name in deciding})
+    return _Ground(found, metrics, scorers, deciding, unjudged, stored is not None)
+
+
+def _spec(recipe: Recipe, ground: _Ground, encoder: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The recipe as plain data, with all that decides what it takes: scorers, stored cuts, and the encoder of texts."""
+    fingerprints = {name: ground.scorers[name].fingerprint for name in ground.deciding}
+    spec = recipe.spec()
+    if recipe.is_plain and list(fingerprints) == list(recipe.by):
+        # As in the selections of earlier versions, so that the same rule finds them again.
+        spec |= {"where": recipe.where, "scorer": next(iter(fingerprints.values()))}
+    else:
+        spec |= {"scorers": fingerprints}
+    spec["kind"] = ground.found.kind
+    if ground.found.cuts:
+        spec["cuts"] = {name: dict(cut) for name, cut in ground.found.cuts.items()}
+    if encoder is not None:
+        spec["encoder"] = dict(encoder)
+    return spec
+
+
+def _best(connection: Connection, recipe: Recipe, ground: _Ground) -> _Taken | None:
+    """Choose the best share by one column, which the database cuts by itself."""
+    (by,), share, found = recipe.by, recipe.share, ground.found
+    assert share is not None
+    value, condition = found.columns[by], sa.and_(*found.filters) if found.filters else None
+    if ground.is_stored and condition is None:
+        size = size_of_all(connection, found.scores, by, share, ground.scorers[by].n_defined)
+    else:
+        size = size_of(connection, found.scores, value, share, condition)
+    if size is None:
+        return None
+    return _Taken(size, choose_best(connection, found.scores, value, size, condition, ground.metrics))
+
+
+def _picked(connection: Connection, recipe: Recipe, ground: _Ground, pick: Pick | None) -> _Taken | None:
+    """Choose what `pick` takes of the candidates."""
+    assert pick is not None, "only a plain recipe needs none"
+    candidates = read_candidates(connection, recipe, ground.found)
+    if not len(candidates.sample_ids):
+        return None
+    picked = pick(connection, candidates)
+    if not picked.positions:
+        raise NothingToSelect("the recipe takes no sample: raise its count, share or quotas")
+    sample_ids = [int(candidates.sample_ids[position]) for position in picked.positions]
+    score_hash = choose_these(connection, ground.found.scores, sample_ids, picked.values, ground.metrics)
+    size = Size(len(candidates.sample_ids), len(sample_ids), min(picked.values))
+    return _Taken(size, score_hash, picked.n_duplicates, picked.encoder)
+
+
+def _deciding(recipe: Recipe, scorers: Mapping[str, ActiveScorer]) -> list[str]:
+    """The metrics that a recipe names and that have a scorer: those that it ranks by come first."""
+    in_filter = names_in(recipe.where or "")
+    others = [name for name in scorers if name in (*recipe.at_least, recipe.per) or name.lower() in in_filter]
+    return [name for name in dict.fromkeys([*recipe.by, *others]) if name in scorers]
+
+
+def _nothing(dataset: Dataset, recipe: Recipe, unjudged: Mapping[str, Mapping[str, int]]) -> str:
+    """Say that there is no sample to choose from, and what to do about it."""
+    nobody = f"no sample of dataset {dataset.name!r} has a {' and '.join(recipe.by)} score"
+    said = [f"kind {recipe.kind}"] if recipe.kind in KINDS else []
+    said += [repr(recipe.where)] if recipe.where else []
+    said += [f"{name} >= {least}" for name, least in recipe.at_least.items()]
+    if said:
+        return f"{nobody} and passes {', '.join(said)}: loosen it"
+    counts = {name: counts for name, counts in unjudged.items() if counts.keys() - {"unscored"}}
+    if not counts:
+        return f"{nobody}: run reelsieve score --dataset {dataset.name} first"
+    reasons = "; ".join(f"{name}: {n} {status}" for name, of in counts.items() for status, n in of.items())
+    return f"{nobody} ({reasons}): column error of view current_score says why, and what to do"
+
+
+def _unjudged(
+    connection: Connection, dataset: Dataset, recipe: Recipe, scorers: Mapping[str, ActiveScorer]
+) -> dict[str, dict[str, int]]:
+    """The samples without a value of each metric, by status.
+
+    Raises SelectionError where a score is stale, unless the recipe leaves such samples out.
+    """
+    found: dict[str, dict[str, int]] = {}
+    for name, scorer in scorers.items():
+        counts = status_counts(connection, scorer.scorer_id, dataset.dataset_id)
+        if missing := {status: n for status, n in counts.items() if status != "ok" and n}:
+            found[name] = missing
+    stale = ", ".join(f"{name}: {counts['stale']}" for name, counts in found.items() if "stale" in counts)
+    if stale and recipe.stale == "refuse":
+        raise SelectionError(
+            f"dataset {dataset.name!r} has scores of other inputs than now ({stale}): run reelsieve score --dataset "
+            f"{dataset.name} first, or leave their samples out with --stale leave_out"
+        )
+    return found

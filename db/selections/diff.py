@@ -1,0 +1,133 @@
+"""What two selections have not in common, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, RowMapping
+
+from db.schema import scorer, selection
+from db.selections.frozen import find_selection
+from db.selections.recipes import SelectionError, recipe_in
+from db.sql import read_sql
+
+_NOT_BY_VALUE = {"random": "drew others at random", "diverse": "took a diverse subset of others"}
+_OTHERWISE = "by a condition, a quota, as a near-duplicate or as equal"
+_STATEMENT = read_sql("selection_diff")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A sample that only one of two selections holds, with its rank and value there.
+
+    change: "came in" where the second selection holds it, else "went out". reason: why the other one does not hold it.
+    """
+
+    change: Literal["came in", "went out"]
+    sample: str
+    kind: str
+    system: str
+    rank: int
+    value: float
+    reason: str
+
+
+def selection_diff(connection: Connection, first: int, second: int) -> Iterator[Difference]:
+    """The samples that left and those that came, in order of rank. Raises SelectionError for an unknown selection."""
+    old, new = known_selection(connection, first), known_selection(connection, second)
+    yield from _only_in(connection, old, new, "went out")
+    yield from _only_in(connection, new, old, "came in")
+
+
+def list_selections(connection: Connection, dataset: str | None = None) -> list[dict[str, Any]]:
+    """All selections, or those of the datasets of a name, the newest first; dataset_id is None where dropped."""
+    columns = (
+        *("selection_id", "dataset_id", "dataset_name", "n", "n_eligible", "cutoff"),
+        *("spec", "score_hash", "created_at"),
+    )
+    query = sa.select(*[selection.c[name] for name in columns]).order_by(selection.c.selection_id.desc())
+    if dataset is not None:
+        query = query.where(selection.c.dataset_name == dataset)
+    return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def known_selection(connection: Connection, selection_id: int) -> RowMapping:
+    """The stored selection. Raises SelectionError for an unknown one."""
+    found = find_selection(connection, selection_id)
+    if found is None:
+        raise SelectionError(f"there is no selection {selection_id}: reelsieve selections lists them")
+    return found
+
+
+def _only_in(
+    connection: Connection, holder: RowMapping, other: RowMapping, change: Literal["came in", "went out"]
+) -> Iterator[Difference]:
+    scorer_id, metric = _only_scorer(connection, other["spec"])
+    values = {
+        "holder": holder["selection_id"],
+        "other": other["selection_id"],
+        "scorer_id": scorer_id,
+        "made_at": other["created_at"],
+    }
+    statement = sa.text(_STATEMENT).bindparams(sa.bindparam("scorer_id", type_=sa.BigInteger))
+    for row in connection.execute(statement, values):
+        reason = _reason(row, holder, other, metric)
+        yield Difference(change, row.sample, row.kind, row.system, row.rank, row.value, reason)
+
+
+def _rule(spec: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+    """What two selections by the same rule share: all but the scorers, and the kind, which has a reason of its own."""
+    return recipe_in({**spec, "kind": "all"}), spec.get("encoder")
+
+
+def _only_scorer(connection: Connection, spec: dict[str, Any]) -> tuple[int | None, str | None]:
+    """The number and metric of the scorer whose values alone ranked a selection.
+
+    None where it ranked by several columns, or by one that is no metric.
+    """
+    if not isinstance(spec["by"], str):
+        return None, None
+    fingerprint = spec["scorer"] if "scorer" in spec else spec["scorers"].get(spec["by"])
+    of_scorer = sa.select(scorer.c.scorer_id, scorer.c.metric).where(scorer.c.fingerprint == fingerprint)
+    found = connection.execute(of_scorer).one_or_none()
+    return (found.scorer_id, found.metric) if found else (None, None)
+
+
+def _reason(row: Any, holder: RowMapping, other: RowMapping, metric: str | None) -> str:
+    """Why `other` does not hold a sample of `holder`. A sample that is gone has taken its scores with it."""
+    name, spec = f"selection {other['selection_id']}", other["spec"]
+    if (holder["dataset_id"], holder["dataset_name"]) != (other["dataset_id"], other["dataset_name"]):
+        return f"{name} is of {'a dropped ' if other['dataset_id'] is None else ''}dataset {other['dataset_name']!r}"
+    if spec.get("kind", row.kind) not in ("all", row.kind):
+        return f"{name} holds samples of kind {spec['kind']} alone"
+    if metric is None:
+        if _rule(holder["spec"]) == _rule(spec):
+            return f"{name} took others by the same rule: scores or samples were not the same when it was made"
+        return f"{name} has another rule"
+    if row.is_gone:
+        return f"it is no sample any more, so its {metric} when {name} was made is not known"
+    if row.status_then is None:
+        return f"it had no {metric} score when {name} was made"
+    if row.value_then is None:
+        return f"its {metric} was undefined ({row.status_then}) when {name} was made"
+    if spec.get("choose") in _NOT_BY_VALUE:
+        # Its cut-off is the least value that was taken, and no rule.
+        return f"{name} {_NOT_BY_VALUE[spec['choose']]}, or left it out by a condition"
+    value, cutoff = _told_apart(row.value_then, other["cutoff"])
+    if row.value_then < other["cutoff"]:
+        return f"its {metric} was {value}, below the cut-off {cutoff} of {name}"
+    stale = "as stale, " if spec.get("stale") == "leave_out" else ""
+    return f"its {metric} of {value} would do: {name} left it out {stale}{_OTHERWISE}"
+
+
+def _told_apart(value: float, other: float) -> tuple[str, str]:
+    """Two numbers with four decimals, or with all their digits where four do not tell them apart.
+
+    >>> _told_apart(0.25, 0.5), _told_apart(0.00031, 0.00033)
+    (('0.2500', '0.5000'), ('0.00031', '0.00033'))
+    """
+    shown = f"{value:.4f}", f"{other:.4f}"
+    return (str(value), str(other)) if shown[0] == shown[1] and value != other else shown

@@ -1,0 +1,90 @@
+"""What a recipe would take, beside what a random choice of the same size would hold. Nothing is frozen."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from db.manifest.datasets import Dataset
+from db.selections.choosing import Chosen, Pick, choose_by_recipe
+from db.selections.recipes import Recipe
+
+_CHOSEN = sa.table("chosen", sa.column("system", sa.Text), sa.column("scores", sa.ARRAY(sa.Double)))
+
+
+@dataclass(frozen=True, slots=True)
+class SystemShare:
+    """How many samples of a system are eligible, and how many of them the recipe takes."""
+
+    system: str
+    eligible: int
+    chosen: int
+
+
+@dataclass(frozen=True, slots=True)
+class MetricShift:
+    """The mean of a metric over the chosen samples with a value, and over as many eligible values drawn at random.
+
+    n: the chosen samples with a value. chosen, margin: None where no chosen sample has a value. margin: 1.96 standard
+    errors of the mean of n of the eligible values, drawn without putting back; also None of fewer than two of them.
+    """
+
+    metric: str
+    n: int
+    chosen: float | None
+    random: float
+    margin: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a recipe would take now."""
+
+    chosen: Chosen
+    systems: list[SystemShare]
+    metrics: list[MetricShift]
+
+
+def preview(connection: Connection, dataset: Dataset, recipe: Recipe, pick: Pick | None) -> Preview:
+    """What a recipe would take now. Must begin a transaction. Raises as a selection does."""
+    chosen = choose_by_recipe(connection, dataset, recipe, pick, lock=False)
+    found, metrics = chosen.found, list(chosen.models)
+    system = found.columns["system"]
+    by_system = (
+        sa.select(system, sa.func.count()).select_from(found.scores.rows).where(*found.conditions).group_by(system)
+    )
+    taken = sa.select(_CHOSEN.c.system, sa.func.count()).group_by(_CHOSEN.c.system)
+    counts = {row[0]: row[1] for row in connection.execute(taken)}
+    of_eligible = sorted(tuple(row) for row in connection.execute(by_system))
+    systems = [SystemShare(name, n, counts.get(name, 0)) for name, n in of_eligible]
+    moments = [
+        part
+        for metric in metrics
+        for value in [found.columns[metric]]
+        for part in (sa.func.count(value), sa.func.avg(value), sa.func.stddev_pop(value))
+    ]
+    of_all = connection.execute(sa.select(*moments).select_from(found.scores.rows).where(*found.conditions)).one()
+    values = [_CHOSEN.c.scores[place] for place in range(1, len(metrics) + 1)]
+    counts_and_means = [part for value in values for part in (sa.func.count(value), sa.func.avg(value))]
+    of_chosen = connection.execute(sa.select(*counts_and_means).select_from(_CHOSEN)).one()
+    shifts = [
+        MetricShift(metric, n_chosen, mean_chosen, float(mean), _margin(n_chosen, n, deviation))
+        for place, metric in enumerate(metrics)
+        for n_chosen, mean_chosen in [of_chosen[2 * place : 2 * place + 2]]
+        for n, mean, deviation in [of_all[3 * place : 3 * place + 3]]
+        if n
+    ]
+    return Preview(chosen, systems, shifts)
+
+
+def _margin(n: int, n_eligible: int, deviation: float) -> float | None:
+    """1.96 standard errors of the mean of n of `n_eligible` values, drawn without putting back.
+
+    deviation: the standard deviation of all `n_eligible` values, divided by their number.
+    """
+    if n == 0 or n_eligible < 2:
+        return None
+    return 1.96 * deviation / math.sqrt(n) * math.sqrt((n_eligible - n) / (n_eligible - 1))

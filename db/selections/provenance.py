@@ -1,0 +1,120 @@
+"""Where a selection comes from: the scorers behind its scores, thresholds, and what became of its samples since."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from db.schema import keypoint_threshold, sample, score_threshold, scorer, selection_item
+from db.selections.exports import FrozenSelection, without_folders
+
+_A_PATH = re.compile(r"(\w+:)?/[^/]")
+# What is shown of each table of thresholds; its first four columns order it.
+_THRESHOLDS = {
+    score_threshold: (
+        *("scorer_id", "kind", "method", "objective", "at_least"),
+        *("low", "high", "n", "n_good", "details", "created_at"),
+    ),
+    keypoint_threshold: (
+        *("scorer_id", "dimension", "method", "objective"),
+        *("threshold", "n", "n_positive", "created_at"),
+    ),
+}
+
+
+def scorers_behind(connection: Connection, frozen: FrozenSelection) -> list[dict[str, Any]]:
+    """The scorers that made the frozen scores, by metric, with models, parameters and version.
+
+    A scorer whose fingerprint stands in the selection's recipe is certain. Of the other metrics a selection keeps the
+    names of the models alone: all scorers with these models that existed then are listed, and are certain if alone.
+    """
+    named = set(_texts(frozen.record["spec"]))
+    stored = connection.execute(sa.select(scorer).order_by(scorer.c.scorer_id)).mappings().all()
+    found = []
+    for metric, models in frozen.models.items():
+        of_metric = [row for row in stored if row["metric"] == metric]
+        behind = [row for row in of_metric if row["fingerprint"] in named] or [
+            row
+            for row in of_metric
+            if _are_named(row["models"], models) and row["created_at"] <= frozen.record["created_at"]
+        ]
+        found += [_described(row, is_certain=len(behind) == 1) for row in behind]
+    return found
+
+
+def dataset_thresholds(
+    connection: Connection, frozen: FrozenSelection, scorer_ids: Sequence[int]
+) -> dict[str, list[dict[str, Any]]]:
+    """The thresholds of these scorers on the whole dataset as they are now: on scores, and on keypoints."""
+    found = {}
+    for table, shown in _THRESHOLDS.items():
+        columns = [table.c[name] for name in shown]
+        of = (table.c.dataset_id == frozen.dataset_id, table.c.scope == "dataset", table.c.scorer_id.in_(scorer_ids))
+        query = sa.select(*columns).where(*of).order_by(*columns[:4])
+        found[f"{table.name}s"] = [dict(row) for row in connection.execute(query).mappings()]
+    return found
+
+
+def count_rows(connection: Connection, frozen: FrozenSelection) -> dict[str, Any]:
+    """How many rows, videos and systems a selection has, and how many of its samples are gone or changed since."""
+    item = selection_item.c
+    of_selection = item.selection_id == frozen.selection_id
+    systems = sa.select(item.kind, item.system, sa.func.count()).where(of_selection).group_by(item.kind, item.system)
+    rows = connection.execute(systems.order_by(sa.collate(item.kind, "C"), sa.collate(item.system, "C"))).all()
+    videos = sa.select(sa.collate(item.video, "C").label("video")).where(of_selection).distinct().subquery()
+    pairs = [(item[name], sample.c[name]) for name in ("text", "question", "answer")]
+    is_gone = sample.c.sample_id.is_(None)
+    is_changed = sa.or_(*[frozen_text.is_distinct_from(now) for frozen_text, now in pairs])
+    since = (
+        sa.select(
+            sa.func.count().filter(is_gone),
+            sa.func.count().filter(~is_gone, is_changed),
+            sa.func.count().filter(item.uri.is_(None)),
+        )
+        .select_from(selection_item.outerjoin(sample, sample.c.sample_id == item.sample_id))
+        .where(of_selection)
+    )
+    gone, changed, without_media = connection.execute(since).one()
+    return {
+        "rows": sum(row[2] for row in rows),
+        "videos": connection.scalar(sa.select(sa.func.count()).select_from(videos)),
+        "rows_without_media": without_media,
+        "samples_gone_since": gone,
+        "samples_changed_since": changed,
+        "rows_by_system": [{"kind": kind, "system": system, "rows": n} for kind, system, n in rows],
+    }
+
+
+def _described(row: Any, *, is_certain: bool) -> dict[str, Any]:
+    shown = ("metric", "scorer_id", "fingerprint", "models", "params", "code_version", "status", "created_at")
+    return {**{name: _without_folders(row[name]) for name in shown}, "is_certain": is_certain}
+
+
+def _are_named(models: dict[str, Any], names: str | None) -> bool:
+    """Whether these are the models that a selection stored the names of; their order is the server's."""
+    return sorted(without_folders(model["model_id"]) for model in models.values()) == sorted(
+        names.split(", ") if names else []
+    )
+
+
+def _without_folders(value: Any) -> Any:
+    if isinstance(value, str):
+        return without_folders(value) if _A_PATH.match(value) else value
+    if isinstance(value, list):
+        return [_without_folders(part) for part in value]
+    if isinstance(value, dict):
+        return {name: _without_folders(part) for name, part in value.items()}
+    return value
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All texts within plain data."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _texts(part)

@@ -1,0 +1,174 @@
+"""A recipe: the rule of a selection, in full. The same recipe over the same scores gives the same selection."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+DEFAULT_SHARE = 0.125
+REST = "*"
+"""The quota of every stratum that has none of its own."""
+
+Name = Annotated[str, Field(min_length=1)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+# Within these limits sums of ranks times weights stay finite, and few decimals keep equal means equal.
+Weight = Annotated[float, Field(ge=1e-6, le=1e6)]
+# What a plain recipe may say beside `by`.
+_OF_PLAIN = ("where", "keep", "stale", "combine", "kind")
+# What Postgres and a row of an export can count.
+_MOST = 2**63 - 1
+
+_WANTED = {
+    "by": "give a metric, or several with their weights from 1e-6 to 1e6, such as {ecs: 2, vcs: 1}",
+    "combine": "give ranks or values",
+    "kind": "give caption, qa or all",
+    "where": "give a condition as text",
+    "at_least": "give a number, or the objective of a stored threshold, by metric",
+    "dedupe": "give a cosine above 0 and at most 1",
+    "choose": "give best, random or diverse",
+    "seed": "give a whole number, 0 or more",
+    "keep": "give the share to keep, above 0 and at most 1, such as 0.125",
+    "count": "give a whole number of samples, 1 or more",
+    "per": "give the name of a column",
+    "bands": "give the limits of the bands in a list, such as [10, 30, 60]",
+    "quotas": "give a whole number of samples by stratum, names in quotes, such as {'brief': 100, '2001': 5, '*': 10}",
+    "stale": "give refuse or leave_out",
+}
+
+
+class SelectionError(ValueError):
+    """A selection that cannot be made; the message says why and what to do."""
+
+    plain = True
+
+
+class Recipe(BaseModel):
+    """What a selection takes: samples in order of `by` that pass `where` and `at_least`, thinned out, then cut.
+
+    by: a metric or another number column, or several with their weights. combine: what a weighted mean is taken of, the
+    ranks of the values or the values themselves. kind: captions or question-answer pairs, whose values are on scales of
+    their own. None: captions where both could be taken, and both with `per: kind`. "all": both in one list, as earlier
+    versions made selections. where: a condition of the filter language. at_least: the least value by column, as a
+    number, or as the objective of a stored threshold, such as "keep 0.25". dedupe: a cosine; of two samples whose texts
+    are that alike the better one stays. choose: the best, a random draw (`seed`), or a diverse subset of the rest.
+    keep, count: the share or number to take, in all or, with `per`, of each stratum or divided over the strata. per:
+    the column whose values are the strata; bands: the inner limits of bands, where it is a number. quotas: a number of
+    samples by stratum; "*" is the most that every other stratum sends. stale: whether samples with a stale score stop
+    the selection or are left out.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    by: dict[Name, Weight] = Field(default={"vcs": 1.0}, min_length=1)
+    combine: Literal["ranks", "values"] = "ranks"
+    kind: Literal["caption", "qa", "all"] | None = None
+    where: str | None = None
+    at_least: dict[Name, Number | str] = Field(default={})
+    dedupe: Annotated[float, Field(gt=0, le=1)] | None = None
+    choose: Literal["best", "random", "diverse"] = "best"
+    seed: int = Field(default=0, ge=0, le=_MOST)
+    keep: Annotated[float, Field(gt=0, le=1)] | None = None
+    count: Annotated[int, Field(ge=1, le=_MOST)] | None = None
+    per: Name | None = None
+    bands: list[Number] = Field(default=[])
+    quotas: dict[str, Annotated[int, Field(ge=0, le=_MOST)]] = Field(default={})
+    stale: Literal["refuse", "leave_out"] = "refuse"
+
+    @field_validator("by", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {value: 1.0}
+        if isinstance(value, list) and all(isinstance(name, str) for name in value):
+            if len(set(value)) < len(value):
+                raise ValueError("a column stands twice")
+            return dict.fromkeys(value, 1.0)
+        return value
+
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> Recipe:
+        if self.keep is not None and self.count is not None:
+            raise ValueError("keep is a share and count a number: give one of them")
+        if self.quotas and not self.per:
+            raise ValueError("quotas need strata: give per, such as per: system")
+        if self.bands and not self.per:
+            raise ValueError("bands cut the values of per: give per, such as per: duration_s")
+        if self.bands != sorted(set(self.bands)):
+            raise ValueError("bands must rise, such as [10, 30, 60]")
+        if self.quotas and (self.keep is not None or self.count is not None):
+            raise ValueError("quotas say how many samples to take: leave keep and count out")
+        return self
+
+    @property
+    def share(self) -> float | None:
+        """The share to take: the best eighth, unless the recipe says otherwise; None where it gives numbers."""
+        has_number = self.count is not None or bool(self.quotas) or (bool(self.at_least) and self.keep is None)
+        return None if has_number else self.keep or DEFAULT_SHARE
+
+    @property
+    def needs_vectors(self) -> bool:
+        """Whether samples are compared by the vectors of their texts."""
+        return self.dedupe is not None or self.choose == "diverse"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it takes the best share by one column, which the database can cut by itself."""
+        default = Recipe(by=self.by, **{name: getattr(self, name) for name in _OF_PLAIN})
+        return len(self.by) == 1 and self == default
+
+    def spec(self) -> dict[str, Any]:
+        """The recipe as plain data, without what it leaves at its default; `recipe_of` makes it again."""
+        said = self.model_dump(exclude_defaults=True)
+        name, *others = self.by
+        said["by"] = dict(self.by) if others else name
+        return said | ({} if self.share is None else {"keep": self.share})
+
+
+def recipe_of(said: Any) -> Recipe:
+    """The recipe that a mapping says. Raises SelectionError, in one sentence that names the field.
+
+    >>> recipe_of({"by": {"ecs": 2, "vcs": 1}, "count": 100}).by
+    {'ecs': 2.0, 'vcs': 1.0}
+    >>> recipe_of({"by": "vcs", "kep": 0.5})
+    Traceback (most recent call last):
+    db.selections.recipes.SelectionError: the recipe has no field 'kep', did you mean 'keep'?
+    """
+    if not isinstance(said, Mapping):
+        raise SelectionError("a recipe is a mapping of fields to values, such as by: vcs")
+    for name in said:
+        if name not in Recipe.model_fields:
+            close = difflib.get_close_matches(str(name), Recipe.model_fields, n=1)
+            hint = f", did you mean {close[0]!r}?" if close else f": it may have {', '.join(Recipe.model_fields)}"
+            raise SelectionError(f"the recipe has no field {str(name)[:40]!r}{hint}")
+    try:
+        return Recipe.model_validate(dict(said))
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        if not fault["loc"]:
+            raise SelectionError(f"the recipe: {fault['msg'].removeprefix('Value error, ')}") from error
+        field = str(fault["loc"][0])
+        given = said[field] if isinstance(said[field], dict | list) else fault["input"]
+        raise SelectionError(f"the recipe's {field} is {_shown(given)!r}: {_WANTED[field]}") from error
+
+
+def _shown(value: Any) -> str:
+    try:
+        return str(value)[:80]
+    except ValueError:  # Python prints no whole number of more than 4,300 digits.
+        return "a number of thousands of digits"
+
+
+def recipe_in(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The recipe within a stored rule that makes the same selection again from the same scores.
+
+    Fields that say nothing are left out, and a stored cut stands as the number that it was. A rule without a kind is of
+    a version that put captions and question-answer pairs into one list.
+    """
+    recipe = {name: value for name, value in spec.items() if name in Recipe.model_fields and value is not None}
+    recipe.setdefault("kind", "all")
+    if cuts := spec.get("cuts"):
+        recipe["at_least"] = recipe["at_least"] | {name: cut["at_least"] for name, cut in cuts.items()}
+    return recipe

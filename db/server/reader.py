@@ -1,0 +1,247 @@
+"""The read-only role behind `reelsieve sql`: it may read every table and view and change nothing.
+
+Where the role cannot log in, the owner stands in for it, in a transaction that only reads.
+
+Postgres lets every role change its own password and settings. So what the reader changed of itself counts for its own
+sessions alone, and only until the next migration makes the role anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+import sqlalchemy as sa
+from psycopg import pq, sql
+from psycopg.postgres import types
+from sqlalchemy.engine import URL, Connection
+
+from db.server.engine import connect, no_connection
+
+READER = "reelsieve_reader"
+STATEMENT_TIMEOUT = "10min"
+ROWS_AT_A_TIME = 500
+# Sessions at a time, of the hundred that a server has by default, and the temporary files that each may fill.
+MOST_SESSIONS = 20
+MOST_TEMPORARY = "10GB"
+_NUMBERS = {types[name].oid for name in ("int2", "int4", "int8", "float4", "float8", "numeric", "oid")}
+# What everybody may call, and what then fills the disk, or the table of locks that all sessions of the server share.
+_FORBIDDEN = """
+SELECT string_agg(oid::regprocedure::text, ', ') FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace
+AND proname ~ '^(lo_creat|lo_create|lo_from_bytea|pg_logical_emit_message|pg_(try_)?advisory_.*)$'
+"""
+# The databases in which the role has settings of its own.
+_SET_IN = """
+SELECT datname FROM pg_db_role_setting s JOIN pg_database d ON d.oid = setdatabase JOIN pg_roles r ON r.oid = setrole
+WHERE rolname = :name
+"""
+# Ends sessions of the reader that have changed what the server knows of it, and so hold up whoever changes that too.
+_END_CHANGING = """
+SELECT pg_stat_clear_snapshot();
+SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = {} AND backend_xid IS NOT NULL
+"""
+# How often it is tried against a reader that changes itself again and again.
+_ATTEMPTS = 20
+# Sets what the role sets for itself to what Postgres does by itself; that it may only read stays.
+_WITHOUT_OWN_SETTINGS = """
+SELECT set_config(name, CASE name WHEN 'client_encoding' THEN 'UTF8' ELSE boot_val END, false) FROM pg_settings
+WHERE source IN ('user', 'database user') AND context = 'user' AND name <> 'default_transaction_read_only'
+"""
+# A member of one of these roles, as every superuser is, reaches beyond the database.
+_OF_THE_MACHINE = ("pg_execute_server_program", "pg_read_server_files", "pg_write_server_files")
+
+
+class QueryError(ValueError):
+    """The user's SQL could not be run; the message is the server's."""
+
+    plain = True
+
+
+def reader_password(url: URL) -> str | None:
+    """The reader's password, derived from the owner's, so that it is stored nowhere and the same everywhere.
+
+    None where the owner has no password: anyone could derive a password from nothing.
+    """
+    if not url.password:
+        return None
+    return hmac.new(str(url.password).encode(), READER.encode(), hashlib.sha256).hexdigest()
+
+
+def create_reader_role(connection: Connection, url: URL) -> None:
+    """Create or refresh the role and its rights, as far as this user may; `_stand_in` covers the other case."""
+    raw: psycopg.Connection[Any] = connection.connection.driver_connection  # type: ignore[assignment]  # psycopg engine
+    for attempt in range(1, _ATTEMPTS + 1):
+        _try(connection, raw, sql.SQL(_END_CHANGING).format(sql.Literal(READER)))
+        try:
+            with connection.begin_nested():
+                return _create_reader_role(connection, raw, url)
+        except psycopg.errors.InternalError_:  # the reader changed itself at the same time
+            if attempt == _ATTEMPTS:
+                raise
+
+
+def _create_reader_role(connection: Connection, raw: psycopg.Connection[Any], url: URL) -> None:
+    exists = connection.scalar(sa.text("SELECT 1 FROM pg_roles WHERE rolname = :name"), {"name": READER})
+    if connection.scalar(sa.text("SELECT rolcreaterole OR rolsuper FROM pg_roles WHERE rolname = current_user")):
+        # A role that somebody else made on this server stays as it is; it may still read what is granted below.
+        with suppress(psycopg.errors.InsufficientPrivilege), connection.begin_nested():
+            _make_role(connection, raw, url, "ALTER" if exists else "CREATE")
+    elif not exists:
+        return
+    for grant in (
+        "GRANT USAGE ON SCHEMA public, plumbing TO {}",
+        "GRANT SELECT ON ALL TABLES IN SCHEMA public, plumbing TO {}",
+        "ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON TABLES TO {}",
+    ):
+        raw.execute(_of_role(grant))
+    _forbid_scratch_space(connection, raw)
+
+
+def _make_role(connection: Connection, raw: psycopg.Connection[Any], url: URL, create_or_alter: str) -> None:
+    login = f"{create_or_alter} ROLE {{}} LOGIN CONNECTION LIMIT {MOST_SESSIONS} PASSWORD {{}}"
+    raw.execute(sql.SQL(login).format(sql.Identifier(READER), sql.Literal(reader_password(url))))
+    raw.execute(_of_role("ALTER ROLE {} RESET ALL"))
+    for name in connection.scalars(sa.text(_SET_IN), {"name": READER}):
+        reset = sql.SQL("ALTER ROLE {} IN DATABASE {} RESET ALL")
+        raw.execute(reset.format(sql.Identifier(READER), sql.Identifier(name)))
+    raw.execute(_of_role("ALTER ROLE {} SET default_transaction_read_only = on"))
+    raw.execute(_of_role(f"ALTER ROLE {{}} SET statement_timeout = '{STATEMENT_TIMEOUT}'"))
+    # A superuser alone may set this. The next one lets another owner see the reader's sessions, and end them.
+    _try(connection, raw, _of_role(f"ALTER ROLE {{}} SET temp_file_limit = '{MOST_TEMPORARY}'"))
+    _try(connection, raw, _of_role("GRANT {} TO CURRENT_USER"))
+
+
+def _of_role(statement: str) -> sql.Composed:
+    return sql.SQL(statement).format(sql.Identifier(READER))
+
+
+def _try(connection: Connection, raw: psycopg.Connection[Any], statement: sql.Composed) -> None:
+    """Run a statement, unless this user may not."""
+    with suppress(psycopg.errors.InsufficientPrivilege), connection.begin_nested():
+        raw.execute(statement)
+
+
+def _forbid_scratch_space(connection: Connection, raw: psycopg.Connection[Any]) -> None:
+    """Forbid everybody but the owner temporary tables, large objects and advisory locks.
+
+    Only a superuser can forbid functions of Postgres. Elsewhere a transaction that only reads makes no large object,
+    and nothing of Reelsieve waits for an advisory lock of this database, see `db.server.leases`.
+    """
+    database = sql.Identifier(str(connection.engine.url.database))
+    raw.execute(sql.SQL("REVOKE TEMPORARY ON DATABASE {} FROM PUBLIC").format(database))
+    functions = sql.SQL(str(connection.scalar(sa.text(_FORBIDDEN))))
+    _try(connection, raw, sql.SQL("REVOKE EXECUTE ON FUNCTION {} FROM PUBLIC").format(functions))
+
+
+def reader_url(url: URL) -> str:
+    """The reader's URL of the same database as psql writes it, with the password where there is one."""
+    reader = url.set(drivername="postgresql", username=READER, password=reader_password(url))
+    return reader.render_as_string(hide_password=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of an answer. is_number: whether its values are numbers."""
+
+    name: str
+    is_number: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The columns of an answer, and its rows as the server sends them; nothing but the rows at hand is in memory."""
+
+    columns: tuple[Column, ...]
+    rows: Iterator[tuple[Any, ...]]
+
+
+def run_read_only(url: URL, query: str, *, tell: Callable[[str], object]) -> list[dict[str, Any]]:
+    """Run one SQL statement as the reader and return its rows. See `read_only_answer`."""
+    with read_only_answer(url, query, tell=tell) as answer:
+        names = [column.name for column in answer.columns]
+        return [dict(zip(names, row, strict=True)) for row in answer.rows]
+
+
+@contextmanager
+def read_only_answer(url: URL, query: str, *, tell: Callable[[str], object]) -> Iterator[Answer]:
+    """Run one SQL statement as the reader; its rows are read while the context lasts.
+
+    `tell` is given a sentence where the owner had to stand in for the reader. Raises QueryError with the server's
+    sentence, also while rows are read, and DatabaseUnavailable where the database itself cannot be reached.
+    """
+    if query.lstrip()[:4].lower() == "copy":
+        raise QueryError("COPY is not for this command: write a SELECT")
+    connection = _connect(url, tell)
+    try:
+        connection.read_only = True
+        connection.execute(sql.SQL("SET LOCAL statement_timeout = {}").format(STATEMENT_TIMEOUT))
+        # Once a transaction has looked at data, Postgres lets nothing make it one that writes.
+        connection.execute("SELECT 1")
+        statement = query.encode()
+        columns = _columns(connection, statement)
+        # Both ways use the extended protocol, which accepts exactly one statement: nothing can follow a semicolon.
+        if columns:
+            yield Answer(columns, connection.cursor().stream(statement, size=ROWS_AT_A_TIME))
+        else:
+            connection.execute(statement, prepare=True)
+            yield Answer((), iter(()))
+    except psycopg.Error as error:
+        message = error.diag.message_primary or str(error).strip().splitlines()[0]
+        raise QueryError(message) from None
+    except UnicodeEncodeError:
+        raise QueryError("the query holds a character that is no text: write it again by hand") from None
+    finally:
+        # Without a rollback: a COPY that has begun takes no further command, and there is nothing to roll back.
+        connection.close()
+
+
+def _connect(url: URL, tell: Callable[[str], object]) -> psycopg.Connection[Any]:
+    try:
+        connection = connect(url.set(username=READER, password=reader_password(url)))
+        connection.execute(_WITHOUT_OWN_SETTINGS.encode())
+        connection.commit()
+        return connection
+    except psycopg.OperationalError as error:
+        reason = str(error).strip().splitlines()[0]
+    return _stand_in(url, reason, tell)
+
+
+def _stand_in(url: URL, reason: str, tell: Callable[[str], object]) -> psycopg.Connection[Any]:
+    """The owner's connection; QueryError where a transaction that only reads would not hold the owner back.
+
+    It holds back no user who may read and write the server's files or run programs there, as a superuser may.
+    """
+    try:
+        connection = connect(url)
+    except psycopg.OperationalError as error:
+        raise no_connection(url, error) from None
+    why = f"the role {READER} cannot work in database {url.database} ({reason})"
+    remedy = "reelsieve db migrate as a user with CREATEROLE mends that"
+    query = " OR ".join(f"pg_has_role('{role}', 'member')" for role in _OF_THE_MACHINE)
+    row = connection.execute(f"SELECT {query}".encode()).fetchone()
+    connection.rollback()
+    if row != (False,):
+        connection.close()
+        raise QueryError(f"{why}, and {url.username} may do more than a transaction can hold back: {remedy}")
+    tell(f"{why}, so {url.username} runs this in a transaction that can only read; {remedy}")
+    return connection
+
+
+def _columns(connection: psycopg.Connection[Any], statement: bytes) -> tuple[Column, ...]:
+    """The columns that a statement will have, known before it runs; none where it returns no rows."""
+    server = connection.pgconn
+    for described in (server.prepare(b"", statement), server.describe_prepared(b"")):
+        if described.status == pq.ExecStatus.FATAL_ERROR:
+            raise psycopg.errors.error_from_result(described)
+    fields = range(described.nfields)
+    columns = tuple(Column((described.fname(i) or b"").decode(), described.ftype(i) in _NUMBERS) for i in fields)
+    repeated = [name for name, n in Counter(column.name for column in columns).items() if n > 1]
+    if repeated:
+        raise QueryError(f"several columns are named {repeated[0]!r}: give each its own name with AS")
+    return columns

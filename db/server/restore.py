@@ -1,0 +1,204 @@
+"""Restores a back-up: its rows go into tables that this program makes, and nothing of it is ever run.
+
+Both databases are filled under temporary names, and get their own names in one transaction. So a restore that fails or
+is killed changes nothing, and what a killed one left behind, the next one removes.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import sqlalchemy as sa
+from psycopg import sql
+from sqlalchemy.engine import URL, Connection
+
+from db.schema.migrate import REVISION, bring_up, keep_others_out, make_tables
+from db.schema.views import MetricInputs
+from db.server.backup import BackupError, Tell, check, databases, dump_file
+from db.server.dump_rows import fill_tables
+from db.server.engine import connect, open_engine
+from db.server.urls import CURATION, DAGSTER, DatabaseUnavailable, sibling_url
+
+_PREFIX = "reelsieve_restore_"
+# The comment on a database that was restored.
+_MARK = "reelsieve restored back-up {}"
+# A table of each database whose rows say that it is in use.
+_TELLING = {CURATION: "dataset", DAGSTER: "runs"}
+
+
+def restore(
+    url: URL,
+    source: Path,
+    metrics: MetricInputs,
+    tables: Sequence[sa.Table],
+    make_dagster: Callable[[URL], None],
+    tell: Tell,
+) -> list[str] | None:
+    """Fill the databases of this server from a back-up. They must not exist, or hold no dataset and no run.
+
+    metrics, tables: as for `db.schema.migrate.migrate`. make_dagster: makes Dagster's tables in a database.
+    Returns tables of the back-up that were left out, since nothing here makes them; None where this very back-up was
+    restored here before, and nothing was done. Raises BackupError.
+    """
+    tell(f"checks {source}")
+    found = check(source, REVISION)
+    names, mark = databases(url), _MARK.format(found.digest)
+    if (held := _held(url, names)) and _comment(url, names[CURATION]) == mark:
+        return None
+    _refuse(held)
+    try:
+        with _temporary(url, names) as temporary:
+            tell(f"restores database {names[CURATION]}")
+            file = dump_file(source, CURATION)
+            left_out = _restore_curation(temporary[CURATION], file, found.revision, metrics, tables)
+            tell(f"restores database {names[DAGSTER]}")
+            left_out += _restore_dagster(temporary[DAGSTER], dump_file(source, DAGSTER), make_dagster)
+            _refuse(_held(url, names))
+            _rename(url, temporary, names, mark)
+    except psycopg.errors.InsufficientPrivilege as error:
+        reason = error.diag.message_primary
+        raise BackupError(f"{url.username} may not do it ({reason}): ask the server's owner for that right") from error
+    return left_out
+
+
+def _held(url: URL, names: Mapping[str, str]) -> str | None:
+    """What the databases hold, as the beginning of a sentence; None where a restore loses nothing."""
+    for key, table in _TELLING.items():
+        if n := _rows(sibling_url(url, names[key]), table):
+            return f"database {names[key]} holds {n} rows of {table} already"
+    return None
+
+
+def _refuse(held: str | None) -> None:
+    if held:
+        raise BackupError(f"{held}: restore into another home (REELSIEVE_HOME) or server, so that nothing is lost")
+
+
+def _comment(url: URL, name: str) -> str | None:
+    with _server(url) as connection:
+        query = "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = %s"
+        row = connection.execute(query, [name]).fetchone()
+        return None if row is None else row[0]
+
+
+@contextmanager
+def _temporary(url: URL, names: Mapping[str, str]) -> Iterator[dict[str, URL]]:
+    """New databases for the time of a restore. What killed restores left behind goes too."""
+    fresh = {key: f"{_PREFIX}{secrets.token_hex(4)}_{key}" for key in names}
+    with _server(url) as connection:
+        query = "SELECT datname FROM pg_database WHERE starts_with(datname, %s) AND pg_has_role(datdba, 'member')"
+        for (left_behind,) in connection.execute(query, [_PREFIX]).fetchall():
+            _drop(connection, left_behind)
+    try:
+        with _server(url) as connection:
+            for name in fresh.values():
+                connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        yield {key: sibling_url(url, name) for key, name in fresh.items()}
+    finally:
+        # A server that is gone keeps them until the next restore.
+        with suppress(psycopg.OperationalError), _server(url) as connection:
+            for name in fresh.values():
+                _drop(connection, name)
+
+
+def _rename(url: URL, temporary: Mapping[str, URL], names: Mapping[str, str], mark: str) -> None:
+    """Give the new databases their names, both at once or neither; those that had them hold nothing."""
+    with _server(url) as connection:
+        for name in names.values():
+            _drop(connection, name)
+        with connection.transaction():
+            for key, name in names.items():
+                old, new = sql.Identifier(temporary[key].database or ""), sql.Identifier(name)
+                connection.execute(sql.SQL("ALTER DATABASE {} RENAME TO {}").format(old, new))
+            curation = sql.Identifier(names[CURATION])
+            connection.execute(sql.SQL("COMMENT ON DATABASE {} IS {}").format(curation, sql.Literal(mark)))
+
+
+def _restore_curation(
+    url: URL, file: Path, revision: str, metrics: MetricInputs, tables: Sequence[sa.Table]
+) -> list[str]:
+    from alembic.util import CommandError
+
+    with _transaction(url, file) as connection:
+        try:
+            make_tables(connection, url, revision)
+        except CommandError:
+            raise BackupError(f"{file.parent}: no Reelsieve has a schema {revision}: give a whole back-up") from None
+        except DatabaseUnavailable as error:
+            raise BackupError(f"{error}; a restore makes new databases, so run that in database template1") from error
+        required = set(sa.inspect(connection).get_table_names())
+        for table in tables:
+            table.create(connection, checkfirst=True)
+        filled, left_out = _fill(connection, file, revision)
+        if missing := sorted(required - filled):
+            raise BackupError(f"{file}: it has no table {missing[0]}: give a whole back-up")
+    with _transaction(url, file) as connection:
+        bring_up(connection, url, metrics, tables)
+    return left_out
+
+
+def _restore_dagster(url: URL, file: Path, make_dagster: Callable[[URL], None]) -> list[str]:
+    make_dagster(url)
+    with _transaction(url, file) as connection:
+        filled, left_out = _fill(connection, file)
+        # A server on which nothing ever ran has no table of Dagster's.
+        if (filled or left_out) and _TELLING[DAGSTER] not in filled:
+            raise BackupError(f"{file}: it has no table {_TELLING[DAGSTER]}: give a whole back-up")
+        keep_others_out(connection, url.database or "")
+    return left_out
+
+
+def _fill(connection: Connection, file: Path, revision: str | None = None) -> tuple[set[str], list[str]]:
+    for limit in ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"):
+        connection.exec_driver_sql(f"SET LOCAL {limit} = 0")
+    connection.exec_driver_sql("SET LOCAL client_encoding = 'UTF8'")
+    raw: psycopg.Connection[Any] = connection.connection.driver_connection  # type: ignore[assignment]  # psycopg engine
+    return fill_tables(raw, file, revision)
+
+
+@contextmanager
+def _transaction(url: URL, file: Path) -> Iterator[Connection]:
+    """A transaction in a new database. Raises BackupError where rows of the file do not fit into its tables."""
+    engine = open_engine(url)
+    try:
+        with engine.begin() as connection:
+            yield connection
+    except (psycopg.Error, sa.exc.DBAPIError) as error:
+        cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
+        if isinstance(cause, psycopg.OperationalError | psycopg.errors.InsufficientPrivilege):
+            raise
+        reason = str(cause).strip().splitlines()[0]
+        raise BackupError(f"{file}: its rows do not fit into the tables ({reason}): give a whole back-up") from error
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def _server(url: URL) -> Iterator[psycopg.Connection[Any]]:
+    """A connection to another database of the server, whose statements each are a transaction."""
+    with connect(sibling_url(url, "postgres"), autocommit=True) as connection:
+        yield connection
+
+
+def _drop(connection: psycopg.Connection[Any], name: str) -> None:
+    connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def _rows(url: URL, table: str) -> int:
+    """How many rows a table holds; 0 where there is no such table or database."""
+    try:
+        with connect(url) as connection:
+            query = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table))
+            (n,) = connection.execute(query).fetchone() or (0,)
+            return int(n)
+    except psycopg.errors.UndefinedTable:
+        return 0
+    except psycopg.OperationalError as error:
+        if "does not exist" not in str(error):
+            raise
+        return 0
