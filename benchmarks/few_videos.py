@@ -163,7 +163,7 @@ def false_differences(n_sets: int, n_videos: int = 60, captions: int = 5) -> dic
 def main() -> None:
     """Run everything, print tables and write the result."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--worlds", type=int, default=200, help="reports, intervals and sets of every kind")
+    parser.add_argument("--worlds", type=int, default=500, help="reports, intervals and sets of every kind")
     n = parser.parse_args().worlds
     result: dict[str, Any] = {"worlds": n, "claims": {}, "coverage": {}}
     for name, (knowledge, n_metrics) in REPORTS.items():
