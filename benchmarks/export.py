@@ -28,9 +28,8 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import Engine, make_url
 
 from assets.scores.registry import METRIC_INPUTS
-from assets.selection.export import export_selection
+from assets.selection.export import PASSPORT_SUFFIX, ExportFormat, export_selection
 from assets.selection.reading import prepare
-from assets.selection.target import PASSPORT_SUFFIX, ExportFormat
 from benchmarks.in_turn import Alone, in_turn
 from benchmarks.installation import temporary_server
 from benchmarks.measure import RESULTS, peak_kb, save

@@ -1,25 +1,223 @@
 """The inbox: a manifest folder put into HOME/inbox/DATASET is ingested as that dataset. And the list of all sensors."""
 
+import json
 import os
+import shlex
+import subprocess
 import time
-from collections.abc import Iterator
-from datetime import datetime, timezone
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 
 from assets.curation import Curation
-from assets.datasets import BadDatasetName, check_dataset_name
+from assets.datasets import BadDatasetName, check_dataset_name, shard_keys
 from assets.ingest.dimensions import DIMENSIONS_FILE
 from assets.ingest.files import file_in, readable
 from assets.ingest.readers import ManifestError, find_tables
-from assets.partitions import DATASETS
-from orchestration.attempts import LIMIT, Attempts
-from orchestration.conclusions import conclusions
+from assets.partitions import DATASETS, partitions_named
+from assets.scores.registry import METRICS, asset_name
+from db.manifest.datasets import Dataset, list_datasets
+from db.scores.quality import has_good_score
 from orchestration.dead_runs import close_dead_runs
-from orchestration.failures import failures
-from orchestration.jobs import ingest_job
+from orchestration.jobs import CONCLUSIONS, dataset_job, ingest_job
+from orchestration.passwords import without_passwords
+from orchestration.requests import UNENDED, busy_datasets
+from orchestration.settings import settings
+
+# When work that failed is tried again: after a pause that grows with every failure, and a limited number of times.
+
+FIRST_PAUSE = timedelta(minutes=2)
+GROWTH = 4
+LIMIT = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """The runs that were started for one piece of work: whether one has yet to end or ended well, and the failures."""
+
+    is_running: bool = False
+    has_succeeded: bool = False
+    n_failed: int = 0
+    last_failed_at: datetime | None = None
+
+    @classmethod
+    def of(cls, instance: dg.DagsterInstance, job: str, tags: Mapping[str, str]) -> "Attempts":
+        """Read the runs of a job with these tags."""
+        records = instance.get_run_records(dg.RunsFilter(job_name=job, tags=dict(tags)))
+        statuses = [record.dagster_run.status for record in records]
+        failed = [record for record in records if record.dagster_run.status in _FAILED]
+        return cls(
+            is_running=any(status in UNENDED for status in statuses),
+            has_succeeded=dg.DagsterRunStatus.SUCCESS in statuses,
+            n_failed=len(failed),
+            last_failed_at=max((record.update_timestamp for record in failed), default=None),
+        )
+
+    @property
+    def next_at(self) -> datetime | None:
+        """When the next attempt is due; None while one runs, after one succeeded, and after the last failure.
+
+        >>> noon = datetime(2030, 1, 1, 12, tzinfo=timezone.utc)
+        >>> [str(Attempts(n_failed=n, last_failed_at=noon).next_at)[11:16] for n in (1, 2, 3, 4)]
+        ['12:02', '12:08', '12:32', '14:08']
+        >>> Attempts(n_failed=5, last_failed_at=noon).next_at is None
+        True
+        """
+        if self.is_running or self.has_succeeded or self.n_failed >= LIMIT:
+            return None
+        if self.last_failed_at is None:
+            return datetime.min.replace(tzinfo=timezone.utc)
+        return self.last_failed_at + FIRST_PAUSE * GROWTH ** (self.n_failed - 1)
+
+    def is_due(self, now: datetime) -> bool:
+        """Whether the work is to be tried now."""
+        return self.next_at is not None and self.next_at <= now
+
+
+_FAILED = (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
+
+
+# Conclusions follow the scores: thresholds, subset, agreement and report of a dataset whose scores are newer.
+
+# The newest event that a run of conclusions knows of: a failed run is tried again, newer scores are not its failures.
+KNOWS = "reelsieve/knows"
+# What people said is read by agreement and report as well.
+JUDGEMENTS = ("rating", "keypoint_label")
+
+
+@dg.sensor(
+    job=dataset_job,
+    minimum_interval_seconds=60,
+    description="Draws the conclusions of a dataset anew when it has newer scores, and no run of it is under way.",
+)
+def conclusions(
+    context: dg.SensorEvaluationContext, curation: dg.ResourceParam[Curation]
+) -> Iterator[dg.RunRequest | dg.SkipReason]:
+    """Ask for the conclusions of every dataset whose scores, ratings or labels are newer than they are."""
+    close_dead_runs(context.instance)
+    asked = False
+    busy = busy_datasets(context.instance)
+    known = _newest(context.instance, [*map(asset_name, METRICS), *JUDGEMENTS])
+    drawn = _newest(context.instance, CONCLUSIONS)
+    with curation.engine.connect() as connection:
+        for dataset in list_datasets(connection):
+            newest = _of(known, dataset, latest=True)
+            if dataset.name in busy or newest <= _of(drawn, dataset, latest=False):
+                continue
+            if not has_good_score(connection, dataset.dataset_id):
+                continue
+            tags = {KNOWS: f"{dataset.name}:{newest}"}
+            attempts = Attempts.of(context.instance, dataset_job.name, tags)
+            if attempts.n_failed >= LIMIT:
+                context.log.warning(f"conclusions of {dataset.name} failed {LIMIT} times: they wait for newer scores")
+            if attempts.is_due(datetime.now(timezone.utc)):
+                asked = True
+                key = f"{dataset.name}:{newest}:{attempts.n_failed}"
+                yield dg.RunRequest(run_key=key, partition_key=dataset.name, tags=tags)
+    if not asked:
+        yield dg.SkipReason("no dataset has newer scores than conclusions")
+
+
+def _newest(instance: dg.DagsterInstance, assets: list[str]) -> list[dict[str, int]]:
+    """The number of the newest materialisation by partition, for each asset; later ones have greater numbers."""
+    storage = instance.event_log_storage
+    made = dg.DagsterEventType.ASSET_MATERIALIZATION
+    return [dict(storage.get_latest_storage_id_by_partition(dg.AssetKey(asset), made)) for asset in assets]
+
+
+def _of(newest: list[dict[str, int]], dataset: Dataset, *, latest: bool) -> int:
+    """The latest of a dataset's materialisations, or the latest that every asset has; 0 where there is none."""
+    partitions = [dataset.name, *shard_keys(dataset)]
+    each = [max((numbers[key] for key in partitions if key in numbers), default=0) for numbers in newest]
+    return max(each) if latest else min(each)
+
+
+# Tells of runs that failed: by a command of the user's, by a message to a URL of the user's, or by both.
+
+PATIENCE_S = 20
+# A message is read by a person; the run in the web interface has the whole error.
+LENGTH = 2000
+
+
+class NotDelivered(RuntimeError):
+    """A notice that did not arrive; the message names the variable to look at, and no URL."""
+
+    plain = True
+
+
+@dg.run_failure_sensor(
+    name="failures",
+    monitor_all_code_locations=True,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    minimum_interval_seconds=30,
+    description="Calls REELSIEVE_FAILURE_COMMAND or posts to REELSIEVE_FAILURE_URL when a run failed.",
+)
+def failures(context: dg.RunFailureSensorContext) -> None:
+    """Tell of one failed run. Raises NotDelivered."""
+    chosen = settings()
+    if chosen.failure_command:
+        call(chosen.failure_command, notice(context))
+    if chosen.failure_url:
+        post(chosen.failure_url.get_secret_value(), notice(context))
+
+
+def notice(context: dg.RunFailureSensorContext) -> dict[str, str]:
+    """What is told: run, job, partitions, and the error of the first step that failed, without passwords."""
+    run = context.dagster_run
+    of_steps = [_message(event) for event in context.get_step_failure_events()]
+    error = without_passwords((of_steps[0] if of_steps else context.failure_event.message or "").strip())[:LENGTH]
+    work = f"{run.job_name} of {partitions_named(run.tags)}"
+    return {"run_id": run.run_id, "job": run.job_name, "partitions": partitions_named(run.tags), "error": error} | {
+        # The key that chat services show.
+        "text": f"Reelsieve: {work} failed: {error}"
+    }
+
+
+def call(command: str, told: dict[str, str]) -> None:
+    """Run a command, without a shell, with the notice as JSON on its standard input."""
+    try:
+        done = subprocess.run(
+            shlex.split(command), input=json.dumps(told), text=True, capture_output=True, timeout=PATIENCE_S
+        )
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        raise NotDelivered(f"REELSIEVE_FAILURE_COMMAND cannot be run: {type(error).__name__}") from None
+    if done.returncode:
+        raise NotDelivered(f"the command of REELSIEVE_FAILURE_COMMAND ended with exit code {done.returncode}")
+
+
+def post(url: str, told: dict[str, str]) -> None:
+    """Send the notice as JSON. A redirect is not followed: the notice is meant for this address alone."""
+    # Their own messages hold the URL, so they are not passed on.
+    try:
+        request = urllib.request.Request(url, json.dumps(told).encode(), {"Content-Type": "application/json"})
+        if request.type not in ("http", "https"):
+            raise NotDelivered("REELSIEVE_FAILURE_URL is no address of a web server: it must begin with https://")
+        with urllib.request.build_opener(_NoRedirect).open(request, timeout=PATIENCE_S):
+            return
+    except urllib.error.HTTPError as error:
+        why = f"answered with status {error.code}"
+    except (OSError, ValueError) as error:
+        why = f"does not answer ({type(error).__name__})"
+    raise NotDelivered(f"the server of REELSIEVE_FAILURE_URL {why}")
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+def _message(event: dg.DagsterEvent) -> str:
+    error = event.step_failure_data.error
+    # The asset's own error; the one around it is Dagster's.
+    return "" if error is None else (error.cause or error).message
+
 
 # A folder that changed a moment ago may still be on its way.
 SETTLED_AFTER_S = 10.0

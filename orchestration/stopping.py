@@ -107,7 +107,7 @@ class StopSignals:
         if select.select([], [self._stderr], [], 0)[1]:
             os.write(self._stderr, f"{STOPPED}\n".encode())
         for process in {*self._family, *psutil.Process().children(recursive=True)}:
-            # A shell waits for the end of this process to remove what Ray leaves (orchestration/cluster/session.py).
+            # A shell waits for the end of this process to remove what Ray leaves (orchestration/cluster/launch.py).
             with suppress(psutil.Error):
                 if process.name() != "sh":
                     process.kill()

@@ -12,9 +12,8 @@ import numpy.typing as npt
 
 from metrics_core.models.nli import class_probabilities
 from metrics_core.models.nli_inputs import encode_pairs, token_batches
-from metrics_core.models.packed import pack_linears
 from metrics_core.models.revision import file_sha256, model_revision
-from metrics_core.models.text_encoder import bundled_minilm
+from metrics_core.models.text_encoder import bundled_minilm, pack_linears
 from metrics_core.protocols import Entailments, ModelIdentity
 from verifier.lexical import LEXICAL_VERSION, feature_matrix
 from verifier.model import CLASSES, load_weights, new_tokenizer, pair_logits

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 from sqlalchemy.engine import Connection, Engine
 
-from assets.agreement.compared import Comparison, MovedSample, Side, differences, left_out
-from assets.agreement.named_scorers import find_named, listed_of
 from assets.agreement.rows import MAJORITY, SEED, baselines_of, by_aspect, resamples_for
 from db.manifest.datasets import Dataset
 from db.reports.agreement import JudgedSample, judged_samples, ratings_of
@@ -28,10 +28,223 @@ from db.scores.scorers import (
 from metrics_core.agreement import (
     Mover,
     PeopleCompared,
+    ScoresCompared,
     compare_scores,
     compare_with_people,
 )
+from metrics_core.agreement.verdicts import too_few
 from metrics_core.arrays import FloatArray
+
+# What a comparison of two scorers says: its numbers as data, and its conclusions as sentences.
+
+CHANCE = 0.05
+"""A difference that chance gives less often than this is called more than chance."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One scorer. without: for each reason, the number of samples that it has no value for."""
+
+    scorer: StoredScorer
+    without: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class MovedSample:
+    """A sample that the two scorers rank differently, with both values and percentiles (see `Mover`)."""
+
+    sample: NamedSample
+    values: tuple[float, float]
+    mover: Mover
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Scorer A (first) and scorer B (second) on a dataset.
+
+    differences: the models and parameters in which two scorers of one metric differ: name, of A, of B; empty for
+    different metrics. n_left_out: samples without a value on a side. constant: for each side its only value, or None.
+    n_judged: the samples that people rated or labelled.
+    """
+
+    first: Side
+    second: Side
+    differences: tuple[tuple[str, Any, Any], ...]
+    n_left_out: int
+    constant: tuple[float | None, float | None]
+    scores: ScoresCompared
+    up: tuple[MovedSample, ...]
+    down: tuple[MovedSample, ...]
+    people: tuple[PeopleCompared, ...]
+    n_judged: int
+    n_resamples: int
+
+    @property
+    def same_metric(self) -> bool:
+        """Whether both are scorers of one metric, so that their values are in one unit."""
+        return self.first.scorer.metric == self.second.scorer.metric
+
+    def as_dict(self) -> dict[str, Any]:
+        """The comparison as JSON; first is A and second is B."""
+        return {
+            "a": _side(self.first),
+            "b": _side(self.second),
+            "differences": [{"name": name, "a": a, "b": b} for name, a, b in self.differences],
+            "n": self.scores.n,
+            "n_videos": self.scores.n_videos,
+            "n_left_out": self.n_left_out,
+            "n_resamples": self.n_resamples,
+            "correlations": {name: asdict(each) for name, each in self.scores.correlations.items()},
+            "mean_difference": asdict(self.scores.mean_difference) if self.same_metric else None,
+            "up": [_scores_moved(each) for each in self.up],
+            "down": [_scores_moved(each) for each in self.down],
+            "n_judged": self.n_judged,
+            "people": [_people(each) for each in self.people],
+            "sentences": sentences(self),
+        }
+
+
+def _side(side: Side) -> dict[str, Any]:
+    return {"name": side.scorer.name, **asdict(side.scorer), "without": dict(side.without)}
+
+
+def _scores_moved(each: MovedSample) -> dict[str, Any]:
+    return {
+        "sample": each.sample.key,
+        **{name: getattr(each.sample, name) for name in ("kind", "system", "text")},
+        "a": each.values[0],
+        "b": each.values[1],
+        "a_percentile": each.mover.first,
+        "b_percentile": each.mover.second,
+        "move": each.mover.move,
+    }
+
+
+def _people(each: PeopleCompared) -> dict[str, Any]:
+    row = asdict(each)
+    return {{"first": "a", "second": "b"}.get(name, name): value for name, value in row.items()}
+
+
+def differences(first: StoredScorer, second: StoredScorer) -> tuple[tuple[str, Any, Any], ...]:
+    """Name the models, parameters and code versions in which two scorers of one metric differ."""
+    if first.metric != second.metric:
+        return ()
+    sides = [
+        {**_flat("", scorer.models), **_flat("", scorer.params), "code_version": scorer.code_version}
+        for scorer in (first, second)
+    ]
+    names = dict.fromkeys([*sides[0], *sides[1]])
+    return tuple((name, *pair) for name in names if (pair := (sides[0].get(name), sides[1].get(name)))[0] != pair[1])
+
+
+def _flat(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested settings by their dotted names."""
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        flat |= _flat(f"{prefix}{name}.", value) if isinstance(value, Mapping) else {f"{prefix}{name}": value}
+    return flat
+
+
+def left_out(side: Side) -> str:
+    """`40 samples (30 too_short, 10 stale)`."""
+    reasons = ", ".join(f"{n} {reason}" for reason, n in side.without.items())
+    n = sum(side.without.values())
+    return f"{n} sample{'' if n == 1 else 's'} ({reasons})"
+
+
+def sentences(found: Comparison) -> list[str]:
+    """What follows from the numbers, one sentence for each thing that a reader should know."""
+    said = []
+    for side, value in zip((found.first, found.second), found.constant, strict=True):
+        if value is not None and found.scores.n > 1:
+            said.append(f"{side.scorer.name} is {value:g} for all {found.scores.n} samples: it orders nothing")
+    if found.scores.n == 1:
+        said.append("one sample has a value of both scorers: correlations need two")
+    elif found.scores.n_videos == 1:
+        said.append("all samples are of one video: intervals need several")
+    if not found.n_judged:
+        said.append("no sample has ratings or labels: they would show which scorer is closer to people")
+    return said + [verdict(each, found) for each in found.people]
+
+
+def verdict(people: PeopleCompared, found: Comparison) -> str:
+    """Is the difference between the scorers more than chance, by one aspect? It is that of Kendall's tau-b."""
+    names = found.first.scorer.name, found.second.scorer.name
+    tau, r = ((people.first[name].value, people.second[name].value) for name in ("kendall_b", "pearson"))
+    n = f"{people.n} sample{'' if people.n == 1 else 's'}"
+    if people.n < 2:
+        return f"{people.aspect}: {n} with ratings and both values, which is too few to compare: rate more samples"
+    if tau[0] is None and tau[1] is None:
+        return f"{people.aspect}: the ratings of {n}, or both scorers, are constant, so nothing can be compared"
+    if tau[0] is None or tau[1] is None:
+        constant = names[0] if tau[0] is None else names[1]
+        return f"{people.aspect}: {constant} has one value for {n}, so it orders nothing"
+    difference = f"Kendall's tau-b with people is {tau[0]:.3f} for {names[0]} and {tau[1]:.3f} for {names[1]}"
+    if r[0] is not None and r[1] is not None:
+        difference += f" (Pearson's r {r[0]:.3f} and {r[1]:.3f})"
+    if people.strongest and people.strongest.value is not None:
+        difference += f"; {people.strongest.name} alone has {people.strongest.value:.3f}"
+    if few := too_few(people.n_videos):
+        return f"{people.aspect}: which is closer to people is open: {few}; {difference}"
+    aspects = sum(each.p is not None for each in found.people)
+    corrected = f", corrected for {aspects} aspects" if aspects > 1 else ""
+    p = f"p = {people.p_holm:.3f}{corrected}"
+    if people.p_holm is None or people.p_holm >= CHANCE:
+        return f"{people.aspect}: the difference may be chance ({p}); {difference}"
+    closer = names[1] if tau[1] > tau[0] else names[0]
+    return f"{people.aspect}: {closer} is closer to people by more than chance ({p}); {difference}"
+
+
+# Scorers by the names that people give them on the command line.
+
+SHOWN = 12
+LEAST_DIGITS = 4
+"""A digest is named by so many of its first digits or more."""
+
+
+class UnknownScorer(ValueError):
+    """A name that no scorer has, or several have."""
+
+    plain = True
+
+
+def find_named(scorers: Sequence[StoredScorer], name: str) -> StoredScorer:
+    """Find the scorer called METRIC (its active scorer), METRIC@NUMBER, NUMBER, METRIC@DIGEST or DIGEST.
+
+    NUMBER is the `scorer_id` of view score_history, DIGEST the first 4 or more digits of the scorer's fingerprint; a
+    name that is both is a number. Raises UnknownScorer, which lists the scorers there are.
+    """
+    metric, at, which = name.rpartition("@")
+    of_metric = [each for each in scorers if not at or each.metric == metric]
+    if not at and (same := [each for each in scorers if each.metric == name]):
+        active = [each for each in same if each.status == "active"]
+        if not active:
+            raise UnknownScorer(f"no scorer of {name} is active: name one of {_listed(same)}")
+        return active[0]
+    numbered = [each for each in of_metric if str(each.scorer_id) == which]
+    long_enough = len(which) >= LEAST_DIGITS
+    found = numbered or [each for each in of_metric if long_enough and each.fingerprint.startswith(which.lower())]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UnknownScorer(f"{name!r} names {len(found)} scorers: name one of {_listed(found)}")
+    if not scorers:
+        raise UnknownScorer(f"there is no scorer {name!r}, because nothing is scored yet: run reelsieve score first")
+    raise UnknownScorer(
+        f"there is no scorer {name!r}: name one of {_listed(of_metric or scorers)}, or score with it first"
+    )
+
+
+def listed_of(scorers: Sequence[StoredScorer], chosen: StoredScorer) -> str:
+    """The other scorers, those of the same metric first, as a sentence lists them."""
+    others = [each for each in scorers if each.scorer_id != chosen.scorer_id]
+    return _listed(sorted(others, key=lambda each: each.metric != chosen.metric))
+
+
+def _listed(scorers: Sequence[StoredScorer]) -> str:
+    """`vcs@1 (retired), vcs@3 (active)`, and how many more."""
+    names = ", ".join(f"{each.name} ({each.status})" for each in scorers[:SHOWN])
+    return names if len(scorers) <= SHOWN else f"{names} and {len(scorers) - SHOWN} more"
 
 
 class NothingToCompare(ValueError):
@@ -70,7 +283,7 @@ def compare(engine: Engine, dataset: Dataset, first: str, second: str, n_movers:
         movers = (*scores.up, *scores.down)
         names = named_samples(connection, [kept[mover.position].sample_id for mover in movers])
     up, down = (
-        tuple(_moved(mover, names[kept[mover.position].sample_id], values) for mover in side)
+        tuple(_samples_moved(mover, names[kept[mover.position].sample_id], values) for mover in side)
         for side in (scores.up, scores.down)
     )
     return Comparison(
@@ -134,7 +347,7 @@ def _with_people(loaded: Loaded, n_resamples: int) -> tuple[PeopleCompared, ...]
     return compare_with_people(first, second, loaded.ratings, videos, beside, n_resamples=n_resamples, seed=SEED)
 
 
-def _moved(mover: Mover, sample: NamedSample, values: tuple[FloatArray, FloatArray]) -> MovedSample:
+def _samples_moved(mover: Mover, sample: NamedSample, values: tuple[FloatArray, FloatArray]) -> MovedSample:
     """A mover with its names and values."""
     return MovedSample(sample, (float(values[0][mover.position]), float(values[1][mover.position])), mover)
 

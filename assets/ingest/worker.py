@@ -7,9 +7,8 @@ import sys
 from contextlib import suppress
 from multiprocessing.connection import Connection
 
-from assets.ingest.json_lines import rows_in
-from assets.ingest.packing import packed
-from assets.ingest.validation import validate
+from assets.ingest.checking import packed, validate
+from assets.ingest.readers import rows_in
 
 
 def main(descriptor: int) -> None:

@@ -19,8 +19,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, NamedTuple, Protocol
 
-from assets.ingest.files import open_inside
-from assets.ingest.paths import PathRejected
+from assets.ingest.files import PathRejected, open_inside
 from assets.new_manifest.folder import is_video
 from assets.new_manifest.found import Findings, NoManifest
 from assets.new_manifest.videos import Place

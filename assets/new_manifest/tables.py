@@ -5,23 +5,104 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from assets.ingest import strict_json
 from assets.ingest.csv_reader import csv_header, csv_rows, guess_separator
-from assets.ingest.files import readable
-from assets.ingest.json_lines import blocks_of, fields_of, filled_lines
-from assets.ingest.paths import PathRejected, resolve_inside
+from assets.ingest.files import PathRejected, readable, resolve_inside
+from assets.ingest.parquet_reader import batch_contents
+from assets.ingest.readers import blocks_of, fields_of, filled_lines
 from assets.ingest.rejects import ManifestError, Reject
 from assets.new_manifest.columns import Columns, Named, captions_in, guess_columns, require_columns, with_lists
 from assets.new_manifest.extract import FOLDER, Extracted, MediaBytes
 from assets.new_manifest.folder import stem
 from assets.new_manifest.found import Clip, Findings, id_in
 from assets.new_manifest.videos import Place, Videos
+
+# Parquet files and the Arrow files of Hugging Face as rows; a column may hold the videos themselves.
+
+# Rows with videos are large.
+_ROWS = 16
+
+
+def arrow_names(path: Path) -> list[str]:
+    """The names of the columns. Raises ManifestError if the file cannot be read."""
+    with _readable(path):
+        if path.suffix.lower() == ".parquet":
+            return list(pq.read_schema(path).names)
+        with pa.memory_map(str(path)) as file:
+            return list(_opened(file).schema.names)
+
+
+def arrow_rows(path: Path) -> Iterator[tuple[int, dict[str, Any] | Reject]]:
+    """For every row its number from 1, and its fields or refusal. Raises ManifestError if the file cannot be read."""
+    number = 0
+    with _readable(path):
+        for batch in _batches(path):
+            # A damaged file may name places that it does not have, and reading there would end the process.
+            batch.validate(full=True)
+            of_media = [
+                name for name, column in zip(batch.schema.names, batch.columns, strict=True) if _is_media(column)
+            ]
+            media = {name: batch.column(name) for name in of_media}
+            for row, (content, _) in enumerate(batch_contents(batch.drop_columns(of_media), {})):
+                number += 1
+                if not isinstance(content, Reject):
+                    content |= {
+                        name: value for name in media if (value := _media(media[name][row].as_py())) is not None
+                    }
+                yield number, content
+
+
+def _batches(path: Path) -> Iterator[pa.RecordBatch]:
+    if path.suffix.lower() == ".parquet":
+        with pq.ParquetFile(path) as file:
+            yield from file.iter_batches(batch_size=_ROWS)
+        return
+    with pa.memory_map(str(path)) as mapped:
+        opened = _opened(mapped)
+        streamed = isinstance(opened, pa.RecordBatchStreamReader)
+        for batch in opened if streamed else map(opened.get_batch, range(opened.num_record_batches)):
+            yield from (batch.slice(start, _ROWS) for start in range(0, batch.num_rows, _ROWS))
+
+
+def _opened(file: pa.NativeFile) -> Any:
+    """The reader of an Arrow file: Hugging Face writes the stream format, others the file format."""
+    try:
+        return pa.ipc.open_stream(file)
+    except pa.ArrowInvalid:
+        return pa.ipc.open_file(file)
+
+
+def _is_media(column: pa.Array) -> bool:
+    """Whether a column holds files: their bytes, or as Hugging Face does it a struct of `bytes` and `path`."""
+    kind = column.type
+    if pa.types.is_struct(kind):
+        return {field.name for field in kind} == {"bytes", "path"}
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def _media(value: Any) -> MediaBytes | str | None:
+    if isinstance(value, dict):
+        return MediaBytes(value["bytes"], value["path"]) if value["bytes"] else value["path"]
+    return MediaBytes(value, None) if value else None
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError, OverflowError, RecursionError, MemoryError) as error:
+        raise ManifestError(f"{path.name}: cannot be read: {error}: mend it, or move it away") from error
+
 
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 # Rows of JSON Lines that are looked at for the names of their fields.
@@ -122,7 +203,7 @@ def _names(path: Path) -> list[str]:
         rows = (row for _, row in islice(_json_rows(path), _LOOKED_AT) if not isinstance(row, Reject))
         return list(dict.fromkeys(name for row in rows for name in row))
     # PyArrow takes a moment to import, and most folders have no such table.
-    from assets.new_manifest.arrow_tables import arrow_names
+    from assets.new_manifest.tables import arrow_names
 
     return arrow_names(path)
 
@@ -134,7 +215,7 @@ def _rows(path: Path, names: list[str], columns: Columns, findings: Findings) ->
         return _csv_rows(path, names, columns, findings)
     if suffix == ".jsonl":
         return _json_rows(path)
-    from assets.new_manifest.arrow_tables import arrow_rows
+    from assets.new_manifest.tables import arrow_rows
 
     return arrow_rows(path)
 

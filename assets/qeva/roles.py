@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from assets.ecs.verifiers import OFFLINE, make_verifier, pair_threshold
+from assets.ecs.scorer import OFFLINE, make_verifier, pair_threshold
 from assets.models.chat import TalliedChat, Tally
 from assets.qeva.material import FramesMaterial, Material, NotesMaterial
 from assets.qeva.settings import ROLES, QEVASettings
 from assets.sources.base import Forecast, Order
 from assets.sources.remembering import RememberingEncoder, RememberingVerifier
-from db.evidence.fingerprint import fingerprint
+from db.evidence.models import fingerprint
 from metrics_core.ecs.plan import premise_sentences
+from metrics_core.models.chat.asking import image_tokens
 from metrics_core.models.chat.protocol import ChatModel
 from metrics_core.models.chat.spending import Prices, usage_of_call
-from metrics_core.models.chat.tokens import image_tokens
 from metrics_core.models.unusable import ModelUnusable
 from metrics_core.protocols import EntailmentModel, ModelIdentity, SentenceSplitter, TextEncoder
 from metrics_core.qeva.by_chat.answerers import ChatAnswerer, ChatMatcher

@@ -13,8 +13,7 @@ from sqlalchemy.engine import Connection
 from assets.agreement.rows import Judged
 from assets.reports.facts import Cut, DataFacts, LabelCut, MetricFacts, MetricSpread, PairFacts, RatingCut, TrustFacts
 from assets.thresholds.ratings import rating_cuts, sentence
-from assets.thresholds.settings import good_ratings
-from assets.thresholds.shares import SHARES
+from assets.thresholds.settings import SHARES, good_ratings
 from db.manifest.datasets import Dataset
 from db.reports.values import (
     RatingsBeside,

@@ -5,15 +5,74 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from assets.agreement.rows import StoredRow
-from assets.reports.sample_facts import SampleGroup
 from db.reports.values import Spread
 from db.scores.quality import StatusCount
 from metrics_core.agreement.cluster_means import ClusterMean
 from metrics_core.agreement.same_items import Coefficient
 from metrics_core.agreement.verdicts import Verdict
 from metrics_core.calibration import RatedCut
+
+# The facts about samples to look at, as plain records.
+
+
+@dataclass(frozen=True, eq=False)
+class MetricView:
+    """A metric's score of one sample. rank: its place among all samples of its kind, from 0 (worst) to 1.
+
+    reference: key of the reference that decided, where one of several did.
+    """
+
+    metric: str
+    value: float | None
+    status: str
+    error: str | None
+    rank: float | None
+    lines: tuple[str, ...]
+    rows: tuple[Mapping[str, Any], ...]
+    reference: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class ShownReference:
+    """A reference of a sample's video. decided: the metrics whose score it made."""
+
+    text: str
+    decided: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class SampleFacts:
+    """A sample to look at. frames: the seconds and JPEG bytes of some frames; no_frames: why there are none.
+
+    references: those that decided come first, and some others; n_references: of how many.
+    """
+
+    key: str
+    kind: str
+    system: str
+    video: str
+    text: str
+    question: str | None
+    answer: str | None
+    references: tuple[ShownReference, ...]
+    n_references: int
+    why: tuple[str, ...]
+    scores: tuple[MetricView, ...]
+    ratings: Mapping[str, Mapping[str, float]]
+    frames: tuple[tuple[float, bytes], ...]
+    no_frames: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class SampleGroup:
+    """Samples chosen for one reason."""
+
+    title: str
+    name: str
+    samples: tuple[SampleFacts, ...]
 
 
 @dataclass(frozen=True, slots=True)

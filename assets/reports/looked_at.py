@@ -2,21 +2,159 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy.engine import Connection, Engine
 
-from assets.reports.choosing import ChosenGroup
-from assets.reports.facts import MetricFacts
-from assets.reports.sample_facts import MetricView, SampleFacts, SampleGroup, ShownReference
-from assets.reports.thumbnails import Thumbnails, thumbnails
+from assets.agreement.rows import Judged
+from assets.media.files import IngestedFileUnreadable, ingested_file
+from assets.reports.comparisons import Drawn
+from assets.reports.facts import MetricFacts, MetricView, SampleFacts, SampleGroup, ShownReference
 from assets.scores.base import Scorer
 from assets.scores.explain import explain_score
 from assets.sources.base import MissingEvidence
 from db.manifest.datasets import Dataset
-from db.reports.samples import ratings_by_sample, texts_of, values_of
+from db.reports.samples import extremes, ratings_by_sample, texts_of, values_of
+from metrics_core.agreement.raters import mean_rating
+from metrics_core.arrays import FloatArray
+from metrics_core.frames.decoding import read_frames
+from metrics_core.frames.fit import Fit
+from metrics_core.frames.records import FrameReadError
 from metrics_core.models.unusable import ModelUnusable
+
+# Small pictures of a video for a report: some frames as JPEG, or the reason why there are none.
+
+FRAMES = 4
+HEIGHT = 96
+# A panorama is cut at the sides, a picture of a phone held upright is narrower.
+WIDEST = 192
+QUALITY = 55
+TIMEOUT_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Thumbnails:
+    """Seconds and JPEG bytes of some frames of a video; without any, `reason` says why."""
+
+    frames: tuple[tuple[float, bytes], ...] = ()
+    reason: str | None = None
+
+
+def thumbnails(video: Mapping[str, Any]) -> Thumbnails:
+    """Decode some frames, at equal distances. video: a row of table `video`, its key as "video"."""
+    if video["status"] == "text_only" or not video["uri"] or video["content_sha256"] is None:
+        return Thumbnails(reason="text only: this video came without a file")
+    if video["status"] == "undecodable":
+        return Thumbnails(reason=f"its file does not decode: {video['error']}")
+    every = max(1, (video["n_frames"] or 1) // FRAMES)
+    try:
+        with ingested_file(SimpleNamespace(**{**video, "key": video["video"]})) as path:
+            found = read_frames(path, every=every, cap=FRAMES, fit=_fit(video), timeout_s=TIMEOUT_S)
+    except IngestedFileUnreadable as error:
+        return Thumbnails(reason=f"the file cannot be shown: {error}")
+    except FrameReadError as error:
+        return Thumbnails(reason=f"the file cannot be shown: {error.reason}")
+    return Thumbnails(tuple(zip(found.times_s.tolist(), map(jpeg, found.pixels), strict=True)))
+
+
+def jpeg(pixels: NDArray[np.uint8]) -> bytes:
+    """Encode a picture, uint8 (H, W, 3)."""
+    from PIL import Image
+
+    stream = io.BytesIO()
+    Image.fromarray(pixels).save(stream, format="JPEG", quality=QUALITY, optimize=True)
+    return stream.getvalue()
+
+
+def _fit(video: Mapping[str, Any]) -> Fit:
+    """Scale pictures down to the height of a thumbnail, in their own shape where it is known."""
+    width = round(HEIGHT * video["width"] / video["height"]) if video["width"] and video["height"] else WIDEST
+    return Fit(HEIGHT, min(max(width, 1), WIDEST), resize_mode="longest" if width > WIDEST else "squash", fill=255)
+
+
+# Which samples a report shows: the best and the worst, and those that metrics or people disagree about.
+
+KIND = "caption"
+OF_EACH = 2
+MOST_DISPUTED = 6
+# Half of all samples lie between the two ranks.
+LEAST_GAP = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenGroup:
+    """Samples for one reason, as (id, why); a sample may be in several groups."""
+
+    title: str
+    name: str
+    samples: tuple[tuple[int, str], ...]
+
+
+def choose(
+    connection: Connection, metrics: Sequence[MetricFacts], drawn: Drawn, judged: Judged
+) -> tuple[ChosenGroup, ...]:
+    """Choose captions to look at; `reported` must have been collected."""
+    names = {metric.name: metric.label for metric in metrics if metric.scores_kind(KIND)}
+    best, worst = (
+        tuple(
+            (sample_id, f"{word} by {label}")
+            for metric, label in names.items()
+            for sample_id in extremes(connection, KIND, metric, OF_EACH, best=is_best)
+        )
+        for word, is_best in (("best", True), ("worst", False))
+    )
+    return (
+        ChosenGroup("Best", "best", best),
+        ChosenGroup("Worst", "worst", worst),
+        ChosenGroup("Metric against metric", "metrics", _between_metrics(names, drawn)),
+        ChosenGroup("Metric against people", "people", tuple(_against_people(names, judged))),
+    )
+
+
+def _between_metrics(names: Mapping[str, str], drawn: Drawn) -> tuple[tuple[int, str], ...]:
+    """The drawn captions with the widest gaps between their ranks by two metrics: of every two, one each way."""
+    ranks = {metric: _ranks(values) for metric, values in drawn.values.items()}
+    found = []
+    for high, low in permutations(ranks, 2):
+        gap = ranks[high] - ranks[low]
+        place = int(np.nanargmax(gap)) if np.isfinite(gap).any() else None
+        if place is not None and gap[place] >= LEAST_GAP:
+            why = f"{names[high]} ranks it high, {names[low]} low"
+            found.append((float(gap[place]), drawn.sample_ids[place], why))
+    found.sort(key=lambda each: (-each[0], each[1], each[2]))
+    return tuple((sample_id, why) for _, sample_id, why in found[:MOST_DISPUTED])
+
+
+def _against_people(names: Mapping[str, str], judged: Judged) -> Iterator[tuple[int, str]]:
+    """For each metric the sample that it puts farthest above its ratings, and the one farthest below."""
+    people = np.array([_ranks(mean_rating(ratings)) for ratings in judged.ratings.values()])
+    known = np.isfinite(people).any(axis=0) if people.size else np.zeros(len(judged.samples), dtype=np.bool_)
+    mean = np.full(known.size, np.nan)
+    mean[known] = np.nanmean(people[:, known], axis=0) if known.any() else np.nan
+    for metric, label in names.items():
+        gap = _ranks(np.where(known, judged.metrics.get(metric, np.nan), np.nan)) - mean
+        for sign, how in ((1, "higher"), (-1, "lower")):
+            if not np.isfinite(gap).any():
+                continue
+            place = int(np.nanargmax(sign * gap))
+            if sign * gap[place] >= LEAST_GAP / 2:
+                yield judged.samples[place].sample_id, f"{label} ranks it {how} than people do"
+
+
+def _ranks(values: FloatArray) -> FloatArray:
+    """The share of the defined values below each one, equal ones counted half; NaN where undefined."""
+    defined = np.sort(values[np.isfinite(values)])
+    below = np.searchsorted(defined, values, "left") + np.searchsorted(defined, values, "right")
+    ranks: FloatArray = np.where(np.isfinite(values), below / max(1, 2 * defined.size), np.nan)
+    return ranks
+
 
 MOST_ROWS = 40
 # The references of a video that are shown, unless more of them decided.

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
+import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
-from assets.agreement.rows import Judged, load_judged, rows_of
-from assets.reports.choosing import choose
+from assets.agreement.rows import LABELS, Judged, load_judged, rows_of
 from assets.reports.comparisons import (
     draw,
     gather_cuts,
@@ -21,20 +22,160 @@ from assets.reports.comparisons import (
     gather_rating_cuts,
     gather_spreads,
 )
-from assets.reports.data import gather_data, gather_metrics, shown_name
-from assets.reports.facts import DataFacts, MetricFacts, Report, SystemTable
-from assets.reports.looked_at import gather_samples
-from assets.reports.systems import gather_systems
+from assets.reports.facts import DataFacts, MetricFacts, Report, SystemCount, SystemTable
+from assets.reports.labels import STAND_INS, metric_label, stand_ins
+from assets.reports.looked_at import choose, gather_samples
 from assets.reports.trust import Beside, beside_people, gather_trust
 from assets.reports.write import ReportFiles, writable_folder, write_report
 from assets.scores.base import Scorer
 from db.manifest.datasets import Dataset
 from db.reports.agreement import replace_agreement
-from db.reports.values import collect_scores
+from db.reports.values import Tally, collect_scores, reasons, systems_of, tallies
+from db.reports.values_of_report import (
+    aspects_of,
+    count_labelled,
+    dataset_summary,
+    duration_spread,
+    has_synthetic_ratings,
+    raters_of,
+    refused_rows,
+    video_statuses,
+    word_spreads,
+)
+from db.reports.videos import Samples, count_videos, judgements_by_video, values_by_video
+from db.schema import scorer
+from db.scores.quality import StatusCount
 from db.scores.shards import score_tally, shard_counts
-from db.scores.stored import active_scorer
+from db.scores.stored import active_models, active_scorer
+from metrics_core.agreement.cluster_means import cluster_means
 from metrics_core.agreement.same_items import SameItems
 from metrics_core.agreement.verdicts import corrected
+from metrics_core.arrays import FloatArray
+
+# What is in the data: counts, systems, lengths, people's work, and what every metric could and could not score.
+
+
+def gather_data(connection: Connection, dataset: Dataset) -> DataFacts:
+    """Count what the dataset holds; `reported` must have been collected."""
+    summary = dataset_summary(connection, dataset.name)
+    dataset_id = dataset.dataset_id
+    return DataFacts(
+        counts={name: int(value) for name, value in summary.items() if name != "dataset"},
+        video_statuses=video_statuses(connection, dataset_id),
+        duration_s=duration_spread(connection, dataset_id),
+        words=tuple(word_spreads(connection, dataset_id)),
+        systems=tuple(SystemCount(*row) for row in systems_of(connection)),
+        raters=raters_of(connection, dataset_id),
+        ratings=aspects_of(connection, dataset_id),
+        refused=refused_rows(connection, dataset_id),
+        labelled=count_labelled(connection, dataset_id),
+        synthetic_ratings=has_synthetic_ratings(connection, dataset_id),
+    )
+
+
+def gather_metrics(connection: Connection, metrics: Sequence[str]) -> tuple[MetricFacts, ...]:
+    """Describe the metrics that have looked at some sample of the dataset, with the statuses of all samples."""
+    found = (_metric(connection, metric, tally) for metric, tally in tallies(connection, metrics).items())
+    return tuple(facts for facts in found if facts is not None)
+
+
+def _metric(connection: Connection, metric: str, tally: Sequence[Tally]) -> MetricFacts | None:
+    scorer_id = active_scorer(connection, metric)
+    if scorer_id is None or all(each.status == "unscored" for each in tally):
+        return None
+    why = reasons(connection, metric, scorer_id)
+    version = connection.scalar(sa.select(scorer.c.code_version).where(scorer.c.scorer_id == scorer_id))
+    return MetricFacts(
+        name=metric,
+        label=shown_name(metric_label(connection, metric)),
+        models=tuple(dict.fromkeys(active_models(connection, metric))),
+        code_version=str(version),
+        stand_ins={name: STAND_INS[name] for name in stand_ins(connection, metric)},
+        statuses=tuple(StatusCount(each.kind, each.status, each.n, why.get(each.status)) for each in tally),
+        n_defined=sum(each.n for each in tally if each.status == "ok"),
+        ranges={each.kind: (each.low, each.high) for each in tally if each.low is not None and each.high is not None},
+    )
+
+
+def shown_name(label: str) -> str:
+    """A metric's name as people write it.
+
+    >>> shown_name("vcs_short"), shown_name("evqa (demo encoder)")
+    ('VCS_short', 'EVQA (demo encoder)')
+    """
+    for end, character in enumerate(label):
+        if not character.isalnum():
+            return label[:end].upper() + label[end:]
+    return label.upper()
+
+
+# Which systems are best: the mean of every metric and of every rating, with intervals over videos.
+
+MOST_SYSTEMS = 24
+
+
+def gather_systems(
+    connection: Connection, data: DataFacts, metrics: Sequence[MetricFacts]
+) -> tuple[tuple[SystemTable, ...], tuple[SystemTable, ...]]:
+    """Return the tables of metrics and of ratings, one for each kind of samples that has some."""
+    by_metric, by_aspect = [], []
+    for kind in ("caption", "qa"):
+        # Of very many systems those with the most samples.
+        systems = [each.system for each in data.systems if each.kind == kind]
+        shown = systems[:MOST_SYSTEMS]
+        n_left_out = len(systems) - len(shown)
+        names = [metric.name for metric in metrics if metric.scores_kind(kind)]
+        if names:
+            n_videos = count_videos(connection, kind, judged=False)
+            values = values_by_video(connection, kind, names, shown)
+            by_metric.append(_table(kind, shown, names, n_videos, n_left_out, values))
+        aspects = [*sorted(data.ratings), *([LABELS] if data.labelled else [])]
+        n_judged = count_videos(connection, kind, judged=True) if aspects else 0
+        if n_judged:
+            values = judgements_by_video(connection, kind, aspects, LABELS, shown)
+            by_aspect.append(_table(kind, shown, aspects, n_judged, n_left_out, values))
+    return tuple(by_metric), tuple(by_aspect)
+
+
+def _table(
+    kind: str, systems: Sequence[str], columns: Sequence[str], n_videos: int, n_left_out: int, rows: Iterable[Samples]
+) -> SystemTable:
+    """Average the values of systems."""
+    found = cluster_means(_batches(rows, len(systems)), (n_videos, len(columns), len(systems)))
+    means = {
+        system: {name: found[i][number] for i, name in enumerate(columns)} for number, system in enumerate(systems)
+    }
+    shown = [system for system in systems if any(mean.n for mean in means[system].values())]
+    ranks = {name: _ranks([means[system][name].mean for system in shown]) for name in columns}
+
+    def mean_rank(number: int) -> float:
+        defined = [rank for name in columns if (rank := ranks[name][number]) is not None]
+        return sum(defined) / len(defined)
+
+    best_first = sorted(range(len(shown)), key=mean_rank, reverse=True)
+    leads = {
+        name: next((mean.lead for mean in found[i] if mean.lead is not None), None) for i, name in enumerate(columns)
+    }
+    return SystemTable(kind, tuple(shown[i] for i in best_first), tuple(columns), means, n_videos, n_left_out, leads)
+
+
+def _ranks(means: Sequence[float | None]) -> list[float | None]:
+    """The share of the systems with a mean that lie below each one; None without a mean."""
+    defined = [mean for mean in means if mean is not None]
+    return [None if mean is None else sum(other < mean for other in defined) / len(defined) for mean in means]
+
+
+def _batches(rows: Iterable[Samples], n_systems: int) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Sums and counts (videos, columns, systems) of the values of some videos at a time."""
+    for batch in rows:
+        _, video = np.unique(batch.videos, return_inverse=True)
+        shape = (int(video[-1]) + 1, n_systems, batch.values.shape[1])
+        sums, counts = np.zeros(shape), np.zeros(shape)
+        chosen = batch.systems >= 0
+        cells, values = (video[chosen], batch.systems[chosen]), batch.values[chosen]
+        np.add.at(sums, cells, np.nan_to_num(values))
+        np.add.at(counts, cells, np.isfinite(values))
+        yield sums.swapaxes(1, 2), counts.swapaxes(1, 2)
 
 
 def make_report(
@@ -131,11 +272,11 @@ def notices(data: DataFacts, metrics: Sequence[MetricFacts], judged: Judged) -> 
 
 def _count_shards(engine: Engine, dataset: Dataset, scorers: Mapping[str, Scorer]) -> None:
     """Count the shards that changed. Of those without a stale score, views need not compare every score's inputs."""
-    for metric, scorer in scorers.items():
+    for metric, its_scorer in scorers.items():
         with engine.connect() as connection:
             scorer_id = active_scorer(connection, metric)
         if scorer_id is not None:
-            shard_counts(engine, score_tally(scorer.inputs), scorer_id, [dataset.dataset_id])
+            shard_counts(engine, score_tally(its_scorer.inputs), scorer_id, [dataset.dataset_id])
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from assets.scores.base import Scorer
 from assets.sources.base import Forecast, Order, Source, chain
-from db.evidence.fingerprint import fingerprint
+from db.evidence.models import fingerprint
 from db.manifest.datasets import Dataset
 from db.scores.shards import PENDING, sample_counts, score_tally, shard_counts
 from db.scores.stored import activate_scorer, find_scorer, register_scorer

@@ -2,21 +2,117 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import difflib
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from sqlalchemy.engine import Connection, Engine
 
-from assets.selection.picking import pick
 from assets.selection.vectors import embed_whole_texts, unit_vectors
 from assets.sources.base import Tell
 from db.manifest.datasets import Dataset
 from db.selections.candidates import Candidates
 from db.selections.choosing import Pick, Picked, candidates_now
 from db.selections.exports import without_folders
+from db.selections.freezing import kept
 from db.selections.frozen import Selection, freeze_selection
-from db.selections.recipes import Recipe
+from db.selections.recipes import REST, Recipe, SelectionError
 from metrics_core.protocols import TextEncoder
+from metrics_core.selection.combining import mean_rank, weighted_mean
+from metrics_core.selection.duplicates import without_near_duplicates
+from metrics_core.selection.places import first_of_each, in_proportion
+from metrics_core.selection.spread import farthest_first
+
+# How a recipe picks among candidates: it combines values, drops near-duplicates and divides places over strata.
+
+Positions = npt.NDArray[np.intp]
+# The vectors (n, d) of texts by their hashes, of length 1.
+Vectors = Callable[[Sequence[bytes]], npt.NDArray[np.float32]]
+
+
+def pick(candidates: Candidates, recipe: Recipe, vectors: Vectors, tell: Tell) -> Picked:
+    """What a recipe takes of its candidates, in order of rank.
+
+    The best come in order of value, a random draw in order of its numbers, a diverse subset in the order of choosing.
+    Raises SelectionError where the candidates are fewer than the recipe asks for.
+    """
+    values = _combined(candidates, recipe)
+    order: Positions = np.argsort(-values, kind="stable")
+    units = vectors([candidates.text_sha256[position] for position in order]) if recipe.needs_vectors else None
+    n_duplicates = 0
+    if recipe.dedupe is not None and units is not None:
+        tell(f"compares {len(order)} texts with one another")
+        keep = without_near_duplicates(units, recipe.dedupe)
+        n_duplicates = int(len(keep) - keep.sum())
+        order = order[keep]
+        units = units[keep] if recipe.choose == "diverse" else None
+    places = places_of(candidates, recipe, order)
+    if recipe.choose == "diverse" and units is not None:
+        chosen = order[_spread(units, candidates.stratum[order], places, tell)]
+    else:
+        if recipe.choose == "random":
+            order = order[np.argsort(candidates.draws[order], kind="stable")]
+        chosen = order[first_of_each(candidates.stratum[order], places)]
+    return Picked(chosen.tolist(), values[chosen].tolist(), n_duplicates)
+
+
+def places_of(candidates: Candidates, recipe: Recipe, order: Positions) -> list[int]:
+    """How many samples each stratum sends, of those in `order`. Raises SelectionError where there are too few."""
+    strata = candidates.strata
+    sizes = np.bincount(candidates.stratum[order], minlength=len(strata)).tolist()
+    if recipe.quotas:
+        return _by_quota(recipe, strata, sizes)
+    if recipe.count is not None:
+        if recipe.count > len(order):
+            raise SelectionError(
+                f"the recipe asks for {recipe.count} samples, and {len(order)} are left to choose from: lower "
+                "count, or loosen its conditions"
+            )
+        return in_proportion(recipe.count, sizes)
+    share = recipe.share
+    return sizes if share is None else [kept(share, size) if size else 0 for size in sizes]
+
+
+def _by_quota(recipe: Recipe, strata: Sequence[str], sizes: Sequence[int]) -> list[int]:
+    found = dict(zip(strata, sizes, strict=True))
+    for name, quota in recipe.quotas.items():
+        if name != REST and name not in found:
+            close = difflib.get_close_matches(name, strata, n=1)
+            hint = f", did you mean {close[0]!r}?" if close else f": there are {', '.join(map(repr, strata[:20]))}"
+            raise SelectionError(f"no eligible sample has {recipe.per} {name!r}, for which there is a quota{hint}")
+        if name != REST and quota > found[name]:
+            raise SelectionError(
+                f"the quota of {recipe.per} {name!r} is {quota} samples, and {found[name]} are left to choose from: "
+                "lower the quota, or loosen the recipe's conditions"
+            )
+    most = recipe.quotas.get(REST, 0)
+    return [recipe.quotas.get(name, min(most, size)) for name, size in found.items()]
+
+
+def _combined(candidates: Candidates, recipe: Recipe) -> npt.NDArray[np.float64]:
+    if len(recipe.by) == 1:
+        return candidates.values[:, 0]
+    combine = mean_rank if recipe.combine == "ranks" else weighted_mean
+    return combine(candidates.values, list(recipe.by.values()))
+
+
+def _spread(units: npt.NDArray[np.float32], stratum: Positions, places: Sequence[int], tell: Tell) -> Positions:
+    """Positions of a diverse subset of each stratum; the first choices of all strata come first."""
+    chosen: list[Positions] = []
+    turns: list[Positions] = []
+    for number, n in enumerate(places):
+        (members,) = np.nonzero(stratum == number)
+        of_stratum = units if len(members) == len(units) else units[members]
+        chosen.append(members[farthest_first(of_stratum, n, partial(_tell_progress, tell, n))])
+        turns.append(np.arange(n))
+    return np.concatenate(chosen)[np.argsort(np.concatenate(turns), kind="stable")]
+
+
+def _tell_progress(tell: Tell, n: int, done: int) -> None:
+    tell(f"{done} of {n} diverse samples chosen")
 
 
 def make_selection(

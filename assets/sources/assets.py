@@ -1,5 +1,8 @@
 """One asset for every kind of source, with its checks. One factory builds them all."""
 
+import os
+import re
+import socket
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
@@ -9,7 +12,6 @@ import dagster as dg
 from assets.curation import Curation
 from assets.datasets import TOGETHER
 from assets.partitions import SHARDS
-from assets.pools import model_pool
 from assets.reports.labels import model_name
 from assets.reports.tables import escaped
 from assets.reports.text import itemised
@@ -19,6 +21,21 @@ from assets.scores.registry import asset_name, source_kinds
 from assets.shards import check_result, shards_of_run
 from assets.sources.base import Order, Source, chain
 from assets.steps import Step, taken
+
+# Which steps may not run at once: a pool for every machine, or for every device where a machine has several.
+
+# Names the device whose steps wait for one another: a process for each GPU gets a name for each.
+DEVICE = "REELSIEVE_DEVICE"
+
+
+def model_pool() -> str:
+    """The pool of the steps that load models, of this machine or of the device that REELSIEVE_DEVICE names.
+
+    A pool is known in the whole installation by its name; so machines with names of their own do not wait for each
+    other.
+    """
+    return "encoder_" + re.sub(r"\W", "_", os.environ.get(DEVICE) or socket.gethostname())
+
 
 MODEL_POOL = model_pool()
 

@@ -16,8 +16,7 @@ from assets.scores.description import metrics_told
 from assets.scores.registry import METRICS, asset_name
 from assets.scores.said import KINDS, WIDTH
 from assets.thresholds.ratings import FoundCut, estimate, sentence, store_rating_cuts
-from assets.thresholds.settings import good_ratings
-from assets.thresholds.shares import QUANTILE, SHARES, objective
+from assets.thresholds.settings import QUANTILE, SHARES, good_ratings, objective
 from db.manifest.datasets import Dataset
 from db.scores.distribution import Distribution, collect_defined, distribution, shard_cutoffs, video_means
 from db.scores.stored import active_scorer

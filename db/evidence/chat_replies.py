@@ -9,8 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Engine
 
-from db.evidence.fingerprint import fingerprint
-from db.evidence.models import register_model
+from db.evidence.models import fingerprint, register_model
 from db.schema import chat_call, chat_reply
 
 

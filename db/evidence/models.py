@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,8 +11,23 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Connection
 
-from db.evidence.fingerprint import fingerprint
 from db.schema import model
+
+# Canonical JSON and the fingerprints of scorers and encoders made from it.
+
+
+def canonical_json(value: Any) -> str:
+    """JSON with sorted keys, no spaces and no NaN: equal values give equal text.
+
+    >>> canonical_json({"b": 1, "a": [0.5]})
+    '{"a":[0.5],"b":1}'
+    """
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def fingerprint(value: Any) -> str:
+    """The SHA-256 of the canonical JSON, as 64 hexadecimal digits."""
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
 def register_model(connection: Connection, identity: Mapping[str, Any]) -> int:

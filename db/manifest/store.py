@@ -4,27 +4,140 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import psycopg
 import sqlalchemy as sa
+from numpy.typing import NDArray
 from psycopg import sql
-from psycopg.rows import namedtuple_row
+from psycopg.rows import class_row, namedtuple_row
 from sqlalchemy.engine import Engine
 
 from db.manifest.datasets import Dataset
-from db.manifest.known_ids import KeyFilter, SeenKeys
 from db.manifest.rejects import RejectRow
 from db.manifest.rows import Written, write_rows
-from db.manifest.stored import (
-    IngestedTable,
-    MediaState,
-    ingested_tables,
-    media_states,
-    replace_ingested_tables,
-)
 from db.schema import dataset, ingest_reject
-from db.server.bulk import upsert
+from db.server.bulk import copy_rows, upsert
+
+# The ids that an ingest has accepted so far: a filter in memory, and behind it an exact answer from the database.
+
+_TABLE = "CREATE TEMPORARY TABLE ingest_seen (kind text, key text, row_sha256 bytea)"
+# Made with the first question.
+_INDEX = "CREATE UNIQUE INDEX ON ingest_seen (kind, key)"
+_COLUMNS: list[sa.Column[Any]] = [
+    sa.Column("kind", sa.Text),
+    sa.Column("key", sa.Text),
+    sa.Column("row_sha256", sa.LargeBinary),
+]
+# 2^27 bits are 16 MB. Of ten million ids, 4 in 1,000 look as if they came before, and are looked up.
+_N_BITS = 2**27
+_N_PLACES = 4
+
+
+class KeyFilter:
+    """Ids by kind of row, of which it may only be said that they were not added."""
+
+    def __init__(self) -> None:
+        self._bits = np.zeros(_N_BITS // 8, np.uint8)
+
+    def possible(self, kind: str, keys: Sequence[str]) -> list[str]:
+        """Those of the ids that may have been added."""
+        places = _places(kind, keys)
+        may_hold = (self._bits[places >> 3] >> (places & 7) & 1).all(axis=1)
+        return [key for key, may in zip(keys, may_hold, strict=True) if may]
+
+    def add(self, kind: str, keys: Sequence[str]) -> None:
+        """Remember these ids."""
+        places = _places(kind, keys).ravel()
+        np.bitwise_or.at(self._bits, places >> 3, (1 << (places & 7)).astype(np.uint8))
+
+
+class SeenKeys:
+    """The accepted ids of one ingest by kind of row, each with the hash of its row, in a temporary table."""
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self._connection = connection
+        self._is_indexed = False
+        connection.execute(_TABLE)
+
+    def among(self, kind: str, keys: Sequence[str]) -> dict[str, bytes]:
+        """The row hashes of those ids that were added before, by id."""
+        if not self._is_indexed:
+            self._connection.execute(_INDEX)
+            self._is_indexed = True
+        query = b"SELECT key, row_sha256 FROM ingest_seen WHERE kind = %s AND key = ANY(%b)"
+        with self._connection.cursor(binary=True) as cursor:
+            return {key: bytes(digest) for key, digest in cursor.execute(query, [kind, keys], prepare=False)}
+
+    def add(self, kind: str, rows: Mapping[str, bytes]) -> None:
+        """Remember ids that are not among the added ones yet, with their row hashes."""
+        copy_rows(self._connection, sql.Identifier("ingest_seen"), _COLUMNS, [(kind, k, h) for k, h in rows.items()])
+
+
+def _places(kind: str, keys: Sequence[str]) -> NDArray[np.int64]:
+    """The places of each key's bits, shape (keys, places), from 0."""
+    digests = np.fromiter((hash((kind, key)) for key in keys), np.int64, len(keys))
+    steps = digests >> 27 | 1
+    return (digests[:, np.newaxis] + np.arange(_N_PLACES) * steps[:, np.newaxis]) & (_N_BITS - 1)
+
+
+# Which tables of a manifest a dataset holds unchanged.
+
+
+class IngestedTable(NamedTuple):
+    """A table as it was last ingested.
+
+    content_sha256: the digest (32 bytes) of everything that its rows depend on. n_rows: the rows that are stored.
+    n_rejected: the rows that were refused.
+    """
+
+    kind: str
+    content_sha256: bytes
+    n_rows: int
+    n_rejected: int
+
+
+class MediaState(NamedTuple):
+    """A video's file as it was ingested, with the columns of table `video`."""
+
+    uri: str
+    status: str
+    size_bytes: int
+    mtime_ns: int | None
+    ctime_ns: int | None
+    inode: int | None
+    etag: str | None
+
+
+def ingested_tables(connection: psycopg.Connection[Any], dataset_id: int) -> dict[str, IngestedTable]:
+    """The tables that the dataset holds unchanged, by kind."""
+    query = "SELECT kind, content_sha256, n_rows, n_rejected FROM ingested_table WHERE dataset_id = %s"
+    with connection.cursor(row_factory=class_row(IngestedTable)) as cursor:
+        return {table.kind: table for table in cursor.execute(query, [dataset_id])}
+
+
+def replace_ingested_tables(
+    connection: psycopg.Connection[Any], dataset_id: int, tables: Sequence[IngestedTable]
+) -> None:
+    """Remember these tables of the dataset, and no others. To be called in a transaction."""
+    connection.execute("DELETE FROM ingested_table WHERE dataset_id = %s", [dataset_id])
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            "INSERT INTO ingested_table (dataset_id, kind, content_sha256, n_rows, n_rejected) "
+            "VALUES (%s, %s, %s, %s, %s)",
+            [(dataset_id, *table) for table in tables],
+        )
+
+
+def media_states(connection: psycopg.Connection[Any], dataset_id: int) -> Iterator[MediaState]:
+    """The files of the dataset's videos, in bounded memory. To be called in a transaction."""
+    columns = ", ".join(MediaState._fields)
+    query = f"SELECT {columns} FROM video WHERE dataset_id = %s AND uri IS NOT NULL"
+    with connection.cursor("media_states", row_factory=class_row(MediaState)) as cursor:
+        cursor.itersize = 10_000
+        yield from cursor.execute(query.encode(), [dataset_id])
+
 
 # The tables whose rows of a dataset are told from those of an earlier ingest, each with the table that tells it.
 _HELD = {

@@ -159,7 +159,7 @@ ingest_reject = sa.Table(
     now("ingested_at"),
 )
 
-# The tables of a manifest that a dataset holds unchanged; triggers forget them, see db/manifest/stored.py.
+# The tables of a manifest that a dataset holds unchanged; triggers forget them, see db/manifest/store.py.
 ingested_table = sa.Table(
     "ingested_table",
     METADATA,

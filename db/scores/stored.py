@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Connection, Engine
 
-from db.evidence.fingerprint import fingerprint
+from db.evidence.models import fingerprint
 from db.schema import sample, score, scorer
 from db.server.bulk import Upserted, upsert
 from db.server.engine import psycopg_transaction

@@ -20,10 +20,9 @@ from db.scores.present import (
     stored_scores,
 )
 from db.scores.stored import status_counts
-from db.selections.candidates import KINDS, Candidates, Eligible, eligible, read_candidates
+from db.selections.candidates import KINDS, Candidates, Eligible, eligible, own_columns, read_candidates
 from db.selections.filters import names_in
 from db.selections.freezing import Size, choose_best, choose_these, size_of, size_of_all
-from db.selections.own_columns import own_columns
 from db.selections.recipes import Recipe, SelectionError
 
 

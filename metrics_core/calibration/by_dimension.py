@@ -12,8 +12,7 @@ import numpy.typing as npt
 from metrics_core.calibration.intervals import interval_of
 from metrics_core.calibration.labels import Labelled, checked_labels
 from metrics_core.calibration.result import CalibrationWarning, Objective, Threshold
-from metrics_core.calibration.search import Parameters, status_of
-from metrics_core.calibration.threshold import REASONS, find_threshold
+from metrics_core.calibration.threshold import REASONS, Parameters, find_threshold, status_of
 
 
 @dataclass(frozen=True, slots=True)

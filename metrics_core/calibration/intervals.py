@@ -10,7 +10,7 @@ import numpy.typing as npt
 from metrics_core.arrays import FloatArray, IntArray, numbered
 from metrics_core.calibration.labels import Labelled, checked_labels
 from metrics_core.calibration.result import Objective, ThresholdInterval
-from metrics_core.calibration.search import Parameters, best_cuts, counts_at, cuts_of, status_of
+from metrics_core.calibration.threshold import Parameters, best_cuts, counts_at, cuts_of, status_of
 
 # Resamples are drawn in batches whose weights hold up to this many numbers (8 MiB); a batch has at least one resample.
 CELLS = 1 << 20

@@ -17,11 +17,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metrics_core.frames.decoding import DecodingWorker
-from metrics_core.frames.fit import Fit
-from metrics_core.frames.memory import BUDGET, bytes_in_flight
+from metrics_core.frames.fit import MOST_PIXELS, Fit
+from metrics_core.frames.pictures import MOST_BYTES
 from metrics_core.frames.records import DecoderFailed, FrameReadError, SampledFrames
 from metrics_core.frames.sampling import sample_indices
 from metrics_core.protocols import ImageEncoder, ModelIdentity
+
+# Estimates the memory that videos take on their way from the file to the encoder.
+
+# Bytes for all videos that are being decoded or wait for the encoder. A video that needs more is decoded alone.
+BUDGET = 4 << 30
+# Whole pictures that a decoder holds at once, counted as RGB: its reference pictures, and copies.
+PICTURES_IN_DECODER = 20
+# Copies of a sampled frame: in the decoder, received from it, and preprocessed with four bytes per number.
+BYTES_PER_NUMBER = 1 + 1 + 4
+
+
+def bytes_in_flight(pixels: int | None, n_sampled: int | None, fit: Fit | None) -> int:
+    """Estimate, as an upper bound, the bytes that a video takes until it is encoded.
+
+    Args:
+        pixels: pixels of one picture; None counts as the greatest number that is decoded.
+        n_sampled: number of sampled frames; None counts as the greatest number that is kept.
+        fit: the part of a frame that is kept; None keeps whole frames.
+    """
+    pixels = min(pixels or MOST_PIXELS, MOST_PIXELS)
+    frame = 3 * (fit.height * fit.width if fit else pixels)
+    sampled = MOST_BYTES if n_sampled is None else min(n_sampled * frame, MOST_BYTES)
+    return PICTURES_IN_DECODER * 3 * pixels + BYTES_PER_NUMBER * sampled
+
 
 Key = TypeVar("Key")
 
@@ -97,7 +121,7 @@ def encode_videos(
     Decoding and preprocessing run in `n_decoders` threads (by default half of the cores) while this thread encodes.
     Every decoding thread has a process of its own. A batch is filled with frames of consecutive videos. At most two
     videos per decoder are in memory, as preprocessed images, and fewer where they would take more than
-    `metrics_core.frames.memory.BUDGET`. The model loads when the first video is known.
+    `metrics_core.frames.encoding.BUDGET`. The model loads when the first video is known.
 
     An error of reading, decoding or preprocessing one video is yielded in place of its features. Raises the errors of
     the encoder, and RuntimeError where a decoder process does not start.

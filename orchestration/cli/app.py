@@ -3,33 +3,109 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, NoReturn
 
 import typer
 
 from orchestration.cli import (
     beginning,
-    calibrating,
-    comparing,
     data,
     database,
     explaining,
-    exporting,
-    overview,
     querying,
-    removing,
     reporting,
     scoring,
-    searching,
     selecting,
     selections,
     showcase,
 )
+from orchestration.cli import data as removing
+from orchestration.cli import querying as searching
+from orchestration.cli import reporting as comparing
+from orchestration.cli import reporting as overview
+from orchestration.cli import scoring as calibrating
+from orchestration.cli import selections as exporting
 from orchestration.cli.output import hide_connection_attempts, print_error
-from orchestration.cli.usage import usage_sentence
-from orchestration.cli.waits import waits_told
 from orchestration.stopping import StopSignals
+
+# Arguments that cannot be used: said in one sentence, like every other error of the command line.
+
+_EXPECTED = {"float_parsing": "is no number", "int_parsing": "is no whole number"}
+_PERCENT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")
+_DECIMAL_COMMA = re.compile(r"\s*\d*,\d+\s*")
+
+
+def usage_sentence(error: typer.TyperException) -> str:
+    """Say what is wrong with the arguments, and where the right ones are listed; nothing where the help was shown."""
+    said = (_about_value(error) or error.format_message()).strip().removesuffix(".")
+    if not said:
+        return ""
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else "reelsieve"
+    return f"{said[0].lower()}{said[1:]} (see {command} --help)"
+
+
+def _about_value(error: typer.TyperException) -> str:
+    """Name the value that is refused, which Typer's own message often leaves out; nothing for other errors."""
+    # The error of pydantic, by which Typer reads values; it is not imported, since most commands end without one.
+    problems = getattr(error.__cause__, "errors", None)
+    parameter = getattr(error, "param", None)
+    if problems is None or parameter is None:
+        return ""
+    problem = problems(include_url=False)[0]
+    value, name = problem["input"], parameter.get_error_hint().split(" / ")[0].strip("'")
+    if expected := _EXPECTED.get(problem["type"]):
+        return f"{name}: {value!r} {expected}{_as_number(str(value))}"
+    return f"{name}: {problem['msg'].removeprefix('Value error, ').replace('Input', repr(value), 1)}"
+
+
+def _as_number(text: str) -> str:
+    """The remedy for a percentage or a decimal comma.
+
+    >>> _as_number("12.5%"), _as_number("0,5"), _as_number("half")
+    (': write 0.125', ': write 0.5', '')
+    """
+    if percent := _PERCENT.fullmatch(text):
+        return f": write {float(percent[1]) / 100:g}"
+    return f": write {float(text.replace(',', '.')):g}" if _DECIMAL_COMMA.fullmatch(text) else ""
+
+
+# Waits for locks of others, told on standard error while a command runs.
+
+_FIRST_LOOK_S = 2.0
+
+
+@contextmanager
+def waits_told() -> Iterator[None]:
+    """Tell the waits of the command that runs meanwhile. One that is done soon imports and connects nothing for it."""
+    ended = threading.Event()
+    thread = threading.Thread(target=_tell, args=[ended], name="waits", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(1.0)
+
+
+def _tell(ended: threading.Event) -> None:
+    while not ended.wait(_FIRST_LOOK_S):
+        # Every command that uses the database has imported it by now.
+        platform = sys.modules.get("orchestration.platform")
+        url = platform.known_url() if platform else None
+        if url is not None:
+            from db.server.reader import READER
+            from db.server.waits import Watch
+            from orchestration.terminal import say
+
+            Watch(READER, lambda line: say("database", line)).run(url, ended)
+            return
+
 
 app = typer.Typer(
     name="reelsieve",

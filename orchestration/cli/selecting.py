@@ -2,14 +2,175 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestration.cli.chosen import show_preview, show_selection
-from orchestration.cli.output import AsJson, DatasetName, progress
-from orchestration.cli.recipe_options import recipe_said
+from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows, progress
+
+if TYPE_CHECKING:
+    from db.selections.recipes import Recipe
+if TYPE_CHECKING:
+    from db.selections.choosing import Chosen
+    from db.selections.freezing import Size
+    from db.selections.frozen import Selection
+    from db.selections.preview import Preview
+    from db.selections.recipes import Recipe
+
+
+# Reads the options of the command select into a recipe.
+
+# Options of the command that are no part of a recipe.
+_OTHERS = ("dataset", "recipe", "preview", "export", "as_json")
+
+
+def recipe_said(options: Mapping[str, Any]) -> Recipe:
+    """The recipe of the file that option `recipe` names, or of the other options by name.
+
+    Raises SelectionError where the file is given together with options of a recipe, and for what no recipe may say.
+    """
+    from assets.selection.recipe_file import read_recipe
+    from db.selections.recipes import SelectionError, recipe_of
+
+    said = {name: value for name, value in options.items() if name not in _OTHERS and value not in (None, [], ())}
+    path = options["recipe"]
+    if path is not None:
+        if said:
+            given = ", ".join(f"--{name.replace('_', '-')}" for name in said)
+            raise SelectionError(f"--recipe says all of the rule: leave {given} out, or write them into {path}")
+        return read_recipe(path)
+    if "by" in said:
+        said["by"] = _pairs("by", [one if "=" in one else f"{one}=1" for one in said["by"]])
+    if "quota" in said:
+        quotas = _pairs("quota", said.pop("quota"))
+        said["quotas"] = {name: int(n) if isinstance(n, float) and n.is_integer() else n for name, n in quotas.items()}
+    if "at_least" in said:
+        said["at_least"] = _pairs("at-least", said["at_least"])
+    if "bands" in said:
+        said["bands"] = [_number("bands", part) for part in said["bands"].split(",")]
+    return recipe_of(said)
+
+
+def _pairs(option: str, texts: Sequence[str]) -> dict[str, float | str]:
+    from db.selections.recipes import SelectionError
+
+    pairs: dict[str, float | str] = {}
+    for text in texts:
+        name, value = _pair(option, text)
+        if name in pairs:
+            raise SelectionError(f"--{option} names {name[:40]!r} twice: leave one out")
+        pairs[name] = value
+    return pairs
+
+
+def _pair(option: str, text: str) -> tuple[str, float | str]:
+    """NAME=VALUE, where a value that reads as a number is one."""
+    from db.selections.recipes import SelectionError
+
+    name, sign, value = text.rpartition("=")
+    if not sign or not name or not value:
+        raise SelectionError(f"--{option} {text}: give it as NAME=VALUE")
+    try:
+        return name.strip(), float(value)
+    except ValueError:
+        return name.strip(), value.strip()
+
+
+def _number(option: str, text: str) -> float:
+    from db.selections.recipes import SelectionError
+
+    try:
+        return float(text)
+    except ValueError as error:
+        raise SelectionError(f"--{option}: {text!r} is no number: give limits such as 10,30,60") from error
+
+
+# Shows what a recipe has chosen: a frozen selection, or the preview of one.
+
+
+def show_selection(chosen: Selection, rule: Recipe, dataset: str, path: Path | None, *, as_json: bool) -> None:
+    """Print a frozen selection. path: the file that it was written to, if any."""
+    facts = _facts(chosen, chosen, chosen.kind)
+    if as_json:
+        facts = {"selection_id": chosen.selection_id, **facts, "score_hash": chosen.score_hash, "by": _label(rule)}
+        print_json({**facts, "path": str(path) if path else None})
+        return
+    known = "" if chosen.is_new else " (made before, unchanged)"
+    _print_facts(f"selection {chosen.selection_id}:", facts, dataset, rule, known, chosen.n_others)
+    hint = f"write it with: reelsieve export {chosen.selection_id} --to FILE.parquet"
+    console.print(f"written to {path}" if path else hint, markup=False)
+
+
+def show_preview(found: Preview, rule: Recipe, dataset: str, *, as_json: bool) -> None:
+    """Print what a recipe would take."""
+    facts = _facts(found.chosen.size, found.chosen, found.chosen.found.kind)
+    systems, metrics = [asdict(row) for row in found.systems], [asdict(row) for row in found.metrics]
+    if as_json:
+        print_json({**facts, "systems": systems, "metrics": metrics})
+        return
+    _print_facts("would take", facts, dataset, rule, "; nothing is frozen", found.chosen.found.n_others)
+    print_rows(systems, empty="no system")
+    console.print(
+        "means of the n chosen samples with a value, and of a random choice of as many; margin is 1.96 standard errors "
+        "of the latter:"
+    )
+    print_rows(metrics, empty="no metric")
+
+
+def left_out(n_duplicates: int | None, unjudged: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    """Sentences on near-duplicates that were left out, and on samples that a metric could not judge."""
+    if n_duplicates:
+        yield f"{n_duplicates} near-duplicates of better samples are left out"
+    for metric, counts in unjudged.items():
+        yield f"without a value of {metric}, in the whole dataset: " + ", ".join(
+            f"{n} {status}" for status, n in sorted(counts.items())
+        )
+
+
+def _facts(size: Size | Selection, rest: Chosen | Selection, kind: str) -> dict[str, Any]:
+    return {
+        "n": size.n,
+        "n_eligible": size.n_eligible,
+        "cutoff": size.cutoff,
+        "kind": kind,
+        "n_duplicates": rest.n_duplicates,
+        "unjudged": rest.unjudged,
+    }
+
+
+def _print_facts(beginning: str, facts: Mapping[str, Any], dataset: str, rule: Recipe, end: str, n_others: int) -> None:
+    things = {"caption": "captions", "qa": "question-answer pairs"}.get(facts["kind"], "samples")
+    size = f"{facts['n']} of {facts['n_eligible']} {things} of {dataset}"
+    console.print(f"{beginning} {size}, {_choice(rule, facts['cutoff'])}{end}", markup=False)
+    if n_others:
+        console.print(
+            f"captions alone: {n_others} question-answer pairs have values of another scale; --kind qa takes them"
+        )
+    for line in left_out(facts["n_duplicates"], facts["unjudged"]):
+        console.print(line, markup=False)
+
+
+def _choice(rule: Recipe, cutoff: float) -> str:
+    """What the chosen samples have in common: a least value only where the best are chosen."""
+    if rule.choose == "random":
+        return f"drawn at random by seed {rule.seed}"
+    return "a diverse subset" if rule.choose == "diverse" else f"{_label(rule)} at least {cutoff:.4f}"
+
+
+def _label(rule: Recipe) -> str:
+    """What ranked the samples, with the models behind it where it is one metric."""
+    from assets.reports.labels import metric_label
+    from db.scores.present import known_metrics
+    from orchestration.platform import engine
+
+    names = list(rule.by)
+    with engine().connect() as connection:
+        metrics = known_metrics(connection)
+        labels = [metric_label(connection, name) if name in metrics else name for name in names]
+    return labels[0] if len(labels) == 1 else f"mean of the {rule.combine} of {' and '.join(labels)}"
 
 
 def select(
@@ -46,9 +207,8 @@ def select(
 ) -> None:
     """Freeze samples by a recipe: rows, rule, cutoff and score hash. The same recipe and scores give the same rows."""
     from assets.datasets import dataset_of_key
-    from assets.selection.export import export_selection
+    from assets.selection.export import export_selection, export_target
     from assets.selection.making import make_selection, prepared
-    from assets.selection.target import export_target
     from db.selections.preview import preview as preview_of
     from orchestration.platform import engine
 

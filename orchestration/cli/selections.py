@@ -5,12 +5,42 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import typer
 
-from orchestration.cli.chosen import left_out
-from orchestration.cli.output import AsJson, console, print_json, print_rows, visible
+from orchestration.cli.output import AsJson, console, print_json, print_rows, progress, visible
+from orchestration.cli.selecting import left_out
+
+# The command that writes a frozen selection for training, for a spreadsheet or for others.
+
+# The values of ExportFormat, which is imported late.
+Format = Literal["parquet", "jsonl", "csv", "webdataset", "hf"]
+
+
+def export(
+    selection: Annotated[int, typer.Argument(help="Number of the selection.")],
+    to: Annotated[Path, typer.Option(help="The new file, or for webdataset and hf the new folder.")],
+    format: Annotated[
+        Format | None, typer.Option(help="How to write it (default: as the suffix .parquet, .jsonl or .csv says).")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a frozen selection with its passport, in order of rank: whole or not at all. Nothing is overwritten."""
+    from assets.selection.export import ExportFormat, export_selection
+    from orchestration.platform import engine
+
+    with progress() as tell:
+        done = export_selection(engine(), selection, to, ExportFormat(format) if format else None, tell=tell)
+    if as_json:
+        answer = {"selection_id": selection, "path": str(done.path), "format": done.form.value, "rows": done.rows}
+        print_json({**answer, "media_root": done.media_root})
+        return
+    console.print(f"{done.rows} rows written to {done.path}", markup=False, soft_wrap=True)
+    if done.media_root:
+        console.print(f"media addresses are relative to {done.media_root}", markup=False, soft_wrap=True)
+
 
 _SHOWN = 20
 selections = typer.Typer(help="List, show and compare frozen selections.", invoke_without_command=True)

@@ -11,11 +11,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TextIO
 
 import dagster as dg
 import uvicorn
-
-# `dagster dev` is made of these parts; none of them is public.
 from dagster._cli.proxy_server_manager import ProxyServerManager
 from dagster._core.workspace.context import WorkspaceProcessContext
 from dagster._core.workspace.load_target import ModuleTarget, WorkspaceFileTarget
@@ -27,12 +26,150 @@ from dagster_webserver.cli import (
     DEFAULT_POOL_RECYCLE,
 )
 from dagster_webserver.version import __version__
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import HTMLResponse, PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from orchestration.platform import PROJECT, instance
 from orchestration.settings import settings
-from orchestration.web.guard import Guard
-from orchestration.web.landing import Landing
-from orchestration.web.terminal import Terminal
+
+# Keeps other web sites out of the interface, which trusts every request to 127.0.0.1.
+
+GRAPHQL = "/graphql"
+NAMES = ("127.0.0.1", "localhost")
+HTTP_PORT = 80
+# Close code for a web socket that breaks a rule (RFC 6455); the browser sees HTTP 403 where it was never accepted.
+POLICY_VIOLATION = 1008
+
+
+class Guard:
+    """An ASGI application in front of another one: it passes on only requests of our own pages and of programs.
+
+    A request must name this server as its host, so that no foreign name can be pointed here. It must come from no other
+    origin. Only a POST of JSON, which no form or link can send, may change anything. No other site may frame our pages.
+    """
+
+    def __init__(self, app: ASGIApp, port: int) -> None:
+        self._app = app
+        # Browsers leave out the default port.
+        self._hosts = {f"{name}:{port}" for name in NAMES} | ({*NAMES} if port == HTTP_PORT else set())
+        self._origins = {f"http://{host}" for host in self._hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or refuse it with one sentence."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        refusal = self._refusal(scope)
+        if refusal is None:
+            await self._app(scope, receive, _unframed(send))
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": POLICY_VIOLATION})
+        else:
+            status, sentence = refusal
+            await PlainTextResponse(f"{sentence}\n", status)(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> tuple[int, str] | None:
+        """Status and reason of a request that must not pass, else None."""
+        headers = Headers(scope=scope)
+        hosts, origins = headers.getlist("host"), headers.getlist("origin")
+        if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
+            return 421, f"this server answers under {' and '.join(sorted(self._hosts))} only"
+        # Programs send no origin; browsers send one with every request that could change something.
+        if not self._origins.issuperset(origins):
+            return 403, "a page of another site may not use this server"
+        return _fault_of_request(scope, headers) if scope["type"] == "http" else None
+
+
+def _fault_of_request(scope: Scope, headers: Headers) -> tuple[int, str] | None:
+    """Why a request names nothing, or might change something although any link or form can send it, else None."""
+    path = scope["path"]
+    parts = path.split("/")[1:]
+    is_no_log = parts[0] == "logs" and (len(parts) < 3 or "" in parts)
+    # Dagster takes such a name for that of a file, and answers that it has a fault.
+    if is_no_log or {"..", "."}.intersection(parts) or "\0" in path:
+        return 404, "there is nothing of this name"
+    if scope["method"] in ("GET", "HEAD"):
+        # Where HTML is accepted Dagster answers with a page to type queries into; else it runs the query.
+        if path == GRAPHQL and "text/html" not in headers.get("accept", ""):
+            return 405, "send queries by POST"
+    elif [kind.partition(";")[0].strip().lower() for kind in headers.getlist("content-type")] != ["application/json"]:
+        return 415, "send JSON: the content type must be application/json"
+    return None
+
+
+def _unframed(send: Send) -> Send:
+    """Send with a header that forbids other sites to frame the page, where they could lead a click astray."""
+
+    async def send_unframed(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            MutableHeaders(scope=message)["X-Frame-Options"] = "SAMEORIGIN"
+        await send(message)
+
+    return send_unframed
+
+
+# The first page: it leads to the lineage with all groups open, top to bottom, as the README shows it.
+
+# How Dagster's page names a group, and where it keeps a person's choices, which are left alone. Unless there is room,
+# the page draws no names: with icons alone in the navigation, and from top to bottom, the graph has most of it.
+PAGE = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>Reelsieve</title>
+<p><a href="/asset-groups">lineage</a></p>
+<script>
+for (const [choice, usual] of [["asset-graph-direction", '"vertical"'], ["dagster-nav-collapsed", "true"]]) {
+  if (localStorage.getItem(choice) === null) localStorage.setItem(choice, usual);
+}
+const body = JSON.stringify({query: "{ assetNodes { groupName } }"});
+fetch("/graphql", {method: "POST", headers: {"Content-Type": "application/json"}, body})
+  .then(answer => answer.json())
+  .then(({data}) => [...new Set(data.assetNodes.map(node => node.groupName))].sort())
+  .catch(() => [])
+  .then(groups => {
+    const open = new URLSearchParams({expanded: groups.map(name => `global@global:${name}`).join(",")});
+    location.replace(`/asset-groups?${open}`);
+  });
+</script>
+</html>
+"""
+
+
+class Landing:
+    """An ASGI application in front of Dagster's, which answers for the address without a path."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or pass the request on."""
+        is_asked = scope["type"] == "http" and scope["path"] == "/" and scope["method"] in ("GET", "HEAD")
+        await (HTMLResponse(PAGE) if is_asked else self._app)(scope, receive, send)
+
+
+# What a person sees of the interface at the terminal; all else that its processes print goes to a log file.
+
+
+class Terminal:
+    """The terminal, apart from standard output and error, which from then on lead to the log."""
+
+    def __init__(self, log: Path) -> None:
+        """Send standard output and error of this process and of those that it starts to a new log file."""
+        self.log = log
+        self._shown: TextIO = os.fdopen(os.dup(1), "w", encoding="utf-8")
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("w") as file:
+            os.dup2(file.fileno(), 1)
+            os.dup2(file.fileno(), 2)
+
+    def say(self, line: str) -> None:
+        """Show one line."""
+        print(line, file=self._shown, flush=True)
+
+
+# `dagster dev` is made of these parts; none of them is public.
+
 
 DEFINITIONS = "orchestration.definitions"
 POLL_RATE_MS = 2000

@@ -9,9 +9,15 @@ import sqlalchemy as sa
 from scipy import stats
 from sqlalchemy.engine import Engine
 
-from assets.agreement.compared import Comparison, differences, sentences
-from assets.agreement.comparing import NothingToCompare, compare
-from assets.agreement.named_scorers import UnknownScorer, find_named
+from assets.agreement.comparing import (
+    Comparison,
+    NothingToCompare,
+    UnknownScorer,
+    compare,
+    differences,
+    find_named,
+    sentences,
+)
 from db import schema
 from db.manifest.datasets import Dataset
 from db.scores.scorers import StoredScorer, list_scorers

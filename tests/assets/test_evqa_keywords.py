@@ -12,8 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from assets.datasets import DEMO_DATASET
-from assets.scores.evqa import EVQAScorer
-from assets.scores.evqa_settings import EVQASettings
+from assets.scores.evqa import EVQAScorer, EVQASettings
 from assets.scores.explain import explain_score
 from assets.scores.pending import forecast
 from assets.scores.run import score_shard

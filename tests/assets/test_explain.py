@@ -11,8 +11,7 @@ from sqlalchemy.engine import Engine
 
 from assets.datasets import DEMO_DATASET
 from assets.scores.base import Explanation, Scorer
-from assets.scores.evqa import EVQAScorer
-from assets.scores.evqa_settings import EVQASettings
+from assets.scores.evqa import EVQAScorer, EVQASettings
 from assets.scores.explain import ExplainedScore, explain_score
 from assets.scores.pending import register
 from assets.scores.vcs import VCSScorer, VCSSettings

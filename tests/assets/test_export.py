@@ -16,9 +16,8 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.selection.export import export_selection
+from assets.selection.export import ExportFormat, export_selection, export_target
 from assets.selection.reading import prepare
-from assets.selection.target import ExportFormat, export_target
 from db.selections import exports
 from db.selections.exports import export_batches
 from db.selections.frozen import freeze_selection

@@ -15,9 +15,8 @@ import sqlalchemy as sa
 import yaml
 from sqlalchemy.engine import Engine
 
-from assets.selection.export import export_selection
+from assets.selection.export import ExportFormat, export_selection
 from assets.selection.making import make_selection
-from assets.selection.target import ExportFormat
 from db import schema
 from db.scores.stored import register_scorer
 from db.scores.thresholds import LabelThreshold, replace_label_thresholds

@@ -18,16 +18,14 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from assets.ingest.batches import RowIngest
-from assets.ingest.checking import LARGE_FILE_BYTES, ahead, checked_rows, workers_for
-from assets.ingest.json_lines import blocks_of
+from assets.ingest.checking import LARGE_FILE_BYTES, Worker, WorkerKilled, ahead, checked_rows, workers_for
 from assets.ingest.lines import Block
 from assets.ingest.manifest_tables import MANIFEST_TABLES
-from assets.ingest.readers import find_tables
+from assets.ingest.readers import blocks_of, find_tables
 from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.report import IngestReport
 from assets.ingest.rows import DIMENSIONS, CaptionRow, Checked
 from assets.ingest.run import ingest_folder
-from assets.ingest.workers import Worker, WorkerKilled
 from db.manifest.datasets import ensure_dataset
 from db.manifest.store import ingest_store
 from tests.assets.manifests import candidate, content, of_kind, reference, spans, write_lines, write_manifest

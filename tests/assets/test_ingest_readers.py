@@ -15,14 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assets.ingest.checking import validate
 from assets.ingest.dimensions import find_dimensions
-from assets.ingest.json_lines import UNKNOWN_KIND
 from assets.ingest.lines import MAX_ROW_BYTES
 from assets.ingest.manifest_tables import MANIFEST_TABLES
-from assets.ingest.readers import count_rows, find_tables, read_mixed, read_table
+from assets.ingest.readers import UNKNOWN_KIND, count_rows, find_tables, read_mixed, read_table
 from assets.ingest.rejects import CODES, ManifestError, Reject
 from assets.ingest.rows import DIMENSIONS, RawRow, ValidRow
-from assets.ingest.validation import validate
 
 RATING = {"caption_id": "c", "rater": "r", "aspect": "coverage", "value": 5}
 

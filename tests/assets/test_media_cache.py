@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from assets.media.cache import MediaCache
-from assets.media.remote_errors import MediaUnavailable
+from assets.media.remote import MediaUnavailable
 
 KB = 1000
 

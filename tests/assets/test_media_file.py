@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from assets.ingest.media import media_columns
 from assets.ingest.rejects import Reject
+from assets.ingest.resolve import media_columns
 from assets.ingest.rows import VideoRow
 from assets.media_file import FileState, OtherFile, check_ingested_file
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from assets.ingest.media import media_columns
 from assets.ingest.rejects import Reject
+from assets.ingest.resolve import media_columns
 from assets.ingest.rows import VideoRow
 from assets.media import remote
 from assets.media.files import ingested_file

@@ -17,8 +17,7 @@ from sqlalchemy.engine import Engine
 
 from assets.datasets import DEMO_DATASET
 from assets.ingest.run import ingest_folder
-from assets.scores.evqa import EVQAScorer
-from assets.scores.evqa_settings import EVQASettings
+from assets.scores.evqa import EVQAScorer, EVQASettings
 from assets.scores.run import score_shard
 from db.manifest.removal import drop_dataset
 from tests.assets.media_servers import BUCKET, Bucket, S3Bucket, google_store, s3_store

@@ -14,11 +14,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from assets.ingest.media import media_columns
 from assets.ingest.rejects import Reject
+from assets.ingest.resolve import media_columns
 from assets.ingest.rows import VideoRow
 from assets.media.files import IngestedFileUnreadable, ingested_file
-from assets.media.network import is_allowed
+from assets.media.remote import is_allowed
 from tests.assets.manifests import write_clip
 from tests.assets.media_servers import LOOPBACK, Page, WebServer, web_server
 
@@ -134,7 +134,7 @@ def test_a_missing_driver_is_named_with_what_brings_it(module: str, address: str
 import sys
 from pathlib import Path
 sys.modules["{module}"] = None  # importing it now raises ImportError
-from assets.ingest.media import media_columns
+from assets.ingest.resolve import media_columns
 from assets.ingest.rows import VideoRow
 print(media_columns(Path("/nowhere"), VideoRow(video_id="v", path="{address}"), None))
 """

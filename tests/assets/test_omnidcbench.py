@@ -24,13 +24,12 @@ from assets.ingest.adapters.omnidcbench.labels import covered_keypoints
 from assets.ingest.adapters.omnidcbench.paths import match_clips
 from assets.ingest.adapters.omnidcbench.references import Keypoint
 from assets.ingest.adapters.omnidcbench.segments import span_of
+from assets.ingest.checking import validate
 from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.rows import RawRow
 from assets.ingest.run import ingest_folder
-from assets.ingest.validation import validate
 from assets.scores.base import Scorer
-from assets.scores.evqa import EVQAScorer
-from assets.scores.evqa_settings import EVQASettings
+from assets.scores.evqa import EVQAScorer, EVQASettings
 from assets.scores.run import score_shard
 from assets.scores.vcs import VCSScorer, VCSSettings
 from assets.scores.vcs_short import VCSShortScorer, VCSShortSettings

@@ -15,8 +15,7 @@ from sqlalchemy.engine import Engine
 
 from assets.datasets import DEMO_DATASET
 from assets.ingest.run import ingest_folder
-from assets.scores.evqa import EVQAScorer
-from assets.scores.evqa_settings import EVQASettings
+from assets.scores.evqa import EVQAScorer, EVQASettings
 from assets.scores.pending import register
 from assets.scores.run import score_shard
 from assets.sources.frames import SampledFrames

@@ -23,9 +23,8 @@ from assets.ingest.run import ingest_folder
 from assets.scores.run import score_shard
 from assets.scores.vcs import VCSScorer, VCSSettings
 from assets.scores.vcs_short import VCSShortScorer, VCSShortSettings
-from assets.selection.export import export_selection
+from assets.selection.export import ExportFormat, export_selection
 from assets.selection.making import make_selection
-from assets.selection.target import ExportFormat
 from assets.sources.texts import TextVectors
 from db.manifest.datasets import Dataset
 from db.selections.frozen import Selection

@@ -20,7 +20,7 @@ from db.manifest.datasets import Dataset
 from db.schema.views import create_views
 from db.scores.thresholds import LabelThreshold, replace_label_thresholds
 from db.selections.diff import selection_diff
-from db.selections.filter_conditions import FilterError
+from db.selections.filters import FilterError
 from db.selections.frozen import Selection, find_selection, selection_rows
 from db.selections.preview import preview
 from db.selections.recipes import SelectionError, recipe_in, recipe_of

@@ -15,8 +15,7 @@ from assets.scores.registry import METRIC_INPUTS
 from db.manifest.datasets import Dataset
 from db.schema import selection_item
 from db.schema.migrate import migrate
-from db.selections.filter_conditions import FilterError
-from db.selections.filters import SYMBOLS, WORDS
+from db.selections.filters import SYMBOLS, WORDS, FilterError
 from db.selections.frozen import freeze_selection
 from db.selections.recipes import SelectionError, recipe_of
 from db.server.embedded import start_embedded

@@ -26,7 +26,7 @@ import sqlalchemy as sa
 import typer
 from sqlalchemy.engine import Engine
 
-from assets.ingest.media import AT_A_TIME
+from assets.ingest.resolve import AT_A_TIME
 from assets.ingest.run import ingest_folder
 from assets.media.remote import BLOCK
 from assets.scores.registry import METRIC_INPUTS

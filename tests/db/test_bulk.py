@@ -17,7 +17,7 @@ from pgvector import Vector
 from sqlalchemy.engine import Engine
 
 from db import schema
-from db.evidence.fingerprint import canonical_json
+from db.evidence.models import canonical_json
 from db.server.bulk import Upserted, insert_missing, natural_key, upsert
 from db.server.engine import psycopg_transaction
 from tests.db.builders import INPUT, activate, add_sample, add_video, empty, make_dataset, wait_for_lock

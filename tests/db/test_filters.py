@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import db.selections.filters
-from db.selections.filter_conditions import FilterError
-from db.selections.filters import MAX_DEPTH, MAX_LENGTH, SYMBOLS, WORDS, parse_filter
+from db.selections.filters import MAX_DEPTH, MAX_LENGTH, SYMBOLS, WORDS, FilterError, parse_filter
 
 SAMPLES = sa.Table(
     "sample_scores",

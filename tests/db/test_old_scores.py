@@ -11,9 +11,8 @@ from sqlalchemy.engine import URL, Engine
 from assets.scores.registry import METRIC_INPUTS
 from db.evidence.embeddings import load_texts
 from db.evidence.entailments import Judged, load_entailments, pair_sha256
-from db.evidence.fingerprint import fingerprint
 from db.evidence.frames import load_frames
-from db.evidence.models import find_model
+from db.evidence.models import find_model, fingerprint
 from db.evidence.verdicts import load_verdicts
 from db.schema.migrate import check_schema, downgrade, migrate
 from db.scores.work import pending_samples

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
-from assets.selection.picking import pick
+from assets.selection.making import pick
 from db.manifest.datasets import Dataset
 from db.schema.views import create_views
 from db.scores.listing import list_scores

@@ -23,7 +23,7 @@ from db.manifest.removal import drop_dataset, rename_dataset
 from db.schema.views import create_views
 from db.scores.listing import list_scores
 from db.scores.present import known_metrics
-from db.selections.filter_conditions import FilterError
+from db.selections.filters import FilterError
 from db.selections.freezing import kept
 from db.selections.frozen import (
     Selection,

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from demo.motion import view_at
-from demo.render import Frame, render_frames
-from demo.shapes import OUTLINES, signed_distance
+from demo.render import OUTLINES, Frame, render_frames, signed_distance
 from demo.story import make_clip
 from demo.world import COLOURS, HEIGHT, SHAPES, WIDTH, Clip, Event
 

@@ -28,7 +28,7 @@ from metrics_core.calibration import (
     thresholds_by_dimension,
 )
 from metrics_core.calibration.intervals import resamples
-from metrics_core.calibration.search import Parameters
+from metrics_core.calibration.threshold import Parameters
 
 pytestmark = pytest.mark.filterwarnings("ignore::metrics_core.calibration.CalibrationWarning")
 

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from metrics_core.models.chat.client import Time
-from metrics_core.models.chat.exchange import Unreachable, exchange
 from metrics_core.models.chat.presets import make_chat_model
 from metrics_core.models.chat.protocol import ChatReply
+from metrics_core.models.chat.server import Unreachable, exchange
 from tests.conftest import PROJECT
 from tests.metrics_core.chat_fakes import MemoryLedger, ask
 from tests.metrics_core.raw_server import WHOLE_TEST_S, Behaviour, Line, chunked, head, raw_server

@@ -11,18 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from metrics_core.models.chat.asking import estimated_tokens
 from metrics_core.models.chat.client import Time
-from metrics_core.models.chat.limiter import ConcurrencyLimit
 from metrics_core.models.chat.presets import make_chat_model
 from metrics_core.models.chat.protocol import ImagePart, TextPart, Usage
 from metrics_core.models.chat.records import request_keys
 from metrics_core.models.chat.retries import RetryPolicy, retry_after_s
+from metrics_core.models.chat.server import in_threads
 from metrics_core.models.chat.spending import Prices, Spending, add_usage, usage_of_call
 from metrics_core.models.chat.structured import Malformed, ordered_json, read_answer
-from metrics_core.models.chat.surroundings import DialectMemory
-from metrics_core.models.chat.tokens import estimated_tokens
+from metrics_core.models.chat.surroundings import ConcurrencyLimit, DialectMemory
 from metrics_core.models.chat.wire import Dialect, complaint_of, read_completion, same_model
-from metrics_core.models.chat.workers import in_threads
 from metrics_core.protocols import ModelIdentity
 from tests.metrics_core.chat_fakes import SCHEMA, FakeTime, MemoryCache, ask, jpeg, model_at
 from tests.metrics_core.chat_server import Answer, complaint, loopback, said

@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 
-from metrics_core.models.chat.constrained import Constraint, installed_version
 from metrics_core.models.chat.protocol import ChatReply
 from metrics_core.models.chat.structured import read_answer
-from metrics_core.models.chat.transformers_chat import TransformersChatModel
-from metrics_core.models.chat.transformers_generation import Generator, Written
-from metrics_core.models.chat.transformers_loading import LoadedChat, load_chat
+from metrics_core.models.chat.transformers_chat import Constraint, TransformersChatModel, installed_version
+from metrics_core.models.chat.transformers_generation import Generator, LoadedChat, Written, load_chat
 from metrics_core.models.unusable import ModelUnusable
 from metrics_core.protocols import ModelIdentity
 from tests.metrics_core.broken_models import BREAKS, broken

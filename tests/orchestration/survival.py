@@ -20,8 +20,7 @@ from typing import Any
 import psycopg
 from sqlalchemy.engine import URL
 
-from db.server.embedded import start_embedded, stop_embedded
-from db.server.processes import is_embedded_running
+from db.server.embedded import is_embedded_running, start_embedded, stop_embedded
 from db.server.urls import DAGSTER, sibling_url
 from tests.homes import copy_home
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from metrics_core.agreement import Estimate
-from orchestration.cli.comparing import with_interval
+from orchestration.cli.reporting import with_interval
 from tests.command_line import Done, run_command
 from tests.orchestration.conftest import Installation
 

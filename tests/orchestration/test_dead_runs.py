@@ -12,12 +12,11 @@ import dagster as dg
 import pytest
 
 from assets.partitions import range_tags
-from orchestration.conclusions import conclusions
 from orchestration.dead_runs import LEASED, close_dead_runs
 from orchestration.definitions import defs
 from orchestration.platform import curation, instance
 from orchestration.schedules import score_missing
-from orchestration.sensors import inbox
+from orchestration.sensors import conclusions, inbox
 from tests.orchestration.conftest import Installation
 
 DEADLINE_S = 60.0

@@ -19,11 +19,11 @@ import dagster as dg
 import pytest
 
 from assets.partitions import range_tags
-from assets.pools import DEVICE, model_pool
+from assets.sources.assets import DEVICE, model_pool
 from orchestration.definitions import defs
-from orchestration.failures import NotDelivered, failures, post
 from orchestration.platform import instance
 from orchestration.runs import own_tags
+from orchestration.sensors import NotDelivered, failures, post
 from orchestration.settings import settings
 from tests.orchestration.conftest import Installation
 

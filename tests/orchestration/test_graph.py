@@ -13,7 +13,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from assets.pools import model_pool
+from assets.sources.assets import model_pool
 from orchestration.definitions import defs
 
 GRAPH = Path(__file__).with_name("graph.json")
@@ -23,7 +23,7 @@ HEAVY = {"torch", "transformers", "sentence_transformers", "open_clip", "av", "d
 
 LOAD_DEFINITIONS = """
 import sys
-from assets.pools import model_pool
+from assets.sources.assets import model_pool
 from orchestration.definitions import defs
 loaded = defs()
 loaded.get_repository_def().load_all_definitions()

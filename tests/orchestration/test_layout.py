@@ -13,8 +13,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from orchestration.cli.layout import MOST_LINES, ROWS_AT_A_TIME, Field, show
-from orchestration.cli.output import cell
+from orchestration.cli.output import MOST_LINES, ROWS_AT_A_TIME, Field, cell, show
 
 WORDS = "a red circle bounces three times and leaves at the top "
 

@@ -20,8 +20,8 @@ import psutil
 import pytest
 import typer
 
+from db.server.embedded import START_LOCK
 from db.server.leases import lease
-from db.server.processes import START_LOCK
 from db.server.urls import DAGSTER, sibling_url
 from demo.build import VERSION
 from orchestration.cli.app import app

@@ -6,8 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, BinaryIO
 
-from assets.selection.passport import KEY
-from assets.selection.reading import Batch
+from assets.selection.reading import KEY, Batch
 from db.selections.exports import Column
 
 ROWS_OF_A_GROUP, BYTES_OF_A_GROUP = 20_000, 64 << 20

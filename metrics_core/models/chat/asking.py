@@ -2,18 +2,163 @@
 
 from __future__ import annotations
 
+import io
+import math
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from metrics_core.models.chat.exchange import Unreachable
-from metrics_core.models.chat.judging import Judgement, judge
-from metrics_core.models.chat.protocol import ChatReply, ChatRequest, Usage
-from metrics_core.models.chat.records import CallRecord, ValidReply
-from metrics_core.models.chat.retries import retry_after_s
-from metrics_core.models.chat.server import HttpAnswer, ServerUnusable, post
+from metrics_core.models.chat.protocol import ChatReply, ChatRequest, Part, TextPart, Usage
+from metrics_core.models.chat.records import CallRecord, Outcome, ValidReply
+from metrics_core.models.chat.retries import is_retried, retry_after_s
+from metrics_core.models.chat.server import HttpAnswer, ServerUnusable, Unreachable, post
 from metrics_core.models.chat.spending import add_usage, usage_of_call
+from metrics_core.models.chat.structured import Malformed, read_answer, schema_instruction
 from metrics_core.models.chat.surroundings import Surroundings
-from metrics_core.models.chat.tokens import estimated_tokens, text_tokens
-from metrics_core.models.chat.wire import Dialect, request_body
+from metrics_core.models.chat.wire import (
+    Completion,
+    Dialect,
+    complaint_of,
+    is_about_form,
+    read_completion,
+    request_body,
+    same_model,
+    shown,
+)
+
+# How many tokens a request takes, by a rule of thumb: no server is asked and no tokenizer loaded.
+
+BYTES_PER_TOKEN = 4
+# Side of the square of pixels that becomes one token in models of the Qwen2.5-VL class. Others differ by up to 3 times.
+PIXELS_PER_TOKEN = 28
+# What the chat template puts around the two messages.
+TOKENS_AROUND = 16
+
+
+def estimated_tokens(request: ChatRequest) -> int:
+    """Tokens of a request: one for 4 bytes of text in UTF-8, and one for a square of 28 x 28 pixels of an image."""
+    around = text_tokens(request.system) + text_tokens(schema_instruction(request.schema)) + TOKENS_AROUND
+    return around + sum(_part_tokens(part) for part in request.parts)
+
+
+def text_tokens(text: str) -> int:
+    """Tokens of a text: a quarter of its bytes in UTF-8, rounded up.
+
+    >>> text_tokens("a dog runs"), text_tokens("")
+    (3, 0)
+    """
+    return math.ceil(len(text.encode("utf-8", "surrogatepass")) / BYTES_PER_TOKEN)
+
+
+def image_tokens(width: int, height: int) -> int:
+    """Tokens of an image of this size in pixels.
+
+    >>> image_tokens(448, 336)
+    192
+    """
+    return math.ceil(width / PIXELS_PER_TOKEN) * math.ceil(height / PIXELS_PER_TOKEN)
+
+
+def _part_tokens(part: Part) -> int:
+    if isinstance(part, TextPart):
+        return text_tokens(part.text)
+    from PIL import Image
+
+    # Reads the header only.
+    with Image.open(io.BytesIO(part.jpeg)) as image:
+        return image_tokens(*image.size)
+
+
+# What a server's answer means: valid, to be asked again, refused, or an error that no repetition mends.
+
+# Characters of a reason: the server's words and ours.
+_LONGEST = 1000
+# Statuses of a server that does not understand a field of the request.
+_NOT_UNDERSTOOD = frozenset({400, 422, 501})
+# Statuses that every other request to this server and model would get too.
+_LASTING = frozenset({401, 404})
+# Statuses of a request that this server and model cannot take, such as one with too many frames for the context.
+_OF_REQUEST = frozenset({400, 413, 422})
+# Some servers answer 400 to a wrong key, an empty account or a wrong model too, which may be mended.
+_OF_SETTINGS = re.compile(
+    r"api.?key|credential|billing|credit|quota|balance|invalid model|not (?:found|exist|loaded)", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What became of a call. reason: for every outcome but "ok".
+
+    tokens: (in, out), None where the server does not say. not_understood: the request may pass in another dialect.
+    lasting: other requests to this server and model would end alike. of_request: only this one ends so, and always.
+    """
+
+    outcome: Outcome
+    reason: str | None = None
+    data: Mapping[str, Any] | None = None
+    tokens: tuple[int, int] | None = None
+    not_understood: bool = False
+    lasting: bool = False
+    of_request: bool = False
+
+
+def judge(answer: HttpAnswer, request: ChatRequest, model: str) -> Judgement:
+    """Judge a server's answer to a request for this model. No text of the judgement holds the server's key.
+
+    Judging joins the parts of an answer and reads JSON within JSON: the key may stand there plainly only now.
+    """
+    judgement = _judge(answer, request, model)
+    if answer.secret.stands_in(judgement.data):
+        return Judgement("malformed", "the model's answer holds the key of the server", tokens=judgement.tokens)
+    reason = judgement.reason and shown(answer.secret.without(judgement.reason), _LONGEST)
+    return replace(judgement, reason=reason)
+
+
+def _judge(answer: HttpAnswer, request: ChatRequest, model: str) -> Judgement:
+    if answer.status != 200:
+        return _judge_error(answer)
+    completion = read_completion(answer.body)
+    if completion is None:
+        return Judgement("malformed", f"the server's answer is no chat completion: {answer.text[:80]!r}")
+    if completion.model and not same_model(model, completion.model):
+        reason = f"asked for {model}, but {shown(completion.model)} answered: name the model as the server names it"
+        return Judgement("wrong_model", reason, tokens=completion.tokens, lasting=True)
+    return _judge_completion(completion, request)
+
+
+def _judge_completion(completion: Completion, request: ChatRequest) -> Judgement:
+    tokens = completion.tokens
+    if completion.refusal or completion.finish_reason == "content_filter":
+        said = completion.refusal or "its content filter ended the answer"
+        return Judgement("refused", f"the model declined: {shown(said)}", tokens=tokens)
+    if completion.finish_reason == "length":
+        reason = f"the answer was cut at {request.max_tokens} tokens: allow more, or ask for less"
+        return Judgement("truncated", reason, tokens=tokens)
+    try:
+        return Judgement("ok", data=read_answer(completion.text, request.schema), tokens=tokens)
+    except Malformed as error:
+        return Judgement("malformed", str(error), tokens=tokens)
+
+
+def _judge_error(answer: HttpAnswer) -> Judgement:
+    complaint, code = complaint_of(answer.body, answer.text)
+    reason = f"the server answered {answer.status}: {complaint or 'no reason given'}"
+    if code == "content_filter":
+        return Judgement("refused", reason)
+    # llama.cpp's Python server answers 500 to a form of answer that it does not know.
+    not_understood = answer.status in _NOT_UNDERSTOOD or (answer.status == 500 and is_about_form(complaint))
+    if is_retried(answer.status) and not not_understood:
+        return Judgement("unreachable", reason)
+    remedy = {
+        401: ". Check the key",
+        403: ". Check that the key may use this model",
+        404: ". Check the model's name and the address, which ends in /v1",
+    }.get(answer.status, "")
+    lasting = answer.status in _LASTING
+    # A form of answer that a server does not know is the same for every request.
+    of_request = answer.status in _OF_REQUEST and not is_about_form(complaint) and not _OF_SETTINGS.search(complaint)
+    return Judgement("rejected", reason + remedy, not_understood=not_understood, lasting=lasting, of_request=of_request)
 
 
 @dataclass(slots=True)

@@ -10,16 +10,13 @@ from typing import Any
 
 from metrics_core.models.chat.asking import Asking
 from metrics_core.models.chat.bookkeeping import Bookkeeping, Pending
-from metrics_core.models.chat.fuse import Fuse, Silence
-from metrics_core.models.chat.limiter import ConcurrencyLimit
 from metrics_core.models.chat.protocol import ChatReply, ChatRequest
 from metrics_core.models.chat.records import CacheMode, Ledger, ReplyCache
 from metrics_core.models.chat.retries import RetryPolicy
-from metrics_core.models.chat.server import Server, open_client
+from metrics_core.models.chat.server import Server, in_threads, open_client
 from metrics_core.models.chat.spending import Prices, Spending
-from metrics_core.models.chat.surroundings import DialectMemory, Surroundings
+from metrics_core.models.chat.surroundings import ConcurrencyLimit, DialectMemory, Fuse, Silence, Surroundings
 from metrics_core.models.chat.wire import Dialect
-from metrics_core.models.chat.workers import in_threads
 from metrics_core.protocols import ModelIdentity
 
 # Unanswered requests in a row after which the rest is not asked, and at least as many as run at once.
