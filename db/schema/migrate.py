@@ -11,7 +11,7 @@ import psycopg
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection
 
-from db.schema.views import MetricInputs, create_views, drop_views
+from db.schema.views import MetricInputs, create_views
 from db.server.engine import no_connection, open_engine
 from db.server.leases import Leases
 from db.server.reader import create_reader_role
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 # The newest migration. Alembic itself is imported only to migrate: most commands find the schema as it should be.
-REVISION = "0021"
+REVISION = "0100"
 
 
 def migrate(url: URL, metrics: MetricInputs, tables: Sequence[sa.Table] = ()) -> str:
@@ -29,7 +29,8 @@ def migrate(url: URL, metrics: MetricInputs, tables: Sequence[sa.Table] = ()) ->
 
     metrics: the inputs of each metric's scores, by the metric's name, which becomes a column of view sample_scores.
     tables: the tables of installed sources outside this schema. Safe to call at once from several processes.
-    Raises DatabaseUnavailable when a database cannot be created or pgvector is not installed on the server.
+    Raises DatabaseUnavailable when a database cannot be created or is of another version, or pgvector is not installed
+    on the server.
     """
     for name in (url.database or CURATION, DAGSTER):
         _create_database(url, name)
@@ -45,21 +46,27 @@ def migrate(url: URL, metrics: MetricInputs, tables: Sequence[sa.Table] = ()) ->
 
 def bring_up(connection: Connection, url: URL, metrics: MetricInputs, tables: Sequence[sa.Table]) -> None:
     """Bring the tables of a database to the newest revision, its views and the reader too; see `migrate`."""
-    if _current(connection) != REVISION:
-        drop_views(connection)
-        make_tables(connection, url, "head")
+    found = _current(connection)
+    if found is None:
+        make_tables(connection, url)
+    elif found != REVISION:
+        raise DatabaseUnavailable(
+            f"database {url.database} is of another development version of Reelsieve (schema {found}, and this one has "
+            f"{REVISION}), whose rows cannot be taken over: export what you froze with that version, then name a new "
+            "home folder (REELSIEVE_HOME) or database (CURATION_DB_URL) and ingest your manifests again"
+        )
     for table in tables:
         table.create(connection, checkfirst=True)
     create_views(connection, metrics)
     create_reader_role(connection, url)
 
 
-def make_tables(connection: Connection, url: URL, revision: str) -> None:
-    """Upgrade the tables to a revision, without views. Raises alembic.util.CommandError where it is unknown."""
+def make_tables(connection: Connection, url: URL) -> None:
+    """Make all tables in an empty database, without views."""
     from alembic import command
 
     _create_extension(connection, url)
-    command.upgrade(_config(connection), revision)
+    command.upgrade(_config(connection), "head")
 
 
 def keep_others_out(connection: Connection, dagster: str) -> None:
@@ -70,19 +77,6 @@ def keep_others_out(connection: Connection, dagster: str) -> None:
     name = connection.dialect.identifier_preparer.quote(dagster)
     with suppress(sa.exc.ProgrammingError), connection.begin_nested():
         connection.exec_driver_sql(f"REVOKE CONNECT, TEMPORARY ON DATABASE {name} FROM PUBLIC")
-
-
-def downgrade(url: URL, revision: str) -> None:
-    """Go back to an older revision ("base" removes every table)."""
-    from alembic import command
-
-    engine = open_engine(url)
-    try:
-        with _alone(url), engine.begin() as connection:
-            drop_views(connection)
-            command.downgrade(_config(connection), revision)
-    finally:
-        engine.dispose()
 
 
 def check_schema(connection: Connection) -> None:

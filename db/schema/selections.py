@@ -17,10 +17,10 @@ selection = sa.Table(
     sa.Column("n", sa.BigInteger, nullable=False),
     sa.Column("cutoff", sa.Double, nullable=True),
     text("score_hash"),
-    # As they were when it was made; NULL for selections made before revision 0018.
-    sa.Column("n_eligible", sa.BigInteger, nullable=True),
-    sa.Column("n_duplicates", sa.BigInteger, nullable=True),
-    json("unjudged"),
+    # As they were when it was made.
+    sa.Column("n_eligible", sa.BigInteger, nullable=False),
+    sa.Column("n_duplicates", sa.BigInteger, nullable=False),
+    json("unjudged", nullable=False),
     # Of each metric the models of its active scorer, NULL without one; rows have their scores in the same order.
     sa.Column("metrics", sa.ARRAY(sa.Text), nullable=False),
     sa.Column("models", sa.ARRAY(sa.Text), nullable=False),

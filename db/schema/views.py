@@ -76,8 +76,6 @@ def drop_views(connection: Connection) -> None:
     """Remove every view, so that a migration may change the tables below them."""
     for name in reversed(VIEWS):
         connection.exec_driver_sql(f"DROP VIEW IF EXISTS {name}")
-        # Before revision 0015 all views stood in one schema.
-        connection.exec_driver_sql(f"DROP VIEW IF EXISTS {_bare(name)}")
     if sa.inspect(connection).has_table(view_definition.name):
         connection.execute(sa.delete(view_definition))
 

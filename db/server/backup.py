@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,7 @@ from db.server.engine import connect
 from db.server.urls import CURATION, DAGSTER, sibling_url
 
 _PASSPORT = "backup.json"
-# Of format 1 there are no hashes.
-_FORMATS = (1, 2)
+_FORMAT = 2
 _BLOCK = 1 << 20
 _REVISION = re.compile(r"[0-9]{4}")
 # Where psycopg and the programs of Postgres look for what a URL says.
@@ -55,7 +53,7 @@ def dump(url: URL, target: Path, revision: str, tell: Tell) -> Path:
             file = folder / f"{name}.dump"
             _run("pg_dump", sibling_url(url, database), [*arguments, f"--file={file}", database])
         files = {file.name: _mark(file) for file in sorted(folder.iterdir())}
-        (folder / _PASSPORT).write_text(json.dumps({"format": _FORMATS[-1], "revision": revision, "files": files}))
+        (folder / _PASSPORT).write_text(json.dumps({"format": _FORMAT, "revision": revision, "files": files}))
         for file in folder.iterdir():
             file.chmod(0o600)
         folder.rename(target)
@@ -66,38 +64,33 @@ def dump(url: URL, target: Path, revision: str, tell: Tell) -> Path:
     return target
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """A back-up that is whole. revision: of its schema. digest: tells it from any other one (64 hexadecimal digits)."""
+def check(source: Path, newest: str) -> str:
+    """Compare the files of a back-up with their hashes. Returns a digest that tells it from any other (64 digits).
 
-    revision: str
-    digest: str
-
-
-def check(source: Path, newest: str) -> Checked:
-    """Compare the files of a back-up with what was written. Raises BackupError.
-
-    newest: the newest revision of the schema that this version knows.
+    newest: the revision of the schema that this version has. Raises BackupError.
     """
     try:
         said = json.loads((source / _PASSPORT).read_text())
         version, revision = int(said["format"]), str(said["revision"])
-        written = dict(said["files"]) if version != _FORMATS[0] else None
+        written = dict(said["files"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise BackupError(
             f"{source}: this is no back-up of reelsieve db dump: give the folder that it wrote"
         ) from error
     files = [dump_file(source, name) for name in (CURATION, DAGSTER)]
-    is_known = version in _FORMATS and _REVISION.fullmatch(revision)
+    is_known = version == _FORMAT and _REVISION.fullmatch(revision)
     if not is_known or not all(file.is_file() for file in files):
         raise BackupError(f"{source}: the back-up is incomplete, or of another version: give a whole one")
-    if revision > newest:
-        raise BackupError(f"{source}: the back-up is of a newer Reelsieve (schema {revision}): install that first")
+    if revision != newest:
+        raise BackupError(
+            f"{source}: the back-up is of another Reelsieve (schema {revision}, and this one has {newest}): "
+            "install that one first"
+        )
     marks = {file.name: _mark(file) for file in files}
     for file in files:
-        if written is not None and written.get(file.name) != marks[file.name]:
+        if written.get(file.name) != marks[file.name]:
             raise BackupError(f"{file}: the file is not as it was written (see {_PASSPORT}): give a whole back-up")
-    return Checked(revision, hashlib.sha256(json.dumps(marks).encode()).hexdigest())
+    return hashlib.sha256(json.dumps(marks).encode()).hexdigest()
 
 
 def databases(url: URL) -> dict[str, str]:

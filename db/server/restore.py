@@ -205,8 +205,7 @@ def restore(
     restored here before, and nothing was done. Raises BackupError.
     """
     tell(f"checks {source}")
-    found = check(source, REVISION)
-    names, mark = databases(url), _MARK.format(found.digest)
+    names, mark = databases(url), _MARK.format(check(source, REVISION))
     if (held := _held(url, names)) and _comment(url, names[CURATION]) == mark:
         return None
     _refuse(held)
@@ -214,7 +213,7 @@ def restore(
         with _temporary(url, names) as temporary:
             tell(f"restores database {names[CURATION]}")
             file = dump_file(source, CURATION)
-            left_out = _restore_curation(temporary[CURATION], file, found.revision, metrics, tables)
+            left_out = _restore_curation(temporary[CURATION], file, metrics, tables)
             tell(f"restores database {names[DAGSTER]}")
             left_out += _restore_dagster(temporary[DAGSTER], dump_file(source, DAGSTER), make_dagster)
             _refuse(_held(url, names))
@@ -278,22 +277,16 @@ def _rename(url: URL, temporary: Mapping[str, URL], names: Mapping[str, str], ma
             connection.execute(sql.SQL("COMMENT ON DATABASE {} IS {}").format(curation, sql.Literal(mark)))
 
 
-def _restore_curation(
-    url: URL, file: Path, revision: str, metrics: MetricInputs, tables: Sequence[sa.Table]
-) -> list[str]:
-    from alembic.util import CommandError
-
+def _restore_curation(url: URL, file: Path, metrics: MetricInputs, tables: Sequence[sa.Table]) -> list[str]:
     with _transaction(url, file) as connection:
         try:
-            make_tables(connection, url, revision)
-        except CommandError:
-            raise BackupError(f"{file.parent}: no Reelsieve has a schema {revision}: give a whole back-up") from None
+            make_tables(connection, url)
         except DatabaseUnavailable as error:
             raise BackupError(f"{error}; a restore makes new databases, so run that in database template1") from error
         required = set(sa.inspect(connection).get_table_names())
         for table in tables:
             table.create(connection, checkfirst=True)
-        filled, left_out = _fill(connection, file, revision)
+        filled, left_out = _fill(connection, file, REVISION)
         if missing := sorted(required - filled):
             raise BackupError(f"{file}: it has no table {missing[0]}: give a whole back-up")
     with _transaction(url, file) as connection:

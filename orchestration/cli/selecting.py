@@ -120,7 +120,7 @@ def show_preview(found: Preview, rule: Recipe, dataset: str, *, as_json: bool) -
     print_rows(metrics, empty="no metric")
 
 
-def left_out(n_duplicates: int | None, unjudged: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+def left_out(n_duplicates: int, unjudged: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
     """Sentences on near-duplicates that were left out, and on samples that a metric could not judge."""
     if n_duplicates:
         yield f"{n_duplicates} near-duplicates of better samples are left out"

@@ -130,9 +130,9 @@ def diff(
             console.print(f"and {len(rows) - _SHOWN} more: --json lists all of them")
 
 
-def _size(n: int, n_eligible: int | None) -> str:
-    """How many samples a selection holds, and of how many eligible ones where that is known."""
-    return f"{n}" if n_eligible is None else f"{n} of {n_eligible}"
+def _size(n: int, n_eligible: int) -> str:
+    """How many samples a selection holds, and of how many eligible ones."""
+    return f"{n} of {n_eligible}"
 
 
 def as_file(found: Mapping[str, Any]) -> str:
@@ -148,7 +148,7 @@ def as_file(found: Mapping[str, Any]) -> str:
     size = _size(found["n"], found["n_eligible"])
     lines = [
         f"selection {number}: {size} samples, score hash {found['score_hash'][:16]}…",
-        *left_out(found["n_duplicates"], found["unjudged"] or {}),
+        *left_out(found["n_duplicates"], found["unjudged"]),
         *_beside(spec),
     ]
     comments = "".join(f"# {visible(' '.join(line.split()))}\n" for line in lines)

@@ -105,7 +105,6 @@ class Forger:
             ("a file that is none", self._no_file),
             ("the passport", self._passport),
             ("the revision", self._revision),
-            ("no hashes", self._older),
             ("a byte, with its hash", self._flip_with_hash),
             ("the end, with its hash", self._cut_with_hash),
             ("one file twice", self._double),
@@ -170,11 +169,8 @@ class Forger:
         return "refused"
 
     def _revision(self, folder: Path) -> Outcome:
-        others = ["0017", "0001", "base", "head", "0018:0017", "-1", "+1", "", "0018 ", "00181", "' OR true", "\x1b"]
+        others = ["0018", "0001", "base", "head", "0018:0017", "-1", "+1", "", "0018 ", "00181", "' OR true", "\x1b"]
         return self._mended(folder, "refused", revision=self._random.choice(others))
-
-    def _older(self, folder: Path) -> Outcome:
-        return self._mended(folder, "whole", format=1, files=None)
 
     def _flip_with_hash(self, folder: Path) -> Outcome:
         file = folder / self._random.choice(FILES)

@@ -1,4 +1,4 @@
-"""Migrations on a real server: from empty, back, and in step with db.schema."""
+"""Migrations on a real server: from empty, in step with db.schema, and of no other version."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from alembic.util.exc import CommandError
 from sqlalchemy.engine import URL, Engine
 
 from assets.scores.registry import METRIC_INPUTS
-from db.evidence.verdicts import VerdictRow, VerdictSet, write_verdicts
 from db.schema import METADATA
-from db.schema.migrate import check_schema, downgrade, is_current, migrate
+from db.schema.migrate import check_schema, is_current, migrate
 from db.schema.views import PLUMBING, VIEWS, create_views
 from db.server.engine import open_engine
 from db.server.urls import DatabaseUnavailable, sibling_url
-from tests.db.builders import INPUT, add_keypoint, add_label, add_sample, add_video, make_dataset
-from tests.db.old_rows import contents, insert_old, old_score, old_scorer
+from tests.attack.state import changed, state_of_database
+from tests.db.builders import make_dataset
 
 
 def relations(engine: Engine) -> set[str]:
@@ -44,40 +43,18 @@ def test_check_notices_a_table_that_differs(engine: Engine) -> None:
         check_schema(connection)
 
 
-def test_downgrade_removes_everything_and_upgrade_brings_it_back(database: URL, engine: Engine) -> None:
-    downgrade(database, "base")
-    assert relations(engine) == {"alembic_version"}
-    migrate(database, METRIC_INPUTS)
-    assert relations(engine) == {*METADATA.tables, *VIEWS, "alembic_version"}
-
-
-def test_data_of_an_older_revision_stays_through_upgrade_and_downgrade(database: URL, engine: Engine) -> None:
-    downgrade(database, "0002")
-    clips = make_dataset(engine)
-    video_id = add_video(engine, clips, "v", content=b"frames")
-    sample_id = add_sample(engine, clips, video_id, "s")
-    keypoint_id = add_keypoint(engine, clips, video_id, "k")
-    add_label(engine, keypoint_id, sample_id, True)
-    scorer_id = old_scorer(engine, "vcs")
-    old_score(engine, "vcs", scorer_id, sample_id, 0.5)
-    found = {"scorer_id": scorer_id, "dataset_id": clips.dataset_id, "method": "fraction", "objective": "top 10 %"}
-    insert_old(engine, "threshold", **found, scope="dataset", value=0.25, n=1)
-    before = contents(engine)
-    assert len(before["threshold"]) == 1
-
-    migrate(database, METRIC_INPUTS)
-    with engine.connect() as connection:
-        check_schema(connection)
-        row = connection.execute(sa.select(METADATA.tables["score_threshold"])).one()
-    assert (row.at_least, row.n, row.n_good, row.details) == (0.25, 1, None, {})
-    verdict = VerdictRow(keypoint_id, 0.5, 0, "A dog runs.", False, 1)
-    assert write_verdicts(engine, scorer_id, "run", [VerdictSet(sample_id, INPUT, 1, (verdict,))]) == 1
-
-    downgrade(database, "0002")
-    assert contents(engine) == before
-    migrate(database, METRIC_INPUTS)
-    with engine.connect() as connection:
-        check_schema(connection)
+@pytest.mark.parametrize("revision", ["0018", "0200"])
+def test_a_database_of_another_development_version_is_refused_as_it_is(
+    database: URL, engine: Engine, revision: str
+) -> None:
+    make_dataset(engine)
+    with engine.begin() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = :revision"), {"revision": revision})
+    before = state_of_database(database)
+    sentence = rf"another development version of Reelsieve \(schema {revision}, .* ingest your manifests again"
+    with pytest.raises(DatabaseUnavailable, match=sentence):
+        migrate(database, METRIC_INPUTS)
+    assert changed(before, state_of_database(database)) == []
 
 
 def test_two_migrations_at_once_end_in_one_schema(migrated_template: URL) -> None:

@@ -6,16 +6,12 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from sqlalchemy.engine import URL, Engine
+from sqlalchemy.engine import Engine
 
-from assets.scores.registry import METRIC_INPUTS
 from db.manifest.datasets import Dataset
-from db.schema.migrate import check_schema, downgrade, migrate
-from db.selections.diff import list_selections
 from db.selections.frozen import find_selection, freeze_selection
 from db.selections.recipes import recipe_of
 from tests.db.builders import activate, add_sample, add_video, make_dataset, ok, undefined, write_fresh
-from tests.db.old_rows import insert_old
 
 COUNTS = ("n", "n_eligible", "n_duplicates", "unjudged")
 RECIPE: dict[str, Any] = {"by": "vcs", "where": "vcs > 0.2", "keep": 0.5}
@@ -51,19 +47,3 @@ def test_a_selection_keeps_what_it_was_chosen_among(engine: Engine, dataset: Dat
         again = freeze_selection(connection, dataset, recipe_of(RECIPE))
     assert (again.selection_id, again.is_new, again.n_eligible) == (chosen.selection_id, False, 1)
     assert counts(engine, chosen.selection_id)[1] == 2
-
-
-def test_nobody_knows_the_counts_of_a_selection_of_an_older_version(database: URL, engine: Engine) -> None:
-    downgrade(database, "0017")
-    dataset_id = insert_old(engine, "dataset", name="clips", n_shards=1)
-    of_old = {"spec": {"by": "vcs"}, "score_hash": "hash", "n": 1, "metrics": [], "models": []}
-    selection_id = insert_old(engine, "selection", dataset_id=dataset_id, dataset_name="clips", **of_old)
-    migrate(database, METRIC_INPUTS)
-    with engine.connect() as connection:
-        check_schema(connection)
-        (listed,) = list_selections(connection)
-    assert (listed["n"], listed["n_eligible"]) == (1, None)
-    assert counts(engine, selection_id) == (1, None, None, None)
-    downgrade(database, "0017")
-    with engine.connect() as connection:
-        assert connection.scalar(sa.text("SELECT n FROM selection")) == 1

@@ -61,12 +61,16 @@ def test_after_a_kill_the_next_start_gives_a_live_server(own_home: Path) -> None
 def test_a_server_that_does_not_start_says_why_itself(own_home: Path, capfd: pytest.CaptureFixture[str]) -> None:
     start_embedded(own_home)
     stop_embedded(own_home)
-    with (own_home / "postgres" / "postgresql.conf").open("a") as settings:
-        settings.write("no_such_setting = 1\n")
-    with pytest.raises(
-        DatabaseUnavailable, match=r"did not start \(FATAL:  configuration file .* contains errors\); its"
-    ):
-        start_embedded(own_home)
+    settings = own_home / "postgres" / "postgresql.conf"
+    as_it_was = settings.read_text()
+    settings.write_text(f"{as_it_was}no_such_setting = 1\n")
+    try:
+        with pytest.raises(
+            DatabaseUnavailable, match=r"did not start \(FATAL:  configuration file .* contains errors\); its"
+        ):
+            start_embedded(own_home)
+    finally:
+        settings.write_text(as_it_was)
     assert capfd.readouterr() == ("", "")
 
 
