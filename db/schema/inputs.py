@@ -1,7 +1,7 @@
 """Inputs: the things that a score can depend on. One record says how an input is digested and how it is read.
 
-Digests of references and keypoints are kept on their video by triggers (migration 0006), and digests of questions,
-answers and times are columns that Postgres makes with the sample (0011). So a look at the work list compares stored
+Digests of references and keypoints are kept on their video by triggers, and digests of questions,
+answers and times are columns that Postgres makes with the sample. So a look at the work list compares stored
 bytes instead of hashing all texts again.
 """
 

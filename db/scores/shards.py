@@ -1,6 +1,6 @@
 """What is counted per shard, and counted again only where something has changed.
 
-Triggers keep two versions (migration 0011): of a shard, which changes with any of its samples and with any input of
+Triggers keep two versions: of a shard, which changes with any of its samples and with any input of
 their videos, and of a scorer's work on the shard, which changes with every write of that work and of its thresholds. A
 count is stored with both versions of the snapshot that it was made of, and holds as long as they are the same. So a
 look at finished work reads one row per shard, whatever the shards hold.
