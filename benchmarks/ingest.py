@@ -28,7 +28,6 @@ import sqlalchemy as sa
 from psycopg import sql
 from sqlalchemy.engine import Engine
 
-from assets.ingest.adapters import anet_captions
 from assets.ingest.run import ingest_folder
 from benchmarks.installation import write_rows
 from benchmarks.measure import DATA, RESULTS, save, spread
@@ -36,6 +35,7 @@ from benchmarks.server_cost import Cost, Server, measured_server
 from db.schema import METADATA
 from db.server.bulk import copy_rows
 from db.server.engine import psycopg_transaction
+from lab.adapters import anet_captions
 
 RESULT = RESULTS / "ingest.json"
 TABLES = ("dataset", "video", "reference", "sample")

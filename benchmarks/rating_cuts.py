@@ -14,9 +14,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from assets.ingest.adapters import vatex_eval
 from benchmarks.measure import RESULTS, save
 from benchmarks.vatex_platform import COMMAND, METRIC, Step, on_vatex_eval, process
+from lab.adapters import vatex_eval
 
 DATASET = "vatex"
 THRESHOLD = (

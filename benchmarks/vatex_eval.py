@@ -25,7 +25,6 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.ingest.adapters import vatex_eval
 from assets.ingest.run import ingest_folder
 from assets.scores.pending import make_source, register
 from assets.scores.registry import METRIC_INPUTS
@@ -40,6 +39,7 @@ from db.schema.inputs import REFERENCES
 from db.schema.migrate import migrate
 from db.scores.work import load_samples
 from db.server.engine import open_engine
+from lab.adapters import vatex_eval
 
 REFERENCE_COUNTS = (1, 9)
 TOLERANCES = (1.0, 0.0)

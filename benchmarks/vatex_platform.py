@@ -20,11 +20,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from assets.ingest.adapters import vatex_eval
 from benchmarks.agreement import ROUNDED
 from benchmarks.measure import DATA, RESULTS, save
 from benchmarks.vatex_eval import REFERENCE_COUNTS, TOLERANCES
 from db.server.embedded import stop_embedded
+from lab.adapters import vatex_eval
 
 COMMAND = "from orchestration.cli import main; main()"
 AGREEMENT = "import sys; from orchestration.runs import run_job; run_job('dataset_job', sys.argv[1], {}, ['agreement'])"

@@ -1,1 +1,1 @@
-"""How the models that come with the project were trained; nothing that runs imports it."""
+"""Research beside the product: training of models, published datasets as manifests. Nothing that runs imports it."""

@@ -13,9 +13,9 @@ import typer
 from sqlalchemy.engine import Engine
 from typer.testing import CliRunner
 
-from assets.ingest.adapters import dream1k, realsumm
 from assets.ingest.rejects import ManifestError
 from assets.ingest.run import ingest_folder
+from lab.adapters import dream1k, realsumm
 from tests.assets.manifests import Row, write_lines
 
 

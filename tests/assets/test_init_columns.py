@@ -14,12 +14,12 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.ingest.adapters.vatex_eval import convert
 from assets.ingest.run import ingest_folder
 from assets.new_manifest.columns import Named
 from assets.new_manifest.found import NoManifest
 from assets.new_manifest.make import Made, make_manifest
 from db import schema
+from lab.adapters.vatex_eval import convert
 from tests.assets.init_sources import Row, left_out, put, rows, texts
 
 VATEX: Row = {

@@ -18,12 +18,6 @@ from numpy.typing import NDArray
 from sqlalchemy.engine import Engine
 from typer.testing import CliRunner
 
-from assets.ingest.adapters.omnidcbench.__main__ import main
-from assets.ingest.adapters.omnidcbench.convert import convert
-from assets.ingest.adapters.omnidcbench.labels import covered_keypoints
-from assets.ingest.adapters.omnidcbench.paths import match_clips
-from assets.ingest.adapters.omnidcbench.references import Keypoint
-from assets.ingest.adapters.omnidcbench.segments import span_of
 from assets.ingest.checking import validate
 from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.rows import RawRow
@@ -34,6 +28,9 @@ from assets.scores.run import score_shard
 from assets.scores.vcs import VCSScorer, VCSSettings
 from assets.scores.vcs_short import VCSShortScorer, VCSShortSettings
 from assets.sources.texts import TextVectors
+from lab.adapters.omnidcbench.__main__ import main
+from lab.adapters.omnidcbench.convert import convert, covered_keypoints, match_clips
+from lab.adapters.omnidcbench.references import Keypoint, span_of
 from metrics_core.models.sentence_splitter import RuleSplitter
 from metrics_core.protocols import ModelIdentity
 from tests.assets.manifests import TABLE_NAMES, Row, write_lines

@@ -18,7 +18,6 @@ import sqlalchemy as sa
 import webdataset
 from sqlalchemy.engine import Engine
 
-from assets.ingest.adapters.vatex_eval import convert
 from assets.ingest.run import ingest_folder
 from assets.scores.run import score_shard
 from assets.scores.vcs import VCSScorer, VCSSettings
@@ -29,6 +28,7 @@ from assets.sources.texts import TextVectors
 from db.manifest.datasets import Dataset
 from db.selections.frozen import Selection
 from db.selections.recipes import SelectionError, recipe_of
+from lab.adapters.vatex_eval import convert
 from metrics_core.models.sentence_splitter import RuleSplitter
 from tests.assets.exporting import ORDER, from_cell, from_table
 from tests.assets.verifying import HashEncoder, dataset_of, make_kind

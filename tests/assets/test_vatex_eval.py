@@ -12,9 +12,9 @@ import typer
 from sqlalchemy.engine import Engine
 from typer.testing import CliRunner
 
-from assets.ingest.adapters.vatex_eval import convert, main
 from assets.ingest.rejects import ManifestError
 from assets.ingest.run import ingest_folder
+from lab.adapters.vatex_eval import convert, main
 from tests.assets.manifests import write_lines
 
 REFERENCES = [f"a man cooks dish {i} ." for i in range(1, 10)]

@@ -10,7 +10,7 @@ from assets.scores.registry import METRIC_INPUTS, METRICS
 from db.schema import METADATA
 from db.schema.comments import EVERYWHERE, FILE, METRIC, meaning, sections
 from db.schema.migrate import migrate
-from db.schema.views import PLUMBING, VIEWS, create_views, is_up_to_date
+from db.schema.views import PLUMBING, create_views, is_up_to_date
 from db.server.engine import open_engine
 from db.server.urls import sibling_url
 from tests.db.builders import activate, add_sample, add_video, make_dataset
@@ -95,15 +95,6 @@ def test_a_changed_comment_is_written_again(engine: Engine) -> None:
         create_views(connection, METRIC_INPUTS)
         shown = connection.scalar(sa.text("SELECT meaning FROM dictionary WHERE column_name = 'fps'"))
     assert shown == meaning("video", "fps")
-
-
-def test_views_of_before_leave_the_schema_of_analysts(engine: Engine, database: URL) -> None:
-    """As in a database of an earlier version, whose views all stood in schema public."""
-    with engine.begin() as connection:
-        connection.exec_driver_sql("CREATE VIEW fresh_shard AS SELECT 1 AS a")
-        connection.exec_driver_sql("DELETE FROM view_definition")
-    migrate(database, METRIC_INPUTS)
-    assert set(sa.inspect(engine).get_view_names()) == {name for name in VIEWS if PLUMBING not in name}
 
 
 @pytest.fixture(scope="module")

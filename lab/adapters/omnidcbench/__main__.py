@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from assets.ingest.adapters.omnidcbench.convert import convert
 from assets.ingest.hygiene import shown
 from assets.ingest.rejects import ManifestError
+from lab.adapters.omnidcbench.convert import convert
 
 
 def _by_system(option: str, given: Sequence[str]) -> dict[str, Path]:

@@ -3,7 +3,7 @@
 A file is one JSON object: video id -> {"duration": seconds, "timestamps": [[start, end], ..], "sentences": [..]}.
 Run it as a program:
 
-    python -m assets.ingest.adapters.anet_captions REFERENCES.json CANDIDATES.json FOLDER
+    python -m lab.adapters.anet_captions REFERENCES.json CANDIDATES.json FOLDER
 """
 
 from __future__ import annotations

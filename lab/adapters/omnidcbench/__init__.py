@@ -4,5 +4,5 @@ The references are JSON Lines with `clip_path` and `human_json_anno` (or `human_
 system's predictions are JSON Lines or one JSON object. docs/manifest.md describes the rows that come of them. Run it
 as a program:
 
-    python -m assets.ingest.adapters.omnidcbench REFERENCES FOLDER --predictions SYSTEM=FILE [--labels SYSTEM=FILE]
+    python -m lab.adapters.omnidcbench REFERENCES FOLDER --predictions SYSTEM=FILE [--labels SYSTEM=FILE]
 """

@@ -2,17 +2,112 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import unicodedata
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from assets.ingest.adapters.omnidcbench.labels import covered_keypoints, read_judgements
-from assets.ingest.adapters.omnidcbench.paths import match_clips
-from assets.ingest.adapters.omnidcbench.predictions import Prediction, read_outputs, read_prediction
-from assets.ingest.adapters.omnidcbench.references import Clip, Keypoint, read_references
-from assets.ingest.adapters.tables import Row, write_tables
+from pydantic import BaseModel
+
 from assets.ingest.hygiene import shown
 from assets.ingest.rejects import ManifestError
+from lab.adapters.omnidcbench.predictions import Prediction, read_outputs, read_prediction
+from lab.adapters.omnidcbench.references import DIMENSIONS, Clip, Keypoint, read_references
+from lab.adapters.tables import Row, read_models, write_tables
+
+# Clip paths of OmniDCBench: predictions and judgements may name a clip by another folder than the references.
+
+
+def match_clips(paths: Iterable[str], clips: Collection[str], source: str) -> dict[str, str]:
+    """The clips by path: the clip of the same path, else the only clip with the same file name.
+
+    Paths without a clip are left out. A clip whose full path is among `paths` gets no other path. Raises ManifestError
+    if a file name fits two clips, or if two paths fit one clip.
+
+    >>> match_clips(["a/1.mp4", "elsewhere/2.mp4", "b/3.mp4"], ["a/1.mp4", "a/2.mp4"], "predictions.jsonl")
+    {'a/1.mp4': 'a/1.mp4', 'elsewhere/2.mp4': 'a/2.mp4'}
+    """
+    known = set(clips)
+    distinct_paths = list(dict.fromkeys(paths))
+    matched = {path: path for path in distinct_paths if path in known}
+    by_name: dict[str, list[str]] = {}
+    for clip in clips:
+        by_name.setdefault(_file_name(clip), []).append(clip)
+    path_by_clip: dict[str, str] = {}
+    for path in distinct_paths:
+        alike = by_name.get(_file_name(path), [])
+        if path in matched or all(clip in matched for clip in alike):
+            continue
+        if len(alike) > 1:
+            raise ManifestError(f"{source}: {path!r} may be {alike[0]!r} or {alike[1]!r}: give full clip paths")
+        if (other := path_by_clip.setdefault(alike[0], path)) != path:
+            raise ManifestError(f"{source}: {other!r} and {path!r} may both be {alike[0]!r}: give full clip paths")
+    return {**matched, **{path: clip for clip, path in path_by_clip.items()}}
+
+
+def _file_name(path: str) -> str:
+    return path.replace("\\", "/").rstrip("/").rpartition("/")[2]
+
+
+# Judgements of a language model on captions of OmniDCBench, as one boolean per keypoint.
+
+REMEDY = 'give one object per clip: {"clip_path": .., "by_dim": {dimension: {"correct_keypoints": a list of texts}}}'
+_ENDS_OF_SENTENCES = " .,;:!?。、"
+
+
+class _Answer(BaseModel):
+    # Judges return values of all types. A value that is not the text of a keypoint is counted.
+    correct_keypoints: list[Any]
+
+
+class _Judgement(BaseModel):
+    clip_path: str
+    by_dim: dict[str, _Answer]
+
+
+def read_judgements(source: Path) -> dict[str, list[tuple[str, object]]]:
+    """The keypoints that the judge calls covered, by clip path, as pairs of dimension (manifest's name) and text.
+
+    The judge's own counts may contradict its lists and are not read. Raises ManifestError, with file, line and field,
+    for a line of another form, and for a clip that comes twice.
+    """
+    judgements: dict[str, list[tuple[str, object]]] = {}
+    for judgement in read_models(source, _Judgement, REMEDY):
+        if judgement.clip_path in judgements:
+            raise ManifestError(f"{source.name}: clip {judgement.clip_path!r} is judged twice: keep one of the lines")
+        judgements[judgement.clip_path] = [
+            (DIMENSIONS.get(name.removesuffix("_en"), name), text)
+            for name, answer in judgement.by_dim.items()
+            for text in answer.correct_keypoints
+        ]
+    return judgements
+
+
+def covered_keypoints(keypoints: Sequence[Keypoint], returned: Sequence[tuple[str, object]]) -> tuple[list[bool], int]:
+    """Whether the judge returned each keypoint, in their order, and the number of returned texts without a keypoint.
+
+    Case, white space, Unicode forms and punctuation at the end do not count when texts are compared. A returned text
+    covers the first keypoint with this text that is not covered yet, so two equal keypoints need two returned texts.
+
+    >>> points = [Keypoint(0, "acoustics", place, "Rain falls.") for place in (1, 2)]
+    >>> covered_keypoints(points, [("acoustics", "rain  FALLS"), ("acoustics", "Thunder.")])
+    ([True, False], 1)
+    """
+    waiting = Counter((dimension, _compared(text)) for dimension, text in returned)
+    covered = []
+    for keypoint in keypoints:
+        key = keypoint.dimension, _compared(keypoint.text)
+        covered.append(waiting[key] > 0)
+        waiting[key] -= covered[-1]
+    return covered, sum(waiting.values())
+
+
+def _compared(text: object) -> str | None:
+    if not isinstance(text, str):
+        return None
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split()).rstrip(_ENDS_OF_SENTENCES)
+
 
 REFERENCE = "reference"
 MAX_SYSTEM = 100

@@ -4,7 +4,7 @@ The file has one JSON object per summary: {"system": .., "doc": .., "text": .., 
 "votes": [0 or 1 per voter], "present": 0 or 1}, ..]}; all summaries of a document have its statements. Run it as a
 program:
 
-    python -m assets.ingest.adapters.realsumm CHECKLIST.jsonl FOLDER
+    python -m lab.adapters.realsumm CHECKLIST.jsonl FOLDER
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Annotated, Literal
 import typer
 from pydantic import BaseModel
 
-from assets.ingest.adapters.tables import Row, read_models, write_tables
 from assets.ingest.rejects import ManifestError
+from lab.adapters.tables import Row, read_models, write_tables
 
 DIMENSION = "statement"
 REMEDY = "give one object per summary with system, doc, text and keypoints, each with scu, text, votes and present"

@@ -3,7 +3,7 @@
 The file has one JSON object per clip: {"idx": .., "dataset": .., "messages": [the request, the answer, whose first
 content has the caption as its `reference`], "extra_info": {"duration": seconds, "events": [..]}}. Run it as a program:
 
-    python -m assets.ingest.adapters.dream1k DREAM-1k.jsonl FOLDER
+    python -m lab.adapters.dream1k DREAM-1k.jsonl FOLDER
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Annotated, Any
 import typer
 from pydantic import BaseModel, Field
 
-from assets.ingest.adapters.tables import Row, read_models, write_tables
 from assets.ingest.rejects import ManifestError
+from lab.adapters.tables import Row, read_models, write_tables
 
 DIMENSION = "events"
 REMEDY = "give one object per clip with idx, dataset, a request and an answer as messages, and extra_info with events"

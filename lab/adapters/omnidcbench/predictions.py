@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from assets.ingest import hygiene
-from assets.ingest.adapters.omnidcbench.segments import DIMENSIONS, STORYLINE, span_of, text_of
-from assets.ingest.adapters.tables import Row
 from assets.ingest.files import readable
 from assets.ingest.hygiene import shown
 from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.strict_json import parse, parse_object
+from lab.adapters.omnidcbench.references import DIMENSIONS, STORYLINE, span_of, text_of
+from lab.adapters.tables import Row
 
 # The first of these fields that is not empty counts: some scripts keep the output both as parsed and as text.
 OUTPUT_FIELDS = ("prediction_json", "prediction", "pred")

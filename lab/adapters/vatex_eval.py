@@ -3,7 +3,7 @@
 The file has one JSON object per video: {"video_id": .., "references": [9 texts], "candidates": [{"text": ..,
 "ratings": [3 whole numbers from 1 to 5]}, ..]}. Run it as a program:
 
-    python -m assets.ingest.adapters.vatex_eval VATEX.jsonl FOLDER --references 9
+    python -m lab.adapters.vatex_eval VATEX.jsonl FOLDER --references 9
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Annotated
 import typer
 from pydantic import BaseModel, Field
 
-from assets.ingest.adapters.tables import Row, read_models, write_tables
 from assets.ingest.rejects import ManifestError
+from lab.adapters.tables import Row, read_models, write_tables
 
 N_REFERENCES = 9
 RATERS = ("rater_1", "rater_2", "rater_3")

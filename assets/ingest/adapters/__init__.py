@@ -1,1 +1,0 @@
-"""Adapters: programs that rewrite published datasets as manifest folders."""

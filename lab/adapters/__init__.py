@@ -1,0 +1,1 @@
+"""Commands that rewrite published datasets as manifest folders, without media."""
