@@ -110,6 +110,8 @@ class ReferenceScorer:
         }
         # Every sample of a video has the same references, so the chunks of a text are kept.
         self._chunks = lru_cache(maxsize=4096)(chunks_of)
+        self._always_zero = lru_cache(maxsize=4096)(self._zero_of_shape)
+        self._of_short = Outcome(None, "too_short", f"texts of this shape score 0 whatever they say: {self.too_short}")
 
     def models(self) -> dict[str, Any]:
         """Return the identity of the text encoder."""
@@ -166,6 +168,23 @@ class ReferenceScorer:
         found = explain_vcs(self._chunks(best.text), self._chunks(sample.text), pairs[0][0], result)
         return replace(found, lines=[*told, *found.lines], reference=best.key)
 
+    def refusal(self, sample: PendingSample) -> Outcome | None:
+        """The outcome of a sample that has nothing to compare, or whose number of chunks forces a 0; else None."""
+        if sample.kind != "caption":
+            return NOT_A_CAPTION
+        generated = len(self._chunks(sample.text))
+        shapes = [(n, generated) for reference in sample[REFERENCES] if (n := len(self._chunks(reference.text)))]
+        if not generated or not shapes:
+            return self._without_value(sample, "no_reference" if generated else "empty_text")
+        is_zero = not self._shape_zeros and all(self._always_zero(*shape) for shape in shapes)
+        return self._of_short if is_zero else None
+
+    def _zero_of_shape(self, n_reference: int, n_generated: int) -> bool:
+        """Whether texts with so many chunks score 0 whatever they say; any cosines show it."""
+        alike = np.ones((n_reference, n_generated))
+        (result,) = vcs_batch([(alike, 1.0)], short_text=self._short_text, **self._parameters)
+        return result.always_zero
+
     def _outcome(self, sample: PendingSample, caption: CaptionResult, in_chunks: Mapping[str, int]) -> Outcome:
         result = caption.result
         if caption.reference is None or result is None:
@@ -182,9 +201,7 @@ class ReferenceScorer:
         }
         # Where the shape with one of the references allows a score, a 0 is earned.
         if caption.always_zero and not self._shape_zeros:
-            return Outcome(
-                None, "too_short", f"texts of this shape score 0 whatever they say: {self.too_short}", components
-            )
+            return replace(self._of_short, components=components)
         return Outcome(result.vcs, components=components)
 
     def _without_value(self, sample: PendingSample, status: str) -> Outcome:
