@@ -16,7 +16,7 @@ from assets.models.settings import SplitterSettings, TextEncoderSettings
 from assets.scores.base import Explanation, Outcome
 from assets.sources.base import Evidence, Source
 from assets.sources.texts import TextVectors
-from db.schema.inputs import REFERENCES, TEXT, Input
+from db.schema.inputs import REFERENCES, TEXT, Input, ReferenceText
 from db.scores.work import PendingSample
 from metrics_core.protocols import SentenceSplitter, TextEncoder
 from metrics_core.vcs import CaptionResult, VCSResult, chunk_segments, vcs_batch, vcs_captions
@@ -85,6 +85,14 @@ class VCSSettings(ReferenceSettings, SplitterSettings):
     vcs_lct: float = Field(default=0.0, ge=0.0, description="local chronology tolerance")
 
 
+def references_of(sample: PendingSample) -> list[ReferenceText]:
+    """The references of a sample's video; of equal texts the first."""
+    first: dict[str, ReferenceText] = {}
+    for reference in sample[REFERENCES]:
+        first.setdefault(reference.text, reference)
+    return list(first.values())
+
+
 class ReferenceScorer:
     """Scores captions against references, chunk by chunk; the best reference counts. A subclass defines the chunks."""
 
@@ -128,7 +136,7 @@ class ReferenceScorer:
         """Yield the texts that need a vector: the caption, its references, and the chunks of all of them."""
         if sample.kind != "caption" or not sample.text or not sample[REFERENCES]:
             return
-        for text in (sample.text, *(reference.text for reference in sample[REFERENCES])):
+        for text in (sample.text, *(reference.text for reference in references_of(sample))):
             yield text
             yield from self._chunks(text)
 
@@ -138,7 +146,7 @@ class ReferenceScorer:
         vectors = evidence[self.vectors]
         results = iter(
             vcs_captions(
-                [([reference.text for reference in sample[REFERENCES]], sample.text) for sample in captions],
+                [([reference.text for reference in references_of(sample)], sample.text) for sample in captions],
                 vectors,
                 self._chunks,
                 short_text=self._short_text,
@@ -173,7 +181,7 @@ class ReferenceScorer:
         if sample.kind != "caption":
             return NOT_A_CAPTION
         generated = len(self._chunks(sample.text))
-        shapes = [(n, generated) for reference in sample[REFERENCES] if (n := len(self._chunks(reference.text)))]
+        shapes = [(n, generated) for reference in references_of(sample) if (n := len(self._chunks(reference.text)))]
         if not generated or not shapes:
             return self._without_value(sample, "no_reference" if generated else "empty_text")
         is_zero = not self._shape_zeros and all(self._always_zero(*shape) for shape in shapes)
@@ -189,7 +197,7 @@ class ReferenceScorer:
         result = caption.result
         if caption.reference is None or result is None:
             return self._without_value(sample, caption.status)
-        reference = sample[REFERENCES][caption.reference]
+        reference = references_of(sample)[caption.reference]
         texts = {"reference": reference.text, "generated": sample.text}
         components = {name: getattr(result, name) for name in COMPONENTS} | {
             f"n_reference_{self.chunk}s": len(result.match_recall),

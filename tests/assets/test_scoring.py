@@ -290,6 +290,18 @@ def test_a_0_is_earned_where_a_reference_has_a_shape_that_can_score(engine: Engi
     assert row.components["n_references"] == 2
 
 
+@pytest.mark.parametrize("make", [vcs_scorer, short_scorer])
+def test_equal_references_are_one(engine: Engine, tmp_path: Path, make: Callable[..., Scorer]) -> None:
+    caption = candidate("c", "ball", "A red ball is moving. It goes to the right. It stops. All cheer.")
+    others = [{**STORY, "caption_id": key} for key in ("a equal", "z equal")]
+    once = outcome(engine, tmp_path, make(HashEncoder()), PAIR, STORY, caption)
+    again = outcome(engine, tmp_path, make(HashEncoder()), PAIR, STORY, *others, caption)
+    assert again.value == once.value
+    best = once.components["reference"]
+    assert again.components == {**once.components, "reference": "a equal" if best == "story" else best}
+    assert again.components["n_references"] == 2
+
+
 @pytest.mark.parametrize(
     "settings", [{}, {"vcs_shape_zeros": True}, {"vcs_short_text": True}, {"vcs_chunk_size": 2}, {"vcs_lct": 2.0}]
 )
