@@ -10,7 +10,8 @@ from pathlib import Path
 
 from sqlalchemy.engine import Engine
 
-from db.manifest.datasets import Dataset, find_dataset
+from db.manifest.datasets import Dataset, find_dataset, list_datasets
+from db.spelling import did_you_mean
 
 # The dataset of the demo's drawn clips. Models that know these clips alone score every dataset of this name.
 DEMO_DATASET = "demo"
@@ -90,12 +91,13 @@ def chosen_shards(dataset: Dataset, numbers: Collection[int] | None) -> dict[str
 
 
 def dataset_of_key(engine: Engine, name: str) -> Dataset:
-    """The dataset of this name; UnknownDataset, with the remedy, when there is none."""
+    """The dataset of this name; UnknownDataset, with the nearest name or the remedy, when there is none."""
     with engine.connect() as connection:
-        dataset = find_dataset(connection, name)
-    if dataset is None:
-        raise UnknownDataset(f"there is no dataset {name!r}: ingest it with reelsieve ingest FOLDER --dataset {name}")
-    return dataset
+        if (dataset := find_dataset(connection, name)) is not None:
+            return dataset
+        meant = did_you_mean(name, [other.name for other in list_datasets(connection)])
+    hint = f", did you mean {meant!r}?" if meant else f": ingest it with reelsieve ingest FOLDER --dataset {name}"
+    raise UnknownDataset(f"there is no dataset {name!r}{hint}")
 
 
 def together(shards: Sequence[RunShard]) -> Iterator[list[RunShard]]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from assets.datasets import chosen_shards, dataset_of_key
-from assets.scores.pending import forecast
+from assets.reports.text import spelled
+from assets.scores.pending import forecast, why_none
 from assets.sources.base import Forecast
 from orchestration.launch import curation_scorers
 from orchestration.platform import engine
@@ -29,6 +31,21 @@ def forecast_scoring(
         asked = [_summed(role, model, parts) for (role, model), parts in by_role.items()]
         rows += [{**row, **part} for part in asked or [_summed(None, None, [])]]
     return rows
+
+
+def metrics_without_values(
+    dataset: str, metrics: Sequence[str], shards: Collection[int] | None = None
+) -> Iterator[str]:
+    """For each metric that can score none of the samples a sentence that says why, as far as that is known before."""
+    found = dataset_of_key(engine(), dataset)
+    chosen = chosen_shards(found, shards).values()
+    for metric in metrics:
+        if reasons := why_none(engine(), curation_scorers()[metric], found, chosen):
+            # Samples of another kind say nothing of those that the metric is for.
+            meant = Counter({why: n for why, n in reasons.items() if why[0] != "not_applicable"}) or reasons
+            ((status, reason), n) = meant.most_common(1)[0]
+            most = f" (so {n} of them)" if n < meant.total() else ""
+            yield f"{metric} can score none of the {meant.total()} samples: {spelled(status)}, {reason}{most}"
 
 
 def _summed(role: str | None, model: str | None, parts: Sequence[Forecast]) -> dict[str, Any]:

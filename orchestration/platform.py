@@ -16,7 +16,7 @@ from assets.home import NAME, homes_nearby
 from assets.scores.registry import METRIC_INPUTS, SCORERS, SOURCE_TABLES
 from db.schema.migrate import is_current, migrate
 from db.schema.views import is_up_to_date
-from db.server.embedded import curation_url, is_embedded_running, running_homes
+from db.server.embedded import curation_url, has_embedded, is_embedded_running, running_homes
 from db.server.engine import open_engine
 from db.server.leases import lease
 from db.server.urls import DAGSTER, DatabaseUnavailable, dagster_url, sibling_url, url_for_dagster
@@ -29,11 +29,13 @@ if TYPE_CHECKING:
 # Whether a command is about to start a server beside one that the user may mean.
 
 
-def note_of_second_server(home: Path, running_now: Callable[[], list[Path]] = running_homes) -> str | None:
+def note_of_second_server(
+    home: Path, running_now: Callable[[], list[Path]] = running_homes, *, only_looks: bool = False
+) -> str | None:
     """The sentence for a command that starts the server of this home while another one runs, or another home is near.
 
-    running_now: tells the homes whose server runs. None where the home's own server runs already, and where there is no
-    other home to mean.
+    running_now: tells the homes whose server runs. only_looks: whether the command starts no server. None where the
+    home's own server runs already, and where there is no other home to mean.
     """
     if is_embedded_running(home):
         return None
@@ -41,8 +43,12 @@ def note_of_second_server(home: Path, running_now: Callable[[], list[Path]] = ru
     nearby = [] if home.exists() else homes_nearby(home.parent)
     if not running and not nearby:
         return None
-    starts = "starts a second server" if running else "makes a new home"
-    other = f"another one runs in {running[0]}" if running else f"there is one in {nearby[0]}"
+    starts = "finds no data" if only_looks else "starts a second server" if running else "makes a new home"
+    other = (
+        f"{'a server' if only_looks else 'another one'} runs in {running[0]}"
+        if running
+        else f"there is one in {nearby[0]}"
+    )
     meant = (running or nearby)[0]
     # A home of another name is not found from any folder.
     there = f"run the command in {meant.parent}, or " if meant.name == NAME else ""
@@ -55,13 +61,26 @@ PROJECT = Path(__file__).resolve().parents[1]
 @lru_cache(maxsize=1)
 def database_url() -> URL:
     """The curation database's URL. Starts the embedded server where no other one is configured."""
-    home = settings().home_folder
-    if settings().database is None and not settings().is_home_named and (note := note_of_second_server(home)):
+    _say_which_home(only_looks=False)
+    return curation_url(settings().home_folder, settings().database)
+
+
+def has_database() -> bool:
+    """Whether there can be data: in a home without an embedded server nobody has ingested anything. Starts nothing."""
+    if settings().database is not None or has_embedded(settings().home_folder):
+        return True
+    _say_which_home(only_looks=True)
+    return False
+
+
+def _say_which_home(*, only_looks: bool) -> None:
+    if settings().database is not None or settings().is_home_named:
+        return
+    if note := note_of_second_server(settings().home_folder, only_looks=only_looks):
         # Imported late: it imports Dagster, and a command that only looks starts at once.
         from orchestration.terminal import say
 
         say("note", note)
-    return curation_url(home, settings().database)
 
 
 def known_url() -> URL | None:

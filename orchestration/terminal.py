@@ -19,6 +19,11 @@ def say(who: str, message: str) -> None:
     console.print(f"[dim]{who}:[/dim] {escape(message)}")
 
 
+def warn(sentence: str) -> None:
+    """Print a sentence on standard error that nobody should miss."""
+    console.print(f"[bold red]warning: {escape(sentence)}[/bold red]", soft_wrap=True)
+
+
 class WithoutOutages:
     """A stream without what Dagster says of an event that it cannot store: statement, parameters and event.
 

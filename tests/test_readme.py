@@ -53,7 +53,7 @@ def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path, None, 
     forget_installation()
     before = Path.cwd()
     # Eight sentences verified per keypoint and ten questions, as by default, would take most of the time of the tests.
-    fewer = {"REELSIEVE_ECS_SENTENCES": "1", "REELSIEVE_QEVA_QUESTIONS": "2"}
+    fewer = {"REELSIEVE_ECS_SENTENCES": "1", "REELSIEVE_QEVA_QUESTIONS": "3"}
     given = {"REELSIEVE_HOME": str(folder / ".reelsieve"), "COLUMNS": "80", **fewer}
     with patch.dict(os.environ, given):
         os.environ.pop("CURATION_DB_URL", None)

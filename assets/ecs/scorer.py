@@ -231,9 +231,18 @@ class ECSScorer:
         """Show for every keypoint the decision, and the sentence that proves it or the words that decided."""
         return explain_ecs(connection, sample, components, self.checklist, self._proof)
 
+    def refusal(self, sample: PendingSample) -> Outcome | None:
+        """The outcome of a sample that is no caption, or whose video has no keypoints; else None."""
+        if is_verifiable(sample):
+            return None
+        if sample.kind != "caption":
+            why = "ECS compares captions with keypoints; this is a question-answer pair"
+            return Outcome(None, "not_applicable", why)
+        return Outcome(None, "no_keypoints", "the video has no keypoint to cover")
+
     def _score_one(self, sample: PendingSample, verdict_set: VerdictSet | None) -> Outcome:
-        if not is_verifiable(sample):
-            return _refusal(sample)
+        if refused := self.refusal(sample):
+            return refused
         assert verdict_set is not None
         if verdict_set.status != "ok":
             return Outcome(None, verdict_set.status, verdict_set.error)
@@ -248,12 +257,6 @@ class ECSScorer:
             return Outcome(None, "failed", str(error))
         result = _result(sample, self.checklist.reading(sample), verdicts, verdict_set.n_sentences)
         return Outcome(result.score, components=_components(sample, verdict_set, result, thresholds))
-
-
-def _refusal(sample: PendingSample) -> Outcome:
-    if sample.kind != "caption":
-        return Outcome(None, "not_applicable", "ECS compares captions with keypoints; this is a question-answer pair")
-    return Outcome(None, "no_keypoints", "the video has no keypoint to cover")
 
 
 def _verdict(row: VerdictRow) -> KeypointVerdict:

@@ -17,6 +17,8 @@ DEMO = "demo"
 DEMO_ENCODER = "demo encoder"
 # References and keypoints that people wrote, where they stand in for a video model.
 HUMAN_NOTES = "notes"
+# The variable that names the device whose steps wait for one another: a process for each GPU gets a name for each.
+DEVICE = "REELSIEVE_DEVICE"
 
 
 class TextEncoderSettings(BaseModel):

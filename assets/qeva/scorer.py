@@ -75,7 +75,7 @@ class QEVAScorer:
     def score(self, samples: Sequence[PendingSample], evidence: Evidence) -> list[Outcome]:
         """One outcome per sample, from its stored questions, marks and answers."""
         examined = evidence[self.answers]
-        return [self._refusal(sample) or self._score_one(sample, examined[sample.sample_id]) for sample in samples]
+        return [self.refusal(sample) or self._score_one(sample, examined[sample.sample_id]) for sample in samples]
 
     def explain(
         self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
@@ -84,9 +84,9 @@ class QEVAScorer:
         return explain_qeva(evidence[self.answers][sample.sample_id], components)
 
     def _is_scorable(self, sample: PendingSample) -> bool:
-        return self._refusal(sample) is None
+        return self.refusal(sample) is None
 
-    def _refusal(self, sample: PendingSample) -> Outcome | None:
+    def refusal(self, sample: PendingSample) -> Outcome | None:
         """Why nothing can be asked about a sample, known before any model is."""
         if sample.kind != "caption":
             return Outcome(None, "not_applicable", "QEVA asks about captions; this is a question-answer pair")

@@ -8,6 +8,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from assets.models.chat import KEY_VARIABLE, URL, ChatSettings
 from assets.models.settings import SplitterSettings, TextEncoderSettings
+from metrics_core.qeva.score import MIN_QUESTIONS
 
 ROLES = ("video", "text", "filter_video", "filter_text")
 _ROLE = "name of a chat model; empty: rules and the entailment verifier stand in, without a server"
@@ -33,7 +34,7 @@ class QEVASettings(TextEncoderSettings, SplitterSettings, ChatSettings):
     qeva_filter_text_url: str = Field(default="vllm", description=URL)
     qeva_filter_text_key_variable: str = Field(default="", description=KEY_VARIABLE)
 
-    qeva_questions: int = Field(default=10, ge=1, le=50, description="questions asked for in each dimension")
+    qeva_questions: int = Field(default=10, le=50, description="questions asked for in each dimension")
     qeva_chronology: Literal["templated", "one_shot"] = Field(
         default="templated", description="questions by code from a list of events, or all by the video model at once"
     )
@@ -46,6 +47,15 @@ class QEVASettings(TextEncoderSettings, SplitterSettings, ChatSettings):
     qeva_frames: int = Field(default=32, ge=1, description="frames that a video model is shown")
     qeva_frame_size: int = Field(default=512, ge=32, description="most pixels a side of a frame")
     qeva_frame_quality: int = Field(default=85, ge=1, le=100, description="JPEG quality of a frame")
+
+    @field_validator("qeva_questions")
+    @classmethod
+    def _enough_for_a_value(cls, n: int) -> int:
+        if n < MIN_QUESTIONS:
+            raise ValueError(
+                f"{n} can never give a value, which takes {MIN_QUESTIONS} kept questions: set {MIN_QUESTIONS} or more"
+            )
+        return n
 
     @field_validator("qeva_matcher")
     @classmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from pydantic import BaseModel
 from sqlalchemy.engine import Connection
@@ -82,4 +82,13 @@ class Scorer(Protocol):
         self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
     ) -> Explanation:
         """Explain a sample's value from the same evidence. components: the components stored with the score."""
+        ...
+
+
+@runtime_checkable
+class Refusing(Protocol):
+    """A scorer that knows of some samples, before any model is asked, that they cannot have a value."""
+
+    def refusal(self, sample: PendingSample) -> Outcome | None:
+        """The outcome of a sample that cannot have a value, whatever models say; else None."""
         ...

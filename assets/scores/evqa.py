@@ -205,7 +205,7 @@ class EVQAScorer:
         """Score samples. A video is prepared once for all its samples."""
         videos = {video_id: prepare_frames(frames.features) for video_id, frames in evidence[self.frames].items()}
         find = self._find(evidence)
-        return [self._refusal(sample) or self._score_one(sample, evidence, videos, find) for sample in samples]
+        return [self.refusal(sample) or self._score_one(sample, evidence, videos, find) for sample in samples]
 
     def explain(
         self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
@@ -231,10 +231,10 @@ class EVQAScorer:
         return self._encoder.identity.model_id == DEMO_ENCODER
 
     def _is_scorable(self, sample: PendingSample) -> bool:
-        return self._refusal(sample) is None
+        return self.refusal(sample) is None
 
-    def _refusal(self, sample: PendingSample) -> Outcome | None:
-        """Return the outcome of a sample that no model needs to see, because it cannot be scored; else None."""
+    def refusal(self, sample: PendingSample) -> Outcome | None:
+        """The outcome of a sample that no model needs to see, because it cannot be scored; else None."""
         video = sample[VIDEO]
         if video.status == "text_only":
             return Outcome(None, "no_frames", "the video has no file: EVQAScore compares texts with frames")

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from sqlalchemy.engine import Connection, Engine
 
-from assets.scores.base import Scorer
-from assets.sources.base import Forecast, Order, Source, chain
+from assets.scores.base import Refusing, Scorer
+from assets.sources.base import BATCH_SIZE, Forecast, Order, Source, chain
 from db.evidence.models import fingerprint
 from db.manifest.datasets import Dataset
+from db.scores.quality import reasons_by_status
 from db.scores.shards import PENDING, sample_counts, score_tally, shard_counts
 from db.scores.stored import activate_scorer, find_scorer, register_scorer
-from db.scores.work import pending_samples
+from db.scores.work import batches, load_samples, pending_samples
 
 
 def register(engine: Engine, scorer: Scorer) -> int:
@@ -83,6 +85,35 @@ def forecast(engine: Engine, scorer: Scorer, dataset: Dataset, shard: int) -> tu
     order = Order(engine, dataset, shard, register(engine, scorer), run_id="")
     asked = [part for source, wanted in requests(scorer, order) for part in source.forecast(order, wanted())]
     return len(pending(engine, scorer, dataset, shard)), asked
+
+
+def why_none(
+    engine: Engine, scorer: Scorer, dataset: Dataset, shards: Collection[int]
+) -> Counter[tuple[str, str | None]] | None:
+    """Why the scorer has a value for none of the samples of these shards: how many by status and reason.
+
+    None where a sample has a value, or where only models can tell. Asks no model. The scorer is registered, without
+    becoming the active one.
+    """
+    scorer_id = register(engine, scorer)
+    counts = shard_counts(engine, score_tally(scorer.inputs), scorer_id, [dataset.dataset_id])
+    if any("ok" in counts.get((dataset.dataset_id, shard), ()) for shard in shards):
+        return None
+    reasons: Counter[tuple[str, str | None]] = Counter()
+    for shard in shards:
+        for ids in batches(pending(engine, scorer, dataset, shard), BATCH_SIZE):
+            if not isinstance(scorer, Refusing):
+                return None
+            with engine.connect() as connection:
+                samples = load_samples(connection, ids, scorer.inputs, scorer_id)
+            for sample in samples:
+                if (refused := scorer.refusal(sample)) is None:
+                    return None
+                reasons[refused.status, refused.reason] += 1
+        with engine.connect() as connection:
+            stored = reasons_by_status(connection, scorer_id, dataset.dataset_id, shard)
+        reasons.update({(each.status, each.reason): each.n for each in stored if each.status not in PENDING})
+    return reasons
 
 
 def pending_by_shard(engine: Engine, scorer: Scorer, datasets: Iterable[Dataset]) -> dict[tuple[str, int], int]:

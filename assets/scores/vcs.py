@@ -16,7 +16,7 @@ from assets.models.settings import SplitterSettings, TextEncoderSettings
 from assets.scores.base import Explanation, Outcome
 from assets.sources.base import Evidence, Source
 from assets.sources.texts import TextVectors
-from db.schema.inputs import REFERENCES, TEXT, Input
+from db.schema.inputs import REFERENCES, TEXT, Input, ReferenceText
 from db.scores.work import PendingSample
 from metrics_core.protocols import SentenceSplitter, TextEncoder
 from metrics_core.vcs import CaptionResult, VCSResult, chunk_segments, vcs_batch, vcs_captions
@@ -85,6 +85,14 @@ class VCSSettings(ReferenceSettings, SplitterSettings):
     vcs_lct: float = Field(default=0.0, ge=0.0, description="local chronology tolerance")
 
 
+def references_of(sample: PendingSample) -> list[ReferenceText]:
+    """The references of a sample's video; of equal texts the first."""
+    first: dict[str, ReferenceText] = {}
+    for reference in sample[REFERENCES]:
+        first.setdefault(reference.text, reference)
+    return list(first.values())
+
+
 class ReferenceScorer:
     """Scores captions against references, chunk by chunk; the best reference counts. A subclass defines the chunks."""
 
@@ -110,6 +118,8 @@ class ReferenceScorer:
         }
         # Every sample of a video has the same references, so the chunks of a text are kept.
         self._chunks = lru_cache(maxsize=4096)(chunks_of)
+        self._always_zero = lru_cache(maxsize=4096)(self._zero_of_shape)
+        self._of_short = Outcome(None, "too_short", f"texts of this shape score 0 whatever they say: {self.too_short}")
 
     def models(self) -> dict[str, Any]:
         """Return the identity of the text encoder."""
@@ -126,7 +136,7 @@ class ReferenceScorer:
         """Yield the texts that need a vector: the caption, its references, and the chunks of all of them."""
         if sample.kind != "caption" or not sample.text or not sample[REFERENCES]:
             return
-        for text in (sample.text, *(reference.text for reference in sample[REFERENCES])):
+        for text in (sample.text, *(reference.text for reference in references_of(sample))):
             yield text
             yield from self._chunks(text)
 
@@ -136,7 +146,7 @@ class ReferenceScorer:
         vectors = evidence[self.vectors]
         results = iter(
             vcs_captions(
-                [([reference.text for reference in sample[REFERENCES]], sample.text) for sample in captions],
+                [([reference.text for reference in references_of(sample)], sample.text) for sample in captions],
                 vectors,
                 self._chunks,
                 short_text=self._short_text,
@@ -166,11 +176,28 @@ class ReferenceScorer:
         found = explain_vcs(self._chunks(best.text), self._chunks(sample.text), pairs[0][0], result)
         return replace(found, lines=[*told, *found.lines], reference=best.key)
 
+    def refusal(self, sample: PendingSample) -> Outcome | None:
+        """The outcome of a sample that has nothing to compare, or whose number of chunks forces a 0; else None."""
+        if sample.kind != "caption":
+            return NOT_A_CAPTION
+        generated = len(self._chunks(sample.text))
+        shapes = [(n, generated) for reference in references_of(sample) if (n := len(self._chunks(reference.text)))]
+        if not generated or not shapes:
+            return self._without_value(sample, "no_reference" if generated else "empty_text")
+        is_zero = not self._shape_zeros and all(self._always_zero(*shape) for shape in shapes)
+        return self._of_short if is_zero else None
+
+    def _zero_of_shape(self, n_reference: int, n_generated: int) -> bool:
+        """Whether texts with so many chunks score 0 whatever they say; any cosines show it."""
+        alike = np.ones((n_reference, n_generated))
+        (result,) = vcs_batch([(alike, 1.0)], short_text=self._short_text, **self._parameters)
+        return result.always_zero
+
     def _outcome(self, sample: PendingSample, caption: CaptionResult, in_chunks: Mapping[str, int]) -> Outcome:
         result = caption.result
         if caption.reference is None or result is None:
             return self._without_value(sample, caption.status)
-        reference = sample[REFERENCES][caption.reference]
+        reference = references_of(sample)[caption.reference]
         texts = {"reference": reference.text, "generated": sample.text}
         components = {name: getattr(result, name) for name in COMPONENTS} | {
             f"n_reference_{self.chunk}s": len(result.match_recall),
@@ -182,9 +209,7 @@ class ReferenceScorer:
         }
         # Where the shape with one of the references allows a score, a 0 is earned.
         if caption.always_zero and not self._shape_zeros:
-            return Outcome(
-                None, "too_short", f"texts of this shape score 0 whatever they say: {self.too_short}", components
-            )
+            return replace(self._of_short, components=components)
         return Outcome(result.vcs, components=components)
 
     def _without_value(self, sample: PendingSample, status: str) -> Outcome:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -20,6 +19,7 @@ from db.selections.exports import without_folders
 from db.selections.freezing import kept
 from db.selections.frozen import Selection, freeze_selection
 from db.selections.recipes import REST, Recipe, SelectionError
+from db.spelling import did_you_mean
 from metrics_core.protocols import TextEncoder
 from metrics_core.selection.combining import mean_rank, weighted_mean
 from metrics_core.selection.duplicates import without_near_duplicates
@@ -80,8 +80,8 @@ def _by_quota(recipe: Recipe, strata: Sequence[str], sizes: Sequence[int]) -> li
     found = dict(zip(strata, sizes, strict=True))
     for name, quota in recipe.quotas.items():
         if name != REST and name not in found:
-            close = difflib.get_close_matches(name, strata, n=1)
-            hint = f", did you mean {close[0]!r}?" if close else f": there are {', '.join(map(repr, strata[:20]))}"
+            meant = did_you_mean(name, strata)
+            hint = f", did you mean {meant!r}?" if meant else f": there are {', '.join(map(repr, strata[:20]))}"
             raise SelectionError(f"no eligible sample has {recipe.per} {name!r}, for which there is a quota{hint}")
         if name != REST and quota > found[name]:
             raise SelectionError(

@@ -11,6 +11,7 @@ import dagster as dg
 
 from assets.curation import Curation
 from assets.datasets import TOGETHER
+from assets.models.settings import DEVICE
 from assets.partitions import SHARDS
 from assets.reports.labels import model_name
 from assets.reports.tables import escaped
@@ -23,9 +24,6 @@ from assets.sources.base import Order, Source, chain
 from assets.steps import Step, taken
 
 # Which steps may not run at once: a pool for every machine, or for every device where a machine has several.
-
-# Names the device whose steps wait for one another: a process for each GPU gets a name for each.
-DEVICE = "REELSIEVE_DEVICE"
 
 
 def model_pool() -> str:

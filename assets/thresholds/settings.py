@@ -31,7 +31,9 @@ class GoodRatingsError(ValueError):
     plain = True
 
 
-class _Settings(BaseSettings):
+class RatingSettings(BaseSettings):
+    """What people's ratings of a good sample are. Field X is the variable REELSIEVE_X."""
+
     model_config = SettingsConfigDict(env_prefix="REELSIEVE_", extra="ignore", frozen=True)
 
     good_ratings: dict[str, FiniteFloat] = Field(
@@ -47,7 +49,7 @@ def good_ratings() -> dict[str, float]:
     from pydantic_settings.exceptions import SettingsError
 
     try:
-        return dict(_Settings().good_ratings)
+        return dict(RatingSettings().good_ratings)
     except (ValidationError, SettingsError):
         raise GoodRatingsError(
             f"environment variable {VARIABLE} is not usable: give the least mean rating by aspect as JSON, such as "

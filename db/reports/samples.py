@@ -68,14 +68,15 @@ def _ranks(connection: Connection, metric: str, values: Sequence[float]) -> dict
 def texts_of(connection: Connection, sample_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
     """Key, kind, system, text, question and answer of each of these samples, and its video's columns, by id.
 
-    references: keys and texts of the video's references, in order of the key; None without one.
+    references: keys and texts of the video's references, in order of the key, equal ones once; None without one.
     """
     query = sa.text(
         "SELECT s.sample_id, s.key, s.kind, s.system, s.text, s.question, s.answer, v.video_id, v.key AS video, v.uri, "
         "v.status, v.error, v.content_sha256, v.size_bytes, v.mtime_ns, v.ctime_ns, v.inode, v.etag, v.n_frames, "
         "v.width, v.height, "
-        '(SELECT array_agg(ARRAY[r.key, r.text] ORDER BY r.key COLLATE "C") FROM reference r '
-        "WHERE r.video_id = v.video_id) AS references "
+        '(SELECT array_agg(ARRAY[r.key, r.text] ORDER BY r.key COLLATE "C") FROM ('
+        'SELECT text, min(key COLLATE "C") AS key FROM reference WHERE video_id = v.video_id GROUP BY text) r'
+        ") AS references "
         "FROM sample s JOIN video v USING (video_id) WHERE s.sample_id = ANY(:ids)"
     )
     rows = connection.execute(query, {"ids": list(sample_ids)}).mappings()

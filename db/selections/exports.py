@@ -122,10 +122,17 @@ def export_columns(frozen: FrozenSelection) -> dict[Column, sa.ColumnElement[Any
 
 def export_query(frozen: FrozenSelection, root: str | None) -> sa.Select[Any]:
     """The rows of an export in order of rank, in the columns of `export_columns`; media relative to the root."""
-    texts = (
-        sa.select(sa.func.array_agg(sa.text("""reference.text ORDER BY reference.key COLLATE "C" """)).label("texts"))
-        .select_from(reference)
+    # Equal references are one.
+    distinct = (
+        sa.select(reference.c.text, sa.func.min(reference.c.key.collate("C")).label("key"))
         .where(reference.c.video_id == video.c.video_id)
+        .group_by(reference.c.text)
+        .correlate(video)
+        .lateral("reference")
+    )
+    texts = (
+        sa.select(sa.func.array_agg(sa.text('reference.text ORDER BY reference.key COLLATE "C"')).label("texts"))
+        .select_from(distinct)
         .lateral("texts")
     )
     of_video = sa.and_(video.c.dataset_id == frozen.dataset_id, video.c.key == _ITEM.video)

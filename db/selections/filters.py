@@ -7,7 +7,6 @@ the caller handed in, and literals become bound parameters.
 
 from __future__ import annotations
 
-import difflib
 import math
 import operator
 import re
@@ -21,6 +20,8 @@ from sqlglot import Token, TokenType
 from sqlglot import expressions as exp
 from sqlglot.dialects import Postgres
 from sqlglot.errors import SqlglotError
+
+from db.spelling import did_you_mean
 
 # Turns the tree of a filter into an SQL expression: columns that the caller hands in, and bound literals.
 
@@ -149,8 +150,8 @@ def column_of(name: str, columns: Columns) -> Operand:
     by_lower_name = {key.lower(): column for key, column in columns.items()}
     column = by_lower_name.get(name.lower())
     if column is None:
-        close = difflib.get_close_matches(name.lower(), by_lower_name, n=1)
-        hint = f", did you mean {close[0]!r}?" if close else "."
+        meant = did_you_mean(name, columns)
+        hint = f", did you mean {meant!r}?" if meant else "."
         raise FilterError(f"unknown name {name[:40]!r}{hint} The columns are: {', '.join(sorted(columns))}")
     is_typed = not isinstance(column.type, sa.types.NullType)
     kind = PYTHON_KINDS.get(column.type.python_type, "other") if is_typed else "untyped"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from db.spelling import did_you_mean
 
 DEFAULT_SHARE = 0.125
 REST = "*"
@@ -140,8 +141,8 @@ def recipe_of(said: Any) -> Recipe:
         raise SelectionError("a recipe is a mapping of fields to values, such as by: vcs")
     for name in said:
         if name not in Recipe.model_fields:
-            close = difflib.get_close_matches(str(name), Recipe.model_fields, n=1)
-            hint = f", did you mean {close[0]!r}?" if close else f": it may have {', '.join(Recipe.model_fields)}"
+            meant = did_you_mean(str(name), Recipe.model_fields)
+            hint = f", did you mean {meant!r}?" if meant else f": it may have {', '.join(Recipe.model_fields)}"
             raise SelectionError(f"the recipe has no field {str(name)[:40]!r}{hint}")
     try:
         return Recipe.model_validate(dict(said))

@@ -117,6 +117,11 @@ def is_embedded_running(home: Path) -> bool:
     return pid is not None and _is_live_postgres(pid)
 
 
+def has_embedded(home: Path) -> bool:
+    """Whether a home folder has the data of an embedded server, which need not run."""
+    return (home / "postgres" / "PG_VERSION").exists()
+
+
 def running_homes() -> list[Path]:
     """The home folders whose embedded server runs on this machine, as far as this user may see its processes."""
     import psutil  # type: ignore[import-untyped]  # published without annotations
@@ -280,7 +285,7 @@ def _initialise(home: Path) -> None:
     """
     for unfinished in home.glob("postgres-*.new"):
         shutil.rmtree(unfinished, ignore_errors=True)
-    if (home / "postgres" / "PG_VERSION").exists():
+    if has_embedded(home):
         return
     fresh = home / f"postgres-{secrets.token_hex(4)}.new"
     fresh.mkdir()

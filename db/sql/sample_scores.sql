@@ -12,7 +12,7 @@ SELECT d.name AS dataset,
        v.status AS video_status,
        v.duration_s,
        s.sample_id,
-       (SELECT count(*) FROM reference r WHERE r.video_id = s.video_id) AS n_references,
+       (SELECT count(DISTINCT r.text) FROM reference r WHERE r.video_id = s.video_id) AS n_references,
        (SELECT jsonb_object_agg(g.aspect, g.mean)
           FROM (SELECT aspect, avg(value) AS mean FROM rating WHERE rating.sample_id = s.sample_id GROUP BY aspect) g)
            AS mean_ratings,

@@ -17,7 +17,7 @@ from typing import Any
 
 from metrics_core.frames.fit import Fit
 from metrics_core.models.precision import precision_in_use, torch_dtype
-from metrics_core.models.revision import ModelNotFound
+from metrics_core.models.revision import ModelNotFound, hub_answers
 from metrics_core.models.unusable import CheckpointMismatch
 from metrics_core.models.word_tokenizer import WordTokenizer
 
@@ -75,11 +75,26 @@ def load_clip(architecture: str, checkpoint: str, precision: str) -> LoadedClip:
             model = open_clip.create_model(name, pretrained=None, load_weights=False)
         _load_weights(model, file)
     else:
+        _download(name, checkpoint)
         model = open_clip.create_model(name, pretrained=checkpoint)
     model = model.to(device=device, dtype=dtype).eval().requires_grad_(False)
     preprocess = PreprocessCfg(**(get_model_preprocess_cfg(model) | _own_preprocess(architecture)))
     transform = image_transform_v2(preprocess, is_train=False)
     return LoadedClip(model, load_tokenizer(architecture), transform, fit_of(preprocess), device, dtype)
+
+
+def _download(name: str, tag: str) -> None:
+    """Bring the weights of a tag into the local cache. Raises ModelNotFound where no hub has them for us."""
+    import open_clip
+
+    answers = hub_answers()
+    try:
+        open_clip.download_pretrained(open_clip.get_pretrained_cfg(name, tag))
+    except OSError as error:
+        why = "" if answers else ", and the model hub does not answer"
+        raise ModelNotFound(
+            f"the weights {tag!r} of {name} are not in the local cache{why}: bring them there, or name a file"
+        ) from error
 
 
 def embedding_size(architecture: str) -> int:
@@ -106,6 +121,8 @@ def load_tokenizer(architecture: str) -> Any:
     name = _register(architecture)
     file = configuration_files(architecture).get("vocabulary")
     if file is None:
+        if "hf_tokenizer_name" in open_clip.get_model_config(name)["text_cfg"]:
+            hub_answers()
         return open_clip.get_tokenizer(name)
     text = open_clip.get_model_config(name)["text_cfg"]
     tokenizer = WordTokenizer.from_file(file, text["context_length"])

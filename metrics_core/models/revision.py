@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import os
+import threading
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
 _WEIGHTS = {".safetensors", ".bin", ".pt", ".pth", ".onnx"}
 _CHUNK = 1 << 22
+_PATIENCE_S = 5.0
 
 
 class ModelNotFound(FileNotFoundError):
@@ -53,20 +55,47 @@ def _decides_output(file: Path) -> bool:
     return file.is_file() and (file.suffix in _WEIGHTS or file.suffix in {".json", ".txt", ".model"})
 
 
-def _hub_commit(model: str) -> str:
-    from huggingface_hub import HfApi
-    from huggingface_hub.constants import HF_HUB_CACHE
+@lru_cache(maxsize=1)
+def hub_answers() -> bool:
+    """Whether the model hub may be asked and answers within 5 seconds; once per process.
+
+    Where it does not, the libraries look in the local cache alone from now on: they would ask for every file again and
+    again, for more than a minute.
+    """
+    from huggingface_hub import constants, get_session
 
     # The base of all errors of the hub's HTTP client. The client depends on the version of the hub's package.
     from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]  # imported there, not exported
 
+    answered = threading.Event()
+
+    def ask() -> None:
+        with suppress(HTTPError, OSError, ValueError):
+            get_session().head(constants.ENDPOINT, timeout=_PATIENCE_S)
+            answered.set()
+
+    if not constants.HF_HUB_OFFLINE:
+        # A name that does not resolve, or an answer that trickles, keeps no timeout of the client.
+        asking = threading.Thread(target=ask, name="hub", daemon=True)
+        asking.start()
+        asking.join(_PATIENCE_S)
+        constants.HF_HUB_OFFLINE = not answered.is_set()
+    return not constants.HF_HUB_OFFLINE
+
+
+def _hub_commit(model: str) -> str:
+    from huggingface_hub import HfApi
+    from huggingface_hub.constants import HF_HUB_CACHE
+    from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]  # imported there, not exported
+
+    answers = hub_answers()
     # sentence-transformers resolves a bare name inside its own organisation.
     names = [model] if "/" in model else [f"sentence-transformers/{model}", model]
     for name in names:
         main = Path(HF_HUB_CACHE) / f"models--{name.replace('/', '--')}" / "refs" / "main"
         if main.is_file():
             return main.read_text().strip()
-    if os.environ.get("HF_HUB_OFFLINE") not in {"1", "true", "TRUE"}:
+    if answers:
         for name in names:
             try:
                 sha = HfApi().model_info(name, timeout=10).sha

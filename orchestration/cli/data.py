@@ -13,11 +13,13 @@ from orchestration.cli.output import AsJson, DatasetName, console, print_json, p
 
 # Commands that take a dataset away or give it another name: drop, rename.
 
-Name = Annotated[str, typer.Argument(metavar="DATASET", help="Name of the dataset.")]
+Name = Annotated[str | None, typer.Argument(metavar="DATASET", help="Name of the dataset.")]
+DatasetToo = Annotated[str | None, typer.Option("--dataset", "-d", help="Name of the dataset, here or as argument.")]
 
 
 def drop(
-    dataset: Name,
+    name: Name = None,
+    option: DatasetToo = None,
     yes: Annotated[bool, typer.Option("--yes", help="Drop it without asking.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -28,6 +30,7 @@ def drop(
     """
     from orchestration import removal
 
+    (dataset,) = _names("drop DATASET", option, name)
     going, n_selections = removal.what_would_go(dataset)
     if not as_json:
         print_rows([{"goes": what, "rows": n} for what, n in going.items()], empty=f"dataset {dataset} is empty")
@@ -44,14 +47,16 @@ def drop(
 
 
 def rename(
-    old: Annotated[str, typer.Argument(help="Name of the dataset.")],
-    new: Annotated[str, typer.Argument(help="Its new name.")],
+    name: Name = None,
+    new_name: Annotated[str | None, typer.Argument(metavar="NEW", help="Its new name.")] = None,
+    option: DatasetToo = None,
     as_json: AsJson = False,
 ) -> None:
     """Give a dataset another name. Nothing is scored again; frozen selections show the new name."""
     from orchestration import removal
     from orchestration.platform import curation
 
+    old, new = _names("rename DATASET NEW", option, name, new_name)
     removal.rename(old, new)
     if as_json:
         print_json({"old": old, "new": new})
@@ -59,6 +64,18 @@ def rename(
     console.print(f"dataset {old} is {new} now", markup=False)
     if (curation().home / "inbox" / old).is_dir():
         console.print(f"rename its folder in the inbox too, or a change there makes {old} anew", markup=False)
+
+
+def _names(usage: str, option: str | None, *arguments: str | None) -> list[str]:
+    """The names that a command was given, that of the dataset first: by --dataset, or as an argument."""
+    from orchestration.cli.errors import UsageError
+
+    names = [name for name in (option, *arguments) if name is not None]
+    command, *wanted = usage.split()
+    if len(names) != len(wanted):
+        by_option = " ".join([command, "--dataset", *wanted])
+        raise UsageError(f"write reelsieve {usage}, or reelsieve {by_option} (see reelsieve {command} --help)")
+    return names
 
 
 def ingest(

@@ -143,6 +143,17 @@ def _text(value: Any) -> str:
 
 def status(as_json: AsJson = False) -> None:
     """Show every dataset, what it holds, and how many of its samples every metric has still to score."""
+    from orchestration.platform import has_database
+
+    rows = _states() if has_database() else []
+    if as_json:
+        print_json(rows)
+    else:
+        print_rows(rows, empty="no dataset yet: try reelsieve demo, or reelsieve ingest FOLDER --dataset NAME")
+
+
+def _states() -> list[dict[str, Any]]:
+    """A row for every dataset."""
     from assets.scores.pending import pending_by_shard
     from db.manifest.datasets import list_datasets
     from db.reports.values_of_report import dataset_summary
@@ -160,10 +171,7 @@ def status(as_json: AsJson = False) -> None:
             for metric, counts in pending.items():
                 row[f"{metric}_pending"] = sum(n for (name, _), n in counts.items() if name == dataset.name)
             rows.append(row)
-    if as_json:
-        print_json(rows)
-    else:
-        print_rows(rows, empty="no dataset yet: try reelsieve demo, or reelsieve ingest FOLDER --dataset NAME")
+    return rows
 
 
 def doctor(as_json: AsJson = False) -> None:

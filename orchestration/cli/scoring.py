@@ -146,12 +146,15 @@ def score(
     from assets.scores.registry import source_kinds
     from orchestration.cli.errors import UsageError
     from orchestration.cluster.launch import run_on_ray
-    from orchestration.forecasts import forecast_scoring
+    from orchestration.forecasts import forecast_scoring, metrics_without_values
     from orchestration.launch import run_scoring
+    from orchestration.terminal import warn
 
     metrics = known_metrics(metric)
     if early_exit and not any("early_exit" in kind.options for kind in source_kinds(metrics).values()):
         raise UsageError(f"--early-exit concerns metrics whose models can stop early, not {', '.join(metrics)}")
+    for sentence in metrics_without_values(dataset, metrics, shard):
+        warn(sentence)
     if dry_run:
         rows = forecast_scoring(dataset, metrics, shard)
         print_json(rows) if as_json else print_rows(rows, empty="")

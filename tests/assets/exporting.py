@@ -95,6 +95,8 @@ def make_clips(engine: Engine, media: Path) -> Clips:
         change(engine, schema.video, video, **columns, extra={"camera": number} if number % 3 == 0 else None)
         for annotator in ("b", "a")[: number % 3]:
             add_reference(engine, clips, video, f"v{number}_{annotator}", f"={annotator} says {text!r}")
+            # Equal references are one in an export.
+            add_reference(engine, clips, video, f"v{number}_{annotator}_again", f"={annotator} says {text!r}")
         sample = add_sample(engine, clips, video, f"s.{number}/x", text, **_of_sample(number))
         samples.append(sample)
         videos.append(video)

@@ -26,7 +26,7 @@ from db.manifest.datasets import Dataset
 from db.schema.inputs import REFERENCES, ReferenceText
 from db.scores.quality import ShardQuality, shard_quality
 from db.scores.stored import active_scorer, status_counts
-from db.scores.work import PendingSample
+from db.scores.work import PendingSample, load_samples, shard_samples
 from metrics_core.models.sentence_splitter import RuleSplitter
 from metrics_core.protocols import SentenceSplitter, TextEncoder
 from metrics_core.vcs import VCSResult, vcs_from_embeddings
@@ -288,6 +288,50 @@ def test_a_0_is_earned_where_a_reference_has_a_shape_that_can_score(engine: Engi
     row = outcome(engine, tmp_path, scorer, PAIR, STORY, caption)
     assert (row.value, row.status, row.error) == (0.0, "ok", None)
     assert row.components["n_references"] == 2
+
+
+@pytest.mark.parametrize("make", [vcs_scorer, short_scorer])
+def test_equal_references_are_one(engine: Engine, tmp_path: Path, make: Callable[..., Scorer]) -> None:
+    caption = candidate("c", "ball", "A red ball is moving. It goes to the right. It stops. All cheer.")
+    others = [{**STORY, "caption_id": key} for key in ("a equal", "z equal")]
+    once = outcome(engine, tmp_path, make(HashEncoder()), PAIR, STORY, caption)
+    again = outcome(engine, tmp_path, make(HashEncoder()), PAIR, STORY, *others, caption)
+    assert again.value == once.value
+    best = once.components["reference"]
+    assert again.components == {**once.components, "reference": "a equal" if best == "story" else best}
+    assert again.components["n_references"] == 2
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"vcs_shape_zeros": True}, {"vcs_short_text": True}, {"vcs_chunk_size": 2}, {"vcs_lct": 2.0}]
+)
+def test_what_cannot_be_scored_is_known_without_a_model(
+    engine: Engine, tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    colours = ("red", "blue", "green", "white", "black", "brown", "grey")
+    texts = [" ".join(f"A ball rolls {name}." for name in colours[:n]) for n in range(8)]
+    videos = [f"v{n}" for n in range(8)] + ["bare"]
+    references = [reference(f"r{n}", f"v{n}", text) for n, text in enumerate(texts) if text]
+    captions = [
+        candidate(f"{video}_{n}", video, text) for video in videos for n, text in enumerate([*texts[1:], "..."])
+    ]
+    folder = write_manifest(tmp_path / "set", videos, captions=(*references, *captions), qa=[qa("q", "v3")])
+    dataset = ingested(engine, folder)
+    scorer = vcs_scorer(HashEncoder(), **settings)
+    embed_and_score((engine, dataset), scorer)
+    scores = stored(engine, scorer)
+    with engine.connect() as connection:
+        ids = shard_samples(connection, dataset.dataset_id, 0)
+        samples = load_samples(connection, ids, scorer.inputs)
+    known = {sample.key: scorer.refusal(sample) for sample in samples}
+    assert len(known) == len(scores) == 9 * 8 + 1
+    assert {name: row.value is None for name, row in scores.items()} == {
+        name: refused is not None for name, refused in known.items()
+    }
+    for name, refused in known.items():
+        if refused is not None:
+            assert (scores[name].status, scores[name].error) == (refused.status, refused.reason)
+    assert {"ok", "not_applicable", "no_reference", "empty_text"} <= {row.status for row in scores.values()}
 
 
 def test_a_caption_of_few_words_has_no_value_of_vcs_short(engine: Engine, tmp_path: Path) -> None:

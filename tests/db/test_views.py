@@ -105,6 +105,7 @@ def test_sample_scores_has_ratings_own_fields_and_the_number_of_references(engin
     bare = add_video(engine, clips, "w")
     for number in range(3):
         add_reference(engine, clips, told, f"r{number}", f"text {number}")
+    add_reference(engine, clips, told, "equal", "text 1")
     own = {"site": "b", "note": "kept", "year": None, "more": {"n": None}}
     samples = {
         key: add_sample(engine, clips, video_id, key, extra=extra)

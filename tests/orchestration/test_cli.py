@@ -186,6 +186,10 @@ def test_the_demo_encoder_gives_no_number_for_other_videos(run: Run, tmp_path: P
     scored = run("score", "--dataset", "real", "--metric", "evqa")
     assert scored.returncode == 0, scored.stderr
     said = " ".join(scored.stderr.split())
+    first = (
+        "warning: evqa can score none of the 1 samples: no model, the demo encoder knows the clips of the demo alone"
+    )
+    assert said.startswith(first)
     assert "evqa says nothing of 1 samples: no model, the demo encoder knows the clips of the demo alone" in said
     assert "REELSIEVE_IMAGE_TEXT_ENCODER" in said
     # The README's demo shows the label `evqa (demo encoder)`; here a table of five metrics would break it.
@@ -404,6 +408,33 @@ def test_status_counts_what_is_there(run: Run, scored: dict[str, Any]) -> None:
     assert row["vcs_pending"] == 0
 
 
+def test_score_says_first_which_metrics_can_score_nothing(run: Run, tmp_path: Path) -> None:
+    write_rows(tmp_path / "videos.jsonl", [{"video_id": "v"}, {"video_id": "without"}])
+    rows = [
+        {"caption_id": f"{video}_{n}", "video_id": video, "role": "candidate", "system": "sys", "text": TEXTS["brief"]}
+        for video, n in (("v", 1), ("v", 2), ("without", 1))
+    ]
+    reference = {"caption_id": "ref", "video_id": "v", "role": "reference", "text": "A red ball hits a blue box."}
+    write_rows(tmp_path / "captions.jsonl", [*rows, reference])
+    write_rows(tmp_path / "qa.jsonl", [{"qa_id": "q", "video_id": "v", "question": "What?", "answer": "A ball."}])
+    assert run("ingest", str(tmp_path), "--dataset", "silent").returncode == 0
+    metrics = ["--metric", "vcs", "--metric", "ecs", "--metric", "vcs_short"]
+    warned = [
+        "warning: vcs can score none of the 3 samples: too short, texts of this shape score 0 whatever they say: use "
+        "vcs_short, or set REELSIEVE_VCS_SHORT_TEXT=true (so 2 of them)",
+        "warning: ecs can score none of the 3 samples: no keypoints, the video has no keypoint to cover",
+    ]
+    tried = run("score", "-d", "silent", *metrics, "--dry-run")
+    assert tried.stderr.splitlines() == warned
+    done = run("score", "-d", "silent", *metrics)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines()[:2] == warned
+    # Also where all is scored already: the stored statuses say it.
+    again = run("score", "-d", "silent", *metrics)
+    assert (again.stdout, again.stderr.splitlines()) == ("nothing to score: every sample of silent is scored\n", warned)
+    assert "warning" not in run("score", "-d", "silent", "--metric", "vcs_short", "--dry-run").stderr
+
+
 def test_a_model_folder_that_does_not_load_is_named(run: Run, scored: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "config.json").touch()
     done = run("score", "-d", "cli", "--metric", "vcs", REELSIEVE_TEXT_ENCODER=str(tmp_path))
@@ -458,6 +489,12 @@ def test_an_argument_that_cannot_be_used_ends_with_code_2(
         (["scores", "-d", "nobody"], "there is no dataset 'nobody'"),
         (["rejects", "-d", "nobody"], "there is no dataset 'nobody'"),
         (["report", "-d", "nobody"], "there is no dataset 'nobody'"),
+        (["scores", "-d", "CLI"], "there is no dataset 'CLI', did you mean 'cli'?"),
+        (["explain", "v1_brief", "-d", "clip"], "there is no dataset 'clip', did you mean 'cli'?"),
+        (["search", "a ball", "-d", "cly"], "there is no dataset 'cly', did you mean 'cli'?"),
+        (["selections", "-d", "clii"], "there is no dataset 'clii', did you mean 'cli'?"),
+        (["drop", "clii"], "there is no dataset 'clii', did you mean 'cli'?"),
+        (["rename", "-d", "clii", "films"], "there is no dataset 'clii', did you mean 'cli'?"),
         (["select", "-d", "cli", "--keep", "1.5"], "the recipe's keep is '1.5': give the share"),
         (["select", "-d", "cli", "--by", "bleu"], "there is no column 'bleu'"),
         (["select", "-d", "cli", "--at-least", "vcs"], "--at-least vcs: give it as NAME=VALUE"),

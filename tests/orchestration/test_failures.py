@@ -18,8 +18,9 @@ from unittest.mock import patch
 import dagster as dg
 import pytest
 
+from assets.models.settings import DEVICE
 from assets.partitions import range_tags
-from assets.sources.assets import DEVICE, model_pool
+from assets.sources.assets import model_pool
 from orchestration.definitions import defs
 from orchestration.platform import instance
 from orchestration.runs import own_tags

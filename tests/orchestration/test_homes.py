@@ -71,6 +71,24 @@ def test_a_command_says_that_it_starts_a_second_server(
         stop_embedded(tmp_path / ".reelsieve")
 
 
+def test_status_in_an_empty_folder_starts_no_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("REELSIEVE_HOME", raising=False)
+    monkeypatch.delenv("CURATION_DB_URL", raising=False)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "beside" / ".reelsieve").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "empty")
+    forget_installation()
+    try:
+        done = run_command("status")
+        assert (done.returncode, done.stdout.partition(":")[0]) == (0, "no dataset yet")
+        assert "this finds no data in" in done.stderr
+        assert run_command("status", "--json").stdout == "[]\n"
+        assert list((tmp_path / "empty").iterdir()) == []
+    finally:
+        forget_installation()
+        stop_embedded(tmp_path / "empty" / ".reelsieve")
+
+
 def test_a_new_home_beside_another_one_is_said_where_no_server_runs(tmp_path: Path) -> None:
     (tmp_path / "a" / ".reelsieve").mkdir(parents=True)
     (tmp_path / "b" / ".reelsieve").mkdir(parents=True)

@@ -73,7 +73,7 @@ def test_a_renamed_dataset_is_not_scored_again(scored: Installation, tmp_path: P
     selection, before = selection_of("first"), counts()
     frozen = exported(selection, tmp_path / "before.jsonl")
     n_runs = instance().get_runs_count()
-    done = run_command("rename", "first", "second")
+    done = run_command("rename", "--dataset", "first", "second")
     assert (done.returncode, done.stdout) == (0, "dataset first is second now\n"), done.stderr
     assert partitions() == {"second", "second:0000", "second:0001", "other", "other:0000", "other:0001"}
     assert list(run_scoring("second", METRICS)) == []
@@ -119,7 +119,7 @@ def test_drop_says_what_would_go_and_takes_yes(scored: Installation, tmp_path: P
     assert "12" in said.stdout
     assert "nothing was dropped" in said.stdout
     assert counts() == before
-    done = run_command("drop", name, "--yes", "--json")
+    done = run_command("drop", "--dataset", name, "--yes", "--json")
     answer = json.loads(done.stdout)
     assert (answer["dropped"], answer["selections_stay"]) == (True, 1)
     assert answer["goes"]["videos"] == 12

@@ -21,6 +21,12 @@ SEE = "(see reelsieve {} --help)\n"
         ("search x --limit 0", "--limit: '0' should be greater than or equal to 1 " + SEE.format("search")),
         ("selections nothing", "no such command 'nothing' " + SEE.format("selections")),
         ("sql one two", "got unexpected extra argument(s) (two) " + SEE.format("sql")),
+        ("drop", "write reelsieve drop DATASET, or reelsieve drop --dataset DATASET " + SEE.format("drop")),
+        ("drop a -d b", "write reelsieve drop DATASET, or reelsieve drop --dataset DATASET " + SEE.format("drop")),
+        (
+            "rename a b -d c",
+            "write reelsieve rename DATASET NEW, or reelsieve rename --dataset DATASET NEW " + SEE.format("rename"),
+        ),
         ("select --dataset", "option '--dataset' requires an argument (see reelsieve --help)\n"),
     ],
 )

@@ -67,6 +67,8 @@ def test_its_setting_makes_another_scorer(scored: Installation) -> None:
     before = answer("sql", "SELECT avg(letters) AS mean FROM sample_scores")[0]["mean"]
     done = run_command("score", "--dataset", "set", "--metric", "letters", REELSIEVE_LETTERS_MOST="100000")
     assert done.returncode == 0, done.stderr
+    misspelt = run_command("status", REELSIEVE_LETTERS_MOTS="100000")
+    assert "did you mean REELSIEVE_LETTERS_MOST?" in misspelt.stderr
     assert answer("sql", "SELECT avg(letters) AS mean FROM sample_scores")[0]["mean"] == pytest.approx(before / 500)
     assert run_command("score", "--dataset", "set", "--metric", "letters").returncode == 0
     assert answer("sql", "SELECT avg(letters) AS mean FROM sample_scores")[0]["mean"] == pytest.approx(before)
