@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 PROJECT = Path(__file__).resolve().parents[1]
+ROOMS = ("orchestration", "assets", "metrics_core", "db", "demo", "verifier", "lab", "benchmarks", "tests", "docs")
+# In backticks: a folder with its slash, or a file; alone, or as a reader finds it in the package just named.
+NAMED = re.compile(r"`([\w./]+(?:/|\.(?:py|sql|md|txt|json|toml)))`")
 HEAVY = {"torch", "sentence_transformers", "open_clip", "transformers", "av", "decord"}
 
 IMPORT_ALL = """
@@ -56,3 +61,15 @@ def test_no_module_of_a_room_loads_a_model_library_or_a_decoder(room: str) -> No
 
 def test_metrics_core_needs_only_numpy() -> None:
     assert loaded_modules(IMPORT_THIRD_PARTY) <= {"metrics_core", "numpy"}
+
+
+@pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md"])
+def test_every_path_that_a_page_names_exists(page: str) -> None:
+    named = set(NAMED.findall((PROJECT / page).read_text(encoding="utf-8")))
+    assert named
+    missing = [name for name in named if not (PROJECT / name).exists()]
+    assert [name for name in missing if "/" in name.rstrip("/") or not any(_below_rooms(name))] == []
+
+
+def _below_rooms(name: str) -> Iterator[Path]:
+    return (found for room in ROOMS for found in (PROJECT / room).rglob(name))
