@@ -111,8 +111,8 @@ def _unframed(send: Send) -> Send:
 
 # The first page: it leads to the lineage with all groups folded, top to bottom, as the README shows it.
 
-# Where Dagster's page keeps a person's choices. It fits the graph's width to the window: from top to bottom the graph is
-# narrow, and its names are large. It keeps open groups too, and with all of them open it draws no name at all.
+# Where Dagster's page keeps a person's choices. It fits the graph's width to the window: from top to bottom the graph
+# is narrow, and its names are large. It keeps open groups too, and with all of them open it draws no name at all.
 PAGE = """<!doctype html>
 <html lang="en">
 <meta charset="utf-8">

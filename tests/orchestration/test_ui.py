@@ -252,12 +252,16 @@ def test_checks_tab_shows_a_passed_check_in_words(page: Page, check: str, descri
     page.get_by_text(description).first.wait_for()
     page.get_by_text(result).first.wait_for()
     page.get_by_text("Passed", exact=True).first.wait_for()
+    page.get_by_text("Plots", exact=True).wait_for()
+    assert page.locator("canvas").count() == 0, "the number of shards is no measurement to plot"
 
 
 def test_runs_of_the_command_line_are_listed(page: Page) -> None:
     page.goto("/runs")
     for job in ("ingest_job", "scoring_job", "dataset_job"):
         page.get_by_text(job, exact=True).first.wait_for()
+    page.get_by_text(re.compile("View all tags")).first.wait_for()
+    assert page.get_by_text(re.compile("host|pid|leased")).count() == 0, "tags for the machine are no news for a person"
 
 
 def test_a_job_page_and_the_timeline_list_runs_of_the_command_line(page: Page, address: str) -> None:
