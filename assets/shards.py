@@ -35,7 +35,7 @@ def check_result(
     warns: bool,
     good: str,
     bad: str,
-    metadata: Mapping[str, int | str] | None = None,
+    metadata: Mapping[str, str] | None = None,
 ) -> dg.AssetCheckResult:
     """The result of a check over all shards of a run, in a sentence; it passes where it fails in none.
 
@@ -48,7 +48,8 @@ def check_result(
         passed=not failed,
         severity=dg.AssetCheckSeverity.WARN if warns else dg.AssetCheckSeverity.ERROR,
         description=f"{bad}, {in_shards(failed, n_shards)}." if failed else f"{good}.",
-        metadata={"shards": n_shards, **(metadata or {})},
+        # As text: of numbers the web interface draws plots.
+        metadata={"shards": f"{n_shards:,}", **(metadata or {})},
     )
 
 

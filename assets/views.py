@@ -11,59 +11,51 @@ from assets.scores.registry import METRICS, asset_name
 _SCORES = [asset_name(metric) for metric in METRICS]
 
 
-def _view(name: str, group: str, description: str, deps: list[str]) -> dg.AssetSpec:
+def _view(name: str, description: str, deps: list[str]) -> dg.AssetSpec:
     return dg.AssetSpec(
-        name, description=description, deps=deps, group_name=group, kinds={"postgres", "view"}, is_virtual=True
+        name, description=description, deps=deps, group_name="views", kinds={"postgres", "view"}, is_virtual=True
     )
 
 
 views = [
     _view(
         "sample_scores",
-        "scores",
         "One row per sample, one column per metric; active scorers only.",
         ["sample", *_SCORES],
     ),
-    _view("current_score", "scores", "Every score beside what its inputs are now; a stale one has no value.", _SCORES),
+    _view("current_score", "Every score beside what its inputs are now; a stale one has no value.", _SCORES),
     _view(
         "score_history",
-        "scores",
         "Every score of every scorer, the retired and replaced ones included, with the reason of each change.",
         _SCORES,
     ),
     _view(
         "keypoint_verdicts",
-        "verdicts",
         "One row per keypoint and caption: probability, threshold, decision, the sentence behind it, and the label.",
         [KeypointVerdicts.asset, "ecs_score", "keypoint_label"],
     ),
     _view(
         "sample_questions",
-        "qeva",
         "One row per kept question about a caption: the question, its key, the answer, and whether it is right.",
         [Answers.asset, asset_name("qeva")],
     ),
     _view(
         "threshold_in_force",
-        "thresholds",
         "One row per scorer, dataset and dimension: the probability from which on a keypoint counts as covered.",
         ["ecs_thresholds"],
     ),
     _view(
         "dataset_thresholds",
-        "thresholds",
         "One row per metric, dataset and objective: the lowest score on the good side, with its interval and counts.",
         ["threshold", "rating_threshold"],
     ),
     _view(
         "shard_thresholds",
-        "thresholds",
         "One row per metric, shard and objective: the lowest score on the good side, with its interval and counts.",
         ["threshold", "rating_threshold"],
     ),
     _view(
         "dataset_summary",
-        "reports",
         "One row per dataset: how much of everything there is.",
         ["sample", "reference", *_SCORES],
     ),

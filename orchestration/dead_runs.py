@@ -18,7 +18,7 @@ from orchestration.requests import UNENDED
 from orchestration.waiting import HOST, PAUSE_S, PID
 
 # Holds the run's own id: a run that is started again inherits its predecessor's tags, but has no lease yet.
-LEASED = "reelsieve/leased"
+LEASED = "dagster/reelsieve_leased"
 
 
 def close_dead_runs(of: dg.DagsterInstance) -> None:

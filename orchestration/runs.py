@@ -103,7 +103,7 @@ class CheckFailed(RuntimeError):
 
 
 # The tag of a run that did all its work although a check failed, unlike one that was cut short.
-CHECK_FAILED = "reelsieve/check_failed"
+CHECK_FAILED = "dagster/reelsieve_check_failed"
 
 
 def run_job(

@@ -87,7 +87,7 @@ _FAILED = (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
 # Conclusions follow the scores: thresholds, subset, agreement and report of a dataset whose scores are newer.
 
 # The newest event that a run of conclusions knows of: a failed run is tried again, newer scores are not its failures.
-KNOWS = "reelsieve/knows"
+KNOWS = "dagster/reelsieve_knows"
 # What people said is read by agreement and report as well.
 JUDGEMENTS = ("rating", "keypoint_label")
 
@@ -222,7 +222,7 @@ def _message(event: dg.DagsterEvent) -> str:
 # A folder that changed a moment ago may still be on its way.
 SETTLED_AFTER_S = 10.0
 # The state of a folder that a run ingests.
-STATE = "reelsieve/inbox"
+STATE = "dagster/reelsieve_inbox"
 
 
 @dg.sensor(

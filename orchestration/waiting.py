@@ -19,7 +19,7 @@ from orchestration.platform import instance
 from orchestration.terminal import say
 
 PAUSE_S = 2.0
-HOST, PID = "reelsieve/host", "reelsieve/pid"
+HOST, PID = "dagster/reelsieve_host", "dagster/reelsieve_pid"
 
 
 @contextmanager

@@ -54,7 +54,8 @@ class CalibrationConfig(dg.Config):
 
 
 @dg.asset(
-    group_name="thresholds",
+    # Beside the verdicts: scores rest on them, and what rests on scores is the group `thresholds`.
+    group_name=KeypointVerdicts.group,
     partitions_def=DATASETS,
     deps=[of_all_partitions(KeypointVerdicts.asset), "keypoint_label"],
     kinds={"postgres", "numpy"},

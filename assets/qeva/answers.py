@@ -126,7 +126,7 @@ class Answers(Source[Mapping[int, Examined]]):
     description: ClassVar[str] = (
         "Answers to the kept questions: to coverage and chronology from the summary, to factuality from the video."
     )
-    group: ClassVar[str] = "qeva"
+    group: ClassVar[str] = "questions"
     reads: ClassVar[tuple[str, ...]] = ("sample", "video", "reference", "keypoint")
     rests_on: ClassVar[tuple[type[Source[Any]], ...]] = (Questions,)
     checks: ClassVar[Mapping[str, str]] = {

@@ -221,7 +221,7 @@ class Questions(Source[SetsBySample]):
         "Questions about videos and summaries, with their keys and what filtering made of them: coverage and "
         "chronology once per video, factuality once per summary."
     )
-    group: ClassVar[str] = "qeva"
+    group: ClassVar[str] = "questions"
     reads: ClassVar[tuple[str, ...]] = ("sample", "video", "reference", "keypoint")
     checks: ClassVar[Mapping[str, str]] = {
         "questions_filtered": "Every question is filtered, and kept, dropped or set aside.",

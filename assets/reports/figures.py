@@ -117,7 +117,9 @@ def _clean(root: ElementTree.Element, name: str) -> None:
 # Colours that stay apart for colour-blind readers and in print (Okabe and Ito).
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#555555", "#8B6914")
 GREEN, GREY, LIGHT, DARK = "#009E73", "#777777", "#D9D9D9", "#333333"
-WIDTH = 4.1
+# Margins and letters, in inches.
+WIDTH, LEFT, RIGHT = 4.1, 0.66, 0.1
+INCH_OF_LETTER = 0.066
 # More points than these are drawn as pixels: each point of an SVG takes 100 bytes.
 MOST_VECTOR_POINTS = 60
 NAME_LENGTH = 26
@@ -172,7 +174,7 @@ def forest(
         axes.plot([bar.value], [place], "o", color=bar.colour, markersize=4.5)
     axes.set_yticks(range(len(bars)), names)
     axes.set_ylim(-0.6, len(bars) - 0.4)
-    axes.set_xlabel(xlabel)
+    _name_x(axes, xlabel)
     axes.grid(axis="x", color=LIGHT, linewidth=0.5)
     axes.set_axisbelow(True)
     axes.tick_params(axis="y", length=0)
@@ -215,18 +217,14 @@ def histogram_plot(
     edges = np.linspace(low, high, len(counts) + 1)
     axes.stairs(counts, edges, fill=True, color=colour, alpha=0.75)
     top = max(counts) or 1
-    placed: list[tuple[float, list[str]]] = []
-    for label, value in (cuts or {}).items():
+    for value in (cuts or {}).values():
         axes.axvline(value, color=DARK, linewidth=0.9, linestyle="--")
-        near = next((each for each in placed if abs(each[0] - value) < (high - low) / 8), None)
-        if near:
-            near[1].append(label)
-        else:
-            placed.append((value, [label]))
-    for value, labels in placed:
-        axes.text(value, top * 1.04, ", ".join(labels), fontsize=7, ha="center", va="bottom", color=DARK)
+    inches = (WIDTH - LEFT - RIGHT) / ((axes.get_xlim()[1] - axes.get_xlim()[0]) or 1.0)
+    for value, label in _apart(cuts or {}, INCH_OF_LETTER * 7 / 9 / inches):
+        axes.text(value, top * 1.04, label, fontsize=7, ha="center", va="bottom", color=DARK)
     axes.set_ylim(0, top * (1.16 if cuts else 1.05))
-    axes.set(xlabel=xlabel, ylabel="samples")
+    _name_x(axes, xlabel)
+    axes.set_ylabel("samples")
     axes.locator_params(axis="y", nbins=5, integer=True)
     return inline_svg(figure, name, description)
 
@@ -243,7 +241,7 @@ def boxes(spreads: Sequence[Spread], xlabel: str, colour: str, name: str, descri
         axes.plot([p50], [place], "o", color=colour, markersize=4)
     axes.set_yticks(range(len(spreads)), names)
     axes.set_ylim(-0.6, len(spreads) - 0.4)
-    axes.set_xlabel(xlabel)
+    _name_x(axes, xlabel)
     axes.grid(axis="x", color=LIGHT, linewidth=0.5)
     axes.set_axisbelow(True)
     axes.tick_params(axis="y", length=0)
@@ -268,23 +266,49 @@ def shard_plot(spreads: Sequence[Spread], ylabel: str, colour: str, name: str, d
     return inline_svg(figure, name, description)
 
 
+def _apart(labels: Mapping[str, float], letter: float) -> list[tuple[float, str]]:
+    """Labels with their places, those joined that would touch.
+
+    letter: the width of a letter, in the unit of the places.
+
+    >>> _apart({"50 %": 0.0, "25 %": 1.0, "12.5 %": 1.1}, 0.1)
+    [(0.0, '50 %'), (1.05, '25 %, 12.5 %')]
+    """
+    placed: list[tuple[float, str]] = []
+    for label, place in sorted(labels.items(), key=lambda each: each[1]):
+        placed.append((place, label))
+        while len(placed) > 1:
+            (left, before), (right, after) = placed[-2:]
+            if right - left > letter * ((len(before) + len(after)) / 2 + 1):
+                break
+            placed[-2:] = [((left + right) / 2, f"{before}, {after}")]
+    return placed
+
+
 def _short(name: str) -> str:
     """A name that leaves room for the numbers beside it."""
     line = visible(" ".join(name.split()))
     return line if len(line) <= NAME_LENGTH else f"{line[: NAME_LENGTH - 1]}…"
 
 
-def _axes(width: float, height: float, left: float = 0.5, top: float = 0.08) -> tuple[Figure, Axes]:
+def _name_x(axes: Axes, name: str) -> None:
+    """Name the horizontal axis of a figure of the usual width; a name wider than the axis ends where that ends."""
+    axes.set_xlabel(name)
+    if INCH_OF_LETTER * len(name) > axes.get_position().width * WIDTH:
+        axes.xaxis.label.set(x=1, ha="right")
+
+
+def _axes(width: float, height: float, left: float = LEFT, top: float = 0.08) -> tuple[Figure, Axes]:
     """An empty figure with its margins, in inches: layout engines draw everything twice."""
     # The object interface draws without a display and without the global state of pyplot.
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), dpi=130)
-    bottom, right = 0.44, 0.1
-    box = (left / width, bottom / height, (width - left - right) / width, (height - bottom - top) / height)
+    bottom = 0.44
+    box = (left / width, bottom / height, (width - left - RIGHT) / width, (height - bottom - top) / height)
     return figure, figure.add_axes(box)
 
 
 def _room(names: Sequence[str]) -> float:
     """The width of the longest name on an axis, in inches."""
-    return 0.12 + 0.066 * max(map(len, names), default=0)
+    return 0.12 + INCH_OF_LETTER * max(map(len, names), default=0)

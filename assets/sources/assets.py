@@ -67,7 +67,7 @@ def build_source_asset(kind: type[Source[Any]]) -> dg.AssetsDefinition:
         return dg.MaterializeResult(
             metadata={
                 "made by this run": dg.MetadataValue.md("\n".join(lines)),
-                "shards counted together": len(shards),
+                "shards counted together": f"{len(shards):,}",
                 "models": "; ".join(models.values()),
             }
         )

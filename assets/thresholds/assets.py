@@ -139,7 +139,7 @@ def rating_threshold(context: dg.AssetExecutionContext, curation: dg.ResourcePar
         metric: dg.MetadataValue.md(_by_ratings([each for each in found if each.metric == metric], label))
         for metric, label in labels.items()
     }
-    return dg.MaterializeResult(metadata={**note, **shown, "thresholds of shards": len(stored) - len(found)})
+    return dg.MaterializeResult(metadata={**note, **shown, "thresholds of shards": f"{len(stored) - len(found):,}"})
 
 
 def _by_ratings(found: list[FoundCut], label: str) -> str:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from orchestration.cli.output import AsJson, console, print_json, print_rows, progress, visible
 from orchestration.cli.selecting import left_out
+
+if TYPE_CHECKING:
+    from db.selections.diff import Difference
 
 # The command that writes a frozen selection for training, for a spreadsheet or for others.
 
@@ -122,12 +125,23 @@ def diff(
     counts = Counter(row.change for row in found)
     console.print(f"from selection {first} to {second}: {counts['went out']} went out, {counts['came in']} came in")
     for change in ("went out", "came in"):
-        rows = [row for row in found if row.change == change]
-        shown = [{"change": change, "sample": row.sample, "system": row.system, "why": row.reason} for row in rows]
-        if rows:
-            print_rows(shown[:_SHOWN], empty="")
-        if len(rows) > _SHOWN:
-            console.print(f"and {len(rows) - _SHOWN} more: --json lists all of them")
+        _print_change(change, [row for row in found if row.change == change])
+
+
+def _print_change(change: str, rows: Sequence[Difference]) -> None:
+    """A table for every reason of several samples, which is said once above it, and one for reasons of one sample."""
+    counts = Counter(row.reason for row in rows)
+    for why in dict.fromkeys(row.reason if counts[row.reason] > 1 else None for row in rows):
+        alike = [row for row in rows if row.reason == why or (why is None and counts[row.reason] == 1)]
+        if why is not None:
+            console.print(f"{len(alike)} {change}: {why}", markup=False, soft_wrap=True)
+        shown = [
+            {"change": change, "sample": row.sample, "system": row.system, **({} if why else {"why": row.reason})}
+            for row in alike
+        ]
+        print_rows(shown[:_SHOWN], empty="")
+        if len(alike) > _SHOWN:
+            console.print(f"and {len(alike) - _SHOWN} more: --json lists all of them")
 
 
 def _size(n: int, n_eligible: int) -> str:

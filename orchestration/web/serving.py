@@ -109,10 +109,10 @@ def _unframed(send: Send) -> Send:
     return send_unframed
 
 
-# The first page: it leads to the lineage with all groups open, top to bottom, as the README shows it.
+# The first page: it leads to the lineage with all groups folded, top to bottom, as the README shows it.
 
-# How Dagster's page names a group, and where it keeps a person's choices, which are left alone. Unless there is room,
-# the page draws no names: with icons alone in the navigation, and from top to bottom, the graph has most of it.
+# Where Dagster's page keeps a person's choices. It fits the graph's width to the window: from top to bottom the graph
+# is narrow, and its names are large. It keeps open groups too, and with all of them open it draws no name at all.
 PAGE = """<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -122,15 +122,10 @@ PAGE = """<!doctype html>
 for (const [choice, usual] of [["asset-graph-direction", '"vertical"'], ["dagster-nav-collapsed", "true"]]) {
   if (localStorage.getItem(choice) === null) localStorage.setItem(choice, usual);
 }
-const body = JSON.stringify({query: "{ assetNodes { groupName } }"});
-fetch("/graphql", {method: "POST", headers: {"Content-Type": "application/json"}, body})
-  .then(answer => answer.json())
-  .then(({data}) => [...new Set(data.assetNodes.map(node => node.groupName))].sort())
-  .catch(() => [])
-  .then(groups => {
-    const open = new URLSearchParams({expanded: groups.map(name => `global@global:${name}`).join(",")});
-    location.replace(`/asset-groups?${open}`);
-  });
+for (const choice of Object.keys(localStorage)) {
+  if (choice.startsWith("asset-graph-open-graph-nodes-global")) localStorage.removeItem(choice);
+}
+location.replace("/asset-groups");
 </script>
 </html>
 """

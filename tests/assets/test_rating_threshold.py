@@ -257,7 +257,7 @@ def test_a_shard_has_a_cut_of_its_own_by_what_is_good_in_the_whole_dataset(engin
         cut = rated_cut(values[rows], means[rows], videos[rows].tolist(), least_rating=float(np.median(means)))
         wanted.append((shard, "good coverage", cut.at_least, cut.low, cut.high, cut.n, cut.n_good))
     assert found == wanted
-    assert shown["thresholds of shards"] == 2
+    assert shown["thresholds of shards"] == "2"
     assert len(stored(engine)) == 1
 
 

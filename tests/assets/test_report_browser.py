@@ -31,6 +31,20 @@ TOO_WIDE = """[...document.querySelectorAll("body *")].filter(each =>
     each.getBoundingClientRect().right > window.innerWidth + 1 && !each.closest(".table, nav, svg")
 ).map(each => each.outerHTML.slice(0, 80))"""
 
+# Letters of figures outside of their picture, and such on others; a letter's box is a little higher than the letter.
+CUT_TEXT = """[...document.querySelectorAll("svg text")].filter(each => {
+    const text = each.getBoundingClientRect(), all = each.closest("svg").getBoundingClientRect();
+    const isBeside = text.left < all.left - 1 || text.right > all.right + 1;
+    return isBeside || text.bottom > all.bottom + 3 || text.top < all.top - 3;
+}).map(each => each.textContent)"""
+TEXT_ON_TEXT = """[...document.querySelectorAll("svg")].flatMap(svg => {
+    const texts = [...svg.querySelectorAll("text")].map(each => [each.textContent, each.getBoundingClientRect()]);
+    return texts.flatMap(([name, a], i) => texts.slice(i + 1).filter(([_, b]) =>
+        Math.min(a.right, b.right) > Math.max(a.left, b.left) + 1
+        && Math.min(a.bottom, b.bottom) > Math.max(a.top, b.top) + 4
+    ).map(([other]) => [svg.getAttribute("aria-label"), name, other]));
+})"""
+
 
 @pytest.fixture(scope="module")
 def made(module_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> MadeReport:
@@ -124,6 +138,21 @@ def test_pictures_and_figures_are_drawn(page: Page) -> None:
     )
     assert len(figures) > 8
     assert all(width > 100 and label for width, label in figures)
+
+
+def test_no_text_of_a_figure_is_cut_or_covers_another(page: Page) -> None:
+    assert page.evaluate("document.querySelectorAll('svg text').length") > 100
+    assert page.evaluate(CUT_TEXT) == []
+    assert page.evaluate(TEXT_ON_TEXT) == []
+
+
+def test_tables_of_thresholds_fit_and_statuses_are_whole(page: Page) -> None:
+    page.set_viewport_size({"width": 1440, "height": 900} if page.evaluate("innerWidth") > 640 else PHONE)
+    fits = "each => each.scrollWidth <= each.clientWidth"
+    assert page.evaluate(f"[...document.querySelectorAll('#thresholds .table, nav ol')].every({fits})")
+    cards = page.evaluate(f"[...document.querySelectorAll('.card .table')].map({fits})")
+    assert len(cards) > 3
+    assert all(cards)
 
 
 def test_captions_are_text(page: Page) -> None:

@@ -247,6 +247,15 @@ def test_a_recipe_is_previewed_frozen_shown_and_compared(run: Run, scored: dict[
     assert f"below the cut-off {best['cutoff']:.4f} of selection {best['selection_id']}" in change["reason"]
     assert "1 went out, 0 came in" in run("selections", "diff", *pair).stdout
 
+    drawn_twice = [
+        read_json(run("select", "-d", "cli", "--choose", "random", "--seed", seed, "--count", "2", "--json"))
+        for seed in ("1", "4")
+    ]
+    some, others = (str(each["selection_id"]) for each in drawn_twice)
+    differences = read_json(run("selections", "diff", some, others, "--json"))["differences"]
+    told = " ".join(run("selections", "diff", some, others).stdout.split())
+    assert all(told.count(each["reason"]) == 1 for each in differences), "a reason of several samples is said once"
+
 
 def test_a_threshold_that_a_recipe_names_is_made_where_there_is_none(run: Run, scored: dict[str, Any]) -> None:
     counted = "SELECT count(*) AS n FROM dataset_thresholds WHERE dataset = 'cli' AND metric = 'vcs'"

@@ -145,7 +145,7 @@ def test_a_killed_scoring_bars_nobody_wherever_it_ran(
     _kill_at(fresh, url, "text_embedding", "true")
     assert (run_statuses(url), slots_taken(url)) == (["STARTED"], 1)
     for name, value in tags.items():
-        retag_runs(url, f"reelsieve/{name}", value)
+        retag_runs(url, f"dagster/reelsieve_{name}", value)
     assert fresh.run(*SCORE).json()["shards"] == [{"shard": "d:0000", "vcs": N_SAMPLES}]
     assert scored(url) == {table: undisturbed[table] for table in scored(url)}
     assert run_statuses(url) == ["FAILURE", "SUCCESS"]

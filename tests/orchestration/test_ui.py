@@ -57,7 +57,9 @@ query ($id: ID!) {
 """
 DATASET = "tiny"
 SHARD = f"{DATASET}:0000"
-GROUPS = ("ingest", "embeddings", "scores", "thresholds", "selection", "reports")
+# Those of the longest way of the data first.
+GROUPS = ("ingest", "embeddings", "verdicts", "scores", "thresholds", "selection", "questions", "reports", "views")
+LEGIBLE_PX = 9
 ASSETS = ("video", "sample", "text_embedding", "vcs_score", "threshold", "training_subset", "dataset_report")
 # Generous: what is waited for takes seconds, on a busy machine a minute.
 DEADLINE_S = 180.0
@@ -152,29 +154,47 @@ def other_site() -> Generator[str, None, None]:
         site.shutdown()
 
 
-def test_lineage_shows_groups_and_assets(page: Page) -> None:
-    # The page draws what fits the window, and this layout fits.
-    page.add_init_script("""
-        localStorage.setItem("asset-graph-direction", '"vertical"');
-        localStorage.setItem("dagster-nav-collapsed", "true");
-    """)
-    page.goto("/asset-groups")
-    graph = page.locator("svg")
-    for group in GROUPS:
-        graph.get_by_text(group, exact=True).first.wait_for()
+@pytest.mark.parametrize("window", [(1280, 800), (1440, 900), (1920, 1080)], ids=str)
+def test_the_first_page_shows_the_groups_in_the_order_of_the_data(page: Page, window: tuple[int, int]) -> None:
+    width, height = window
+    page.set_viewport_size({"width": width, "height": height})
+    page.goto("/")
+    page.wait_for_url("**/asset-groups")
+    names = {name["text"]: name for name in folded(page)}
+    assert sorted(names) == sorted(GROUPS)
+    for name in names.values():
+        assert name["size"] >= LEGIBLE_PX, name
+        assert 0 <= name["left"] < name["right"] <= width, name
+        assert 0 <= name["top"] < name["bottom"] <= height, name
+    for order in (GROUPS[:-3], ("ingest", "questions", "scores", "reports"), ("thresholds", "views")):
+        tops = [names[group]["top"] for group in order]
+        assert tops == sorted(set(tops)), order
+    assert page.evaluate("localStorage.getItem('asset-graph-direction')") == '"vertical"'
+
+
+def test_the_first_page_folds_groups_that_were_open(page: Page) -> None:
+    page.goto("/")
+    folded(page)
     page.keyboard.press("Alt+KeyE")
-    graph.get_by_text("vcs_score", exact=True).first.wait_for()
+    page.locator("svg").get_by_text("vcs_score", exact=True).first.wait_for()
+    # Only when it loads does the page fit the graph to the window.
     page.reload()
     for asset in ASSETS:
-        graph.get_by_text(asset, exact=True).first.wait_for()
-
-
-def test_the_first_page_is_the_lineage_with_its_groups_open(page: Page) -> None:
-    page.goto("/")
-    page.wait_for_url("**/asset-groups?expanded=**")
-    for asset in ASSETS:
         page.locator("svg").get_by_text(asset, exact=True).first.wait_for()
-    assert page.evaluate("localStorage.getItem('asset-graph-direction')") == '"vertical"'
+    page.goto("/")
+    assert len(folded(page)) == len(GROUPS)
+
+
+def folded(page: Page) -> list[dict[str, Any]]:
+    """The names of the folded groups in the graph: text, edges, size of the letters; in pixels of the window."""
+    page.locator("svg .group").first.wait_for()
+    shown: list[dict[str, Any]] = page.locator("svg .group").evaluate_all("""groups => groups.map(group => {
+        const name = [...group.querySelectorAll("div")].find(each => each.style.fontSize);
+        const {left, right, top, bottom} = name.getBoundingClientRect();
+        const size = parseFloat(getComputedStyle(name).fontSize) * (bottom - top) / name.offsetHeight;
+        return {text: name.textContent, left, right, top, bottom, size};
+    })""")
+    return shown
 
 
 def test_score_page_says_how_many_scores_their_mean_and_who_made_them(page: Page) -> None:
@@ -232,12 +252,16 @@ def test_checks_tab_shows_a_passed_check_in_words(page: Page, check: str, descri
     page.get_by_text(description).first.wait_for()
     page.get_by_text(result).first.wait_for()
     page.get_by_text("Passed", exact=True).first.wait_for()
+    page.get_by_text("Plots", exact=True).wait_for()
+    assert page.locator("canvas").count() == 0, "the number of shards is no measurement to plot"
 
 
 def test_runs_of_the_command_line_are_listed(page: Page) -> None:
     page.goto("/runs")
     for job in ("ingest_job", "scoring_job", "dataset_job"):
         page.get_by_text(job, exact=True).first.wait_for()
+    page.get_by_text(re.compile("View all tags")).first.wait_for()
+    assert page.get_by_text(re.compile("host|pid|leased")).count() == 0, "tags for the machine are no news for a person"
 
 
 def test_a_job_page_and_the_timeline_list_runs_of_the_command_line(page: Page, address: str) -> None:
