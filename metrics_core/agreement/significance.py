@@ -129,7 +129,7 @@ def permutation_test(
     fit and numbers that are not finite.
 
     >>> permutation_test([1, 2, 3, 4, 5], [5, 1, 4, 2, 3], [1, 2, 3, 4, 6]).p
-    0.1875
+    0.125
     """
     left, right = both_sides(metric, people)[0], both_sides(other, people)[0]
     truth = np.asarray(people, dtype=np.float64)
