@@ -129,7 +129,7 @@ def estimate(
     No limit lies outside the bounds. Without a value, leaving something out says nothing.
 
     >>> found = estimate(0.5, np.array([0.4, 0.5, 0.6]))
-    >>> round(found.low, 3), found.high
+    >>> round(found.low, 3), round(found.high, 3)
     (0.003, 0.997)
     """
     error, freedom = _standard_error(left_out)

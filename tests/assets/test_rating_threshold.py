@@ -232,7 +232,8 @@ def test_stale_scores_do_not_count_and_too_few_ratings_give_no_number(
     text = materialised(engine, clips, tmp_path)["vcs"]
     assert stored(engine) == []
     assert text.replace("\\", "") == (
-        "- good coverage: no threshold, since 16 samples have a rating and a score, of 6 videos: it takes 20, of 10."
+        "- good coverage: no threshold, since 16 rated samples of 6 videos have a score, "
+        "and a threshold needs 20 of 10 videos."
     )
 
 

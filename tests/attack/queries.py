@@ -114,6 +114,8 @@ def attack_directly(url: URL, dataset: Dataset, n: int, campaign: Campaign) -> N
             migrate(url, METRIC_INPUTS)
         campaign.expect(not (others := changed(_state(url), before)), f"{query!r} left a trace: {others}")
     _attack_at_once(url, engine, dataset, campaign)
+    # The others, who work beside it, take numbers of sequences.
+    before |= state_of_database(url, ["sequences"])
     campaign.expect(not (others := changed(_state(url), before)), f"all of them at once left a trace: {others}")
     engine.dispose()
 

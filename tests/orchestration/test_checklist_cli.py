@@ -140,7 +140,7 @@ def test_explain_says_why(story: dict[str, Any]) -> None:
     for row in verdicts:
         assert (row["covered"] == "yes") == (row["p"] >= row["from"])
         assert (row["from"], row["label"]) == (0.5, "yes")
-        assert row["best sentence"] in found["text"]
+        assert row["why"].removeprefix("nearest: ") in found["text"]
 
 
 def test_explain_prints_a_row_for_each_keypoint(story: dict[str, Any]) -> None:

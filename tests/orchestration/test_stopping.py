@@ -263,7 +263,7 @@ def test_a_manifest_under_way(home: Home, tmp_path: Path, number: int) -> None:
     command = home.run("init", str(tmp_path / "source"), "--to", str(tmp_path / "manifest"))
     until(lambda: "rows read" in command.stderr or not command.is_running, "it reads the table")
     assert_ends(command, number)
-    assert [*(tmp_path / "manifest").iterdir()] == []
+    assert not (tmp_path / "manifest").exists()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM])
