@@ -101,8 +101,6 @@ def manifest_rows(clips: dict[str, Clip]) -> dict[str, list[Row]]:
         for candidate in candidates(clip, least_alike(list(clips.values()), index)):
             caption_id = f"{key}__{candidate.system}"
             caption = _caption(key, "candidate", candidate.system, candidate.text)
-            if candidate.system == "sys_faithful":
-                caption["segments"] = [sentence.segment for sentence in candidate.sentences]
             rows["captions"].append(caption)
             rows["keypoint_labels"] += [
                 {"keypoint_id": point_id, "caption_id": caption_id, "covered": covers(candidate, point.fact)}
