@@ -189,7 +189,9 @@ def test_a_deadline_without_end_is_none() -> None:
 
 def test_an_interrupt_ends_the_process_while_servers_dawdle() -> None:
     program = (
-        "import sys; from metrics_core.models.chat.presets import make_chat_model; "
+        # A shell that starts the tests in the background lets its children ignore SIGINT.
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from metrics_core.models.chat.presets import make_chat_model; "
         "from tests.metrics_core.chat_fakes import ask; "
         "make_chat_model('tiny', url=sys.argv[1]).chat([ask(str(number)) for number in range(9)])"
     )
@@ -197,7 +199,7 @@ def test_an_interrupt_ends_the_process_while_servers_dawdle() -> None:
         process = subprocess.Popen([sys.executable, "-c", program, server.url()], cwd=PROJECT, stderr=subprocess.PIPE)
         assert server.has_lines(8, WHOLE_TEST_S)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=BOUND_S)
+        _, said = process.communicate(timeout=WHOLE_TEST_S)
         assert process.returncode == -signal.SIGINT
         assert said.rstrip().endswith(b"KeyboardInterrupt")
         assert all(line.gone.wait(BOUND_S) for line in server.lines)
