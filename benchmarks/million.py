@@ -34,7 +34,7 @@ from benchmarks.measure import RESULTS, Spread, save
 from benchmarks.million_fill import MODELS, NAME, Filled, fill
 from benchmarks.million_plans import SlowStatements, forget, row_sizes, stored_rows
 from db.evidence.verdicts import unfinished_shards
-from db.reports.values_of_report import dataset_summary
+from db.reports.summary import dataset_summary
 from db.schema.migrate import migrate
 from db.scores.distribution import collect_defined, distribution, shard_cutoffs, video_means
 from db.scores.listing import list_scores

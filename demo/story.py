@@ -1,4 +1,4 @@
-"""Invents a clip: chooses a setting and then one feasible event after another."""
+"""Invents a clip: a stage, the acts that can happen on it, and one feasible event after another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The inbox: a manifest folder put into HOME/inbox/DATASET is ingested as that dataset. And the list of all sensors."""
+"""All sensors: inbox, conclusions and failures; and when work that failed is tried again."""
 
 import json
 import os

@@ -9,7 +9,7 @@ from sqlalchemy.engine import Connection
 
 from assets.models.settings import DEMO_ENCODER, HUMAN_NOTES
 from assets.reports.text import spelled
-from db.reports.values_of_report import has_synthetic_ratings
+from db.reports.summary import has_synthetic_ratings
 from db.scores.stored import active_models
 
 # What stands in for a model that a metric asks for, with the remedy.

@@ -30,8 +30,7 @@ from assets.reports.write import ReportFiles, writable_folder, write_report
 from assets.scores.base import Scorer
 from db.manifest.datasets import Dataset
 from db.reports.agreement import replace_agreement
-from db.reports.values import Tally, collect_scores, reasons, systems_of, tallies
-from db.reports.values_of_report import (
+from db.reports.summary import (
     aspects_of,
     count_labelled,
     dataset_summary,
@@ -42,6 +41,7 @@ from db.reports.values_of_report import (
     video_statuses,
     word_spreads,
 )
+from db.reports.values import Tally, collect_scores, reasons, systems_of, tallies
 from db.reports.videos import Samples, count_videos, judgements_by_video, values_by_video
 from db.schema import scorer
 from db.scores.quality import StatusCount

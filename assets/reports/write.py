@@ -1,4 +1,4 @@
-"""The files of a report: a page and its numbers, each written whole or not at all."""
+"""The files of a report: its figures drawn, its page rendered, and both files written whole or not at all."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _STATISTICS = {
 
 
 def render(report: Report, figures: Mapping[str, str]) -> str:
-    """Write the page. figures: SVG elements by the names of `assets.reports.write.draw`."""
+    """Write the page. figures: SVG elements by the names of `draw`."""
     labels = {metric.name: metric.label for metric in report.metrics}
     pairs = {(each.metric, each.other): each for each in report.pairs}
 

@@ -11,7 +11,7 @@ from sqlalchemy.engine import Engine
 
 from assets.agreement.rows import MAJORITY, SEED, Judged, load_judged, resamples_for
 from db.manifest.datasets import Dataset
-from db.reports.values_of_report import has_synthetic_ratings
+from db.reports.summary import has_synthetic_ratings
 from db.scores.stored import active_scorer
 from db.scores.thresholds import Cutoff, store_cutoffs
 from metrics_core.arrays import FloatArray

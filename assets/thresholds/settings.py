@@ -1,4 +1,4 @@
-"""What people's ratings have to be for a sample to count as good."""
+"""Which shares thresholds keep, and what people's ratings have to be for a sample to count as good."""
 
 from __future__ import annotations
 

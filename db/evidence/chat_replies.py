@@ -26,8 +26,8 @@ class Tokens(Protocol):
     def money(self) -> float | None: ...
 
 
-class Reply(Protocol):
-    """A valid answer. key: SHA-256 of the request; model: identity of the model (model_id, revision, params)."""
+class Asked(Protocol):
+    """What a request was and took. key: its SHA-256; model: identity of the model (model_id, revision, params)."""
 
     @property
     def key(self) -> bytes: ...
@@ -35,21 +35,20 @@ class Reply(Protocol):
     def model(self) -> Mapping[str, Any]: ...
     @property
     def purpose(self) -> str: ...
-    @property
-    def data(self) -> Mapping[str, Any]: ...
     @property
     def usage(self) -> Tokens: ...
 
 
-class Call(Protocol):
-    """One attempt at a request, whatever became of it."""
+class Reply(Asked, Protocol):
+    """A valid answer."""
 
     @property
-    def key(self) -> bytes: ...
-    @property
-    def model(self) -> Mapping[str, Any]: ...
-    @property
-    def purpose(self) -> str: ...
+    def data(self) -> Mapping[str, Any]: ...
+
+
+class Call(Asked, Protocol):
+    """One attempt at a request, whatever became of it."""
+
     @property
     def attempt(self) -> int: ...
     @property
@@ -58,8 +57,6 @@ class Call(Protocol):
     def error(self) -> str | None: ...
     @property
     def http_status(self) -> int | None: ...
-    @property
-    def usage(self) -> Tokens: ...
     @property
     def duration_s(self) -> float: ...
 

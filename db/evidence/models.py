@@ -1,4 +1,4 @@
-"""Table `model`: encoders, verifiers and language models, one row per identity."""
+"""Table `model`: encoders, verifiers and language models, one row per identity; and the identity's fingerprint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The evidence that scores are computed from: vectors, keywords, entailments and verdicts, each by its model."""
+"""Models, and the evidence that they made: vectors, frames, keywords, verdicts, questions, answers, chat calls."""
 
 from __future__ import annotations
 

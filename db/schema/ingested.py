@@ -1,4 +1,4 @@
-"""What ingest stores of a manifest: videos, texts, human judgements, and the rows that were refused."""
+"""What ingest stores of a manifest: videos, texts, judgements, refused rows; and what was counted of its shards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scorers, their scores, and the scores that were replaced."""
+"""Scorers, their scores, the scores that were replaced, and what follows: thresholds and agreement."""
 
 from __future__ import annotations
 

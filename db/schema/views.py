@@ -54,7 +54,7 @@ def create_views(connection: Connection, metrics: MetricInputs) -> None:
     """
     if is_up_to_date(connection, metrics):
         return
-    drop_views(connection)
+    _drop_views(connection)
     for name, definition in _definitions(metrics).items():
         connection.exec_driver_sql(definition)
         row = {"name": name, "sql_sha256": _digest(definition)}
@@ -72,8 +72,8 @@ def is_up_to_date(connection: Connection, metrics: MetricInputs) -> bool:
     return made == {name: _digest(definition) for name, definition in _definitions(metrics).items()}
 
 
-def drop_views(connection: Connection) -> None:
-    """Remove every view, so that a migration may change the tables below them."""
+def _drop_views(connection: Connection) -> None:
+    """Remove every view, the last made first."""
     for name in reversed(VIEWS):
         connection.exec_driver_sql(f"DROP VIEW IF EXISTS {name}")
     if sa.inspect(connection).has_table(view_definition.name):

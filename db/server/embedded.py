@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 SUPERUSER = "postgres"
-# With five digits the path of the socket beside it would grow by a byte, see LONGEST_HOME in db/server/embedded.py.
+# With five digits the path of the socket beside it would grow by a byte, see LONGEST_HOME.
 PORTS = range(5433, 9999)
 START_LIMIT_S = 60
 

@@ -8,7 +8,6 @@ content has the caption as its `reference`], "extra_info": {"duration": seconds,
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,8 +15,7 @@ from typing import Annotated, Any
 import typer
 from pydantic import BaseModel, Field
 
-from assets.ingest.rejects import ManifestError
-from lab.adapters.tables import Row, read_models, write_tables
+from lab.adapters.tables import Row, print_counts, read_models, write_tables
 
 DIMENSION = "events"
 REMEDY = "give one object per clip with idx, dataset, a request and an answer as messages, and extra_info with events"
@@ -108,11 +106,7 @@ def main(
     folder: Annotated[Path, typer.Argument(help="Manifest folder to write.")],
 ) -> None:
     """Rewrite DREAM-1K as a manifest folder."""
-    try:
-        counts = convert(source, folder)
-    except ManifestError as error:
-        raise SystemExit(str(error)) from None
-    typer.echo(json.dumps(counts))
+    print_counts(lambda: convert(source, folder))
 
 
 if __name__ == "__main__":

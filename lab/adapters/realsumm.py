@@ -9,7 +9,6 @@ program:
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -17,7 +16,7 @@ import typer
 from pydantic import BaseModel
 
 from assets.ingest.rejects import ManifestError
-from lab.adapters.tables import Row, read_models, write_tables
+from lab.adapters.tables import Row, print_counts, read_models, write_tables
 
 DIMENSION = "statement"
 REMEDY = "give one object per summary with system, doc, text and keypoints, each with scu, text, votes and present"
@@ -112,11 +111,7 @@ def main(
     folder: Annotated[Path, typer.Argument(help="Manifest folder to write.")],
 ) -> None:
     """Rewrite REALSumm's checklist as a manifest folder."""
-    try:
-        counts = convert(source, folder)
-    except ManifestError as error:
-        raise SystemExit(str(error)) from None
-    typer.echo(json.dumps(counts))
+    print_counts(lambda: convert(source, folder))
 
 
 if __name__ == "__main__":

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+import typer
 from pydantic import BaseModel, ValidationError
 
 from assets.ingest.dimensions import DIMENSIONS_FILE
@@ -43,3 +44,12 @@ def write_tables(folder: Path, tables: Mapping[str, Iterable[Row]], dimensions: 
         (folder / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
     if dimensions is not None:
         (folder / DIMENSIONS_FILE).write_text(json.dumps(list(dimensions)) + "\n", encoding="utf-8")
+
+
+def print_counts(converted: Callable[[], object]) -> None:
+    """Print the counts that a conversion returns. Where it cannot use a file, end with its sentence and exit code 1."""
+    try:
+        counts = converted()
+    except ManifestError as error:
+        raise SystemExit(str(error)) from None
+    typer.echo(json.dumps(counts))

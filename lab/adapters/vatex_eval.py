@@ -8,7 +8,6 @@ The file has one JSON object per video: {"video_id": .., "references": [9 texts]
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -16,8 +15,7 @@ from typing import Annotated
 import typer
 from pydantic import BaseModel, Field
 
-from assets.ingest.rejects import ManifestError
-from lab.adapters.tables import Row, read_models, write_tables
+from lab.adapters.tables import Row, print_counts, read_models, write_tables
 
 N_REFERENCES = 9
 RATERS = ("rater_1", "rater_2", "rater_3")
@@ -86,11 +84,7 @@ def main(
     ] = N_REFERENCES,
 ) -> None:
     """Rewrite VATEX-EVAL as a manifest folder."""
-    try:
-        counts = convert(source, folder, references=references)
-    except ManifestError as error:
-        raise SystemExit(str(error)) from None
-    typer.echo(json.dumps(counts))
+    print_counts(lambda: convert(source, folder, references=references))
 
 
 if __name__ == "__main__":

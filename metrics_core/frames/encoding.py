@@ -121,7 +121,7 @@ def encode_videos(
     Decoding and preprocessing run in `n_decoders` threads (by default half of the cores) while this thread encodes.
     Every decoding thread has a process of its own. A batch is filled with frames of consecutive videos. At most two
     videos per decoder are in memory, as preprocessed images, and fewer where they would take more than
-    `metrics_core.frames.encoding.BUDGET`. The model loads when the first video is known.
+    `BUDGET`. The model loads when the first video is known.
 
     An error of reading, decoding or preprocessing one video is yielded in place of its features. Raises the errors of
     the encoder, and RuntimeError where a decoder process does not start.

@@ -1,4 +1,4 @@
-"""Starts, asks and ends the child process that decodes."""
+"""Starts, asks and ends the child process that decodes; messages and arrays go over a socket."""
 
 from __future__ import annotations
 

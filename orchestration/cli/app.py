@@ -1,4 +1,4 @@
-"""The command `reelsieve`: its subcommands, and the exit codes of errors."""
+"""The command `reelsieve`: its subcommands, usage errors and exit codes, and waits for locks told while it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that bring data in: ingest, rejects."""
+"""Commands on datasets: ingest, rejects, drop, rename."""
 
 from __future__ import annotations
 

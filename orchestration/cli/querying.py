@@ -1,4 +1,4 @@
-"""The command sql: questions to the database."""
+"""Commands that ask: sql, whose answers are tables, CSV or JSON, and search by stored vectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command report: one page that says what is in a dataset, and which metric can be trusted there."""
+"""Commands that look at an installation, a dataset or two scorers: status, doctor, ui, report, compare."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def _states() -> list[dict[str, Any]]:
     """A row for every dataset."""
     from assets.scores.pending import pending_by_shard
     from db.manifest.datasets import list_datasets
-    from db.reports.values_of_report import dataset_summary
+    from db.reports.summary import dataset_summary
     from orchestration.platform import curation, engine
 
     scorers = curation().scorers

@@ -1,4 +1,4 @@
-"""Commands about scores: score, scores."""
+"""Commands about scores: score, scores, calibrate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command that freezes subsets: select."""
+"""The command select: its options become a recipe, and what the recipe chooses is shown or frozen."""
 
 from __future__ import annotations
 

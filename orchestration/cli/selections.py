@@ -1,4 +1,4 @@
-"""Commands about frozen selections: selections, selections show, selections diff."""
+"""Commands about frozen selections: selections, selections show, selections diff, export."""
 
 from __future__ import annotations
 

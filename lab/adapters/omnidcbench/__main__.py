@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +11,7 @@ import typer
 from assets.ingest.hygiene import shown
 from assets.ingest.rejects import ManifestError
 from lab.adapters.omnidcbench.convert import convert
+from lab.adapters.tables import print_counts
 
 
 def _by_system(option: str, given: Sequence[str]) -> dict[str, Path]:
@@ -35,16 +35,14 @@ def main(
     ] = None,
 ) -> None:
     """Rewrite files of OmniDCBench as a manifest folder."""
-    try:
-        counts = convert(
+    print_counts(
+        lambda: convert(
             references,
             folder,
             predictions=_by_system("--predictions", predictions),
             labels=_by_system("--labels", labels or []),
         )
-    except ManifestError as error:
-        raise SystemExit(str(error)) from None
-    typer.echo(json.dumps(counts))
+    )
 
 
 if __name__ == "__main__":

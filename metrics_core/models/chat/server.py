@@ -1,4 +1,4 @@
-"""A server of /v1/chat/completions: its address, its key, and one HTTP call to it. Nothing here knows a retry."""
+"""A server of /v1/chat/completions: its address, its key, cut out of all it says, and one call under one clock."""
 
 from __future__ import annotations
 
@@ -182,7 +182,6 @@ def _unescaped(found: re.Match[str]) -> str:
 
 # No answer that fits a schema of ours is near it.
 MOST_BYTES = 1 << 20
-Answered = TypeVar("Answered")
 
 
 class Unreachable(Exception):
@@ -193,8 +192,8 @@ def exchange(
     stream: Callable[..., AbstractContextManager[httpx2.Response]],
     request: Mapping[str, Any],
     left_s: float,
-    understood: Callable[[httpx2.Response, bytes], Answered],
-) -> Answered:
+    understood: Callable[[httpx2.Response, bytes], Result],
+) -> Result:
     """Send a request, and return what `understood` makes of the answer and its whole body.
 
     stream: method of a client that keeps no connection. request: what it takes. left_s: seconds after which this
@@ -203,7 +202,7 @@ def exchange(
     """
     line = _Line()
 
-    def exchanged(_: None) -> Answered:
+    def exchanged(_: None) -> Result:
         with stream(**request, extensions={"trace": line.follow}) as response:
             return understood(response, _body(response))
 

@@ -1,4 +1,4 @@
-"""The numbers in a dataset's report."""
+"""Counts and spreads of a dataset for its report and its summary."""
 
 from __future__ import annotations
 
