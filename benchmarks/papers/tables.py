@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from benchmarks.papers import ecs, ecs_variants, evqa, qeva, vatex, vcs_corruption_tables
+from benchmarks.papers import ecs, ecs_variants, evqa, qeva, vatex, vcs_authors, vcs_corruption_tables
 from benchmarks.papers.recipes import Recipe
 
 RECIPES: tuple[Recipe, ...] = (
     *vcs_corruption_tables.RECIPES,
     *vatex.RECIPES,
+    *vcs_authors.RECIPES,
     *ecs.RECIPES,
     *ecs_variants.RECIPES,
     *evqa.RECIPES,

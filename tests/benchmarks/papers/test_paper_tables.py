@@ -23,6 +23,7 @@ from benchmarks.papers.records import Table, against, strongest, table_of
 from benchmarks.papers.stages import PROJECT, Stages
 from benchmarks.papers.tables import RECIPES
 from benchmarks.papers.vatex import SHORT, cells, published_of
+from benchmarks.papers.vcs_authors import FIRST, FOREIGN, SECOND, Told, consistency, told_apart, values_of
 from benchmarks.papers.vcs_corruption_tables import VARIANTS, printed
 from benchmarks.papers.vcs_published import MEANS
 from metrics_core.protocols import ModelIdentity
@@ -76,6 +77,31 @@ def test_vcs_of_a_copy_and_of_the_reversed_text() -> None:
     assert backwards["VCS_LCT0"] == 0
     assert backwards["VCS_LCT0 raw"] == 0
     assert backwards["shape_zero"]
+
+
+def test_two_tellers_of_one_video_in_both_directions_and_of_another_video() -> None:
+    whole, stranger = " ".join(SENTENCES), "Rain. Wind on the roof. A cold night."
+    same, shorter = values_of(
+        [Told(whole, whole, stranger), Told(whole, " ".join(SENTENCES[:4]), stranger)], WordEncoder()
+    )
+    assert same[FIRST]["VCS_LCT0"] == same[SECOND]["VCS_LCT0"] == pytest.approx(1)
+    assert same[FOREIGN]["VCS_LCT0"] < 0.1
+    # ROUGE's F1 is symmetric, BLEU is not: a short text against a long reference loses by the brevity penalty alone.
+    assert shorter[FIRST]["ROUGE-1"] == pytest.approx(shorter[SECOND]["ROUGE-1"])
+    assert shorter[FIRST]["BLEU-1"] == pytest.approx(np.exp(1 - 26 / 21))
+    assert shorter[SECOND]["BLEU-1"] == pytest.approx(21 / 26)
+
+
+def test_one_video_is_told_from_another_by_pairs() -> None:
+    found = {FIRST: {"m": np.array([0.9, 0.2])}, FOREIGN: {"m": np.array([0.3, 0.2])}}
+    # Of the four pairs two are in order, one is not and one is level.
+    assert told_apart(found, "m").value == 2.5 / 4
+
+
+def test_consistency_says_whether_both_means_reach_what_the_paper_claims() -> None:
+    assert "also above" in consistency("VCS_LCT1", [0.81, 0.9])
+    assert "not above" in consistency("VCS_LCT1", [0.79, 0.9])
+    assert ".791 to .838" in consistency("VCS_LCT1", [0.81, 0.9])
 
 
 def test_valid_variants_are_the_papers() -> None:
