@@ -138,7 +138,8 @@ def small_disk(folder: Path) -> Iterator[bool]:
         yield done.returncode == 0
     finally:
         if done.returncode == 0:
-            subprocess.run(["umount", folder], check=True)
+            # A process that was killed a moment ago may not have let go of its files yet.
+            subprocess.run(["umount", "--lazy", folder], check=True)
 
 
 def _manifest(folder: Path) -> Path:
