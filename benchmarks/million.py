@@ -31,9 +31,10 @@ from assets.scores.registry import METRIC_INPUTS, METRICS
 from benchmarks.ingest import copy_all
 from benchmarks.installation import temporary_server, write_rows
 from benchmarks.measure import RESULTS, Spread, save
-from benchmarks.million_fill import MODELS, NAME, Filled, fill
+from benchmarks.million_fill import MODELS, NAME, Filled, fill, score_all
 from benchmarks.million_plans import SlowStatements, forget, row_sizes, stored_rows
 from db.evidence.verdicts import unfinished_shards
+from db.manifest.datasets import find_dataset
 from db.reports.summary import dataset_summary
 from db.schema.migrate import migrate
 from db.scores.distribution import collect_defined, distribution, shard_cutoffs, video_means
@@ -107,7 +108,6 @@ def look(bench: Bench) -> None:
     for metric in METRICS:
         counts = pending_by_shard(bench.engine, scorer(metric), [dataset])
         activate_if_complete(bench.engine, scorer(metric), [dataset], counts)
-    unfinished_shards(bench.engine, bench.filled.scorers["ecs"], dataset.dataset_id)
     with bench.engine.connect() as connection:
         dataset_summary(connection, NAME)
 
@@ -141,6 +141,8 @@ def measure(bench: Bench, repeats: int) -> None:
     scorer_id = bench.filled.scorers["vcs"]
     scan = "SELECT count(value), sum(value) FROM score WHERE scorer_id = :scorer_id"
     bench.time("first look at everything", lambda: look(bench))
+    place = (bench.engine, bench.filled.scorers["ecs"], bench.filled.dataset.dataset_id)
+    bench.time("unfinished checklists, as calibrate asks", lambda: unfinished_shards(*place))
     for _ in range(repeats):
         bench.time("scan", bench.query(scan, "SET LOCAL enable_indexonlyscan = off", scorer_id=scorer_id))
         bench.time("scan of the index", bench.query(scan, scorer_id=scorer_id))
@@ -187,6 +189,17 @@ def ingest(bench: Bench, folder: Path, n_rows: int, repeats: int) -> None:
     bench.time("ingest of the same folder", lambda: ingest_folder(**run))
     write_rows(folder / "captions.jsonl", [*captions, {**captions[0], "caption_id": "one more"}])
     bench.time("ingest with one row more", lambda: ingest_folder(**run))
+    with bench.engine.connect() as connection:
+        dataset = find_dataset(connection, "ingested")
+    assert dataset is not None
+    score_all(bench.engine, dataset, bench.filled.scorers, {})
+    for share in (0.01, 1.0):
+        changed = {"text": f"A blue dog runs over the wet street while {share} men talk."}
+        n_changed = round(share * n_rows)
+        write_rows(
+            folder / "captions.jsonl", [*({**row, **changed} for row in captions[:n_changed]), *captions[n_changed:]]
+        )
+        bench.time(f"ingest that changes {share:.0%} of scored captions", lambda: ingest_folder(**run))
 
 
 def summary(seconds: Mapping[str, list[tuple[float, float]]]) -> dict[str, Any]:

@@ -135,6 +135,15 @@ def _scores(engine: Engine, dataset: Dataset, taken: dict[str, float]) -> dict[s
     for metric in METRIC_INPUTS:
         with engine.begin() as connection:
             scorers[metric] = register_scorer(connection, metric=metric, models=MODELS, params={}, code_version="1")
+    score_all(engine, dataset, scorers, taken)
+    for scorer_id in scorers.values():
+        with engine.begin() as connection:
+            activate_scorer(connection, scorer_id, [dataset.dataset_id])
+    return scorers
+
+
+def score_all(engine: Engine, dataset: Dataset, scorers: Mapping[str, int], taken: dict[str, float]) -> None:
+    """Store verdicts and a score of every scorer for each sample of a dataset that has none."""
     for first in range(0, dataset.n_shards, SHARDS_AT_A_TIME):
         place = {"dataset_id": dataset.dataset_id, "first": first, "last": first + SHARDS_AT_A_TIME - 1}
         for metric, scorer_id in scorers.items():
@@ -149,10 +158,6 @@ def _scores(engine: Engine, dataset: Dataset, taken: dict[str, float]) -> dict[s
             statement = SCORES.replace("{digest}", parts["{digest}"]).replace("{marks}", parts["{marks}"])
             with _timed(engine, taken, "score") as connection:
                 _run(connection, statement, values)
-    for scorer_id in scorers.values():
-        with engine.begin() as connection:
-            activate_scorer(connection, scorer_id, [dataset.dataset_id])
-    return scorers
 
 
 @contextmanager

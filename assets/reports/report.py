@@ -45,7 +45,6 @@ from db.reports.values import Tally, collect_scores, reasons, systems_of, tallie
 from db.reports.videos import Samples, count_videos, judgements_by_video, values_by_video
 from db.schema import scorer
 from db.scores.quality import StatusCount
-from db.scores.shards import score_tally, shard_counts
 from db.scores.stored import active_models, active_scorer
 from metrics_core.agreement.cluster_means import cluster_means
 from metrics_core.agreement.same_items import SameItems
@@ -208,7 +207,6 @@ def gather(
 ) -> Report:
     """Gather the facts of a report."""
     tell("reading the scores")
-    _count_shards(engine, dataset, scorers)
     with _snapshot(engine) as connection:
         collect_scores(connection, dataset, list(scorers))
         data, metrics = gather_data(connection, dataset), gather_metrics(connection, list(scorers))
@@ -268,15 +266,6 @@ def notices(data: DataFacts, metrics: Sequence[MetricFacts], judged: Judged) -> 
         yield f"People judged {judged.n_others:,} question-answer pairs, too; agreement is that of captions alone."
     if not judged.ratings:
         yield "There are no ratings and no labels, so nothing tells how far a metric agrees with people."
-
-
-def _count_shards(engine: Engine, dataset: Dataset, scorers: Mapping[str, Scorer]) -> None:
-    """Count the shards that changed. Of those without a stale score, views need not compare every score's inputs."""
-    for metric, its_scorer in scorers.items():
-        with engine.connect() as connection:
-            scorer_id = active_scorer(connection, metric)
-        if scorer_id is not None:
-            shard_counts(engine, score_tally(its_scorer.inputs), scorer_id, [dataset.dataset_id])
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from assets.sources.base import BATCH_SIZE, Forecast, Order, Source, chain
 from db.evidence.models import fingerprint
 from db.manifest.datasets import Dataset
 from db.scores.quality import reasons_by_status
-from db.scores.shards import PENDING, sample_counts, score_tally, shard_counts
+from db.scores.shards import PENDING, shard_counts
 from db.scores.stored import activate_scorer, find_scorer, register_scorer
 from db.scores.work import batches, load_samples, pending_samples
 
@@ -49,7 +49,6 @@ def pending(engine: Engine, scorer: Scorer, dataset: Dataset, shard: int) -> lis
             scorer_id=registered(connection, scorer),
             dataset_id=dataset.dataset_id,
             shard=shard,
-            inputs=scorer.inputs,
         )
 
 
@@ -96,7 +95,8 @@ def why_none(
     becoming the active one.
     """
     scorer_id = register(engine, scorer)
-    counts = shard_counts(engine, score_tally(scorer.inputs), scorer_id, [dataset.dataset_id])
+    with engine.connect() as connection:
+        counts = shard_counts(connection, scorer_id, [dataset.dataset_id])
     if any("ok" in counts.get((dataset.dataset_id, shard), ()) for shard in shards):
         return None
     reasons: Counter[tuple[str, str | None]] = Counter()
@@ -117,17 +117,10 @@ def why_none(
 
 
 def pending_by_shard(engine: Engine, scorer: Scorer, datasets: Iterable[Dataset]) -> dict[tuple[str, int], int]:
-    """Count the samples that the scorer has still to score, by (dataset, shard).
-
-    Shards in which nothing has changed since they were last counted cost a look at one row each.
-    """
+    """How many samples the scorer has still to score, by (dataset, shard)."""
     by_id = {dataset.dataset_id: dataset for dataset in datasets}
     with engine.connect() as connection:
-        scorer_id = registered(connection, scorer)
-    if scorer_id is None:
-        counts = sample_counts(engine, by_id)
-    else:
-        counts = shard_counts(engine, score_tally(scorer.inputs), scorer_id, by_id)
+        counts = shard_counts(connection, registered(connection, scorer), by_id)
     return {
         (dataset.name, shard): sum(counts.get((dataset.dataset_id, shard), {}).get(status, 0) for status in PENDING)
         for dataset in by_id.values()

@@ -17,7 +17,6 @@ from sqlalchemy.engine import Connection, Engine
 
 from db.schema import ecs_verdict, keypoint, sample, verdict_set
 from db.schema.inputs import KEYPOINTS, SEGMENTS, TEXT, statement_over
-from db.scores.shards import Tally, shard_counts
 from db.server.bulk import copy_rows
 from db.server.engine import psycopg_transaction
 from db.server.locking import lock_ids_for_copy
@@ -101,15 +100,13 @@ def pending_verdicts(
 
 
 def unfinished_shards(engine: Engine, scorer_id: int, dataset_id: int) -> set[int]:
-    """The shards with captions that this scorer has to verify, or has verified only as far as an early exit needed.
-
-    Counts only the shards that have changed since they were last counted.
-    """
+    """The shards with captions that this scorer has to verify, or has verified only as far as an early exit needed."""
     pending = statement_over("pending_verdicts", VERDICT_INPUTS)
-    statement = read_sql("counted_verdicts").replace("{pending_verdicts}", pending)
-    tally = Tally("verdicts", statement.replace(":default_threshold", "NULL"), is_tracked=True)
-    counts = shard_counts(engine, tally, scorer_id, [dataset_id])
-    return {shard for (_, shard), by_status in counts.items() if by_status.get("unfinished")}
+    statement = sa.text(f"SELECT DISTINCT shard FROM ({pending}) pending")
+    values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "default_threshold": None}
+    with engine.connect() as connection:
+        shards = connection.scalars(sa.text("SELECT shard FROM shard WHERE dataset_id = :d"), {"d": dataset_id}).all()
+        return set(connection.scalars(statement, {**values, "shards": list(shards)}))
 
 
 def write_verdicts(engine: Engine, scorer_id: int, run_id: str, sets: Sequence[VerdictSet]) -> int:

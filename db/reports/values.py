@@ -10,8 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
-from db.schema.views import prepare_for_joins
-from db.scores.present import active_scorers, fresh_and_other_shards, prepare_for_stored_scores
+from db.scores.present import active_scorers, prepare_for_joins
 
 # System, samples with a value, and for each cut those at or above it.
 SystemLeft = tuple[str, int, list[int]]
@@ -51,52 +50,29 @@ def collect_scores(connection: Connection, dataset: Dataset, metrics: Sequence[s
 
     The table is gone with the transaction. metrics: columns of view sample_scores.
     """
-    active = active_scorers(connection, dataset)
-    scorers = {metric: active[metric].scorer_id for metric in metrics if metric in active}
-    fresh, others = fresh_and_other_shards(connection, dataset, list(scorers.values()))
-    connection.exec_driver_sql("SET LOCAL jit = off")
-    prepare_for_stored_scores(connection)
-    of_fresh = _of_tables(metrics, scorers) + _within(dataset, fresh)
-    connection.exec_driver_sql(f"CREATE TEMPORARY TABLE reported ON COMMIT DROP AS {of_fresh}")
-    connection.exec_driver_sql("SET LOCAL enable_hashjoin TO DEFAULT")
-    if others:
-        prepare_for_joins(connection)
-        connection.exec_driver_sql(f"INSERT INTO reported {_of_view(metrics)}{_within(dataset, others)}")
-    connection.exec_driver_sql("ANALYZE reported")
-    connection.exec_driver_sql("SET LOCAL work_mem = '64MB'")
-
-
-# `chance` orders samples at random, but alike in every database.
-_SAMPLE = "s.sample_id, s.video_id, s.kind, s.shard, s.system, hashtextextended(s.key, 0) AS chance"
-
-
-def _of_tables(metrics: Sequence[str], scorers: Mapping[str, int]) -> str:
-    """The rows of shards without a stale score: an index has the values, and the statuses of samples that have one."""
+    scorers = {metric: found.scorer_id for metric, found in active_scorers(connection, dataset).items()}
     columns = joins = ""
     for metric in metrics:
         if metric not in scorers:
             columns += f", CAST(NULL AS float8) AS {metric}, 'unscored' AS {metric}_status"
             continue
         scored = f"scorer_id = {scorers[metric]:d} AND {{}}.sample_id = s.sample_id"
+        # An index has the values and the marks; the rows themselves are read of samples without a value alone.
         status = f"SELECT c.status FROM score c WHERE c.{scored.format('c')}"
         joins += f" LEFT JOIN score {metric} ON {metric}.{scored.format(metric)}"
         columns += (
-            f", {metric}.value AS {metric}, "
-            f"CASE WHEN {metric}.value IS NULL THEN COALESCE(({status}), 'unscored') ELSE 'ok' END AS {metric}_status"
+            f", CASE WHEN NOT {metric}.is_stale THEN {metric}.value END AS {metric}"
+            f", CASE WHEN {metric}.is_stale THEN 'stale' WHEN {metric}.value IS NOT NULL THEN 'ok' "
+            f"ELSE COALESCE(({status}), 'unscored') END AS {metric}_status"
         )
-    return f"SELECT {_SAMPLE}{columns} FROM sample s{joins}"
-
-
-def _within(dataset: Dataset, shards: Sequence[int]) -> str:
-    # No bound parameters: CREATE TABLE takes none.
-    numbers = ", ".join(f"{shard:d}" for shard in shards)
-    return f" WHERE s.dataset_id = {dataset.dataset_id:d} AND s.shard = ANY(CAST(ARRAY[{numbers}] AS integer[]))"
-
-
-def _of_view(metrics: Sequence[str]) -> str:
-    """The rows of other shards: the view compares each score with what its inputs are now."""
-    columns = "".join(f", v.{m}, COALESCE(v.{m}_status, 'unscored')" for m in metrics)
-    return f"SELECT {_SAMPLE}{columns} FROM sample s JOIN sample_scores v USING (sample_id)"
+    prepare_for_joins(connection)
+    # `chance` orders samples at random, but alike in every database. No bound parameters: CREATE TABLE takes none.
+    connection.exec_driver_sql(
+        "CREATE TEMPORARY TABLE reported ON COMMIT DROP AS SELECT s.sample_id, s.video_id, s.kind, s.shard, s.system, "
+        f"hashtextextended(s.key, 0) AS chance{columns} FROM sample s{joins} "
+        f"WHERE s.dataset_id = {dataset.dataset_id:d}"
+    )
+    connection.exec_driver_sql("ANALYZE reported")
 
 
 def tallies(connection: Connection, metrics: Sequence[str]) -> dict[str, list[Tally]]:

@@ -27,11 +27,10 @@ from db.schema.ingested import (
     reference,
     sample,
     shard,
-    shard_count,
     video,
     view_definition,
 )
-from db.schema.scores import agreement, keypoint_threshold, past_score, score, score_threshold, scorer
+from db.schema.scores import agreement, keypoint_threshold, past_score, score, score_threshold, scorer, shard_count
 from db.schema.selections import selection, selection_item
 
 __all__ = [

@@ -21,15 +21,13 @@ METRIC = "<metric>"
 Sections = Mapping[str, Mapping[str | None, str]]
 
 _RELATIONS = """
-SELECT CASE n.nspname WHEN 'public' THEN c.relname ELSE n.nspname || '.' || c.relname END AS relation,
-       n.nspname AS schema,
-       c.relname AS name,
+SELECT c.relname AS name,
        c.relkind = 'v' AS is_view,
        ARRAY(SELECT a.attname::text FROM pg_attribute a
              WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum) AS columns
 FROM pg_class c
 JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname IN ('public', 'plumbing')
+WHERE n.nspname = 'public'
   AND c.relkind IN ('r', 'v')
 ORDER BY 1
 """
@@ -84,14 +82,14 @@ def write_comments(connection: Connection, metrics: Iterable[str]) -> None:
     chosen = list(metrics)
     statements = []
     for row in connection.exec_driver_sql(_RELATIONS):
-        if row.relation not in sections():
+        if row.name not in sections():
             continue
-        named = sql.Identifier(row.schema, row.name)
+        named = sql.Identifier("public", row.name)
         kind = sql.SQL("VIEW" if row.is_view else "TABLE")
-        statements.append(sql.SQL("COMMENT ON {} {} IS {}").format(kind, named, meaning(row.relation)))
+        statements.append(sql.SQL("COMMENT ON {} {} IS {}").format(kind, named, meaning(row.name)))
         statements += [
             sql.SQL("COMMENT ON COLUMN {}.{} IS {}").format(
-                named, sql.Identifier(column), meaning(row.relation, column, chosen)
+                named, sql.Identifier(column), meaning(row.name, column, chosen)
             )
             for column in row.columns
         ]

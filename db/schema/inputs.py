@@ -1,8 +1,8 @@
 """Inputs: the things that a score can depend on. One record says how an input is digested and how it is read.
 
 Digests of references and keypoints are kept on their video by triggers, and digests of questions,
-answers and times are columns that Postgres makes with the sample. So a look at the work list compares stored
-bytes instead of hashing all texts again.
+answers and times are columns that Postgres makes with the sample. So a comparison reads stored bytes instead of
+hashing all texts again.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ class Input(Generic[T_co]):
 
     label: the input's name in sentences. digest: an SQL expression of 32 bytes over sample s and video v that changes
     with the input. value: an SQL expression of type jsonb over s and v; `decode` makes Python objects of it. In both
-    expressions `{scorer_id}` stands for the scorer. is_tracked: whether the digest reads nothing but columns of s and v
-    and the thresholds in force; triggers notice changes of these. An input that reads anything else is compared anew
-    at every look.
+    expressions `{scorer_id}` stands for the scorer. tables: what the digest reads beside columns of s and v and the
+    thresholds in force; triggers on them then notice a change. Rows of a table with a column sample_id, video_id or
+    dataset_id concern these samples, and rows of another table concern all.
     """
 
     name: str
@@ -80,7 +80,7 @@ class Input(Generic[T_co]):
     digest: str
     value: str
     decode: Callable[[Any], T_co]
-    is_tracked: bool = False
+    tables: tuple[str, ...] = ()
 
 
 def _timed(segments: list[dict[str, Any]] | None) -> tuple[TimedText, ...]:
@@ -102,7 +102,6 @@ TEXT: Input[None] = Input(
     "COALESCE(s.pair_sha256, sha256(s.text_sha256))",
     "NULL::jsonb",
     lambda _: None,
-    is_tracked=True,
 )
 REFERENCES: Input[tuple[ReferenceText, ...]] = Input(
     "references",
@@ -111,7 +110,6 @@ REFERENCES: Input[tuple[ReferenceText, ...]] = Input(
     "(SELECT jsonb_agg(jsonb_build_object('key', r.key, 'text', r.text) ORDER BY r.key COLLATE \"C\") "
     "FROM reference r WHERE r.video_id = s.video_id)",
     lambda rows: tuple(ReferenceText(**row) for row in rows or ()),
-    is_tracked=True,
 )
 VIDEO: Input[VideoState] = Input(
     "video",
@@ -119,7 +117,6 @@ VIDEO: Input[VideoState] = Input(
     "sha256(COALESCE(v.content_sha256, ''))",
     "jsonb_build_object('status', v.status, 'error', v.error)",
     lambda state: VideoState(**state),
-    is_tracked=True,
 )
 SEGMENTS: Input[Segments] = Input(
     "segments",
@@ -130,7 +127,6 @@ SEGMENTS: Input[Segments] = Input(
     "jsonb_build_object('caption', s.segments, 'parse_error', s.extra->>'parse_error', 'references', "
     '(SELECT jsonb_agg(r.segments ORDER BY r.key COLLATE "C") FROM reference r WHERE r.video_id = s.video_id))',
     _segments,
-    is_tracked=True,
 )
 KEYPOINTS: Input[tuple[KeypointText, ...]] = Input(
     "keypoints",
@@ -140,7 +136,6 @@ KEYPOINTS: Input[tuple[KeypointText, ...]] = Input(
     "'text', k.text, 'segment_index', k.segment_index) ORDER BY k.key COLLATE \"C\") "
     "FROM keypoint k WHERE k.video_id = s.video_id)",
     lambda rows: tuple(KeypointText(**row) for row in rows or ()),
-    is_tracked=True,
 )
 THRESHOLDS: Input[dict[str, float]] = Input(
     "thresholds",
@@ -151,7 +146,6 @@ THRESHOLDS: Input[dict[str, float]] = Input(
     "(SELECT jsonb_object_agg(t.dimension, t.threshold) FROM threshold_in_force t "
     "WHERE t.scorer_id = {scorer_id} AND t.dataset_id = s.dataset_id)",
     lambda by_dimension: {name: float(value) for name, value in (by_dimension or {}).items()},
-    is_tracked=True,
 )
 
 

@@ -11,7 +11,8 @@ import psycopg
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection
 
-from db.schema.views import MetricInputs, create_views
+from db.schema.marks import MetricInputs
+from db.schema.views import create_views
 from db.server.engine import no_connection, open_engine
 from db.server.leases import Leases
 from db.server.reader import create_reader_role
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 # The newest migration. Alembic itself is imported only to migrate: most commands find the schema as it should be.
-REVISION = "0100"
+REVISION = "0110"
 
 
 def migrate(url: URL, metrics: MetricInputs, tables: Sequence[sa.Table] = ()) -> str:

@@ -112,21 +112,34 @@ score = sa.Table(
     json("components", nullable=False),
     text("status"),
     text("error", nullable=True),
+    # Whether an input has changed since: kept by triggers, see db/schema/marks.py.
+    sa.Column("is_stale", sa.Boolean, nullable=False, server_default="false"),
     text("run_id"),
     now("scored_at"),
     # The values stand beside the key, so that scorers are merged by sample without a look at the rows.
-    sa.PrimaryKeyConstraint("scorer_id", "sample_id", postgresql_include=["value"]),
+    sa.PrimaryKeyConstraint("scorer_id", "sample_id", postgresql_include=["value", "is_stale"]),
     sa.Index("ix_score_sample_id", "sample_id"),
     # The best samples of a scorer without a look at the others, and all values without the rows.
     sa.Index(
         "ix_score_scorer_id_value",
         "scorer_id",
         sa.text("value DESC NULLS LAST"),
-        postgresql_include=["sample_id"],
+        postgresql_include=["sample_id", "is_stale"],
     ),
     sa.CheckConstraint("(status = 'ok') = (value IS NOT NULL)", name="value_iff_ok"),
     sa.CheckConstraint("value <> 'NaN' AND abs(value) < 'Infinity'", name="value_finite"),
     sa.CheckConstraint("(status = 'ok') = (error IS NULL)", name="reason_unless_ok"),
+)
+
+# Kept by triggers: how many samples of a shard have which status, "stale" where their score is of other inputs.
+shard_count = sa.Table(
+    "shard_count",
+    METADATA,
+    parent("scorer.scorer_id", primary_key=True),
+    parent("dataset.dataset_id", primary_key=True),
+    sa.Column("shard", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("status", sa.Text, primary_key=True),
+    sa.Column("n", sa.BigInteger, nullable=False),
 )
 
 # Filled by a trigger on score: a score before it was replaced, and the reason for replacing it.

@@ -10,21 +10,15 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
-from db.schema.views import prepare_for_joins
-from db.scores.present import fresh_and_other_shards, prepare_for_stored_scores
+from db.scores.present import prepare_for_joins
 from db.sql import read_sql
 
 _DEFINED = (
     "CREATE TEMPORARY TABLE defined (kind text, shard integer, video_id bigint, value double precision) ON COMMIT DROP"
 )
-_STORED = sa.text(
+_COLLECTED = sa.text(
     "INSERT INTO defined SELECT s.kind, s.shard, s.video_id, c.value FROM score c JOIN sample s USING (sample_id) "
-    "WHERE c.scorer_id = :scorer_id AND c.value IS NOT NULL AND s.dataset_id = :dataset_id AND s.shard = ANY(:shards)"
-)
-_COMPARED = sa.text(
-    "INSERT INTO defined SELECT c.kind, c.shard, s.video_id, c.value "
-    "FROM current_score c JOIN sample s USING (sample_id) "
-    "WHERE c.scorer_id = :scorer_id AND c.value IS NOT NULL AND c.dataset_id = :dataset_id AND c.shard = ANY(:shards)"
+    "WHERE c.scorer_id = :scorer_id AND c.value IS NOT NULL AND NOT c.is_stale AND s.dataset_id = :dataset_id"
 )
 
 
@@ -59,16 +53,10 @@ def collect_defined(connection: Connection, dataset: Dataset, scorer_id: int) ->
     The functions below read the scores of one kind: a caption's may lie on another scale than those of a
     question-answer pair. The table is gone with the transaction. A stale score is not defined.
     """
-    fresh, others = fresh_and_other_shards(connection, dataset, [scorer_id])
-    place = {"scorer_id": scorer_id, "dataset_id": dataset.dataset_id}
-    connection.exec_driver_sql(_DEFINED)
     prepare_for_joins(connection)
-    if others:
-        connection.execute(_COMPARED, {**place, "shards": others})
-    prepare_for_stored_scores(connection)
-    connection.execute(_STORED, {**place, "shards": fresh})
+    connection.exec_driver_sql(_DEFINED)
+    connection.execute(_COLLECTED, {"scorer_id": scorer_id, "dataset_id": dataset.dataset_id})
     connection.exec_driver_sql("ANALYZE defined")
-    connection.exec_driver_sql("SET LOCAL work_mem = '64MB'")
     return list(connection.exec_driver_sql("SELECT DISTINCT kind FROM defined ORDER BY kind").scalars())
 
 

@@ -8,17 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import find_dataset
-from db.schema import score
-from db.schema.views import prepare_for_joins
-from db.scores.present import (
-    PresentScores,
-    active_scorers,
-    compared_scores,
-    known_metrics,
-    sample_scores,
-    still_fresh,
-    stored_scores,
-)
+from db.scores.present import PresentScores, active_scorers, known_metrics, prepare_for_joins, present_scores
 
 
 def list_scores(
@@ -38,25 +28,15 @@ def list_scores(
     found = find_dataset(connection, dataset)
     if found is None:
         return []
-    metrics = known_metrics(connection)
-    compared = compared_scores(found, metrics)
-    query = _table(compared, by, metrics, components, kind)
+    metrics, scorers = known_metrics(connection), active_scorers(connection, found)
+    prepare_for_joins(connection)
     if limit is not None:
-        # Without much memory: to remember what a few rows were joined to takes longer than to look it up again.
-        prepare_for_joins(connection)
-        scorers = active_scorers(connection, found)
-        stored = stored_scores(found, by, metrics, scorers)
-        if stored is not None:
-            # Asked once more in the statement itself, which has a snapshot of its own.
-            best = _table(stored, by, metrics, components, kind)
-            best = best.where(stored.columns[by].is_not(None), still_fresh(found))
-        else:
-            sample_ids = _best(dataset, by, metrics, scorers[by].scorer_id if by in scorers else None, limit, kind)
-            best = query.where(compared.columns["sample_id"] == sa.any_(sa.func.array(sample_ids)))
-        rows = connection.execute(best.limit(limit)).mappings().all()
+        best = _table(present_scores(found, metrics, scorers, by), by, metrics, components, kind)
+        rows = connection.execute(best.limit(limit)).mappings().all() if by in scorers else []
         if len(rows) == limit:
             return [dict(row) for row in rows]
-    return [dict(row) for row in connection.execute(query.limit(limit)).mappings()]
+    everything = _table(present_scores(found, metrics, scorers), by, metrics, components, kind)
+    return [dict(row) for row in connection.execute(everything.limit(limit)).mappings()]
 
 
 def _table(
@@ -70,18 +50,3 @@ def _table(
     in_order = (scores.columns[by].desc().nulls_last(), kind, key)
     query = sa.select(*columns).select_from(scores.rows).where(scores.of_dataset).order_by(*in_order)
     return query if kind_wanted is None else query.where(kind == kind_wanted)
-
-
-def _best(
-    dataset: str, by: str, metrics: list[str], scorer_id: int | None, limit: int, kind: str | None
-) -> sa.ScalarSelect[Any]:
-    """The samples with the best values that the view shows: an index has them in order, so no other is looked at."""
-    view = sample_scores(metrics).alias("best")
-    query = (
-        sa.select(view.c.sample_id)
-        .join_from(score, view, view.c.sample_id == score.c.sample_id)
-        .where(score.c.scorer_id == scorer_id, view.c.dataset == dataset, view.c[by].is_not(None))
-        .order_by(score.c.value.desc().nulls_last(), view.c.kind, sa.collate(view.c.sample, "C"))
-        .limit(limit)
-    )
-    return (query if kind is None else query.where(view.c.kind == kind)).scalar_subquery()

@@ -113,20 +113,32 @@ def active_models(connection: Connection, metric: str) -> list[str]:
 
 
 def write_scores(engine: Engine, scorer_id: int, run_id: str, rows: Sequence[ScoreRow]) -> Upserted:
-    """Write one batch of scores in one transaction. Rows whose sample is gone by now are left out."""
+    """Write one batch of scores in one transaction. Rows whose sample is gone by now are left out.
+
+    A score of inputs that have changed since they were loaded is stored as stale.
+    """
     compared = ["input_sha256", "value", "components", "status", "error"]
     with psycopg_transaction(engine) as connection:
         alive = lock_ids_for_copy(connection, sample.c.sample_id, [row.sample_id for row in rows])
+        # Whoever changes an input waits here for the end of this transaction, and then marks what it wrote; or it was
+        # first, and the comparison below sees the new input.
+        connection.execute(
+            "SELECT 1 FROM shard WHERE (dataset_id, shard) IN (SELECT dataset_id, shard FROM sample "
+            "WHERE sample_id = ANY(%s)) ORDER BY dataset_id, shard FOR KEY SHARE",
+            [sorted(alive)],
+        )
         values = [
             (
-                *(scorer_id, row.sample_id, dict(row.input_marks), run_id),
+                *(scorer_id, row.sample_id, dict(row.input_marks), False, run_id),
                 *(row.input_sha256, row.value, dict(row.components), row.status, row.error),
             )
             for row in rows
             if row.sample_id in alive
         ]
-        columns = ["scorer_id", "sample_id", "input_marks", "run_id", *compared]
-        return upsert(connection, score, columns, values, compare=compared, touch=["scored_at"])
+        columns = ["scorer_id", "sample_id", "input_marks", "is_stale", "run_id", *compared]
+        written = upsert(connection, score, columns, values, compare=compared, touch=["scored_at"])
+        connection.execute("SELECT compare_scores(%s, ARRAY[%s::bigint])", [sorted(alive), scorer_id])
+        return written
 
 
 def status_counts(connection: Connection, scorer_id: int, dataset_id: int, shard: int | None = None) -> dict[str, int]:

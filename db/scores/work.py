@@ -11,6 +11,7 @@ from sqlalchemy.engine import Connection
 
 from db.schema import sample
 from db.schema.inputs import Input, in_order, statement_over
+from db.sql import read_sql
 
 T = TypeVar("T")
 
@@ -40,14 +41,12 @@ class PendingSample:
         return value
 
 
-def pending_samples(
-    connection: Connection, *, scorer_id: int | None, dataset_id: int, shard: int, inputs: Collection[Input[Any]]
-) -> list[int]:
+def pending_samples(connection: Connection, *, scorer_id: int | None, dataset_id: int, shard: int) -> list[int]:
     """Ids of the samples of a shard without a score of this scorer, with a stale one or a failed one; ascending.
 
     scorer_id: None for a scorer that is not registered yet and so has no score.
     """
-    statement = sa.text(statement_over("pending_samples", inputs))
+    statement = sa.text(read_sql("pending_samples"))
     values = {"scorer_id": scorer_id, "dataset_id": dataset_id, "shard": shard}
     return list(connection.scalars(statement, values))
 

@@ -9,16 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
-from db.schema.views import prepare_for_views
-from db.scores.present import (
-    ActiveScorer,
-    active_scorers,
-    compared_scores,
-    known_metrics,
-    prepare_for_stored_scores,
-    sample_scores,
-    stored_scores,
-)
+from db.scores.present import ActiveScorer, active_scorers, known_metrics, prepare_for_joins, present_scores
 from db.scores.stored import status_counts
 from db.selections.candidates import KINDS, Candidates, Eligible, eligible, own_columns, read_candidates
 from db.selections.filters import names_in
@@ -68,7 +59,7 @@ class _Taken(NamedTuple):
 class _Ground(NamedTuple):
     """What a recipe chooses from, in the snapshot of one transaction.
 
-    deciding: the metrics that the recipe names and that have a scorer. is_stored: whether no score is stale.
+    deciding: the metrics that the recipe names and that have a scorer.
     """
 
     found: Eligible
@@ -76,7 +67,6 @@ class _Ground(NamedTuple):
     scorers: dict[str, ActiveScorer]
     deciding: list[str]
     unjudged: dict[str, dict[str, int]]
-    is_stored: bool
 
 
 def choose_by_recipe(
@@ -109,19 +99,14 @@ def _ground(connection: Connection, dataset: Dataset, recipe: Recipe, *, lock: b
     if lock:
         connection.exec_driver_sql("LOCK TABLE selection IN SHARE ROW EXCLUSIVE MODE")
     metrics = known_metrics(connection)
-    prepare_for_views(connection)
+    prepare_for_joins(connection)
     scorers = active_scorers(connection, dataset)
-    ranking = [name for name in recipe.by if name in metrics]
-    stored = stored_scores(dataset, ranking[0], metrics, scorers) if ranking else None
-    scores = stored or compared_scores(dataset, metrics)
-    if stored is not None:
-        prepare_for_stored_scores(connection)
-    names = [column.name for column in sample_scores(metrics).columns if column.name != "sample_id"]
-    columns = {name: scores.columns[name] for name in names} | own_columns(connection, dataset, recipe, scores)
+    scores = present_scores(dataset, metrics, scorers, next((name for name in recipe.by if name in scorers), None))
+    columns = {**scores.shown, **own_columns(connection, dataset, recipe, scores)}
     found = eligible(connection, dataset, recipe, scores, columns)
     deciding = _deciding(recipe, scorers)
     unjudged = _unjudged(connection, dataset, recipe, {name: scorers[name] for name in deciding})
-    return _Ground(found, metrics, scorers, deciding, unjudged, stored is not None)
+    return _Ground(found, metrics, scorers, deciding, unjudged)
 
 
 def _spec(recipe: Recipe, ground: _Ground, encoder: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -146,7 +131,7 @@ def _best(connection: Connection, recipe: Recipe, ground: _Ground) -> _Taken | N
     (by,), share, found = recipe.by, recipe.share, ground.found
     assert share is not None
     value, condition = found.columns[by], sa.and_(*found.filters) if found.filters else None
-    if ground.is_stored and condition is None:
+    if by in ground.scorers and condition is None:
         size = size_of_all(connection, found.scores, by, share, ground.scorers[by].n_defined)
     else:
         size = size_of(connection, found.scores, value, share, condition)

@@ -95,8 +95,8 @@ def _create_reader_role(connection: Connection, raw: psycopg.Connection[Any], ur
     elif not exists:
         return
     for grant in (
-        "GRANT USAGE ON SCHEMA public, plumbing TO {}",
-        "GRANT SELECT ON ALL TABLES IN SCHEMA public, plumbing TO {}",
+        "GRANT USAGE ON SCHEMA public TO {}",
+        "GRANT SELECT ON ALL TABLES IN SCHEMA public TO {}",
         "ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON TABLES TO {}",
     ):
         raw.execute(_of_role(grant))

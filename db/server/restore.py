@@ -22,8 +22,8 @@ from psycopg import sql
 from sqlalchemy.engine import URL, Connection
 from typing_extensions import LiteralString
 
+from db.schema.marks import MetricInputs
 from db.schema.migrate import REVISION, bring_up, keep_others_out, make_tables
-from db.schema.views import MetricInputs
 from db.server.backup import BackupError, Tell, check, databases, dump_file, failure, program
 from db.server.engine import connect, open_engine
 from db.server.urls import CURATION, DAGSTER, DatabaseUnavailable, sibling_url

@@ -1,6 +1,6 @@
 -- One row per table, view and column with its comment.
 CREATE VIEW dictionary AS
-SELECT CASE n.nspname WHEN 'public' THEN CAST(c.relname AS text) ELSE n.nspname || '.' || c.relname END AS relation,
+SELECT CAST(c.relname AS text) AS relation,
        CASE c.relkind WHEN 'v' THEN 'view' ELSE 'table' END AS what,
        CAST(a.attname AS text) AS column_name,
        format_type(a.atttypid, a.atttypmod) AS type,
@@ -15,6 +15,6 @@ CROSS JOIN LATERAL (SELECT CAST(0 AS smallint) AS attnum, CAST(NULL AS name) AS 
                     WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped) a
 LEFT JOIN pg_description d
        ON d.objoid = c.oid AND d.classoid = CAST('pg_class' AS regclass) AND d.objsubid = a.attnum
-WHERE n.nspname IN ('public', 'plumbing')
+WHERE n.nspname = 'public'
   AND c.relkind IN ('r', 'v')
 ORDER BY c.relkind DESC, relation, a.attnum

@@ -31,7 +31,7 @@ FROM (SELECT c.scorer_id,
              c.scored_at,
              CAST(NULL AS timestamptz) AS replaced_at,
              CASE WHEN r.status = 'retired' THEN 'scorer'
-                  WHEN c.input_sha256 <> {digest_by_metric} THEN
+                  WHEN c.is_stale THEN
                       COALESCE((SELECT string_agg(n.key, ', ' ORDER BY n.key)
                                 FROM jsonb_each_text({marks_by_metric}) n
                                 WHERE c.input_marks <> '{{}}' AND n.value IS DISTINCT FROM c.input_marks->>n.key),

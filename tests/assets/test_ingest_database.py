@@ -30,6 +30,7 @@ from assets.ingest.run import ingest_folder
 from db.manifest.datasets import find_dataset
 from db.manifest.rejects import list_rejects
 from db.schema.inputs import REFERENCES, TEXT, VIDEO, Input
+from db.schema.views import create_views
 from db.scores.stored import ScoreRow, register_scorer, write_scores
 from db.scores.work import load_samples, pending_samples
 from tests.assets.manifests import (
@@ -241,6 +242,8 @@ def with_captions(*changed: Row) -> dict[str, Any]:
 def pretend_scored(engine: Engine, inputs: Collection[Input[Any]]) -> int:
     """Give every sample a score of a scorer that looks at these inputs; returns the scorer's id."""
     with engine.begin() as connection:
+        create_views(connection, {"vcs": inputs})
+    with engine.begin() as connection:
         scorer_id = register_scorer(connection, metric="vcs", models={}, params={}, code_version="test")
         ids = list(connection.scalars(sa.text("SELECT sample_id FROM sample")))
         samples = load_samples(connection, ids, inputs)
@@ -249,7 +252,7 @@ def pretend_scored(engine: Engine, inputs: Collection[Input[Any]]) -> int:
     return scorer_id
 
 
-def stale(engine: Engine, scorer_id: int, inputs: Collection[Input[Any]] = VCS_INPUTS) -> set[str]:
+def stale(engine: Engine, scorer_id: int) -> set[str]:
     """Keys of the samples that the scorer would score again."""
     with engine.connect() as connection:
         dataset = find_dataset(connection, "set")
@@ -258,7 +261,7 @@ def stale(engine: Engine, scorer_id: int, inputs: Collection[Input[Any]] = VCS_I
             sample_id
             for shard in range(dataset.n_shards)
             for sample_id in pending_samples(
-                connection, scorer_id=scorer_id, dataset_id=dataset.dataset_id, shard=shard, inputs=inputs
+                connection, scorer_id=scorer_id, dataset_id=dataset.dataset_id, shard=shard
             )
         ]
         return set(connection.scalars(sa.text("SELECT key FROM sample WHERE sample_id = ANY(:ids)"), {"ids": ids}))
@@ -335,42 +338,39 @@ def test_scores_that_look_at_the_pictures_follow_the_file(engine: Engine, tmp_pa
     folder = write_manifest(tmp_path / "set", **{**STORY, "videos": [{"video_id": "v1", "path": "v1.mp4"}, "v2"]})
     write_clip(folder / "v1.mp4")
     ingest_folder(engine, folder, "set")
-    inputs = (TEXT, VIDEO)
-    scorer_id = pretend_scored(engine, inputs)
+    scorer_id = pretend_scored(engine, (TEXT, VIDEO))
     stat = write_clip(folder / "v1.mp4").stat()
     os.utime(folder / "v1.mp4", ns=(stat.st_atime_ns, stat.st_mtime_ns + 10**9))
     ingest_folder(engine, folder, "set")
-    assert stale(engine, scorer_id, inputs) == set()
+    assert stale(engine, scorer_id) == set()
     # The new time is remembered, or the file would be read again by every ingest from now on.
     assert rows(engine, "SELECT mtime_ns FROM video WHERE key = 'v1'") == [(stat.st_mtime_ns + 10**9,)]
     assert is_untouched(ingest_folder(engine, folder, "set"))
 
     write_clip(folder / "v1.mp4", brightness=200)
     ingest_folder(engine, folder, "set")
-    assert stale(engine, scorer_id, inputs) == {"c1", "c2", "q1"}
+    assert stale(engine, scorer_id) == {"c1", "c2", "q1"}
 
 
 def test_a_file_changed_under_its_old_size_and_time_counts_as_changed(engine: Engine, tmp_path: Path) -> None:
     folder = write_manifest(tmp_path / "set", **{**STORY, "videos": [{"video_id": "v1", "path": "v1.avi"}, "v2"]})
     path = write_clip(folder / "v1.avi")
     ingest_folder(engine, folder, "set")
-    inputs = (TEXT, VIDEO)
-    scorer_id = pretend_scored(engine, inputs)
+    scorer_id = pretend_scored(engine, (TEXT, VIDEO))
     stat, content = path.stat(), bytearray(path.read_bytes())
     content[-400] ^= 0xFF
     path.write_bytes(content)
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     assert n_accepted(ingest_folder(engine, folder, "set")) == {"videos": 1}
     assert rows(engine, "SELECT content_sha256 FROM video WHERE key = 'v1'") == [(hashlib.sha256(content).digest(),)]
-    assert stale(engine, scorer_id, inputs) == {"c1", "c2", "q1"}
+    assert stale(engine, scorer_id) == {"c1", "c2", "q1"}
 
 
 def test_a_restored_copy_is_remembered_and_makes_nothing_stale(engine: Engine, tmp_path: Path) -> None:
     folder = write_manifest(tmp_path / "set", **{**STORY, "videos": [{"video_id": "v1", "path": "v1.avi"}, "v2"]})
     path = write_clip(folder / "v1.avi")
     ingest_folder(engine, folder, "set")
-    inputs = (TEXT, VIDEO)
-    scorer_id = pretend_scored(engine, inputs)
+    scorer_id = pretend_scored(engine, (TEXT, VIDEO))
     # What was found out about a content stays true of it, so it is not found out again.
     with engine.begin() as connection:
         connection.execute(sa.text("UPDATE video SET codec = 'as found before' WHERE key = 'v1'"))
@@ -379,7 +379,7 @@ def test_a_restored_copy_is_remembered_and_makes_nothing_stale(engine: Engine, t
     stat = path.stat()
     stored = rows(engine, "SELECT ctime_ns, inode, codec FROM video WHERE key = 'v1'")
     assert stored == [(stat.st_ctime_ns, stat.st_ino, "as found before")]
-    assert stale(engine, scorer_id, inputs) == set()
+    assert stale(engine, scorer_id) == set()
     assert is_untouched(ingest_folder(engine, folder, "set"))
 
 

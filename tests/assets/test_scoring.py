@@ -697,7 +697,7 @@ A_SCORE = "(SELECT sample_id FROM sample WHERE key = 'good')"
         ("SELECT 1", set()),
         (f"UPDATE score SET value = 1.5 WHERE sample_id = {A_SCORE}", {"in_range"}),
         (f"UPDATE score SET value = -0.1 WHERE sample_id = {A_SCORE}", {"in_range"}),
-        (f"UPDATE score SET input_sha256 = sha256('old') WHERE sample_id = {A_SCORE}", {"inputs_fresh"}),
+        (f"UPDATE score SET is_stale = true WHERE sample_id = {A_SCORE}", {"inputs_fresh"}),
         ("UPDATE sample SET text_sha256 = sha256('new') WHERE key = 'q'", {"inputs_fresh"}),
         ("UPDATE reference SET text_sha256 = sha256('new') WHERE key = 'r3'", {"inputs_fresh"}),
         ("DELETE FROM reference WHERE key = 'r2'", {"inputs_fresh"}),

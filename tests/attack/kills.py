@@ -20,6 +20,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import compress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,6 +33,7 @@ import typer
 from orchestration.sharing import AT_LEAST
 from tests.attack.campaign import Campaign, Seed
 from tests.attack.differences import difference
+from tests.db.marks import wrong_marks
 from tests.orchestration.conftest import save_text_encoder, save_verifier, write_manifest
 from tests.orchestration.divided import COUNTED, computed, count_computed
 from tests.orchestration.survival import (
@@ -328,7 +330,10 @@ class _Disturbed:
     def _check_part(self, name: str) -> None:
         """All that is stored now is what undisturbed commands store by now, but perhaps not all of it."""
         before = self._undisturbed.after[COMMANDS[max(0, COMMANDS.index(name) - 1)]]
-        for table, found in self._part().items():
+        part = self._part()
+        if part:
+            self._check_marks()
+        for table, found in part.items():
             if table in UNFINISHED:
                 continue
             known = _by_words(self._comparable(table, [*before[table], *self._undisturbed.after[name][table]]))
@@ -341,6 +346,11 @@ class _Disturbed:
             self._campaign.counts["rows compared after a fault"] += len(found)
             self._expect(not wrong, f"after a fault of {name}, {table} has what no undisturbed one has: {wrong[:2]}")
 
+    def _check_marks(self) -> None:
+        """Each mark is what a comparison says, and each count what the rows say."""
+        wrong = wrong_marks(partial(rows, self._of.home.url))
+        self._expect(not wrong, f"marks or counts are wrong: {wrong[:3]}")
+
     def _part(self) -> State:
         """What is stored now; nothing where the first command did not even make the tables."""
         try:
@@ -350,6 +360,7 @@ class _Disturbed:
 
     def _check_end(self) -> None:
         """The end is that of undisturbed commands, and nothing stored was computed twice."""
+        self._check_marks()
         state = self._of.state()
         for table, found in self._undisturbed.end.items():
             other = difference(self._comparable(table, state[table]), self._comparable(table, found), ROUNDING)

@@ -10,7 +10,7 @@ from sqlalchemy.engine import URL
 
 from db.server.engine import connect
 
-_OURS = "nspname IN ('public', 'plumbing')"
+_OURS = "nspname = 'public'"
 # SQL of rows, by what they are. Numbers that Postgres gives to its objects differ between equal databases.
 _OF_DATABASE = {
     "relations": f"SELECT nspname, relname, relkind, relacl::text, relrowsecurity, pg_get_userbyid(relowner) "
@@ -53,7 +53,7 @@ _OF_SERVER = {
     "subscriptions": "SELECT subname FROM pg_subscription",
     "replication slots": "SELECT slot_name FROM pg_replication_slots",
 }
-_TABLES = "SELECT format('%I.%I', schemaname, tablename) FROM pg_tables WHERE schemaname IN ('public', 'plumbing')"
+_TABLES = "SELECT format('%I.%I', schemaname, tablename) FROM pg_tables WHERE schemaname = 'public'"
 
 
 def state_of_database(url: URL, only: Collection[str] | None = None) -> dict[str, str]:

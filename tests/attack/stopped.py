@@ -33,6 +33,7 @@ from metrics_core.models.sentence_splitter import RuleSplitter
 from tests.assets.verifying import HashEncoder, dataset_of, make_sources
 from tests.attack.campaign import Campaign, Seed, temporary_home
 from tests.attack.world import DATASET, N_SHARDS, World, answer, same, scorer, shown
+from tests.db.marks import wrong_marks
 
 PROGRAM = "from tests.attack.stopped import work; work()"
 PLACES = ("vectors", "scores")
@@ -87,6 +88,9 @@ def _check(engine: Engine, world: World, when: str, campaign: Campaign, *, is_co
         is_right = (status, value) == ("stale", None) or same((status, value), answer(inputs[key]))
         campaign.counts["values compared" if value is not None else f"shown: {status}"] += 1
         campaign.expect(is_right, f"{when}: {key} is {(status, value)}, not {answer(inputs[key])}")
+    with engine.connect() as connection:
+        wrong = wrong_marks(connection.exec_driver_sql)
+    campaign.expect(not wrong, f"{when}: {wrong[:3]}")
     if is_complete:
         campaign.expect(found.keys() == inputs.keys(), f"{when}: {inputs.keys() - found.keys()} have no score")
         stale = [key for key, (status, _) in found.items() if status == "stale"]

@@ -14,9 +14,8 @@ from sqlalchemy.engine import Engine
 from assets.scores.registry import METRIC_INPUTS
 from db import schema
 from db.evidence.embeddings import text_sha256
-from db.manifest.datasets import Dataset, ensure_dataset, list_datasets
+from db.manifest.datasets import Dataset, ensure_dataset
 from db.schema.inputs import Input
-from db.scores.shards import score_tally, shard_counts
 from db.scores.stored import ScoreRow, register_scorer, write_scores
 from db.scores.thresholds import Cutoff, store_cutoffs
 from db.scores.work import load_samples
@@ -200,15 +199,6 @@ def store_threshold(
 ) -> None:
     """Store one cut of a dataset in place of all others of the same method."""
     store_cutoffs(connection, scorer_id, dataset_id, method, [Cutoff(None, "caption", objective, value, n)])
-
-
-def count_all(engine: Engine, metrics: Mapping[str, Collection[Input[Any]]]) -> None:
-    """Count the scores of every scorer in all shards, as `reelsieve status` does."""
-    with engine.connect() as connection:
-        scorers = connection.execute(sa.select(schema.scorer.c.scorer_id, schema.scorer.c.metric)).all()
-        datasets = [found.dataset_id for found in list_datasets(connection)]
-    for scorer in scorers:
-        shard_counts(engine, score_tally(metrics[scorer.metric]), scorer.scorer_id, datasets)
 
 
 def empty(engine: Engine) -> None:

@@ -82,7 +82,7 @@ class Checklists:
         """The samples to be scored again, which the checks must count alike."""
         place: dict[str, Any] = {"scorer_id": self.scorer_id, "dataset_id": self.dataset.dataset_id, "shard": 0}
         with self.engine.connect() as connection:
-            pending = pending_samples(connection, **place, inputs=self.inputs)
+            pending = pending_samples(connection, **place)
             assert shard_quality(connection, **place).n_stale == len(pending)
         return pending
 
@@ -328,6 +328,6 @@ def test_a_scorer_that_is_not_registered_has_no_thresholds(engine: Engine, clips
     clips.put_thresholds(events=0.5)
     with engine.connect() as connection:
         (loaded, *_) = load_samples(connection, clips.samples, ECS)
-        pending = pending_samples(connection, scorer_id=None, dataset_id=clips.dataset.dataset_id, shard=0, inputs=ECS)
+        pending = pending_samples(connection, scorer_id=None, dataset_id=clips.dataset.dataset_id, shard=0)
     assert loaded[THRESHOLDS] == {}
     assert pending == clips.samples

@@ -10,7 +10,7 @@ from assets.scores.registry import METRIC_INPUTS, METRICS
 from db.schema import METADATA
 from db.schema.comments import EVERYWHERE, FILE, METRIC, meaning, sections
 from db.schema.migrate import migrate
-from db.schema.views import PLUMBING, create_views, is_up_to_date
+from db.schema.views import create_views, is_up_to_date
 from db.server.engine import open_engine
 from db.server.urls import sibling_url
 from tests.db.builders import activate, add_sample, add_video, make_dataset
@@ -20,7 +20,7 @@ SELECT c.relname || COALESCE('.' || a.attname, '')
 FROM pg_class c
 JOIN pg_namespace n ON n.oid = c.relnamespace
 LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-WHERE n.nspname IN ('public', 'plumbing') AND c.relkind IN ('r', 'v', 'm', 'f', 'p')
+WHERE n.nspname = 'public' AND c.relkind IN ('r', 'v', 'm', 'f', 'p')
   AND (COALESCE(trim(obj_description(c.oid, 'pg_class')), '') = ''
        OR COALESCE(trim(col_description(c.oid, a.attnum)), '') = '')
 """
@@ -47,9 +47,8 @@ def test_one_that_says_nothing_would_be_noticed(engine: Engine) -> None:
 def test_the_file_describes_nothing_that_is_not_there(engine: Engine) -> None:
     found = sa.inspect(engine)
     there = {
-        (f"{schema}.{name}" if schema == PLUMBING else name): {c["name"] for c in found.get_columns(name, schema)}
-        for schema in ("public", PLUMBING)
-        for name in (*found.get_table_names(schema), *found.get_view_names(schema))
+        name: {c["name"] for c in found.get_columns(name)}
+        for name in (*found.get_table_names(), *found.get_view_names())
     }
     assert sections().keys() - {EVERYWHERE} == there.keys()
     for relation in there:

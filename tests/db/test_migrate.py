@@ -12,7 +12,7 @@ from sqlalchemy.engine import URL, Engine
 from assets.scores.registry import METRIC_INPUTS
 from db.schema import METADATA
 from db.schema.migrate import check_schema, is_current, migrate
-from db.schema.views import PLUMBING, VIEWS, create_views
+from db.schema.views import VIEWS, create_views
 from db.server.engine import open_engine
 from db.server.urls import DatabaseUnavailable, sibling_url
 from tests.attack.state import changed, state_of_database
@@ -21,8 +21,7 @@ from tests.db.builders import make_dataset
 
 def relations(engine: Engine) -> set[str]:
     found = sa.inspect(engine)
-    plumbing = [f"{PLUMBING}.{name}" for name in found.get_view_names(PLUMBING)]
-    return {*found.get_table_names(), *found.get_view_names(), *plumbing}
+    return {*found.get_table_names(), *found.get_view_names()}
 
 
 def test_upgrade_from_empty_makes_every_table_and_view(engine: Engine) -> None:

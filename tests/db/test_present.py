@@ -1,4 +1,4 @@
-"""Selections and lists are the same by the tables alone and by the view, and both are the ones by hand."""
+"""Selections and lists of any scores, with stale and missing ones among them, are those by hand."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from assets.selection.making import pick
 from db.manifest.datasets import Dataset
 from db.schema.views import create_views
 from db.scores.listing import list_scores
-from db.scores.present import active_scorers, stored_scores
+from db.scores.present import active_scorers
 from db.selections.frozen import freeze_selection, selection_rows
 from db.selections.recipes import SelectionError, recipe_of
 from tests.db.builders import (
@@ -25,7 +25,6 @@ from tests.db.builders import (
     add_sample,
     add_video,
     change_text,
-    count_all,
     empty,
     make_dataset,
     set_scores,
@@ -100,7 +99,6 @@ def fail(_: object) -> Any:
     where=st.sampled_from(list(WHERES)),
     any_stale=st.booleans(),
     has_other=st.booleans(),
-    is_counted=st.booleans(),
 )
 def test_selections_and_lists_are_those_by_hand(
     engine: Engine,
@@ -110,7 +108,6 @@ def test_selections_and_lists_are_those_by_hand(
     where: str | None,
     any_stale: bool,
     has_other: bool,
-    is_counted: bool,
 ) -> None:
     empty(engine)
     rows = [Row(f"s{i}", *row[:3], row[3] and any_stale) for i, row in enumerate(drawn)]
@@ -118,8 +115,6 @@ def test_selections_and_lists_are_those_by_hand(
         store(engine, make_dataset(engine, "other"), [Row("o", "caption", 0.75, 0.75, False)])
     dataset = make_dataset(engine)
     store(engine, dataset, rows)
-    if is_counted:
-        count_all(engine, TWO_METRICS)
     eligible = [row for row in rows if row.now("vcs") is not None and WHERES[where](row)]
     rule = {"by": "vcs", "where": where, "stale": "leave_out"}
     recipe = recipe_of({**rule, "kind": "all", "keep": float(keep)})
@@ -149,26 +144,18 @@ def test_selections_and_lists_are_those_by_hand(
     assert [row["sample"] for row in everything][: len(defined)] == [row.key for row in defined]
 
 
-def test_scores_are_read_as_they_are_stored_once_all_are_known_to_be_fresh(engine: Engine, views: None) -> None:
+def test_active_scorers_count_their_scores_of_now(engine: Engine, views: None) -> None:
     dataset = make_dataset(engine)
     store(engine, dataset, [Row("a", "caption", 0.5, None, False), Row("b", "qa", 0.25, "missing", False)])
 
-    def is_stored() -> bool:
+    def found() -> dict[str, tuple[int, bool]]:
         with engine.connect() as connection:
-            scorers = active_scorers(connection, dataset)
-        return stored_scores(dataset, "vcs", ["vcs", "evqa"], scorers) is not None
+            return {name: (row.n_defined, row.is_alone) for name, row in active_scorers(connection, dataset).items()}
 
-    assert not is_stored()
-    count_all(engine, TWO_METRICS)
-    assert is_stored()
+    assert found() == {"vcs": (2, True), "evqa": (0, True)}
     with engine.connect() as connection:
-        found = active_scorers(connection, dataset)
         sample_id = connection.scalar(sa.text("SELECT sample_id FROM sample WHERE key = 'a'"))
-    assert {metric: (row.n_defined, row.is_alone) for metric, row in found.items()} == {
-        "vcs": (2, True),
-        "evqa": (0, True),
-    }
     change_text(engine, sample_id, "another text")
-    assert not is_stored()
-    count_all(engine, TWO_METRICS)
-    assert not is_stored()
+    assert found() == {"vcs": (1, True), "evqa": (0, True)}
+    store(engine, make_dataset(engine, "other"), [Row("o", "caption", 0.75, None, False)])
+    assert found() == {"vcs": (1, False), "evqa": (0, True)}

@@ -1,9 +1,11 @@
-"""Kept counts: equal to a count by hand after any change, whoever makes it, and made anew only where one was made."""
+"""Marks and counts that triggers keep: equal to a comparison by hand after any change, whoever makes it."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -16,8 +18,9 @@ from assets.scores.registry import METRIC_INPUTS
 from db import schema
 from db.evidence.verdicts import unfinished_shards
 from db.schema.inputs import TEXT, Input
-from db.scores.shards import PENDING, Tally, sample_counts, score_tally, shard_counts
-from db.scores.stored import status_counts
+from db.schema.views import create_views
+from db.scores.shards import PENDING, shard_counts
+from db.scores.stored import ScoreRow, status_counts, write_scores
 from db.scores.thresholds import LabelThreshold, replace_label_thresholds
 from db.scores.work import load_samples, pending_samples
 from tests.db.builders import (
@@ -34,8 +37,10 @@ from tests.db.builders import (
     remove,
     store_threshold,
     undefined,
+    wait_for_lock,
     write_fresh,
 )
+from tests.db.marks import wrong_marks
 
 METRICS = ("vcs", "evqa", "ecs")
 N_SHARDS = 3
@@ -70,10 +75,9 @@ class Bench:
             replace_label_thresholds(connection, self.scorers["ecs"], self.dataset.dataset_id, [row])
 
     def kept(self, metric: str) -> dict[int, dict[str, int]]:
-        found = shard_counts(
-            self.engine, score_tally(METRIC_INPUTS[metric]), self.scorers[metric], [self.dataset.dataset_id]
-        )
-        return {shard: dict(counts) for (_, shard), counts in found.items() if counts}
+        with self.engine.connect() as connection:
+            found = shard_counts(connection, self.scorers[metric], [self.dataset.dataset_id])
+        return {shard: dict(counts) for (_, shard), counts in found.items()}
 
     def by_hand(self, metric: str) -> dict[int, dict[str, int]]:
         """From the samples as a scorer loads them, one by one."""
@@ -105,14 +109,9 @@ class Bench:
             assert found == dict(total)
             assert n_fresh == total["ok"]
         with self.engine.connect() as connection:
+            assert wrong_marks(connection.exec_driver_sql) == []
             scores = connection.scalar(sa.text("SELECT scores FROM dataset_summary"))
         assert scores == sum(self.by_hand(m)[s].get("ok", 0) for m in METRICS for s in self.by_hand(m))
-
-    def known(self) -> set[tuple[str, int]]:
-        """(metric, shard) whose counts hold."""
-        query = sa.text("SELECT r.metric, k.shard FROM plumbing.shard_status k JOIN scorer r USING (scorer_id)")
-        with self.engine.connect() as connection:
-            return {(row.metric, row.shard) for row in connection.execute(query)}
 
 
 @pytest.fixture
@@ -120,39 +119,41 @@ def bench(engine: Engine) -> Bench:
     return Bench(engine)
 
 
-ALL = {(metric, shard) for metric in METRICS for shard in range(N_SHARDS)}
-OF_SHARD = {(metric, 1) for metric in METRICS}
-# What happens in shard 1 or to its scores, and whose counts no longer hold then.
-CHANGES: dict[str, tuple[Callable[[Bench], object], set[tuple[str, int]]]] = {
-    "text": (lambda b: change_text(b.engine, b.samples[1], "a cat"), OF_SHARD),
-    "new sample": (lambda b: add_sample(b.engine, b.dataset, b.videos[1], "new"), OF_SHARD),
-    "sample less": (lambda b: remove(b.engine, schema.sample, b.samples[1]), OF_SHARD),
-    "video less": (lambda b: remove(b.engine, schema.video, b.videos[1]), OF_SHARD),
-    "reference": (lambda b: add_reference(b.engine, b.dataset, b.videos[1], "new", "A cat."), OF_SHARD),
-    "reference less": (lambda b: remove(b.engine, schema.reference, b.references[1]), OF_SHARD),
-    "keypoint": (lambda b: change(b.engine, schema.keypoint, b.keypoints[1], text="It rains."), OF_SHARD),
-    "content": (lambda b: change(b.engine, schema.video, b.videos[1], content_sha256=b"new"), OF_SHARD),
-    "score": (lambda b: b.score("vcs", [b.samples[1]], "undefined"), {("vcs", 1)}),
-    "failed score": (lambda b: b.score("evqa", [b.samples[1]], "failed"), {("evqa", 1)}),
-    "threshold in force": (lambda b: b.threshold(0.25), {("ecs", shard) for shard in range(N_SHARDS)}),
+OK, STALE, NONE = {"ok": 1}, {"stale": 1}, dict[str, int]()
+# What happens in shard 1 or to its scores, and the counts there afterwards of the metrics that it concerns.
+CHANGES: dict[str, tuple[Callable[[Bench], object], dict[str, dict[str, int]]]] = {
+    "text": (lambda b: change_text(b.engine, b.samples[1], "a cat"), {"vcs": STALE, "evqa": STALE, "ecs": STALE}),
+    "new sample": (
+        lambda b: add_sample(b.engine, b.dataset, b.videos[1], "new"),
+        {metric: {"ok": 1, "unscored": 1} for metric in METRICS},
+    ),
+    "sample less": (lambda b: remove(b.engine, schema.sample, b.samples[1]), {"vcs": NONE, "evqa": NONE, "ecs": NONE}),
+    "video less": (lambda b: remove(b.engine, schema.video, b.videos[1]), {"vcs": NONE, "evqa": NONE, "ecs": NONE}),
+    "reference": (
+        lambda b: add_reference(b.engine, b.dataset, b.videos[1], "new", "A cat."),
+        {"vcs": STALE, "ecs": STALE},
+    ),
+    "reference less": (lambda b: remove(b.engine, schema.reference, b.references[1]), {"vcs": STALE, "ecs": STALE}),
+    "keypoint": (lambda b: change(b.engine, schema.keypoint, b.keypoints[1], text="It rains."), {"ecs": STALE}),
+    "content": (lambda b: change(b.engine, schema.video, b.videos[1], content_sha256=b"new"), {"evqa": STALE}),
+    "score": (lambda b: b.score("vcs", [b.samples[1]], "undefined"), {"vcs": {"undefined": 1}}),
+    "failed score": (lambda b: b.score("evqa", [b.samples[1]], "failed"), {"evqa": {"failed": 1}}),
+    "threshold in force": (lambda b: b.threshold(0.25), {"ecs": STALE}),
 }
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_change_is_noticed_and_nothing_else_is_counted_again(bench: Bench, name: str) -> None:
+def test_a_change_marks_the_scores_that_depend_on_it_and_no_others(bench: Bench, name: str) -> None:
     make, changed = CHANGES[name]
     bench.check()
-    assert bench.known() == ALL
     make(bench)
-    assert bench.known() == ALL - changed
     bench.check()
-    gone = OF_SHARD if name in ("sample less", "video less") else set()
-    assert bench.known() == ALL
-    assert all(bench.kept(metric).get(shard) is None for metric, shard in gone)
+    assert {metric: bench.kept(metric).get(1, {}) for metric in METRICS} == {**dict.fromkeys(METRICS, OK), **changed}
+    elsewhere = {metric: STALE if (name, metric) == ("threshold in force", "ecs") else OK for metric in METRICS}
+    assert all(bench.kept(metric)[shard] == elsewhere[metric] for metric in METRICS for shard in (0, 2))
 
 
 def test_a_quantile_that_no_score_depends_on_changes_nothing(bench: Bench) -> None:
-    bench.check()
     with bench.engine.begin() as connection:
         store_threshold(
             connection,
@@ -163,37 +164,76 @@ def test_a_quantile_that_no_score_depends_on_changes_nothing(bench: Bench) -> No
             value=0.5,
             n=3,
         )
-    assert bench.known() == ALL
+    assert all(bench.kept(metric)[shard] == OK for metric in METRICS for shard in range(N_SHARDS))
 
 
-def test_views_are_right_before_anything_was_counted(bench: Bench) -> None:
-    assert bench.known() == set()
+def test_a_text_that_changes_back_is_no_change(bench: Bench) -> None:
     change_text(bench.engine, bench.samples[0], "a cat")
+    assert bench.kept("vcs")[0] == STALE
+    change_text(bench.engine, bench.samples[0], "a dog 0")
+    assert bench.kept("vcs")[0] == OK
+    bench.check()
     with bench.engine.connect() as connection:
-        rows = connection.execute(sa.text("SELECT sample, vcs, vcs_status FROM sample_scores ORDER BY sample")).all()
-        counts = status_counts(connection, bench.scorers["vcs"], bench.dataset.dataset_id)
-    assert [tuple(row) for row in rows] == [("s0", None, "stale"), ("s1", 0.5, "ok"), ("s2", 0.5, "ok")]
-    assert counts == {"ok": 2, "stale": 1}
+        assert connection.scalar(sa.text("SELECT count(*) FROM past_score")) == 0
+
+
+def test_a_sample_that_moves_to_another_shard_takes_its_counts_along(bench: Bench) -> None:
+    with bench.engine.begin() as connection:
+        is_it = schema.sample.c.sample_id == bench.samples[1]
+        connection.execute(sa.update(schema.sample).where(is_it).values(shard=2, video_id=bench.videos[2]))
+    bench.check()
+    assert 1 not in bench.kept("evqa")
 
 
 def test_a_change_that_is_not_committed_yet_is_counted_once_it_is(bench: Bench) -> None:
-    """The count reads the snapshot without the change, and must not hold afterwards."""
     query = sa.update(schema.sample).where(schema.sample.c.sample_id == bench.samples[1])
     with bench.engine.connect() as other, other.begin():
         other.execute(query.values(text="a cat", text_sha256=b"new"))
-        assert bench.kept("vcs")[1] == {"ok": 1}
-        assert ("vcs", 1) in bench.known()
-    assert ("vcs", 1) not in bench.known()
-    assert bench.kept("vcs")[1] == {"stale": 1}
+        assert bench.kept("vcs")[1] == OK
+    assert bench.kept("vcs")[1] == STALE
 
 
-def test_a_score_that_is_not_committed_yet_is_counted_once_it_is(bench: Bench) -> None:
+def test_a_score_of_a_text_that_changed_after_it_was_read_is_stored_as_stale(bench: Bench) -> None:
+    with bench.engine.connect() as connection:
+        (read,) = load_samples(connection, [bench.samples[1]], METRIC_INPUTS["vcs"], bench.scorers["vcs"])
+    change_text(bench.engine, bench.samples[1], "a cat")
+    row = replace(ok(bench.samples[1], 0.9), input_sha256=read.input_sha256, input_marks=read.input_marks)
+    write_scores(bench.engine, bench.scorers["vcs"], "late", [row])
+    assert bench.kept("vcs")[1] == STALE
     bench.check()
-    is_it = sa.and_(schema.score.c.sample_id == bench.samples[1], schema.score.c.scorer_id == bench.scorers["vcs"])
-    with bench.engine.connect() as other, other.begin():
-        other.execute(sa.update(schema.score).where(is_it).values(input_sha256=b"of another text"))
-        assert bench.kept("vcs")[1] == {"ok": 1}
-    assert bench.kept("vcs")[1] == {"stale": 1}
+
+
+@pytest.mark.parametrize("first", ["scorer", "ingest"])
+def test_a_text_that_changes_while_a_score_of_it_is_written(bench: Bench, first: str) -> None:
+    """Whoever comes second waits for the first, and the score is marked: by the trigger, or by its own writing."""
+    scorer_id, sample_id = bench.scorers["vcs"], bench.samples[1]
+    with bench.engine.connect() as connection:
+        (read,) = load_samples(connection, [sample_id], METRIC_INPUTS["vcs"], scorer_id)
+    empty_scores = sa.delete(schema.score).where(schema.score.c.sample_id == sample_id)
+    with bench.engine.begin() as connection:
+        connection.execute(empty_scores)
+    row = replace(ok(sample_id, 0.9), input_sha256=read.input_sha256, input_marks=read.input_marks)
+    change = sa.update(schema.sample).where(schema.sample.c.sample_id == sample_id)
+
+    def ingest() -> None:
+        with bench.engine.begin() as connection:
+            connection.execute(change.values(text="a cat", text_sha256=b"new"))
+
+    with ThreadPoolExecutor(1) as pool, bench.engine.connect() as mine:
+        with mine.begin():
+            if first == "ingest":
+                mine.execute(change.values(text="a cat", text_sha256=b"new"))
+                other = pool.submit(write_scores, bench.engine, scorer_id, "late", [row])
+            else:
+                # As `write_scores` does, but its transaction stays open.
+                mine.execute(sa.text("SELECT 1 FROM shard WHERE shard = 1 FOR KEY SHARE"))
+                mine.execute(sa.insert(schema.score), stored(scorer_id, row))
+                other = pool.submit(ingest)
+            wait_for_lock(bench.engine, other)
+            assert not other.done()
+        other.result()
+    assert bench.kept("vcs")[1] == STALE
+    bench.check()
 
 
 @pytest.mark.parametrize("table", [schema.score, schema.sample])
@@ -207,7 +247,6 @@ def test_a_table_that_was_emptied(bench: Bench, table: sa.Table) -> None:
 def test_a_dataset_and_a_scorer_that_are_deleted_take_their_counts_along(bench: Bench) -> None:
     other = make_dataset(bench.engine, "other")
     add_sample(bench.engine, other, add_video(bench.engine, other, "elsewhere"), "s")
-    bench.kept("vcs")
     with bench.engine.begin() as connection:
         connection.execute(sa.delete(schema.scorer).where(schema.scorer.c.scorer_id == bench.scorers["vcs"]))
     remove(bench.engine, schema.dataset, bench.dataset.dataset_id)
@@ -216,31 +255,75 @@ def test_a_dataset_and_a_scorer_that_are_deleted_take_their_counts_along(bench: 
         assert connection.execute(sa.text("SELECT dataset_id FROM shard")).scalars().all() == [other.dataset_id]
 
 
-def test_an_input_that_no_trigger_watches_is_counted_at_every_look(bench: Bench) -> None:
-    watched: Input[Any] = TEXT
-    loose: Input[Any] = Input("mood", "mood", "sha256(current_setting('reelsieve.mood', true)::bytea)", "NULL", str)
-    assert score_tally([watched]).is_tracked
-    tally = score_tally([watched, loose])
-    assert not tally.is_tracked
-    assert tally.rule_sha256 is None
-    counts = shard_counts(bench.engine, tally, bench.scorers["vcs"], [bench.dataset.dataset_id])
-    assert set(counts) == {(bench.dataset.dataset_id, shard) for shard in range(N_SHARDS)}
-    with bench.engine.connect() as connection:
-        assert connection.scalar(sa.text("SELECT count(*) FROM shard_count WHERE counts IS NOT NULL")) == 0
+WORD = "sha256(COALESCE((SELECT utf8(max(word)) FROM {}), ''))"
+MOOD = sa.Table("mood", sa.MetaData(), sa.Column("sample_id", sa.BigInteger), sa.Column("word", sa.Text))
+WEATHER = sa.Table("weather", sa.MetaData(), sa.Column("word", sa.Text))
+FROM_OUTSIDE: Mapping[str, list[Input[Any]]] = {
+    **METRIC_INPUTS,
+    "vcs": [
+        TEXT,
+        *[
+            Input(
+                name, name, f"sha256(COALESCE((SELECT utf8(max(word)) FROM {name}{where}), ''))", "NULL", str, (name,)
+            )
+            for name, where in (("mood", " m WHERE m.sample_id = s.sample_id"), ("weather", ""))
+        ],
+    ],
+}
 
 
-def test_a_rule_that_changes_is_counted_anew(bench: Bench) -> None:
-    place = (bench.scorers["vcs"], [bench.dataset.dataset_id])
-    assert all(
-        counts == {"ok": 1} for counts in shard_counts(bench.engine, score_tally(METRIC_INPUTS["vcs"]), *place).values()
-    )
-    assert all(counts == {"stale": 1} for counts in shard_counts(bench.engine, score_tally([TEXT]), *place).values())
+def test_an_input_of_tables_from_outside_is_watched_in_these_tables(bench: Bench) -> None:
+    with bench.engine.begin() as connection:
+        MOOD.create(connection)
+        WEATHER.create(connection)
+        create_views(connection, FROM_OUTSIDE)
+    # Another rule than before: the stored digests are of other inputs.
+    assert [bench.kept("vcs")[shard] for shard in range(N_SHARDS)] == [STALE] * 3
+    of_mood = [ok(i, 0.5) for i in bench.samples]
+    write_fresh(bench.engine, bench.scorers["vcs"], of_mood, FROM_OUTSIDE["vcs"])
+    assert [bench.kept("vcs")[shard] for shard in range(N_SHARDS)] == [OK] * 3
+    changes = {
+        "INSERT": sa.insert(MOOD).values(sample_id=bench.samples[1], word="glad"),
+        "UPDATE": sa.update(MOOD).values(sample_id=bench.samples[2]),
+        "DELETE": sa.delete(MOOD),
+    }
+    expected = {"INSERT": [OK, STALE, OK], "UPDATE": [OK, OK, STALE], "DELETE": [OK, OK, OK]}
+    for name, statement in changes.items():
+        with bench.engine.begin() as connection:
+            connection.execute(statement)
+        assert [bench.kept("vcs")[shard] for shard in range(N_SHARDS)] == expected[name], name
+    with bench.engine.begin() as connection:
+        connection.execute(sa.insert(WEATHER).values(word="rain"))
+    assert [bench.kept("vcs")[shard] for shard in range(N_SHARDS)] == [STALE] * 3
+    with bench.engine.begin() as connection:
+        connection.exec_driver_sql("TRUNCATE weather")
+    assert [bench.kept("vcs")[shard] for shard in range(N_SHARDS)] == [OK] * 3
+
+
+def test_a_table_that_an_input_names_must_exist(bench: Bench) -> None:
+    loose: Input[Any] = Input("mood", "mood", "sha256('')", "NULL", str, ("moods",))
+    with (
+        bench.engine.connect() as connection,
+        pytest.raises(ValueError, match="input 'mood' of metric 'vcs' names table 'moods', which does not exist"),
+    ):
+        create_views(connection, {"vcs": [TEXT, loose]})
+
+
+def test_another_rule_compares_all_scores_again(bench: Bench) -> None:
+    with bench.engine.begin() as connection:
+        create_views(connection, {**METRIC_INPUTS, "vcs": [TEXT]})
+    assert all(bench.kept("vcs")[shard] == STALE and bench.kept("ecs")[shard] == OK for shard in range(N_SHARDS))
+    with bench.engine.begin() as connection:
+        create_views(connection, METRIC_INPUTS)
+    assert all(bench.kept("vcs")[shard] == OK for shard in range(N_SHARDS))
 
 
 def test_a_scorer_that_never_ran_has_all_samples_to_do(bench: Bench) -> None:
     dataset_id = bench.dataset.dataset_id
-    assert sample_counts(bench.engine, [dataset_id]) == {(dataset_id, shard): {"unscored": 1} for shard in range(3)}
-    assert shard_counts(bench.engine, Tally("scores", "", True), 1, [dataset_id + 1]) == {}
+    with bench.engine.connect() as connection:
+        counts = shard_counts(connection, None, [dataset_id])
+        assert shard_counts(connection, bench.scorers["vcs"], [dataset_id + 1]) == {}
+    assert counts == {(dataset_id, shard): {"unscored": 1} for shard in range(3)}
 
 
 def test_shards_with_unfinished_verdicts(bench: Bench) -> None:
@@ -275,6 +358,11 @@ def test_any_changes_in_any_order_with_looks_between(engine: Engine, steps: list
     bench.check()
 
 
+def stored(scorer_id: int, row: ScoreRow) -> dict[str, Any]:
+    """The row of table score."""
+    return {"scorer_id": scorer_id, "run_id": "late", **asdict(row)}
+
+
 def _alive(engine: Engine) -> set[int]:
     with engine.connect() as connection:
         return set(connection.scalars(sa.select(schema.sample.c.sample_id)))
@@ -294,6 +382,5 @@ def test_pending_names_the_statuses_that_the_work_list_takes(bench: Bench) -> No
                 scorer_id=bench.scorers["vcs"],
                 dataset_id=bench.dataset.dataset_id,
                 shard=shard,
-                inputs=METRIC_INPUTS["vcs"],
             )
         assert len(work) == n_pending[shard]

@@ -10,7 +10,6 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.scores.registry import METRIC_INPUTS
 from db import schema
 from db.evidence.embeddings import text_sha256
 from db.manifest.datasets import Dataset
@@ -96,9 +95,7 @@ class Scored:
             return {
                 (metric, names[sample_id])
                 for metric in METRICS
-                for sample_id in pending_samples(
-                    connection, scorer_id=self.scorers[metric], inputs=METRIC_INPUTS[metric], **place
-                )
+                for sample_id in pending_samples(connection, scorer_id=self.scorers[metric], **place)
             }
 
     def put_threshold(self, value: float) -> None:

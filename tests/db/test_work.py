@@ -16,6 +16,7 @@ from sqlalchemy.engine import Engine
 from db import schema
 from db.manifest.datasets import Dataset
 from db.schema.inputs import REFERENCES, TEXT, VIDEO, Input, ReferenceText, VideoState
+from db.schema.views import create_views
 from db.scores.work import PendingSample, batches, load_samples, pending_samples, shard_state
 from tests.db.builders import (
     activate,
@@ -63,6 +64,12 @@ class Shard:
     scorer_id: int
     inputs: Collection[Input[Any]] = ALL
 
+    def look_at(self, inputs: Collection[Input[Any]]) -> None:
+        """Let the metric's scores depend on these inputs."""
+        self.inputs = inputs
+        with self.engine.begin() as connection:
+            create_views(connection, {"vcs": inputs})
+
     def pending(self) -> list[int]:
         with self.engine.connect() as connection:
             return pending_samples(
@@ -70,7 +77,6 @@ class Shard:
                 scorer_id=self.scorer_id,
                 dataset_id=self.dataset.dataset_id,
                 shard=0,
-                inputs=self.inputs,
             )
 
     def load(self) -> list[PendingSample]:
@@ -91,7 +97,9 @@ def shard(engine: Engine) -> Shard:
     videos = [add_video(engine, clips, key, content=key.encode()) for key in ("v0", "v1")]
     samples = [add_sample(engine, clips, videos[i // 2], f"s{i}", f"caption {i}") for i in range(4)]
     add_reference(engine, clips, videos[0], "r0", "a reference")
-    return Shard(engine, clips, videos, samples, activate(engine))
+    made = Shard(engine, clips, videos, samples, activate(engine))
+    made.look_at(ALL)
+    return made
 
 
 def test_everything_is_pending_before_and_nothing_after(shard: Shard) -> None:
@@ -140,14 +148,14 @@ def test_a_changed_video_counts_only_where_the_scorer_looks_at_it(shard: Shard) 
     is_second = schema.video.c.video_id == shard.videos[1]
     shard.execute(sa.update(schema.video).where(is_second).values(content_sha256=sha256(b"cut anew")))
     assert shard.pending() == shard.samples[2:]
-    shard.inputs = (TEXT, REFERENCES)
+    shard.look_at((TEXT, REFERENCES))
     shard.score()
     shard.execute(sa.update(schema.video).where(is_second).values(content_sha256=None))
     assert shard.pending() == []
 
 
 def test_a_scorer_of_texts_ignores_references(shard: Shard) -> None:
-    shard.inputs = (TEXT,)
+    shard.look_at((TEXT,))
     shard.score()
     add_reference(shard.engine, shard.dataset, shard.videos[0], "r5", "one more")
     assert shard.pending() == []
@@ -169,9 +177,7 @@ def test_only_the_asked_shard_and_dataset(engine: Engine) -> None:
     scorer_id = activate(engine)
     with engine.connect() as connection:
         for number, samples in by_shard.items():
-            found = pending_samples(
-                connection, scorer_id=scorer_id, dataset_id=clips.dataset_id, shard=number, inputs=[TEXT]
-            )
+            found = pending_samples(connection, scorer_id=scorer_id, dataset_id=clips.dataset_id, shard=number)
             assert found == samples
     assert all(by_shard.values())
 
@@ -291,7 +297,7 @@ def test_samples_come_in_order_of_id_and_missing_ones_are_left_out(shard: Shard)
 def test_a_score_depends_on_something_and_on_each_thing_once(shard: Shard, inputs: tuple[Input[Any], ...]) -> None:
     shard.inputs = inputs
     with pytest.raises(ValueError, match="at least one input, each of them once"):
-        shard.pending()
+        shard.load()
 
 
 @given(st.lists(st.integers()), st.integers(1, 7))

@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import pty
+import select
 import signal
 import socketserver
 import subprocess
@@ -247,6 +248,7 @@ def test_a_question_at_the_terminal(home: Home, tmp_path: Path, number: int) -> 
         process = subprocess.Popen(command, env=os.environ | home.variables, stdin=stream, stdout=stream, stderr=errors)
         asked = b""
         while b"drop dataset d?" not in asked:
+            assert select.select([terminal], [], [], DEADLINE_S)[0], f"it asks nothing: {said.read_text()}"
             asked += terminal.read(1000)
         process.send_signal(number)
         assert process.wait(DEADLINE_S) == 128 + number

@@ -9,7 +9,7 @@ from alembic import op
 from pgvector.sqlalchemy import VECTOR
 from sqlalchemy.dialects import postgresql
 
-revision = "0100"
+revision = "0110"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -23,13 +23,8 @@ CHANGES = (
     ("moved_away", "UPDATE", "OLD"),
 )
 DIGESTS = {"reference": "refresh_reference_digests()", "keypoint": "refresh_keypoint_digests()"}
-COUNTS = {
-    "sample": "change_shards()",
-    "score": "change_counts('scores')",
-    "verdict_set": "change_counts('verdicts')",
-    "ecs_verdict": "change_counts('verdicts')",
-    "keypoint_threshold": "change_thresholds()",
-}
+# Whose scores a change may make stale; of the tables of a metric from outside db/schema/marks.py takes care.
+MARKED = {"sample": "mark_samples()", "video": "mark_videos()"}
 INGESTED = {
     **dict.fromkeys(("video", "sample", "reference", "keypoint"), "forget_tables()"),
     **dict.fromkeys(("rating", "keypoint_label"), "forget_tables_of_samples()"),
@@ -37,19 +32,26 @@ INGESTED = {
 
 
 def upgrade() -> None:
-    op.execute("CREATE SCHEMA plumbing")
-    op.execute("COMMENT ON SCHEMA plumbing IS 'Views that only other views and programs read.'")
-    op.execute(sa.schema.CreateSequence(sa.Sequence("change_number")))
     op.get_bind().exec_driver_sql(FUNCTIONS.read_text())
     _make_tables()
     for table, function in DIGESTS.items():
         for name, event, side in CHANGES:
             _trigger(f"{table}_{name}", event, table, side, function)
-    for table, function in COUNTS.items():
-        for name, event, side in CHANGES:
-            _trigger(f"{table}_counts_{name}", event, table, side, function)
-        _trigger(f"{table}_counts_emptied", "TRUNCATE", table, None, "forget_counts()")
-    _trigger("video_counts_updated", "UPDATE", "video", "NEW", "change_shards()")
+    for table, function in MARKED.items():
+        _trigger(f"{table}_marks", "UPDATE", table, "NEW", function)
+    for name, event, side in CHANGES:
+        _trigger(f"keypoint_threshold_marks_{name}", event, "keypoint_threshold", side, "mark_thresholds()")
+        by = 1 if side == "NEW" else -1
+        _trigger(f"score_counts_{name}", event, "score", side, f"count_scores('{by}')")
+    _trigger("keypoint_threshold_marks_emptied", "TRUNCATE", "keypoint_threshold", None, "mark_all()")
+    _trigger("score_counts_emptied", "TRUNCATE", "score", None, "forget_score_counts()")
+    _trigger("sample_counts_inserted", "INSERT", "sample", "NEW", "count_new_samples()")
+    _trigger("sample_counts_deleted", "DELETE", "sample", "OLD", "count_shards_again()")
+    _trigger("sample_counts_emptied", "TRUNCATE", "sample", None, "forget_sample_counts()")
+    op.execute(
+        "CREATE TRIGGER sample_counts_moved AFTER UPDATE ON sample REFERENCING OLD TABLE AS gone NEW TABLE AS come "
+        "FOR EACH STATEMENT EXECUTE FUNCTION count_moved_samples()"
+    )
     for table, function in INGESTED.items():
         for event in ("DELETE", "UPDATE"):
             _trigger(f"{table}_forgets_{event.lower()}", event, table, "OLD", function)
@@ -369,7 +371,7 @@ def _make_tables() -> None:
         "shard",
         sa.Column("dataset_id", sa.BigInteger(), nullable=False),
         sa.Column("shard", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("version", sa.BigInteger(), nullable=False),
+        sa.Column("n_samples", sa.BigInteger(), nullable=False),
         sa.ForeignKeyConstraint(
             ["dataset_id"], ["dataset.dataset_id"], name=op.f("fk_shard_dataset_id"), ondelete="CASCADE"
         ),
@@ -378,22 +380,17 @@ def _make_tables() -> None:
     op.create_table(
         "shard_count",
         sa.Column("scorer_id", sa.BigInteger(), nullable=False),
-        sa.Column("kind", sa.Text(), nullable=False),
         sa.Column("dataset_id", sa.BigInteger(), nullable=False),
         sa.Column("shard", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("version", sa.BigInteger(), nullable=False),
-        sa.Column("counted_version", sa.BigInteger(), nullable=True),
-        sa.Column("counted_shard_version", sa.BigInteger(), nullable=True),
-        sa.Column("rule_sha256", sa.LargeBinary(), nullable=True),
-        sa.Column("counts", postgresql.JSONB(none_as_null=True, astext_type=sa.Text()), nullable=True),
-        sa.CheckConstraint("kind IN ('scores', 'verdicts')", name=op.f("ck_shard_count_kind")),
+        sa.Column("status", sa.Text(), nullable=False),
+        sa.Column("n", sa.BigInteger(), nullable=False),
         sa.ForeignKeyConstraint(
             ["dataset_id"], ["dataset.dataset_id"], name=op.f("fk_shard_count_dataset_id"), ondelete="CASCADE"
         ),
         sa.ForeignKeyConstraint(
             ["scorer_id"], ["scorer.scorer_id"], name=op.f("fk_shard_count_scorer_id"), ondelete="CASCADE"
         ),
-        sa.PrimaryKeyConstraint("scorer_id", "kind", "dataset_id", "shard", name=op.f("pk_shard_count")),
+        sa.PrimaryKeyConstraint("scorer_id", "dataset_id", "shard", "status", name=op.f("pk_shard_count")),
     )
     op.create_table(
         "text_embedding",
@@ -672,6 +669,7 @@ def _make_tables() -> None:
         sa.Column("components", postgresql.JSONB(none_as_null=True, astext_type=sa.Text()), nullable=False),
         sa.Column("status", sa.Text(), nullable=False),
         sa.Column("error", sa.Text(), nullable=True),
+        sa.Column("is_stale", sa.Boolean(), server_default="false", nullable=False),
         sa.Column("run_id", sa.Text(), nullable=False),
         sa.Column("scored_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
         sa.CheckConstraint("(status = 'ok') = (error IS NULL)", name=op.f("ck_score_reason_unless_ok")),
@@ -683,7 +681,9 @@ def _make_tables() -> None:
         sa.ForeignKeyConstraint(
             ["scorer_id"], ["scorer.scorer_id"], name=op.f("fk_score_scorer_id"), ondelete="CASCADE"
         ),
-        sa.PrimaryKeyConstraint("scorer_id", "sample_id", name=op.f("pk_score"), postgresql_include=["value"]),
+        sa.PrimaryKeyConstraint(
+            "scorer_id", "sample_id", name=op.f("pk_score"), postgresql_include=["value", "is_stale"]
+        ),
     )
     op.create_index("ix_score_sample_id", "score", ["sample_id"], unique=False)
     op.create_index(
@@ -691,7 +691,7 @@ def _make_tables() -> None:
         "score",
         ["scorer_id", sa.literal_column("value DESC NULLS LAST")],
         unique=False,
-        postgresql_include=["sample_id"],
+        postgresql_include=["sample_id", "is_stale"],
     )
     op.create_table(
         "verdict_set",

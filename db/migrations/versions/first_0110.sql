@@ -1,0 +1,259 @@
+-- The functions of revision 0110, which its triggers call.
+
+CREATE FUNCTION utf8(text) RETURNS bytea
+    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+    RETURN convert_to($1, 'UTF8');
+
+-- Counts of samples and of scores by shard. Who counts a shard again has the lock on its row alone: scores that others
+-- write at the same moment are counted either here or by their own transaction.
+
+CREATE FUNCTION count_new_samples() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    INSERT INTO shard (dataset_id, shard, n_samples)
+    SELECT dataset_id, shard, count(*)
+    FROM touched
+    GROUP BY dataset_id, shard
+    ORDER BY dataset_id, shard
+    ON CONFLICT (dataset_id, shard) DO UPDATE SET n_samples = shard.n_samples + EXCLUDED.n_samples;
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION count_again(datasets bigint[], shards integer[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    INSERT INTO shard (dataset_id, shard, n_samples)
+    SELECT DISTINCT t.dataset_id, t.shard, 0
+    FROM unnest(datasets, shards) t (dataset_id, shard)
+    JOIN dataset USING (dataset_id)
+    ORDER BY t.dataset_id, t.shard
+    ON CONFLICT DO NOTHING;
+    PERFORM 1
+    FROM shard
+    WHERE (dataset_id, shard) IN (SELECT * FROM unnest(datasets, shards))
+    ORDER BY dataset_id, shard
+    FOR UPDATE;
+    UPDATE shard h
+    SET n_samples = (SELECT count(*) FROM sample s WHERE s.dataset_id = h.dataset_id AND s.shard = h.shard)
+    WHERE (dataset_id, shard) IN (SELECT * FROM unnest(datasets, shards));
+    DELETE FROM shard_count WHERE (dataset_id, shard) IN (SELECT * FROM unnest(datasets, shards));
+    INSERT INTO shard_count (scorer_id, dataset_id, shard, status, n)
+    SELECT c.scorer_id, s.dataset_id, s.shard, CASE WHEN c.is_stale THEN 'stale' ELSE c.status END, count(*)
+    FROM sample s
+    JOIN score c USING (sample_id)
+    WHERE (s.dataset_id, s.shard) IN (SELECT * FROM unnest(datasets, shards))
+    GROUP BY 1, 2, 3, 4;
+END $$;
+
+CREATE FUNCTION count_shards_again() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM count_again(array_agg(dataset_id), array_agg(shard)) FROM (SELECT DISTINCT dataset_id, shard FROM touched) t;
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION count_moved_samples() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM count_again(array_agg(place.dataset_id), array_agg(place.shard))
+    FROM come
+    JOIN gone USING (sample_id)
+    CROSS JOIN LATERAL (VALUES (come.dataset_id, come.shard), (gone.dataset_id, gone.shard)) place (dataset_id, shard)
+    WHERE (come.dataset_id, come.shard) <> (gone.dataset_id, gone.shard)
+    HAVING count(*) > 0;
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION count_scores() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    INSERT INTO shard_count (scorer_id, dataset_id, shard, status, n)
+    SELECT t.scorer_id, s.dataset_id, s.shard, CASE WHEN t.is_stale THEN 'stale' ELSE t.status END,
+           count(*) * CAST(TG_ARGV[0] AS bigint)
+    FROM touched t
+    JOIN sample s USING (sample_id)
+    JOIN scorer USING (scorer_id)
+    GROUP BY 1, 2, 3, 4
+    ORDER BY 1, 2, 3, 4
+    ON CONFLICT (scorer_id, dataset_id, shard, status) DO UPDATE SET n = shard_count.n + EXCLUDED.n;
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION forget_score_counts() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    DELETE FROM shard_count;
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION forget_sample_counts() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    DELETE FROM shard;
+    RETURN NULL;
+END $$;
+
+-- Marks on scores whose inputs changed. Function mark_scores is made with the views, from the metrics' inputs.
+
+CREATE FUNCTION mark_samples() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM mark_scores(ARRAY(SELECT sample_id FROM touched));
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION mark_videos() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM mark_scores(
+        ARRAY(SELECT sample_id FROM sample WHERE video_id IN (SELECT video_id FROM touched)));
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION mark_datasets() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM mark_scores(
+        ARRAY(SELECT sample_id FROM sample WHERE dataset_id IN (SELECT dataset_id FROM touched)));
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION mark_thresholds() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM mark_scores(
+        ARRAY(SELECT sample_id FROM sample WHERE dataset_id IN (SELECT dataset_id FROM touched
+                                                                WHERE scope = 'dataset' AND method = 'keypoint_labels')),
+        ARRAY(SELECT scorer_id FROM touched));
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION mark_all() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM mark_scores(ARRAY(SELECT sample_id FROM sample));
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION forget_all_items() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    DELETE FROM selection_item;
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION forget_all_tables() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    DELETE FROM ingested_table;
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION forget_items() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    DELETE FROM selection_item WHERE selection_id IN (SELECT selection_id FROM gone);
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION forget_tables() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    DELETE FROM ingested_table WHERE dataset_id IN (SELECT dataset_id FROM touched);
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION forget_tables_of_samples() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    DELETE FROM ingested_table
+    WHERE dataset_id IN (SELECT s.dataset_id FROM touched JOIN sample s USING (sample_id));
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION keep_past_score() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    changed text;
+BEGIN
+    SELECT string_agg(n.key, ', ' ORDER BY n.key) INTO changed
+    FROM jsonb_each_text(NEW.input_marks) n
+    WHERE OLD.input_marks <> '{}' AND n.value IS DISTINCT FROM OLD.input_marks->>n.key;
+    INSERT INTO past_score (scorer_id, sample_id, input_sha256, value, components, status, error, run_id, scored_at,
+                            reason)
+    VALUES (OLD.scorer_id, OLD.sample_id, OLD.input_sha256, OLD.value, OLD.components, OLD.status, OLD.error,
+            OLD.run_id, OLD.scored_at,
+            CASE WHEN changed IS NOT NULL THEN changed
+                 WHEN OLD.input_sha256 NOT IN (NEW.input_sha256, '') THEN 'inputs'
+                 WHEN OLD.status = 'failed' THEN 'tried again'
+                 ELSE 'rule'
+            END);
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION name_selections() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    UPDATE selection SET dataset_name = NEW.name WHERE dataset_id = NEW.dataset_id;
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION refresh_keypoint_digests() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM 1 FROM video WHERE video_id IN (SELECT video_id FROM touched) ORDER BY video_id FOR NO KEY UPDATE;
+    UPDATE video v
+    SET keypoints_sha256 = made.keypoints
+    FROM (SELECT t.video_id,
+                 sha256(string_agg(sha256(convert_to(k.key, 'UTF8')) || sha256(convert_to(k.dimension, 'UTF8'))
+                                       || sha256(convert_to(k.text, 'UTF8'))
+                                       || sha256(convert_to(COALESCE(CAST(k.segment_index AS text), ''), 'UTF8')),
+                                   '' ORDER BY k.key COLLATE "C")) AS keypoints
+          FROM (SELECT DISTINCT video_id FROM touched) t
+          LEFT JOIN keypoint k USING (video_id)
+          GROUP BY t.video_id) made
+    WHERE v.video_id = made.video_id
+      AND v.keypoints_sha256 IS DISTINCT FROM made.keypoints;
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION refresh_reference_digests() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM 1 FROM video WHERE video_id IN (SELECT video_id FROM touched) ORDER BY video_id FOR NO KEY UPDATE;
+    UPDATE video v
+    SET references_sha256 = made.texts, reference_segments_digest = made.segments
+    FROM (SELECT t.video_id,
+                 sha256(string_agg(sha256(convert_to(r.key, 'UTF8')) || r.text_sha256, '' ORDER BY r.key COLLATE "C"))
+                     AS texts,
+                 string_agg(sha256(convert_to(r.key, 'UTF8'))
+                                || sha256(convert_to(COALESCE(CAST(r.segments AS text), ''), 'UTF8')),
+                            '' ORDER BY r.key COLLATE "C") AS segments
+          FROM (SELECT DISTINCT video_id FROM touched) t
+          LEFT JOIN reference r USING (video_id)
+          GROUP BY t.video_id) made
+    WHERE v.video_id = made.video_id
+      AND (v.references_sha256, v.reference_segments_digest) IS DISTINCT FROM (made.texts, made.segments);
+    RETURN NULL;
+END $$;

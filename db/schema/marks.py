@@ -1,0 +1,86 @@
+"""The mark on a score whose inputs have changed: who sets it, and when.
+
+A score keeps the digest of the inputs that it was made of; it is stale while its sample's inputs have another one. The
+mark `score.is_stale` says so, and every reader trusts it. It is set where an input changes, by triggers: on samples,
+videos and thresholds by those of the migration, and on the tables of a metric from outside by those made here. All call
+one function, which compares digests by the inputs of each metric.
+
+A scorer may read a text, and write its score only after the text has changed. So `write_scores` shares a lock on its
+shard's row and compares its scores again; whoever marks scores has that lock alone. Either the trigger then sees the
+score, or the scorer sees the new text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from db.schema.inputs import Input, input_digest
+from db.sql import read_sql
+
+MetricInputs = Mapping[str, Collection[Input[Any]]]
+"""The inputs of each metric's scores, by metric."""
+
+COMPARE, MARK = "compare_scores", "mark_scores"
+# By which column of a table its rows belong to samples, and the trigger function that marks their scores.
+_BY_COLUMN = {"sample_id": "mark_samples", "video_id": "mark_videos", "dataset_id": "mark_datasets"}
+_CHANGES = (("INSERT", "NEW"), ("DELETE", "OLD"), ("UPDATE", "NEW"), ("UPDATE", "OLD"), ("TRUNCATE", None))
+_PREFIX = "reelsieve_marks"
+
+
+def mark_functions(metrics: MetricInputs) -> dict[str, str]:
+    """The statements that make both functions, by name. Inputs of other metrics than these are never compared."""
+    digest = by_metric({metric: input_digest(inputs, "r.scorer_id") for metric, inputs in metrics.items()})
+    return {
+        COMPARE: read_sql("compare_scores").format(digest_by_metric=digest),
+        MARK: read_sql("mark_scores"),
+    }
+
+
+def mark_all_scores(connection: Connection) -> None:
+    """Compare every score with its sample's inputs, as after a change of the rules by which they are compared."""
+    connection.exec_driver_sql(f"SELECT {MARK}(ARRAY(SELECT sample_id FROM sample))")
+
+
+def by_metric(expressions: Mapping[str, str], otherwise: str = "c.input_sha256") -> str:
+    """An SQL expression over scorer r; `otherwise` stands for a metric that is not installed here."""
+    if not expressions:
+        return otherwise
+    cases = " ".join(f"WHEN '{metric}' THEN {expression}" for metric, expression in expressions.items())
+    return f"(CASE r.metric {cases} ELSE {otherwise} END)"
+
+
+def watch_tables(connection: Connection, metrics: MetricInputs) -> None:
+    """Make the triggers on all tables that inputs of these metrics name, in place of those of before.
+
+    Raises ValueError for a table that does not exist.
+    """
+    query = sa.text("SELECT tgname, CAST(tgrelid AS regclass) AS relation FROM pg_trigger WHERE tgname LIKE :prefix")
+    for name, relation in connection.execute(query, {"prefix": f"{_PREFIX}%"}).all():
+        connection.exec_driver_sql(f"DROP TRIGGER {name} ON {relation}")
+    for metric, inputs in metrics.items():
+        for item in inputs:
+            for table in item.tables:
+                if not sa.inspect(connection).has_table(table):
+                    raise ValueError(
+                        f"input {item.name!r} of metric {metric!r} names table {table!r}, which does not exist: "
+                        "give a table of an installed source"
+                    )
+                _watch(connection, table)
+
+
+def _watch(connection: Connection, table: str) -> None:
+    """Mark scores after each change of a table: those of its rows' samples, or all where its rows belong to none."""
+    columns = [column["name"] for column in sa.inspect(connection).get_columns(table)]
+    function = next((_BY_COLUMN[name] for name in columns if name in _BY_COLUMN), "mark_all")
+    quoted = connection.dialect.identifier_preparer.quote(table)
+    for number, (event, side) in enumerate(_CHANGES):
+        by_rows = side is not None and function != "mark_all"
+        connection.exec_driver_sql(
+            f"CREATE OR REPLACE TRIGGER {_PREFIX}_{number} AFTER {event} ON {quoted} "
+            f"{f'REFERENCING {side} TABLE AS touched ' if by_rows else ''}"
+            f"FOR EACH STATEMENT EXECUTE FUNCTION {function if by_rows else 'mark_all'}()"
+        )
