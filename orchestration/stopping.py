@@ -107,11 +107,16 @@ class StopSignals:
         if select.select([], [self._stderr], [], 0)[1]:
             os.write(self._stderr, f"{STOPPED}\n".encode())
         for process in {*self._family, *psutil.Process().children(recursive=True)}:
-            # A shell waits for the end of this process to remove what Ray leaves (orchestration/cluster/launch.py).
             with suppress(psutil.Error):
-                if process.name() != "sh":
+                if not _cleans_up(process):
                     process.kill()
         os._exit(code)
+
+
+def _cleans_up(process: psutil.Process) -> bool:
+    """Whether the process waits for the end of others, removes what they leave, and ends by itself."""
+    # A shell does so for Ray (orchestration/cluster/launch.py), Python's resource tracker for semaphores.
+    return process.name() == "sh" or any("multiprocessing.resource_tracker" in part for part in process.cmdline())
 
 
 def _ignore(_: Any) -> None:

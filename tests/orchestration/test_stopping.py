@@ -279,3 +279,27 @@ def test_a_server_that_does_not_stop(home: Home, number: int) -> None:
     finally:
         server.resume()
     server.wait(DEADLINE_S)
+
+
+SEMAPHORE = """
+import multiprocessing, time
+from orchestration.stopping import StopSignals
+
+with StopSignals():
+    semaphore = multiprocessing.get_context("spawn").Semaphore()
+    print(semaphore._semlock.name.strip("/"), flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_semaphore_is_removed(number: int, tmp_path: Path) -> None:
+    """The web interface has some for every run that it starts."""
+    with (tmp_path / "said").open("wb") as errors:
+        process = subprocess.Popen([sys.executable, "-c", SEMAPHORE], stdout=subprocess.PIPE, stderr=errors)
+        assert process.stdout is not None
+        semaphore = Path("/dev/shm", f"sem.{process.stdout.readline().decode().strip()}")
+        assert semaphore.exists()
+        process.send_signal(number)
+        assert process.wait(DEADLINE_S) == 128 + number
+        process.stdout.close()
+    until(lambda: not semaphore.exists(), "the semaphore is removed")
