@@ -81,7 +81,7 @@ lint: setup
 	$(BIN)/lint-imports --no-logo
 
 types: setup
-	$(BIN)/mypy metrics_core db assets orchestration demo verifier lab
+	$(BIN)/mypy reelsieve metrics_core db assets orchestration demo verifier lab
 
 # Keeps the pins that still hold; to move them, delete requirements.lock first.
 lock: setup

@@ -12,7 +12,19 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).resolve().parents[1]
-ROOMS = ("orchestration", "assets", "metrics_core", "db", "demo", "verifier", "lab", "benchmarks", "tests", "docs")
+ROOMS = (
+    "reelsieve",
+    "orchestration",
+    "assets",
+    "metrics_core",
+    "db",
+    "demo",
+    "verifier",
+    "lab",
+    "benchmarks",
+    "tests",
+    "docs",
+)
 # In backticks: a folder with its slash, or a file; alone, or as a reader finds it in the package just named.
 NAMED = re.compile(r"`([\w./]+(?:/|\.(?:py|sql|md|txt|json|toml)))`")
 HEAVY = {"torch", "sentence_transformers", "open_clip", "transformers", "av", "decord"}

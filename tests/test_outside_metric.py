@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,11 +13,15 @@ import pytest
 from assets.scores.registry import ENTRY_POINTS
 from tests.conftest import PROJECT
 
+ROOMS = ("orchestration", "assets", "metrics_core", "db", "demo", "verifier", "lab")
 METRIC = PROJECT / "tests" / "outside" / "letters.py"
 
 
-def test_a_metric_is_short() -> None:
-    assert len(METRIC.read_text().splitlines()) < 150
+def test_a_metric_is_short_and_imports_from_one_place() -> None:
+    lines = METRIC.read_text().splitlines()
+    assert len(lines) < 150
+    ours = {line.split()[1] for line in lines if re.match(rf"(from|import) ({'|'.join(ROOMS)}|reelsieve)\b", line)}
+    assert ours == {"reelsieve.metric"}
 
 
 @pytest.mark.slow

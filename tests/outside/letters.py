@@ -14,12 +14,18 @@ from pydantic import BaseModel, Field
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Connection, Engine
 
-from assets.scores.base import Explanation, Outcome
-from assets.sources.base import Evidence, Examination, Order, Source
-from db.schema import sample
-from db.schema.inputs import TEXT
-from db.scores.work import PendingSample
-from metrics_core.protocols import ModelIdentity
+from reelsieve.metric import (
+    TEXT,
+    Evidence,
+    Examination,
+    Explanation,
+    ModelIdentity,
+    Order,
+    Outcome,
+    PendingSample,
+    Source,
+    sample,
+)
 
 letter_count = sa.Table(
     "letter_count",
