@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 NAME = ".reelsieve"
@@ -13,12 +14,17 @@ def find_home(start: Path | None = None) -> Path:
 
     Above the folder itself only a home of this user counts: whoever may write into a home decides what its server runs.
     """
+    return nearest(NAME, Path.is_dir, start) or (start or Path.cwd()).resolve() / NAME
+
+
+def nearest(name: str, is_right: Callable[[Path], bool], start: Path | None = None) -> Path | None:
+    """The nearest right path of a name, in a folder or above it; above it only one of this user counts."""
     start = (start or Path.cwd()).resolve()
     for folder in (start, *start.parents):
-        home = folder / NAME
-        if home.is_dir() and (folder == start or home.stat().st_uid == os.geteuid()):
-            return home
-    return start / NAME
+        path = folder / name
+        if is_right(path) and (folder == start or path.stat().st_uid == os.geteuid()):
+            return path
+    return None
 
 
 def homes_nearby(start: Path | None = None) -> list[Path]:

@@ -160,9 +160,10 @@ def _decoders() -> tuple[bool, str]:
 
 def _media() -> tuple[bool, str]:
     """The roots and the folder of copies. What a store says is asked at ingest: it may cost money."""
-    from assets.media.settings import media_settings
+    from assets.media.settings import MediaSettings
+    from assets.settings import read_settings
 
-    media = media_settings()
+    media = read_settings(MediaSettings)
     missing = [name for name, place in media.media_roots.items() if "://" not in place and not Path(place).is_dir()]
     if missing:
         return False, f"media root {missing[0]} is no folder here: mount it, or correct REELSIEVE_MEDIA_ROOTS"

@@ -14,13 +14,14 @@ from sqlalchemy.engine import URL, Engine
 from assets.curation import Curation
 from assets.home import NAME, homes_nearby
 from assets.scores.registry import METRIC_INPUTS, SCORERS, SOURCE_TABLES
+from assets.settings import SettingsError
 from db.schema.migrate import is_current, migrate
 from db.schema.views import is_up_to_date
 from db.server.embedded import curation_url, has_embedded, is_embedded_running, running_homes
 from db.server.engine import open_engine
 from db.server.leases import lease
 from db.server.urls import DAGSTER, DatabaseUnavailable, dagster_url, sibling_url, url_for_dagster
-from orchestration.settings import SettingsError, settings
+from orchestration.settings import settings
 
 if TYPE_CHECKING:
     import dagster as dg

@@ -136,7 +136,9 @@ class ECSSettings(TextEncoderSettings, SplitterSettings, ChatSettings):
     ecs_sentences: Annotated[int, Field(ge=1)] | Literal["all"] = Field(
         default=8, description="sentences verified per keypoint, the nearest first, or `all`"
     )
-    ecs_mode: Literal["auto", "flat_micro", "flat_macro", "sodam"] = "auto"
+    ecs_mode: Literal["auto", "flat_micro", "flat_macro", "sodam"] = Field(
+        default="auto", description="`auto`: `sodam` where both sides have times, else `flat_micro`"
+    )
     ecs_threshold: float | None = Field(
         default=None, ge=0.0, le=1.0, description="of dimensions without a calibrated one; default: the verifier's own"
     )

@@ -21,8 +21,9 @@ from assets.ingest.rows import CaptionRow, QARow, VideoRow
 from assets.media.address import Address, AddressRefused, is_address, parse_address, without_credentials
 from assets.media.files import fetched, is_same_object, place_of
 from assets.media.remote import Kind, MediaUnavailable, Store
-from assets.media.settings import MediaSettings, media_settings
+from assets.media.settings import MediaSettings
 from assets.media_file import FileState, has_content
+from assets.settings import read_settings
 from db.manifest.store import IngestStore
 from metrics_core.frames import NotAVideo, probe_video
 
@@ -73,7 +74,7 @@ def media_columns(folder: Path, row: VideoRow, stored: Any | None) -> dict[str, 
 
 
 def _at_address(address: Address, stored: Any | None) -> dict[str, Any]:
-    settings = media_settings()
+    settings = read_settings(MediaSettings)
     place = place_of(address, settings)
     if isinstance(place, Path):
         return _of_file(str(address), place, stored)

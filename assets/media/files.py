@@ -10,8 +10,9 @@ from typing import Any
 from assets.media.address import Address, is_address, parse_address
 from assets.media.cache import Copy, MediaCache
 from assets.media.remote import CHANGED_MEANWHILE, MediaUnavailable, ObjectState, Store
-from assets.media.settings import MediaSettings, media_settings
+from assets.media.settings import MediaSettings
 from assets.media_file import FileState, OtherFile, check_ingested_file
+from assets.settings import read_settings
 
 _CHANGED = "the file has changed since it was ingested"
 
@@ -88,7 +89,7 @@ def _opened(video: Any) -> Iterator[Path]:
         with _unchanged(Path(video.uri), stored, content) as path:
             yield path
         return
-    settings = media_settings()
+    settings = read_settings(MediaSettings)
     place = place_of(parse_address(video.uri), settings)
     opened = (
         _unchanged(place, stored, content) if isinstance(place, Path) else _copied(place, stored, content, settings)

@@ -6,19 +6,13 @@ import re
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from assets.home import find_home
 from assets.media.address import AddressRefused, parse_address
 
 _ROOT_NAME = re.compile(r"[a-z][a-z0-9_-]*")
-
-
-class MediaSettingsError(ValueError):
-    """A setting about media that cannot be used; the message names the variable."""
-
-    plain = True
 
 
 class MediaSettings(BaseSettings):
@@ -60,22 +54,6 @@ class MediaSettings(BaseSettings):
     def cache_bytes(self) -> int:
         """The most bytes that the copies may take."""
         return int(self.media_cache_gb * 1e9)
-
-
-def media_settings() -> MediaSettings:
-    """The settings as the environment has them now. Raises MediaSettingsError, which names the wrong variable."""
-    from pydantic_settings.exceptions import SettingsError
-
-    try:
-        return MediaSettings()
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        variable, why = f"REELSIEVE_{str(first['loc'][0]).upper()}", first["msg"].lower()
-    except SettingsError as error:
-        # The value is not quoted: it may hold what it should not.
-        variable = "REELSIEVE_MEDIA_PRIVATE_NETWORKS" if "networks" in str(error) else "REELSIEVE_MEDIA_ROOTS"
-        why = "it is no JSON"
-    raise MediaSettingsError(f"environment variable {variable} is not usable: {why}")
 
 
 def _check_prefix(name: str, place: str) -> None:

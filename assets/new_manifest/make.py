@@ -16,7 +16,7 @@ from pathlib import Path
 from assets.datasets import DEMO_DATASET
 from assets.ingest.files import require_regular
 from assets.ingest.rejects import ManifestError
-from assets.media.settings import media_settings
+from assets.media.settings import MediaSettings
 from assets.new_manifest.caption_files import captions_beside, clips_beside
 from assets.new_manifest.columns import Named
 from assets.new_manifest.extract import FOLDER, Extracted, workspace
@@ -26,6 +26,7 @@ from assets.new_manifest.shards import ShardReader
 from assets.new_manifest.tables import TableReader
 from assets.new_manifest.videos import Places, Videos
 from assets.new_manifest.write import Written, require_no_manifest, write_manifest
+from assets.settings import read_settings
 
 # Files that tell a folder of Hugging Face, where a table counts before texts beside the videos.
 _HUGGING_FACE = re.compile(r"(.*/)?(metadata\.(csv|jsonl|parquet)|[^/]+\.arrow|dataset_info\.json)")
@@ -96,7 +97,7 @@ def make_manifest(
     target = _free_target(target or folder)
     findings = Findings()
     listing = _listed(source, folder, findings)
-    places = Places.of(folder, target, media_settings().media_roots)
+    places = Places.of(folder, target, read_settings(MediaSettings).media_roots)
     with nullcontext() if is_trial else workspace(target) as scratch:
         extracted = Extracted(target, findings, scratch)
         videos, named = Videos(listing, places, findings), named or Named()

@@ -12,8 +12,9 @@ from sqlalchemy.engine import Connection
 
 from assets.agreement.rows import Judged
 from assets.reports.facts import Cut, DataFacts, LabelCut, MetricFacts, MetricSpread, PairFacts, RatingCut, TrustFacts
+from assets.settings import read_settings
 from assets.thresholds.ratings import rating_cuts, sentence
-from assets.thresholds.settings import SHARES, good_ratings
+from assets.thresholds.settings import SHARES, RatingSettings
 from db.manifest.datasets import Dataset
 from db.reports.values import (
     RatingsBeside,
@@ -113,14 +114,14 @@ def _cut(
 
 
 def gather_rating_cuts(judged: Judged, metrics: Sequence[MetricFacts], trust: TrustFacts) -> tuple[RatingCut, ...]:
-    """What the thresholds of asset `rating_threshold` are now. Raises GoodRatingsError for unusable least ratings."""
+    """What the thresholds of asset `rating_threshold` are now. Raises SettingsError for unusable least ratings."""
     labels = {metric.name: metric.label for metric in metrics}
     knows = {
         (each.aspect, name): found.level in CLAIMS for each in trust.aspects for name, found in each.verdicts.items()
     }
     return tuple(
         RatingCut(found.metric, found.objective, found.cut, said)
-        for found in rating_cuts(judged, good_ratings())
+        for found in rating_cuts(judged, read_settings(RatingSettings).good_ratings)
         for said in [sentence(found, labels[found.metric], knows=knows[found.aspect, found.metric])]
     )
 

@@ -45,8 +45,13 @@ from metrics_core.protocols import KeywordExtractor, SentenceSplitter
 class EVQASettings(ImageTextSettings, FrameSettings, SplitterSettings, ChatSettings):
     """The settings of EVQAScore."""
 
-    evqa_long_text: Literal["chunk_mean", "truncate"] = "chunk_mean"
-    evqa_keywords_from: Literal["question_and_answer", "answer"] = "question_and_answer"
+    evqa_long_text: Literal["chunk_mean", "truncate"] = Field(
+        default="chunk_mean",
+        description="texts longer than the encoder reads: mean of chunks, or cut",
+    )
+    evqa_keywords_from: Literal["question_and_answer", "answer"] = Field(
+        default="question_and_answer", description="question words say little about an answer"
+    )
     evqa_dedup: bool = Field(default=True, description="whether a keyword that repeats another counts once")
     evqa_keywords_model: str = Field(default="", description="chat model that extracts keywords; empty: rules do")
     evqa_keywords_url: str = Field(default="vllm", description=URL)

@@ -70,8 +70,10 @@ NOT_A_CAPTION = Outcome(None, "not_applicable", "VCS compares captions with refe
 class ReferenceSettings(TextEncoderSettings):
     """Settings that VCS and VCS_short share."""
 
-    vcs_context_cutoff: float = Field(default=0.6)
-    vcs_context_window_control: float = Field(default=4.0, gt=0.0)
+    vcs_context_cutoff: float = Field(default=0.6, description="tau of VCS: the least best match with rivals")
+    vcs_context_window_control: float = Field(
+        default=4.0, gt=0.0, description="k of VCS: the greater, the fewer rivals"
+    )
     vcs_short_text: bool = Field(default=False, description="whether shapes that are always 0 get a score")
     vcs_shape_zeros: bool = Field(
         default=False, description="whether these shapes keep their 0, as in the papers' tables"

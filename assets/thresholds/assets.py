@@ -15,8 +15,9 @@ from assets.reports.tables import escaped, excerpt, markdown_table
 from assets.scores.description import metrics_told
 from assets.scores.registry import METRICS, asset_name
 from assets.scores.said import KINDS, WIDTH
+from assets.settings import read_settings
 from assets.thresholds.ratings import FoundCut, estimate, sentence, store_rating_cuts
-from assets.thresholds.settings import QUANTILE, SHARES, good_ratings, objective
+from assets.thresholds.settings import QUANTILE, SHARES, RatingSettings, objective
 from db.manifest.datasets import Dataset
 from db.scores.distribution import Distribution, collect_defined, distribution, shard_cutoffs, video_means
 from db.scores.stored import active_scorer
@@ -127,7 +128,7 @@ def rating_threshold(context: dg.AssetExecutionContext, curation: dg.ResourcePar
     without ratings and labels has no such threshold, and a shard with too few none of its own.
     """
     dataset = dataset_of_key(curation.engine, context.partition_key)
-    stored = store_rating_cuts(curation.engine, dataset, METRICS, good_ratings())
+    stored = store_rating_cuts(curation.engine, dataset, METRICS, read_settings(RatingSettings).good_ratings)
     found = [each for each in stored if each.shard is None]
     if not found:
         none = dg.MetadataValue.text("no ratings and no labels of scored samples")

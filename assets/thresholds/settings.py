@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import Field, FiniteFloat, ValidationError
+from pydantic import Field, FiniteFloat
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 # The shares of a dataset that quantile thresholds keep.
@@ -22,15 +22,6 @@ def objective(share: float) -> str:
     return f"keep {share:g}"
 
 
-VARIABLE = "REELSIEVE_GOOD_RATINGS"
-
-
-class GoodRatingsError(ValueError):
-    """Least ratings that cannot be used; the message names the variable."""
-
-    plain = True
-
-
 class RatingSettings(BaseSettings):
     """What people's ratings of a good sample are. Field X is the variable REELSIEVE_X."""
 
@@ -39,19 +30,3 @@ class RatingSettings(BaseSettings):
     good_ratings: dict[str, FiniteFloat] = Field(
         default={}, description='least mean rating of a good sample by aspect, as JSON: {"consistency": 4}'
     )
-
-
-def good_ratings() -> dict[str, float]:
-    """The least mean rating of a good sample, by aspect, as the environment has it now; other aspects use the median.
-
-    Raises GoodRatingsError, which says how to write it.
-    """
-    from pydantic_settings.exceptions import SettingsError
-
-    try:
-        return dict(RatingSettings().good_ratings)
-    except (ValidationError, SettingsError):
-        raise GoodRatingsError(
-            f"environment variable {VARIABLE} is not usable: give the least mean rating by aspect as JSON, such as "
-            '{"consistency": 4}'
-        ) from None

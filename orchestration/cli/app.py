@@ -14,6 +14,7 @@ import typer
 
 from orchestration.cli import (
     beginning,
+    configuring,
     data,
     database,
     explaining,
@@ -153,6 +154,7 @@ app.command("sql")(querying.sql)
 app.command("prune")(database.prune)
 app.command("ui")(overview.ui)
 app.command("doctor")(overview.doctor)
+app.add_typer(configuring.config, name="config")
 app.add_typer(selections.selections, name="selections")
 app.add_typer(database.db, name="db")
 
@@ -170,7 +172,7 @@ def run(stop: StopSignals) -> NoReturn:
     try:
         # Typer would print usage errors in a box; without its standalone mode it raises them, and returns exit codes.
         with waits_told():
-            code = app(standalone_mode=False)
+            code = app(prog_name="reelsieve", standalone_mode=False)
         sys.exit(code)
     except BaseException as error:  # also panics of Rust libraries, which are no Exception
         if isinstance(error, SystemExit | KeyboardInterrupt) or stop.received():

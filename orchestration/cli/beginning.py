@@ -94,9 +94,10 @@ def metrics_that_lack(written: Written) -> dict[str, str]:
 
 
 def _roots() -> dict[str, str]:
-    from assets.media.settings import media_settings
+    from assets.media.settings import MediaSettings
+    from assets.settings import read_settings
 
-    return dict(media_settings().media_roots)
+    return dict(read_settings(MediaSettings).media_roots)
 
 
 def _print(made: Made, dry_run: bool) -> None:

@@ -21,9 +21,10 @@ import psycopg
 import psycopg2
 import sqlalchemy as sa
 
+from assets.settings import SettingsError
 from db.server.engine import NO_ROOM
 from orchestration.passwords import without_passwords
-from orchestration.settings import SettingsError, settings
+from orchestration.settings import settings
 
 # Faults of the program: their traceback goes to a log file, and one sentence names it.
 

@@ -20,7 +20,8 @@ from assets.media.address import (
     parse_address,
     without_credentials,
 )
-from assets.media.settings import MediaSettingsError, media_settings
+from assets.media.settings import MediaSettings
+from assets.settings import SettingsError, read_settings
 
 
 @pytest.mark.parametrize(
@@ -133,8 +134,8 @@ def test_nothing_of_a_secret_reaches_the_database(engine: Engine, tmp_path: Path
     ("name", "value", "wrong"),
     [
         ("MEDIA_ROOTS", "clips=/mnt", "it is no JSON"),
-        ("MEDIA_ROOTS", '{"Clips": "/mnt"}', "the name 'clips'"),
-        ("MEDIA_ROOTS", '{"clips": "mnt"}', "neither an absolute path nor a url"),
+        ("MEDIA_ROOTS", '{"Clips": "/mnt"}', "the name 'Clips'"),
+        ("MEDIA_ROOTS", '{"clips": "mnt"}', "neither an absolute path nor a URL"),
         ("MEDIA_ROOTS", '{"clips": "s3://key:hunter2@bucket"}', "user or a password"),
         ("MEDIA_ROOTS", '{"clips": "file:///mnt"}', "cannot be used"),
         ("MEDIA_PRIVATE_NETWORKS", "10.0.0.0/8", "it is no JSON"),
@@ -144,7 +145,7 @@ def test_nothing_of_a_secret_reaches_the_database(engine: Engine, tmp_path: Path
 )
 def test_a_wrong_setting_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str, wrong: str) -> None:
     monkeypatch.setenv(f"REELSIEVE_{name}", value)
-    with pytest.raises(MediaSettingsError, match=wrong) as caught:
-        media_settings()
+    with pytest.raises(SettingsError, match=wrong) as caught:
+        read_settings(MediaSettings)
     assert f"REELSIEVE_{name}" in str(caught.value)
     assert "hunter2" not in str(caught.value)

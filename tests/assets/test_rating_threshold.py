@@ -18,9 +18,10 @@ from assets.curation import Curation
 from assets.scores.registry import METRIC_INPUTS, SCORERS
 from assets.selection.export import export_selection
 from assets.selection.making import make_selection
+from assets.settings import SettingsError, read_settings
 from assets.thresholds.assets import rating_threshold
 from assets.thresholds.ratings import RATINGS, FoundCut, mean_ratings, sentence
-from assets.thresholds.settings import GoodRatingsError, good_ratings
+from assets.thresholds.settings import RatingSettings
 from db import schema
 from db.manifest.datasets import Dataset
 from db.schema.views import create_views
@@ -184,9 +185,12 @@ def test_a_least_rating_is_reached_by_its_own_mean(
 @pytest.mark.parametrize("value", ["coverage=4", '{"coverage": "much"}', '{"coverage": NaN}', "[4]"])
 def test_least_ratings_that_are_no_numbers_are_one_sentence(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv("REELSIEVE_GOOD_RATINGS", value)
-    with pytest.raises(GoodRatingsError, match="REELSIEVE_GOOD_RATINGS is not usable: give the least mean rating by"):
-        good_ratings()
-    assert GoodRatingsError.plain
+    with pytest.raises(
+        SettingsError,
+        match=r"REELSIEVE_GOOD_RATINGS is not usable: .*; give least mean rating of a good",
+    ):
+        read_settings(RatingSettings)
+    assert SettingsError.plain
 
 
 def test_labels_on_keypoints_are_an_aspect_of_their_own(engine: Engine, clips: Dataset, tmp_path: Path) -> None:

@@ -1,14 +1,20 @@
-"""Settings by environment variables: a name that nothing reads, or a value that cannot be used, ends every command."""
+"""Settings of the environment and of a file: a name that nothing reads, or an unusable value, ends every command."""
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import runpy
+import subprocess
+import sys
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
-from orchestration.settings import known_variables, settings
+from assets.settings import give
+from orchestration.settings import fields, known_variables, settings
 from tests.command_line import run_command
 from tests.orchestration.conftest import forget_installation
 
@@ -21,6 +27,7 @@ def _fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[None, N
     monkeypatch.setenv("REELSIEVE_HOME", str(tmp_path / "home"))
     forget_installation()
     yield
+    give({})
     forget_installation()
 
 
@@ -80,7 +87,8 @@ def test_a_value_that_is_no_json_is_one_sentence(value: str) -> None:
     done = run_command("doctor", REELSIEVE_CHAT_PRICES=value)
     assert (done.returncode, done.stderr) == (
         1,
-        "error: environment variable REELSIEVE_CHAT_PRICES is not usable: it is no JSON\n",
+        "error: environment variable REELSIEVE_CHAT_PRICES is not usable: it is no JSON; give money per million tokens "
+        'in and out by model, as JSON: {"model": [2.5, 10]}\n',
     )
 
 
@@ -97,3 +105,180 @@ def test_too_few_questions_for_a_value_of_qeva_are_refused(n: str) -> None:
 def test_a_remedy_keeps_the_letters_of_its_variable() -> None:
     done = run_command("doctor", REELSIEVE_QEVA_MATCHER="judge")
     assert "set REELSIEVE_QEVA_TEXT_MODEL too" in done.stderr
+
+
+# The settings file.
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project folder, in which the test stands."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def in_force() -> dict[str, tuple[object, str]]:
+    """Value and origin of every setting, as `reelsieve config` has them."""
+    done = run_command("config", "--json")
+    assert done.returncode == 0, done.stderr
+    return {row["setting"]: (row["value"], row["from"]) for row in json.loads(done.stdout)}
+
+
+FULL = """
+frames_cap = 64
+vcs_short_text = true
+text_encoder = "somebody/encoder"
+media_cache = "copies"
+[media_roots]
+clips = "/mnt/clips"
+[chat_prices]
+model = [2.5, 10]
+[profile.gpu]
+frames_cap = 32
+image_text_precision = "bf16"
+"""
+
+
+def test_a_file_behind_the_environment(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / "reelsieve.toml").write_text(FULL)
+    monkeypatch.setenv("REELSIEVE_TEXT_ENCODER", "mine")
+    (project / "deeper").mkdir()
+    monkeypatch.chdir(project / "deeper")
+    found = in_force()
+    assert found["frames_cap"] == (64, "reelsieve.toml: frames_cap")
+    assert found["vcs_short_text"] == (True, "reelsieve.toml: vcs_short_text")
+    assert found["text_encoder"] == ("mine", "environment")
+    assert found["media_cache"] == (str(project / "copies"), "reelsieve.toml: media_cache")
+    assert found["media_roots"][0] == {"clips": "/mnt/clips"}
+    assert found["chat_prices"][0] == {"model": [2.5, 10.0]}
+    assert found["image_text_precision"] == ("fp32", "default")
+
+
+def test_a_profile_comes_before_the_others(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / "reelsieve.toml").write_text(FULL)
+    monkeypatch.setenv("REELSIEVE_PROFILE", "gpu")
+    found = in_force()
+    assert found["frames_cap"] == (32, "reelsieve.toml: [profile.gpu] frames_cap")
+    assert found["image_text_precision"][0] == "bf16"
+    assert found["vcs_short_text"][0] is True
+
+
+def test_a_file_that_changed_is_read_anew(project: Path) -> None:
+    (project / "reelsieve.toml").write_text("frames_cap = 64")
+    assert in_force()["frames_cap"][0] == 64
+    forget_installation()
+    (project / "reelsieve.toml").write_text("frames_every = 5")
+    assert (in_force()["frames_cap"], in_force()["frames_every"][0]) == ((128, "default"), 5)
+
+
+def test_what_a_command_starts_has_the_settings_of_the_file(project: Path) -> None:
+    (project / "reelsieve.toml").write_text("frames_cap = 64")
+    settings()
+    program = "from orchestration.settings import settings; print(settings().frames_cap)"
+    where = {**os.environ, "PYTHONPATH": str(PROJECT)}
+    done = subprocess.run([sys.executable, "-c", program], cwd="/", env=where, capture_output=True, text=True)
+    assert done.stdout == "64\n", done.stderr
+
+
+def test_a_file_of_the_home_counts_where_no_folder_has_one(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "reelsieve.toml").write_text("frames_cap = 64")
+    assert in_force()["frames_cap"] == (64, "reelsieve.toml: frames_cap")
+    (project / "reelsieve.toml").write_text("frames_cap = 32")
+    forget_installation()
+    done = run_command("config")
+    both = f"{project / 'reelsieve.toml'} and in {tmp_path / 'home' / 'reelsieve.toml'}"
+    assert done.stderr == f"error: settings stand in {both}: keep one of the two files\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file of another user")
+def test_the_file_of_another_user_above_the_folder_is_not_read(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = project / "reelsieve.toml"
+    path.write_text("frames_cap = 64")
+    os.chown(path, 12345, -1)
+    (project / "deeper").mkdir()
+    monkeypatch.chdir(project / "deeper")
+    assert in_force()["frames_cap"] == (128, "default")
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("frame_cap = 1", "frame_cap is no setting, did you mean frames_cap?"),
+        ("xyzzyx = 1", "xyzzyx is no setting"),
+        ("frames_cap = 0", "frames_cap is not usable: input should be greater than or equal to 1"),
+        (
+            "[profile.gpu]\nframes_cap = 'x'\n[profile.b]\nfram_cap = 1",
+            "[profile.b] fram_cap is no setting, did you mean",
+        ),
+        ("failure_url = 'http://x/b5f1-secret'", "failure_url is a secret: set the variable REELSIEVE_FAILURE_URL"),
+        (
+            "failure_command = 'rm -rf /'",
+            "failure_command starts a command: set the variable REELSIEVE_FAILURE_COMMAND",
+        ),
+        ("curation_db_url = 'postgresql://a:b5f1-secret@h/d'", "curation_db_url holds a password: set PGPASSWORD"),
+        ("media_roots = {clips = 'mnt'}", "media_roots is not usable: the place of clips is neither an absolute path"),
+        ("good_ratings = 'b5f1-secret'", "good_ratings is not usable: it is no JSON; give least mean rating"),
+        ("profile = 'gpu'", "write profiles as tables, such as [profile.gpu]"),
+        ("frames_cap = ", "is no TOML"),
+        ("\udcff", "is no TOML"),
+    ],
+)
+def test_a_mistake_in_the_file_is_one_sentence(project: Path, text: str, wrong: str) -> None:
+    path = project / "reelsieve.toml"
+    path.write_bytes(text.encode(errors="surrogateescape"))
+    done = run_command("status")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"error: {path}")
+    assert wrong in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert SECRET not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("", "reelsieve.toml has no profile big: it has none"),
+        ("[profile.gpu]\n[profile.paper]", "reelsieve.toml has no profile big: it has gpu, paper"),
+        (None, "error: REELSIEVE_PROFILE is big, and there is no reelsieve.toml with profiles"),
+    ],
+)
+def test_a_profile_that_does_not_exist(project: Path, text: str | None, wrong: str) -> None:
+    if text is not None:
+        (project / "reelsieve.toml").write_text(text)
+    done = run_command("status", REELSIEVE_PROFILE="big")
+    assert done.returncode == 1
+    assert wrong in done.stderr
+
+
+def test_the_file_that_init_writes_holds_every_setting_with_its_default(project: Path) -> None:
+    before = in_force()
+    assert run_command("config", "init").returncode == 0
+    path = project / "reelsieve.toml"
+    again = run_command("config", "init")
+    assert again.stderr == f"error: {path} is there already: write into it, or remove it first\n"
+    lines = re.findall(r"^# (\w+) = *(.*)$", path.read_text(), flags=re.MULTILINE)
+    assert {name for name, _ in lines} | {"profile", "failure_command", "failure_url"} == set(fields())
+    # What has no default is left out, and so is the precision in the example of a profile.
+    given = [f"{name} = {value}" for name, value in dict(reversed(lines)).items() if value]
+    path.write_text("\n".join(given))
+    forget_installation()
+    found = in_force()
+    assert {name: value for name, (value, _) in found.items()} == {name: value for name, (value, _) in before.items()}
+    assert sum(place.startswith("reelsieve.toml") for _, place in found.values()) == len(given) > 50
+
+
+def test_a_secret_is_shown_by_its_name_only(project: Path) -> None:
+    done = run_command(
+        "config", CURATION_DB_URL=f"postgresql://a:{SECRET}@h/d", REELSIEVE_FAILURE_URL=f"http://{SECRET}"
+    )
+    assert "curation_db_url" in done.stdout
+    assert "failure_url" in done.stdout
+    assert SECRET not in done.stdout
+
+
+def test_the_page_of_all_settings_is_up_to_date() -> None:
+    made = runpy.run_path(str(PROJECT / "docs" / "settings.py"))
+    assert made["PAGE"].read_text(encoding="utf-8") == made["page"](), "make it anew: .venv/bin/python docs/settings.py"

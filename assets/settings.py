@@ -1,0 +1,74 @@
+"""How settings are read: every group of them from the environment, behind which a settings file may stand."""
+
+from __future__ import annotations
+
+import os
+from typing import TypeVar
+
+from pydantic import ValidationError
+from pydantic_settings import BaseSettings
+from pydantic_settings.exceptions import SettingsError as UnreadableSetting
+
+PREFIX = "REELSIEVE_"
+S = TypeVar("S", bound=BaseSettings)
+# By variable, the text that a settings file gave it, and the place in that file for an error to name.
+_given: dict[str, tuple[str, str]] = {}
+
+
+class SettingsError(ValueError):
+    """A setting that cannot be used; the message names the variable, or the key and its file."""
+
+    plain = True
+
+
+def variable_of(field: str) -> str:
+    """The variable of a field.
+
+    >>> variable_of("frames_cap"), variable_of("curation_db_url")
+    ('REELSIEVE_FRAMES_CAP', 'CURATION_DB_URL')
+    """
+    name = field.upper()
+    return name if name == "CURATION_DB_URL" else f"{PREFIX}{name}"
+
+
+def give(values: dict[str, tuple[str, str]]) -> None:
+    """Set the variables that the environment lacks, for this process and those that it starts.
+
+    values: by variable, the text and its place in the settings file. What an earlier call gave is taken back first.
+    """
+    for variable in [name for name in _given if place_of(name)]:
+        del os.environ[variable]
+    _given.clear()
+    present = {name.upper() for name in os.environ}
+    for variable, given in values.items():
+        if variable not in present:
+            _given[variable] = given
+            os.environ[variable] = given[0]
+
+
+def place_of(variable: str) -> str | None:
+    """The place in the settings file that gave a variable its value; None where no file did."""
+    text, place = _given.get(variable, (None, None))
+    return place if text is not None and os.environ.get(variable) == text else None
+
+
+def read_settings(group: type[S]) -> S:
+    """Read a group of settings as the environment has them now. Raises SettingsError for the first wrong one."""
+    try:
+        return group()
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = str(first["loc"][0]).lower()
+        why = first["msg"].removeprefix("Value error, ")
+        raise SettingsError(_unusable(group, field, f"{why[0].lower()}{why[1:]}")) from None
+    except UnreadableSetting as error:
+        # It names the field in quotes. The value is not quoted: it may hold what it should not.
+        raise SettingsError(_unusable(group, str(error).split('"')[1], "it is no JSON")) from None
+
+
+def _unusable(group: type[BaseSettings], field: str, why: str) -> str:
+    variable = variable_of(field)
+    known = group.model_fields.get(field)
+    meaning = known.description if known else None
+    remedy = f"; give {meaning}" if meaning and "as JSON" in meaning else ""
+    return f"{place_of(variable) or f'environment variable {variable}'} is not usable: {why}{remedy}"

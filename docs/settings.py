@@ -1,0 +1,73 @@
+"""Makes docs/settings.md from the settings themselves:  .venv/bin/python docs/settings.py"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from assets.settings import variable_of
+from orchestration.settings import Settings, fields, groups
+
+PAGE = Path(__file__).with_suffix(".md")
+INTRODUCTION = """# All settings
+
+A setting stands in `reelsieve.toml` under its name, or in the environment as the variable `REELSIEVE_` and its name
+in capital letters, which wins. `reelsieve config` shows which are in force and where each comes from; `reelsieve
+config init` writes a file with every setting as a comment. The file is looked for in the current folder, then in
+those above it; without one it may stand in the home folder. A name that nothing reads ends every command, with the
+name that was probably meant.
+
+    text_encoder = "BAAI/bge-m3"
+    frames_cap = 64
+
+    [media_roots]
+    clips = "/mnt/clips"
+
+    [profile.gpu]
+    image_text_encoder = "ViT-L-14-quickgelu"
+    image_text_checkpoint = "dfn2b"
+    image_text_precision = "bf16"
+
+With `REELSIEVE_PROFILE=gpu` the values of `[profile.gpu]` come before the others. What a variable writes as JSON is a
+table or a list in the file. Three settings stand in the environment alone: `failure_command` and `failure_url`,
+because a file that came with somebody else's folder should start no command and hold no secret, and `profile`. The
+file may name servers that texts, videos and keys are sent to: read it before the first command in a folder that is
+not yours.
+
+The page is made by `docs/settings.py`.
+"""
+
+
+def page() -> str:
+    """The text of the page."""
+    sections = [f"## {title}\n\n{table}" for title, table in _sections()]
+    return "\n".join([INTRODUCTION, *sections])
+
+
+def _sections() -> Iterator[tuple[str, str]]:
+    """Title and table of every class that declares settings; the installation's own come first."""
+    known = fields()
+    declaring = [each for group in groups() for each in reversed(group.__mro__) if issubclass(each, BaseModel)]
+    for each in dict.fromkeys([Settings, *declaring]):
+        names = [name for name in inspect.get_annotations(each) if name in known]
+        rows = [_row(name, known.pop(name)) for name in names]
+        if rows:
+            title = inspect.cleandoc(each.__doc__ or "").partition(".")[0]
+            yield title, "\n".join(["| setting | default | meaning |", "|---|---|---|", *rows, ""])
+
+
+def _row(name: str, field: FieldInfo) -> str:
+    default = "" if field.default_factory or field.default in (None, "", ()) else f"`{field.default}`"
+    aside = f" (`{variable_of(name)}`)" if variable_of(name) != f"REELSIEVE_{name.upper()}" else ""
+    choices = [f"`{choice}`" for choice in get_args(field.annotation) if isinstance(choice, str)]
+    said = f"{', '.join(choices)}: {field.description}" if choices else str(field.description)
+    return f"| `{name}`{aside} | {default} | {said} |"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

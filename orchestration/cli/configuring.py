@@ -1,0 +1,113 @@
+"""The commands config and config init: which settings are in force and from where, and a file to write them in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from orchestration.cli.output import AsJson, console, print_json, print_rows
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+    from pydantic_settings import BaseSettings
+
+config = typer.Typer(help="Settings: those in force, and a file for them.", no_args_is_help=False)
+
+
+@config.callback(invoke_without_command=True)
+def show(context: typer.Context, as_json: AsJson = False) -> None:
+    """Show the settings that differ from their defaults, and where each comes from; with --json all of them."""
+    if context.invoked_subcommand is not None:
+        return
+    from orchestration.settings import settings_file
+
+    rows = _rows()
+    if as_json:
+        print_json(rows)
+        return
+    chosen = [row for row in rows if row["from"] != "default"]
+    print_rows(chosen, empty="every setting has its default")
+    path = settings_file()
+    console.print(f"file: {path or 'none; reelsieve config init writes one'}", markup=False, soft_wrap=True)
+    console.print(f"{len(rows) - len(chosen)} settings have their defaults: --json lists them", markup=False)
+
+
+@config.command("init")
+def init() -> None:
+    """Write reelsieve.toml in the current folder: every setting with its meaning and default, commented out."""
+    from orchestration.cli.errors import Refused
+    from orchestration.settings import FILE, settings_file
+
+    path = Path.cwd() / FILE
+    if other := settings_file():
+        raise Refused(f"{other} is there already: write into it, or remove it first")
+    text = file_of_defaults()
+    with path.open("x", encoding="utf-8") as file:
+        file.write(text)
+    console.print(f"written: {path}; take the # from a line to change its setting", markup=False, soft_wrap=True)
+
+
+def file_of_defaults() -> str:
+    """The text of a settings file in which every setting is a comment."""
+    from orchestration.settings import PROFILE, fields, is_of_file
+
+    lines = [
+        "# Settings of Reelsieve. Variables of the environment win: frames_cap is REELSIEVE_FRAMES_CAP there.",
+        "# Models are fetched from, and texts sent to, the places that stand here: read a file that is not yours.",
+    ]
+    for name, field in fields().items():
+        if is_of_file(name):
+            lines += ["", f"# {field.description}", f"# {name} = {_toml(field)}".rstrip()]
+    lines += [
+        "",
+        f"# Chosen by REELSIEVE_{PROFILE.upper()}=gpu, its values come before those above.",
+        f"# [{PROFILE}.gpu]",
+        '# image_text_precision = "bf16"',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(field: FieldInfo) -> str:
+    """A default as TOML writes it; empty where there is none, or where it depends on the folder."""
+    # Empty tables and lists, strings, numbers and booleans look as in JSON.
+    return "" if field.default_factory or field.default is None else json.dumps(field.default)
+
+
+def _rows() -> list[dict[str, Any]]:
+    from assets.settings import read_settings
+    from orchestration.settings import groups, settings
+
+    settings()  # reads the file, and refuses what is wrong
+    found: dict[str, BaseSettings] = {}
+    for group in reversed(groups()):
+        read = read_settings(group)
+        found |= dict.fromkeys(group.model_fields, read)
+    return [
+        {
+            "setting": name,
+            "value": _shown(getattr(of, name)),
+            "from": _origin(name, of),
+        }
+        for name, of in found.items()
+    ]
+
+
+def _origin(name: str, of: BaseSettings) -> str:
+    """Where a value comes from; the folder of a file is left out, since it stands below the table."""
+    from assets.settings import place_of, variable_of
+
+    if place := place_of(variable_of(name)):
+        return place.removeprefix(f"{Path(place.partition(': ')[0]).parent}/")
+    return "environment" if name in of.model_fields_set else "default"
+
+
+def _shown(value: Any) -> Any:
+    """A value as a row shows it, a secret not at all."""
+    from pydantic import SecretStr
+
+    if isinstance(value, SecretStr):
+        return "(secret)"
+    return value if isinstance(value, str | int | float | dict | None) else json.loads(json.dumps(value, default=str))
