@@ -5,11 +5,13 @@ from __future__ import annotations
 import dagster as dg
 
 import assets
+from assets.catalogue import catalogued
 from orchestration.executor import in_this_process
 from orchestration.jobs import calibration_job, dataset_job, ingest_job, prune_job, scoring_job
 from orchestration.platform import curation
 from orchestration.schedules import SCHEDULES
 from orchestration.sensors import SENSORS
+from orchestration.settings import settings
 from orchestration.terminal import LOGGER, terminal_logger
 
 
@@ -17,7 +19,7 @@ from orchestration.terminal import LOGGER, terminal_logger
 def defs() -> dg.Definitions:
     """The assets of the room `assets` with the jobs, schedules, sensors and resources of this one."""
     return dg.Definitions.merge(
-        dg.load_definitions_from_package_module(assets),
+        catalogued(dg.load_definitions_from_package_module(assets), settings().owners),
         dg.Definitions(
             jobs=[ingest_job, scoring_job, calibration_job, dataset_job, prune_job],
             schedules=SCHEDULES,

@@ -8,7 +8,7 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, cast
 from urllib.parse import urlsplit
 
 import tomli
@@ -47,6 +47,9 @@ class Settings(BaseSettings):
         default=None,
         validation_alias="CURATION_DB_URL",
         description="your own Postgres; default: the embedded server",
+    )
+    owners: tuple[Annotated[str, Field(pattern=r"^(team:.+|[^@ ]+@[^@ ]+)$")], ...] = Field(
+        default=(), description='owners of all assets in Dagster, as JSON: ["team:data", "ada@example.org"]'
     )
     profile: str = Field(default="", description=f"the profile of {FILE} whose values come before the others")
     failure_command: str | None = Field(default=None, description="run when a run failed, with a notice on its input")

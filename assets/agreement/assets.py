@@ -57,7 +57,7 @@ def metadata_of(rows: list[StoredRow]) -> dict[str, dg.MetadataValue]:
         return {"agreement": dg.MetadataValue.text("no ratings and no labels")}
     stale = {row.metric: row.n_stale for row in rows if row.aspect in correlated}
     return {
-        "rows": dg.MetadataValue.text(f"{len(rows):,}"),
+        "dagster/row_count": dg.MetadataValue.int(len(rows)),
         "stale scores left out": dg.MetadataValue.text(f"{sum(stale.values()):,}"),
         **{f"aspect: {aspect}": dg.MetadataValue.md(_pooled(shown)) for aspect, shown in correlated.items()},
         **{f"groups of {aspect}": dg.MetadataValue.md(_aspect(aspect, shown)) for aspect, shown in correlated.items()},

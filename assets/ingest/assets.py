@@ -14,6 +14,7 @@ from assets.ingest.run import ingest_folder
 from assets.partitions import DATASETS, announce_partitions
 from assets.progress import sparsely
 from assets.reports.text import spelled
+from db.manifest.removal import n_rows
 
 
 class _DatabaseTable(NamedTuple):
@@ -77,9 +78,13 @@ def ingest(
         n_shards=config.n_shards,
         progress=lambda source, n_read: log_sparsely(f"{source}: {n_read} rows read"),
     )
-    announce_partitions(context.instance, dataset_of_key(curation.engine, context.partition_key))
+    dataset = dataset_of_key(curation.engine, context.partition_key)
+    announce_partitions(context.instance, dataset)
+    with curation.engine.connect() as connection:
+        counts = {table.name: n_rows(connection, dataset, table.name) for table in _DATABASE_TABLES}
     for table in _DATABASE_TABLES:
-        yield dg.MaterializeResult(asset_key=table.name, metadata=_metadata(table.name, report))
+        told = {"dagster/row_count": counts[table.name], **_metadata(table.name, report)}
+        yield dg.MaterializeResult(asset_key=table.name, metadata=told)
 
 
 def _metadata(name: str, report: IngestReport) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def training_subset(
         if recipe.where or recipe.at_least:
             raise
         # A dataset that is not scored yet is no mistake: its subset waits for the scores.
-        return dg.MaterializeResult(metadata={"rows": 0, "why none": str(error)})
+        return dg.MaterializeResult(metadata={"dagster/row_count": 0, "why none": str(error)})
     path = curation.folder("selections") / f"{dataset.name}-{chosen.selection_id}.parquet"
     # Written even if the file exists: it may come from another database that this home folder was used with.
     export_selection(curation.engine, chosen.selection_id, path, replace=True)
@@ -61,7 +61,7 @@ def training_subset(
     return dg.MaterializeResult(
         metadata={
             "selection": f"number {chosen.selection_id}, {'new' if chosen.is_new else 'made before and unchanged'}",
-            "rows": chosen.n,
+            "dagster/row_count": chosen.n,
             "eligible": chosen.n_eligible,
             "near-duplicates left out": chosen.n_duplicates,
             **{f"samples without {metric}": said for metric, said in unjudged.items()},

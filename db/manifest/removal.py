@@ -44,12 +44,13 @@ class NameTaken(ValueError):
 
 def contents(connection: Connection, of: Dataset) -> dict[str, int]:
     """How many rows a dataset has of what people ask for, in words; nothing that it has none of."""
-    counts = {}
-    for name, words in SHOWN.items():
-        table = METADATA.tables[name]
-        count = sa.select(sa.func.count()).select_from(table).where(_belongs(table, of.dataset_id))
-        counts[words] = connection.scalar(count) or 0
-    return {words: n for words, n in counts.items() if n}
+    return {words: n for name, words in SHOWN.items() if (n := n_rows(connection, of, name))}
+
+
+def n_rows(connection: Connection, of: Dataset, name: str) -> int:
+    """How many rows of a table belong to a dataset. name: of the table."""
+    table = METADATA.tables[name]
+    return connection.scalar(sa.select(sa.func.count()).select_from(table).where(_belongs(table, of.dataset_id))) or 0
 
 
 def n_selections(connection: Connection, of: Dataset) -> int:

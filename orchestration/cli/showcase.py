@@ -39,7 +39,8 @@ def demo() -> None:
         "GROUP BY 1 ORDER BY 2 DESC NULLS LAST"
     )
     console.print(
-        f"\ntraining subset: {subset['rows']} samples, {METRICS[0]} at least {subset['cutoff']:.4f}: {subset['path']}"
+        f"\ntraining subset: {subset['dagster/row_count']} samples, "
+        f"{METRICS[0]} at least {subset['cutoff']:.4f}: {subset['path']}"
         f"\nreport:          {conclusions['dataset_report']['path']}"
         f"\nwhy this score:  reelsieve explain clip_001__sys_shuffled --dataset demo --metric vcs"
         f"\nlineage:         reelsieve ui   (opens on 127.0.0.1:3000)"

@@ -31,6 +31,7 @@ from orchestration.platform import PROJECT, curation, database_url, engine, inst
 from orchestration.retention import KEEP_DAYS
 from orchestration.runs import CheckFailed, run_job
 from orchestration.schedules import score_missing
+from orchestration.settings import settings
 from tests.assets.manifests import Row, candidate, write_clip
 from tests.assets.manifests import write_manifest as tables
 from tests.command_line import run_command
@@ -189,8 +190,10 @@ def test_finished_work_launches_nothing() -> None:
 
 
 def test_ingest_metadata_counts_rows() -> None:
-    assert metadata("video", DATASET) == {"videos new or changed": 12, "videos as before": 0}
-    assert metadata("reference", DATASET) == {"captions new or changed": 60, "captions as before": 0}
+    n_rows = "dagster/row_count"
+    assert metadata("video", DATASET) == {n_rows: 12, "videos new or changed": 12, "videos as before": 0}
+    assert metadata("reference", DATASET) == {n_rows: 24, "captions new or changed": 60, "captions as before": 0}
+    assert [metadata(name, DATASET)[n_rows] for name in ("sample", "keypoint", "keypoint_label")] == [36, 36, 108]
     assert metadata("ingest_reject", DATASET)["refused rows"] == 0
 
 
@@ -311,7 +314,7 @@ def test_threshold_metadata_holds_cutoffs_and_plot(scored: dict[str, dict[str, A
 
 def test_subset_and_report_lie_where_the_metadata_says(scored: dict[str, dict[str, Any]]) -> None:
     subset = scored["training_subset"]
-    assert (subset["eligible"], subset["rows"]) == (24, 3)
+    assert (subset["eligible"], subset["dagster/row_count"]) == (24, 3)
     assert pq.read_table(subset["path"]).num_rows == 3
     report = scored["dataset_report"]
     assert Path(report["path"]).read_text(encoding="utf-8").startswith("<!doctype html>")
@@ -326,7 +329,7 @@ def test_agreement_has_a_table_and_a_plot_for_each_aspect(scored: dict[str, dict
     tables = {name.removeprefix("aspect: "): text for name, text in found.items() if name.startswith("aspect: ")}
     assert (len(tables) > 0, found["stale scores left out"]) == (True, "0")
     with engine().connect() as connection:
-        assert str(connection.exec_driver_sql("SELECT count(*) FROM agreement").scalar_one()) == found["rows"]
+        assert connection.exec_driver_sql("SELECT count(*) FROM agreement").scalar_one() == found["dagster/row_count"]
         assert set(connection.exec_driver_sql("SELECT DISTINCT aspect FROM agreement").scalars()) == set(tables)
     interval = "95 % interval over videos"
     for aspect, text in tables.items():
@@ -532,3 +535,36 @@ def make_old(run_ids: set[str]) -> None:
         update = "UPDATE runs SET create_timestamp = create_timestamp - CAST(:age AS interval) WHERE run_id = ANY(:ids)"
         assert connection.execute(sa.text(update), {"age": age, "ids": list(run_ids)}).rowcount == len(run_ids)
     storage.dispose()
+
+
+def test_assets_of_tables_show_the_columns_and_comments_of_postgres() -> None:
+    shown = {}
+    for spec in defs().resolve_all_asset_specs():
+        if schema := spec.metadata.get("dagster/column_schema"):
+            columns = [(each.name, each.description, each.constraints.nullable) for each in schema.columns]
+            shown[spec.metadata["dagster/table_name"].removeprefix("public.")] = columns
+            assert spec.kinds >= {"postgres"}
+    assert {*shown} >= {*INGESTED, "score", "score_threshold", "keypoint_threshold", "selection_item", "agreement"}
+    query = sa.text(
+        "SELECT attname, col_description(attrelid, attnum), NOT attnotnull FROM pg_attribute "
+        "WHERE attrelid = CAST(:name AS regclass) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"
+    )
+    with engine().connect() as connection:
+        stored = {name: [tuple(row) for row in connection.execute(query, {"name": name})] for name in shown}
+    assert {name: sorted(columns) for name, columns in shown.items()} == {
+        name: sorted(columns) for name, columns in stored.items()
+    }
+
+
+def test_the_owners_of_the_settings_own_every_asset(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REELSIEVE_OWNERS", '["team:data", "ada@example.org"]')
+    settings.cache_clear()
+    try:
+        assert {tuple(spec.owners) for spec in defs().resolve_all_asset_specs()} == {("team:data", "ada@example.org")}
+    finally:
+        settings.cache_clear()
+
+
+def test_report_and_subset_have_an_age_at_which_they_are_no_longer_fresh() -> None:
+    aging = {spec.key.to_user_string() for spec in defs().resolve_all_asset_specs() if spec.freshness_policy}
+    assert aging == {"dataset_report", "training_subset"}

@@ -243,4 +243,4 @@ def test_a_data_set_without_scores_is_no_failure(tmp_path: Path) -> None:
     run_ingest(write_manifest(tmp_path, n_videos=2, prefix="bare"), "bare", None, 1)
     found = run_conclusions("bare")
     assert set(found) == set(CONCLUSIONS)
-    assert found["training_subset"]["rows"] == 0
+    assert found["training_subset"]["dagster/row_count"] == 0
