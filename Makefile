@@ -31,6 +31,10 @@ $(INSTALLED): requirements.lock pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	@TMPDIR="$$PWD/$(SCRATCH)" $(BIN)/uv pip install --python $(BIN)/python -r requirements.lock
 	@TMPDIR="$$PWD/$(SCRATCH)" $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps -e .
+	@# Dagster's own commands read it: with it `dagster dev` finds this project and its home. It is made once.
+	@test -e .env || printf '%s\n' "# Where Dagster finds this project; written by make setup." \
+	  "DAGSTER_HOME=\$${DAGSTER_HOME:-$$PWD}" "REELSIEVE_DAGSTER_DIR=\$${REELSIEVE_HOME:-$$PWD/.reelsieve}/dagster" \
+	  "DAGSTER_DISABLE_TELEMETRY=1" > .env
 	@echo "Compiling what the commands import, once"
 	@TMPDIR="$$PWD/$(SCRATCH)" $(BIN)/python -c '$(IMPORTED)'
 	@rm -rf $(SCRATCH)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from urllib.parse import unquote
 
 HIDDEN = "***"
-_VARIABLES = ("CURATION_DB_URL", "REELSIEVE_DAGSTER_URL")
+_VARIABLES = ("CURATION_DB_URL",)
 _IN_QUERY = re.compile(r"[?&]\w*password=([^&#\s]+)")
 # In a URL, and in a connection string of libpq.
 _SPELLINGS = (

@@ -20,7 +20,7 @@ from db.schema.views import is_up_to_date
 from db.server.embedded import curation_url, has_embedded, is_embedded_running, running_homes
 from db.server.engine import open_engine
 from db.server.leases import lease
-from db.server.urls import DAGSTER, DatabaseUnavailable, dagster_url, sibling_url, url_for_dagster
+from db.server.urls import DAGSTER, DatabaseUnavailable, sibling_url, url_for_dagster
 from orchestration.settings import settings
 
 if TYPE_CHECKING:
@@ -123,7 +123,6 @@ def dagster_environment() -> dict[str, str]:
         # from sending the files of the folder `logs`.
         "DAGSTER_DISABLE_TELEMETRY": "1",
         "REELSIEVE_HOME": str(settings().home_folder),
-        "REELSIEVE_DAGSTER_URL": dagster_url(database_url()),
         "REELSIEVE_DAGSTER_DIR": str(folder),
     }
 
@@ -136,13 +135,12 @@ def instance() -> dg.DagsterInstance:
     from assets.sources.assets import MODEL_POOL
     from orchestration.executor import keep_connected
 
-    engine()  # makes Dagster's database where it is missing
-    # Two processes that set up Dagster's storage and its pool at once would make one of them fail.
+    os.environ.update(dagster_environment())
+    dagster_instance = dg.DagsterInstance.get()
+    keep_connected(dagster_instance)
+    storage = dagster_instance.event_log_storage
+    # Two processes that make the pool at once would make one of them fail.
     with lease(sibling_url(database_url(), DAGSTER), "storage"):
-        os.environ.update(dagster_environment())
-        dagster_instance = dg.DagsterInstance.get()
-        keep_connected(dagster_instance)
-        storage = dagster_instance.event_log_storage
         if MODEL_POOL not in storage.get_concurrency_keys():
             storage.initialize_concurrency_limit_to_default(MODEL_POOL)
     return dagster_instance

@@ -28,7 +28,7 @@ FILE = "reelsieve.toml"
 PROFILE = "profile"
 # Variables that no class of settings has: of a machine's pool of models, Dagster's files, tests and benchmarks.
 _OTHERS = (
-    *(DEVICE, "REELSIEVE_DAGSTER_URL", "REELSIEVE_DAGSTER_DIR"),
+    *(DEVICE, "REELSIEVE_DAGSTER_DIR"),
     *("REELSIEVE_TEST_DATA", "REELSIEVE_REQUIRE_ALL", "REELSIEVE_RENEW_GRAPH", "REELSIEVE_CHAT_SERVER_PYTHON"),
 )
 # How like PREFIX the first word of a variable is that is taken for a misspelt one of ours.

@@ -18,6 +18,7 @@ from orchestration.cli import (
     data,
     database,
     explaining,
+    passing,
     querying,
     reporting,
     scoring,
@@ -153,6 +154,8 @@ app.command("search")(searching.search)
 app.command("sql")(querying.sql)
 app.command("prune")(database.prune)
 app.command("ui")(overview.ui)
+app.command("dagster", context_settings=passing.THEIRS)(passing.dagster)
+app.command("dg", context_settings=passing.THEIRS)(passing.dg)
 app.command("doctor")(overview.doctor)
 app.add_typer(configuring.config, name="config")
 app.add_typer(selections.selections, name="selections")

@@ -63,7 +63,7 @@ def test_every_misspelt_variable_is_named() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("REELSIEVE_TEST_DATA", "REELSIEVE_REQUIRE_ALL", "REELSIEVE_DAGSTER_URL", "REELSIEVE_DAGSTER_DIR"),
+        *("REELSIEVE_TEST_DATA", "REELSIEVE_REQUIRE_ALL", "REELSIEVE_DAGSTER_DIR"),
         *("REELSIEVE_DEVICE", "REELSIEVE_MEDIA_CACHE", "reelsieve_vcs_lct", "REELSIEVE_OUR_KEY", "REELIGHT_VCS"),
     ],
 )

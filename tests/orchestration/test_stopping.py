@@ -70,7 +70,7 @@ AT_A_TABLE = {
     "db migrate": "db migrate",
     "db dump": "db dump FOLDER/dump",
 }
-ELSEWHERE = {"init", "config", "config init", "db start", "db stop", "db restore"}
+ELSEWHERE = {"dagster", "dg", "init", "config", "config init", "db start", "db stop", "db restore"}
 # Where no table of data is read, that of the schema's revision is.
 TABLES = {"ui": "alembic_version", "db url": "alembic_version", "db migrate": "alembic_version"}
 

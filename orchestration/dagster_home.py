@@ -1,0 +1,31 @@
+"""Dagster's storage as dagster.yaml names it: on the server of the home, which it starts where none runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dagster_postgres import DagsterPostgresStorage
+
+from db.server.leases import lease
+from db.server.urls import DAGSTER, dagster_url, sibling_url
+from orchestration.platform import database_url, engine
+
+
+class HomeStorage(DagsterPostgresStorage):
+    """Dagster's tables in database `dagster` beside the curation database of the settings.
+
+    No variable need be set for it, so Dagster's own commands find the home as `reelsieve` does.
+    """
+
+    @classmethod
+    def config_type(cls) -> Any:
+        """It takes no configuration."""
+        return {}
+
+    @classmethod
+    def from_config_value(cls, inst_data: Any, config_value: Any) -> HomeStorage:
+        """Make the databases where they are missing, and open the storage. Raises the errors of the settings."""
+        engine()  # makes both databases
+        # Two processes that make Dagster's tables at once would make one of them fail.
+        with lease(sibling_url(database_url(), DAGSTER), "storage"):
+            return cls(dagster_url(database_url()), inst_data=inst_data)
