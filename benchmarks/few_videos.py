@@ -16,13 +16,12 @@ import numpy as np
 
 from benchmarks.measure import RESULTS, save
 from metrics_core.agreement import compare_with_people
-from metrics_core.agreement.cluster_means import cluster_means
 from metrics_core.agreement.groupings import Sides, per_system, per_video, pooled, pooled_rest, without_system_means
 from metrics_core.agreement.raters import mean_rating
 from metrics_core.agreement.same_items import Coefficient, on_same_items
 from metrics_core.agreement.verdicts import CLAIMS, MOST_CHANCE, corrected, system_verdict, too_few, verdict
 from metrics_core.arrays import FloatArray
-from metrics_core.intervals import Found, blocks_of
+from metrics_core.intervals import Found, blocks_of, cluster_means
 
 VIDEOS = (2, 3, 5, 8, 10, 15, 20)
 SYSTEMS = 6

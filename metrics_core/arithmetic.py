@@ -1,8 +1,9 @@
-"""Quotients that several metrics need, their value where the divisor is 0, and the interval of a share."""
+"""Quotients that several metrics need, their value where the divisor is 0; shares with intervals; Holm's correction."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from statistics import NormalDist
 
 
@@ -45,3 +46,27 @@ def wilson_interval(successes: int, n: int, level: float = 0.95) -> tuple[float 
     low = (centre - reach) / (1 + spread) if successes else 0.0
     high = (centre + reach) / (1 + spread) if successes < n else 1.0
     return low, high
+
+
+def holm(p_values: Sequence[float]) -> tuple[float, ...]:
+    """Correct p-values for their number by Holm's steps, in their order.
+
+    >>> holm([0.01, 0.04, 0.03])
+    (0.03, 0.06, 0.06)
+    """
+    order = sorted(range(len(p_values)), key=p_values.__getitem__)
+    corrected, highest = [0.0] * len(p_values), 0.0
+    for step, position in enumerate(order):
+        highest = max(highest, min(1.0, p_values[position] * (len(p_values) - step)))
+        corrected[position] = highest
+    return tuple(corrected)
+
+
+def holm_defined(p_values: Sequence[float | None]) -> list[float | None]:
+    """Correct by Holm those p-values that are defined.
+
+    >>> holm_defined([0.03, None, 0.01])
+    [0.03, None, 0.02]
+    """
+    corrected = iter(holm([p for p in p_values if p is not None]))
+    return [None if p is None else next(corrected) for p in p_values]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.agreement.significance import holm
+from metrics_core.arithmetic import holm
 
 SMALL = 0.147
 """Cliff's delta from which on a difference counts as more than negligible (Romano et al. 2006)."""

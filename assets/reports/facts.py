@@ -10,10 +10,10 @@ from typing import Any
 from assets.agreement.rows import StoredRow
 from db.reports.values import Spread
 from db.scores.quality import StatusCount
-from metrics_core.agreement.cluster_means import ClusterMean
 from metrics_core.agreement.same_items import Coefficient
 from metrics_core.agreement.verdicts import Verdict
 from metrics_core.calibration import RatedCut
+from metrics_core.intervals import ClusterMean
 
 # The facts about samples to look at, as plain records.
 

@@ -46,10 +46,10 @@ from db.reports.videos import Samples, count_videos, judgements_by_video, values
 from db.schema import scorer
 from db.scores.quality import StatusCount
 from db.scores.stored import active_models, active_scorer
-from metrics_core.agreement.cluster_means import cluster_means
 from metrics_core.agreement.same_items import SameItems
 from metrics_core.agreement.verdicts import corrected
 from metrics_core.arrays import FloatArray
+from metrics_core.intervals import cluster_means
 
 # What is in the data: counts, systems, lengths, people's work, and what every metric could and could not score.
 

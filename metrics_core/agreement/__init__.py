@@ -10,24 +10,21 @@ from metrics_core.agreement.groupings import without_length, without_system_mean
 from metrics_core.agreement.labels import cohen_kappa, confusion_of, label_rows, majority_accuracy
 from metrics_core.agreement.pairs import TieCalibration, calibrate_ties, soft_pairwise_accuracy
 from metrics_core.agreement.raters import Alpha, krippendorff_alpha
-from metrics_core.agreement.significance import (
+from metrics_core.agreement.table import AgreementRow, agreement_rows
+from metrics_core.agreement.two_scorers import (
     ComparisonRow,
+    Mover,
+    PeopleCompared,
     PermutationTest,
+    ScoresCompared,
     WilliamsTest,
+    compare_scores,
+    compare_with_people,
     comparison_rows,
-    holm,
     permutation_test,
     williams_test,
 )
-from metrics_core.agreement.table import AgreementRow, agreement_rows
-from metrics_core.agreement.two_scorers import (
-    Mover,
-    PeopleCompared,
-    ScoresCompared,
-    compare_scores,
-    compare_with_people,
-)
-from metrics_core.arithmetic import wilson_interval
+from metrics_core.arithmetic import holm, wilson_interval
 from metrics_core.intervals import Estimate
 
 __all__ = [

@@ -19,9 +19,6 @@ OF_PAIRS = ("kendall_b", "kendall_c", "pairwise_accuracy")
 SMALL = 128
 """Groups of up to this many items are compared pair by pair, larger ones by SciPy, one after the other."""
 
-# Blocks are left out together while they hold up to this many items.
-CELLS = 1 << 14
-
 Coefficients = dict[str, FloatArray]
 """Each statistic of many groups, (groups,); NaN where it is not defined."""
 
@@ -72,32 +69,6 @@ def by_group(
         for name, value in coefficients(metric[rows], people[rows], statistics).items() if rows.size else ():
             found[name][group[rows[0]]] = math.nan if value is None else value
     return {name: found[name] for name in statistics}
-
-
-def without_blocks(
-    metric: FloatArray,
-    people: FloatArray,
-    group: IntArray,
-    n_groups: int,
-    block: IntArray,
-    n_blocks: int,
-    statistics: Sequence[str] = STATISTICS,
-) -> Coefficients:
-    """Compute statistics of every group of items (n,) without each block of them: (n_blocks, n_groups) by name.
-
-    NaN for a block without items.
-    """
-    held = np.unique(block)
-    found = {name: np.full((n_blocks, n_groups), np.nan) for name in statistics}
-    at_once = max(1, CELLS // max(1, block.size))
-    for blocks in (held[start : start + at_once] for start in range(0, held.size, at_once)):
-        number, rows = np.nonzero(blocks[:, None] != block)
-        of_each = by_group(
-            metric[rows], people[rows], number * n_groups + group[rows], blocks.size * n_groups, statistics
-        )
-        for name, values in of_each.items():
-            found[name][blocks] = values.reshape(blocks.size, n_groups)
-    return found
 
 
 def dense_ranks(values: FloatArray | IntArray) -> IntArray:

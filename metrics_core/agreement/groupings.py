@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.agreement.coefficients import STATISTICS, Coefficients, by_group, coefficients, without_blocks
+from metrics_core.agreement.coefficients import STATISTICS, Coefficients, by_group, coefficients
 from metrics_core.arrays import BoolArray, FloatArray, IntArray
-from metrics_core.intervals import BLOCKS, Found, mean_left_out, without_each
+from metrics_core.intervals import Found, mean_left_out, without_each
 
 Grouping = Literal["pooled", "per_video", "per_system", "within_system"]
 """Which captions are compared with each other.
@@ -49,15 +49,7 @@ def pooled(sides: Sides, statistics: Sequence[str] = STATISTICS) -> Found:
     """Compare all items at once."""
     # Items in the metric's order are sorted faster again, without each block.
     sides = sides.only(np.argsort(sides.metric, kind="stable"))
-    together = np.zeros(sides.metric.size, dtype=np.int64)
-    without = without_blocks(sides.metric, sides.people, together, 1, sides.block, BLOCKS, statistics)
-    return Found(
-        coefficients(sides.metric, sides.people, statistics),
-        {name: each[:, 0] for name, each in without.items()},
-        dict.fromkeys(statistics, sides.metric.size),
-        dict.fromkeys(statistics, 0),
-        np.unique(sides.block).size,
-    )
+    return without_each(lambda rows: coefficients(sides.metric[rows], sides.people[rows], statistics), sides.block)
 
 
 def per_video(sides: Sides, n_videos: int) -> Found:
@@ -75,34 +67,27 @@ def averaged_videos(by_video: Coefficients, sides: Sides) -> Found:
 def within_system(sides: Sides) -> Found:
     """Average the systems' statistics, each over its own captions."""
     n_systems = int(sides.system.max(initial=-1)) + 1
-    by_system = by_group(sides.metric, sides.people, sides.system, n_systems)
-    without = without_blocks(sides.metric, sides.people, sides.system, n_systems, sides.block, BLOCKS)
-    return _averaged(by_system, {name: _mean_defined(each) for name, each in without.items()}, sides)
+
+    def by_system(rows: IntArray) -> Coefficients:
+        return by_group(sides.metric[rows], sides.people[rows], sides.system[rows], n_systems)
+
+    without = without_each(lambda rows: _means(by_system(rows)), sides.block)
+    return _averaged(by_system(np.arange(sides.metric.size)), without.left_out, sides)
 
 
 def per_system(sides: Sides) -> Found:
     """Compare the systems' means. Without videos that a system needs there is no value."""
-    n_systems = int(sides.system.max(initial=-1)) + 1
-    cell = sides.block * n_systems + sides.system
-    sums = [
-        np.bincount(cell, side, BLOCKS * n_systems).reshape(BLOCKS, n_systems)
-        for side in (sides.metric, sides.people, np.ones(cell.size))
-    ]
-    present = np.flatnonzero(sums[2].any(axis=0))
-    # The first row are all videos, the others all but a block.
-    totals = [np.vstack([each.sum(axis=0), each.sum(axis=0) - each])[:, present] for each in sums]
-    row = np.repeat(np.arange(BLOCKS + 1), present.size)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        metric, people = (np.nan_to_num(np.round(each / totals[2], DECIMALS)).ravel() for each in totals[:2])
-    found = by_group(metric, people, row, BLOCKS + 1)
-    usable = (totals[2] > 0.5).all(axis=1) & np.append(True, sums[2].any(axis=1))
-    return Found(
-        coefficients(metric[: present.size], people[: present.size]),
-        {name: np.where(usable, each, np.nan)[1:] for name, each in found.items()},
-        dict.fromkeys(STATISTICS, present.size),
-        dict.fromkeys(STATISTICS, 0),
-        np.unique(sides.block).size,
-    )
+    present = np.unique(sides.system)
+
+    def of_means(rows: IntArray) -> dict[str, float | None]:
+        system = sides.system[rows]
+        n = np.bincount(system, minlength=int(present.max(initial=-1)) + 1)[present]
+        if not n.all():
+            return dict.fromkeys(STATISTICS)
+        means = [np.bincount(system, side[rows])[present] / n for side in (sides.metric, sides.people)]
+        return coefficients(np.round(means[0], DECIMALS), np.round(means[1], DECIMALS))
+
+    return replace(without_each(of_means, sides.block), n=dict.fromkeys(STATISTICS, present.size))
 
 
 def without_system_means(values: npt.ArrayLike, system: IntArray) -> FloatArray:
@@ -142,21 +127,14 @@ def pooled_rest(sides: Sides, remove: Callable[[FloatArray, IntArray], FloatArra
     return without_each(rest, sides.block)
 
 
-def _mean_defined(values: FloatArray) -> FloatArray:
-    """The means of rows (rows, n) of the values that are not NaN; NaN for a row without any."""
-    defined = np.isfinite(values)
-    with np.errstate(invalid="ignore"):
-        means: FloatArray = np.where(defined, values, 0).sum(axis=1) / defined.sum(axis=1)
-    return means
+def _means(by: Coefficients) -> dict[str, float | None]:
+    """The means of groups' statistics (groups,), left out where NaN; None without any."""
+    defined = {name: each[np.isfinite(each)] for name, each in by.items()}
+    return {name: float(each.mean()) if each.size else None for name, each in defined.items()}
 
 
 def _averaged(by: Coefficients, without: Coefficients, sides: Sides) -> Found:
-    """The means of groups' statistics (groups,), left out where NaN."""
-    defined = {name: each[np.isfinite(each)] for name, each in by.items()}
-    return Found(
-        {name: float(each.mean()) if each.size else None for name, each in defined.items()},
-        without,
-        {name: each.size for name, each in defined.items()},
-        {name: by[name].size - each.size for name, each in defined.items()},
-        np.unique(sides.block).size,
-    )
+    """The means of groups' statistics (groups,), and without each block."""
+    n = {name: int(np.isfinite(each).sum()) for name, each in by.items()}
+    n_undefined = {name: each.size - n[name] for name, each in by.items()}
+    return Found(_means(by), without, n, n_undefined, np.unique(sides.block).size)

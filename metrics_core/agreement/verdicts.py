@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
 from metrics_core.agreement.same_items import Coefficient, SameItems
-from metrics_core.agreement.significance import holm_defined
+from metrics_core.arithmetic import holm_defined
 from metrics_core.calibration.rated import FEWEST_VIDEOS
 
 Level = Literal["undefined", "open", "nothing", "against", "below baseline", "baseline", "above baseline", "ceiling"]

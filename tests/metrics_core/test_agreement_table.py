@@ -133,14 +133,3 @@ def test_large_groups_have_the_values_of_small_ones(monkeypatch: pytest.MonkeyPa
     for name, values in by_group(metric, people, group, 5).items():
         assert values == pytest.approx(small[name], abs=1e-12, nan_ok=True)
         assert np.isfinite(values).tolist() == [True, False, False, True, False]
-
-
-def test_batches_of_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(1)
-    metric, people, video = rng.integers(0, 9, 40) / 1.0, rng.integers(0, 5, 40) / 1.0, rng.integers(0, 7, 40)
-    sides = Sides(metric, people, video, video % 3, video)
-    whole = within_system(sides).left_out
-    for cells in (90, 1):
-        monkeypatch.setattr(engine, "CELLS", cells)
-        for name, values in within_system(sides).left_out.items():
-            assert values == pytest.approx(whole[name], nan_ok=True)

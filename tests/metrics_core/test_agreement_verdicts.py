@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from metrics_core.agreement.same_items import Coefficient, SameItems
-from metrics_core.agreement.significance import holm
 from metrics_core.agreement.verdicts import (
     CLAIMS,
     Level,
@@ -20,6 +19,7 @@ from metrics_core.agreement.verdicts import (
     system_verdict,
     verdict,
 )
+from metrics_core.arithmetic import holm
 
 N = 90
 

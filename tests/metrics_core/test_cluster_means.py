@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from metrics_core.agreement.cluster_means import ClusterMean, cluster_means
 from metrics_core.arrays import FloatArray
+from metrics_core.intervals import ClusterMean, cluster_means
 
 VIDEOS, MEASURES, GROUPS = 60, 2, 3
 

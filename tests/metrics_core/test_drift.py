@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import mannwhitneyu
 
-from metrics_core.agreement.significance import holm
+from metrics_core.arithmetic import holm
 from metrics_core.drift import shifts
 
 VALUES = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 3)), min_size=4, max_size=60)
