@@ -32,7 +32,6 @@ from benchmarks.measure import RESULTS, save
 from metrics_core.models.chat.client import HttpChatModel
 from metrics_core.models.chat.presets import make_chat_model
 from metrics_core.models.chat.protocol import ChatReply, ChatRequest, ImagePart, TextPart
-from metrics_core.models.chat.records import CallRecord, ValidReply
 
 VARIABLE = "REELSIEVE_CHAT_SERVER_PYTHON"
 START_S = 120.0
@@ -113,17 +112,17 @@ class Memory:
     """Cache and ledger in memory."""
 
     replies: dict[bytes, Mapping[str, Any]] = field(default_factory=dict)
-    calls: list[CallRecord] = field(default_factory=list)
+    calls: list[Mapping[str, Any]] = field(default_factory=list)
 
     def load(self, keys: Sequence[bytes]) -> Mapping[bytes, Mapping[str, Any]]:
         """Stored answers by key."""
         return {key: self.replies[key] for key in keys if key in self.replies}
 
-    def store(self, replies: Sequence[ValidReply]) -> None:
+    def store(self, replies: Sequence[Mapping[str, Any]]) -> None:
         """Keep valid answers."""
-        self.replies |= {reply.key: reply.data for reply in replies}
+        self.replies |= {reply["request_sha256"]: reply["data"] for reply in replies}
 
-    def record(self, call: CallRecord) -> None:
+    def record(self, call: Mapping[str, Any]) -> None:
         """Keep an attempt."""
         self.calls.append(call)
 
@@ -147,9 +146,9 @@ def asked(name: str, model: HttpChatModel, batch: Sequence[ChatRequest]) -> dict
     row = {
         "statuses": dict(Counter(reply.status for reply in replies)),
         "cached": sum(reply.cached for reply in replies),
-        "outcomes": dict(Counter(call.outcome for call in calls)),
-        "tokens_in": sum(call.usage.tokens_in for call in calls),
-        "tokens_out": sum(call.usage.tokens_out for call in calls),
+        "outcomes": dict(Counter(call["outcome"] for call in calls)),
+        "tokens_in": sum(call["tokens_in"] for call in calls),
+        "tokens_out": sum(call["tokens_out"] for call in calls),
         "seconds": round(time.monotonic() - started, 2),
         "first": _shown(replies[0]),
     }

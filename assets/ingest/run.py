@@ -68,7 +68,7 @@ class KnownTables:
         if stored is None or stored.n_rejected:
             return False
         with self._store.transaction():
-            for video in self._store.media_states():
+            for video in self._store.media():
                 # A store, or a root that may lead elsewhere now, is always asked.
                 if is_address(video.uri):
                     return False

@@ -15,7 +15,6 @@ from sqlalchemy.engine import Engine
 from assets.media.files import IngestedFileUnreadable, ingested_file
 from assets.sources.base import Examination, Order, Source
 from db.evidence.frames import (
-    FrameRows,
     PendingVideo,
     VideoFrames,
     count_frames,
@@ -75,8 +74,8 @@ class SampledFrames(Source[Mapping[int, VideoFrames]]):
                 model_id = register_model(connection, self.encoder.identity.as_dict())
             store_frames(order.engine, model_id, written)
             n_videos += len(written)
-            n_frames += sum(len(video.indices) for video in written)
-            n_without += sum(video.status != "ok" for video in written)
+            n_frames += sum(len(video["frames"]) for video in written)
+            n_without += sum(video["status"] != "ok" for video in written)
             order.tell(f"frames of {n_videos} of {len(todo)} videos embedded")
         return {
             "videos": n_videos,
@@ -127,9 +126,9 @@ class SampledFrames(Source[Mapping[int, VideoFrames]]):
         return sorted({sample.video_id for samples in batches for sample in samples if self._is_wanted(sample)})
 
 
-def _frames_of(encoder: FrameEncoder, videos: Iterable[PendingVideo]) -> Iterator[FrameRows]:
+def _frames_of(encoder: FrameEncoder, videos: Iterable[PendingVideo]) -> Iterator[dict[str, Any]]:
     for video, encoded in encode_videos(encoder, map(_file, videos)):
-        yield _rows(video, encoded)
+        yield _row(video, encoded)
 
 
 def _file(video: PendingVideo) -> VideoFile[PendingVideo]:
@@ -148,17 +147,13 @@ def _held(video: PendingVideo) -> Iterator[Path]:
         raise DecoderFailed(Path(video.uri), str(error)) from None
 
 
-def _rows(video: PendingVideo, encoded: EncodedFrames | FrameReadError) -> FrameRows:
-    if isinstance(encoded, DecoderFailed):
-        return FrameRows(video.video_id, video.content_sha256, "failed", f"{video.uri}: {encoded.reason}")
+def _row(video: PendingVideo, encoded: EncodedFrames | FrameReadError) -> dict[str, Any]:
+    """The frames of a video as they are stored."""
+    row = {"video_id": video.video_id, "content_sha256": video.content_sha256}
     if isinstance(encoded, FrameReadError):
-        return FrameRows(video.video_id, video.content_sha256, "unreadable", f"{video.uri}: {encoded.reason}")
-    return FrameRows(
-        video.video_id,
-        video.content_sha256,
-        indices=encoded.indices.tolist(),
-        times_s=encoded.times_s.tolist(),
-        features=encoded.features,
-        n_frames=encoded.n_frames,
-        reader=encoded.reader,
-    )
+        status = "failed" if isinstance(encoded, DecoderFailed) else "unreadable"
+        error = f"{video.uri}: {encoded.reason}"
+        return {**row, "status": status, "error": error, "n_frames": None, "reader": None, "frames": []}
+    frames = list(zip(encoded.indices, encoded.times_s, encoded.features, strict=True))
+    facts = {"n_frames": encoded.n_frames, "reader": encoded.reader, "frames": frames}
+    return {**row, "status": "ok", "error": None, **facts}

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, cast
+from dataclasses import asdict
+from typing import Any, ClassVar
 
 from sqlalchemy.engine import Engine
 
 from assets.models.chat import ChatSettings, TalliedChat, Tally
 from assets.sources.base import Forecast, Order, Source
 from assets.sources.texts import TextVectors
-from db.evidence.keywords import KeywordRow, load_keywords, store_keywords
+from db.evidence.keywords import load_keywords, store_keywords
 from db.evidence.models import register_model
 from db.schema.inputs import Input
 from db.scores.work import PendingSample
@@ -67,13 +68,13 @@ class ExtractedKeywords(Source[Extractions]):
             model_id = register_model(connection, self.model.as_dict())
         wanted = list(dict.fromkeys(self._wanted(order, sample_ids)))
         stored = load_keywords(order.engine, model_id, wanted)
-        missing = [text for text in wanted if text not in stored or stored[text].status == "failed"]
+        missing = [text for text in wanted if text not in stored or stored[text]["status"] == "failed"]
         statuses: Counter[str] = Counter()
         why: list[str | None] = []
         for start in range(0, len(missing), TEXTS_AT_A_TIME):
             asked = missing[start : start + TEXTS_AT_A_TIME]
             found = extractor.extract_all(asked)
-            rows = {text: _row(each) for text, each in zip(asked, found, strict=True)}
+            rows = {text: asdict(each) for text, each in zip(asked, found, strict=True)}
             store_keywords(order.engine, model_id, order.run_id, rows)
             statuses.update(each.status for each in found)
             why += [each.reason for each in found if each.status != "ok"]
@@ -111,7 +112,7 @@ class ExtractedKeywords(Source[Extractions]):
         # A text without a word is not asked about.
         wanted = {text for text in self._wanted(order, sample_ids) if text.strip()}
         stored = {} if model_id is None else load_keywords(order.engine, model_id, wanted)
-        missing = [text for text in wanted if text not in stored or stored[text].status == "failed"]
+        missing = [text for text in wanted if text not in stored or stored[text]["status"] == "failed"]
         tokens_in = sum(text_tokens(text) + TOKENS_OF_PROMPT for text in missing)
         tokens_out, name = len(missing) * TOKENS_OF_ANSWER, self._extractor.chat_model.identity.model_id
         money = usage_of_call(tokens_in, tokens_out, self._settings.prices_of(name)).money
@@ -151,9 +152,5 @@ class KeywordVectors(TextVectors):
             yield from self._texts_with(sample, extractions.__getitem__)
 
 
-def _row(extraction: Extraction) -> KeywordRow:
-    return KeywordRow(extraction.keywords, extraction.status, extraction.reason)
-
-
-def _extraction(row: KeywordRow) -> Extraction:
-    return Extraction(row.keywords, cast(Any, row.status), row.reason)
+def _extraction(row: Mapping[str, Any]) -> Extraction:
+    return Extraction(tuple(row["keywords"]), row["status"], row["reason"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
@@ -11,54 +11,6 @@ from sqlalchemy.engine import Engine
 
 from db.evidence.models import fingerprint, register_model
 from db.schema import chat_call, chat_reply
-
-
-class Tokens(Protocol):
-    """What calls took: their number, tokens in and out, and money where prices were known."""
-
-    @property
-    def calls(self) -> int: ...
-    @property
-    def tokens_in(self) -> int: ...
-    @property
-    def tokens_out(self) -> int: ...
-    @property
-    def money(self) -> float | None: ...
-
-
-class Asked(Protocol):
-    """What a request was and took. key: its SHA-256; model: identity of the model (model_id, revision, params)."""
-
-    @property
-    def key(self) -> bytes: ...
-    @property
-    def model(self) -> Mapping[str, Any]: ...
-    @property
-    def purpose(self) -> str: ...
-    @property
-    def usage(self) -> Tokens: ...
-
-
-class Reply(Asked, Protocol):
-    """A valid answer."""
-
-    @property
-    def data(self) -> Mapping[str, Any]: ...
-
-
-class Call(Asked, Protocol):
-    """One attempt at a request, whatever became of it."""
-
-    @property
-    def attempt(self) -> int: ...
-    @property
-    def outcome(self) -> str: ...
-    @property
-    def error(self) -> str | None: ...
-    @property
-    def http_status(self) -> int | None: ...
-    @property
-    def duration_s(self) -> float: ...
 
 
 class _Models:
@@ -74,6 +26,11 @@ class _Models:
             with self._engine.begin() as connection:
                 self._ids[key] = register_model(connection, identity)
         return self._ids[key]
+
+    def row_of(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Values with the id of the model in place of its identity "model"."""
+        others = {name: value for name, value in values.items() if name != "model"}
+        return {**others, "model_id": self.id_of(values["model"])}
 
 
 class PostgresReplies:
@@ -93,10 +50,14 @@ class PostgresReplies:
         with self._engine.connect() as connection:
             return {bytes(row.request_sha256): row.data for row in connection.execute(query, {"keys": list(keys)})}
 
-    def store(self, replies: Sequence[Reply]) -> None:
-        """Store valid answers in one transaction; the newest answer to a request is the one that stays."""
+    def store(self, replies: Sequence[Mapping[str, Any]]) -> None:
+        """Store valid answers in one transaction; the newest answer to a request is the one that stays.
+
+        replies: columns of `chat_reply`, with the identity "model" in place of its id.
+        """
         # By key order: two runs that write the same rows then wait for each other instead of deadlocking.
-        rows = {reply.key: self._row(reply) for reply in sorted(replies, key=lambda reply: reply.key)}
+        ordered = sorted(replies, key=lambda reply: reply["request_sha256"])
+        rows = {reply["request_sha256"]: self._models.row_of(reply) for reply in ordered}
         if not rows:
             return
         new = insert(chat_reply).values(list(rows.values()))
@@ -104,19 +65,6 @@ class PostgresReplies:
         replaced = {name: new.excluded[name] for name in columns} | {"created_at": sa.func.now()}
         with self._engine.begin() as connection:
             connection.execute(new.on_conflict_do_update(index_elements=["request_sha256"], set_=replaced))
-
-    def _row(self, reply: Reply) -> dict[str, Any]:
-        usage = reply.usage
-        return {
-            "request_sha256": reply.key,
-            "model_id": self._models.id_of(reply.model),
-            "purpose": reply.purpose,
-            "data": reply.data,
-            "calls": usage.calls,
-            "tokens_in": usage.tokens_in,
-            "tokens_out": usage.tokens_out,
-            "money": usage.money,
-        }
 
 
 class PostgresLedger:
@@ -127,21 +75,11 @@ class PostgresLedger:
         self._run_id = run_id
         self._models = _Models(engine)
 
-    def record(self, call: Call) -> None:
-        """Store one attempt at once: a crash later loses no row of what was spent before."""
-        row = {
-            "model_id": self._models.id_of(call.model),
-            "run_id": self._run_id,
-            "purpose": call.purpose,
-            "request_sha256": call.key,
-            "attempt": call.attempt,
-            "outcome": call.outcome,
-            "error": call.error,
-            "http_status": call.http_status,
-            "tokens_in": call.usage.tokens_in,
-            "tokens_out": call.usage.tokens_out,
-            "money": call.usage.money,
-            "duration_s": call.duration_s,
-        }
+    def record(self, call: Mapping[str, Any]) -> None:
+        """Store one attempt at once: a crash later loses no row of what was spent before.
+
+        call: columns of `chat_call`, without the run, and with the identity "model" in place of its id.
+        """
+        row = {**self._models.row_of(call), "run_id": self._run_id}
         with self._engine.begin() as connection:
             connection.execute(sa.insert(chat_call).values(row))

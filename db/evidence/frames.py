@@ -6,8 +6,8 @@ missing or differs from the ingested file, so the next run tries again.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -25,6 +25,8 @@ from db.server.locking import lock_ids_for_copy
 from db.sql import read_sql
 
 Status = Literal["ok", "unreadable", "failed"]
+# What decides whether the stored row of a video changes.
+_COMPARED = ("content_sha256", "status", "error", "n_frames", "n_sampled", "reader")
 
 
 def no_features() -> NDArray[np.float32]:
@@ -53,21 +55,6 @@ class PendingVideo:
     n_frames: int | None
     width: int | None
     height: int | None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FrameRows:
-    """Frames of a video: `indices` (T,), `times_s` (T,), `features` (T, dim); without any, `error` says why."""
-
-    video_id: int
-    content_sha256: bytes
-    status: Status = "ok"
-    error: str | None = None
-    indices: Sequence[int] = ()
-    times_s: Sequence[float] = ()
-    features: NDArray[np.float32] = field(default_factory=no_features)
-    n_frames: int | None = None
-    reader: str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,14 +93,16 @@ def pending_videos(connection: Connection, model_id: int | None, video_ids: Coll
     return [PendingVideo(**{**row, "content_sha256": bytes(row["content_sha256"])}) for row in rows]
 
 
-def store_frames(engine: Engine, model_id: int, videos: Sequence[FrameRows]) -> int:
+def store_frames(engine: Engine, model_id: int, videos: Sequence[Mapping[str, Any]]) -> int:
     """Replace the stored frames of these videos in one transaction; returns how many videos were stored.
 
-    A video that has been deleted meanwhile is left out.
+    videos: columns of `frame_set`, without model and number of frames, and "frames": index, time in seconds and
+    feature (dim,) of each sampled frame; where the status is not "ok" there is none, and "error" says why. A video that
+    has been deleted meanwhile is left out.
     """
     with psycopg_transaction(engine) as connection:
-        alive = lock_ids_for_copy(connection, video.c.video_id, [one.video_id for one in videos], alone=True)
-        kept = [one for one in videos if one.video_id in alive]
+        alive = lock_ids_for_copy(connection, video.c.video_id, [one["video_id"] for one in videos], alone=True)
+        kept = [one for one in videos if one["video_id"] in alive]
         connection.execute(
             "DELETE FROM frame_embedding WHERE model_id = %s AND video_id = ANY(%s)", [model_id, sorted(alive)]
         )
@@ -156,20 +145,18 @@ def count_frames(connection: Connection, model_id: int | None, video_ids: Collec
     return FrameCounts(**{name: int(n) for name, n in row.items()})
 
 
-def _copy_features(connection: psycopg.Connection[Any], model_id: int, videos: Sequence[FrameRows]) -> None:
+def _copy_features(connection: psycopg.Connection[Any], model_id: int, videos: Sequence[Mapping[str, Any]]) -> None:
     columns = [frame_embedding.c[name] for name in ("model_id", "video_id", "frame_index", "time_s", "embedding")]
     rows = (
-        (model_id, video.video_id, int(index), float(time_s), Vector(feature))
+        (model_id, video["video_id"], int(index), float(time_s), Vector(feature))
         for video in videos
-        for index, time_s, feature in zip(video.indices, video.times_s, video.features, strict=True)
+        for index, time_s, feature in video["frames"]
     )
     copy_rows(connection, sql.Identifier(frame_embedding.name), columns, rows)
 
 
-def _upsert_sets(connection: psycopg.Connection[Any], model_id: int, videos: Sequence[FrameRows]) -> None:
-    compared = ["content_sha256", "status", "error", "n_frames", "n_sampled", "reader"]
-    rows = [
-        (model_id, v.video_id, v.content_sha256, v.status, v.error, v.n_frames, len(v.indices), v.reader)
-        for v in videos
-    ]
-    upsert(connection, frame_set, ["model_id", "video_id", *compared], rows, compare=compared, touch=["encoded_at"])
+def _upsert_sets(connection: psycopg.Connection[Any], model_id: int, videos: Sequence[Mapping[str, Any]]) -> None:
+    columns = ("model_id", "video_id", *_COMPARED)
+    sets = [{**video, "model_id": model_id, "n_sampled": len(video["frames"])} for video in videos]
+    rows = [tuple(one[name] for name in columns) for one in sets]
+    upsert(connection, frame_set, columns, rows, compare=_COMPARED, touch=["encoded_at"])

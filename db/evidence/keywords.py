@@ -1,9 +1,12 @@
-"""Keywords that chat models extract: each distinct text once per extractor, keyed by the SHA-256 of its UTF-8 bytes."""
+"""Keywords that chat models extract: each distinct text once per extractor, keyed by the SHA-256 of its UTF-8 bytes.
+
+Rows are mappings of the columns COLUMNS. status: "ok", "refused" or "failed", with a reason unless it is "ok".
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
@@ -12,34 +15,26 @@ from sqlalchemy.engine import Engine
 from db.evidence.embeddings import text_sha256
 from db.schema import keyword_set
 
-
-@dataclass(frozen=True, slots=True)
-class KeywordRow:
-    """The keywords of a text. status: "ok", "refused" or "failed"; a reason for every status but "ok"."""
-
-    keywords: tuple[str, ...]
-    status: str
-    reason: str | None
+COLUMNS = ("keywords", "status", "reason")
 
 
-def store_keywords(engine: Engine, model_id: int, run_id: str, rows: Mapping[str, KeywordRow]) -> None:
+def store_keywords(engine: Engine, model_id: int, run_id: str, rows: Mapping[str, Mapping[str, Any]]) -> None:
     """Store keywords by text in one transaction. They replace failed ones only: two runs share the first good set."""
     # By key order: two runs that write the same rows then wait for each other instead of deadlocking.
     values = [
         {
+            **rows[text],
+            "keywords": list(rows[text]["keywords"]),
             "model_id": model_id,
-            "text_sha256": key,
-            "keywords": list(row.keywords),
-            "status": row.status,
-            "reason": row.reason,
+            "text_sha256": text_sha256(text),
             "run_id": run_id,
         }
-        for key, row in sorted((text_sha256(text), row) for text, row in rows.items())
+        for text in sorted(rows, key=text_sha256)
     ]
     if not values:
         return
     new = insert(keyword_set).values(values)
-    replaced = {name: new.excluded[name] for name in ("keywords", "status", "reason", "run_id")}
+    replaced = {name: new.excluded[name] for name in (*COLUMNS, "run_id")}
     statement = new.on_conflict_do_update(
         index_elements=["model_id", "text_sha256"],
         set_={**replaced, "extracted_at": sa.func.now()},
@@ -49,12 +44,12 @@ def store_keywords(engine: Engine, model_id: int, run_id: str, rows: Mapping[str
         connection.execute(statement)
 
 
-def load_keywords(engine: Engine, model_id: int, texts: Iterable[str]) -> dict[str, KeywordRow]:
+def load_keywords(engine: Engine, model_id: int, texts: Iterable[str]) -> dict[str, Mapping[str, Any]]:
     """The stored keywords by text; a text that was never asked about is left out."""
     by_key = {text_sha256(text): text for text in texts}
-    query = sa.select(keyword_set).where(
+    query = sa.select(keyword_set.c.text_sha256, *(keyword_set.c[name] for name in COLUMNS)).where(
         keyword_set.c.model_id == model_id, keyword_set.c.text_sha256 == sa.any_(sa.bindparam("keys"))
     )
     with engine.connect() as connection:
-        rows = connection.execute(query, {"keys": list(by_key)})
-        return {by_key[bytes(row.text_sha256)]: KeywordRow(tuple(row.keywords), row.status, row.reason) for row in rows}
+        rows = connection.execute(query, {"keys": list(by_key)}).mappings()
+        return {by_key[bytes(row["text_sha256"])]: {name: row[name] for name in COLUMNS} for row in rows}

@@ -169,47 +169,6 @@ class IngestedTable(NamedTuple):
     n_rejected: int
 
 
-class MediaState(NamedTuple):
-    """A video's file as it was ingested, with the columns of table `video`."""
-
-    uri: str
-    status: str
-    size_bytes: int
-    mtime_ns: int | None
-    ctime_ns: int | None
-    inode: int | None
-    etag: str | None
-
-
-def ingested_tables(connection: psycopg.Connection[Any], dataset_id: int) -> dict[str, IngestedTable]:
-    """The tables that the dataset holds unchanged, by kind."""
-    query = "SELECT kind, content_sha256, n_rows, n_rejected FROM ingested_table WHERE dataset_id = %s"
-    with connection.cursor(row_factory=class_row(IngestedTable)) as cursor:
-        return {table.kind: table for table in cursor.execute(query, [dataset_id])}
-
-
-def replace_ingested_tables(
-    connection: psycopg.Connection[Any], dataset_id: int, tables: Sequence[IngestedTable]
-) -> None:
-    """Remember these tables of the dataset, and no others. To be called in a transaction."""
-    connection.execute("DELETE FROM ingested_table WHERE dataset_id = %s", [dataset_id])
-    with connection.cursor() as cursor:
-        cursor.executemany(
-            "INSERT INTO ingested_table (dataset_id, kind, content_sha256, n_rows, n_rejected) "
-            "VALUES (%s, %s, %s, %s, %s)",
-            [(dataset_id, *table) for table in tables],
-        )
-
-
-def media_states(connection: psycopg.Connection[Any], dataset_id: int) -> Iterator[MediaState]:
-    """The files of the dataset's videos, in bounded memory. To be called in a transaction."""
-    columns = ", ".join(MediaState._fields)
-    query = f"SELECT {columns} FROM video WHERE dataset_id = %s AND uri IS NOT NULL"
-    with connection.cursor("media_states", row_factory=class_row(MediaState)) as cursor:
-        cursor.itersize = 10_000
-        yield from cursor.execute(query.encode(), [dataset_id])
-
-
 # The tables whose rows of a dataset are told from those of an earlier ingest, each with the table that tells it.
 _HELD = {
     **{name: name for name in ("video", "reference", "sample", "keypoint")},
@@ -245,15 +204,27 @@ class IngestStore:
 
     def ingested_tables(self) -> dict[str, IngestedTable]:
         """The tables that the dataset holds unchanged, by kind. To be called in a transaction."""
-        return ingested_tables(self._connection, self.dataset.dataset_id)
+        query = "SELECT kind, content_sha256, n_rows, n_rejected FROM ingested_table WHERE dataset_id = %s"
+        with self._connection.cursor(row_factory=class_row(IngestedTable)) as cursor:
+            return {table.kind: table for table in cursor.execute(query, [self.dataset.dataset_id])}
 
     def replace_ingested_tables(self, tables: Sequence[IngestedTable]) -> None:
         """Remember these tables, and no others. To be called in a transaction."""
-        replace_ingested_tables(self._connection, self.dataset.dataset_id, tables)
+        self._connection.execute("DELETE FROM ingested_table WHERE dataset_id = %s", [self.dataset.dataset_id])
+        with self._connection.cursor() as cursor:
+            cursor.executemany(
+                "INSERT INTO ingested_table (dataset_id, kind, content_sha256, n_rows, n_rejected) "
+                "VALUES (%s, %s, %s, %s, %s)",
+                [(self.dataset.dataset_id, *table) for table in tables],
+            )
 
-    def media_states(self) -> Iterator[MediaState]:
-        """The files of the dataset's videos as they were ingested. To be called in a transaction."""
-        return media_states(self._connection, self.dataset.dataset_id)
+    def media(self) -> Iterator[Any]:
+        """The files of the dataset's videos: columns of table `video`, in bounded memory. Needs a transaction."""
+        columns = b"uri, status, size_bytes, mtime_ns, ctime_ns, inode, etag"
+        query = b"SELECT " + columns + b" FROM video WHERE dataset_id = %s AND uri IS NOT NULL"
+        with self._connection.cursor("media", row_factory=namedtuple_row) as cursor:
+            cursor.itersize = 10_000
+            yield from cursor.execute(query, [self.dataset.dataset_id])
 
     def forget_rejects(self, sources: Sequence[str]) -> None:
         """Drop the rejects that an earlier ingest of the same files left."""

@@ -14,7 +14,7 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -149,14 +149,15 @@ class Case:
         campaign.expect((reply.status == "ok") == (reply.data is not None), f"{name}: {reply}")
         if "key" not in self.name and reply.data is not None:
             campaign.expect(reply.data == DATA, f"{name}: it is said to have answered {reply.data}")
-        usages = [reply.usage, *(call.usage for call in self.ledger.calls)]
+        usages = [asdict(reply.usage), *self.ledger.calls]
         campaign.expect(
-            all(0 <= n < 2**62 for usage in usages for n in (usage.tokens_in, usage.tokens_out)), f"{name}: {usages}"
+            all(0 <= usage[name] < 2**62 for usage in usages for name in ("tokens_in", "tokens_out")),
+            f"{name}: {usages}",
         )
-        stored: Any = [reply.reason, reply.data, *(call.error for call in self.ledger.calls)]
-        stored += [of.data for of in self.cache.replies.values()]
+        stored: Any = [reply.reason, reply.data, *(call["error"] for call in self.ledger.calls)]
+        stored += [of["data"] for of in self.cache.replies.values()]
         campaign.expect(not any(_shown(text) for text in texts_in(stored)), f"{name}: the key stands in {stored}")
-        for reason in (reply.reason, *(call.error for call in self.ledger.calls)):
+        for reason in (reply.reason, *(call["error"] for call in self.ledger.calls)):
             is_good = reason is None or (reason.isprintable() and 0 < len(reason) <= LONGEST_REASON)
             campaign.expect(is_good, f"{name}: {len(reason or '')} characters: {(reason or '')[:2000]!r}")
 

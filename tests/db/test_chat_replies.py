@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -26,42 +25,21 @@ from tests.metrics_core.chat_server import loopback, said
 IDENTITY = {"model_id": "tiny-chat", "revision": "0", "params": {"temperature": 0.0}}
 
 
-@dataclass(frozen=True)
-class Spent:
-    calls: int = 1
-    tokens_in: int = 100
-    tokens_out: int = 20
-    money: float | None = 0.00045
-
-
-@dataclass(frozen=True)
-class Answer:
-    key: bytes
-    data: Mapping[str, Any]
-    model: Mapping[str, Any]
-    purpose: str = "factuality questions"
-    usage: Spent = Spent()
-
-
-@dataclass(frozen=True)
-class Attempt:
-    key: bytes
-    model: Mapping[str, Any]
-    purpose: str = "factuality questions"
-    attempt: int = 0
-    outcome: str = "ok"
-    error: str | None = None
-    http_status: int | None = 200
-    usage: Spent = Spent()
-    duration_s: float = 0.25
+SPENT = {"tokens_in": 100, "tokens_out": 20, "money": 0.00045}
 
 
 def key(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
-def answer(text: str, data: Mapping[str, Any]) -> Answer:
-    return Answer(key(text), data, IDENTITY)
+def answer(text: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    asked = {"request_sha256": key(text), "model": IDENTITY, "purpose": "factuality questions"}
+    return {**asked, "data": data, "calls": 1, **SPENT}
+
+
+def attempt(text: str, **changes: Any) -> dict[str, Any]:
+    asked = {"request_sha256": key(text), "model": IDENTITY, "purpose": "factuality questions", "attempt": 0}
+    return {**asked, "outcome": "ok", "error": None, "http_status": 200, **SPENT, "duration_s": 0.25, **changes}
 
 
 def rows(engine: Engine, table: sa.Table) -> list[Any]:
@@ -110,7 +88,7 @@ def test_threads_may_store_at_once(engine: Engine) -> None:
 
 def test_a_model_takes_its_answers_and_calls_along(engine: Engine) -> None:
     PostgresReplies(engine).store([answer("a", {})])
-    PostgresLedger(engine, "run").record(Attempt(key("a"), IDENTITY))
+    PostgresLedger(engine, "run").record(attempt("a"))
     with engine.begin() as connection:
         connection.execute(sa.delete(schema.model))
     assert rows(engine, schema.chat_reply) == rows(engine, schema.chat_call) == []
@@ -118,11 +96,9 @@ def test_a_model_takes_its_answers_and_calls_along(engine: Engine) -> None:
 
 def test_every_attempt_is_a_row_of_its_run(engine: Engine) -> None:
     ledger = PostgresLedger(engine, "run 7")
-    failed = Attempt(
-        key("a"), IDENTITY, outcome="unreachable", error="no answer", http_status=None, usage=Spent(1, 0, 0, None)
-    )
-    ledger.record(failed)
-    ledger.record(Attempt(key("a"), IDENTITY, attempt=1))
+    spent = {"tokens_in": 0, "tokens_out": 0, "money": None}
+    ledger.record(attempt("a", outcome="unreachable", error="no answer", http_status=None, **spent))
+    ledger.record(attempt("a", attempt=1))
     first, second = rows(engine, schema.chat_call)
     assert (first.run_id, first.attempt, first.outcome, first.error) == ("run 7", 0, "unreachable", "no answer")
     assert (first.http_status, first.tokens_in, first.money) == (None, 0, None)
@@ -134,7 +110,7 @@ def test_every_attempt_is_a_row_of_its_run(engine: Engine) -> None:
 @pytest.mark.parametrize("change", [{"outcome": "lost", "error": "?"}, {"error": "?"}, {"outcome": "refused"}])
 def test_an_outcome_without_meaning_or_reason_is_refused(engine: Engine, change: dict[str, Any]) -> None:
     with pytest.raises(sa.exc.IntegrityError):
-        PostgresLedger(engine, "run").record(replace(Attempt(key("a"), IDENTITY), **change))
+        PostgresLedger(engine, "run").record(attempt("a", **change))
 
 
 def test_a_kill_costs_only_the_call_under_way(database: URL, engine: Engine) -> None:

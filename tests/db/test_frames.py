@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from db import schema
-from db.evidence.frames import FrameCounts, FrameRows, count_frames, load_frames, pending_videos, store_frames
+from db.evidence.frames import FrameCounts, count_frames, load_frames, pending_videos, store_frames
 from db.evidence.models import register_model
 from db.manifest.datasets import Dataset
 from tests.db.builders import add_video, make_dataset, wait_for_lock
@@ -23,17 +24,15 @@ def sha(content: bytes) -> bytes:
     return hashlib.sha256(content).digest()
 
 
-def frames_of(video_id: int, content: bytes = b"one", n: int = 2, *, value: float = 1.0) -> FrameRows:
+def frames_of(video_id: int, content: bytes = b"one", n: int = 2, *, value: float = 1.0) -> dict[str, Any]:
     features = np.full((n, 3), value, np.float32) * np.arange(1, n + 1, dtype=np.float32)[:, None]
-    return FrameRows(
-        video_id,
-        sha(content),
-        indices=[30 * i for i in range(n)],
-        times_s=[float(i) for i in range(n)],
-        features=features,
-        n_frames=30 * n,
-        reader="pyav",
-    )
+    frames = [(30 * i, float(i), features[i]) for i in range(n)]
+    facts = {"status": "ok", "error": None, "n_frames": 30 * n, "reader": "pyav"}
+    return {"video_id": video_id, "content_sha256": sha(content), **facts, "frames": frames}
+
+
+def without_frames(video_id: int, status: str, error: str) -> dict[str, Any]:
+    return {**frames_of(video_id, n=0), "status": status, "error": error, "n_frames": None, "reader": None}
 
 
 @pytest.fixture
@@ -83,7 +82,8 @@ def test_frames_come_back_in_their_order_with_their_numbers(engine: Engine, clip
     assert store_frames(engine, model_id, [frames_of(second, n=1), frames_of(first, n=12)]) == 2
     found = load_frames(engine, model_id, [first, second, 10**9])
     assert set(found) == {first, second}
-    np.testing.assert_array_equal(found[first].features, frames_of(first, n=12).features)
+    features = [feature for _, _, feature in frames_of(first, n=12)["frames"]]
+    np.testing.assert_array_equal(found[first].features, features)
     assert found[first].features.dtype == np.float32
     assert (found[second].status, found[second].error, found[second].features.shape) == ("ok", None, (1, 3))
     with engine.connect() as connection:
@@ -126,8 +126,8 @@ def test_what_failed_is_wanted_again_and_what_is_unreadable_is_not(
         engine,
         model_id,
         [
-            FrameRows(failed, sha(b"one"), "failed", "no such file"),
-            FrameRows(unreadable, sha(b"one"), "unreadable", "no decoder"),
+            without_frames(failed, "failed", "no such file"),
+            without_frames(unreadable, "unreadable", "no decoder"),
         ],
     )
     assert wanted(engine, model_id, failed, unreadable) == ["failed"]
@@ -168,8 +168,8 @@ def test_the_frames_of_some_videos_are_counted(engine: Engine, clips: Dataset, m
             frames_of(ids["ok"], n=4),
             frames_of(ids["stale"], b"old", n=3),
             frames_of(another, n=9),
-            FrameRows(ids["failed"], sha(b"one"), "failed", "gone"),
-            FrameRows(ids["unreadable"], sha(b"one"), "unreadable", "broken"),
+            without_frames(ids["failed"], "failed", "gone"),
+            without_frames(ids["unreadable"], "unreadable", "broken"),
         ],
     )
     with engine.begin() as connection:

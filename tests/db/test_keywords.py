@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from db import schema
-from db.evidence.keywords import KeywordRow, load_keywords, store_keywords
+from db.evidence.keywords import load_keywords, store_keywords
 from db.evidence.models import register_model
 
-GOOD = KeywordRow(("red dog", "lawn, wet"), "ok", None)
-NONE = KeywordRow((), "ok", None)
-REFUSED = KeywordRow((), "refused", "the model declined")
-FAILED = KeywordRow((), "failed", "no server")
+
+def row(keywords: Sequence[str], status: str, reason: str | None) -> dict[str, Any]:
+    return {"keywords": list(keywords), "status": status, "reason": reason}
+
+
+GOOD = row(("red dog", "lawn, wet"), "ok", None)
+NONE = row((), "ok", None)
+REFUSED = row((), "refused", "the model declined")
+FAILED = row((), "failed", "no server")
 
 
 def model(engine: Engine, name: str = "tiny") -> int:
@@ -39,9 +47,9 @@ def test_only_a_failure_is_replaced(engine: Engine) -> None:
 
 @pytest.mark.parametrize(
     "row",
-    [KeywordRow((), "ok", "a reason"), KeywordRow((), "failed", None), KeywordRow(("dog",), "failed", "no server")],
+    [row((), "ok", "a reason"), row((), "failed", None), row(("dog",), "failed", "no server")],
 )
-def test_a_failure_has_a_reason_and_no_keywords(engine: Engine, row: KeywordRow) -> None:
+def test_a_failure_has_a_reason_and_no_keywords(engine: Engine, row: dict[str, Any]) -> None:
     with pytest.raises(sa.exc.IntegrityError):
         store_keywords(engine, model(engine), "run", {"a": row})
 

@@ -10,7 +10,7 @@ from sqlalchemy.engine import Engine
 
 from db import schema
 from db.evidence.embeddings import store_texts
-from db.evidence.frames import FrameRows, store_frames
+from db.evidence.frames import store_frames
 from db.evidence.models import register_model
 from db.evidence.search import count_captions, has_frames, nearest_frames, nearest_texts
 from tests.db.builders import add_sample, add_video, change, empty, make_dataset
@@ -67,15 +67,15 @@ def test_a_video_comes_once_with_its_best_frame(engine: Engine) -> None:
     with engine.connect() as connection:
         shas = dict(connection.execute(schema.video.select()).mappings().all()[0])
     rows = [
-        FrameRows(
-            videos[key],
-            shas["content_sha256"],
-            indices=list(range(len(of_video))),
-            times_s=[float(i) for i in range(len(of_video))],
-            features=np.stack(of_video),
-            n_frames=9,
-            reader="test",
-        )
+        {
+            "video_id": videos[key],
+            "content_sha256": shas["content_sha256"],
+            "status": "ok",
+            "error": None,
+            "n_frames": 9,
+            "reader": "test",
+            "frames": [(i, float(i), feature) for i, feature in enumerate(of_video)],
+        }
         for key, of_video in features.items()
     ]
     with engine.connect() as connection:

@@ -12,7 +12,6 @@ from PIL import Image
 from metrics_core.models.chat.client import HttpChatModel, Time
 from metrics_core.models.chat.presets import make_chat_model
 from metrics_core.models.chat.protocol import ChatRequest, ImagePart, Part, TextPart
-from metrics_core.models.chat.records import CallRecord, ValidReply
 
 SCHEMA = {
     "type": "object",
@@ -57,27 +56,27 @@ class MemoryCache:
     """A ReplyCache in memory."""
 
     def __init__(self) -> None:
-        self.replies: dict[bytes, ValidReply] = {}
+        self.replies: dict[bytes, Mapping[str, Any]] = {}
 
     def load(self, keys: Sequence[bytes]) -> Mapping[bytes, Mapping[str, Any]]:
-        return {key: self.replies[key].data for key in keys if key in self.replies}
+        return {key: self.replies[key]["data"] for key in keys if key in self.replies}
 
-    def store(self, replies: Sequence[ValidReply]) -> None:
-        self.replies |= {reply.key: reply for reply in replies}
+    def store(self, replies: Sequence[Mapping[str, Any]]) -> None:
+        self.replies |= {reply["request_sha256"]: reply for reply in replies}
 
 
 class MemoryLedger:
     """A Ledger in memory."""
 
     def __init__(self) -> None:
-        self.calls: list[CallRecord] = []
+        self.calls: list[Mapping[str, Any]] = []
 
-    def record(self, call: CallRecord) -> None:
+    def record(self, call: Mapping[str, Any]) -> None:
         self.calls.append(call)
 
     @property
     def outcomes(self) -> list[str]:
-        return [call.outcome for call in self.calls]
+        return [call["outcome"] for call in self.calls]
 
 
 def model_at(url: str, time: FakeTime | None = None, **changes: Any) -> HttpChatModel:

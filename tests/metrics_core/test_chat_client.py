@@ -79,7 +79,7 @@ def test_oracle_q6_usage_of_all_attempts() -> None:
     # A fresh request each time: no history of what went wrong.
     assert {json.dumps(body["messages"]) for body in server.asked} == {json.dumps(server.asked[0]["messages"])}
     assert ledger.outcomes == ["malformed", "truncated", "ok"]
-    assert [call.attempt for call in ledger.calls] == [0, 1, 2]
+    assert [call["attempt"] for call in ledger.calls] == [0, 1, 2]
 
 
 def test_too_many_requests_wait_as_long_as_the_server_says() -> None:
@@ -229,7 +229,7 @@ def test_a_server_that_says_nothing_is_left_after_the_timeout() -> None:
     script = in_turn(Answer(hang=True), said("yes"))
     reply, _ = one(script, timeout_s=0.2, ledger=ledger)
     assert (reply.status, ledger.outcomes) == ("ok", ["unreachable", "ok"])
-    assert "ReadTimeout" in str(ledger.calls[0].error)
+    assert "ReadTimeout" in str(ledger.calls[0]["error"])
 
 
 def test_waiting_past_the_deadline_is_not_begun() -> None:

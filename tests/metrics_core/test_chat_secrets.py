@@ -109,10 +109,10 @@ def test_the_key_is_shown_in_no_encoding(place: str, key: str, caplog: pytest.Lo
         replies = model.chat([ask(str(number)) for number in range(len(encoded))])
     assert len(server.asked) == (1 if place == "the model's name" else len(encoded))
     for name, reply, call in zip(ENCODINGS, replies, ledger.calls, strict=False):
-        stored: list[Any] = [reply.reason, reply.data, call.error]
+        stored: list[Any] = [reply.reason, reply.data, call["error"]]
         assert not any(legible(key, text) for text in texts_in(stored)), (name, stored)
         assert not legible(key, "".join(texts_in(reply.data))), (name, reply)
-    assert {reply.data["answer"] for reply in cache.replies.values()} <= {"[key]"}
+    assert {reply["data"]["answer"] for reply in cache.replies.values()} <= {"[key]"}
     assert not any(legible(key, record.getMessage()) for record in caplog.records)
 
 

@@ -6,11 +6,11 @@ import io
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from metrics_core.models.chat.protocol import ChatReply, ChatRequest, Part, TextPart, Usage
-from metrics_core.models.chat.records import CallRecord, Outcome, ValidReply
+from metrics_core.models.chat.records import Outcome
 from metrics_core.models.chat.retries import is_retried, retry_after_s
 from metrics_core.models.chat.server import HttpAnswer, ServerUnusable, Unreachable, post
 from metrics_core.models.chat.spending import add_usage, usage_of_call
@@ -243,19 +243,25 @@ class Asking:
             around.spending.add(usage)
         if around.ledger is not None:
             around.ledger.record(
-                CallRecord(
-                    key=self.keys[self.content_retries],
-                    model=around.identity.as_dict(),
-                    purpose=self.request.purpose,
-                    attempt=self.attempts,
-                    outcome=judgement.outcome,
-                    error=judgement.reason,
-                    http_status=None if answer is None else answer.status,
-                    usage=usage,
-                    duration_s=duration_s,
-                )
+                {
+                    **self._asked,
+                    "attempt": self.attempts,
+                    "outcome": judgement.outcome,
+                    "error": judgement.reason,
+                    "http_status": None if answer is None else answer.status,
+                    "tokens_in": usage.tokens_in,
+                    "tokens_out": usage.tokens_out,
+                    "money": usage.money,
+                    "duration_s": duration_s,
+                }
             )
         self.attempts += 1
+
+    @property
+    def _asked(self) -> dict[str, Any]:
+        """What a stored answer and a stored call say of the request."""
+        key, model = self.keys[self.content_retries], self.around.identity.as_dict()
+        return {"request_sha256": key, "model": model, "purpose": self.request.purpose}
 
     def _may_retry(self, judgement: Judgement, wait_s: float) -> bool:
         policy = self.around.policy
@@ -272,8 +278,7 @@ class Asking:
         around.silence.answered()
         assert judgement.data is not None
         if around.cache is not None:
-            key, model = self.keys[self.content_retries], around.identity.as_dict()
-            around.cache.store([ValidReply(key, model, self.request.purpose, judgement.data, self.usage)])
+            around.cache.store([{**self._asked, "data": judgement.data, **asdict(self.usage)}])
         return ChatReply("ok", judgement.data, usage=self.usage)
 
     def _failed(self, judgement: Judgement) -> ChatReply:

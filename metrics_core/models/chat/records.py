@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
-from metrics_core.models.chat.protocol import ChatRequest, Part, TextPart, Usage
+from metrics_core.models.chat.protocol import ChatRequest, Part, TextPart
 from metrics_core.models.chat.structured import canonical_json, ordered_json
 from metrics_core.protocols import ModelIdentity
 
@@ -21,32 +20,6 @@ Outcome: TypeAlias = Literal["ok", "malformed", "truncated", "refused", "unreach
 _FORM = 1
 
 
-@dataclass(frozen=True, slots=True)
-class ValidReply:
-    """An answer that fits its schema. key: SHA-256 of its request; model: the model's identity as plain data."""
-
-    key: bytes
-    model: Mapping[str, Any]
-    purpose: str
-    data: Mapping[str, Any]
-    usage: Usage
-
-
-@dataclass(frozen=True, slots=True)
-class CallRecord:
-    """One attempt at a request. attempt: from 0, transport retries included. duration_s: seconds it took."""
-
-    key: bytes
-    model: Mapping[str, Any]
-    purpose: str
-    attempt: int
-    outcome: Outcome
-    error: str | None
-    http_status: int | None
-    usage: Usage
-    duration_s: float
-
-
 class ReplyCache(Protocol):
     """Stores valid answers. Several threads call it at once."""
 
@@ -54,16 +27,25 @@ class ReplyCache(Protocol):
         """Stored answers by key; a key without an answer is left out."""
         ...
 
-    def store(self, replies: Sequence[ValidReply]) -> None:
-        """Store these answers durably; the newest answer to a request stays."""
+    def store(self, replies: Sequence[Mapping[str, Any]]) -> None:
+        """Store these answers durably; the newest answer to a request stays.
+
+        Each has its `request_sha256`, the identity of the `model` as plain data, `purpose`, `data`, and the `calls`,
+        `tokens_in`, `tokens_out` and `money` of all attempts.
+        """
         ...
 
 
 class Ledger(Protocol):
     """Stores attempts. Several threads call it at once."""
 
-    def record(self, call: CallRecord) -> None:
-        """Store this attempt durably."""
+    def record(self, call: Mapping[str, Any]) -> None:
+        """Store this attempt durably.
+
+        It has its `request_sha256`, the identity of the `model` as plain data, `purpose`, the number of the `attempt`
+        from 0, transport retries included, `outcome`, `error` and `http_status` (None where there is none),
+        `tokens_in`, `tokens_out`, `money` and `duration_s`.
+        """
         ...
 
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Sequence as Series
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 
 from metrics_core.models.chat.bookkeeping import Bookkeeping, Pending
 from metrics_core.models.chat.protocol import ChatReply, ChatRequest, ImagePart, Usage
-from metrics_core.models.chat.records import CacheMode, CallRecord, Ledger, Outcome, ReplyCache, ValidReply
+from metrics_core.models.chat.records import CacheMode, Ledger, Outcome, ReplyCache
 from metrics_core.models.chat.spending import add_usage
 from metrics_core.models.chat.structured import Malformed, ordered_json, read_answer
 from metrics_core.models.chat.transformers_generation import Generator, LoadedChat, Unanswerable, load_chat
@@ -163,13 +164,24 @@ class TransformersChatModel:
             outcome, said, data, tokens = self._attempt(generator, request, attempt)
             spent = Usage(1, *tokens)
             usage = add_usage(usage, spent)
+            asked = {"request_sha256": one.keys[attempt], "model": identity, "purpose": request.purpose}
             if self._ledger is not None:
-                seconds, error = self._clock() - started, None if data is not None else said
-                call = (request.purpose, attempt, outcome, error, None, spent, seconds)
-                self._ledger.record(CallRecord(one.keys[attempt], identity, *call))
+                self._ledger.record(
+                    {
+                        **asked,
+                        "attempt": attempt,
+                        "outcome": outcome,
+                        "error": None if data is not None else said,
+                        "http_status": None,
+                        "tokens_in": spent.tokens_in,
+                        "tokens_out": spent.tokens_out,
+                        "money": spent.money,
+                        "duration_s": self._clock() - started,
+                    }
+                )
             if data is not None:
                 if self._cache is not None:
-                    self._cache.store([ValidReply(one.keys[attempt], identity, request.purpose, data, usage)])
+                    self._cache.store([{**asked, "data": data, **asdict(usage)}])
                 return ChatReply("ok", data, usage=usage)
             reason = f"{request.purpose}: {said} ({self._model_id})"
             if outcome == "rejected":
