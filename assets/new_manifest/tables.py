@@ -202,9 +202,6 @@ def _names(path: Path) -> list[str]:
     if suffix == ".jsonl":
         rows = (row for _, row in islice(_json_rows(path), _LOOKED_AT) if not isinstance(row, Reject))
         return list(dict.fromkeys(name for row in rows for name in row))
-    # PyArrow takes a moment to import, and most folders have no such table.
-    from assets.new_manifest.tables import arrow_names
-
     return arrow_names(path)
 
 
@@ -215,8 +212,6 @@ def _rows(path: Path, names: list[str], columns: Columns, findings: Findings) ->
         return _csv_rows(path, names, columns, findings)
     if suffix == ".jsonl":
         return _json_rows(path)
-    from assets.new_manifest.tables import arrow_rows
-
     return arrow_rows(path)
 
 

@@ -1,8 +1,8 @@
-"""Where metrics disagree, how their values are distributed, and what thresholds cut off."""
+"""Metrics against people and each other, how their values are distributed, and what thresholds cut off."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -10,8 +10,20 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from assets.agreement.rows import Judged
-from assets.reports.facts import Cut, DataFacts, LabelCut, MetricFacts, MetricSpread, PairFacts, RatingCut, TrustFacts
+from assets.agreement.rows import LABELS, SEED, Judged, StoredRow
+from assets.reports.facts import (
+    AspectFacts,
+    Cut,
+    DataFacts,
+    LabelCut,
+    MetricFacts,
+    MetricSpread,
+    PairFacts,
+    RatingCut,
+    Scatter,
+    TrustFacts,
+)
+from assets.reports.text import listed, number
 from assets.settings import read_settings
 from assets.thresholds.ratings import rating_cuts, sentence
 from assets.thresholds.settings import SHARES, RatingSettings
@@ -30,12 +42,17 @@ from db.schema import keypoint_threshold, scorer
 from db.scores.thresholds import METHOD_LABELS
 from db.selections.freezing import kept
 from metrics_core.agreement import coefficient
-from metrics_core.agreement.verdicts import CLAIMS
+from metrics_core.agreement.raters import mean_rating
+from metrics_core.agreement.same_items import STATISTIC, Coefficient, SameItems, on_same_items
+from metrics_core.agreement.table import ONE_RATER
+from metrics_core.agreement.verdicts import CLAIMS, Verdict, system_verdict, verdict
 from metrics_core.arrays import FloatArray
 
 KIND = "caption"
 MOST_DRAWN = 20_000
 BINS = 40
+MOST_POINTS = 2000
+TENTHS = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,23 +109,23 @@ def _cuts(connection: Connection, kind: str, metrics: Sequence[MetricFacts], dat
     }
     left = left_by(connection, kind, values)
     for metric, own in values.items():
-        for number, value in enumerate(own):
+        for place, value in enumerate(own):
             ratings = ratings_beside(connection, kind, metric, value) if data.ratings else []
-            yield _cut(metric, kind, number, value, left[metric], ratings)
+            yield _cut(metric, kind, place, value, left[metric], ratings)
 
 
 def _cut(
-    metric: str, kind: str, number: int, value: float, rows: Sequence[SystemLeft], ratings: Sequence[RatingsBeside]
+    metric: str, kind: str, place: int, value: float, rows: Sequence[SystemLeft], ratings: Sequence[RatingsBeside]
 ) -> Cut:
-    """The cut that keeps the share of this number."""
+    """The cut that keeps the share at this place of SHARES."""
     return Cut(
         metric=metric,
         kind=kind,
-        share=SHARES[number],
-        n_kept=sum(left[number] for *_, left in rows),
+        share=SHARES[place],
+        n_kept=sum(left[place] for *_, left in rows),
         n=sum(n for _, n, _ in rows),
         value=value,
-        by_system={system: (left[number], n) for system, n, left in rows},
+        by_system={system: (left[place], n) for system, n, left in rows},
         ratings={aspect: (above, below) for aspect, above, below, _ in ratings},
     )
 
@@ -137,3 +154,172 @@ def gather_label_cuts(connection: Connection, dataset: Dataset) -> tuple[LabelCu
         .order_by(scorer.c.metric, of.dimension)
     )
     return tuple(LabelCut(*row) for row in connection.execute(query))
+
+
+# Can each metric be trusted here: metrics against people, aspect by aspect.
+
+Beside = Mapping[tuple[str, str], SameItems]
+"""By aspect and metric: the metric beside baselines and one more rater on its own samples."""
+
+
+def beside_people(judged: Judged) -> dict[tuple[str, str], SameItems]:
+    """Compare every metric with people by every aspect, on the samples that it has a value for."""
+    videos = [each.video_id for each in judged.samples]
+    return {
+        (aspect, metric): same
+        for aspect in sorted(judged.ratings)
+        for metric, same in on_same_items(
+            judged.metrics, judged.baselines, judged.ratings[aspect], videos, seed=SEED
+        ).items()
+    }
+
+
+def gather_trust(
+    judged: Judged, rows: Sequence[StoredRow], metrics: Sequence[MetricFacts], data: DataFacts, beside: Beside
+) -> TrustFacts:
+    """Judge every metric by every aspect, from the rows of the agreement table and on each metric's own samples.
+
+    beside: with chances that are corrected for all claims of the page.
+    """
+    labels = {metric.name: metric.label for metric in metrics}
+    aspects = tuple(_aspect(judged, aspect, rows, labels, data, beside) for aspect in sorted(judged.ratings))
+    unscored = {}
+    for metric in labels:
+        values = judged.metrics.get(metric, np.full(len(judged.samples), np.nan))
+        n_stale = judged.n_stale.get(metric, 0)
+        unscored[metric] = {"have a stale score": n_stale, "have no value": int(np.isnan(values).sum()) - n_stale}
+    by_aspect = {
+        _in_words(each.aspect): {labels.get(name, name): found for name, found in each.verdicts.items()}
+        for each in aspects
+    }
+    return TrustFacts(aspects, len(judged.samples), unscored, tuple(concluded(by_aspect)))
+
+
+def _aspect(
+    judged: Judged, aspect: str, rows: Sequence[StoredRow], labels: Mapping[str, str], data: DataFacts, beside: Beside
+) -> AspectFacts:
+    """Judge every metric by one aspect."""
+    own = [row for row in rows if row.aspect == aspect]
+    pooled = {row.metric: row for row in own if row.grouping == "pooled" and row.statistic == STATISTIC}
+    of_systems = {row.metric: row for row in own if row.grouping == "per_system" and row.statistic == STATISTIC}
+    same = {metric: each for (of, metric), each in beside.items() if of == aspect}
+    people, shown = mean_rating(judged.ratings[aspect]), _in_words(aspect)
+    baselines = tuple(_coefficient(row) for row in pooled.values() if row.baseline)
+    n_samples = int(np.isfinite(people).sum())
+    named = {name: labels.get(name, name) for name in same}
+    fewer = [_fewer(named[name], each, n_samples) for name, each in same.items() if 0 < each.found.n < n_samples]
+    verdicts = {name: verdict(named[name], shown, each) for name, each in same.items()}
+    orders = {
+        named[name]: system_verdict(_coefficient(row), same[name].n_videos, knows=verdicts[name].level in CLAIMS)
+        for name, row in of_systems.items()
+        if name in same
+    }
+    return AspectFacts(
+        aspect=aspect,
+        n_samples=n_samples,
+        n_raters=judged.ratings[aspect].shape[1],
+        synthetic=data.synthetic_ratings,
+        missing=tuple(_missing(aspect, people, judged)),
+        coefficients={name: _coefficient(pooled[name]) for name in same if name in pooled},
+        baselines=baselines,
+        strongest=_strongest(baselines),
+        ceiling=_coefficient(pooled[ONE_RATER]) if ONE_RATER in pooled else None,
+        verdicts=verdicts,
+        fewer=tuple(fewer),
+        orders=tuple(f"{listed(names)}: {said}." for said, names in _grouped(orders).items()),
+        rows=tuple(own),
+        scatters=tuple(scatter(name, aspect, judged.metrics[name], people) for name in same),
+    )
+
+
+def concluded(verdicts: Mapping[str, Mapping[str, Verdict]]) -> Iterator[str]:
+    """Say each finding once, with the metrics and aspects that it holds for. verdicts: by aspect and metric's label.
+
+    >>> found = Verdict("nothing", "..", "says nothing")
+    >>> list(concluded({"mood": {"VCS": found, "ECS": found}, "style": {"VCS": found, "ECS": found, "EVQA": found}}))
+    ['says nothing (VCS and ECS by mood and style; EVQA by style)']
+    """
+    aspects: dict[str, dict[str, list[str]]] = {}
+    for aspect, of_aspect in verdicts.items():
+        for metric, found in of_aspect.items():
+            aspects.setdefault(found.short, {}).setdefault(metric, []).append(aspect)
+    for short, by_metric in aspects.items():
+        holds = _grouped({metric: listed(own) for metric, own in by_metric.items()})
+        yield f"{short} ({'; '.join(f'{listed(metrics)} by {own}' for own, metrics in holds.items())})"
+
+
+def _grouped(said: Mapping[str, str]) -> dict[str, list[str]]:
+    """The names of which each thing is said."""
+    names: dict[str, list[str]] = {}
+    for name, each in said.items():
+        names.setdefault(each, []).append(name)
+    return names
+
+
+def _fewer(label: str, same: SameItems, n_samples: int) -> str:
+    """Say on which samples a metric was compared that has no value for some."""
+    line = f"{label} has a value for {same.found.n:,} of the {n_samples:,} rated samples and is compared on these alone"
+    if same.strongest is None:
+        return f"{line}."
+    return f"{line}; there, the strongest baseline is {same.strongest.name} with {number(same.strongest.value)}."
+
+
+def _strongest(baselines: Sequence[Coefficient]) -> Coefficient | None:
+    """The baseline farthest from 0, turned round where it is negative; None where none has a value."""
+    defined = [each for each in baselines if each.value is not None]
+    found = max(defined, key=lambda each: abs(each.value or 0.0), default=None)
+    if found is None or (found.value or 0.0) >= 0:
+        return found
+    value, low, high = (None if side is None else -side for side in (found.value, found.high, found.low))
+    return Coefficient(f"{found.name}, turned round", value, low, high, found.n)
+
+
+def _in_words(aspect: str) -> str:
+    return "labelled coverage" if aspect == LABELS else aspect
+
+
+def _coefficient(row: StoredRow) -> Coefficient:
+    return Coefficient(row.metric, row.value, row.low, row.high, row.n)
+
+
+def _missing(aspect: str, people: FloatArray, judged: Judged) -> Iterable[str]:
+    """Say why some numbers of an aspect are missing."""
+    rated = people[np.isfinite(people)]
+    if rated.size and (rated == rated[0]).all():
+        yield f"All {rated.size} samples have the same rating, {rated[0]:g}: nothing can be ordered by it."
+    if judged.ratings[aspect].shape[1] == 1:
+        who = "The labels count as one rater" if aspect == LABELS else "One rater alone"
+        yield f"{who}: there is no second one to tell how far people agree, so there is no human ceiling."
+    chosen = np.isfinite(people)
+    systems = {each.system for each, is_rated in zip(judged.samples, chosen, strict=True) if is_rated}
+    if len(systems) == 1:
+        yield "One system alone was rated: nothing can be said about the order of systems."
+    videos = {each.video_id for each, is_rated in zip(judged.samples, chosen, strict=True) if is_rated}
+    if len(videos) == 1:
+        yield "Samples of one video alone were rated: intervals need several videos."
+
+
+def scatter(metric: str, aspect: str, values: FloatArray, people: FloatArray) -> Scatter:
+    """Pair the values (n,) with people's ratings (n,), NaN where undefined; of very many pairs some are drawn.
+
+    The trend is the mean rating of each tenth of all pairs, in order of the metric, at the tenth's mean value. Equal
+    values stay together, so there may be fewer than ten.
+
+    >>> scatter("m", "a", np.arange(20.0), np.arange(20.0) * 2).trend[0]
+    (0.5, 1.0)
+    """
+    kept = np.flatnonzero(np.isfinite(values) & np.isfinite(people))
+    left, right = values[kept], people[kept]
+    order = np.argsort(left, kind="stable")
+    trend = []
+    if kept.size >= TENTHS:
+        first_of_equals = np.searchsorted(left[order], left[order])
+        tenth = first_of_equals * TENTHS // kept.size
+        trend = [
+            (float(left[order][tenth == each].mean()), float(right[order][tenth == each].mean()))
+            for each in np.unique(tenth)
+        ]
+    drawn = kept
+    if kept.size > MOST_POINTS:
+        drawn = np.sort(np.random.default_rng(0).choice(kept, MOST_POINTS, replace=False))
+    return Scatter(metric, aspect, values[drawn].tolist(), people[drawn].tolist(), trend, kept.size)

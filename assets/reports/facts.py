@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from assets.agreement.rows import StoredRow
 from db.reports.values import Spread
@@ -66,13 +66,16 @@ class SampleFacts:
     no_frames: str | None
 
 
+T = TypeVar("T")
+
+
 @dataclass(frozen=True, eq=False)
-class SampleGroup:
-    """Samples chosen for one reason."""
+class SampleGroup(Generic[T]):
+    """Samples chosen for one reason: their facts, or before these are read their ids."""
 
     title: str
     name: str
-    samples: tuple[SampleFacts, ...]
+    samples: tuple[T, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,5 +272,5 @@ class Report:
     cuts: tuple[Cut, ...]
     rating_cuts: tuple[RatingCut, ...]
     label_cuts: tuple[LabelCut, ...]
-    groups: tuple[SampleGroup, ...]
+    groups: tuple[SampleGroup[SampleFacts], ...]
     agreement: tuple[StoredRow, ...] = field(default=())

@@ -17,8 +17,6 @@ from assets.reports.text import visible
 from db.reports.values import Spread
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 

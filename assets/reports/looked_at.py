@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import permutations
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +14,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from assets.agreement.rows import Judged
 from assets.media.files import IngestedFileUnreadable, ingested_file
-from assets.reports.comparisons import Drawn
+from assets.reports.comparisons import KIND, Drawn
 from assets.reports.facts import MetricFacts, MetricView, SampleFacts, SampleGroup, ShownReference
 from assets.scores.base import Scorer
 from assets.scores.explain import explain_score
@@ -38,30 +37,25 @@ WIDEST = 192
 QUALITY = 55
 TIMEOUT_S = 20.0
 
-
-@dataclass(frozen=True, slots=True)
-class Thumbnails:
-    """Seconds and JPEG bytes of some frames of a video; without any, `reason` says why."""
-
-    frames: tuple[tuple[float, bytes], ...] = ()
-    reason: str | None = None
+Pictures = tuple[tuple[tuple[float, bytes], ...], str | None]
+"""Seconds and JPEG bytes of some frames of a video; without any, the reason."""
 
 
-def thumbnails(video: Mapping[str, Any]) -> Thumbnails:
+def thumbnails(video: Mapping[str, Any]) -> Pictures:
     """Decode some frames, at equal distances. video: a row of table `video`, its key as "video"."""
     if video["status"] == "text_only" or not video["uri"] or video["content_sha256"] is None:
-        return Thumbnails(reason="text only: this video came without a file")
+        return (), "text only: this video came without a file"
     if video["status"] == "undecodable":
-        return Thumbnails(reason=f"its file does not decode: {video['error']}")
+        return (), f"its file does not decode: {video['error']}"
     every = max(1, (video["n_frames"] or 1) // FRAMES)
     try:
         with ingested_file(SimpleNamespace(**{**video, "key": video["video"]})) as path:
             found = read_frames(path, every=every, cap=FRAMES, fit=_fit(video), timeout_s=TIMEOUT_S)
     except IngestedFileUnreadable as error:
-        return Thumbnails(reason=f"the file cannot be shown: {error}")
+        return (), f"the file cannot be shown: {error}"
     except FrameReadError as error:
-        return Thumbnails(reason=f"the file cannot be shown: {error.reason}")
-    return Thumbnails(tuple(zip(found.times_s.tolist(), map(jpeg, found.pixels), strict=True)))
+        return (), f"the file cannot be shown: {error.reason}"
+    return tuple(zip(found.times_s.tolist(), map(jpeg, found.pixels), strict=True)), None
 
 
 def jpeg(pixels: NDArray[np.uint8]) -> bytes:
@@ -81,20 +75,13 @@ def _fit(video: Mapping[str, Any]) -> Fit:
 
 # Which samples a report shows: the best and the worst, and those that metrics or people disagree about.
 
-KIND = "caption"
 OF_EACH = 2
 MOST_DISPUTED = 6
 # Half of all samples lie between the two ranks.
 LEAST_GAP = 0.5
 
-
-@dataclass(frozen=True, slots=True)
-class ChosenGroup:
-    """Samples for one reason, as (id, why); a sample may be in several groups."""
-
-    title: str
-    name: str
-    samples: tuple[tuple[int, str], ...]
+ChosenGroup = SampleGroup[tuple[int, str]]
+"""Samples for one reason, as (id, why); a sample may be in several groups."""
 
 
 def choose(
@@ -169,7 +156,7 @@ def gather_samples(
     metrics: Sequence[MetricFacts],
     scorers: Mapping[str, Scorer],
     tell: Callable[[str], None],
-) -> tuple[SampleGroup, ...]:
+) -> tuple[SampleGroup[SampleFacts], ...]:
     """Collect everything about the chosen samples. Each is shown once, in its first group, with all reasons."""
     why: dict[int, list[str]] = {}
     for group in groups:
@@ -177,7 +164,7 @@ def gather_samples(
             why.setdefault(sample_id, []).append(reason)
     texts, ratings = texts_of(connection, list(why)), ratings_by_sample(connection, list(why))
     values = values_of(connection, list(why), [metric.name for metric in metrics])
-    pictures: dict[int, Thumbnails] = {}
+    pictures: dict[int, Pictures] = {}
     facts: dict[int, SampleFacts] = {}
     for number, (sample_id, reasons) in enumerate(why.items(), 1):
         row = texts[sample_id]
@@ -192,7 +179,7 @@ def gather_samples(
     return _each_once(groups, facts)
 
 
-def _each_once(groups: Sequence[ChosenGroup], facts: Mapping[int, SampleFacts]) -> tuple[SampleGroup, ...]:
+def _each_once(groups: Sequence[ChosenGroup], facts: Mapping[int, SampleFacts]) -> tuple[SampleGroup[SampleFacts], ...]:
     shown: set[int] = set()
     found = []
     for group in groups:
@@ -237,7 +224,7 @@ def _facts(
     why: Sequence[str],
     scores: tuple[MetricView, ...],
     ratings: Mapping[str, Mapping[str, float]],
-    pictures: Thumbnails,
+    pictures: Pictures,
 ) -> SampleFacts:
     return SampleFacts(
         key=row["key"],
@@ -252,6 +239,6 @@ def _facts(
         why=tuple(why),
         scores=scores,
         ratings=ratings,
-        frames=pictures.frames,
-        no_frames=pictures.reason,
+        frames=pictures[0],
+        no_frames=pictures[1],
     )

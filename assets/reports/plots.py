@@ -14,16 +14,6 @@ if TYPE_CHECKING:
 COLOUR = "#2f6f8f"
 
 
-def histogram(values: Sequence[float], metric: str, title: str, lines: Mapping[str, float] | None = None) -> bytes:
-    """Draw the distribution of values as a PNG. `lines` are labelled vertical lines."""
-    figure = _figure(4.8, 2.4)
-    axes = figure.subplots()
-    axes.hist(values, bins=30, color=COLOUR, edgecolor="white", linewidth=0.4)
-    _mark(axes, lines or {})
-    axes.set(xlabel=metric, ylabel="samples", title=title)
-    return _png(figure)
-
-
 def counted_histogram(
     low: float,
     high: float,

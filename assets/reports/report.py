@@ -15,18 +15,20 @@ from sqlalchemy.engine import Connection, Engine
 
 from assets.agreement.rows import LABELS, Judged, load_judged, rows_of
 from assets.reports.comparisons import (
+    Beside,
+    beside_people,
     draw,
     gather_cuts,
     gather_label_cuts,
     gather_pairs,
     gather_rating_cuts,
     gather_spreads,
+    gather_trust,
 )
 from assets.reports.facts import DataFacts, MetricFacts, Report, SystemCount, SystemTable
 from assets.reports.labels import STAND_INS, metric_label, stand_ins
 from assets.reports.looked_at import choose, gather_samples
-from assets.reports.trust import Beside, beside_people, gather_trust
-from assets.reports.write import ReportFiles, writable_folder, write_report
+from assets.reports.write import MOST_SYSTEMS, ReportFiles, writable_folder, write_report
 from assets.scores.base import Scorer
 from db.manifest.datasets import Dataset
 from db.reports.agreement import replace_agreement
@@ -109,8 +111,6 @@ def shown_name(label: str) -> str:
 
 
 # Which systems are best: the mean of every metric and of every rating, with intervals over videos.
-
-MOST_SYSTEMS = 24
 
 
 def gather_systems(

@@ -35,6 +35,7 @@ from metrics_core.agreement.verdicts import MOST_CHANCE, Level, too_few
 # Facts and figures to one HTML page. Whatever comes from a dataset is text, never markup.
 
 TEMPLATES = Path(__file__).parent / "templates"
+# Of very many systems those with the most samples are on the page.
 MOST_SYSTEMS = 24
 _MARKS: Mapping[Level, str] = {
     "undefined": "open",
