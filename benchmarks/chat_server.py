@@ -29,8 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import RESULTS, save
-from metrics_core.models.chat.client import HttpChatModel
-from metrics_core.models.chat.presets import make_chat_model
+from metrics_core.models.chat.client import HttpChatModel, make_chat_model
 from metrics_core.models.chat.protocol import ChatReply, ChatRequest, ImagePart, TextPart
 
 VARIABLE = "REELSIEVE_CHAT_SERVER_PYTHON"

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, ValidationInfo, field_validator
 from sqlalchemy.engine import Engine
 
 from db.evidence.chat_replies import PostgresLedger, PostgresReplies
-from metrics_core.models.chat.presets import PRESETS, make_chat_model
+from metrics_core.models.chat.client import PRESETS, make_chat_model
 from metrics_core.models.chat.protocol import ChatModel, ChatReply, ChatRequest, Usage
 from metrics_core.models.chat.records import CacheMode, Ledger, ReplyCache
 from metrics_core.models.chat.spending import Prices, Spending, add_usage

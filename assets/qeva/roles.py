@@ -15,9 +15,8 @@ from assets.sources.base import Forecast, Order
 from assets.sources.remembering import RememberingEncoder, RememberingVerifier
 from db.evidence.models import fingerprint
 from metrics_core.ecs.plan import premise_sentences
-from metrics_core.models.chat.asking import image_tokens
 from metrics_core.models.chat.protocol import ChatModel
-from metrics_core.models.chat.spending import Prices, usage_of_call
+from metrics_core.models.chat.spending import Prices, image_tokens, usage_of_call
 from metrics_core.models.unusable import ModelUnusable
 from metrics_core.protocols import EntailmentModel, ModelIdentity, SentenceSplitter, TextEncoder
 from metrics_core.qeva.by_chat.answerers import ChatAnswerer, ChatMatcher

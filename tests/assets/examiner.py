@@ -12,9 +12,9 @@ from assets.qeva.scorer import QEVAScorer
 from assets.qeva.settings import QEVASettings
 from metrics_core.models.chat.client import HttpChatModel
 from metrics_core.models.chat.protocol import ChatModel
-from metrics_core.models.chat.retries import RetryPolicy
 from metrics_core.models.chat.server import Server
 from metrics_core.models.chat.spending import Prices, Spending
+from metrics_core.models.chat.surroundings import RetryPolicy
 from metrics_core.models.sentence_splitter import RuleSplitter
 from metrics_core.qeva.by_chat.requests import CATEGORIES, CLOSED_BOOK
 from tests.assets.verifying import HashEncoder, ToldVerifier

@@ -33,10 +33,10 @@ from db.server.embedded import start_embedded
 from db.server.engine import open_engine
 from metrics_core.models.chat.client import HttpChatModel
 from metrics_core.models.chat.protocol import ChatReply
-from metrics_core.models.chat.retries import RetryPolicy
 from metrics_core.models.chat.server import Server, in_threads
 from metrics_core.models.chat.spending import Prices
 from metrics_core.models.chat.structured import texts_in
+from metrics_core.models.chat.surroundings import RetryPolicy
 from tests.assets.examiner import STORY, examiner, qeva
 from tests.assets.manifests import candidate, reference, spans
 from tests.assets.verifying import Bench, ToldVerifier

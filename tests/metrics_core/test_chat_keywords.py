@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metrics_core.keywords import Keywords, keywords_of
-from metrics_core.models.chat.bookkeeping import check_request
 from metrics_core.models.chat.protocol import ChatReply, ChatRequest
-from metrics_core.models.chat.records import request_keys
+from metrics_core.models.chat.records import check_request, request_keys
 from metrics_core.models.chat_keywords import MAX_KEYWORDS, PROMPT_VERSION, ChatKeywords, NoKeywords, keyword_request
 from metrics_core.protocols import KeywordExtractor, ModelIdentity
 from tests.metrics_core.qeva_fakes import RuleChat, seen_in

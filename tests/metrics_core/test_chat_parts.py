@@ -11,17 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metrics_core.models.chat.asking import estimated_tokens
-from metrics_core.models.chat.client import Time
-from metrics_core.models.chat.presets import make_chat_model
+from metrics_core.models.chat.client import Time, make_chat_model
 from metrics_core.models.chat.protocol import ImagePart, TextPart, Usage
 from metrics_core.models.chat.records import request_keys
-from metrics_core.models.chat.retries import RetryPolicy, retry_after_s
 from metrics_core.models.chat.server import in_threads
-from metrics_core.models.chat.spending import Prices, Spending, add_usage, usage_of_call
+from metrics_core.models.chat.spending import Prices, Spending, add_usage, estimated_tokens, usage_of_call
 from metrics_core.models.chat.structured import Malformed, ordered_json, read_answer
-from metrics_core.models.chat.surroundings import ConcurrencyLimit, DialectMemory
-from metrics_core.models.chat.wire import Dialect, complaint_of, read_completion, same_model
+from metrics_core.models.chat.surroundings import ConcurrencyLimit, RetryPolicy, retry_after_s
+from metrics_core.models.chat.wire import Dialect, DialectMemory, complaint_of, read_completion, same_model
 from metrics_core.protocols import ModelIdentity
 from tests.metrics_core.chat_fakes import SCHEMA, FakeTime, MemoryCache, ask, jpeg, model_at
 from tests.metrics_core.chat_server import Answer, complaint, loopback, said
@@ -293,7 +290,7 @@ def test_waiting_for_a_turn_does_not_count_against_the_deadline() -> None:
     with loopback(lambda number, body: said("yes")) as server, ThreadPoolExecutor(1) as pool:
         chosen = Time(clock, time.sleep, lambda: 0.5)
         model = make_chat_model("tiny", url=server.url, concurrency=1, deadline_s=60.0, time=chosen)
-        with model._limit.slot():
+        with model.limit.slot():
             replies = pool.submit(model.chat, [ask()])
             assert queued.wait(30)
             time.now += 1000.0
@@ -305,7 +302,7 @@ def test_too_many_requests_lower_the_concurrency_of_the_model() -> None:
         model = model_at(server.url, concurrency=8)
         replies = model.chat([ask(str(i)) for i in range(3)])
     assert {reply.status for reply in replies} == {"ok"}
-    assert model._limit.limit in {2, 3, 4, 5}
+    assert model.limit.limit in {2, 3, 4, 5}
 
 
 def test_threads_keep_the_order_and_raise_the_first_error() -> None:

@@ -13,11 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics_core.models.chat.client import HttpChatModel
-from metrics_core.models.chat.presets import PRESETS, make_chat_model
-from metrics_core.models.chat.retries import RetryPolicy
+from metrics_core.models.chat.client import PRESETS, HttpChatModel, make_chat_model
 from metrics_core.models.chat.server import WITHHELD, Secret, Server, ServerUnusable
 from metrics_core.models.chat.structured import texts_in
+from metrics_core.models.chat.surroundings import RetryPolicy
 from tests.metrics_core.chat_fakes import MemoryCache, MemoryLedger, ask, model_at
 from tests.metrics_core.chat_server import Answer, completion, loopback, said
 from tests.metrics_core.key_encodings import ENCODINGS, legible

@@ -21,8 +21,8 @@ from metrics_core.ecs.judge import (
     label_schema,
     read_labels,
 )
-from metrics_core.models.chat.bookkeeping import check_request
 from metrics_core.models.chat.protocol import ChatReply, ChatRequest
+from metrics_core.models.chat.records import check_request
 from metrics_core.protocols import ModelIdentity
 from tests.metrics_core.qeva_fakes import RuleChat, question_of, seen_in
 

@@ -1,13 +1,14 @@
-"""What outlives a run: valid answers by the hash of their request, and every attempt. Protocols, not storage."""
+"""What outlives a run: valid answers by the hash of their request, and every attempt; and who looks there first."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Protocol, TypeAlias
 
-from metrics_core.models.chat.protocol import ChatRequest, Part, TextPart
-from metrics_core.models.chat.structured import canonical_json, ordered_json
+from metrics_core.models.chat.protocol import ChatReply, ChatRequest, ImagePart, Part, TextPart, Usage
+from metrics_core.models.chat.structured import canonical_json, check_schema, ordered_json
 from metrics_core.protocols import ModelIdentity
 
 CacheMode: TypeAlias = Literal["normal", "refresh", "offline"]
@@ -75,3 +76,121 @@ def _hashed(part: Part) -> dict[str, Any]:
     if isinstance(part, TextPart):
         return {"text": part.text}
     return {"jpeg_sha256": hashlib.sha256(part.jpeg).hexdigest(), "recipe": dict(part.recipe)}
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A request without a stored answer. keys: its cache keys, one for each content attempt."""
+
+    request: ChatRequest
+    keys: list[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Bookkeeping:
+    """What every chat model does around asking: stored answers first, equal requests once, replies in order.
+
+    attempts: content attempts at a request. images: whether the model takes them.
+    """
+
+    identity: ModelIdentity
+    attempts: int
+    images: bool
+    cache: ReplyCache | None
+    mode: CacheMode
+    ledger: Ledger | None
+
+    def replies(
+        self, requests: Sequence[ChatRequest], ask: Callable[[list[Pending]], Sequence[ChatReply]]
+    ) -> list[ChatReply]:
+        """One reply for each request, in their order; `ask` answers those that are not settled without the model.
+
+        Raises ValueError for a request whose schema is none or whose max_tokens is below 1.
+        """
+        for request in requests:
+            check_request(request)
+        keys = [request_keys(self.identity, request, self.attempts) for request in requests]
+        known = self._stored(keys)
+        replies: dict[bytes, ChatReply] = {}
+        pending: dict[bytes, Pending] = {}
+        for request, its_keys in zip(requests, keys, strict=True):
+            settled = self._settled(request, its_keys, known)
+            if settled is None:
+                pending[its_keys[0]] = Pending(request, its_keys)
+            else:
+                replies[its_keys[0]] = settled
+        replies |= dict(zip(pending, ask(list(pending.values())) if pending else [], strict=True))
+        return _in_order(replies, [its_keys[0] for its_keys in keys])
+
+    def record(
+        self,
+        pending: Pending,
+        content_attempt: int,
+        outcome: Outcome,
+        error: str | None,
+        usage: Usage,
+        duration_s: float,
+        *,
+        attempt: int,
+        http_status: int | None = None,
+    ) -> None:
+        """Store an attempt in the ledger, where there is one; see `Ledger.record`."""
+        if self.ledger is not None:
+            self.ledger.record(
+                {
+                    **self._asked(pending, content_attempt),
+                    "attempt": attempt,
+                    "outcome": outcome,
+                    "error": error,
+                    "http_status": http_status,
+                    "tokens_in": usage.tokens_in,
+                    "tokens_out": usage.tokens_out,
+                    "money": usage.money,
+                    "duration_s": duration_s,
+                }
+            )
+
+    def keep(self, pending: Pending, content_attempt: int, data: Mapping[str, Any], usage: Usage) -> None:
+        """Store a valid answer in the cache, where there is one. usage: of all attempts at it."""
+        if self.cache is not None:
+            self.cache.store([{**self._asked(pending, content_attempt), "data": data, **asdict(usage)}])
+
+    def _asked(self, pending: Pending, content_attempt: int) -> dict[str, Any]:
+        key = pending.keys[content_attempt]
+        return {"request_sha256": key, "model": self.identity.as_dict(), "purpose": pending.request.purpose}
+
+    def _stored(self, keys: Sequence[Sequence[bytes]]) -> Mapping[bytes, Mapping[str, Any]]:
+        if self.cache is None or self.mode == "refresh":
+            return {}
+        return self.cache.load(list(dict.fromkeys(key for its_keys in keys for key in its_keys)))
+
+    def _settled(
+        self, request: ChatRequest, keys: Sequence[bytes], known: Mapping[bytes, Mapping[str, Any]]
+    ) -> ChatReply | None:
+        for key in keys:
+            if key in known:
+                return ChatReply("ok", known[key], cached=True)
+        name = self.identity.model_id
+        if self.mode == "offline":
+            remedy = "run once without offline"
+            return ChatReply("error", reason=f"{request.purpose}: no stored answer of {name}: {remedy}")
+        if not self.images and any(isinstance(part, ImagePart) for part in request.parts):
+            return ChatReply("error", reason=f"{request.purpose}: {name} takes no images: name a video model")
+        return None
+
+
+def check_request(request: ChatRequest) -> None:
+    """Raise ValueError for a request that no model can be asked."""
+    check_schema(request.schema)
+    if request.max_tokens < 1:
+        raise ValueError(f"{request.purpose}: max_tokens is {request.max_tokens}: give 1 or more")
+
+
+def _in_order(replies: Mapping[bytes, ChatReply], keys: Sequence[bytes]) -> list[ChatReply]:
+    """The reply of each key. An equal request later on has cost nothing more."""
+    ordered, seen = [], set()
+    for key in keys:
+        reply = replies[key]
+        ordered.append(replace(reply, usage=Usage(), cached=reply.status == "ok") if key in seen else reply)
+        seen.add(key)
+    return ordered

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from metrics_core.models.chat.structured import texts_in
-from metrics_core.models.chat.wire import shown
 
 if TYPE_CHECKING:
     import httpx2
@@ -384,6 +383,11 @@ def post(
     except httpx2.RequestError as error:
         said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         raise Unreachable(shown(secret.without(said))) from None
+
+
+def shown(text: str, most: int = 500) -> str:
+    """The beginning of a server's text, on one line and without characters that no database stores."""
+    return "".join(letter if letter.isprintable() else " " for letter in text.strip()[:most]).strip()
 
 
 class _NoCookies(CookieJar):

@@ -1,22 +1,75 @@
-"""What the requests of one call of `chat` share: the server, its peculiarities, budgets, storage, time and chance."""
+"""What bounds the asking of a server: retries and waits, how many calls run at once, and when to give up."""
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from email.utils import parsedate_to_datetime
 
-from metrics_core.models.chat.records import Ledger, ReplyCache
-from metrics_core.models.chat.retries import RetryPolicy
-from metrics_core.models.chat.server import Server
-from metrics_core.models.chat.spending import Prices, Spending
-from metrics_core.models.chat.wire import Dialect
-from metrics_core.protocols import ModelIdentity
+RETRIED = frozenset({408, 409, 429})
+"""Statuses beside 5xx after which the same request may succeed."""
 
-if TYPE_CHECKING:
-    import httpx2
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """Budgets of one request, in tries and in seconds.
+
+    transport_retries: after no connection, a timeout, 408, 409, 429 or 5xx. content_retries: after an answer that is
+    no valid JSON or was cut at its token limit; each is a fresh request with the next seed. timeout_s: the longest
+    silence of a server. deadline_s: for all tries and waits of a request. The wait before transport retry n is drawn
+    from [0, min(cap_s, base_s * 2^n)]; Retry-After makes it longer, up to retry_after_cap_s.
+    """
+
+    transport_retries: int = 5
+    content_retries: int = 2
+    connect_s: float = 10.0
+    timeout_s: float = 180.0
+    deadline_s: float = 600.0
+    base_s: float = 0.5
+    cap_s: float = 30.0
+    retry_after_cap_s: float = 60.0
+
+    def __post_init__(self) -> None:
+        if min(self.transport_retries, self.content_retries) < 0:
+            raise ValueError("a number of retries is 0 or more")
+        if not min(self.connect_s, self.timeout_s, self.deadline_s) > 0:
+            raise ValueError("timeout and deadline are more than 0 seconds")
+
+    def wait_s(self, retry: int, drawn: float, retry_after: float | None) -> float:
+        """Seconds before transport retry `retry`, counted from 0; drawn: a random number in [0, 1).
+
+        >>> RetryPolicy().wait_s(3, 0.5, None), RetryPolicy().wait_s(0, 0.5, 7.0), RetryPolicy().wait_s(0, 0.0, 1e6)
+        (2.0, 7.0, 60.0)
+        """
+        jitter = drawn * min(self.cap_s, self.base_s * 2.0**retry)
+        return max(jitter, min(retry_after or 0.0, self.retry_after_cap_s))
+
+
+def is_retried(status: int) -> bool:
+    """Whether the same request may succeed after an answer of this HTTP status."""
+    return status in RETRIED or status >= 500
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """Seconds that a server asks to wait; None where it does not say.
+
+    A date counts from the server's own Date, since our clock may differ. One that no calendar has says nothing.
+
+    >>> retry_after_s({"retry-after": "3"})
+    3.0
+    """
+    said = headers.get("retry-after", "").strip()
+    try:
+        seconds = float(said)
+    except ValueError:
+        try:
+            seconds = (parsedate_to_datetime(said) - parsedate_to_datetime(headers.get("date", ""))).total_seconds()
+        except (ValueError, TypeError, OverflowError):
+            return None
+    return max(0.0, seconds) if math.isfinite(seconds) else None
 
 
 # How many calls run at once: halved when a server says that they are too many, and raised again slowly.
@@ -122,42 +175,3 @@ class Silence:
             self._n += 1
             if self._n >= self._most:
                 self._reason = self._reason or f"not asked, since {self._n} requests before went unanswered: {reason}"
-
-
-class DialectMemory:
-    """The dialect that a server was last seen to understand. Threads share it."""
-
-    def __init__(self, first: Dialect) -> None:
-        self.dialect = first
-        self._lock = threading.Lock()
-
-    def learn(self, used: Dialect, complaint: str) -> bool:
-        """Whether to send the request again, in a dialect learned from the server's complaint about the one used."""
-        with self._lock:
-            if self.dialect != used:
-                # Another request has learned meanwhile.
-                return True
-            learned = used.after(complaint)
-            self.dialect = learned or used
-            return learned is not None
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """clock: seconds that only grow. sleep: waits so many seconds. random: a number in [0, 1)."""
-
-    identity: ModelIdentity
-    server: Server
-    stream: Callable[..., AbstractContextManager[httpx2.Response]]
-    policy: RetryPolicy
-    memory: DialectMemory
-    limit: ConcurrencyLimit
-    fuse: Fuse
-    silence: Silence
-    prices: Prices | None
-    spending: Spending | None
-    cache: ReplyCache | None
-    ledger: Ledger | None
-    clock: Callable[[], float]
-    sleep: Callable[[float], None]
-    random: Callable[[], float]

@@ -9,15 +9,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Sequence as Series
 from contextlib import contextmanager
-from dataclasses import asdict
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
 
-from metrics_core.models.chat.bookkeeping import Bookkeeping, Pending
 from metrics_core.models.chat.protocol import ChatReply, ChatRequest, ImagePart, Usage
-from metrics_core.models.chat.records import CacheMode, Ledger, Outcome, ReplyCache
+from metrics_core.models.chat.records import Bookkeeping, CacheMode, Ledger, Outcome, Pending, ReplyCache
 from metrics_core.models.chat.spending import add_usage
 from metrics_core.models.chat.structured import Malformed, ordered_json, read_answer
 from metrics_core.models.chat.transformers_generation import Generator, LoadedChat, Unanswerable, load_chat
@@ -100,7 +98,7 @@ class TransformersChatModel:
     the model can write nothing but JSON that fits the schema; without it, an answer that does not fit is asked again,
     twice, by sampling with the next seed. Requests with the same system message and images come one after the other,
     and what the model computed for their common beginning is kept: always of texts, of images for the models that
-    `transformers_loading` lists. Others encode the images again for every request.
+    `transformers_generation` lists. Others encode the images again for every request.
     """
 
     def __init__(
@@ -143,18 +141,17 @@ class TransformersChatModel:
         Raises ModelUnusable, CheckpointMismatch or ModelNotFound for a model that cannot be used, and ValueError for a
         request whose schema is none or whose max_tokens is below 1.
         """
-        book = Bookkeeping(self.identity, CONTENT_RETRIES + 1, True, self._cache, self._mode)
-        return book.replies(requests, self._ask)
+        book = Bookkeeping(self.identity, CONTENT_RETRIES + 1, True, self._cache, self._mode, self._ledger)
+        return book.replies(requests, partial(self._ask, book))
 
-    def _ask(self, pending: list[Pending]) -> list[ChatReply]:
-        loaded, identity = self._holder._loaded, self.identity.as_dict()
-        generator = Generator(loaded)
+    def _ask(self, book: Bookkeeping, pending: list[Pending]) -> list[ChatReply]:
+        generator = Generator(self._holder._loaded)
         replies: dict[int, ChatReply] = {}
         for index in _alike_together([one.request for one in pending]):
-            replies[index] = self._reply(generator, identity, pending[index])
+            replies[index] = self._reply(generator, book, pending[index])
         return [replies[index] for index in range(len(pending))]
 
-    def _reply(self, generator: Generator, identity: Mapping[str, Any], one: Pending) -> ChatReply:
+    def _reply(self, generator: Generator, book: Bookkeeping, one: Pending) -> ChatReply:
         request, usage, reason = one.request, Usage(), ""
         if not generator.loaded.takes_images and any(isinstance(part, ImagePart) for part in request.parts):
             said = f"{request.purpose}: {self._model_id} takes no images: name a video model"
@@ -164,24 +161,10 @@ class TransformersChatModel:
             outcome, said, data, tokens = self._attempt(generator, request, attempt)
             spent = Usage(1, *tokens)
             usage = add_usage(usage, spent)
-            asked = {"request_sha256": one.keys[attempt], "model": identity, "purpose": request.purpose}
-            if self._ledger is not None:
-                self._ledger.record(
-                    {
-                        **asked,
-                        "attempt": attempt,
-                        "outcome": outcome,
-                        "error": None if data is not None else said,
-                        "http_status": None,
-                        "tokens_in": spent.tokens_in,
-                        "tokens_out": spent.tokens_out,
-                        "money": spent.money,
-                        "duration_s": self._clock() - started,
-                    }
-                )
+            error, seconds = None if data is not None else said, self._clock() - started
+            book.record(one, attempt, outcome, error, spent, seconds, attempt=attempt)
             if data is not None:
-                if self._cache is not None:
-                    self._cache.store([{**asked, "data": data, **asdict(usage)}])
+                book.keep(one, attempt, data, usage)
                 return ChatReply("ok", data, usage=usage)
             reason = f"{request.purpose}: {said} ({self._model_id})"
             if outcome == "rejected":
