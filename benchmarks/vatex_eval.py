@@ -29,7 +29,7 @@ from assets.ingest.run import ingest_folder
 from assets.scores.pending import make_source, register
 from assets.scores.registry import METRIC_INPUTS
 from assets.scores.run import score_shard
-from assets.scores.vcs_short import VCSShortScorer, VCSShortSettings
+from assets.scores.vcs import VCSShortScorer, VCSShortSettings
 from assets.sources.base import Order
 from assets.sources.texts import TextVectors
 from benchmarks.installation import temporary_server

@@ -12,8 +12,7 @@ from assets.ecs.scorer import ECSScorer
 from assets.qeva.scorer import QEVAScorer
 from assets.scores.base import Scorer
 from assets.scores.evqa import EVQAScorer
-from assets.scores.vcs import VCSScorer
-from assets.scores.vcs_short import VCSShortScorer
+from assets.scores.vcs import VCSScorer, VCSShortScorer
 from assets.sources.base import Source, chain_of_kinds
 from db.schema.inputs import Input
 

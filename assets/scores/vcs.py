@@ -1,4 +1,4 @@
-"""VCS: captions against the references of their video. The best reference counts."""
+"""VCS and VCS_short: captions against the references of their video, by sentence and by word. The best one counts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from assets.sources.texts import TextVectors
 from db.schema.inputs import REFERENCES, TEXT, Input, ReferenceText
 from db.scores.work import PendingSample
 from metrics_core.protocols import SentenceSplitter, TextEncoder
-from metrics_core.vcs import CaptionResult, VCSResult, chunk_segments, vcs_batch, vcs_captions
+from metrics_core.vcs import CaptionResult, VCSResult, chunk_segments, vcs_batch, vcs_captions, words_of
 from metrics_core.vcs.references import similarities_of_texts
 
 # Why a caption has its VCS: the pairs of chunks that met, and the places where the order broke.
@@ -252,3 +252,28 @@ class VCSScorer(ReferenceScorer):
 
     def _split(self, text: str) -> list[str]:
         return chunk_segments(self._splitter.split(text), self._chunk_size)
+
+
+class VCSShortSettings(ReferenceSettings):
+    """The settings of VCS_short."""
+
+    vcs_short_lct: float = Field(default=1.0, ge=0.0, description="local chronology tolerance of VCS_short")
+
+
+class VCSShortScorer(ReferenceScorer):
+    """VCS_short: VCS whose chunks are single words, without punctuation and English stop words."""
+
+    metric: ClassVar[str] = "vcs_short"
+    code_version: ClassVar[str] = "2"
+    settings: ClassVar[type[BaseModel]] = VCSShortSettings
+    chunk = "word"
+    content = "word besides stop words"
+    too_short = "set REELSIEVE_VCS_SHORT_TEXT=true"
+
+    def __init__(self, settings: VCSShortSettings, text_encoder: TextEncoder) -> None:
+        super().__init__(settings, text_encoder, words_of, settings.vcs_short_lct)
+
+    @classmethod
+    def from_settings(cls, settings: VCSShortSettings) -> VCSShortScorer:
+        """Make the scorer that the settings describe, with its real encoder."""
+        return cls(settings, settings.make_text_encoder())

@@ -25,8 +25,7 @@ from assets.ingest.run import ingest_folder
 from assets.scores.base import Scorer
 from assets.scores.evqa import EVQAScorer, EVQASettings
 from assets.scores.run import score_shard
-from assets.scores.vcs import VCSScorer, VCSSettings
-from assets.scores.vcs_short import VCSShortScorer, VCSShortSettings
+from assets.scores.vcs import VCSScorer, VCSSettings, VCSShortScorer, VCSShortSettings
 from assets.sources.texts import TextVectors
 from lab.adapters.omnidcbench.__main__ import main
 from lab.adapters.omnidcbench.convert import convert, covered_keypoints, match_clips

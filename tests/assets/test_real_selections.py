@@ -20,8 +20,7 @@ from sqlalchemy.engine import Engine
 
 from assets.ingest.run import ingest_folder
 from assets.scores.run import score_shard
-from assets.scores.vcs import VCSScorer, VCSSettings
-from assets.scores.vcs_short import VCSShortScorer, VCSShortSettings
+from assets.scores.vcs import VCSScorer, VCSSettings, VCSShortScorer, VCSShortSettings
 from assets.selection.export import ExportFormat, export_selection
 from assets.selection.making import make_selection
 from assets.sources.texts import TextVectors

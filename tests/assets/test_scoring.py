@@ -17,8 +17,7 @@ from assets.scores.base import Scorer
 from assets.scores.checks import ENOUGH_TO_VARY, RANGE_TOLERANCE, judge
 from assets.scores.pending import activate_if_complete, pending, pending_by_shard, register
 from assets.scores.run import score_shard
-from assets.scores.vcs import VCSScorer, VCSSettings
-from assets.scores.vcs_short import VCSShortScorer, VCSShortSettings
+from assets.scores.vcs import VCSScorer, VCSSettings, VCSShortScorer, VCSShortSettings
 from assets.sources.base import BATCH_SIZE, Evidence, MissingEvidence
 from assets.sources.texts import TextVectors
 from db.evidence.embeddings import StoredVectors
