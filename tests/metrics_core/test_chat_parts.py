@@ -46,6 +46,12 @@ def test_a_fence_inside_a_text_stays() -> None:
     assert read_answer('{"answer": "```json\\n{}```"}', SCHEMA) == {"answer": "```json\n{}```"}
 
 
+@pytest.mark.parametrize("before", ["", "Well: ", "```json\n", "<think>Is it so?</think>"])
+def test_the_end_of_a_thought_inside_a_text_stays(before: str) -> None:
+    after = "\n```" if before.startswith("`") else ""
+    assert read_answer(before + '{"answer": "a </think> b"}' + after, SCHEMA) == {"answer": "a </think> b"}
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

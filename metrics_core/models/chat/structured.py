@@ -6,9 +6,11 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
+_END_OF_THOUGHT = "</think>"
 _FENCED = re.compile(r"```\w*\s*\n(.*)```", re.DOTALL)
 # JSON allows both, and no database stores them as text.
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
@@ -81,7 +83,7 @@ def texts_in(value: Any) -> Iterator[str]:
 
 
 def _outermost_object(text: str) -> str:
-    answer = text.rpartition("</think>")[2].strip()
+    answer = _after_thought(text).strip()
     # An answer that begins with a brace may hold a fence in one of its texts.
     fenced = None if answer.startswith("{") else _FENCED.search(answer)
     if fenced:
@@ -90,6 +92,16 @@ def _outermost_object(text: str) -> str:
     if start < 0 or end < start:
         raise Malformed(f"the answer holds no JSON object: {text[:80]!r}")
     return answer[start : end + 1]
+
+
+def _after_thought(text: str) -> str:
+    """What follows the last `</think>`, unless that stands in a text of the answer itself."""
+    start, end = text.find("{"), text.rfind(_END_OF_THOUGHT)
+    if -1 < start < end:
+        with suppress(ValueError, RecursionError):
+            if json.JSONDecoder(strict=False).raw_decode(text, start)[1] > end:
+                return text
+    return text.rpartition(_END_OF_THOUGHT)[2]
 
 
 def _parse(text: str) -> dict[str, Any]:
