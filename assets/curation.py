@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy.engine import Engine
 
+from assets.results import Results
 from assets.scores.base import Scorer
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class Curation:
         self._scorers = scorers
         # Who takes the steps of runs instead of this process.
         self.others: Take | None = None
+        # Of the run under way; the runs of a process follow one another.
+        self.results = Results()
 
     @cached_property
     def engine(self) -> Engine:

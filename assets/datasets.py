@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 
 from sqlalchemy.engine import Engine
@@ -98,12 +97,3 @@ def dataset_of_key(engine: Engine, name: str) -> Dataset:
         meant = did_you_mean(name, [other.name for other in list_datasets(connection)])
     hint = f", did you mean {meant!r}?" if meant else f": ingest it with reelsieve ingest FOLDER --dataset {name}"
     raise UnknownDataset(f"there is no dataset {name!r}{hint}")
-
-
-def together(shards: Sequence[RunShard]) -> Iterator[list[RunShard]]:
-    """Yield the shards in groups of one dataset, in order, each of a bounded size."""
-    for _, of_dataset in groupby(shards, key=lambda shard: shard.dataset):
-        left = list(of_dataset)
-        while left:
-            yield left[:TOGETHER]
-            left = left[TOGETHER:]

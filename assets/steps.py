@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 from assets.curation import Curation
-from assets.datasets import RunShard, together
-from assets.leases import all_leased, leased
+from assets.datasets import TOGETHER, RunShard
+from assets.leases import leased
 from assets.progress import sparsely
 from assets.scores.pending import make_source, register
 from assets.scores.registry import source_kinds
 from assets.scores.run import score_shard
 from assets.sources.base import MissingEvidence, Order, Tell
+
+# Of the shards that a source has left, a process takes one of so many parts at once, and no fewer than these: evidence
+# of small shards is made together.
+PART = 4
+AT_LEAST = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,26 +66,36 @@ def take_step(curation: Curation, step: Step, tell: Tell) -> Iterator[tuple[str,
     scores the ShardScores of a shard by its key, or MissingEvidence where an ingest changed the shard meanwhile.
     Raises the errors of sources and scorers, and LeaseLost.
     """
-    return (_make if step.asset in source_kinds() else _score)(curation, step, sparsely(tell))
+    return (_make if step.asset in source_kinds() else _score)(curation, step, tell)
 
 
 def _make(curation: Curation, step: Step, tell: Tell) -> Iterator[tuple[str, Any]]:
     scorers = {metric: curation.scorers[metric] for metric in step.metrics}
     ids = {metric: register(curation.engine, scorer) for metric, scorer in scorers.items()}
-    for shards in together(step.shards):
-        with all_leased(curation.engine, step.asset, [shard.key for shard in shards], tell) as told:
+    for _, of_dataset in groupby(step.shards, key=lambda shard: shard.dataset):
+        shards = {shard.key: shard for shard in of_dataset}
+        for keys, told in leased(curation.engine, step.asset, shards, tell, sparsely(tell), _part):
             for metric, scorer in scorers.items():
                 orders = [
-                    Order(curation.engine, shard.dataset, shard.number, ids[metric], step.run_id, told, step.options)
-                    for shard in shards
+                    Order(curation.engine, where.dataset, where.number, ids[metric], step.run_id, told, step.options)
+                    for where in (shards[key] for key in keys)
                 ]
                 yield metric, make_source(scorer, source_kinds()[step.asset], orders)
+
+
+def _part(n_left: int) -> int:
+    """How many of so many shards a process takes at once: a part, so that others find some too, but no few small ones.
+
+    >>> _part(3), _part(24), _part(100), _part(1000)
+    (8, 8, 25, 32)
+    """
+    return min(TOGETHER, max(AT_LEAST, -(-n_left // PART)))
 
 
 def _score(curation: Curation, step: Step, tell: Tell) -> Iterator[tuple[str, Any]]:
     (metric,) = step.metrics
     scorer, shards = curation.scorers[metric], {shard.key: shard for shard in step.shards}
-    for key, told in leased(curation.engine, step.asset, shards, tell):
+    for (key,), told in leased(curation.engine, step.asset, shards, tell, sparsely(tell)):
         where, progress = shards[key], partial(_progress, told, metric, key)
         try:
             done: Any = score_shard(

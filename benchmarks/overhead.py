@@ -36,8 +36,8 @@ def overhead(folder: Path) -> dict[str, Any]:
     from assets.datasets import dataset_of_key
     from assets.scores.registry import METRICS, source_kinds
     from assets.sources.frames import SampledFrames
-    from orchestration.launch import curation_scorers, run_ingest, run_scoring
-    from orchestration.platform import engine
+    from orchestration.launch import run_ingest, run_scoring
+    from orchestration.platform import curation, engine
 
     folder.mkdir()
     write_captions(folder, N_CLIPS)
@@ -47,7 +47,7 @@ def overhead(folder: Path) -> dict[str, Any]:
         found = {}
         for metric in [name for name in METRICS if SampledFrames.asset not in source_kinds([name])]:
             list(run_scoring("captions", [metric]))
-            watched = _Watched(curation_scorers()[metric])
+            watched = _Watched(curation().scorers[metric])
             first, second, inside, shard = [], [], [], []
             for _ in range(RUNS):
                 _forget_scores(engine(), dataset.dataset_id)

@@ -10,8 +10,7 @@ from assets.ecs.scorer import ECSScorer
 from assets.partitions import announce_partitions
 from assets.scores.pending import outstanding_shards
 from assets.scores.registry import asset_name, scoring_assets
-from orchestration.launch import curation_scorers
-from orchestration.platform import engine, instance
+from orchestration.platform import curation, engine, instance
 from orchestration.runs import run_job
 
 
@@ -26,16 +25,16 @@ def run_calibration(
     """
     dataset_row = dataset_of_key(engine(), dataset)
     if judge:
-        curation_scorers()[ECSScorer.metric].labeller.check()
+        cast(ECSScorer, curation().scorers[ECSScorer.metric]).labeller.check()
     announce_partitions(instance(), dataset_row)
     metric = ECSScorer.metric
-    for shard in sorted(outstanding_shards(engine(), curation_scorers()[metric], dataset_row)):
-        run_job("scoring_job", shard_keys(dataset_row)[shard], {}, scoring_assets([metric]))
+    keys = shard_keys(dataset_row)
+    if outstanding := sorted(outstanding_shards(engine(), curation().scorers[metric], dataset_row)):
+        run_job("scoring_job", keys[outstanding[0]], {}, scoring_assets([metric]), keys[outstanding[-1]])
     asset = ecs_thresholds.key.to_user_string()
     chosen = {"objective": objective, "labels": labels, "judge": judge, "judge_limit": judge_limit}
     config = {"ops": {asset: {"config": chosen}}}
     result = run_job("calibration_job", dataset, config)
-    for shard_key in shard_keys(dataset_row):
-        run_job("scoring_job", shard_key, {}, [asset_name(metric)])
+    run_job("scoring_job", keys[0], {}, [asset_name(metric)], keys[-1])
     (event,) = result.asset_materializations_for_node(asset)
     return cast("dict[str, Any]", event.metadata[REPORT].value)

@@ -15,10 +15,19 @@ from db.server.leases import Leases, lease_if_free
 from db.server.urls import DAGSTER, sibling_url
 from orchestration.platform import database_url
 from orchestration.requests import UNENDED
-from orchestration.waiting import HOST, PAUSE_S, PID
 
-# Holds the run's own id: a run that is started again inherits its predecessor's tags, but has no lease yet.
-LEASED = "dagster/reelsieve_leased"
+# Seconds between two looks at a lease whether it is still held.
+PAUSE_S = 2.0
+# Tags of a run: where it is executed, and its own id, since a run that is started again inherits its predecessor's tags
+# but has no lease yet.
+HOST, PID, LEASED = "dagster/reelsieve_host", "dagster/reelsieve_pid", "dagster/reelsieve_leased"
+# Dagster's own tag, which has no public constant.
+MAX_RETRIES = "dagster/max_retries"
+
+
+def own_tags(run_id: str) -> dict[str, str]:
+    """Who executes a run of the command line. Dagster's daemon does not retry it: the command said how it ended."""
+    return {HOST: socket.gethostname(), PID: str(os.getpid()), LEASED: run_id, MAX_RETRIES: "0"}
 
 
 def close_dead_runs(of: dg.DagsterInstance) -> None:

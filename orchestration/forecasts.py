@@ -10,8 +10,7 @@ from assets.datasets import chosen_shards, dataset_of_key
 from assets.reports.text import spelled
 from assets.scores.pending import forecast, why_none
 from assets.sources.base import Forecast
-from orchestration.launch import curation_scorers
-from orchestration.platform import engine
+from orchestration.platform import curation, engine
 
 
 def forecast_scoring(
@@ -22,7 +21,7 @@ def forecast_scoring(
     chosen = chosen_shards(found, shards).values()
     rows = []
     for metric in metrics:
-        forecasts = [forecast(engine(), curation_scorers()[metric], found, shard) for shard in chosen]
+        forecasts = [forecast(engine(), curation().scorers[metric], found, shard) for shard in chosen]
         by_role: dict[tuple[str, str], list[Forecast]] = {}
         for _, parts in forecasts:
             for part in parts:
@@ -40,7 +39,7 @@ def metrics_without_values(
     found = dataset_of_key(engine(), dataset)
     chosen = chosen_shards(found, shards).values()
     for metric in metrics:
-        if reasons := why_none(engine(), curation_scorers()[metric], found, chosen):
+        if reasons := why_none(engine(), curation().scorers[metric], found, chosen):
             # Samples of another kind say nothing of those that the metric is for.
             meant = Counter({why: n for why, n in reasons.items() if why[0] != "not_applicable"}) or reasons
             ((status, reason), n) = meant.most_common(1)[0]

@@ -6,38 +6,37 @@ import dagster as dg
 
 from assets.ecs.assets import ecs_thresholds
 from assets.scores.registry import METRICS, scoring_assets
-from orchestration.executor import in_this_process
 
 CONCLUSIONS = ["threshold", "rating_threshold", "training_subset", "agreement", "dataset_report"]
 
 ingest_job = dg.define_asset_job(
     "ingest_job",
     selection=dg.AssetSelection.groups("ingest"),
-    executor_def=in_this_process,
+    executor_def=dg.in_process_executor,
     description="Read a manifest folder into the database.",
 )
-# One process from embedding to score: a step in a process of its own would load torch again.
 scoring_job = dg.define_asset_job(
     "scoring_job",
     selection=dg.AssetSelection.assets(*scoring_assets(METRICS)),
-    executor_def=in_this_process,
+    executor_def=dg.in_process_executor,
     description="Embed and score what a shard lacks, and check the scores.",
 )
 calibration_job = dg.define_asset_job(
     "calibration_job",
     selection=dg.AssetSelection.assets(ecs_thresholds),
-    executor_def=in_this_process,
+    executor_def=dg.in_process_executor,
     description="Choose the thresholds of ECS on a dataset's labels; scoring_job then applies them.",
 )
 dataset_job = dg.define_asset_job(
     "dataset_job",
     selection=dg.AssetSelection.assets(*CONCLUSIONS),
-    executor_def=in_this_process,
+    executor_def=dg.in_process_executor,
     description="Thresholds, training subset, agreement with people and report of a dataset.",
 )
 
 
-@dg.op
+# The resource makes the run one that can be told from a dead one.
+@dg.op(required_resource_keys={"curation"})
 def prune_runs(context: dg.OpExecutionContext) -> None:
     """Delete finished runs and ticks older than 30 days from Dagster's storage; scores and selections are not touched.
 
@@ -52,7 +51,7 @@ def prune_runs(context: dg.OpExecutionContext) -> None:
     context.log.info(f"deleted {len(superseded)} runs from before {before:%Y-%m-%d}")
 
 
-@dg.job(executor_def=in_this_process)
+@dg.job(executor_def=dg.in_process_executor)
 def prune_job() -> None:
     """Keep Dagster's tables small."""
     prune_runs()

@@ -3,40 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import dagster as dg
 
 from assets.datasets import chosen_shards, dataset_of_key, shard_keys
 from assets.ingest.assets import report_of
 from assets.partitions import DATASETS, SHARDS, announce_partitions, shards_between
-from assets.scores.description import WRITTEN
+from assets.results import Results
 from assets.scores.pending import activate_if_complete, outstanding_shards, pending_by_shard
-from assets.scores.registry import asset_name, scoring_assets
-from assets.sources.base import MissingEvidence
-from assets.steps import GivenUp
+from assets.scores.registry import scoring_assets
 from db.manifest.datasets import Dataset
 from db.scores.work import shard_state
 from orchestration.dead_runs import close_dead_runs
 from orchestration.platform import curation, engine, instance
-from orchestration.requests import cut, sizes_after_failure
-from orchestration.runs import CheckFailed, options_by_source, run_job
-from orchestration.sharing import (
-    JOB,
-    PART,
-    SharedShards,
-    Since,
-    failure_of,
-    stretches_around,
-    stretches_without,
-)
+from orchestration.requests import stretches
+from orchestration.runs import FAILED, RunFailed, execute, options_by_source, run_job
 
-
-class RunFailed(RuntimeError):
-    """A run that ended badly without a user's mistake behind it; the message says where to look."""
+JOB = "scoring_job"
+ENDED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
+LOOK_BACK = timedelta(days=30)
 
 
 def run_ingest(folder: Path, dataset: str, rows: Path | None, n_shards: int | None) -> dict[str, Any]:
@@ -56,98 +45,61 @@ def run_scoring(
     metrics: Sequence[str],
     options: Mapping[str, bool] | None = None,
     shards: Collection[int] | None = None,
-    *,
-    in_one_run: bool = False,
 ) -> Iterator[tuple[str, dict[str, int]]]:
     """Score every shard of a dataset that lacks something; yields its key and the number written per metric.
 
-    Shards that stand together share a run. options: those of sources, by name; each goes to every source that knows it.
-    Without any, what an earlier run left open because of an option is completed. shards: the only ones to look at; None
-    for all. in_one_run: take all free shards at once, for actors to share. Other processes that score the dataset share
-    the work: each shard is yielded by the one that scores it. Raises UnknownShard.
+    It takes one run, or where the chosen shards do not stand together one for each stretch of them. options: those of
+    sources, by name; each goes to every source that knows it. Without any, what an earlier run left open because of an
+    option is completed. shards: the only ones to look at; None for all. Other processes that score the dataset share
+    the work: each shard is yielded by those that scored in it. Raises UnknownShard, and at the end one error for all
+    shards that failed.
     """
     found = dataset_of_key(engine(), dataset)
     chosen = chosen_shards(found, shards)
     announce_partitions(instance(), found)
     close_dead_runs(instance())
-    since, assets = Since.now(), scoring_assets(metrics)
     config = options_by_source(metrics, options or {})
-    places = {key: place for place, key in enumerate(instance().get_dynamic_partitions(str(SHARDS.name)))}
-    stretches = _stretches(found, chosen, metrics, options or {}, places, in_one_run=in_one_run)
-    work = SharedShards(stretches, part=1 if in_one_run else PART)
-    failed: dict[str, RuntimeError] = {}
-
-    def left() -> Collection[str]:
-        return _wanted(found, metrics, set() if options else _outstanding(found, metrics), {})
-
-    for keys in work:
-        if done := since.done(keys, places, assets, config, left):
-            work.again(stretches_without(keys, done))
-            failed |= {key: error for key, run in done.items() if (error := failure_of(run, key))}
-            continue
-        result = _run_or_put_off(found, keys, config, assets, metrics, work, failed)
-        if result is not None:
-            yield from ((key, _written(result, metrics, key)) for key in keys)
-    if failed:
-        first = next(iter(failed.values()))
-        others = f"; it is one of {len(failed)} shards that failed: {', '.join(failed)}"
-        raise CheckFailed(f"{first}{others}") if len(failed) > 1 else first
+    known = instance().get_dynamic_partitions(str(SHARDS.name))
+    incomplete = set() if options else _outstanding(found, metrics)
+    wanted = {key: n for key, n in _wanted(found, metrics, incomplete, known).items() if key in chosen}
+    results = Results()
+    for keys in stretches(known, chosen, wanted):
+        _score(found, keys, config, metrics, results)
+        for key in keys:
+            scores = {metric: results.scores(metric, key) for metric in metrics}
+            # Where nothing was left of what was pending, another command did it.
+            has_scored = any(each.n_pending for each in scores.values() if each)
+            if key not in results.failed() and (has_scored or wanted.get(key) == 0):
+                yield key, {metric: each.n_written if each else 0 for metric, each in scores.items()}
+    if error := results.error():
+        raise error
 
 
-def _run_or_put_off(
-    dataset: Dataset,
-    keys: Sequence[str],
-    config: Mapping[str, Any],
-    assets: list[str],
-    metrics: Sequence[str],
-    work: SharedShards,
-    failed: dict[str, RuntimeError],
-) -> dg.ExecuteInProcessResult | None:
-    """The run of some shards; None where it failed. Shards that it did not reach become work again, others `failed`."""
-    try:
-        return _run_range(dataset, keys, config, assets)
-    except CheckFailed as error:
-        # One bad file must not keep the shards behind it from being scored.
-        behind = _wanted(dataset, metrics, set(), {}).keys() & set(keys) if len(keys) > 1 else set()
-        work.again([[key] for key in sorted(behind)])
-        failed |= {} if behind else {keys[0]: error}
-    except GivenUp as error:
-        work.again(stretches_without(keys, error.shards))
-        failed |= dict.fromkeys(error.shards, error)
-    return None
-
-
-def _stretches(
-    dataset: Dataset,
-    chosen: Collection[str],
-    metrics: Sequence[str],
-    options: Mapping[str, bool],
-    places: Mapping[str, int],
-    *,
-    in_one_run: bool,
-) -> list[list[str]]:
-    """The chosen shards that lack something, in stretches that may share a run."""
-    incomplete = set() if options else _outstanding(dataset, metrics)
-    sizes = sizes_after_failure(instance(), JOB, places)
-    wanted = {key: n for key, n in _wanted(dataset, metrics, incomplete, sizes).items() if key in chosen}
-    others = set(shard_keys(dataset)) - set(chosen)
-    if in_one_run:
-        return stretches_around(wanted, sorted(shard_keys(dataset), key=places.__getitem__), others)
-    ranges = cut(places, wanted, busy=others, at_most=sizes)
-    return [shards_between(shards.tags, places) for shards in ranges]
+def _score(
+    dataset: Dataset, keys: Sequence[str], config: Mapping[str, Any], metrics: Sequence[str], results: Results
+) -> None:
+    """Score shards in one run; again where one failed that an ingest changed meanwhile, too late for its sources."""
+    while True:
+        before = _states(dataset, keys)
+        execute(JOB, keys[0], config, scoring_assets(metrics), keys[-1], results)
+        failed = [key for key in results.failed() if key in before]
+        if all(state == before[key] for key, state in _states(dataset, failed).items()):
+            return
+        results.forget(failed)
 
 
 def _wanted(
-    dataset: Dataset, metrics: Sequence[str], incomplete: Collection[int], failed: Collection[str]
+    dataset: Dataset, metrics: Sequence[str], incomplete: Collection[int], known: Sequence[str]
 ) -> dict[str, int]:
     """The samples to score, by shard; with shards that have none, but were never run, left open or failed before."""
     pending: Counter[tuple[str, int]] = Counter()
     for metric in metrics:
-        scorer = curation_scorers()[metric]
+        scorer = curation().scorers[metric]
         counts = pending_by_shard(engine(), scorer, [dataset])
         activate_if_complete(engine(), scorer, [dataset], counts)
         pending.update(counts)
     materialised = [instance().get_materialized_partitions(dg.AssetKey(asset)) for asset in scoring_assets(metrics)]
+    failed = _failed_before(known)
     return {
         key: pending[dataset.name, shard]
         for shard, key in enumerate(shard_keys(dataset))
@@ -156,6 +108,19 @@ def _wanted(
         or key in failed
         or not all(key in keys for keys in materialised)
     }
+
+
+def _failed_before(known: Sequence[str]) -> set[str]:
+    """The shards that failed in their newest run of the last month, or whose newest run did not come to its end."""
+    places = {key: place for place, key in enumerate(known)}
+    since = datetime.now(timezone.utc) - LOOK_BACK
+    has_failed: dict[str, bool] = {}
+    for run in instance().get_runs(dg.RunsFilter(job_name=JOB, statuses=ENDED, updated_after=since)):
+        shards = shards_between(run.tags, places)
+        named = run.tags[FAILED].split(",") if FAILED in run.tags else shards
+        for key in shards:
+            has_failed.setdefault(key, run.status != dg.DagsterRunStatus.SUCCESS and key in named)
+    return {key for key, failed in has_failed.items() if failed}
 
 
 def run_conclusions(dataset: str) -> dict[str, dict[str, Any]]:
@@ -171,40 +136,11 @@ def run_conclusions(dataset: str) -> dict[str, dict[str, Any]]:
     }
 
 
-def _run_range(
-    dataset: Dataset, keys: Sequence[str], config: Mapping[str, Any], assets: list[str]
-) -> dg.ExecuteInProcessResult:
-    """Score shards in one run; again where an ingest changed one meanwhile, too late for the sources of the run."""
-    while True:
-        before = _state(dataset, keys)
-        try:
-            return run_job(JOB, keys[0], config, assets, keys[-1])
-        except (CheckFailed, MissingEvidence):
-            if _state(dataset, keys) == before:
-                raise
-
-
-def _state(dataset: Dataset, keys: Sequence[str]) -> list[str | None]:
+def _states(dataset: Dataset, keys: Iterable[str]) -> dict[str, str | None]:
     with engine().connect() as connection:
-        return [shard_state(connection, dataset.dataset_id, int(key.rpartition(":")[2])) for key in keys]
-
-
-@lru_cache(maxsize=1)
-def curation_scorers() -> dict[str, Any]:
-    """The scorers of this installation by metric."""
-    return curation().scorers
+        return {key: shard_state(connection, dataset.dataset_id, int(key.rpartition(":")[2])) for key in keys}
 
 
 def _outstanding(dataset: Dataset, metrics: Sequence[str]) -> set[int]:
     """The shards where a source left something open that no missing score tells of."""
-    return {shard for metric in metrics for shard in outstanding_shards(engine(), curation_scorers()[metric], dataset)}
-
-
-def _written(result: dg.ExecuteInProcessResult, metrics: Sequence[str], key: str) -> dict[str, int]:
-    """The number of scores that a run wrote on a shard, by metric."""
-    return {
-        metric: cast("int", event.metadata[WRITTEN].value)
-        for metric in metrics
-        for event in result.asset_materializations_for_node(asset_name(metric))
-        if event.partition == key
-    }
+    return {shard for metric in metrics for shard in outstanding_shards(engine(), curation().scorers[metric], dataset)}

@@ -97,8 +97,9 @@ def engine() -> Engine:
     return open_engine(database_url())
 
 
+@lru_cache(maxsize=1)
 def curation() -> Curation:
-    """The resource that assets ask for."""
+    """The resource that assets ask for. Its models stay loaded from one run of this process to the next."""
     return Curation(settings().home_folder, settings(), engine, SCORERS)
 
 
@@ -133,7 +134,6 @@ def instance() -> dg.DagsterInstance:
     import dagster as dg
 
     from assets.sources.assets import MODEL_POOL
-    from orchestration.executor import keep_connected
 
     os.environ.update(dagster_environment())
     dagster_instance = dg.DagsterInstance.get()
@@ -144,6 +144,15 @@ def instance() -> dg.DagsterInstance:
         if MODEL_POOL not in storage.get_concurrency_keys():
             storage.initialize_concurrency_limit_to_default(MODEL_POOL)
     return dagster_instance
+
+
+def keep_connected(of: dg.DagsterInstance) -> None:
+    """Let an instance use connections again that it has.
+
+    By itself it opens a new one for every statement: more than four for each event of a run, of some milliseconds each.
+    """
+    # A connection that was not used for a minute may be gone; no statement of Dagster's is ended for its length.
+    of.optimize_for_webserver(statement_timeout=0, pool_recycle=60, max_overflow=10)
 
 
 def make_dagster_tables(url: URL) -> None:

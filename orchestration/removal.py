@@ -10,11 +10,9 @@ from assets.datasets import DEMO_DATASET, BadDatasetName, check_dataset_name, da
 from assets.partitions import DATASETS, SHARDS
 from db.manifest.datasets import Dataset
 from db.manifest.removal import contents, drop_dataset, n_selections, rename_dataset, require_free
-from db.server.leases import Leases
 from orchestration.dead_runs import close_dead_runs
-from orchestration.platform import curation, database_url, engine, instance
+from orchestration.platform import curation, engine, instance
 from orchestration.requests import busy_datasets
-from orchestration.sharing import lease_of_shard
 
 # Where a materialisation of a renamed dataset says under which partition it was made.
 RENAMED_FROM = "renamed_from"
@@ -69,14 +67,12 @@ def rename(old: str, new: str) -> None:
 
 
 def _require_idle(dataset: Dataset) -> None:
-    """Raise DatasetBusy where a run of the dataset has not ended, or a command is about to start one."""
+    """Raise DatasetBusy where a run of the dataset has not ended."""
     close_dead_runs(instance())
     if dataset.name in busy_datasets(instance()):
-        raise DatasetBusy(f"a run of dataset {dataset.name!r} has not ended: wait for it, or end it in reelsieve ui")
-    with Leases(database_url()) as leases:
-        for key in shard_keys(dataset):
-            if (holder := leases.holder(lease_of_shard(key))) is not None:
-                raise DatasetBusy(f"{holder} scores dataset {dataset.name!r}: wait for it, or stop it with Ctrl-C")
+        raise DatasetBusy(
+            f"a run of dataset {dataset.name!r} has not ended: wait for it, or stop it in reelsieve ui or with Ctrl-C"
+        )
 
 
 def _forget_partitions(of: dg.DagsterInstance, name: str) -> None:

@@ -7,34 +7,33 @@ import dagster as dg
 
 from assets.curation import Curation
 from assets.datasets import shard_keys
-from assets.partitions import SHARDS
+from assets.partitions import SHARDS, range_tags
 from assets.scores.pending import activate_if_complete, pending_by_shard
 from db.manifest.datasets import list_datasets
 from orchestration.dead_runs import close_dead_runs
 from orchestration.jobs import prune_job, scoring_job
-from orchestration.requests import RUNS_PER_TICK, busy_shards, cut, sizes_after_failure
+from orchestration.requests import busy_datasets, stretches
 
 
 @dg.schedule(
     cron_schedule="0 * * * *",
     job=scoring_job,
-    description="Every hour runs over the shards in which some scorer has something left to score; many share a run.",
+    description="Every hour a run over the shards of each dataset in which some scorer has something left to score.",
 )
 def score_missing(
     context: dg.ScheduleEvaluationContext, curation: dg.ResourceParam[Curation]
 ) -> Iterator[dg.RunRequest | dg.SkipReason]:
-    """Runs over the shards with something left to score, but for the shards of runs that have not ended."""
+    """Runs over the shards with something left to score, but for the datasets of runs that have not ended."""
     close_dead_runs(context.instance)
-    known = {key: place for place, key in enumerate(context.instance.get_dynamic_partitions(str(SHARDS.name)))}
     # Before the scores are looked at: a run that ends in between has then scored its shards.
-    busy = busy_shards(context.instance, known)
+    busy = busy_datasets(context.instance)
     wanted = _pending(curation)
-    sizes = sizes_after_failure(context.instance, scoring_job.name, known)
-    ranges = cut(known, wanted, busy, sizes)
-    for shards in ranges[:RUNS_PER_TICK]:
-        yield dg.RunRequest(run_key=f"{shards.first} to {shards.last}", tags=shards.tags)
-    if wanted and not ranges:
-        yield dg.SkipReason(f"{len(wanted)} shards are being scored")
+    free = [key for key in wanted if key.rpartition(":")[0] not in busy]
+    known = context.instance.get_dynamic_partitions(str(SHARDS.name))
+    for shards in stretches(known, known, free):
+        yield dg.RunRequest(run_key=f"{shards[0]} to {shards[-1]}", tags=range_tags(shards[0], shards[-1]))
+    if wanted and not free:
+        yield dg.SkipReason(f"{len(wanted)} shards wait for runs of their datasets to end")
     if not wanted:
         yield dg.SkipReason("every sample of every dataset is scored")
 

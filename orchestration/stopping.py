@@ -11,10 +11,12 @@ import os
 import select
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -113,9 +115,28 @@ class StopSignals:
         os._exit(code)
 
 
+@contextmanager
+def dying_along(folder: str) -> Iterator[None]:
+    """Have the children of this process and the folder removed where it is killed, which nothing else would tell them.
+
+    folder: one that only they need.
+    """
+    children = [str(child.pid) for child in psutil.Process().children(recursive=True)]
+    # The shell waits for its input, which ends with this process.
+    waiting = subprocess.Popen(
+        ["sh", "-c", 'read _; folder=$1; shift; kill -9 "$@" 2>&-; rm -rf "$folder"', "sh", folder, *children],
+        stdin=subprocess.PIPE,
+    )
+    try:
+        yield
+    finally:
+        waiting.kill()
+        waiting.wait()
+
+
 def _cleans_up(process: psutil.Process) -> bool:
     """Whether the process waits for the end of others, removes what they leave, and ends by itself."""
-    # A shell does so for Ray (orchestration/cluster/launch.py), Python's resource tracker for semaphores.
+    # A shell does so in `dying_along`, Python's resource tracker for semaphores.
     return process.name() == "sh" or any("multiprocessing.resource_tracker" in part for part in process.cmdline())
 
 

@@ -47,7 +47,9 @@ class _Lines(logging.Handler):
         if meta.get("dagster_event") is None:
             step = meta.get("step_key") or "run"
             message = str(meta.get("orig_message", record.getMessage()))
-            say(step, message)
+            # Of a step that rests on one that failed, which has said why.
+            if not message.startswith("Dependencies for step"):
+                say(step, message)
 
 
 @dg.logger({}, description="The assets' log lines on the terminal, without Dagster's own events.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime
@@ -15,15 +15,13 @@ from dagster_postgres.utils import DagsterPostgresException
 from assets.partitions import partitions_named
 from assets.sources.assets import MODEL_POOL
 from db.server.leases import Leases
+from orchestration.dead_runs import HOST, PAUSE_S, PID, close_dead_runs
 from orchestration.platform import instance
 from orchestration.terminal import say
 
-PAUSE_S = 2.0
-HOST, PID = "dagster/reelsieve_host", "dagster/reelsieve_pid"
-
 
 @contextmanager
-def watching(run_id: str, held: Leases, close_dead_runs: Callable[[], None]) -> Iterator[None]:
+def watching(run_id: str, held: Leases) -> Iterator[None]:
     """Renew the lease of a run in a second thread until the block ends; this thread executes the run.
 
     While the run waits for the encoder, dead runs that hold it are closed, and every live one is named once on the
@@ -31,7 +29,7 @@ def watching(run_id: str, held: Leases, close_dead_runs: Callable[[], None]) -> 
     """
     ended = threading.Event()
     with ThreadPoolExecutor(1, thread_name_prefix="watch") as pool:
-        watch = pool.submit(_watch, run_id, held, close_dead_runs, ended)
+        watch = pool.submit(_watch, run_id, held, ended)
         try:
             yield
         finally:
@@ -39,14 +37,14 @@ def watching(run_id: str, held: Leases, close_dead_runs: Callable[[], None]) -> 
     watch.result()
 
 
-def _watch(run_id: str, held: Leases, close_dead_runs: Callable[[], None], ended: threading.Event) -> None:
+def _watch(run_id: str, held: Leases, ended: threading.Event) -> None:
     told: set[str] = set()
     while not ended.wait(PAUSE_S):
         if not held.renew():
             continue
         try:
             if ahead := _ahead_of(run_id):
-                close_dead_runs()
+                close_dead_runs(instance())
                 ahead = {other: since for other, since in _ahead_of(run_id).items() if other not in told}
                 for other, since in ahead.items():
                     say(

@@ -109,7 +109,8 @@ def _judged(
 ) -> Labelled:
     """Have the judge label at most `limit` captions of a dataset."""
     datasets = [context.partition_key]
-    for _, tell in leased(curation.engine, LABELLING, datasets, sparsely(context.log.info)):
+    say = context.log.info
+    for _, tell in leased(curation.engine, LABELLING, datasets, say, sparsely(say)):
         judged = labeller.label(curation.engine, dataset, run_id=context.run.run_id, tell=tell, limit=limit)
     if judged.why:
         n = sum(int(judged.counts[status]) for status in ("failed", "refused"))

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import dagster as dg
 
@@ -10,21 +11,22 @@ from assets.datasets import TOGETHER
 from assets.lineage import input_assets
 from assets.partitions import SHARDS
 from assets.reports.text import spelled
+from assets.results import ShardsFailed
 from assets.scores.description import described
-from assets.scores.registry import METRICS, SCORERS, asset_name
+from assets.scores.registry import METRICS, SCORERS, asset_name, source_kinds
 from assets.scores.said import INTERVALS
 from assets.shards import shards_of_run
 from assets.sources.base import MissingEvidence
-from assets.steps import Step, taken
+from assets.steps import GivenUp, Step, taken
 from db.scores.quality import StatusCount
 
 
 def build_score_asset(metric: str) -> dg.AssetsDefinition:
     """Build the asset that scores a shard with a metric. It can resume, and rests when nothing is left to score."""
-    low, high = SCORERS[metric].value_range
+    asset, (low, high) = asset_name(metric), SCORERS[metric].value_range
 
     @dg.asset(
-        name=asset_name(metric),
+        name=asset,
         group_name="scores",
         partitions_def=SHARDS,
         deps=[*input_assets(SCORERS[metric].inputs), *(kind.asset for kind in SCORERS[metric].rests_on)],
@@ -35,21 +37,29 @@ def build_score_asset(metric: str) -> dg.AssetsDefinition:
     )
     def score(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
         refusals: list[StatusCount] = []
-        lacking: dict[str, MissingEvidence] = {}
+        told: dict[str, dict[str, Any]] = {}
         shards = {shard.key: shard for shard in shards_of_run(context, curation.engine)}
-        step = Step(asset_name(metric), tuple(shards.values()), (metric,), context.run.run_id)
-        for key, done in taken(curation, step, context.log.info):
-            if isinstance(done, MissingEvidence):
-                # The others of the run are scored all the same.
-                lacking[key] = done
-                continue
-            metadata, counts = described(curation.engine, shards[key], done)
-            context.add_asset_metadata(metadata, partition_key=key)
-            refusals += [each for each in counts if each.status not in ("ok", "not_applicable")]
+        failed = curation.results.failed(source_kinds([metric]))
+        left = tuple(shard for key, shard in shards.items() if key not in failed)
+        try:
+            for key, done in taken(curation, Step(asset, left, (metric,), context.run.run_id), context.log.info):
+                if isinstance(done, MissingEvidence):
+                    failed[key] = done
+                    continue
+                curation.results.add(metric, key, done)
+                told[key], counts = described(curation.engine, shards[key], done)
+                refusals += [each for each in counts if each.status not in ("ok", "not_applicable")]
+        except GivenUp as error:
+            failed |= dict.fromkeys(error.shards, error)
         if refusals:
             context.log.warning(_silence(metric, refusals))
-        if lacking:
-            raise _joined(lacking)
+        if failed:
+            curation.results.fail(asset, failed)
+            for key, metadata in told.items():
+                context.log_event(dg.AssetMaterialization(asset, partition=key, metadata=metadata))
+            raise ShardsFailed(_joined(failed))
+        for key, metadata in told.items():
+            context.add_asset_metadata(metadata, partition_key=key)
         return dg.MaterializeResult()
 
     return score
@@ -69,10 +79,10 @@ def _silence(metric: str, refusals: Sequence[StatusCount]) -> str:
     return f"{metric} says nothing of {n} samples: {spelled(status)}, {reason}"
 
 
-def _joined(lacking: Mapping[str, MissingEvidence]) -> MissingEvidence:
-    """The first error, with the names of all shards that lack evidence where there are several."""
-    first = next(iter(lacking.values()))
-    return MissingEvidence(f"{first}; so in {len(lacking)} shards: {', '.join(lacking)}") if len(lacking) > 1 else first
+def _joined(failed: Mapping[str, RuntimeError]) -> str:
+    """The first reason, with the names of all shards that failed where there are several."""
+    first = next(iter(failed.values()))
+    return f"{first}; so in {len(failed)} shards: {', '.join(failed)}" if len(failed) > 1 else str(first)
 
 
 score_assets = [build_score_asset(metric) for metric in METRICS]

@@ -7,6 +7,7 @@ import dagster as dg
 
 from assets.curation import Curation
 from assets.reports.text import number, quantified
+from assets.results import checks_failed
 from assets.scores.pending import registered
 from assets.scores.registry import METRICS, SCORERS, asset_name
 from assets.scores.said import thing_of
@@ -25,6 +26,9 @@ _CHECKS = {
     "not_constant": "The defined scores are not all the same.",
     "inputs_fresh": "No {inputs} changed after it was scored.",
 }
+
+# Those that only warn.
+_WARNINGS = ("not_constant",)
 
 
 def build_score_checks(metric: str) -> dg.AssetChecksDefinition:
@@ -60,11 +64,12 @@ def build_score_checks(metric: str) -> dg.AssetChecksDefinition:
                 )
         verdicts = {key: judge(quality, scorer.value_range) for key, quality in found.items()}
         said = sentences(found.values(), scorer.value_range, named)
-        for name in _CHECKS:
-            failed = [key for key, passed in verdicts.items() if not passed[name]]
+        failed = {name: [key for key, passed in verdicts.items() if not passed[name]] for name in _CHECKS}
+        blocking = {name: keys for name, keys in failed.items() if name not in _WARNINGS}
+        curation.results.fail(asset_name(metric), checks_failed(asset_name(metric), blocking))
+        for name, keys in failed.items():
             good, bad = said[name]
-            warns = name == "not_constant"
-            yield check_result(asset_name(metric), name, failed, len(found), warns=warns, good=good, bad=bad)
+            yield check_result(asset_name(metric), name, keys, len(found), warns=name in _WARNINGS, good=good, bad=bad)
 
     return checks
 

@@ -22,8 +22,6 @@ from db.scores.quality import MeanScore, StatusCount, mean_scores, reasons_by_st
 from db.scores.scorers import StoredScorer, stored_scorer
 from db.scores.stored import active_scorer, best_and_worst, values_by_kind
 
-# The name of the metadata in which the command line finds how many scores a run wrote.
-WRITTEN = "scores written by this run"
 # The number of best samples on the asset's page, and of worst samples.
 N_EXTREMES = 1
 N_BARS = 24
@@ -43,7 +41,7 @@ def described(engine: Engine, shard: RunShard, report: ShardScores) -> tuple[dic
     metadata: dict[str, Any] = {
         "scores": dg.MetadataValue.md(scored_lines(counts)),
         **_told(scorer, means),
-        WRITTEN: report.n_written,
+        "scores written by this run": report.n_written,
     }
     for kind in sorted(values):
         things = f"{KINDS[kind]}s"

@@ -16,12 +16,13 @@ from assets.partitions import SHARDS
 from assets.reports.labels import model_name
 from assets.reports.tables import escaped
 from assets.reports.text import itemised
+from assets.results import checks_failed
 from assets.scores.base import Scorer
 from assets.scores.pending import register
 from assets.scores.registry import asset_name, source_kinds
 from assets.shards import check_result, shards_of_run
-from assets.sources.base import Order, Source, chain
-from assets.steps import Step, taken
+from assets.sources.base import Order, Source, chain, chain_of_kinds
+from assets.steps import GivenUp, Step, taken
 
 # Which steps may not run at once: a pool for every machine, or for every device where a machine has several.
 
@@ -56,10 +57,14 @@ def build_source_asset(kind: type[Source[Any]]) -> dg.AssetsDefinition:
         options = context.op_execution_context.op_config or {}
         metrics = [metric for metric in scorers_of_run(context, curation) if kind.asset in source_kinds([metric])]
         counts: dict[str, dict[str, Any]] = {metric: {} for metric in metrics}
-        shards = tuple(shards_of_run(context, curation.engine))
+        shards = tuple(curation.results.left(shards_of_run(context, curation.engine), chain_of_kinds(kind.rests_on)))
         step = Step(kind.asset, shards, tuple(metrics), context.run.run_id, options)
-        for metric, made in taken(curation, step, context.log.info):
-            counts[metric] = added(counts[metric], made)
+        try:
+            for metric, made in taken(curation, step, context.log.info):
+                counts[metric] = added(counts[metric], made)
+        except GivenUp as error:
+            context.log.error(str(error))
+            curation.results.fail(kind.asset, dict.fromkeys(error.shards, error))
         models = {
             each.model.model_id: model_name(each.model.as_dict()) for _, each in _of_kind(kind, curation, metrics)
         }
@@ -86,7 +91,7 @@ def build_source_checks(kind: type[Source[Any]]) -> dg.AssetChecksDefinition:
     def checks(
         context: dg.AssetCheckExecutionContext, curation: dg.ResourceParam[Curation]
     ) -> Iterator[dg.AssetCheckResult]:
-        shards = shards_of_run(context, curation.engine)
+        shards = curation.results.left(shards_of_run(context, curation.engine), chain_of_kinds([kind]))
         sources = [
             (metric, register(curation.engine, curation.scorers[metric]), source)
             for metric, source in _of_kind(kind, curation, curation.scorers)
@@ -101,13 +106,16 @@ def build_source_checks(kind: type[Source[Any]]) -> dg.AssetChecksDefinition:
                 for name in kind.checks:
                     if not examination.passed[name] and shard.key not in failed[name]:
                         failed[name].append(shard.key)
+        blocking = {name: keys for name, keys in failed.items() if name not in kind.warnings}
+        curation.results.fail(kind.asset, checks_failed(kind.asset, blocking))
         for name, keys in failed.items():
             yield check_result(
                 kind.asset,
                 name,
                 keys,
                 len(shards),
-                warns=name in kind.warnings,
+                # Where shards are left, only those that failed are kept from being scored.
+                warns=name in kind.warnings or len(keys) < len(shards),
                 good=kind.checks[name].rstrip("."),
                 bad=f"Not true: {kind.checks[name].rstrip('.')}",
                 metadata={f"for {metric}": itemised(each) for metric, each in counts.items()},

@@ -36,6 +36,11 @@ WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND datname = current_d
 """
 
 
+def one(_n_left: int) -> int:
+    """Names are taken one by one."""
+    return 1
+
+
 class LeaseLost(RuntimeError):
     """The connection that held a lease was lost, and another process has the lease by now."""
 
@@ -81,28 +86,37 @@ class Leases:
         with suppress(psycopg.OperationalError):
             self._connection.execute(f"SELECT pg_advisory_unlock({_LOCK})".encode(), [self._lock(name)])
 
-    def in_turn(self, names: Iterable[str], waits: Callable[[str], None] = lambda _: None) -> Iterator[str]:
+    def in_turn(
+        self,
+        names: Iterable[str],
+        waits: Callable[[str], None] = lambda _: None,
+        at_once: Callable[[int], int] = one,
+    ) -> Iterator[list[str]]:
         """Yield every name once, while its lease is held: free ones first, the others as their holders let go.
 
-        waits: takes a name that others hold when no other name is left, once for each such name.
+        They come in groups. at_once: the most that a group has, of so many names that are left. waits: takes a name
+        that others hold when no other name is left, once for each such name.
         """
         left, told = list(names), set[str]()
         while left:
-            busy = []
-            for name in left:
-                if not self.take_if_free(name):
-                    busy.append(name)
-                    continue
-                try:
-                    yield name
-                finally:
+            group: list[str] = []
+            try:
+                for name in left:
+                    if self.take_if_free(name):
+                        group.append(name)
+                        if len(group) == at_once(len(left)):
+                            break
+                if group:
+                    yield group
+            finally:
+                for name in group:
                     self.give_back(name)
-            if len(busy) == len(left):
-                if busy[0] not in told:
-                    waits(busy[0])
-                    told.add(busy[0])
+            if not group:
+                if left[0] not in told:
+                    waits(left[0])
+                    told.add(left[0])
                 time.sleep(PAUSE_S)
-            left = busy
+            left = [name for name in left if name not in group]
 
     def holder(self, name: str) -> str | None:
         """Who has a lease, as `Session` says it. None where nobody has it."""

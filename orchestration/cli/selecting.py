@@ -238,6 +238,6 @@ def select(
 def _encoder() -> Any:
     # Imported late: with it comes the machinery of runs, which few selections need.
     from assets.selection.vectors import text_encoder
-    from orchestration.launch import curation_scorers
+    from orchestration.platform import curation
 
-    return text_encoder(curation_scorers())
+    return text_encoder(curation().scorers)

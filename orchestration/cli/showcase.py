@@ -61,10 +61,9 @@ def _calibrate() -> None:
     from assets.scores.pending import register
     from db.scores.thresholds import label_thresholds
     from orchestration.calibration import run_calibration
-    from orchestration.launch import curation_scorers
-    from orchestration.platform import engine
+    from orchestration.platform import curation, engine
 
-    scorer_id = register(engine(), curation_scorers()["ecs"])
+    scorer_id = register(engine(), curation().scorers["ecs"])
     with engine().connect() as connection:
         if label_thresholds(connection, scorer_id, dataset_of_key(engine(), DATASET).dataset_id):
             console.print("calibrated: the thresholds of ecs are in force already")

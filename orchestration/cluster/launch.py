@@ -8,14 +8,11 @@ import math
 import os
 import secrets
 import socket
-import subprocess
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import replace
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
-
-import psutil  # type: ignore[import-untyped]
 
 from assets.curation import Curation
 from assets.datasets import dataset_of_key
@@ -24,9 +21,9 @@ from assets.scores.registry import source_kinds
 from assets.sources.base import Tell
 from assets.steps import Step
 from orchestration.launch import run_scoring
-from orchestration.platform import engine
-from orchestration.runs import definitions
+from orchestration.platform import curation, engine
 from orchestration.settings import settings
+from orchestration.stopping import dying_along
 
 if TYPE_CHECKING:
     from orchestration.cluster.pool import Pool
@@ -89,7 +86,7 @@ def session(cpus: float) -> Iterator[None]:
             cores = max(math.ceil(cpus), os.cpu_count() or 1)
             quiet |= {"include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES}
             ray.init("local", num_cpus=cores, _temp_dir=folder, **quiet)
-            stack.enter_context(_dying_along(folder))
+            stack.enter_context(dying_along(folder))
         stack.callback(ray.shutdown)
         # The errors of its processes, which the driver reports in its own words, Ray would print on standard output.
         stack.enter_context(redirect_stdout(stack.enter_context(open(os.devnull, "w"))))
@@ -99,25 +96,6 @@ def session(cpus: float) -> Iterator[None]:
 def _own_folder() -> TemporaryDirectory[str]:
     # Sockets lie in it, whose paths must be short.
     return TemporaryDirectory(prefix="ray-", dir=os.environ.get("RAY_TMPDIR"), ignore_cleanup_errors=True)
-
-
-@contextmanager
-def _dying_along(folder: str) -> Iterator[None]:
-    """Have the children of this process and the folder removed where it is killed.
-
-    Of themselves Ray's agents would stay for another minute, and its files for ever.
-    """
-    children = [str(child.pid) for child in psutil.Process().children(recursive=True)]
-    # The shell waits for its input, which ends with this process.
-    waiting = subprocess.Popen(
-        ["sh", "-c", 'read _; folder=$1; shift; kill -9 "$@" 2>&-; rm -rf "$folder"', "sh", folder, *children],
-        stdin=subprocess.PIPE,
-    )
-    try:
-        yield
-    finally:
-        waiting.kill()
-        waiting.wait()
 
 
 def _knock(address: str) -> None:
@@ -141,11 +119,11 @@ def run_on_ray(
     """As `orchestration.launch.run_scoring`, with actors at work. Raises RayMissing, NoCluster and SightDiffers too."""
     check_installed()
     dataset_of_key(engine(), dataset)
-    resource: Curation = (definitions().resources or {})["curation"]
+    resource = curation()
     with ExitStack() as stack:
         resource.others = _Crew(resource, metrics, stack)
         stack.callback(setattr, resource, "others", None)
-        yield from run_scoring(dataset, metrics, options, shards, in_one_run=True)
+        yield from run_scoring(dataset, metrics, options, shards)
 
 
 class _Crew:

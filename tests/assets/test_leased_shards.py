@@ -18,24 +18,25 @@ def test_an_asset_waits_for_another_process_and_says_for_whom(engine: Engine) ->
             said.append(line)
             other.give_back("vcs_score of d:0000")
 
-        done = [key for key, _ in leased(engine, "vcs_score", ["d:0000", "d:0001"], tell)]
+        done = [key for (key,), _ in leased(engine, "vcs_score", ["d:0000", "d:0001"], tell, pytest.fail)]
         holder = other.holder("evqa_score of d:0000")
     assert done == ["d:0001", "d:0000"]
     assert holder is None
     assert len(said) == 1
-    assert said[0].startswith("waits for vcs_score of d:0000, on which process ")
+    assert said[0].startswith("waits for shard d:0000, on which process ")
 
 
 def test_other_assets_of_the_shard_wait_for_nobody(engine: Engine) -> None:
     with Leases(engine.url) as other:
         other.take("text_embedding of d:0000")
-        assert [key for key, _ in leased(engine, "vcs_score", ["d:0000"], pytest.fail)] == ["d:0000"]
+        (done,) = [keys for keys, _ in leased(engine, "vcs_score", ["d:0000"], pytest.fail, pytest.fail)]
+        assert done == ["d:0000"]
 
 
 def test_who_reports_progress_must_still_hold_the_lease(engine: Engine) -> None:
     said: list[str] = []
     with Leases(engine.url) as other:
-        for _, tell in leased(engine, "vcs_score", ["d:0000"], said.append):
+        for _, tell in leased(engine, "vcs_score", ["d:0000"], pytest.fail, said.append):
             assert not other.take_if_free("vcs_score of d:0000")
             tell("first")
             with engine.begin() as connection:

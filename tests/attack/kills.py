@@ -30,7 +30,7 @@ import psycopg
 import pyarrow.parquet as pq
 import typer
 
-from orchestration.sharing import AT_LEAST
+from assets.steps import AT_LEAST
 from tests.attack.campaign import Campaign, Seed
 from tests.attack.differences import difference
 from tests.db.marks import wrong_marks

@@ -115,12 +115,23 @@ def test_free_names_come_first_and_the_others_when_they_are_let_go(database: URL
         other.give_back("c")
 
     with Leases(database) as leases:
-        for name in leases.in_turn("abcd", waits):
+        for (name,) in leases.in_turn("abcd", waits):
             done.append(name)
             if name == "c":
                 other.give_back("a")
         assert all(other.take_if_free(name) for name in "abcd"), "each was given back"
     assert (done, waited) == (["b", "d", "c", "a"], ["a"])
+
+
+def test_a_group_has_the_free_names_up_to_its_size_and_passes_over_others(database: URL, other: Leases) -> None:
+    other.take("b")
+    groups = []
+    with Leases(database) as leases:
+        for group in leases.in_turn("abcdefg", lambda _: other.give_back("b"), lambda n_left: -(-n_left // 2)):
+            groups.append(group)
+            assert not any(other.take_if_free(name) for name in group), "all are held at once"
+        assert all(other.take_if_free(name) for name in "abcdefg"), "each was given back"
+    assert groups == [["a", "c", "d", "e"], ["f", "g"], ["b"]]
 
 
 def test_no_name_is_with_two_at_a_time(database: URL) -> None:
@@ -132,7 +143,7 @@ def test_no_name_is_with_two_at_a_time(database: URL) -> None:
     def work() -> None:
         with Leases(database) as leases:
             begin.wait()
-            for name in leases.in_turn(names):
+            for (name,) in leases.in_turn(names):
                 with guard:
                     assert name not in under_way
                     under_way.add(name)
@@ -187,7 +198,7 @@ def test_a_check_takes_lost_leases_again_unless_somebody_else_has_one(database: 
 def test_work_goes_on_with_the_next_name_after_the_connection_was_lost(database: URL) -> None:
     done = []
     with Leases(database) as leases:
-        for name in leases.in_turn("abc"):
+        for (name,) in leases.in_turn("abc"):
             done.append(name)
             if name == "a":
                 end_sessions(database)

@@ -249,7 +249,7 @@ def write_manifest(folder: Path, *, n_videos: int = 12, prefix: str = "clip") ->
 
 def forget_installation() -> None:
     """Close and forget what orchestration keeps per process."""
-    from orchestration import launch, platform, runs, settings
+    from orchestration import platform, runs, settings
 
     if platform.instance.cache_info().currsize:
         platform.instance().dispose()
@@ -259,8 +259,8 @@ def forget_installation() -> None:
         settings.settings,
         platform.database_url,
         platform.engine,
+        platform.curation,
         platform.instance,
         runs.definitions,
-        launch.curation_scorers,
     ):
         kept.cache_clear()

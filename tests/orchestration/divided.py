@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy.engine import URL
 
-from orchestration.sharing import AT_LEAST
+from assets.steps import AT_LEAST
 from tests.orchestration.survival import concluded, connect, count, rows, scored
 
 N_VIDEOS, N_SHARDS = 30, 3 * AT_LEAST

@@ -19,17 +19,17 @@ from dagster_postgres import PostgresEventLogStorage
 
 from assets.partitions import range_tags, shards_between
 from assets.reports.tables import escaped
+from assets.results import CheckFailed
 from assets.scores.registry import METRICS, scoring_assets
 from db.manifest.datasets import Dataset
 from db.server.engine import open_engine
 from db.server.urls import DAGSTER, sibling_url
 from orchestration.calibration import run_calibration
 from orchestration.definitions import defs
-from orchestration.jobs import prune_job
 from orchestration.launch import run_conclusions, run_ingest, run_scoring
 from orchestration.platform import PROJECT, curation, database_url, engine, instance
 from orchestration.retention import KEEP_DAYS
-from orchestration.runs import CheckFailed, run_job
+from orchestration.runs import run_job
 from orchestration.schedules import score_missing
 from orchestration.settings import settings
 from tests.assets.manifests import Row, candidate, write_clip
@@ -421,13 +421,11 @@ def test_one_shard_that_fails_does_not_keep_the_next_from_being_scored(installat
     with engine().connect() as connection:
         rows = connection.exec_driver_sql("SELECT video, evqa_status FROM sample_scores WHERE dataset = 'demo'")
         assert dict(map(tuple, rows)) == {names[0]: "failed", names[1]: "ok"}
-    # The next command tries the failed shard again, and does the checks of the other one that shared its run.
+    # The next command tries the failed shard again, and it alone.
     with pytest.raises(CheckFailed, match="coverage"):
         list(run_scoring("demo", ["evqa"]))
-    found = [(each.metadata["shards"].value, each.description) for each in evaluations("evqa_score", "coverage")[:4]]
+    found = [(each.metadata["shards"].value, each.description) for each in evaluations("evqa_score", "coverage")[:2]]
     assert found == [
-        ("1", "The one caption has a score."),
-        ("1", "The one caption failed, in shard demo:0000."),
         ("1", "The one caption failed, in shard demo:0000."),
         ("2", "1 of 2 captions failed, in 1 of 2 shards: demo:0000."),
     ]
@@ -475,11 +473,11 @@ def test_score_missing_asks_for_the_shards_with_work(tmp_path: Path) -> None:
     ends = {dataset: sorted(key for key in expected if key.startswith(dataset)) for dataset in (DATASET, "late")}
     assert all(ends[key.partition(":")[0]][0] <= key <= ends[key.partition(":")[0]][-1] for key in asked)
 
-    # While a run over some of them has not ended, no other run is asked for on these.
+    # While a run over some of them has not ended, no other run is asked for on their dataset.
     first = sorted(expected)[0]
     run = instance().create_run_for_job(defs().resolve_job_def("scoring_job"), tags=range_tags(first, first))
     asked, _ = tick_of_schedule()
-    assert expected - asked == {first}
+    assert {key.partition(":")[0] for key in asked} == {DATASET}
     instance().report_run_canceled(run)
 
     list(run_scoring("late", METRICS))
@@ -516,7 +514,7 @@ def test_prune_deletes_old_runs_but_the_last_to_materialise(installation: Instal
     make_old({run.run_id for run in instance().get_runs()} - recent)
     shards = instance().get_materialized_partitions(dg.AssetKey("vcs_score"))
 
-    done = prune_job.execute_in_process(instance=instance())
+    done = defs().resolve_job_def("prune_job").execute_in_process(instance=instance())
 
     assert done.success
     left = {run.run_id for run in instance().get_runs()}

@@ -21,9 +21,9 @@ import pytest
 from assets.models.settings import DEVICE
 from assets.partitions import range_tags
 from assets.sources.assets import model_pool
+from orchestration.dead_runs import own_tags
 from orchestration.definitions import defs
 from orchestration.platform import instance
-from orchestration.runs import own_tags
 from orchestration.sensors import NotDelivered, failures, post
 from orchestration.settings import settings
 from tests.orchestration.conftest import Installation

@@ -10,13 +10,13 @@ import dagster as dg
 import pytest
 import sqlalchemy as sa
 
-from assets.partitions import DATASETS, SHARDS
+from assets.partitions import DATASETS, SHARDS, range_tags
 from db import schema
 from db.manifest.datasets import find_dataset
-from db.server.leases import lease
 from orchestration.jobs import CONCLUSIONS
 from orchestration.launch import run_conclusions, run_ingest, run_scoring
-from orchestration.platform import database_url, engine, instance
+from orchestration.platform import engine, instance
+from orchestration.runs import definitions
 from tests.command_line import run_command
 from tests.orchestration.conftest import Installation, write_manifest
 
@@ -102,11 +102,13 @@ def selected_name() -> str:
 
 def test_a_dataset_at_work_is_neither_dropped_nor_renamed(scored: Installation) -> None:
     before = counts()
-    with lease(database_url(), "shard other:0001"):
-        for command in (("drop", "other", "--yes"), ("rename", "other", "new")):
-            done = run_command(*command)
-            assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-            assert "scores dataset 'other': wait for it" in done.stderr
+    job = definitions().resolve_job_def("scoring_job")
+    run = instance().create_run_for_job(job, tags=range_tags("other:0001", "other:0001"))
+    for command in (("drop", "other", "--yes"), ("rename", "other", "new")):
+        done = run_command(*command)
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+        assert "a run of dataset 'other' has not ended: wait for it" in done.stderr
+    instance().delete_run(run.run_id)
     assert counts() == before
 
 

@@ -1,25 +1,29 @@
-"""Commands that score one dataset at once: each shard goes to one of them, and none does again what another did."""
+"""Commands that score one dataset at once share its shards, and a shard that fails keeps no other one back."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
 import dagster as dg
 import pytest
 
+from assets.leases import lease_name
+from assets.partitions import PARTITION
+from assets.results import CheckFailed
 from assets.sources.base import Tell
 from assets.steps import GivenUp, Step, take_step
 from db.server.leases import Leases
-from orchestration import sharing
 from orchestration.forecasts import forecast_scoring
 from orchestration.launch import run_ingest, run_scoring
-from orchestration.platform import database_url, engine, instance
-from orchestration.runs import CheckFailed, definitions
+from orchestration.platform import curation, database_url, engine, instance
+from orchestration.runs import FAILED
 from tests.command_line import run_command
 from tests.orchestration.conftest import Installation
+from tests.orchestration.survival import until
 
 DATASET = "shared"
 SHARDS = [f"{DATASET}:{number:04d}" for number in range(3)]
@@ -32,12 +36,6 @@ def ingested(installation: Installation) -> None:
 
 
 @pytest.fixture(autouse=True)
-def one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A command takes so few shards only where many are left; these tests have three."""
-    monkeypatch.setattr(sharing, "AT_LEAST", 1)
-
-
-@pytest.fixture(autouse=True)
 def unscored() -> Iterator[None]:
     """Every test finds samples without scores, and scorers that never ran."""
     yield
@@ -45,85 +43,101 @@ def unscored() -> Iterator[None]:
         connection.exec_driver_sql("DELETE FROM scorer")
 
 
-def n_runs() -> int:
-    return instance().get_runs_count(dg.RunsFilter(job_name="scoring_job"))
+def runs() -> list[dg.DagsterRun]:
+    """The scoring runs, newest first."""
+    return list(instance().get_runs(dg.RunsFilter(job_name="scoring_job")))
 
 
-def test_a_shard_that_one_command_has_goes_to_no_other() -> None:
-    first = run_scoring(DATASET, ["vcs"])
-    begun = [next(first)]
-    second = list(run_scoring(DATASET, ["vcs"]))
-    assert [key for key, _ in begun] == SHARDS[:1]
-    assert [key for key, _ in second] == SHARDS[1:]
-    before = n_runs()
-    assert list(first) == [], "the second has done the rest"
-    assert n_runs() == before
-    assert sum(written["vcs"] for _, written in (*begun, *second)) == N_SAMPLES
+def taken_by_others(monkeypatch: pytest.MonkeyPatch, asset: str, shard: str) -> None:
+    """Let the actors die that take a shard of an asset; the others of the step are done."""
+
+    def take(step: Step, tell: Tell) -> Iterator[tuple[str, Any]]:
+        good = tuple(each for each in step.shards if step.asset != asset or each.key != shard)
+        yield from take_step(curation(), replace(step, shards=good), tell)
+        if good != step.shards:
+            raise GivenUp([shard], f"actors died at {shard}")
+
+    monkeypatch.setattr(curation(), "others", take)
 
 
-def test_another_metric_is_work_of_its_own() -> None:
-    first = run_scoring(DATASET, ["vcs"])
-    done = [next(first)]
-    other = list(run_scoring(DATASET, ["vcs_short"], shards=[1, 2]))
-    done += first
-    assert [key for key, _ in other] == SHARDS[1:]
+def test_a_shard_that_another_process_has_comes_last_and_nothing_is_done_twice(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    before = len(runs())
+    with Leases(database_url()) as other, ThreadPoolExecutor(1) as pool:
+        other.take(lease_name("vcs_score", SHARDS[1]))
+        holder = other.holder(lease_name("vcs_score", SHARDS[1]))
+        scoring = pool.submit(lambda: list(run_scoring(DATASET, ["vcs"])))
+        until(lambda: f"waits for shard {SHARDS[1]}, on which process" in said(capsys) or scoring.done(), "it waits")
+        with engine().connect() as connection:
+            query = "SELECT DISTINCT shard FROM score JOIN sample USING (sample_id) ORDER BY 1"
+            assert list(connection.exec_driver_sql(query).scalars()) == [0, 2], "the others are scored meanwhile"
+        other.give_back(lease_name("vcs_score", SHARDS[1]))
+        done = scoring.result()
+    assert holder is not None
     assert [key for key, _ in done] == SHARDS
     assert sum(written["vcs"] for _, written in done) == N_SAMPLES
+    assert len(runs()) == before + 1
+    assert list(run_scoring(DATASET, ["vcs"])) == []
+    assert len(runs()) == before + 1, "where nothing is left there is no run"
 
 
-def test_a_check_that_failed_in_another_command_fails_in_this_one_without_a_second_try() -> None:
+_SAID: list[str] = []
+
+
+def said(capsys: pytest.CaptureFixture[str]) -> str:
+    """All that was said so far, in one line."""
+    _SAID.append(capsys.readouterr().err)
+    return " ".join("".join(_SAID).split())
+
+
+def test_what_another_command_did_meanwhile_is_not_listed() -> None:
+    first = run_scoring(DATASET, ["vcs"], shards=[0, 2])
+    begun = [next(first)]
+    other = list(run_scoring(DATASET, ["vcs", "vcs_short"]))
+    assert [key for key, _ in begun] == SHARDS[:1]
+    assert [key for key, _ in other] == SHARDS
+    assert [written["vcs"] for _, written in other] == [0, other[1][1]["vcs"], other[2][1]["vcs"]]
+    assert list(first) == [], "the other one has done the rest"
+    assert begun[0][1]["vcs"] + sum(written["vcs"] for _, written in other) == N_SAMPLES
+
+
+def test_a_shard_whose_check_fails_fails_in_every_command_and_keeps_no_other_one_from_its_score() -> None:
     list(run_scoring(DATASET, ["vcs"]))
     with engine().begin() as connection:
         connection.exec_driver_sql(
             "UPDATE score SET value = 1.5 WHERE sample_id = (SELECT min(sample_id) FROM score JOIN sample s "
             "USING (sample_id) WHERE s.shard = 1 AND score.status = 'ok')"
         )
-        connection.exec_driver_sql(
-            "DELETE FROM score USING sample s WHERE s.sample_id = score.sample_id AND shard < 2 "
-            "AND score.value IS DISTINCT FROM 1.5"
-        )
-    first = run_scoring(DATASET, ["vcs"])
-    assert next(first)[0] == SHARDS[0]
-    with pytest.raises(CheckFailed, match="in_range"):
+        connection.exec_driver_sql("DELETE FROM score WHERE value IS DISTINCT FROM 1.5")
+    before, scoring = len(runs()), run_scoring(DATASET, ["vcs", "vcs_short"])
+    assert [next(scoring)[0], next(scoring)[0]] == [SHARDS[0], SHARDS[2]]
+    with pytest.raises(CheckFailed, match=f"a blocking check failed.*in_range of vcs_score in {SHARDS[1]}"):
+        next(scoring)
+    assert len(runs()) == before + 1, "one run for all of it"
+    assert (runs()[0].status, runs()[0].tags[FAILED]) == (dg.DagsterRunStatus.FAILURE, SHARDS[1])
+    assert [row["pending"] for row in forecast_scoring(DATASET, ["vcs", "vcs_short"])] == [0, 0]
+    # The next command looks at this shard again, and at no other.
+    with pytest.raises(CheckFailed, match=f"in_range of vcs_score in {SHARDS[1]}; look"):
         list(run_scoring(DATASET, ["vcs"]))
-    before = n_runs()
-    with pytest.raises(CheckFailed, match=f"a blocking check of {SHARDS[1]} failed in run .* of another command"):
-        list(first)
-    assert n_runs() == before
-    # A command that begins now tries again.
-    with pytest.raises(CheckFailed, match="in_range"):
-        list(run_scoring(DATASET, ["vcs"]))
-    assert n_runs() == before + 1
+    assert runs()[0].tags[PARTITION] == SHARDS[1]
 
 
-def test_a_shard_that_actors_give_up_keeps_no_other_one_from_being_scored(monkeypatch: pytest.MonkeyPatch) -> None:
-    resource: Any = (definitions().resources or {})["curation"]
-
-    def take(step: Step, tell: Tell) -> Iterator[tuple[str, Any]]:
-        good = tuple(shard for shard in step.shards if shard.key != SHARDS[1])
-        yield from take_step(resource, replace(step, shards=good), tell)
-        if good != step.shards:
-            raise GivenUp(SHARDS[1:2], "actors died")
-
-    monkeypatch.setattr(resource, "others", take)
-    worker, before = run_scoring(DATASET, ["vcs"], in_one_run=True), n_runs()
-    assert [next(worker)[0], next(worker)[0]] == [SHARDS[0], SHARDS[2]]
-    with pytest.raises(GivenUp, match="actors died"):
-        next(worker)
-    assert n_runs() == before + 3, "of all shards, then of the stretches beside the one that was given up"
+@pytest.mark.parametrize("asset", ["text_embedding", "vcs_score"])
+def test_a_shard_that_actors_give_up_keeps_no_other_one_from_being_scored(
+    monkeypatch: pytest.MonkeyPatch, asset: str
+) -> None:
+    taken_by_others(monkeypatch, asset, SHARDS[1])
+    with engine().begin() as connection:
+        connection.exec_driver_sql("DELETE FROM text_embedding")
+    scoring, before = run_scoring(DATASET, ["vcs"]), len(runs())
+    assert [next(scoring)[0], next(scoring)[0]] == [SHARDS[0], SHARDS[2]]
+    with pytest.raises(GivenUp, match=f"^actors died at {SHARDS[1]}$"):
+        next(scoring)
+    assert len(runs()) == before + 1
+    assert runs()[0].status == dg.DagsterRunStatus.FAILURE
     monkeypatch.undo()
     assert [key for key, _ in run_scoring(DATASET, ["vcs"])] == SHARDS[1:2]
-
-
-def test_who_waits_for_a_shard_says_for_whom(capsys: pytest.CaptureFixture[str]) -> None:
-    with Leases(database_url()) as other:
-        other.take(f"shard {SHARDS[1]}")
-        worker = run_scoring(DATASET, ["vcs"])
-        assert [next(worker)[0], next(worker)[0]] == [SHARDS[0], SHARDS[2]]
-        holder = other.holder(f"shard {SHARDS[1]}")
-    assert [key for key, _ in worker] == [SHARDS[1]]
-    assert holder is not None
-    assert holder.startswith("process ")
 
 
 def test_the_command_takes_the_shards_that_are_named() -> None:

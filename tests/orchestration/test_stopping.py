@@ -21,12 +21,12 @@ import psutil
 import pytest
 import typer
 
+from assets.leases import lease_name
 from db.server.embedded import START_LOCK
 from db.server.leases import lease
 from db.server.urls import DAGSTER, sibling_url
 from demo.build import VERSION
 from orchestration.cli.app import app
-from orchestration.sharing import lease_of_shard
 from orchestration.stopping import PATIENCE_S, SIGNALS, STOPPED
 from tests.assets.manifests import write_clip
 from tests.assets.manifests import write_manifest as manifest
@@ -160,7 +160,7 @@ def test_what_waits_inside_a_library_of_c(home: Home, number: int) -> None:
 
 
 def test_a_scoring_that_waits_for_another_one(home: Home, number: int) -> None:
-    with lease(home.url, lease_of_shard("d:0000")):
+    with lease(home.url, lease_name("text_embedding", "d:0000")):
         command = home.run("score", "-d", "d")
         until(lambda: "waits for shard d:0000" in command.stderr or not command.is_running, "it says for whom it waits")
         assert_ends(command, number)

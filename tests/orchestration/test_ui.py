@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 import psutil
 import pytest
-from dagster._core.storage.dagster_run import FINISHED_STATUSES
 
 from orchestration.launch import run_conclusions, run_ingest, run_scoring
 from orchestration.platform import PROJECT, instance
@@ -48,11 +47,6 @@ FLAGS = [
 LAUNCH = """
 mutation ($params: ExecutionParams!) {
   launchRun(executionParams: $params) { __typename ... on LaunchRunSuccess { run { runId } } }
-}
-"""
-RUN_ORIGIN = """
-query ($id: ID!) {
-  runOrError(runId: $id) { ... on Run { repositoryOrigin { repositoryName repositoryLocationName } } }
 }
 """
 DATASET = "tiny"
@@ -264,26 +258,14 @@ def test_runs_of_the_command_line_are_listed(page: Page) -> None:
     assert page.get_by_text(re.compile("host|pid|leased")).count() == 0, "tags for the machine are no news for a person"
 
 
-def test_a_job_page_and_the_timeline_list_runs_of_the_command_line(page: Page, address: str) -> None:
-    run = next(iter(instance().get_runs(dg.RunsFilter(job_name="ingest_job"))))
-    location = "__repository__@orchestration.definitions"
-    page.goto(f"/locations/{location}/jobs/ingest_job/runs")
-    page.get_by_text(run.run_id[:8]).first.wait_for()
-    found = ask(address, RUN_ORIGIN, id=run.run_id)["runOrError"]
-    assert found["repositoryOrigin"] == {
-        "repositoryName": "__repository__",
-        "repositoryLocationName": "orchestration.definitions",
-    }, "the timeline leaves out runs without it"
-
-
 def test_a_choice_of_assets_runs_in_one_process(address: str, log: Path) -> None:
     parameters = run_parameters("__ASSET_JOB", DATASET)
     parameters["selector"]["assetSelection"] = [{"path": ["threshold"]}, {"path": ["agreement"]}]
     launched = ask(address, LAUNCH, params=parameters)["launchRun"]
     assert launched["__typename"] == "LaunchRunSuccess", launched
     run_id = launched["run"]["runId"]
-    until(lambda: status(run_id) in FINISHED_STATUSES, "the run to end", log)
-    assert status(run_id) == dg.DagsterRunStatus.SUCCESS
+    until(lambda: run_of(run_id).is_finished, "the run to end", log)
+    assert run_of(run_id).status == dg.DagsterRunStatus.SUCCESS
     steps = [event.dagster_event for event in instance().all_logs(run_id) if event.dagster_event]
     of_steps = {event.pid for event in steps if event.is_step_start}
     assert len([event for event in steps if event.is_step_start]) == 2
@@ -294,8 +276,8 @@ def test_a_run_launched_from_the_interface_succeeds(address: str, log: Path) -> 
     launched = ask(address, LAUNCH, params=run_parameters("dataset_job", DATASET))["launchRun"]
     assert launched["__typename"] == "LaunchRunSuccess", launched
     run_id = launched["run"]["runId"]
-    until(lambda: status(run_id) in FINISHED_STATUSES, "the run to end", log)
-    assert status(run_id) == dg.DagsterRunStatus.SUCCESS
+    until(lambda: run_of(run_id).is_finished, "the run to end", log)
+    assert run_of(run_id).status == dg.DagsterRunStatus.SUCCESS
 
 
 def run_parameters(job: str, partition: str) -> dict[str, Any]:
@@ -311,10 +293,10 @@ def run_parameters(job: str, partition: str) -> dict[str, Any]:
     }
 
 
-def status(run_id: str) -> dg.DagsterRunStatus:
+def run_of(run_id: str) -> dg.DagsterRun:
     run = instance().get_run_by_id(run_id)
     assert run is not None
-    return run.status
+    return run
 
 
 def test_a_page_of_another_site_launches_no_run(browser: Browser, address: str, other_site: str) -> None:
