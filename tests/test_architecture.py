@@ -75,6 +75,15 @@ def test_metrics_core_needs_only_numpy() -> None:
     assert loaded_modules(IMPORT_THIRD_PARTY) <= {"metrics_core", "numpy"}
 
 
+@pytest.mark.parametrize("room", ["orchestration", "assets", "db", "metrics_core", "benchmarks"])
+def test_nobody_uses_what_dagster_keeps_to_itself(room: str) -> None:
+    """Else every new version of Dagster is a project."""
+    private = re.compile(r"\bdagster(_\w+)?(\.\w+)*\._[a-z]")
+    texts = {path: path.read_text(encoding="utf-8") for path in (PROJECT / room).rglob("*.py")}
+    assert texts
+    assert [str(path) for path, text in texts.items() if private.search(text)] == []
+
+
 @pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md"])
 def test_every_path_that_a_page_names_exists(page: str) -> None:
     named = set(NAMED.findall((PROJECT / page).read_text(encoding="utf-8")))

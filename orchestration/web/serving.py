@@ -4,34 +4,29 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TextIO
+from typing import Any, TextIO
 
-import dagster as dg
+import psutil  # type: ignore[import-untyped]
 import uvicorn
-from dagster._cli.proxy_server_manager import ProxyServerManager
-from dagster._core.workspace.context import WorkspaceProcessContext
-from dagster._core.workspace.load_target import ModuleTarget, WorkspaceFileTarget
-from dagster._utils.log import configure_loggers
+from dagster_webserver import cli as webserver
 from dagster_webserver.app import create_app_from_workspace_process_context
-from dagster_webserver.cli import (
-    DEFAULT_DB_STATEMENT_TIMEOUT,
-    DEFAULT_POOL_MAX_OVERFLOW,
-    DEFAULT_POOL_RECYCLE,
-)
-from dagster_webserver.version import __version__
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import HTMLResponse, PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from orchestration.platform import PROJECT, instance
 from orchestration.settings import settings
+from orchestration.stopping import dying_along
 
 # Keeps other web sites out of the interface, which trusts every request to 127.0.0.1.
 
@@ -163,18 +158,28 @@ class Terminal:
         print(line, file=self._shown, flush=True)
 
 
-# `dagster dev` is made of these parts; none of them is public.
+# What `dagster dev` runs: Dagster's web server, here in this process, its daemon, and a code server for both.
 
 
 DEFINITIONS = "orchestration.definitions"
-POLL_RATE_MS = 2000
-# How long open requests, and then the daemon, may take to end: after a signal there are some seconds for both.
+# How long open requests, and then the other processes, may take to end: after a signal there are some seconds for both.
 PATIENCE_S = 1
+PAUSE_S = 0.1
+POLL_RATE_MS = 2000
 LOG = "ui.log"
+# Dagster's command has no place for a guard, and with a guard that passes requests on to it, its own port would stand
+# open to every site. So this function of it, with which it ends, is replaced. Its host is one that does not exist:
+# should a version of Dagster not call the function, nothing is served.
+LAST_STEP = "host_dagster_ui_with_workspace_process_context"
+NO_HOST = "guarded.invalid"
+
+
+class NotGuarded(RuntimeError):
+    """This version of Dagster's web server cannot be guarded."""
 
 
 def serve(port: int) -> None:
-    """Serve the interface on 127.0.0.1 for ever. It returns when the daemon ends, and one line says so.
+    """Serve the interface on 127.0.0.1 for ever. It returns when another process ends, and one line says so.
 
     From then on, what this process and those that it starts print goes to a log; only this line and errors are shown.
     """
@@ -191,60 +196,84 @@ def serve(port: int) -> None:
 def _serve(port: int, terminal: Terminal) -> None:
     # With these variables Dagster shows errors in the definitions without its own frames.
     os.environ.update({"DAGSTER_IS_DEV_CLI": "1", "DAGSTER_verbose": ""})
-    configure_loggers(log_level="INFO")
-    with ExitStack() as stack:
-        served = stack.enter_context(dg.DagsterInstance.get())
-        served.optimize_for_webserver(DEFAULT_DB_STATEMENT_TIMEOUT, DEFAULT_POOL_RECYCLE, DEFAULT_POOL_MAX_OVERFLOW)
-        workspace = stack.enter_context(code_server(served))
-        daemon = stack.enter_context(daemon_process(workspace))
-        context = stack.enter_context(
-            WorkspaceProcessContext(served, WorkspaceFileTarget([str(workspace)]), version=__version__)
-        )
-        app = Landing(create_app_from_workspace_process_context(context, live_data_poll_rate=POLL_RATE_MS))
-        config = uvicorn.Config(
-            Guard(app, port),
-            host="127.0.0.1",
-            port=port,
-            log_level="warning",
-            # uvloop would keep signals from the thread that ends this process in time (orchestration/stopping.py).
-            loop="asyncio",
-            timeout_graceful_shutdown=PATIENCE_S,
-        )
-        server = uvicorn.Server(config)
-        threading.Thread(target=_end_together, args=(daemon, server), daemon=True).start()
-        terminal.say(f"ready: http://127.0.0.1:{port} (what Dagster says is in {terminal.log})")
-        server.run()
-        # A signal leaves this block as KeyboardInterrupt.
-        terminal.say(f"error: Dagster's daemon ended with exit code {daemon.poll()}; {terminal.log} says why")
-
-
-@contextmanager
-def code_server(instance: dg.DagsterInstance) -> Iterator[Path]:
-    """A process that holds the definitions, on a socket of its own; yields the workspace file that leads to it."""
-    target = ModuleTarget(DEFINITIONS, None, str(PROJECT), None)
-    with ProxyServerManager(instance, target, "WARNING") as servers, TemporaryDirectory() as folder:
-        workspace = Path(folder) / "workspace.yaml"
+    # Sockets have short paths.
+    with TemporaryDirectory(prefix="ui-", ignore_cleanup_errors=True) as folder, ExitStack() as stack:
+        socket_file, workspace = Path(folder, "code"), Path(folder, "workspace.yaml")
+        at = ["--socket", str(socket_file), "--location-name", DEFINITIONS]
+        what = ["--module-name", DEFINITIONS, "--working-directory", str(PROJECT), "--log-level", "warning"]
+        code = stack.enter_context(process("dagster", "code-server", "start", *at, *what))
         # JSON is YAML.
-        workspace.write_text(json.dumps({"load_from": servers.get_code_server_specs()}))
-        yield workspace
+        server_of_code = {"location_name": DEFINITIONS, "socket": str(socket_file)}
+        workspace.write_text(json.dumps({"load_from": [{"grpc_server": server_of_code}]}))
+        _wait_for(socket_file, code)
+        daemon = stack.enter_context(
+            process("dagster-daemon", "run", "--workspace", str(workspace), "--log-level", "warning")
+        )
+        stack.enter_context(dying_along(folder))
+        others = {"code server": code, "daemon": daemon}
+        if not hasattr(webserver, LAST_STEP):
+            raise NotGuarded(f"Dagster's command has no {LAST_STEP} any more")
+        setattr(webserver, LAST_STEP, partial(_host, port, terminal, others))
+        command, arguments = webserver.dagster_webserver, ["--workspace", str(workspace), "--host", NO_HOST]
+        with command.make_context("dagster-webserver", arguments) as context:
+            command.invoke(context)
+
+
+def _host(port: int, terminal: Terminal, others: Mapping[str, subprocess.Popen[bytes]], context: Any, *_: Any) -> None:
+    """Serve behind the guard until another process ends; in the place of Dagster's own function.
+
+    context: Dagster's sight of the code server.
+    """
+    app = Landing(create_app_from_workspace_process_context(context, live_data_poll_rate=POLL_RATE_MS))
+    config = uvicorn.Config(
+        Guard(app, port),
+        host="127.0.0.1",
+        port=port,
+        log_level="warning",
+        # uvloop would keep signals from the thread that ends this process in time (orchestration/stopping.py).
+        loop="asyncio",
+        timeout_graceful_shutdown=PATIENCE_S,
+    )
+    server = uvicorn.Server(config)
+    for other in others.values():
+        threading.Thread(target=_end_together, args=(other, server), daemon=True).start()
+    terminal.say(f"ready: http://127.0.0.1:{port} (what Dagster says is in {terminal.log})")
+    server.run()
+    # A signal leaves this block as KeyboardInterrupt.
+    for name, other in others.items():
+        if other.poll() is not None:
+            terminal.say(f"error: Dagster's {name} ended with exit code {other.poll()}; {terminal.log} says why")
 
 
 @contextmanager
-def daemon_process(workspace: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Dagster's daemon, which runs schedules and sensors, as a process that is stopped at the end."""
-    program = ["-m", "dagster._daemon", "run", "--workspace", str(workspace), "--log-level", "warning"]
-    process = subprocess.Popen([sys.executable, *program])
+def process(program: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """One of Dagster's programs as a process, which is stopped at the end with all that it started."""
+    started = subprocess.Popen([str(Path(sys.executable).with_name(program)), *arguments])
     try:
-        yield process
+        yield started
     finally:
-        process.terminate()
-        try:
-            process.wait(PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        family = []
+        with suppress(psutil.Error):
+            family = psutil.Process(started.pid).children(recursive=True)
+        started.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            started.wait(PATIENCE_S)
+        started.kill()
+        for child in family:
+            with suppress(psutil.Error):
+                child.kill()
+        started.wait()
 
 
-def _end_together(daemon: subprocess.Popen[bytes], server: uvicorn.Server) -> None:
-    daemon.wait()
+def _wait_for(socket_file: Path, code: subprocess.Popen[bytes]) -> None:
+    """Wait until the code server answers, which it does once it has loaded the definitions, or has ended."""
+    while code.poll() is None:
+        with suppress(OSError), socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(socket_file))
+            return
+        time.sleep(PAUSE_S)
+
+
+def _end_together(other: subprocess.Popen[bytes], server: uvicorn.Server) -> None:
+    other.wait()
     server.should_exit = True
