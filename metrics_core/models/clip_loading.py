@@ -116,22 +116,35 @@ def check_model(architecture: str, checkpoint: str) -> None:
 
 def load_tokenizer(architecture: str) -> Any:
     """Load an architecture's tokenizer without weights. Raises CheckpointMismatch when its vocabulary does not fit."""
+    files = configuration_files(architecture)
+    if "vocabulary" in files:
+        return _word_tokenizer(**files)
     import open_clip
 
     name = _register(architecture)
-    file = configuration_files(architecture).get("vocabulary")
-    if file is None:
-        if "hf_tokenizer_name" in open_clip.get_model_config(name)["text_cfg"]:
-            hub_answers()
-        return open_clip.get_tokenizer(name)
-    text = open_clip.get_model_config(name)["text_cfg"]
-    tokenizer = WordTokenizer.from_file(file, text["context_length"])
+    if "hf_tokenizer_name" in open_clip.get_model_config(name)["text_cfg"]:
+        hub_answers()
+    return open_clip.get_tokenizer(name)
+
+
+def _word_tokenizer(configuration: Path, vocabulary: Path, **_: Path) -> WordTokenizer:
+    """The tokenizer of a model with words of its own. open_clip, whose import takes seconds, is not needed for it."""
+    text = _read_configuration(configuration)["text_cfg"]
+    tokenizer = WordTokenizer.from_file(vocabulary, text["context_length"])
     if tokenizer.vocab_size != text["vocab_size"]:
         raise CheckpointMismatch(
-            f"{file.name} has {tokenizer.vocab_size} tokens, the four special ones included, but vocab_size of the "
-            f"configuration {name} is {text['vocab_size']}: use the vocabulary that the model was trained with"
+            f"{vocabulary.name} has {tokenizer.vocab_size} tokens, the four special ones included, but vocab_size of "
+            f"the configuration {configuration.stem} is {text['vocab_size']}: use the vocabulary that the model was "
+            "trained with"
         )
     return tokenizer
+
+
+def _read_configuration(file: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(file.read_text(encoding="utf-8")))
+    except ValueError as error:
+        raise CheckpointMismatch(f"{file} is no JSON: {error}") from error
 
 
 def configuration_files(architecture: str) -> dict[str, Path]:
@@ -167,10 +180,7 @@ def _register(architecture: str) -> str:
     import open_clip
 
     if configuration := configuration_files(architecture).get("configuration"):
-        try:
-            json.loads(configuration.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise CheckpointMismatch(f"{configuration} is no JSON: {error}") from error
+        _read_configuration(configuration)
         open_clip.add_model_config(configuration)
         return configuration.stem
     if architecture not in open_clip.list_models():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 _WEIGHTS = {".safetensors", ".bin", ".pt", ".pth", ".onnx"}
 _CHUNK = 1 << 22
-_PATIENCE_S = 5.0
+PATIENCE_S = 5.0
 
 
 class ModelNotFound(FileNotFoundError):
@@ -71,14 +71,14 @@ def hub_answers() -> bool:
 
     def ask() -> None:
         with suppress(HTTPError, OSError, ValueError):
-            get_session().head(constants.ENDPOINT, timeout=_PATIENCE_S)
+            get_session().head(constants.ENDPOINT, timeout=PATIENCE_S)
             answered.set()
 
     if not constants.HF_HUB_OFFLINE:
         # A name that does not resolve, or an answer that trickles, keeps no timeout of the client.
         asking = threading.Thread(target=ask, name="hub", daemon=True)
         asking.start()
-        asking.join(_PATIENCE_S)
+        asking.join(PATIENCE_S)
         constants.HF_HUB_OFFLINE = not answered.is_set()
     return not constants.HF_HUB_OFFLINE
 

@@ -101,6 +101,16 @@ print(sorted({"torch", "transformers", "sentence_transformers"} & set(sys.module
     assert python(code) == ["all-MiniLM-L6-v2", "[]"]
 
 
+def test_tokens_of_words_of_its_own_are_counted_without_a_model_library() -> None:
+    code = """
+import sys
+from demo.encoder import demo_encoder
+print(demo_encoder().count_tokens("a red circle"))
+print(sorted({"torch", "open_clip"} & set(sys.modules)))
+"""
+    assert python(code) == ["5", "[]"]
+
+
 def test_minilm_reads_a_long_text_to_its_end(minilm: SentenceTransformerEncoder) -> None:
     """Cut after 256 word pieces, the text and its copy with other sentences behind them have a cosine of 1."""
     told = "A man in a blue shirt walks along the beach with his dog and throws a stick into the waves. " * 13
@@ -296,9 +306,11 @@ def test_a_hub_that_never_answers_is_asked_once_and_said_in_one_sentence(tmp_pat
     """Its libraries would ask it for every file six times, and log each time twice."""
     code = """
 import sys
+from metrics_core.models import revision
 from metrics_core.models.clip_encoder import OpenClipEncoder
 from metrics_core.models.revision import ModelNotFound, model_revision
 from metrics_core.models.text_encoder import SentenceTransformerEncoder
+revision.PATIENCE_S = 0.5
 def bare(): model_revision("bare")
 def cached(): SentenceTransformerEncoder("owner/model").encode(["a"])
 def clip(): OpenClipEncoder("ViT-B-32", "openai").load()
