@@ -106,13 +106,14 @@ def attack(
     kills: int,
     campaign: Campaign,
     scoring: Scoring = ALONE,
+    n_videos: int = N_VIDEOS,
 ) -> None:
     """Kill each target in turn, in rounds that each begin with an empty home, and compare after every fault and round.
 
     A command that stands among the targets several times is killed as often while it runs once.
     A command that ends before its moment comes is no kill; there are at most twice as many rounds as kills need.
     """
-    manifest = _manifest(folder / "manifest")
+    manifest = _manifest(folder / "manifest", n_videos)
     alone = _Round(folder / "undisturbed", manifest, encoder, verifier, Scoring(n_shards=scoring.n_shards))
     undisturbed = _undisturbed(alone)
     # No command of the campaign cuts scores.
@@ -144,10 +145,10 @@ def small_disk(folder: Path) -> Iterator[bool]:
             subprocess.run(["umount", "--lazy", folder], check=True)
 
 
-def _manifest(folder: Path) -> Path:
+def _manifest(folder: Path, n_videos: int) -> Path:
     """A folder with rows of every kind, one of them to be refused."""
     folder.mkdir()
-    write_manifest(folder, n_videos=N_VIDEOS)
+    write_manifest(folder, n_videos=n_videos)
     with (folder / "captions.jsonl").open("a") as captions:
         captions.write('{"caption_id": "of nothing"}\n')
     return folder

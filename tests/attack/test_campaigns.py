@@ -74,11 +74,11 @@ def test_hostile_statements() -> None:
         url = start_embedded(home)
         migrate(url, METRIC_INPUTS)
         dataset = queries.fill_database(url, campaign.random)
-        queries.attack(url, 20, campaign)
-        queries.attack_directly(url, dataset, 20, campaign)
+        queries.attack(url, 10, campaign)
+        queries.attack_directly(url, dataset, 10, campaign)
     assert campaign.faults == []
-    assert campaign.counts["statements"] == 20 + len(ENDLESS)
-    assert campaign.counts["times that others worked"] == 23
+    assert campaign.counts["statements"] == 10 + len(ENDLESS)
+    assert campaign.counts["times that others worked"] == 13
 
 
 def test_hostile_chat_servers(engine: Engine, tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_kills(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     # Asked for only now: making the models imports torch, and so does the process that warms up.
     encoder, verifier = (request.getfixturevalue(name) for name in ("tiny_text_encoder", "tiny_verifier"))
     campaign = Campaign("kills", SEED)
-    kills.attack(tmp_path, encoder, verifier, ("score", "server"), 2, campaign)
+    kills.attack(tmp_path, encoder, verifier, ("score", "server"), 2, campaign, n_videos=12)
     assert campaign.faults == []
     assert campaign.counts["kills"] == 2
-    assert campaign.counts["rows compared"] > 1000
+    assert campaign.counts["rows compared"] > 300
