@@ -43,7 +43,7 @@ Row = dict[str, object]
 
 
 def build_demo(
-    folder: Path, *, n_clips: int = 60, seed: int = 7, progress: Callable[[int, int], None] | None = None
+    folder: Path, *, n_clips: int, seed: int = 7, progress: Callable[[int, int], None] | None = None
 ) -> None:
     """Write clips and manifests. The same arguments give the same rows and the same pixels.
 

@@ -7,15 +7,25 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
+from typing import Annotated
+
+import typer
 
 from assets.datasets import DEMO_DATASET
 from orchestration.cli.output import console, print_rows
 
 DATASET = DEMO_DATASET
 MARKER = "complete.json"
+# Verdicts on agreement need 10 videos, and most of the time goes by the clip.
+FIRST_CLIPS = 12
 
 
-def demo() -> None:
+def demo(
+    clips: Annotated[
+        int | None,
+        typer.Option(min=2, max=999, help=f"Clips to draw (default: {FIRST_CLIPS}, or as many as were drawn before)."),
+    ] = None,
+) -> None:
     """Build the demo dataset, ingest, score and select it, and show the results. A second run scores nothing anew."""
     from assets.scores.registry import METRICS
     from orchestration.launch import run_conclusions, run_ingest, run_scoring
@@ -23,13 +33,17 @@ def demo() -> None:
 
     started = time.monotonic()
     folder = settings().home_folder / DATASET
-    _build(folder)
+    _build(folder, clips)
+    _stage(2, "ingest: every row is checked, and every clip decoded")
     report = run_ingest(folder, DATASET, None, None)
     console.print(f"ingested: {_counts(report['accepted'])}; there already: {_counts(report['unchanged'])}")
+    _stage(3, f"score captions and questions with {', '.join(METRICS)}: this takes longest")
     written = sum(sum(counts.values()) for _, counts in run_scoring(DATASET, METRICS))
     done = f"{written} scores, or reasons why there is none" if written else "nothing was left to score"
     console.print(f"scored: {done}")
+    _stage(4, "calibrate the thresholds of ecs on labels")
     _calibrate()
+    _stage(5, "conclude: agreement with ratings, training subset, report")
     conclusions = run_conclusions(DATASET)
     _show_systems(METRICS)
     _show_best_and_worst(METRICS[0])
@@ -117,19 +131,43 @@ def _show_best_and_worst(metric: str, n: int = 4) -> None:
     print_rows(rows, empty="no sample has a score")
 
 
-def _build(folder: Path) -> None:
+def _build(folder: Path, clips: int | None) -> None:
     from rich.progress import Progress
 
     from demo.build import VERSION, build_demo
 
     marker = folder / MARKER
-    if marker.is_file() and json.loads(marker.read_text()).get("version") == VERSION:
+    is_there = marker.is_file() and json.loads(marker.read_text()).get("version") == VERSION
+    drawn = len((folder / "videos.jsonl").read_bytes().splitlines()) if is_there else 0
+    wanted = clips or drawn or FIRST_CLIPS
+    _stage(1, f"draw {wanted} clips, and write captions, facts, questions and ratings")
+    _refuse_fewer(wanted)
+    if drawn == wanted:
         console.print(f"demo dataset: {folder} (made before)", soft_wrap=True, markup=False)
         return
+    marker.unlink(missing_ok=True)
     with Progress(console=console) as bar:
         task = bar.add_task("drawing clips", total=None)
-        build_demo(folder, progress=lambda done, total: bar.update(task, completed=done, total=total))
+        build_demo(folder, n_clips=wanted, progress=lambda done, n: bar.update(task, completed=done, total=n))
     marker.write_text(json.dumps({"version": VERSION}))
+    console.print(f"drawn: {folder / 'videos' / 'clip_000.mp4'} is the first", soft_wrap=True, markup=False)
+
+
+def _refuse_fewer(clips: int) -> None:
+    """Raise Refused where more clips are stored: ingest removes none, so the results would be of these too."""
+    from db.manifest.datasets import find_dataset
+    from db.reports.summary import dataset_summary
+    from orchestration.cli.errors import Refused
+    from orchestration.platform import engine
+
+    with engine().connect() as connection:
+        stored = dataset_summary(connection, DATASET)["videos"] if find_dataset(connection, DATASET) else 0
+    if stored > clips:
+        raise Refused(f"the demo has {stored} clips already: to have {clips}, type reelsieve drop {DATASET} first")
+
+
+def _stage(number: int, what: str) -> None:
+    console.print(f"[bold]{number} of 5[/bold] {what}", soft_wrap=True)
 
 
 def _counts(counts: dict[str, int]) -> str:

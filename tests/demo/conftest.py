@@ -1,4 +1,4 @@
-"""A few clips of the default dataset, not rendered."""
+"""A few clips of the demo, not rendered."""
 
 from __future__ import annotations
 
