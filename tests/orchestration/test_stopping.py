@@ -303,3 +303,28 @@ def test_a_semaphore_is_removed(number: int, tmp_path: Path) -> None:
         assert process.wait(DEADLINE_S) == 128 + number
         process.stdout.close()
     until(lambda: not semaphore.exists(), "the semaphore is removed")
+
+
+DYING = """
+import subprocess, sys, time
+from orchestration.stopping import dying_along
+
+child = subprocess.Popen(["sleep", "600"])
+with dying_along(sys.argv[1]):
+    print(child.pid, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_killed_process_takes_its_children_and_their_folder_along(tmp_path: Path) -> None:
+    """The web interface and the engine on Ray start processes that hear of nothing."""
+    folder = tmp_path / "of the children"
+    folder.mkdir()
+    process = subprocess.Popen([sys.executable, "-c", DYING, str(folder)], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    child = psutil.Process(int(process.stdout.readline()))
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, "the child is gone")
+    until(lambda: not folder.exists(), "the folder is gone")
