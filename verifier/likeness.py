@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from tokenizers import Tokenizer
 
 from metrics_core.arrays import FloatArray
 from metrics_core.models.text_encoder import bundled_minilm
 from verifier.lexical import content, stem, words
-from verifier.model import new_tokenizer
 
 # Word pieces before the network's first layer; a word of several pieces is their sum.
 TABLE = "embeddings.word_embeddings.weight"
@@ -77,7 +77,7 @@ class WordLikeness:
         return frozenset(map(stem, split)), np.array(vectors)
 
     def _unit_vector(self, word: str) -> FloatArray:
-        pieces = self._tokenizer(word, add_special_tokens=False)["input_ids"]
+        pieces = self._tokenizer.encode(word, add_special_tokens=False).ids
         vector: FloatArray = self._table[pieces].sum(axis=0)
         unit: FloatArray = vector / np.linalg.norm(vector)
         return unit
@@ -94,5 +94,9 @@ class WordLikeness:
         return centred
 
     @cached_property
-    def _tokenizer(self) -> Any:
-        return new_tokenizer()
+    def _tokenizer(self) -> Tokenizer:
+        """The network's own, read from its file: the import of transformers would take seconds of every explanation."""
+        found = Tokenizer.from_file(str(Path(bundled_minilm()) / "tokenizer.json"))
+        found.no_truncation()
+        found.no_padding()
+        return found

@@ -27,6 +27,7 @@ from lab.verifier.whole_text import (
 from metrics_core.ecs import plan_keypoints, verify, verify_early_exit
 from verifier import default_threshold, offline_verifier, pair_threshold
 from verifier.likeness import WordLikeness
+from verifier.model import new_tokenizer
 from verifier.whole_text import EVIDENCE, Evidence, WholeText, log_odds
 
 WORDS = WordLikeness()
@@ -37,6 +38,15 @@ def told(file: Path, **evidence: float) -> WholeText:
     weights = {"probability": 0.5, "bias": -1.0, "threshold": 0.4, "evidence": dict.fromkeys(EVIDENCE, 0.0) | evidence}
     file.write_text(json.dumps(weights))
     return WholeText(file)
+
+
+def test_word_pieces_are_those_of_the_network() -> None:
+    tokenizer = new_tokenizer()
+    for word in (*list(tokenizer.get_vocab())[::10], "naïveté", "x" * 3000, "犬が", "don't", "[SEP]", ""):
+        assert (
+            WORDS._tokenizer.encode(word, add_special_tokens=False).ids
+            == tokenizer(word, add_special_tokens=False).input_ids
+        ), word
 
 
 def test_likeness_by_hand() -> None:
