@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from sqlalchemy.engine import Engine
 
 from assets.ecs.checklist import Checklist, MissingTimes, is_verifiable
-from assets.sources.base import Examination, Order, Source
+from assets.sources.base import Evidence, Examination, Order, Source
 from assets.sources.remembering import RememberingVerifier
 from assets.sources.texts import TextVectors
+from db.evidence.frames import Files
 from db.evidence.verdicts import (
     VERDICT_INPUTS,
     VerdictRow,
@@ -157,6 +158,14 @@ class KeypointVerdicts(Source[Mapping[int, VerdictSet]]):
             n_missing = len(wanted) - len(by_sample)
             raise self.missing(f"{n_missing} of {len(wanted)} captions have no verdicts on their keypoints")
         return by_sample
+
+    def ask(self, samples: Sequence[PendingSample], files: Files, below: Evidence) -> Mapping[int, VerdictSet]:
+        """Verify every keypoint of the captions. Each sentence is judged, so thresholds do not matter."""
+        chosen = [sample for sample in samples if is_verifiable(sample)]
+        vectors, thresholds = below[self._vectors], Thresholds({}, self._checklist.default_threshold)
+        queue = CaptionQueue.of(self._checklist, chosen, vectors, thresholds)
+        verification = queue.judge(self._checklist.model, early_exit=False)
+        return {one.sample_id: one for one in _verdict_sets(self._checklist, chosen, queue, verification)}
 
     def try_out(self) -> str:
         """Judge one pair."""

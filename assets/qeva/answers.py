@@ -11,10 +11,11 @@ from typing import Any, ClassVar
 from sqlalchemy.engine import Engine
 
 from assets.qeva.material import GONE, Material, Unreadable
-from assets.qeva.questions import OF_SUMMARY, SAMPLES_AT_A_TIME, Questions, StoredSet
+from assets.qeva.questions import OF_SUMMARY, SAMPLES_AT_A_TIME, Questions, SetsBySample, StoredSet
 from assets.qeva.roles import Panel, Roles
-from assets.sources.base import Examination, Forecast, Order, Source
+from assets.sources.base import Evidence, Examination, Forecast, Order, Source
 from db.evidence.embeddings import text_sha256
+from db.evidence.frames import Files, stored_files
 from db.evidence.models import register_model
 from db.evidence.qeva import GOOD, Row, load_answers, write_answers
 from db.scores.work import PendingSample, shard_samples
@@ -83,12 +84,12 @@ class Wanted:
 
 
 def ask(
-    order: Order, panel: Panel, material: Material, samples: Sequence[PendingSample], wanted: Sequence[Wanted]
+    panel: Panel, material: Material, files: Files, samples: Sequence[PendingSample], wanted: Sequence[Wanted]
 ) -> list[Row]:
     """Ask every question in its context: a summary's question about the video, a video's about the summary."""
     of_video = [each for each in wanted if each.dimension in OF_SUMMARY]
     of_text = [each for each in wanted if each.dimension not in OF_SUMMARY]
-    shown = material.load(order.engine, samples, {each.sample.video_id for each in of_video})
+    shown = material.load(files, samples, {each.sample.video_id for each in of_video})
     contexts = [(each, shown.get(each.sample.video_id, GONE)) for each in of_video]
     answered = [
         *_replies(panel.video_answerer.answer, [(e, c) for e, c in contexts if not isinstance(c, Unreadable)]),
@@ -154,16 +155,16 @@ class Answers(Source[Mapping[int, Examined]]):
         panel = self._panel(order)
         with order.engine.begin() as connection:
             model_id = register_model(connection, panel.answers_by.as_dict())
-        done = 0
+        done, files = 0, stored_files(order.engine)
         for samples in order.samples(sample_ids, self.inputs, SAMPLES_AT_A_TIME):
             sets = self._questions.load(order.engine, order.scorer_id, samples)
             stored = self._answers(order.engine, model_id, samples)
             todo = [
                 each
-                for each in self._wanted(order.engine, samples, sets)
+                for each in self._wanted(files, samples, sets)
                 if not each.is_answered_by(one := stored.get(each.key)) or (one and one.reply.status == "error")
             ]
-            rows = ask(order, panel, self._material, samples, todo)
+            rows = ask(panel, self._material, files, samples, todo)
             write_answers(order.engine, model_id, order.run_id, rows)
             counts.update(
                 answers=len(rows),
@@ -177,21 +178,19 @@ class Answers(Source[Mapping[int, Examined]]):
     def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> Mapping[int, Examined]:
         """Questions and answers of each wanted sample; MissingEvidence where one has not been asked about."""
         sets = self._questions.load(engine, scorer_id, samples)
-        wanted = list(self._wanted(engine, samples, sets))
-        stored = self._stored(engine, samples)
-        given: dict[int, dict[int, StoredAnswer]] = {sample_id: {} for sample_id in sets}
-        n_wanted = Counter(sample_id for sample_id, _ in (each.key for each in wanted))
-        for each in wanted:
-            sample_id, question_id = each.key
-            if each.is_answered_by(stored.get(each.key)):
-                given[sample_id][question_id] = stored[each.key]
-        # Where some answers are there, another run changed the questions meanwhile: that is the sample's own trouble.
-        if unasked := [sample_id for sample_id, n in n_wanted.items() if n and not given[sample_id]]:
+        wanted = list(self._wanted(stored_files(engine), samples, sets))
+        examined, unasked = _examined(sets, wanted, self._stored(engine, samples))
+        if unasked:
             raise self.missing(f"{len(unasked)} of {len(sets)} samples have no answer to any question")
-        return {
-            sample_id: Examined(sets[sample_id], answers, n_wanted[sample_id] - len(answers))
-            for sample_id, answers in given.items()
-        }
+        return examined
+
+    def ask(self, samples: Sequence[PendingSample], files: Files, below: Evidence) -> Mapping[int, Examined]:
+        """Have the kept questions about the samples answered."""
+        sets = below[self._questions]
+        wanted = list(self._wanted(files, samples, sets))
+        rows = ask(self._panel(None), self._material, files, samples, wanted)
+        answers = {(row["sample_id"], row["question_id"]): StoredAnswer.of(row) for row in rows}
+        return _examined(sets, wanted, answers)[0]
 
     def try_out(self) -> str:
         """Have a question answered by whoever answers."""
@@ -208,10 +207,11 @@ class Answers(Source[Mapping[int, Examined]]):
         with order.engine.connect() as connection:
             sample_ids = shard_samples(connection, order.dataset.dataset_id, order.shard)
         counts: Counter[str] = Counter(kept=0, unanswered=0, failed=0, abstained=0)
+        files = stored_files(order.engine)
         for samples in order.samples(sample_ids, self.inputs):
             stored = self._stored(order.engine, samples)
             sets = self._questions.load(order.engine, order.scorer_id, samples)
-            for each in self._wanted(order.engine, samples, sets):
+            for each in self._wanted(files, samples, sets):
                 answer = stored.get(each.key)
                 is_present = each.is_answered_by(answer)
                 counts.update(kept=1, unanswered=not is_present)
@@ -225,11 +225,11 @@ class Answers(Source[Mapping[int, Examined]]):
         return Examination(passed, dict(counts))
 
     def _wanted(
-        self, engine: Engine, samples: Sequence[PendingSample], sets: Mapping[int, Mapping[str, StoredSet]]
+        self, files: Files, samples: Sequence[PendingSample], sets: Mapping[int, Mapping[str, StoredSet]]
     ) -> Iterator[Wanted]:
         # An empty summary answers nothing, whoever is asked.
         chosen = [sample for sample in samples if sample.sample_id in sets and not is_empty_summary(sample.text)]
-        digests = self._material.digests(engine, chosen)
+        digests = self._material.digests(files, chosen)
         if changed := [sample.key for sample in chosen if sample.video_id not in digests]:
             raise self.missing(f"the videos of {len(changed)} samples changed meanwhile, {changed[0]!r} for one")
         for sample in chosen:
@@ -250,3 +250,22 @@ class Answers(Source[Mapping[int, Examined]]):
         with engine.connect() as connection:
             rows = load_answers(connection, model_id, [sample.sample_id for sample in samples])
         return {(row["sample_id"], row["question_id"]): StoredAnswer.of(row) for row in rows}
+
+
+def _examined(
+    sets: SetsBySample, wanted: Sequence[Wanted], answers: Mapping[tuple[int, int], StoredAnswer]
+) -> tuple[dict[int, Examined], list[int]]:
+    """Questions with their answers by sample, and the samples that were not asked any of theirs.
+
+    Where some answers are there, another run changed the questions meanwhile: that is the sample's own trouble.
+    """
+    given: dict[int, dict[int, StoredAnswer]] = {sample_id: {} for sample_id in sets}
+    n_wanted = Counter(each.sample.sample_id for each in wanted)
+    for each in wanted:
+        if each.is_answered_by(answers.get(each.key)):
+            given[each.sample.sample_id][each.question_id] = answers[each.key]
+    examined = {
+        sample_id: Examined(sets[sample_id], of_sample, n_wanted[sample_id] - len(of_sample))
+        for sample_id, of_sample in given.items()
+    }
+    return examined, [sample_id for sample_id, n in n_wanted.items() if n and not given[sample_id]]

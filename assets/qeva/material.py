@@ -13,12 +13,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy.engine import Engine
 
 from assets.media.files import IngestedFileUnreadable, ingested_file
 from assets.models.settings import HUMAN_NOTES
 from assets.scores.base import Outcome
-from db.evidence.frames import PendingVideo, pending_videos
+from db.evidence.frames import Files, PendingVideo
 from db.schema.inputs import KEYPOINTS, REFERENCES, SEGMENTS, VIDEO, Input, KeypointText, ReferenceText, TimedText
 from db.scores.work import PendingSample
 from metrics_core.frames import FrameReadError, read_frames
@@ -61,12 +60,12 @@ class Material(ABC):
         """Why nothing can be asked about the sample's video, known before anything is read; else None."""
 
     @abstractmethod
-    def digests(self, engine: Engine, samples: Sequence[PendingSample]) -> dict[int, bytes]:
+    def digests(self, files: Files, samples: Sequence[PendingSample]) -> dict[int, bytes]:
         """The digest of what is shown of each sample's video, by video_id."""
 
     @abstractmethod
     def load(
-        self, engine: Engine, samples: Sequence[PendingSample], video_ids: Collection[int]
+        self, files: Files, samples: Sequence[PendingSample], video_ids: Collection[int]
     ) -> Mapping[int, VideoFrames | VideoNotes | Unreadable]:
         """What is shown of these videos of the samples."""
 
@@ -92,12 +91,12 @@ class NotesMaterial(Material):
             return None
         return Outcome(None, "no_reference", f"{NO_NOTES} by REELSIEVE_QEVA_VIDEO_MODEL")
 
-    def digests(self, engine: Engine, samples: Sequence[PendingSample]) -> dict[int, bytes]:
+    def digests(self, files: Files, samples: Sequence[PendingSample]) -> dict[int, bytes]:
         """The digest of the notes."""
         return {video_id: _digest(asdict(notes)) for video_id, notes in self._by_video(samples).items()}
 
     def load(
-        self, engine: Engine, samples: Sequence[PendingSample], video_ids: Collection[int]
+        self, files: Files, samples: Sequence[PendingSample], video_ids: Collection[int]
     ) -> Mapping[int, VideoNotes]:
         """The notes of these videos."""
         return {video_id: notes for video_id, notes in self._by_video(samples).items() if video_id in video_ids}
@@ -146,17 +145,18 @@ class FramesMaterial(Material):
             return Outcome(None, "no_frames", f"the video cannot be decoded: {video.error}")
         return None
 
-    def digests(self, engine: Engine, samples: Sequence[PendingSample]) -> dict[int, bytes]:
+    def digests(self, files: Files, samples: Sequence[PendingSample]) -> dict[int, bytes]:
         """The digest of the file's content and the recipe."""
         return {
-            video.video_id: _digest([video.content_sha256.hex(), self._recipe]) for video in _files(engine, samples)
+            video.video_id: _digest([video.content_sha256.hex(), self._recipe])
+            for video in files({sample.video_id for sample in samples})
         }
 
     def load(
-        self, engine: Engine, samples: Sequence[PendingSample], video_ids: Collection[int]
+        self, files: Files, samples: Sequence[PendingSample], video_ids: Collection[int]
     ) -> Mapping[int, VideoFrames | Unreadable]:
         """The frames of these videos; of one that cannot be read, or is not the file that was ingested, the reason."""
-        return {video.video_id: self._frames(video) for video in _files(engine, samples) if video.video_id in video_ids}
+        return {video.video_id: self._frames(video) for video in files(video_ids)}
 
     def _frames(self, video: PendingVideo) -> VideoFrames | Unreadable:
         try:
@@ -181,11 +181,6 @@ class FramesMaterial(Material):
             return Fit(size, size, "longest")
         scale = size / max(width, height)
         return Fit(max(1, round(height * scale)), max(1, round(width * scale)), "squash")
-
-
-def _files(engine: Engine, samples: Sequence[PendingSample]) -> list[PendingVideo]:
-    with engine.connect() as connection:
-        return pending_videos(connection, None, {sample.video_id for sample in samples})
 
 
 def _digest(value: Any) -> bytes:

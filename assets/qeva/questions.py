@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar
 
@@ -11,8 +12,9 @@ from sqlalchemy.engine import Connection, Engine
 
 from assets.qeva.material import GONE, Material, Unreadable
 from assets.qeva.roles import Panel, Roles
-from assets.sources.base import Examination, Forecast, Order, Source
+from assets.sources.base import Evidence, Examination, Forecast, Order, Source
 from db.evidence.embeddings import text_sha256
+from db.evidence.frames import Files, stored_files
 from db.evidence.models import register_model
 from db.evidence.qeva import MARK, Row, load_question_sets, mark_questions, write_question_sets
 from db.schema.inputs import TEXT
@@ -131,38 +133,22 @@ def is_undecided(mark: FilterMark | None) -> bool:
 
 
 @dataclass
-class QuestionWriter:
-    """Writes and filters the question sets of a batch of samples; a video is read once, and only where it is needed."""
+class QuestionRound:
+    """Writes and filters questions about a batch of samples; a video is read once, and only where it is needed."""
 
-    order: Order
     panel: Panel
-    model_id: int
     material: Material
+    files: Files
     samples: Sequence[PendingSample]
     shown: dict[int, VideoFrames | VideoNotes | Unreadable] = field(default_factory=dict)
 
-    def write(self, wanted: Collection[SetKey]) -> int:
-        """Write and store the sets that are missing, or that an error prevented; returns how many."""
-        stored = self._stored(wanted)
-        missing = [key for key in wanted if key not in stored or stored[key].written.status == "error"]
-        rows = [row for dimension in (*OF_VIDEO, *OF_SUMMARY) for row in self._written(dimension, missing)]
-        write_question_sets(self.order.engine, self.model_id, self.order.run_id, rows)
-        return len(rows)
+    def written(self, keys: Collection[SetKey]) -> list[tuple[SetKey, QuestionSet]]:
+        """Write these sets."""
+        return [pair for dimension in (*OF_VIDEO, *OF_SUMMARY) for pair in self._written(dimension, keys)]
 
-    def filter(self, wanted: Collection[SetKey]) -> int:
-        """Filter the questions that have no decision yet, or that an error set aside; returns how many."""
-        todo: dict[Dimension, list[tuple[SetKey, int, Question]]] = {}
-        for key, one in self._stored(wanted).items():
-            undecided = [(key, number, question) for number, question, mark in one if is_undecided(mark)]
-            todo.setdefault(key.dimension, []).extend(undecided)
-        self._show({key.video_id for keys in todo.values() for key, _, _ in keys if key.sample_id is None})
-        for dimension, questions in todo.items():
-            marks = self._marks(dimension, questions)
-            mark_questions(self.order.engine, {number: _mark_row(mark) for number, mark in marks.items()})
-        return sum(map(len, todo.values()))
-
-    def _marks(self, dimension: Dimension, questions: Sequence[tuple[SetKey, int, Question]]) -> dict[int, FilterMark]:
-        """What the filter says of the questions, by question_id; nothing can be said without their source."""
+    def marks(self, dimension: Dimension, questions: Sequence[tuple[SetKey, int, Question]]) -> dict[int, FilterMark]:
+        """What the filter says of these questions of a dimension, by number; nothing can be said without a source."""
+        self._show(key for key, _, _ in questions)
         marks = {
             number: FilterMark((), None, "error", why.reason, "refused" if why.is_final else "error")
             for key, number, _ in questions
@@ -174,10 +160,10 @@ class QuestionWriter:
         filtered = filter_questions(asked, answerer, answerer, self.panel.matcher, self.panel.votes)
         return marks | {number: mark for (_, number, _), mark in zip(readable, filtered, strict=True)}
 
-    def _written(self, dimension: Dimension, missing: Sequence[SetKey]) -> list[Row]:
-        keys = [key for key in missing if key.dimension == dimension]
-        self._show({key.video_id for key in keys if key.sample_id is None})
-        rows = [_unreadable(key, why) for key in keys if isinstance(why := self._source(key), Unreadable)]
+    def _written(self, dimension: Dimension, wanted: Collection[SetKey]) -> list[tuple[SetKey, QuestionSet]]:
+        keys = [key for key in wanted if key.dimension == dimension]
+        self._show(keys)
+        unreadable = [(key, _unreadable(key, why)) for key in keys if isinstance(why := self._source(key), Unreadable)]
         readable = [key for key in keys if self._context(key) is not None]
         sources = [self._context(key) for key in readable]
         write = {
@@ -186,7 +172,7 @@ class QuestionWriter:
             "factuality": self.panel.summary_examiner.factuality,
         }[dimension]
         sets = write(sources) if sources else []  # type: ignore[operator]  # each is given what it asks about
-        return rows + [_set_row(key, one) for key, one in zip(readable, sets, strict=True)]
+        return [*unreadable, *zip(readable, sets, strict=True)]
 
     def _source(self, key: SetKey) -> str | VideoFrames | VideoNotes | Unreadable:
         if key.sample_id is None:
@@ -197,20 +183,47 @@ class QuestionWriter:
         source = self._source(key)
         return None if isinstance(source, Unreadable) else source
 
-    def _show(self, video_ids: Collection[int]) -> None:
-        unseen = set(video_ids) - self.shown.keys()
+    def _show(self, keys: Iterable[SetKey]) -> None:
+        unseen = {key.video_id for key in keys if key.sample_id is None} - self.shown.keys()
         if unseen:
             self.shown |= dict.fromkeys(unseen, GONE)
-            self.shown |= self.material.load(self.order.engine, self.samples, unseen)
+            self.shown |= self.material.load(self.files, self.samples, unseen)
+
+
+@dataclass(frozen=True)
+class QuestionWriter:
+    """Stores the question sets of a round, and what filtering makes of them."""
+
+    order: Order
+    model_id: int
+    round: QuestionRound
+
+    def write(self, wanted: Collection[SetKey]) -> int:
+        """Write and store the sets that are missing, or that an error prevented; returns how many."""
+        stored = self._stored(wanted)
+        missing = [key for key in wanted if key not in stored or stored[key].written.status == "error"]
+        rows = [_set_row(key, one) for key, one in self.round.written(missing)]
+        write_question_sets(self.order.engine, self.model_id, self.order.run_id, rows)
+        return len(rows)
+
+    def filter(self, wanted: Collection[SetKey]) -> int:
+        """Filter the questions that have no decision yet, or that an error set aside; returns how many."""
+        todo: dict[Dimension, list[tuple[SetKey, int, Question]]] = {}
+        for key, one in self._stored(wanted).items():
+            undecided = [(key, number, question) for number, question, mark in one if is_undecided(mark)]
+            todo.setdefault(key.dimension, []).extend(undecided)
+        for dimension, questions in todo.items():
+            marks = self.round.marks(dimension, questions)
+            mark_questions(self.order.engine, {number: _mark_row(mark) for number, mark in marks.items()})
+        return sum(map(len, todo.values()))
 
     def _stored(self, wanted: Collection[SetKey]) -> dict[SetKey, StoredSet]:
         with self.order.engine.connect() as connection:
             return stored_sets(connection, self.model_id, wanted)
 
 
-def _unreadable(key: SetKey, why: Unreadable) -> Row:
-    status: Any = "refused" if why.is_final else "error"
-    return _set_row(key, QuestionSet(key.dimension, status=status, reason=why.reason))
+def _unreadable(key: SetKey, why: Unreadable) -> QuestionSet:
+    return QuestionSet(key.dimension, status="refused" if why.is_final else "error", reason=why.reason)
 
 
 class Questions(Source[SetsBySample]):
@@ -249,8 +262,9 @@ class Questions(Source[SetsBySample]):
             model_id = register_model(connection, panel.questions_by.as_dict())
         done = 0
         for samples in order.samples(sample_ids, self.inputs, SAMPLES_AT_A_TIME):
-            writer = QuestionWriter(order, panel, model_id, self.material, samples)
-            wanted = self._wanted(order.engine, samples)
+            files = stored_files(order.engine)
+            writer = QuestionWriter(order, model_id, QuestionRound(panel, self.material, files, samples))
+            wanted = self._wanted(files, samples)
             counts["sets_written"] += writer.write(wanted)
             counts["questions_filtered"] += writer.filter(wanted)
             done += len(samples)
@@ -259,10 +273,24 @@ class Questions(Source[SetsBySample]):
 
     def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> SetsBySample:
         """The sets of each wanted sample, by sample_id and dimension; MissingEvidence where one is not there."""
-        wanted = self._wanted(engine, samples)
+        wanted = self._wanted(stored_files(engine), samples)
         stored = self._stored(engine, wanted)
         if absent := [key for key in wanted if key not in stored or None in stored[key].marks]:
             raise self.missing(f"{len(absent)} of {len(wanted)} question sets are not there or not filtered")
+        return self._by_sample(samples, stored)
+
+    def ask(self, samples: Sequence[PendingSample], files: Files, below: Evidence) -> SetsBySample:
+        """Write and filter the sets of the samples."""
+        one_round = QuestionRound(self._panel(None), self.material, files, samples)
+        numbers = itertools.count(1)
+        sets: dict[SetKey, StoredSet] = {}
+        for key, written in one_round.written(self._wanted(files, samples)):
+            asked = [(key, next(numbers), question) for question in written.questions]
+            marks = one_round.marks(key.dimension, asked)
+            sets[key] = StoredSet(key, written, tuple(marks), tuple(marks.values()))
+        return self._by_sample(samples, sets)
+
+    def _by_sample(self, samples: Sequence[PendingSample], stored: Mapping[SetKey, StoredSet]) -> SetsBySample:
         sets = {(key.video_id, key.sample_id, key.dimension): one for key, one in stored.items()}
         return {
             sample.sample_id: {
@@ -283,7 +311,7 @@ class Questions(Source[SetsBySample]):
         """The calls for the sets that are missing: those of a video once for all its summaries."""
         missing: set[SetKey] = set()
         for samples in order.samples(sample_ids, self.inputs):
-            wanted = self._wanted(order.engine, samples)
+            wanted = self._wanted(stored_files(order.engine), samples)
             stored = self._stored(order.engine, wanted)
             missing |= {key for key in wanted if is_open(stored.get(key))}
         return self._roles.forecast_questions(
@@ -297,8 +325,9 @@ class Questions(Source[SetsBySample]):
             sample_ids = shard_samples(connection, order.dataset.dataset_id, order.shard)
         counts: Counter[str] = Counter(questions=0, unfiltered=0, kept=0, set_aside=0, sets_without_questions=0)
         seen: set[SetKey] = set()
+        files = stored_files(order.engine)
         for samples in order.samples(sample_ids, self.inputs):
-            for key, one in self._stored(order.engine, self._wanted(order.engine, samples)).items():
+            for key, one in self._stored(order.engine, self._wanted(files, samples)).items():
                 if key not in seen:
                     decisions = Counter(mark and mark.decision for mark in one.marks)
                     counts.update(
@@ -311,10 +340,10 @@ class Questions(Source[SetsBySample]):
                 seen.add(key)
         return Examination({"questions_filtered": counts["unfiltered"] == 0}, dict(counts))
 
-    def _wanted(self, engine: Engine, samples: Sequence[PendingSample]) -> list[SetKey]:
+    def _wanted(self, files: Files, samples: Sequence[PendingSample]) -> list[SetKey]:
         """The sets that the samples need, every set once. MissingEvidence where a video has changed meanwhile."""
         chosen = [sample for sample in samples if self.is_wanted(sample)]
-        digests = self.material.digests(engine, chosen)
+        digests = self.material.digests(files, chosen)
         if changed := [sample.key for sample in chosen if sample.video_id not in digests]:
             raise self.missing(f"the videos of {len(changed)} samples changed meanwhile, {changed[0]!r} for one")
         keys: dict[SetKey, None] = {}

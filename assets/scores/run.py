@@ -10,7 +10,8 @@ from threadpoolctl import threadpool_limits
 
 from assets.scores.base import Outcome, Scorer
 from assets.scores.pending import activate, pending, register
-from assets.sources.base import BATCH_SIZE, load_evidence
+from assets.sources.base import BATCH_SIZE, Evidence, ask_for_evidence, load_evidence
+from db.evidence.frames import Files
 from db.manifest.datasets import Dataset
 from db.scores.stored import ScoreRow, write_scores
 from db.scores.work import PendingSample, batches, load_samples
@@ -48,9 +49,7 @@ def score_shard(
         with engine.connect() as connection:
             samples = load_samples(connection, ids, scorer.inputs, scorer_id)
         evidence = load_evidence(engine, scorer_id, scorer.sources, samples)
-        # The matrices of one sample are small: more threads gain little and, on a busy machine, wait for each other.
-        with threadpool_limits(1, user_api="blas"):
-            outcomes = scorer.score(samples, evidence)
+        outcomes = _scored(scorer, samples, evidence)
         counts = write_scores(engine, scorer_id, run_id, _rows(samples, outcomes))
         activate(engine, scorer_id, [dataset])
         written += counts.inserted + counts.updated
@@ -61,6 +60,18 @@ def score_shard(
         # The settings may have gone back to a scorer that was retired after it had scored everything.
         activate(engine, scorer_id, [dataset])
     return ShardScores(scorer_id, len(todo), written)
+
+
+def score_now(scorer: Scorer, sample: PendingSample, files: Files) -> Outcome:
+    """Score a sample that is in no database. files: gives the file of its video. Raises the errors of its models."""
+    (outcome,) = _scored(scorer, [sample], ask_for_evidence(scorer.sources, [sample], files))
+    return outcome
+
+
+def _scored(scorer: Scorer, samples: Sequence[PendingSample], evidence: Evidence) -> list[Outcome]:
+    # The matrices of one sample are small: more threads gain little and, on a busy machine, wait for each other.
+    with threadpool_limits(1, user_api="blas"):
+        return scorer.score(samples, evidence)
 
 
 def _rows(samples: Sequence[PendingSample], outcomes: Sequence[Outcome]) -> list[ScoreRow]:

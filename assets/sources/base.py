@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
+from db.evidence.frames import Files
 from db.evidence.models import find_model
 from db.manifest.datasets import Dataset
 from db.schema.inputs import Input
@@ -24,6 +25,12 @@ BATCH_SIZE = 256
 
 class MissingEvidence(RuntimeError):
     """A source has not made the evidence that a scorer reads; the message names the asset to materialise."""
+
+    plain = True
+
+
+class WithoutDatabase(RuntimeError):
+    """A source makes its evidence for stored datasets alone."""
 
     plain = True
 
@@ -118,6 +125,13 @@ class Source(ABC, Generic[T]):
     def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> T:
         """Load the evidence about these samples. Raises MissingEvidence where `make` has not seen one of them."""
 
+    def ask(self, samples: Sequence[PendingSample], files: Files, below: Evidence) -> T:
+        """Ask the models about these samples now: what `load` gives after `make`, without a database.
+
+        below: the evidence of the sources that this one rests on. Raises WithoutDatabase where a source cannot do it.
+        """
+        raise WithoutDatabase(f"{self.asset} is made for stored datasets alone: score a table with reelsieve.score")
+
     @abstractmethod
     def try_out(self) -> str:
         """Make the model do a small piece of work and describe the result in a line. Raises the model's errors."""
@@ -166,6 +180,15 @@ def load_evidence(
 ) -> Evidence:
     """Load the evidence of all these sources about the samples. Raises MissingEvidence where a source lacks some."""
     return Evidence({source: source.load(engine, scorer_id, samples) for source in sources})
+
+
+def ask_for_evidence(sources: Sequence[Source[Any]], samples: Sequence[PendingSample], files: Files) -> Evidence:
+    """Ask the models of all these sources, and of those below them, about the samples; stores nothing."""
+    found: dict[Source[Any], Any] = {}
+    for source in chain(sources):
+        if source not in found:
+            found[source] = source.ask(samples, files, Evidence(found))
+    return Evidence(found)
 
 
 def chain(sources: Sequence[Source[Any]]) -> Iterator[Source[Any]]:

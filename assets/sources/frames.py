@@ -13,12 +13,14 @@ import numpy as np
 from sqlalchemy.engine import Engine
 
 from assets.media.files import IngestedFileUnreadable, ingested_file
-from assets.sources.base import Examination, Order, Source
+from assets.sources.base import Evidence, Examination, Order, Source
 from db.evidence.frames import (
+    Files,
     PendingVideo,
     VideoFrames,
     count_frames,
     load_frames,
+    no_features,
     pending_videos,
     store_frames,
 )
@@ -96,6 +98,11 @@ class SampledFrames(Source[Mapping[int, VideoFrames]]):
             raise self.missing(f"{named} have no frames of {self.model.model_id}")
         return by_video
 
+    def ask(self, samples: Sequence[PendingSample], files: Files, below: Evidence) -> Mapping[int, VideoFrames]:
+        """Decode and encode the wanted samples' videos."""
+        videos = files({sample.video_id for sample in samples if self._is_wanted(sample)})
+        return {row["video_id"]: _as_loaded(row) for row in _frames_of(self.encoder, videos)}
+
     def try_out(self) -> str:
         """Encode one small grey picture."""
         images = self.encoder.images
@@ -157,3 +164,10 @@ def _row(video: PendingVideo, encoded: EncodedFrames | FrameReadError) -> dict[s
     frames = list(zip(encoded.indices, encoded.times_s, encoded.features, strict=True))
     facts = {"n_frames": encoded.n_frames, "reader": encoded.reader, "frames": frames}
     return {**row, "status": "ok", "error": None, **facts}
+
+
+def _as_loaded(row: Mapping[str, Any]) -> VideoFrames:
+    """The frames of a row as `load_frames` gives them."""
+    frames = row["frames"]
+    features = np.stack([feature for _, _, feature in frames]) if frames else no_features()
+    return VideoFrames(row["status"], row["error"], features, tuple(float(time_s) for _, time_s, _ in frames))

@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 from sqlalchemy.engine import Engine
 
 from assets.models.chat import ChatSettings, TalliedChat, Tally
-from assets.sources.base import Forecast, Order, Source
+from assets.sources.base import Evidence, Forecast, Order, Source
 from assets.sources.texts import TextVectors
+from db.evidence.frames import Files
 from db.evidence.keywords import load_keywords, store_keywords
 from db.evidence.models import register_model
 from db.schema.inputs import Input
@@ -93,6 +94,11 @@ class ExtractedKeywords(Source[Extractions]):
         """The extractions of all wanted texts of the samples; MissingEvidence where one was never asked about."""
         return self.of_samples(engine, samples)
 
+    def ask(self, samples: Sequence[PendingSample], files: Files, below: Evidence) -> Extractions:
+        """Ask about every distinct text of the samples."""
+        texts = list(dict.fromkeys(text for sample in samples for text in self._texts(sample)))
+        return dict(zip(texts, self._extractor.extract_all(texts), strict=True))
+
     def of_samples(self, engine: Engine, samples: Sequence[PendingSample]) -> Extractions:
         """The same for whatever rests on the keywords."""
         wanted = {text for sample in samples for text in self._texts(sample)}
@@ -149,6 +155,10 @@ class KeywordVectors(TextVectors):
         extractions = self._keywords.of_samples(engine, samples)
         for sample in samples:
             yield from self._texts_with(sample, extractions.__getitem__)
+
+    def _at_hand(self, samples: Sequence[PendingSample], below: Evidence) -> Iterator[str]:
+        for sample in samples:
+            yield from self._texts_with(sample, below[self._keywords].__getitem__)
 
 
 def _extraction(row: Mapping[str, Any]) -> Extraction:

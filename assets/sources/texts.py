@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 from sqlalchemy.engine import Engine
 
-from assets.sources.base import Order, Source, Tell
+from assets.sources.base import Evidence, Order, Source, Tell
 from assets.sources.memo import ask_missing
 from db.evidence.embeddings import StoredVectors, load_texts, missing_texts, store_texts
+from db.evidence.frames import Files
 from db.schema.inputs import Input
 from db.scores.work import PendingSample
 from metrics_core.models.unusable import ModelUnusable
@@ -83,6 +84,19 @@ class TextVectors(Source[StoredVectors]):
             n_missing = len(wanted) - len(vectors)
             raise self.missing(f"{n_missing} of {len(wanted)} texts have no vector of {self.model.model_id}")
         return vectors
+
+    def ask(self, samples: Sequence[PendingSample], files: Files, below: Evidence) -> StoredVectors:
+        """Embed every distinct text of the samples."""
+        vectors, texts = StoredVectors(), list(dict.fromkeys(self._at_hand(samples, below)))
+        if texts:
+            vectors.update(zip(texts, self.encoder.encode(texts), strict=True))
+            vectors.in_chunks = texts_in_chunks(self.encoder, texts)
+        return vectors
+
+    def _at_hand(self, samples: Sequence[PendingSample], below: Evidence) -> Iterator[str]:
+        """The texts that must be embedded, as `wanted` gives them, without a database."""
+        for sample in samples:
+            yield from self._texts(sample)
 
     def wanted(self, engine: Engine, samples: Sequence[PendingSample]) -> Iterator[str]:
         """The texts that must be embedded for these samples; some stand in the database, where a model wrote them."""

@@ -6,7 +6,7 @@ missing or differs from the ingested file, so the next run tries again.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -57,6 +57,10 @@ class PendingVideo:
     height: int | None
 
 
+# Gives the videos among these ids whose file decodes.
+Files = Callable[[Collection[int]], list[PendingVideo]]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class VideoFrames:
     """Features (T, dim) and times (T,) in seconds of a video's sampled frames; without any, `error` says why."""
@@ -91,6 +95,16 @@ def pending_videos(connection: Connection, model_id: int | None, video_ids: Coll
     query = sa.text(read_sql("pending_videos"))
     rows = connection.execute(query, {"model_id": model_id, "video_ids": list(video_ids)}).mappings()
     return [PendingVideo(**{**row, "content_sha256": bytes(row["content_sha256"])}) for row in rows]
+
+
+def stored_files(engine: Engine) -> Files:
+    """The files of videos as table `video` has them."""
+
+    def find(video_ids: Collection[int]) -> list[PendingVideo]:
+        with engine.connect() as connection:
+            return pending_videos(connection, None, video_ids)
+
+    return find
 
 
 def store_frames(engine: Engine, model_id: int, videos: Sequence[Mapping[str, Any]]) -> int:
