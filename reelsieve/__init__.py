@@ -1,1 +1,14 @@
-"""The public face of Reelsieve for programs: what stands here keeps its name and meaning from version to version."""
+"""The public face of Reelsieve for programs: what stands here keeps its name and meaning from version to version.
+
+>>> import reelsieve as rs
+>>> rs.vcs_short("A dog runs over the lawn.", "A dog runs over the lawn.").value
+1.0
+
+Importing it loads no model library and no database driver: every function imports what it needs. docs/python.md has an
+example of each.
+"""
+
+from reelsieve.errors import ReelsieveError
+from reelsieve.values import ecs, evqa, qeva, vcs, vcs_short
+
+__all__ = ["ReelsieveError", "ecs", "evqa", "qeva", "vcs", "vcs_short"]

@@ -1,0 +1,40 @@
+"""The one error that the functions of this package raise for what a caller can mend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class ReelsieveError(ValueError):
+    """Something that cannot be done as asked; the message is one sentence that says why, and the remedy."""
+
+
+# In a traceback it has the name by which it is caught.
+ReelsieveError.__module__ = "reelsieve"
+
+
+def plainly(function: Callable[P, R]) -> Callable[P, R]:
+    """Turn every error that is no fault of the program into a ReelsieveError with its sentence."""
+
+    @wraps(function)
+    def wrapped(*args: P.args, **named: P.kwargs) -> R:
+        try:
+            return function(*args, **named)
+        except ReelsieveError:
+            raise
+        except Exception as error:
+            # Imported late: with it come the drivers of the database.
+            from orchestration.cli.errors import explain
+            from orchestration.passwords import without_passwords
+
+            sentence = explain(error)
+            if sentence is None:
+                raise
+            raise ReelsieveError(without_passwords(sentence)) from None
+
+    return wrapped
