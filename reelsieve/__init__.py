@@ -9,6 +9,18 @@ example of each.
 """
 
 from reelsieve.errors import ReelsieveError
+from reelsieve.frames import score
+from reelsieve.functions import FunctionMetric, metric
 from reelsieve.values import ecs, evqa, qeva, vcs, vcs_short
 
-__all__ = ["ReelsieveError", "ecs", "evqa", "qeva", "vcs", "vcs_short"]
+__all__ = [
+    "FunctionMetric",
+    "ReelsieveError",
+    "ecs",
+    "evqa",
+    "metric",
+    "qeva",
+    "score",
+    "vcs",
+    "vcs_short",
+]

@@ -21,7 +21,7 @@ def test_a_metric_is_short_and_imports_from_one_place() -> None:
     lines = METRIC.read_text().splitlines()
     assert len(lines) < 150
     ours = {line.split()[1] for line in lines if re.match(rf"(from|import) ({'|'.join(ROOMS)}|reelsieve)\b", line)}
-    assert ours == {"reelsieve.metric"}
+    assert ours == {"reelsieve.metrics"}
 
 
 @pytest.mark.slow
@@ -29,7 +29,9 @@ def test_everything_follows_from_an_installed_metric(tmp_path: Path) -> None:
     installed = tmp_path / "outside_metric-1.0.dist-info"
     installed.mkdir()
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: outside-metric\nVersion: 1.0\n")
-    (installed / "entry_points.txt").write_text(f"[{ENTRY_POINTS}]\nletters = tests.outside.letters:LetterScorer\n")
+    (installed / "entry_points.txt").write_text(
+        f"[{ENTRY_POINTS}]\nletters = tests.outside.letters:LetterScorer\nwords = tests.outside.words:words\n"
+    )
     # The registry reads entry points when it is imported, so that the checks need a process of their own.
     path = os.pathsep.join([str(tmp_path), str(PROJECT), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(

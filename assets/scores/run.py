@@ -62,10 +62,12 @@ def score_shard(
     return ShardScores(scorer_id, len(todo), written)
 
 
-def score_now(scorer: Scorer, sample: PendingSample, files: Files) -> Outcome:
-    """Score a sample that is in no database. files: gives the file of its video. Raises the errors of its models."""
-    (outcome,) = _scored(scorer, [sample], ask_for_evidence(scorer.sources, [sample], files))
-    return outcome
+def score_now(scorer: Scorer, samples: Sequence[PendingSample], files: Files) -> list[Outcome]:
+    """Score samples that are in no database, in order. files: gives the files of their videos.
+
+    Raises the errors of models, and WithoutDatabase where a source of the scorer needs one.
+    """
+    return _scored(scorer, samples, ask_for_evidence(scorer.sources, samples, files))
 
 
 def _scored(scorer: Scorer, samples: Sequence[PendingSample], evidence: Evidence) -> list[Outcome]:

@@ -130,7 +130,9 @@ class Source(ABC, Generic[T]):
 
         below: the evidence of the sources that this one rests on. Raises WithoutDatabase where a source cannot do it.
         """
-        raise WithoutDatabase(f"{self.asset} is made for stored datasets alone: score a table with reelsieve.score")
+        raise WithoutDatabase(
+            f"{self.asset} is made for stored datasets alone: ingest the data and use reelsieve score"
+        )
 
     @abstractmethod
     def try_out(self) -> str:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Connection, Engine
 
-from reelsieve.metric import (
+from reelsieve.metrics import (
     TEXT,
     Evidence,
     Examination,

@@ -1,0 +1,280 @@
+"""Scores of a table that somebody has at hand: pandas, polars, pyarrow or a dataset of Hugging Face."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from reelsieve.errors import ReelsieveError, plainly
+from reelsieve.functions import FunctionMetric
+from reelsieve.samples import make_sample, make_scorer, of_video
+
+if TYPE_CHECKING:
+    from assets.scores.base import Outcome
+    from db.evidence.frames import PendingVideo
+    from db.schema.inputs import VideoState
+    from db.scores.work import PendingSample
+
+Frame = TypeVar("Frame")
+# The status of a row that cannot be a sample, as ingest would refuse it.
+REFUSED = "refused"
+# Columns that only this function knows; those of videos, captions, references and systems are found as `init` does it.
+EXACT = ("keypoints", "question", "answer")
+
+
+@plainly
+def score(frame: Frame, metrics: Sequence[str | FunctionMetric], **settings: Any) -> Frame:
+    """Score every row of a table, and return it with columns METRIC, METRIC_status and METRIC_reason for each metric.
+
+    The rows keep their order, and columns of these names are replaced. A row has a `caption`, or a `question` with an
+    `answer`; and as the metrics need them `references` (a text or a list of texts, of this row alone), `keypoints` (the
+    same) and `video` (a path or an address). Captions, references and videos may also have the names of columns that
+    `reelsieve init` knows. A row that cannot be scored has no value, a status and a reason, and stops no other row.
+
+    metrics: names, and metrics that `metric` made. settings: as those of `vcs`, for every metric that has them. Raises
+    ReelsieveError for a table without such columns, an unknown metric or setting, and a model that cannot be loaded.
+
+    >>> import pandas as pd
+    >>> import reelsieve as rs
+    >>> dog = "A dog runs home."
+    >>> captions = pd.DataFrame({"caption": [dog, "A cat sleeps."], "references": [dog, None]})
+    >>> rs.score(captions, metrics=["vcs_short"])[["vcs_short", "vcs_short_status"]]
+       vcs_short vcs_short_status
+    0        1.0               ok
+    1        NaN     no_reference
+    """
+    kind = _kind_of(frame)
+    scorers = _scorers(metrics, settings)
+    rows = _Rows.of(kind.names(frame))
+    samples, refused, files = rows.read(kind.rows(frame, rows.wanted), looks=_any_looks(scorers.values()))
+    new: dict[str, list[Any]] = {}
+    for metric, scorer in scorers.items():
+        outcomes = {**refused, **_scored(scorer, samples, files)}
+        in_order = [outcomes[number] for number in range(len(outcomes))]
+        new[metric] = [outcome.value for outcome in in_order]
+        new[f"{metric}_status"] = [outcome.status for outcome in in_order]
+        new[f"{metric}_reason"] = [outcome.reason for outcome in in_order]
+    joined: Frame = kind.joined(frame, new)
+    return joined
+
+
+def _scorers(metrics: Sequence[str | FunctionMetric], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The scorers by metric, each with its own of the settings. Raises ReelsieveError for what no metric is or has."""
+    from assets.scores.registry import SCORERS
+    from db.spelling import did_you_mean
+
+    wanted = [metrics] if isinstance(metrics, str | FunctionMetric) else list(metrics)
+    if not wanted:
+        raise ReelsieveError(f"metrics is empty: name some of {', '.join(SCORERS)}")
+    of_functions = {one.metric: one for one in wanted if isinstance(one, FunctionMetric)}
+    names = [str(one) for one in wanted if not isinstance(one, FunctionMetric)]
+    for name in names:
+        if name not in SCORERS:
+            meant = did_you_mean(name, SCORERS)
+            hint = f"did you mean {meant!r}?" if meant else f"there are {', '.join(SCORERS)}"
+            raise ReelsieveError(f"there is no metric {name!r}: {hint}")
+    fields = {name: SCORERS[name].settings.model_fields for name in names}
+    known = {setting for each in fields.values() for setting in each}
+    if unknown := [setting for setting in settings if setting not in known]:
+        meant = did_you_mean(unknown[0], known)
+        hint = f": did you mean {meant}?" if meant else ""
+        raise ReelsieveError(f"no metric named has a setting {unknown[0]!r}{hint}")
+    own = {name: {one: settings[one] for one in settings if one in fields[name]} for name in names}
+    return {name: make_scorer(name, own[name]) for name in names} | of_functions
+
+
+def _any_looks(scorers: Iterable[Any]) -> bool:
+    """Whether a scorer looks at videos."""
+    from db.schema.inputs import VIDEO
+
+    return any(VIDEO in scorer.inputs for scorer in scorers)
+
+
+def _scored(scorer: Any, samples: Sequence[PendingSample], files: Mapping[int, PendingVideo]) -> dict[int, Outcome]:
+    """The outcomes of samples by their numbers, some hundred samples at a time."""
+    from assets.scores.run import score_now
+    from assets.sources.base import BATCH_SIZE
+
+    outcomes: dict[int, Outcome] = {}
+    for start in range(0, len(samples), BATCH_SIZE):
+        batch = samples[start : start + BATCH_SIZE]
+        found = score_now(scorer, batch, lambda ids: [files[one] for one in sorted(ids) if one in files])
+        outcomes |= {sample.sample_id: outcome for sample, outcome in zip(batch, found, strict=True)}
+    return outcomes
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The columns of a table by what they mean, None where it has no such column."""
+
+    caption: str | None
+    references: str | None
+    keypoints: str | None
+    video: str | None
+    system: str | None
+    question: str | None
+    answer: str | None
+
+    @classmethod
+    def of(cls, names: Sequence[Any]) -> _Rows:
+        """Find the columns by their names. Raises ReelsieveError where nothing can be scored."""
+        from assets.new_manifest.columns import CAPTION_NAMES, guess_columns
+
+        texts = [name for name in names if isinstance(name, str)]
+        found = guess_columns(texts)
+        exact = {name: name if name in texts else None for name in EXACT}
+        if found.caption is None and not (exact["question"] and exact["answer"]):
+            shown = ", ".join(map(repr, texts)) or "no column"
+            names_known = ", ".join(CAPTION_NAMES[:3])
+            raise ReelsieveError(f"the table has no column of captions but {shown}: name it one of {names_known}")
+        if repeated := [name for name in texts if texts.count(name) > 1]:
+            raise ReelsieveError(f"several columns of the table are named {repeated[0]!r}: give each its own name")
+        is_path = found.video is not None and found.video.lower() not in ("video_id", "videoid")
+        return cls(
+            caption=found.caption,
+            references=found.reference,
+            video=found.video if is_path else None,
+            system=found.system,
+            **exact,
+        )
+
+    @property
+    def wanted(self) -> list[str]:
+        """The columns that are read."""
+        return [name for name in self.__dict__.values() if name is not None]
+
+    def read(
+        self, rows: Sequence[Mapping[str, Any]], *, looks: bool
+    ) -> tuple[list[PendingSample], dict[int, Outcome], dict[int, PendingVideo]]:
+        """The samples, the outcomes of rows that are none, by row, and the files of videos by the videos' numbers.
+
+        looks: whether videos are looked at. A video has a number of its own for each set of references and keypoints,
+        since the samples of a video share these.
+        """
+        from assets.scores.base import Outcome
+
+        samples: list[PendingSample] = []
+        refused: dict[int, Outcome] = {}
+        videos: dict[str, tuple[int, VideoState]] = {}
+        files: dict[int, PendingVideo] = {}
+        for number, row in enumerate(rows):
+            try:
+                path = self._cell(row, "video") if looks else None
+                about = [path, self._cell(row, "references") or (), self._cell(row, "keypoints") or ()]
+                if (key := repr(about)) not in videos:
+                    videos[key] = len(videos), _look(path, len(videos), files)
+                samples.append(self._sample(row, number, *videos[key], *about[1:]))
+            except ReelsieveError as error:
+                refused[number] = Outcome(None, REFUSED, str(error))
+        return samples, refused, files
+
+    def _sample(
+        self, row: Mapping[str, Any], number: int, video: int, state: VideoState, references: Any, keypoints: Any
+    ) -> PendingSample:
+        question, answer = self._cell(row, "question"), self._cell(row, "answer")
+        is_pair = isinstance(question, str) and isinstance(answer, str)
+        caption = f"{question.strip()} {answer.strip()}" if is_pair else self._cell(row, "caption")
+        system = str(self._cell(row, "system") or "")
+        made = make_sample(caption, references, keypoints, state, number=number, video=video, system=system)
+        return replace(made, kind="qa", question=question, answer=answer) if is_pair else made
+
+    def _cell(self, row: Mapping[str, Any], meaning: str) -> Any:
+        name = getattr(self, meaning)
+        return None if name is None else row[name]
+
+
+def _look(path: Any, number: int, files: dict[int, PendingVideo]) -> VideoState:
+    """The state of a video, whose file is added to `files` where it decodes. A file that is missing is a state, too."""
+    from db.schema.inputs import VideoState
+
+    try:
+        state, found = of_video(path, number)
+    except ReelsieveError as error:
+        return VideoState("undecodable", str(error).removeprefix("video: "))
+    files |= {one.video_id: one for one in found}
+    return state
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """A kind of table: its columns, its rows with some of them, and the table with further columns."""
+
+    names: Callable[[Any], Sequence[Any]]
+    rows: Callable[[Any, list[str]], list[dict[str, Any]]]
+    joined: Callable[[Any, dict[str, list[Any]]], Any]
+
+
+def _kind_of(frame: object) -> _Kind:
+    """How to read a table, by its class: no library is imported that its maker has not."""
+    for one in type(frame).__mro__:
+        if kind := _KINDS.get(f"{one.__module__.partition('.')[0]}.{one.__name__}"):
+            return kind
+    known = ", ".join(_KINDS)
+    raise ReelsieveError(f"{type(frame).__module__}.{type(frame).__name__} is no table: give one of {known}")
+
+
+def _rows_of_pandas(frame: Any, names: list[str]) -> list[dict[str, Any]]:
+    # By cells: a column of objects may hold texts in one row and lists in another, which Arrow refuses.
+    columns = [[None if _is_nan(value) else _plain(value) for value in frame[name]] for name in names]
+    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+def _is_nan(value: Any) -> bool:
+    """Whether a cell is empty: pandas' NA, NaN and NaT differ from themselves, or cannot tell."""
+    return type(value).__name__ == "NAType" or (not hasattr(value, "__len__") and bool(value != value))
+
+
+def _plain(value: Any) -> Any:
+    """A cell without numpy: Parquet files give lists of texts as arrays."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _with_pandas(frame: Any, new: dict[str, list[Any]]) -> Any:
+    made = _arrow(new).to_pandas()
+    return frame.assign(**{name: made[name].array for name in new})
+
+
+def _with_datasets(frame: Any, new: dict[str, list[Any]]) -> Any:
+    import datasets
+
+    table = _arrow(new)
+    kept = frame.remove_columns([name for name in new if name in frame.column_names])
+    return datasets.concatenate_datasets([kept, datasets.Dataset(datasets.table.InMemoryTable(table))], axis=1)
+
+
+def _with_polars(frame: Any, new: dict[str, list[Any]]) -> Any:
+    import polars as pl
+
+    return frame.with_columns(pl.from_arrow(_arrow(new)).get_columns())
+
+
+def _with_arrow(frame: Any, new: dict[str, list[Any]]) -> Any:
+    kept = frame.drop_columns([name for name in new if name in frame.column_names])
+    for name, column in zip(new, _arrow(new).columns, strict=True):
+        kept = kept.append_column(name, column)
+    return kept
+
+
+def _arrow(new: dict[str, list[Any]]) -> Any:
+    """New columns with their types, which a column without a value does not show."""
+    import pyarrow as pa
+
+    kinds = {name: pa.string() if name.endswith(("_status", "_reason")) else pa.float64() for name in new}
+    return pa.table({name: pa.array(values, kinds[name]) for name, values in new.items()})
+
+
+_KINDS = {
+    "pandas.DataFrame": _Kind(lambda frame: list(frame.columns), _rows_of_pandas, _with_pandas),
+    "polars.DataFrame": _Kind(
+        lambda frame: frame.columns, lambda frame, names: frame.select(names).to_dicts(), _with_polars
+    ),
+    "datasets.Dataset": _Kind(
+        lambda frame: frame.column_names,
+        lambda frame, names: frame.select_columns(names).with_format("arrow")[:].to_pylist(),
+        _with_datasets,
+    ),
+    "pyarrow.Table": _Kind(
+        lambda frame: frame.column_names, lambda frame, names: frame.select(names).to_pylist(), _with_arrow
+    ),
+}

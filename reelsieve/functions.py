@@ -1,0 +1,174 @@
+"""A metric that is one function. What asks a model, keeps evidence or has settings is a class of reelsieve.metrics."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, lru_cache, update_wrapper
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+from reelsieve.errors import ReelsieveError
+
+if TYPE_CHECKING:
+    from assets.scores.base import Explanation, Outcome
+    from assets.sources.base import Evidence
+    from db.schema.inputs import Input
+    from db.scores.work import PendingSample
+
+# What a function may ask for: the caption, and what people wrote about its video.
+PARAMETERS = ("text", "references", "keypoints")
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+
+
+class FunctionMetric:
+    """A metric made of a function; `metric` makes one. It has the members of `reelsieve.metrics.Scorer`.
+
+    Calling it calls the function.
+    """
+
+    rests_on = ()
+    sources = ()
+
+    def __init__(self, function: Callable[..., Any], name: str, version: str, value_range: tuple[float, float]) -> None:
+        self.metric = name
+        self.code_version = version
+        self.value_range = value_range
+        self._function = function
+        self._parameters = tuple(inspect.signature(function).parameters)
+        update_wrapper(self, function)
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """Call the function."""
+        return self._function(*args, **named)
+
+    @cached_property
+    def inputs(self) -> tuple[Input[Any], ...]:
+        """What a score depends on: the parameters of the function."""
+        from db.schema.inputs import KEYPOINTS, REFERENCES, TEXT
+
+        by_name: dict[str, Input[Any]] = dict(zip(PARAMETERS, (TEXT, REFERENCES, KEYPOINTS), strict=True))
+        return tuple(by_name[name] for name in self._parameters)
+
+    @property
+    def settings(self) -> Any:
+        """A group of settings without any."""
+        return _no_settings()
+
+    def from_settings(self, settings: Any) -> FunctionMetric:
+        """The metric itself, which has no settings."""
+        return self
+
+    def models(self) -> dict[str, Any]:
+        """The function, in the place of a model."""
+        from metrics_core.protocols import ModelIdentity
+
+        name = f"{self._function.__module__}.{self._function.__qualname__}"
+        return {"function": ModelIdentity(name, self.code_version, {}).as_dict()}
+
+    def params(self) -> dict[str, Any]:
+        """No parameters."""
+        return {}
+
+    def refusal(self, sample: PendingSample) -> Outcome | None:
+        """Status "not_applicable" for a question-answer pair."""
+        from assets.scores.base import Outcome
+
+        if sample.kind == "caption":
+            return None
+        return Outcome(None, "not_applicable", f"{self.metric} judges captions; this is a question-answer pair")
+
+    def score(self, samples: Sequence[PendingSample], evidence: Evidence) -> list[Outcome]:
+        """Call the function for every caption. One that raises, or gives no number, costs its own caption a value."""
+        return [self.refusal(sample) or self._score_one(sample) for sample in samples]
+
+    def explain(
+        self, connection: Any, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
+    ) -> Explanation:
+        """Say what the function says of itself."""
+        from assets.scores.base import Explanation
+
+        about = inspect.getdoc(self._function) or "it has no docstring"
+        return Explanation([f"{self.metric} is the function {self._function.__qualname__}: {about.splitlines()[0]}"])
+
+    def _score_one(self, sample: PendingSample) -> Outcome:
+        from assets.scores.base import Outcome
+
+        values = self._values(sample)
+        try:
+            found = self._function(*(values[name] for name in self._parameters))
+        except Exception as error:
+            return Outcome(None, "failed", _one_line(f"{self.metric} raised {type(error).__name__}: {error}"))
+        return found if isinstance(found, Outcome) else self._outcome(found)
+
+    def _values(self, sample: PendingSample) -> dict[str, Any]:
+        from db.schema.inputs import KEYPOINTS, REFERENCES
+
+        values: dict[str, Any] = {"text": sample.text}
+        for one in (REFERENCES, KEYPOINTS):
+            values[one.name] = [each.text for each in sample.inputs.get(one.name, ())]
+        return values
+
+    def _outcome(self, found: Any) -> Outcome:
+        from assets.scores.base import Outcome
+
+        if found is None:
+            return Outcome(None, "undefined", f"{self.metric} gives this caption no value")
+        low, high = self.value_range
+        if not isinstance(found, Real) or math.isnan(found):
+            wanted = "return a number, None, or an Outcome with a status and a reason"
+            return Outcome(None, "failed", _one_line(f"{self.metric} returned {found!r}: {wanted}"))
+        if not low <= float(found) <= high:
+            wanted = "correct the function or its value_range"
+            return Outcome(
+                None, "failed", f"{self.metric} returned {float(found):g}, not {low:g} to {high:g}: {wanted}"
+            )
+        return Outcome(float(found))
+
+
+def metric(
+    name: str, *, version: str, value_range: tuple[float, float]
+) -> Callable[[Callable[..., Any]], FunctionMetric]:
+    """Make a function a metric. Its parameters say what it reads of a caption: `text`, `references`, `keypoints`.
+
+    A text is a str, references and keypoints are lists of str. The function returns a number, None where there is none,
+    or an Outcome with a status and a reason. Raise `version` when its numbers change: old scores are then made again.
+
+    `reelsieve.score` takes the metric itself. So that all commands know it, its package names it as an entry point of
+    the group `reelsieve.metrics`; asset, columns, staleness, report and agreement with people follow.
+
+    >>> import reelsieve as rs
+    >>> @rs.metric("letters", version="1", value_range=(0, 1))
+    ... def letters(text: str) -> float:
+    ...     "The share of characters that are letters."
+    ...     return sum(map(str.isalpha, text)) / len(text)
+    >>> letters("ab12")
+    0.5
+    """
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ReelsieveError(f"metric name {name!r}: write at most 40 lower-case letters, digits and _")
+
+    def make(function: Callable[..., Any]) -> FunctionMetric:
+        parameters = list(inspect.signature(function).parameters)
+        if not parameters or not set(parameters) <= {*PARAMETERS}:
+            known, found = ", ".join(PARAMETERS), ", ".join(parameters) or "none"
+            raise ReelsieveError(f"metric {name}: its function may have the parameters {known}, not {found}")
+        return FunctionMetric(function, name, version, value_range)
+
+    return make
+
+
+@lru_cache(maxsize=1)
+def _no_settings() -> Any:
+    from pydantic import BaseModel
+
+    class NoSettings(BaseModel):
+        """No settings."""
+
+    return NoSettings
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:500]

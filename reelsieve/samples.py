@@ -1,0 +1,156 @@
+"""From what callers have to what scorers read: samples, the state of videos, and scorers with settings by name."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, cast
+
+from reelsieve.errors import ReelsieveError
+
+if TYPE_CHECKING:
+    from assets.scores.base import Scorer
+    from db.evidence.frames import PendingVideo
+    from db.schema.inputs import VideoState
+    from db.scores.work import PendingSample
+
+# A text, or its fields as in a manifest: "text", and perhaps "segments" with start_s, end_s and text.
+Caption = str | Mapping[str, Any]
+# A text, or its fields as in a manifest: "text", and perhaps "dimension" and "segment_index".
+Keypoint = str | Mapping[str, Any]
+# Keypoints that name no dimension are of this one.
+ANY_DIMENSION = "any"
+
+
+def make_sample(
+    caption: Caption,
+    references: Caption | Sequence[Caption],
+    keypoints: Keypoint | Sequence[Keypoint],
+    state: VideoState,
+    *,
+    number: int = 1,
+    video: int = 1,
+    system: str = "",
+) -> PendingSample:
+    """The caption as a sample of this number, with the inputs of every metric; ReelsieveError where ingest refuses it.
+
+    state: of the video, whose number is `video`.
+    """
+    from db.schema.inputs import KEYPOINTS, REFERENCES, SEGMENTS, TEXT, THRESHOLDS, VIDEO
+    from db.scores.work import PendingSample
+
+    described = _text("caption", caption)
+    told = [_text(f"reference {n}", one, role="reference") for n, one in _each("references", references)]
+    texts = [{"key": str(n), "text": one["text"]} for n, one in enumerate(told, 1)]
+    times = {"caption": described.get("segments"), "references": [one.get("segments") for one in told]}
+    inputs: dict[str, Any] = {
+        TEXT.name: None,
+        REFERENCES.name: REFERENCES.decode(texts),
+        SEGMENTS.name: SEGMENTS.decode({**times, "parse_error": described.get("parse_error")}),
+        KEYPOINTS.name: KEYPOINTS.decode([_keypoint(n, one) for n, one in _each("keypoints", keypoints)]),
+        VIDEO.name: state,
+        THRESHOLDS.name: {},
+    }
+    text = described["text"]
+    return PendingSample(number, "", str(number), "caption", system, text, None, None, video, inputs=inputs)
+
+
+def make_scorer(metric: str, settings: Mapping[str, Any]) -> Scorer:
+    """The scorer of a metric with these settings by name. Its models are shared with other scorers of this process."""
+    return _scorer(metric, json.dumps(settings, sort_keys=True, default=str))
+
+
+@lru_cache(maxsize=16)
+def _scorer(metric: str, settings: str) -> Scorer:
+    from pydantic import ValidationError
+
+    from assets.scores.registry import SCORERS
+    from db.spelling import did_you_mean
+
+    scorer, chosen = SCORERS[metric], json.loads(settings)
+    known = scorer.settings.model_fields
+    if unknown := [name for name in chosen if name not in known]:
+        meant = did_you_mean(unknown[0], known)
+        hint = f"did you mean {meant}?" if meant else f"it has {', '.join(known)}"
+        raise ReelsieveError(f"{metric} has no setting {unknown[0]!r}: {hint}")
+    try:
+        return scorer.from_settings(scorer.settings(**chosen))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        why = first["msg"].removeprefix("Value error, ")
+        raise ReelsieveError(f"{first['loc'][0]}: {why[0].lower()}{why[1:]}") from None
+
+
+def _each(name: str, given: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]) -> list[tuple[int, Any]]:
+    """The values of a sequence with their numbers from 1; a single value counts as a sequence of one."""
+    if isinstance(given, str | Mapping):
+        return [(1, given)]
+    try:
+        return list(enumerate(given, 1))
+    except TypeError:
+        raise ReelsieveError(f"{name}: {given!r} is no text: give a text, or a list of texts") from None
+
+
+def _text(name: str, given: Caption, role: str = "candidate") -> dict[str, Any]:
+    """The fields of a caption, checked as ingest checks them. An empty caption is none's fault: it has a status."""
+    from assets.ingest.hygiene import is_blank
+
+    if isinstance(given, str) and role == "candidate" and is_blank(given):
+        return {"text": given}
+    fields = {"text": given} if not isinstance(given, Mapping) else dict(given)
+    row = _valid(name, "caption", {"caption_id": "1", "video_id": "1", "role": role, "system": "1", **fields})
+    return dict(row.content)
+
+
+def _keypoint(number: int, given: Keypoint) -> dict[str, Any]:
+    fields = {"text": given} if not isinstance(given, Mapping) else dict(given)
+    fields = {"dimension": ANY_DIMENSION, "keypoint_id": str(number), "video_id": "1", **fields}
+    row = _valid(f"keypoint {number}", "keypoint", fields)
+    place = {"keypoint_id": number, "key": row.keypoint_id, "segment_index": row.segment_index}
+    return {**place, "dimension": row.dimension, "text": row.text}
+
+
+def _valid(name: str, kind: str, fields: dict[str, Any]) -> Any:
+    from assets.ingest.checking import validate
+    from assets.ingest.rejects import Reject
+    from assets.ingest.rows import RawRow
+
+    found = validate(RawRow(name, 1, kind, fields, None, ""), [fields.get("dimension", "")])
+    if isinstance(found, Reject):
+        raise ReelsieveError(f"{name}: {found.reason}")
+    return found
+
+
+def of_video(given: str | os.PathLike[str] | None, number: int = 1) -> tuple[VideoState, list[PendingVideo]]:
+    """The state of a video, and its file under this number where it decodes. Raises ReelsieveError without a file."""
+    from dataclasses import fields
+    from pathlib import Path
+
+    from assets.ingest.rejects import Reject
+    from assets.ingest.resolve import media_columns
+    from assets.ingest.rows import VideoRow
+    from assets.media.address import is_address
+    from db.evidence.frames import PendingVideo
+    from db.schema.inputs import VideoState
+
+    if given is None:
+        return VideoState("text_only"), []
+    if not isinstance(given, str | os.PathLike):
+        raise ReelsieveError(f"video: {given!r} is no path: give the path of a file, or an address")
+    if is_address(str(given)):
+        folder, path = Path.cwd(), str(given)
+    else:
+        place = Path(given).expanduser().resolve()
+        if not place.is_file():
+            raise ReelsieveError(f"video: there is no file {str(given)!r}: give the path of one, or an address")
+        folder, path = place.parent, place.name
+    found = media_columns(folder, VideoRow(video_id="1", path=path), None)
+    if isinstance(found, Reject):
+        raise ReelsieveError(f"video: {found.reason}")
+    state = VideoState(found["status"], found["error"])
+    if found["status"] not in ("ok", "damaged"):
+        return state, []
+    known = {"video_id": number, "key": str(given), **found}
+    return state, [PendingVideo(**{field.name: cast(Any, known[field.name]) for field in fields(PendingVideo)})]
