@@ -92,9 +92,14 @@ def known_url() -> URL | None:
 @lru_cache(maxsize=1)
 def engine() -> Engine:
     """The engine of the curation database, whose tables and views are brought up to date first."""
-    if not _is_ready():
-        migrate(database_url(), METRIC_INPUTS, SOURCE_TABLES)
-    return open_engine(database_url())
+    return ready_engine(database_url())
+
+
+def ready_engine(url: URL) -> Engine:
+    """The engine of a curation database, whose tables and views are brought up to date first."""
+    if not _is_ready(url):
+        migrate(url, METRIC_INPUTS, SOURCE_TABLES)
+    return open_engine(url)
 
 
 @lru_cache(maxsize=1)
@@ -163,10 +168,10 @@ def make_dagster_tables(url: URL) -> None:
     DagsterPostgresStorage(url_for_dagster(url))
 
 
-def _is_ready() -> bool:
+def _is_ready(url: URL) -> bool:
     try:
         # One attempt: `migrate` waits for a server that is starting.
-        opened = open_engine(database_url(), attempts=1)
+        opened = open_engine(url, attempts=1)
     except DatabaseUnavailable:
         return False
     try:

@@ -11,16 +11,20 @@ example of each.
 from reelsieve.errors import ReelsieveError
 from reelsieve.frames import score
 from reelsieve.functions import FunctionMetric, metric
+from reelsieve.stored import Connection, connect, select
 from reelsieve.values import ecs, evqa, qeva, vcs, vcs_short
 
 __all__ = [
+    "Connection",
     "FunctionMetric",
     "ReelsieveError",
+    "connect",
     "ecs",
     "evqa",
     "metric",
     "qeva",
     "score",
+    "select",
     "vcs",
     "vcs_short",
 ]

@@ -1,0 +1,184 @@
+"""What a home folder or a server holds, as tables; and selections frozen there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reelsieve.errors import ReelsieveError, plainly
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import URL
+
+Place = str | os.PathLike[str]
+_RATINGS = (
+    "SELECT s.key AS sample, s.kind, s.system, r.rater, r.aspect, r.value "
+    "FROM rating r JOIN sample s USING (sample_id) JOIN dataset d USING (dataset_id) "
+    "WHERE d.name = {} ORDER BY s.kind, s.key, r.rater, r.aspect"
+)
+_SELECTIONS = (
+    "SELECT selection_id, dataset_name AS dataset, n, n_eligible, cutoff, score_hash, created_at, spec "
+    "FROM selection ORDER BY selection_id"
+)
+_ITEMS = "SELECT * FROM selection_item WHERE selection_id = {} ORDER BY rank"
+
+
+class Connection:
+    """A database of Reelsieve, read by the role that can change nothing. `connect` makes one."""
+
+    def __init__(self, url: URL) -> None:
+        self._url = url
+
+    @plainly
+    def datasets(self) -> Any:
+        """A row for each dataset: how much of everything it has, as view `dataset_summary` says."""
+        return self.sql("SELECT * FROM dataset_summary ORDER BY dataset")
+
+    @plainly
+    def scores(self, dataset: str) -> Any:
+        """A row for each sample of a dataset, with its scores by all metrics, as view `sample_scores` says."""
+        return self._of("SELECT * FROM sample_scores WHERE dataset = {} ORDER BY kind, sample", dataset)
+
+    @plainly
+    def ratings(self, dataset: str) -> Any:
+        """A row for each number that a person gave a sample of a dataset: sample, rater, aspect, value."""
+        return self._of(_RATINGS, dataset)
+
+    @plainly
+    def selections(self) -> Any:
+        """A row for each frozen selection, of dropped datasets too, with its rule as `spec`."""
+        return self.sql(_SELECTIONS)
+
+    @plainly
+    def selection(self, selection_id: int) -> Any:
+        """The samples of a frozen selection, the best first."""
+        rows = self.sql(_ITEMS.format(int(selection_id)))
+        if not len(rows):
+            raise ReelsieveError(f"there is no selection {selection_id}: selections() lists them")
+        return rows
+
+    @plainly
+    def sql(self, query: str) -> Any:
+        """The answer to one SQL statement as a pandas table; as a pyarrow table where pandas is not installed.
+
+        A number that is missing is NaN, and never 0. docs/sql.md has the views and fifteen questions.
+        """
+        from db.server.reader import read_only_answer
+
+        with read_only_answer(self._url, query, tell=_tell) as answer:
+            return _table([(column.name, column.is_number) for column in answer.columns], list(answer.rows))
+
+    def _of(self, query: str, dataset: str) -> Any:
+        from psycopg import sql
+
+        names = [row["name"] for row in self._rows("SELECT name FROM dataset")]
+        if dataset not in names:
+            from db.spelling import did_you_mean
+
+            meant = did_you_mean(str(dataset), names)
+            hint = f", did you mean {meant!r}?" if meant else f": there are {', '.join(names) or 'none'}"
+            raise ReelsieveError(f"there is no dataset {dataset!r}{hint}")
+        return self.sql(query.format(sql.Literal(dataset).as_string(None)))
+
+    def _rows(self, query: str) -> list[dict[str, Any]]:
+        from db.server.reader import run_read_only
+
+        return run_read_only(self._url, query, tell=_tell)
+
+
+@plainly
+def connect(home: Place | None = None, url: str | None = None) -> Connection:
+    """Open the database of a home folder, whose server is started where it does not run, or of a server by its URL.
+
+    Without either those count that a command would use: REELSIEVE_HOME and CURATION_DB_URL, else the nearest folder
+    `.reelsieve`. Raises ReelsieveError where there is no data.
+
+    >>> import reelsieve as rs
+    >>> rs.connect("no such home")
+    Traceback (most recent call last):
+    ...
+    reelsieve.ReelsieveError: there is no data in 'no such home': ingest some with reelsieve ingest
+    """
+    from db.server.embedded import curation_url, has_embedded
+    from orchestration.platform import ready_engine
+    from orchestration.settings import settings
+
+    folder = Path(home).expanduser().resolve() if home is not None else settings().home_folder
+    server = url or (None if home is not None else settings().database)
+    if server is None and not has_embedded(folder):
+        shown = str(home) if home is not None else str(folder)
+        raise ReelsieveError(f"there is no data in {shown!r}: ingest some with reelsieve ingest")
+    found = curation_url(folder, server)
+    ready_engine(found).dispose()
+    return Connection(found)
+
+
+@plainly
+def select(
+    recipe: Mapping[str, Any] | Place, dataset: str, *, home: Place | None = None, url: str | None = None
+) -> dict[str, Any]:
+    """Freeze a selection of a dataset by a recipe, a mapping or a YAML file, as `reelsieve select --recipe` does.
+
+    Returns what the command prints with --json: selection_id, n, n_eligible, cutoff, score_hash and others. The same
+    recipe and scores give the same selection. home, url: as in `connect`.
+
+    >>> import reelsieve as rs
+    >>> rs.select({"by": "vcs", "kep": 0.5}, "mine")
+    Traceback (most recent call last):
+    ...
+    reelsieve.ReelsieveError: the recipe has no field 'kep', did you mean 'keep'?
+    """
+    from db.selections.recipes import recipe_of
+
+    if isinstance(recipe, str | os.PathLike):
+        return _command(["select", "--dataset", dataset, "--recipe", str(Path(recipe).expanduser())], home, url)
+    rule = recipe_of(recipe)
+    with tempfile.TemporaryDirectory() as folder:
+        # JSON is YAML, too.
+        file = Path(folder, "recipe.yaml")
+        file.write_text(json.dumps(rule.spec()), encoding="utf-8")
+        return _command(["select", "--dataset", dataset, "--recipe", str(file)], home, url)
+
+
+def _command(arguments: list[str], home: Place | None, url: str | None) -> dict[str, Any]:
+    """The JSON of a command, in a process of its own: runs of Dagster and their signals leave the caller's alone."""
+    place = {} if home is None else {"REELSIEVE_HOME": str(Path(home).expanduser().resolve()), "CURATION_DB_URL": ""}
+    place |= {} if url is None else {"CURATION_DB_URL": url}
+    done = subprocess.run(
+        [sys.executable, "-c", "from orchestration.cli import main; main()", *arguments, "--json"],
+        env={**os.environ, **place},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        # The sentence may be folded, and lines about the run may stand before it.
+        said = " ".join(done.stderr.rpartition("error: ")[2].split())
+        raise ReelsieveError(said or f"reelsieve {arguments[0]} was stopped")
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def _tell(sentence: str) -> None:
+    import warnings
+
+    warnings.warn(sentence, stacklevel=2)
+
+
+def _table(columns: list[tuple[str, bool]], rows: list[tuple[Any, ...]]) -> Any:
+    """Rows as a table; columns of (name, whether its values are numbers)."""
+    values = {name: [row[place] for row in rows] for place, (name, _) in enumerate(columns)}
+    try:
+        import pandas as pd
+    except ImportError:
+        import pyarrow as pa
+
+        return pa.table(values)
+    table = pd.DataFrame({name: pd.Series(column, dtype=object) for name, column in values.items()})
+    return table.assign(**{name: pd.to_numeric(table[name]) for name, is_number in columns if is_number})

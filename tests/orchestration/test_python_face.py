@@ -1,0 +1,97 @@
+"""What `import reelsieve` does with an installation: tables of what it holds, and selections that are frozen in it."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import math
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import reelsieve as rs
+from tests.command_line import run_command
+from tests.conftest import PROJECT
+from tests.orchestration.conftest import Installation
+
+
+@pytest.fixture(scope="module")
+def scored(installation: Installation) -> Installation:
+    rating = {"caption_id": "clip_00_faithful_0", "rater": "ann", "aspect": "overall", "value": 5}
+    (installation.manifest / "ratings.jsonl").write_text(json.dumps(rating) + "\n")
+    for arguments in (["ingest", str(installation.manifest)], ["score", "--metric", "vcs"]):
+        done = run_command(*arguments, "--dataset", "mine")
+        assert done.returncode == 0, done.stderr
+    return installation
+
+
+def test_what_is_stored_comes_as_tables(scored: Installation) -> None:
+    here = rs.connect()
+    assert here.datasets().set_index("dataset").loc["mine", "captions"] == 36
+    scores = here.scores("mine")
+    assert len(scores) == 36
+    assert scores["vcs"].dtype == float
+    printed = json.loads(run_command("scores", "--dataset", "mine", "--by", "vcs", "--json").stdout)
+    by_sample = scores.set_index("sample")["vcs"]
+    assert all(by_sample[row["sample"]] == pytest.approx(row["vcs"]) for row in printed if row["vcs"] is not None)
+    # A column without any number is one of numbers all the same.
+    assert scores["evqa"].dtype == float
+    assert all(map(math.isnan, scores["evqa"]))
+    assert here.ratings("mine").to_dict("records") == [
+        {
+            "sample": "clip_00_faithful_0",
+            "kind": "caption",
+            "system": "faithful",
+            "rater": "ann",
+            "aspect": "overall",
+            "value": 5.0,
+        }
+    ]
+    assert here.sql("SELECT 1 AS one, 'a' AS text, NULL AS nothing").to_dict("records") == [
+        {"one": 1, "text": "a", "nothing": None}
+    ]
+    assert list(here.sql("SELECT 1 AS one WHERE false").columns) == ["one"]
+
+
+def test_a_selection_is_that_of_the_command(scored: Installation, tmp_path: Path) -> None:
+    here, recipe = rs.connect(scored.home), {"by": "vcs", "count": 4}
+    made = rs.select(recipe, "mine")
+    file = tmp_path / "recipe.yaml"
+    file.write_text("by: vcs\ncount: 4\n")
+    assert rs.select(file, "mine", home=scored.home) == made
+    done = run_command("select", "--dataset", "mine", "--by", "vcs", "--count", "4", "--json")
+    assert json.loads(done.stdout) == made
+    (row,) = here.selections().to_dict("records")
+    assert (row["selection_id"], row["n"]) == (made["selection_id"], 4)
+    assert recipe.items() <= row["spec"].items()
+    chosen = here.selection(made["selection_id"])
+    best = here.scores("mine").sort_values("vcs", ascending=False)["vcs"][:4]
+    assert chosen["value"].tolist() == pytest.approx(best.tolist())
+    assert isinstance(chosen, pd.DataFrame)
+
+
+def test_bad_input_is_one_sentence(scored: Installation, tmp_path: Path) -> None:
+    here = rs.connect()
+    for call, sentence in [
+        (lambda: rs.connect(tmp_path / "none"), "there is no data in"),
+        (lambda: rs.connect(url="mysql://x"), "CURATION_DB_URL names a mysql database"),
+        (lambda: here.scores("minee"), "there is no dataset 'minee', did you mean 'mine'?"),
+        (lambda: here.scores("'; --"), 'there is no dataset "\'; --": there are mine'),
+        (lambda: here.sql("SELECT nothing"), 'column "nothing" does not exist'),
+        (lambda: here.sql("DELETE FROM sample"), "cannot execute DELETE in a read-only transaction"),
+        (lambda: here.selection(99), "there is no selection 99"),
+        (lambda: rs.select({"by": "vsc"}, "mine"), "vsc"),
+        (lambda: rs.select({"by": "vcs", "kep": 1}, "mine"), "the recipe has no field 'kep', did you mean 'keep'?"),
+        (lambda: rs.select({"by": "vcs"}, "minee"), "there is no dataset 'minee', did you mean 'mine'?"),
+        (lambda: rs.select(3, "mine"), "a recipe is a mapping of fields to values"),  # type: ignore[arg-type]
+        (lambda: rs.select(tmp_path / "gone.yaml", "mine"), "the recipe cannot be read"),
+    ]:
+        with pytest.raises(rs.ReelsieveError, match=r"^[^\n]*$") as error:
+            call()
+        assert sentence in str(error.value)
+
+
+def test_the_examples_of_the_page_run(scored: Installation) -> None:
+    done = doctest.testfile(str(PROJECT / "docs" / "python.md"), module_relative=False)
+    assert (done.failed, done.attempted > 20) == (0, True)
