@@ -1,8 +1,8 @@
 """The metrics on plain values: texts and a video file in, an Outcome out, without a database.
 
 They are the scorers of `reelsieve score`, so that they give the numbers that it stores. Models and parameters are named
-arguments, with the names of the settings in README.md in small letters and without REELSIEVE_; the environment does not
-count. Without any, models are used that need no download. A model loads at the first call and stays.
+arguments, with the names of the settings in README.md in small letters and without REELSIEVE_; neither the environment
+nor reelsieve.toml counts. Without any, models need no download. A model loads at the first call and stays.
 """
 
 from __future__ import annotations

@@ -5,9 +5,11 @@ from __future__ import annotations
 import doctest
 import json
 import math
+import sys
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import reelsieve as rs
@@ -52,6 +54,13 @@ def test_what_is_stored_comes_as_tables(scored: Installation) -> None:
         {"one": 1, "text": "a", "nothing": None}
     ]
     assert list(here.sql("SELECT 1 AS one WHERE false").columns) == ["one"]
+
+
+def test_without_pandas_they_are_tables_of_arrow(scored: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    scores = rs.connect().scores("mine")
+    assert isinstance(scores, pa.Table)
+    assert (scores.num_rows, scores["dataset"][0].as_py()) == (36, "mine")
 
 
 def test_a_selection_is_that_of_the_command(scored: Installation, tmp_path: Path) -> None:
