@@ -34,7 +34,11 @@ class TextEncoderSettings(BaseModel):
 class SplitterSettings(BaseModel):
     """What cuts a text into sentences."""
 
-    sentence_splitter: str = Field(default="rules", pattern=r"^(rules|sat:.+)$", description="`rules` or `sat:MODEL`")
+    sentence_splitter: str = Field(
+        default="rules",
+        pattern=r"^(rules|sat:.+)$",
+        description="`rules`, or `sat:sat-12l-sm` with the package wtpsplit",
+    )
 
     def make_splitter(self) -> SentenceSplitter:
         """The splitter, which loads when it is first used."""
