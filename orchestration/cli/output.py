@@ -230,11 +230,13 @@ def print_rows(rows: Sequence[Mapping[str, Any]], *, empty: str, right: Collecti
 
 
 def hide_connection_attempts() -> None:
-    """Hide the messages of Dagster's storage about attempts to reach a database that is gone.
+    """Hide what Dagster's storage, and the pool of its connections, say of a database that is gone.
 
-    They are six attempts of five lines per event; the sentence of the error says it once, at the end.
+    They are six attempts of five lines per event, and a traceback where a lost connection goes back to the pool;
+    the sentence of the error says it once, at the end.
     """
     logging.getLogger().addFilter(_is_no_attempt)
+    logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
 
 
 def _is_no_attempt(record: logging.LogRecord) -> bool:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import logging
 import sys
 import unicodedata
 from contextlib import redirect_stderr, redirect_stdout
@@ -10,8 +11,19 @@ from typing import Any
 
 import dagster as dg
 import pytest
+import sqlalchemy as sa
+from sqlalchemy.engine import URL, Engine
 
-from orchestration.cli.output import console, plain, print_error, print_json, print_rows, visible
+from db.server.urls import url_for_dagster
+from orchestration.cli.output import (
+    console,
+    hide_connection_attempts,
+    plain,
+    print_error,
+    print_json,
+    print_rows,
+    visible,
+)
 from orchestration.terminal import terminal_logger
 from tests.command_line import run_command
 
@@ -107,3 +119,32 @@ def test_json_says_the_same_and_is_harmless() -> None:
 def test_version() -> None:
     done = run_command("--version")
     assert (done.returncode, done.stdout) == (0, f"reelsieve {version('reelsieve')}\n")
+
+
+def give_back_a_lost_connection(pooled: Engine, engine: Engine) -> None:
+    """Lose a connection of the pool, as when the server is killed, and give it back."""
+    lost = pooled.raw_connection()
+    cursor = lost.cursor()
+    cursor.execute("SELECT pg_backend_pid()")
+    with engine.connect() as connection:
+        connection.execute(sa.text("SELECT pg_terminate_backend(:pid, 10000)"), {"pid": cursor.fetchone()[0]})
+    lost.close()
+
+
+def test_a_lost_connection_leaves_no_traceback_beside_the_sentence(
+    database: URL, engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    pooled = sa.create_engine(url_for_dagster(database), pool_size=1)
+    logger, filters = logging.getLogger("sqlalchemy.pool"), [*logging.getLogger().filters]
+    level = logger.level
+    try:
+        give_back_a_lost_connection(pooled, engine)
+        assert "Traceback" in caplog.text, "SQLAlchemy says so by itself"
+        caplog.clear()
+        hide_connection_attempts()
+        give_back_a_lost_connection(pooled, engine)
+        assert caplog.text == ""
+    finally:
+        pooled.dispose()
+        logger.setLevel(level)
+        logging.getLogger().filters[:] = filters
