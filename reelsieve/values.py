@@ -1,7 +1,7 @@
 """The metrics on plain values: texts and a video file in, an Outcome out, without a database.
 
 They are the scorers of `reelsieve score`, so that they give the numbers that it stores. Models and parameters are named
-arguments, with the names of the settings in README.md in small letters and without REELSIEVE_; neither the environment
+arguments, with the names of docs/settings.md, in small letters and without REELSIEVE_; neither the environment
 nor reelsieve.toml counts. Without any, models need no download. A model loads at the first call and stays.
 """
 
