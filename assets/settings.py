@@ -57,13 +57,18 @@ def read_settings(group: type[S]) -> S:
     try:
         return group()
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = str(first["loc"][0]).lower()
-        why = first["msg"].removeprefix("Value error, ")
-        raise SettingsError(_unusable(group, field, f"{why[0].lower()}{why[1:]}")) from None
+        field, why = first_fault(error)
+        raise SettingsError(_unusable(group, field.lower(), why)) from None
     except UnreadableSetting as error:
         # It names the field in quotes. The value is not quoted: it may hold what it should not.
         raise SettingsError(_unusable(group, str(error).split('"')[1], "it is no JSON")) from None
+
+
+def first_fault(error: ValidationError) -> tuple[str, str]:
+    """The field of the first wrong value, and what is wrong with it, without the value."""
+    first = error.errors(include_url=False)[0]
+    why = first["msg"].removeprefix("Value error, ")
+    return str(first["loc"][0]), f"{why[0].lower()}{why[1:]}"
 
 
 def _unusable(group: type[BaseSettings], field: str, why: str) -> str:

@@ -10,7 +10,7 @@ from typing import get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from assets.settings import variable_of
+from assets.settings import PREFIX, variable_of
 from orchestration.settings import Settings, fields, groups
 
 PAGE = Path(__file__).with_suffix(".md")
@@ -63,7 +63,7 @@ def _sections() -> Iterator[tuple[str, str]]:
 
 def _row(name: str, field: FieldInfo) -> str:
     default = "" if field.default_factory or field.default in (None, "", ()) else f"`{field.default}`"
-    aside = f" (`{variable_of(name)}`)" if variable_of(name) != f"REELSIEVE_{name.upper()}" else ""
+    aside = f" (`{variable_of(name)}`)" if not variable_of(name).startswith(PREFIX) else ""
     choices = [f"`{choice}`" for choice in get_args(field.annotation) if isinstance(choice, str)]
     said = f"{', '.join(choices)}: {field.description}" if choices else str(field.description)
     return f"| `{name}`{aside} | {default} | {said} |"

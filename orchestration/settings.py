@@ -40,7 +40,7 @@ _OF_ENVIRONMENT = {"failure_command": "starts a command", "failure_url": "is a s
 class Settings(BaseSettings):
     """The settings of this installation. A field X is the variable REELSIEVE_X."""
 
-    model_config = SettingsConfigDict(env_prefix="REELSIEVE_", extra="ignore")
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore")
 
     home: Path = Field(default_factory=find_home, description="database, exports, reports and inbox")
     curation_db_url: SecretStr | None = Field(

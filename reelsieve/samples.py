@@ -67,6 +67,7 @@ def _scorer(metric: str, settings: str) -> Scorer:
     from pydantic import ValidationError
 
     from assets.scores.registry import SCORERS
+    from assets.settings import first_fault
     from db.spelling import did_you_mean
 
     scorer, chosen = SCORERS[metric], json.loads(settings)
@@ -78,9 +79,7 @@ def _scorer(metric: str, settings: str) -> Scorer:
     try:
         return scorer.from_settings(scorer.settings(**chosen))
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        why = first["msg"].removeprefix("Value error, ")
-        raise ReelsieveError(f"{first['loc'][0]}: {why[0].lower()}{why[1:]}") from None
+        raise ReelsieveError(": ".join(first_fault(error))) from None
 
 
 def _each(name: str, given: str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]) -> list[tuple[int, Any]]:

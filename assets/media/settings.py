@@ -11,6 +11,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from assets.home import find_home
 from assets.media.address import AddressRefused, parse_address
+from assets.settings import PREFIX
 
 _ROOT_NAME = re.compile(r"[a-z][a-z0-9_-]*")
 
@@ -18,7 +19,7 @@ _ROOT_NAME = re.compile(r"[a-z][a-z0-9_-]*")
 class MediaSettings(BaseSettings):
     """The places of media on this machine. A field X is the variable REELSIEVE_X; no score depends on any of them."""
 
-    model_config = SettingsConfigDict(env_prefix="REELSIEVE_", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", frozen=True)
 
     home: Path = Field(default_factory=find_home)
     media_roots: dict[str, str] = Field(

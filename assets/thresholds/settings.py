@@ -5,6 +5,8 @@ from __future__ import annotations
 from pydantic import Field, FiniteFloat
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from assets.settings import PREFIX
+
 # The shares of a dataset that quantile thresholds keep.
 
 SHARES = (0.5, 0.25, 0.125, 0.0625)
@@ -25,7 +27,7 @@ def objective(share: float) -> str:
 class RatingSettings(BaseSettings):
     """What people's ratings of a good sample are. Field X is the variable REELSIEVE_X."""
 
-    model_config = SettingsConfigDict(env_prefix="REELSIEVE_", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", frozen=True)
 
     good_ratings: dict[str, FiniteFloat] = Field(
         default={}, description='least mean rating of a good sample by aspect, as JSON: {"consistency": 4}'

@@ -80,11 +80,11 @@ def _rows() -> list[dict[str, Any]]:
     from assets.settings import read_settings
     from orchestration.settings import groups, settings
 
-    settings()  # reads the file, and refuses what is wrong
+    _, *others = groups()
     found: dict[str, BaseSettings] = {}
-    for group in reversed(groups()):
-        read = read_settings(group)
-        found |= dict.fromkeys(group.model_fields, read)
+    # The installation's own last: of a field that several groups have, it gives the value.
+    for read in reversed([settings(), *map(read_settings, others)]):
+        found |= dict.fromkeys(type(read).model_fields, read)
     return [
         {
             "setting": name,

@@ -19,8 +19,8 @@ Arguments = Annotated[list[str] | None, typer.Argument(metavar="ARGS..", help="W
 def dagster(arguments: Arguments = None) -> None:
     """Run Dagster's command `dagster` on this project and its home, in any folder: `reelsieve dagster asset list`."""
     # Many of its commands look for a project by this variable or an option alone.
-    variables = {"DAGSTER_MODULE_NAME": MODULE, **_variables()}
-    _become([sys.executable, "-m", "dagster", *(arguments or [])], variables)
+    os.environ["DAGSTER_MODULE_NAME"] = MODULE
+    _become([sys.executable, "-m", "dagster", *(arguments or [])], Path.cwd())
 
 
 def dg(arguments: Arguments = None) -> None:
@@ -31,18 +31,16 @@ def dg(arguments: Arguments = None) -> None:
     program = shutil.which("dg", path=str(Path(sys.executable).parent))
     if program is None:
         raise Refused("Dagster's command dg is not installed: pip install 'reelsieve[dg]'")
-    variables = _variables()
-    os.chdir(PROJECT)  # it works on the project of the current folder
-    _become([program, *(arguments or [])], variables)
+    # It works on the project of the current folder.
+    _become([program, *(arguments or [])], PROJECT)
 
 
-def _variables() -> dict[str, str]:
+def _become(command: list[str], folder: Path) -> NoReturn:
+    """Become another program in this folder: terminal, signals and exit code are its own."""
     from orchestration.platform import dagster_environment
 
-    return dagster_environment()
-
-
-def _become(command: list[str], variables: dict[str, str]) -> NoReturn:
-    """Become another program: terminal, signals and exit code are its own."""
+    # The home is looked for from the folder of the person.
+    os.environ.update(dagster_environment())
+    os.chdir(folder)
     sys.stdout.flush()
-    os.execve(command[0], command, {**os.environ, **variables})
+    os.execv(command[0], command)
