@@ -25,7 +25,7 @@ _SHOWN: dict[str, Column] = {
     "system": sample.c.system,
     "text": sample.c.text,
     "video_status": video.c.status,
-    "duration_s": video.c.duration_s,
+    **{name: video.c[name] for name in ("duration_s", "width", "height", "fps", "codec", "n_frames")},
 }
 _FROZEN_TOO: dict[str, Column] = {
     "question": sample.c.question,

@@ -93,6 +93,22 @@ def test_zero_is_one_stratum_whatever_its_sign(engine: Engine, clips: Dataset) -
     assert keys(engine, clips, per="duration_s", quotas={"0": 2}) == ["more", "s3"]
 
 
+def test_what_the_file_is_filters_and_makes_strata(engine: Engine, clips: Dataset) -> None:
+    extend(engine, clips, {"year": 0})
+    with engine.begin() as connection:
+        known = {"width": 640, "height": 360, "fps": 25.0, "codec": "h264", "n_frames": 100}
+        connection.execute(sa.update(schema.video).values(**known))
+        other = {"width": 1920, "codec": "av1", "n_frames": 300}
+        connection.execute(sa.update(schema.video).where(schema.video.c.key == "more").values(**other))
+        more = connection.scalar(sa.select(schema.sample.c.sample_id).where(schema.sample.c.key == "more"))
+    assert more is not None
+    set_scores(engine, {more: 0.9})
+    assert keys(engine, clips, where="width > 640 and height = 360 and fps = 25", keep=1.0) == ["more"]
+    assert keys(engine, clips, per="codec", quotas={"av1": 1, "h264": 1}) == ["more", "s3"]
+    banded = {"100 to 300": 1, "300 and more": 1}
+    assert keys(engine, clips, per="n_frames", bands=[100, 300], quotas=banded) == ["more", "s3"]
+
+
 def test_words_within_texts_are_no_columns(engine: Engine, clips: Dataset) -> None:
     assert keys(engine, clips, where="text != 'evqa of extra_field and rating_x'", keep=0.5) == ["s3", "s2"]
     chosen = make(engine, clips, where="text != 'evqa'", keep=0.5)

@@ -39,7 +39,8 @@ from tests.db.builders import (
 )
 
 SAMPLE_SCORES = [
-    *("dataset", "shard", "video", "kind", "sample", "system", "text", "video_status", "duration_s", "sample_id"),
+    *("dataset", "shard", "video", "kind", "sample", "system", "text", "video_status", "duration_s"),
+    *("width", "height", "fps", "codec", "n_frames", "sample_id"),
     *("n_references", "mean_ratings", "own_fields"),
     *("vcs", "vcs_status", "vcs_is_stale", "vcs_models"),
     *("evqa", "evqa_status", "evqa_is_stale", "evqa_models"),
@@ -83,6 +84,11 @@ def test_sample_scores_has_one_row_per_sample_and_null_where_undefined(engine: E
         "text": "caption 0",
         "video_status": "damaged",
         "duration_s": 4.0,
+        "width": None,
+        "height": None,
+        "fps": None,
+        "codec": None,
+        "n_frames": None,
         "sample_id": samples[0],
         "n_references": 0,
         "mean_ratings": None,
