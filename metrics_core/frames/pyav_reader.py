@@ -214,7 +214,7 @@ def decode_in_order(
             yield number, frame
 
     with open_video(path) as (container, stream):
-        pixels = _keep(path, numbered(_decodable_frames(container, stream)), wanted, fit)
+        pixels = _keep(path, numbered(decodable_frames(container, stream)), wanted, fit)
         return pixels, presentation_times(path, stamps, stream)
 
 
@@ -243,7 +243,7 @@ def _keep(
     return pictures.pixels()
 
 
-def _decodable_frames(container: InputContainer, stream: VideoStream) -> Iterator[VideoFrame]:
+def decodable_frames(container: InputContainer, stream: VideoStream) -> Iterator[VideoFrame]:
     """Yield all frames that decode, in the order in which they are shown."""
     import av
 
