@@ -9,7 +9,7 @@ from assets.catalogue import catalogued
 from assets.curation import Curation
 from assets.results import Results
 from orchestration.dead_runs import LEASED, hold_lease
-from orchestration.jobs import calibration_job, dataset_job, ingest_job, prune_job, scoring_job
+from orchestration.jobs import calibration_job, dataset_job, facts_job, ingest_job, prune_job, scoring_job
 from orchestration.platform import curation, keep_connected
 from orchestration.schedules import SCHEDULES
 from orchestration.sensors import SENSORS
@@ -37,7 +37,7 @@ def defs() -> dg.Definitions:
     return dg.Definitions.merge(
         catalogued(dg.load_definitions_from_package_module(assets), settings().owners),
         dg.Definitions(
-            jobs=[ingest_job, scoring_job, calibration_job, dataset_job, prune_job],
+            jobs=[ingest_job, scoring_job, facts_job, calibration_job, dataset_job, prune_job],
             schedules=SCHEDULES,
             sensors=SENSORS,
             # All steps in the run's own process, where models stay loaded. Also for runs without a job of ours, as the

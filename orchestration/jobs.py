@@ -7,6 +7,7 @@ import dagster as dg
 from assets.ecs.assets import ecs_thresholds
 from assets.scores.registry import METRICS, scoring_assets
 
+FACTS = ["text_fact", "video_fact"]
 CONCLUSIONS = ["threshold", "rating_threshold", "training_subset", "agreement", "dataset_report"]
 
 ingest_job = dg.define_asset_job(
@@ -20,6 +21,12 @@ scoring_job = dg.define_asset_job(
     selection=dg.AssetSelection.assets(*scoring_assets(METRICS)),
     executor_def=dg.in_process_executor,
     description="Embed and score what a shard lacks, and check the scores.",
+)
+facts_job = dg.define_asset_job(
+    "facts_job",
+    selection=dg.AssetSelection.assets(*FACTS),
+    executor_def=dg.in_process_executor,
+    description="Describe captions and videos without a model.",
 )
 calibration_job = dg.define_asset_job(
     "calibration_job",

@@ -20,6 +20,7 @@ from db.selections.freezing import kept
 from db.selections.frozen import Selection, freeze_selection
 from db.selections.recipes import REST, Recipe, SelectionError
 from db.spelling import did_you_mean
+from metrics_core.facts.signatures import units_of
 from metrics_core.protocols import TextEncoder
 from metrics_core.selection.combining import mean_rank, weighted_mean
 from metrics_core.selection.duplicates import without_near_duplicates
@@ -41,6 +42,12 @@ def pick(candidates: Candidates, recipe: Recipe, vectors: Vectors, tell: Tell) -
     """
     values = _combined(candidates, recipe)
     order: Positions = np.argsort(-values, kind="stable")
+    n_copies = 0
+    if recipe.dedupe_videos is not None:
+        tell(f"compares {len(candidates.signatures)} videos with one another")
+        keep = without_copies(candidates, order, recipe.dedupe_videos)
+        n_copies = int(len(keep) - keep.sum())
+        order = order[keep]
     units = vectors([candidates.text_sha256[position] for position in order]) if recipe.needs_vectors else None
     n_duplicates = 0
     if recipe.dedupe is not None and units is not None:
@@ -56,7 +63,22 @@ def pick(candidates: Candidates, recipe: Recipe, vectors: Vectors, tell: Tell) -
         if recipe.choose == "random":
             order = order[np.argsort(candidates.draws[order], kind="stable")]
         chosen = order[first_of_each(candidates.stratum[order], places)]
-    return Picked(chosen.tolist(), values[chosen].tolist(), n_duplicates)
+    return Picked(chosen.tolist(), values[chosen].tolist(), n_copies + n_duplicates)
+
+
+def without_copies(candidates: Candidates, order: Positions, at_least: float) -> npt.NDArray[np.bool_]:
+    """Which samples of `order` to keep: those of a video go where a better sample's video is that much alike.
+
+    The samples of one video stay or go together, and a video without a signature stays.
+    """
+    videos = candidates.video_ids[order]
+    distinct, first = np.unique(videos, return_index=True)
+    ranked = [video for video in distinct[np.argsort(first)].tolist() if video in candidates.signatures]
+    if not ranked:
+        return np.ones(len(order), dtype=np.bool_)
+    units = units_of([candidates.signatures[video] for video in ranked])
+    gone = np.array(ranked)[~without_near_duplicates(units, at_least)]
+    return ~np.isin(videos, gone)
 
 
 def places_of(candidates: Candidates, recipe: Recipe, order: Positions) -> list[int]:

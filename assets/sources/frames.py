@@ -140,13 +140,16 @@ def _frames_of(encoder: FrameEncoder, videos: Iterable[PendingVideo]) -> Iterato
 
 def _file(video: PendingVideo) -> VideoFile[PendingVideo]:
     pixels = video.width * video.height if video.width and video.height else None
-    held = partial(_held, video)
+    held = partial(held_file, video)
     return VideoFile(video, Path(video.uri), video.duration_s, video.n_frames, pixels, held)
 
 
 @contextmanager
-def _held(video: PendingVideo) -> Iterator[Path]:
-    """The ingested file while it is decoded. Files are checked, and fetched, when a decoder is free."""
+def held_file(video: PendingVideo) -> Iterator[Path]:
+    """The ingested file while it is decoded. Files are checked, and fetched, when a decoder is free.
+
+    Raises DecoderFailed where the file is gone, out of reach, or another one.
+    """
     try:
         with ingested_file(video) as path:
             yield path

@@ -17,6 +17,7 @@ from db.schema.evidence import (
     text_embedding,
     verdict_set,
 )
+from db.schema.facts import text_fact, video_fact
 from db.schema.ingested import (
     dataset,
     ingest_reject,
@@ -65,8 +66,10 @@ __all__ = [
     "shard",
     "shard_count",
     "text_embedding",
+    "text_fact",
     "verdict_set",
     "video",
+    "video_fact",
     "view_definition",
 ]
 

@@ -10,7 +10,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
-from db.schema import sample, score, video
+from db.schema import sample, score, text_fact, video, video_fact
+from db.schema.facts import VIDEO_FACTS
 from db.sql import read_sql
 
 Column = sa.ColumnElement[Any]
@@ -26,6 +27,14 @@ _SHOWN: dict[str, Column] = {
     "text": sample.c.text,
     "video_status": video.c.status,
     **{name: video.c[name] for name in ("duration_s", "width", "height", "fps", "codec", "n_frames")},
+}
+# Facts describe texts and videos; sample_scores has them under the same names.
+FACT_COLUMNS: dict[str, Column] = {
+    "words": text_fact.c.words,
+    "sentences": text_fact.c.sentences,
+    "words_per_second": sa.type_coerce(text_fact.c.words / sa.func.nullif(video.c.duration_s, 0.0), sa.Double),
+    **{name: text_fact.c[name] for name in ("repetition", "boilerplate", "digit_share", "name_share", "language")},
+    **{name: video_fact.c[name] for name in VIDEO_FACTS},
 }
 _FROZEN_TOO: dict[str, Column] = {
     "question": sample.c.question,
@@ -110,10 +119,13 @@ def present_scores(
     else:
         sample_id, rows, of_dataset = sample.c.sample_id, sample, sample.c.dataset_id == dataset.dataset_id
     rows = rows.outerjoin(video, video.c.video_id == sample.c.video_id)
+    rows = rows.outerjoin(text_fact, text_fact.c.text_sha256 == sample.c.text_sha256)
+    of_content = video_fact.c.content_sha256 == video.c.content_sha256
+    rows = rows.outerjoin(video_fact, sa.and_(video_fact.c.video_id == video.c.video_id, of_content))
     for metric in scores.keys() - {by}:
         of_scorer = scores[metric].c.scorer_id == scorers[metric].scorer_id
         rows = rows.outerjoin(scores[metric], sa.and_(of_scorer, scores[metric].c.sample_id == sample_id))
-    shown = {**_SHOWN, "dataset": sa.literal(dataset.name, sa.Text)}
+    shown = {**_SHOWN, **FACT_COLUMNS, "dataset": sa.literal(dataset.name, sa.Text)}
     is_scored: dict[str, sa.ColumnElement[bool]] = dict.fromkeys(metrics, sa.false())
     components: dict[str, Column] = dict.fromkeys(metrics, sa.null())
     for metric in metrics:

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
-from db.schema import rating, sample, video
+from db.schema import rating, sample, video, video_fact
 from db.scores.present import Column, PresentScores
 from db.selections.filters import names_in, parse_filter
 from db.selections.recipes import Recipe, SelectionError
@@ -105,7 +105,8 @@ class Candidates:
     sample_ids: (n,). values: (n, m), the columns of `by` in their order, all finite. strata: their names in order;
     stratum: (n,), the place of each sample's stratum among them. draws: (n,), random numbers that depend on the seed,
     the kind and the key of a sample alone; empty unless the recipe draws. text_sha256: of each text; empty unless the
-    recipe compares texts.
+    recipe compares texts. video_ids: of each sample's video; signatures: by video, of those that have one. Both are
+    empty unless the recipe compares videos.
     """
 
     sample_ids: npt.NDArray[np.int64]
@@ -114,6 +115,8 @@ class Candidates:
     stratum: npt.NDArray[np.intp]
     draws: npt.NDArray[np.uint64]
     text_sha256: list[bytes]
+    video_ids: npt.NDArray[np.int64]
+    signatures: Mapping[int, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +207,9 @@ def read_candidates(connection: Connection, recipe: Recipe, found: Eligible) -> 
         wanted["draw"] = sa.func.left(sa.func.md5(sa.func.concat_ws("\t", str(recipe.seed), kind, key)), 16)
     if recipe.needs_vectors:
         wanted["text_sha256"] = sample.c.text_sha256
+    if recipe.dedupe_videos is not None:
+        _check_measured(connection, found)
+        wanted |= {"video_id": sample.c.video_id, "signature": video_fact.c.signature}
     query = sa.select(*[value.label(name) for name, value in wanted.items()]).select_from(found.scores.rows)
     query = query.where(*found.conditions).order_by(kind, sa.collate(key, "C"))
     streamed = connection.execute(query.execution_options(stream_results=True, yield_per=_BATCH))
@@ -216,6 +222,7 @@ def _as_arrays(batches: Iterable[Mapping[str, Sequence[Any]]], recipe: Recipe) -
     values, labels = [np.empty((len(recipe.by), 0))], [np.empty(0, dtype=np.intp)]
     numbers: dict[str, int] = {} if recipe.per else {"all": 0}
     text_sha256: list[bytes] = []
+    videos, signatures = [np.empty(0, dtype=np.int64)], dict[int, bytes]()
     for columns in batches:
         n = len(columns["sample_id"])
         ids.append(np.array(columns["sample_id"], dtype=np.int64))
@@ -224,6 +231,10 @@ def _as_arrays(batches: Iterable[Mapping[str, Sequence[Any]]], recipe: Recipe) -
         labels.append(np.array([numbers.setdefault(label, len(numbers)) for label in of_rows], dtype=np.intp))
         draws.append(np.array([int(draw, 16) for draw in columns.get("draw", ())], dtype=np.uint64))
         text_sha256.extend(bytes(digest) for digest in columns.get("text_sha256", ()))
+        of_videos = columns.get("video_id", ())
+        videos.append(np.array(of_videos, dtype=np.int64))
+        known = zip(of_videos, columns.get("signature", ()), strict=True)
+        signatures |= {video_id: bytes(signature) for video_id, signature in known if signature is not None}
     strata = sorted(numbers)
     places = np.empty(len(strata), dtype=np.intp)
     places[[numbers[name] for name in strata]] = np.arange(len(strata))
@@ -234,7 +245,20 @@ def _as_arrays(batches: Iterable[Mapping[str, Sequence[Any]]], recipe: Recipe) -
         stratum=places[np.concatenate(labels)],
         draws=np.concatenate(draws),
         text_sha256=text_sha256,
+        video_ids=np.concatenate(videos),
+        signatures=signatures,
     )
+
+
+def _check_measured(connection: Connection, found: Eligible) -> None:
+    """Raise SelectionError where a video of an eligible sample that decodes was never measured."""
+    is_unmeasured = sa.and_(video.c.status.in_(["ok", "damaged"]), video_fact.c.video_id.is_(None))
+    query = sa.select(sa.func.count(sa.distinct(sample.c.video_id))).select_from(found.scores.rows)
+    if n := connection.scalar(query.where(*found.conditions, is_unmeasured)):
+        raise SelectionError(
+            f"dedupe_videos compares signatures of videos, and {n} videos have none: run reelsieve facts for this "
+            "dataset first"
+        )
 
 
 def _stratum(columns: Mapping[str, Column], recipe: Recipe) -> Column:

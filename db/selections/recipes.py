@@ -29,6 +29,7 @@ _WANTED = {
     "where": "give a condition as text",
     "at_least": "give a number, or the objective of a stored threshold, by metric",
     "dedupe": "give a cosine above 0 and at most 1",
+    "dedupe_videos": "give a similarity above 0 and at most 1, such as 0.6",
     "choose": "give best, random or diverse",
     "seed": "give a whole number, 0 or more",
     "keep": "give the share to keep, above 0 and at most 1, such as 0.125",
@@ -54,11 +55,12 @@ class Recipe(BaseModel):
     their own. None: captions where both could be taken, and both with `per: kind`. "all": both in one list, as earlier
     versions made selections. where: a condition of the filter language. at_least: the least value by column, as a
     number, or as the objective of a stored threshold, such as "keep 0.25". dedupe: a cosine; of two samples whose texts
-    are that alike the better one stays. choose: the best, a random draw (`seed`), or a diverse subset of the rest.
-    keep, count: the share or number to take, in all or, with `per`, of each stratum or divided over the strata. per:
-    the column whose values are the strata; bands: the inner limits of bands, where it is a number. quotas: a number of
-    samples by stratum; "*" is the most that every other stratum sends. stale: whether samples with a stale score stop
-    the selection or are left out.
+    are that alike the better one stays. dedupe_videos: a similarity of signatures; of two videos that are copies the
+    one with the better sample stays, with all its samples. choose: the best, a random draw (`seed`), or a diverse
+    subset of the rest. keep, count: the share or number to take, in all or, with `per`, of each stratum or divided over
+    the strata. per: the column whose values are the strata; bands: the inner limits of bands, where it is a number.
+    quotas: a number of samples by stratum; "*" is the most that every other stratum sends. stale: whether samples with
+    a stale score stop the selection or are left out.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -69,6 +71,7 @@ class Recipe(BaseModel):
     where: str | None = None
     at_least: dict[Name, Number | str] = Field(default={})
     dedupe: Annotated[float, Field(gt=0, le=1)] | None = None
+    dedupe_videos: Annotated[float, Field(gt=0, le=1)] | None = None
     choose: Literal["best", "random", "diverse"] = "best"
     seed: int = Field(default=0, ge=0, le=_MOST)
     keep: Annotated[float, Field(gt=0, le=1)] | None = None

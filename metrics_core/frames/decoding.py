@@ -17,6 +17,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from metrics_core.facts.pictures import PictureFacts
 from metrics_core.frames.fit import Fit
 from metrics_core.frames.probe import NOTHING_KNOWN
 from metrics_core.frames.process import WorkerFailed, WorkerProcess
@@ -106,6 +107,24 @@ class DecodingWorker:
                 raise NotAVideo(path, answer["not_a_video"])
             facts = answer.get("facts") or {**NOTHING_KNOWN, "status": "undecodable", "error": answer["unexpected"]}
         return VideoProbe(**facts, content_sha256=content_sha256(path))
+
+    def measure(self, path: Path, *, timeout_s: float = 60.0) -> tuple[PictureFacts, bool]:
+        """Measure the frames of a video, those that decode; returns the facts, and whether it has a sound track.
+
+        Raises:
+            FrameReadError: no frame decodes, or as `DecoderFailed`, the decoder crashed or ran out of time.
+        """
+        _check_file(path)
+        try:
+            answer, _ = self._request({"task": "measure", "path": str(path.absolute())}, timeout_s)
+        except WorkerFailed as failure:
+            raise DecoderFailed(path, str(failure)) from failure
+        if "unexpected" in answer:
+            raise DecoderFailed(path, answer["unexpected"])
+        if "facts" not in answer:
+            (reason,) = answer.values()
+            raise FrameReadError(path, reason)
+        return PictureFacts(**answer["facts"]), answer["has_sound"]
 
     def _request(self, header: Mapping[str, object], timeout_s: float) -> tuple[dict[str, Any], list[NDArray[Any]]]:
         if not 0 < timeout_s < math.inf:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import faulthandler
 import socket
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from metrics_core.facts.measure import measure_video
 from metrics_core.frames.fit import Fit
 from metrics_core.frames.pictures import check_frames
 from metrics_core.frames.probe import examine
@@ -42,6 +44,10 @@ def _answer(channel: socket.socket, request: dict[str, Any]) -> None:
     try:
         if request["task"] == "probe":
             send_message(channel, {"facts": examine(path)})
+            return
+        if request["task"] == "measure":
+            facts, has_sound = measure_video(path)
+            send_message(channel, {"facts": asdict(facts), "has_sound": has_sound})
             return
         frames = _read(path, request)
     except NotAVideo as error:

@@ -17,6 +17,7 @@ from orchestration.cli import (
     configuring,
     data,
     database,
+    describing,
     explaining,
     passing,
     querying,
@@ -139,6 +140,7 @@ app.command("demo")(showcase.demo)
 app.command("init")(beginning.init)
 app.command("ingest")(data.ingest)
 app.command("rejects")(data.rejects)
+app.command("facts")(describing.facts)
 app.command("score")(scoring.score)
 app.command("scores")(scoring.scores)
 app.command("calibrate")(calibrating.calibrate)

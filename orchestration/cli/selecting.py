@@ -190,6 +190,9 @@ def select(
     ] = None,
     combine: Annotated[str | None, typer.Option(help="Of several metrics, the mean of `ranks` or `values`.")] = None,
     dedupe: Annotated[float | None, typer.Option(help="Of texts with this cosine or more, keep the best.")] = None,
+    dedupe_videos: Annotated[
+        float | None, typer.Option(help="Of videos whose pictures are this much alike, such as 0.6, keep the best.")
+    ] = None,
     choose: Annotated[str | None, typer.Option(help="best, random or diverse.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of a random choice.")] = None,
     per: Annotated[

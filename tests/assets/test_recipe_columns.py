@@ -8,6 +8,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
+from assets.facts.texts import describe_texts
 from assets.selection.making import make_selection
 from db import schema
 from db.manifest.datasets import Dataset
@@ -107,6 +108,23 @@ def test_what_the_file_is_filters_and_makes_strata(engine: Engine, clips: Datase
     assert keys(engine, clips, per="codec", quotas={"av1": 1, "h264": 1}) == ["more", "s3"]
     banded = {"100 to 300": 1, "300 and more": 1}
     assert keys(engine, clips, per="n_frames", bands=[100, 300], quotas=banded) == ["more", "s3"]
+
+
+def test_facts_about_texts_filter_rank_and_make_strata(engine: Engine, clips: Dataset) -> None:
+    extend(engine, clips, {"year": 0})  # s0 to s3 have two words, this one three
+    with engine.begin() as connection:
+        more = connection.scalar(sa.select(schema.sample.c.sample_id).where(schema.sample.c.key == "more"))
+    assert more is not None
+    set_scores(engine, {more: 0.05})
+    with pytest.raises(SelectionError, match="passes 'words > 0': loosen it"):
+        make(engine, clips, where="words > 0")
+    for shard in range(clips.n_shards):
+        describe_texts(engine, clips, shard, lambda _: None)
+    assert keys(engine, clips, where="words > 2 and repetition = 0", keep=1.0) == ["more"]
+    assert keys(engine, clips, by="words", count=1) == ["more"]
+    # A video lasts four seconds.
+    banded = {"below 0.6": 1, "0.6 and more": 1}
+    assert keys(engine, clips, per="words_per_second", bands=[0.6], quotas=banded) == ["s3", "more"]
 
 
 def test_words_within_texts_are_no_columns(engine: Engine, clips: Dataset) -> None:

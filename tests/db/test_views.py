@@ -15,9 +15,11 @@ from db import schema
 from db.evidence.verdicts import MANIFEST_LABELS, VERDICT_INPUTS, VerdictRow, VerdictSet, write_verdicts
 from db.manifest.datasets import Dataset
 from db.schema import view_definition
+from db.schema.facts import VIDEO_FACTS
 from db.schema.inputs import TEXT, VIDEO
 from db.schema.migrate import migrate
 from db.schema.views import VIEWS, create_views, is_up_to_date
+from db.scores.present import FACT_COLUMNS
 from db.scores.stored import ScoreRow
 from db.scores.work import load_samples
 from tests.db.builders import (
@@ -41,6 +43,8 @@ from tests.db.builders import (
 SAMPLE_SCORES = [
     *("dataset", "shard", "video", "kind", "sample", "system", "text", "video_status", "duration_s"),
     *("width", "height", "fps", "codec", "n_frames", "sample_id"),
+    *("words", "sentences", "words_per_second", "repetition", "boilerplate", "digit_share", "name_share", "language"),
+    *VIDEO_FACTS,
     *("n_references", "mean_ratings", "own_fields"),
     *("vcs", "vcs_status", "vcs_is_stale", "vcs_models"),
     *("evqa", "evqa_status", "evqa_is_stale", "evqa_models"),
@@ -90,6 +94,7 @@ def test_sample_scores_has_one_row_per_sample_and_null_where_undefined(engine: E
         "codec": None,
         "n_frames": None,
         "sample_id": samples[0],
+        **dict.fromkeys(FACT_COLUMNS),
         "n_references": 0,
         "mean_ratings": None,
         "own_fields": None,

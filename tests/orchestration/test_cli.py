@@ -411,6 +411,22 @@ def test_sql_answers_rows_and_may_not_write(run: Run, scored: dict[str, Any]) ->
     assert refused.stderr.startswith("error: ")
 
 
+def test_facts_describe_texts_once_and_show_how_they_spread(run: Run, scored: dict[str, Any]) -> None:
+    # Three captions, a fourth of another video, and a question with its answer.
+    found = read_json(run("facts", "--dataset", "cli", "--json"))
+    assert found["described"] == {"text_fact": 5, "video_fact": 0}
+    spreads = {row["fact"]: row for row in found["facts"]}
+    assert spreads["words"] == {
+        "fact": "words", "n": 5, "least": 2.0, "median": 5.0, "greatest": 20.0, "commonest": None
+    }  # fmt: skip
+    assert (spreads["language"]["n"], spreads["language"]["commonest"]) == (2, "en")
+    again = run("facts", "--dataset", "cli")
+    assert (again.returncode, again.stderr) == (0, "")
+    assert "words_per_second" in again.stdout
+    assert read_json(run("facts", "--dataset", "cli", "--json"))["described"] == {"text_fact": 0, "video_fact": 0}
+    assert "there is no dataset" in run("facts", "--dataset", "none").stderr
+
+
 def test_status_counts_what_is_there(run: Run, scored: dict[str, Any]) -> None:
     (row,) = [found for found in read_json(run("status", "--json")) if found["dataset"] == "cli"]
     assert (row["dataset"], row["videos"], row["captions"], row["qa"], row["rejects"]) == ("cli", 2, 4, 1, 1)

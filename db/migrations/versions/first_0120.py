@@ -9,7 +9,7 @@ from alembic import op
 from pgvector.sqlalchemy import VECTOR
 from sqlalchemy.dialects import postgresql
 
-revision = "0110"
+revision = "0120"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -404,6 +404,20 @@ def _make_tables() -> None:
         sa.PrimaryKeyConstraint("model_id", "text_sha256", name=op.f("pk_text_embedding")),
     )
     op.create_table(
+        "text_fact",
+        sa.Column("text_sha256", sa.LargeBinary(), nullable=False),
+        sa.Column("rule", sa.Text(), nullable=False),
+        sa.Column("words", sa.Integer(), nullable=False),
+        sa.Column("sentences", sa.Integer(), nullable=False),
+        sa.Column("repetition", sa.Double(), nullable=True),
+        sa.Column("boilerplate", sa.Double(), nullable=True),
+        sa.Column("digit_share", sa.Double(), nullable=True),
+        sa.Column("name_share", sa.Double(), nullable=True),
+        sa.Column("language", sa.Text(), nullable=True),
+        sa.Column("described_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.PrimaryKeyConstraint("text_sha256", name=op.f("pk_text_fact")),
+    )
+    op.create_table(
         "video",
         sa.Column("video_id", sa.BigInteger(), sa.Identity(always=False), nullable=False),
         sa.Column("dataset_id", sa.BigInteger(), nullable=False),
@@ -454,6 +468,45 @@ def _make_tables() -> None:
         sa.PrimaryKeyConstraint("model_id", "video_id", "frame_index", name=op.f("pk_frame_embedding")),
     )
     op.create_index("ix_frame_embedding_video_id", "frame_embedding", ["video_id"], unique=False)
+    op.create_table(
+        "video_fact",
+        sa.Column("video_id", sa.BigInteger(), nullable=False),
+        sa.Column("content_sha256", sa.LargeBinary(), nullable=False),
+        sa.Column("rule", sa.Text(), nullable=False),
+        sa.Column("status", sa.Text(), nullable=False),
+        sa.Column("error", sa.Text(), nullable=True),
+        sa.Column("motion", sa.Double(), nullable=True),
+        sa.Column("motion_min", sa.Double(), nullable=True),
+        sa.Column("motion_max", sa.Double(), nullable=True),
+        sa.Column("camera_motion", sa.Double(), nullable=True),
+        sa.Column("object_motion", sa.Double(), nullable=True),
+        sa.Column("frame_change", sa.Double(), nullable=True),
+        sa.Column("frame_change_min", sa.Double(), nullable=True),
+        sa.Column("frame_change_max", sa.Double(), nullable=True),
+        sa.Column("static_share", sa.Double(), nullable=True),
+        sa.Column("frozen_share", sa.Double(), nullable=True),
+        sa.Column("black_share", sa.Double(), nullable=True),
+        sa.Column("sharpness", sa.Double(), nullable=True),
+        sa.Column("sharpness_min", sa.Double(), nullable=True),
+        sa.Column("sharpness_max", sa.Double(), nullable=True),
+        sa.Column("brightness", sa.Double(), nullable=True),
+        sa.Column("brightness_min", sa.Double(), nullable=True),
+        sa.Column("brightness_max", sa.Double(), nullable=True),
+        sa.Column("contrast", sa.Double(), nullable=True),
+        sa.Column("contrast_min", sa.Double(), nullable=True),
+        sa.Column("contrast_max", sa.Double(), nullable=True),
+        sa.Column("letterbox", sa.Double(), nullable=True),
+        sa.Column("cuts", sa.Integer(), nullable=True),
+        sa.Column("has_sound", sa.Boolean(), nullable=True),
+        sa.Column("signature", sa.LargeBinary(), nullable=True),
+        sa.Column("measured_at", sa.DateTime(timezone=True), server_default=sa.text("now()"), nullable=False),
+        sa.CheckConstraint("(status = 'ok') = (error IS NULL)", name=op.f("ck_video_fact_reason_unless_ok")),
+        sa.CheckConstraint("status IN ('ok', 'unreadable', 'failed')", name=op.f("ck_video_fact_status")),
+        sa.ForeignKeyConstraint(
+            ["video_id"], ["video.video_id"], name=op.f("fk_video_fact_video_id"), ondelete="CASCADE"
+        ),
+        sa.PrimaryKeyConstraint("video_id", name=op.f("pk_video_fact")),
+    )
     op.create_table(
         "frame_set",
         sa.Column("model_id", sa.BigInteger(), nullable=False),

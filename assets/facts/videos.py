@@ -1,0 +1,67 @@
+"""Facts about the videos of a shard, each content once, several videos at a time. Knows no Dagster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import asdict
+from itertools import islice
+from queue import SimpleQueue
+
+from sqlalchemy.engine import Engine
+
+from assets.sources.base import Tell
+from assets.sources.frames import VIDEOS_PER_WRITE, held_file
+from db.evidence.facts import VideoFacts, store_video_facts, unmeasured_videos
+from db.evidence.frames import PendingVideo, Status
+from db.manifest.datasets import Dataset
+from metrics_core.facts.pictures import PICTURE_RULE
+from metrics_core.frames import DecodingWorker, FrameReadError
+from metrics_core.frames.encoding import MOST_DECODERS, TIMEOUT_PER_SECOND_OF_VIDEO, TIMEOUT_S
+from metrics_core.frames.records import DecoderFailed
+
+
+def measure_videos(engine: Engine, dataset: Dataset, shard: int, tell: Tell) -> int:
+    """Measure the videos of a shard that lack facts by the present rule; returns their number.
+
+    A video is stored as failed if its file is missing or has changed since it was ingested, or if the decoder died or
+    ran out of time. The next run tries it again.
+    """
+    with engine.connect() as connection:
+        todo = unmeasured_videos(connection, PICTURE_RULE, dataset.dataset_id, shard)
+    n, measured = 0, _measured(todo)
+    while batch := list(islice(measured, VIDEOS_PER_WRITE)):
+        store_video_facts(engine, PICTURE_RULE, batch)
+        n += len(batch)
+        tell(f"{n} of {len(todo)} videos measured")
+    return n
+
+
+def _measured(videos: list[PendingVideo]) -> Iterator[VideoFacts]:
+    """Measure videos in order, as many at once as frames are sampled."""
+    n_decoders = max(1, min(MOST_DECODERS, (os.cpu_count() or 1) // 2, len(videos)))
+    with ExitStack() as stack:
+        free: SimpleQueue[DecodingWorker] = SimpleQueue()
+        for _ in range(n_decoders):
+            free.put(stack.enter_context(DecodingWorker()))
+        # Entered last, so closed first: a thread that still runs would start its closed worker again.
+        pool = stack.enter_context(ThreadPoolExecutor(n_decoders, thread_name_prefix="measurer"))
+        yield from pool.map(lambda video: _measure(video, free), videos)
+
+
+def _measure(video: PendingVideo, free: SimpleQueue[DecodingWorker]) -> VideoFacts:
+    worker = free.get()
+    limit = TIMEOUT_S + TIMEOUT_PER_SECOND_OF_VIDEO * (video.duration_s or 0.0)
+    try:
+        with held_file(video) as path:
+            facts, has_sound = worker.measure(path, timeout_s=limit)
+    except FrameReadError as error:
+        status: Status = "failed" if isinstance(error, DecoderFailed) else "unreadable"
+        return VideoFacts(video.video_id, video.content_sha256, {}, status, f"{video.uri}: {error.reason}")
+    finally:
+        free.put(worker)
+    signature = None if facts.signature is None else bytes.fromhex(facts.signature)
+    known = {**asdict(facts), "signature": signature, "has_sound": has_sound}
+    return VideoFacts(video.video_id, video.content_sha256, known)

@@ -1,0 +1,112 @@
+"""Facts about texts and videos: what still lacks them, how they are stored, and how they spread over a dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Engine
+
+from db.evidence.frames import PendingVideo, Status
+from db.schema import sample, text_fact, video, video_fact
+from db.schema.facts import TEXT_FACTS, VIDEO_FACTS
+from db.scores.present import FACT_COLUMNS
+from db.server.bulk import upsert
+from db.server.engine import psycopg_transaction
+from db.server.locking import lock_ids_for_copy
+
+
+class FactSpread(NamedTuple):
+    """How a fact spreads over the n samples that have it: three quantiles of a number, or the commonest text."""
+
+    fact: str
+    n: int
+    least: float | None
+    median: float | None
+    greatest: float | None
+    commonest: str | None
+
+
+def undescribed_texts(connection: Connection, rule: str, dataset_id: int, shard: int, most: int) -> dict[bytes, str]:
+    """At most so many distinct texts of a shard, by hash, that this rule has not described."""
+    query = (
+        sa.select(sample.c.text_sha256, sa.func.min(sample.c.text).label("text"))
+        .outerjoin(text_fact, text_fact.c.text_sha256 == sample.c.text_sha256)
+        .where(sample.c.dataset_id == dataset_id, sample.c.shard == shard)
+        .where(text_fact.c.rule.is_distinct_from(rule))
+        .group_by(sample.c.text_sha256)
+        .order_by(sample.c.text_sha256)
+        .limit(most)
+    )
+    return {bytes(row.text_sha256): row.text for row in connection.execute(query)}
+
+
+def store_text_facts(engine: Engine, rule: str, facts: Mapping[bytes, Mapping[str, Any]]) -> None:
+    """Store the facts of texts, by hash, in one transaction. They replace those of another rule."""
+    columns = ["rule", *TEXT_FACTS]
+    rows = [(key, rule, *(of_text[name] for name in TEXT_FACTS)) for key, of_text in facts.items()]
+    with psycopg_transaction(engine) as connection:
+        upsert(connection, text_fact, ["text_sha256", *columns], rows, compare=columns, touch=["described_at"])
+
+
+class VideoFacts(NamedTuple):
+    """What became of a video: its facts and its signature by name, or a status with a reason and no facts."""
+
+    video_id: int
+    content_sha256: bytes
+    facts: Mapping[str, Any]
+    status: Status = "ok"
+    error: str | None = None
+
+
+def unmeasured_videos(connection: Connection, rule: str, dataset_id: int, shard: int) -> list[PendingVideo]:
+    """The videos of a shard that decode and whose present content this rule has not measured, or failed to."""
+    columns = [video.c[name.name] for name in fields(PendingVideo)]
+    is_done = sa.and_(
+        video_fact.c.content_sha256 == video.c.content_sha256,
+        video_fact.c.rule == rule,
+        video_fact.c.status != "failed",
+    )
+    query = (
+        sa.select(*columns)
+        .outerjoin(video_fact, sa.and_(video_fact.c.video_id == video.c.video_id, is_done))
+        .where(video.c.dataset_id == dataset_id, video.c.shard == shard, video.c.status.in_(["ok", "damaged"]))
+        .where(video_fact.c.video_id.is_(None))
+        .order_by(video.c.video_id)
+    )
+    rows = connection.execute(query).mappings()
+    return [PendingVideo(**{**row, "content_sha256": bytes(row["content_sha256"])}) for row in rows]
+
+
+def store_video_facts(engine: Engine, rule: str, videos: Sequence[VideoFacts]) -> None:
+    """Store what became of videos in one transaction; a video that has been deleted meanwhile is left out."""
+    measured = [*VIDEO_FACTS, "signature"]
+    columns = ["content_sha256", "rule", "status", "error", *measured]
+    with psycopg_transaction(engine) as connection:
+        alive = lock_ids_for_copy(connection, video.c.video_id, [one.video_id for one in videos], alone=True)
+        rows = [
+            (one.video_id, one.content_sha256, rule, one.status, one.error, *map(one.facts.get, measured))
+            for one in videos
+            if one.video_id in alive
+        ]
+        upsert(connection, video_fact, ["video_id", *columns], rows, compare=columns, touch=["measured_at"])
+
+
+def fact_spreads(connection: Connection, dataset: str) -> list[FactSpread]:
+    """How each fact spreads over the samples of a dataset, in the order of the columns of sample_scores."""
+    return [_spread(connection, dataset, name) for name in FACT_COLUMNS]
+
+
+def _spread(connection: Connection, dataset: str, fact: str) -> FactSpread:
+    is_number = isinstance(FACT_COLUMNS[fact].type, (sa.Double, sa.Integer))
+    summary = (
+        "percentile_cont(ARRAY[0, 0.5, 1]::float8[]) WITHIN GROUP (ORDER BY CAST({0} AS float8)), NULL"
+        if is_number
+        else "NULL, mode() WITHIN GROUP (ORDER BY CAST({0} AS text))"
+    ).format(fact)
+    query = sa.text(f"SELECT count({fact}), {summary} FROM sample_scores WHERE dataset = :dataset")
+    n, quantiles, commonest = connection.execute(query, {"dataset": dataset}).one()
+    least, median, greatest = quantiles or (None, None, None)
+    return FactSpread(fact, n, least, median, greatest, commonest)

@@ -1,0 +1,50 @@
+"""Facts that describe texts and videos, and no scores: once for each distinct text and each video; views join them."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from db.schema.columns import METADATA, digest, now, parent, text
+
+# By the hash of the text, so that a changed text never has the facts of another one.
+text_fact = sa.Table(
+    "text_fact",
+    METADATA,
+    sa.Column("text_sha256", sa.LargeBinary, primary_key=True),
+    text("rule"),
+    sa.Column("words", sa.Integer, nullable=False),
+    sa.Column("sentences", sa.Integer, nullable=False),
+    sa.Column("repetition", sa.Double, nullable=True),
+    sa.Column("boilerplate", sa.Double, nullable=True),
+    sa.Column("digit_share", sa.Double, nullable=True),
+    sa.Column("name_share", sa.Double, nullable=True),
+    text("language", nullable=True),
+    now("described_at"),
+)
+
+_OF_PICTURES = (
+    *("motion", "motion_min", "motion_max", "camera_motion", "object_motion"),
+    *("frame_change", "frame_change_min", "frame_change_max", "static_share", "frozen_share", "black_share"),
+    *("sharpness", "sharpness_min", "sharpness_max", "brightness", "brightness_min", "brightness_max"),
+    *("contrast", "contrast_min", "contrast_max", "letterbox"),
+)
+# A row of another content than the video's now describes nothing: views and the work list compare the hashes.
+video_fact = sa.Table(
+    "video_fact",
+    METADATA,
+    parent("video.video_id", primary_key=True),
+    digest("content_sha256"),
+    text("rule"),
+    text("status"),
+    text("error", nullable=True),
+    *[sa.Column(name, sa.Double, nullable=True) for name in _OF_PICTURES],
+    sa.Column("cuts", sa.Integer, nullable=True),
+    sa.Column("has_sound", sa.Boolean, nullable=True),
+    sa.Column("signature", sa.LargeBinary, nullable=True),
+    now("measured_at"),
+    sa.CheckConstraint("status IN ('ok', 'unreadable', 'failed')", name="status"),
+    sa.CheckConstraint("(status = 'ok') = (error IS NULL)", name="reason_unless_ok"),
+)
+
+TEXT_FACTS = ("words", "sentences", "repetition", "boilerplate", "digit_share", "name_share", "language")
+VIDEO_FACTS = (*_OF_PICTURES, "cuts", "has_sound")

@@ -1,0 +1,188 @@
+"""Facts about videos, from files to columns: measured once, tried again where they failed, never of another file."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from assets.facts.texts import describe_texts
+from assets.facts.videos import measure_videos
+from assets.ingest.run import ingest_folder
+from assets.selection.making import make_selection
+from db.evidence.facts import VideoFacts, store_video_facts, unmeasured_videos
+from db.manifest.datasets import Dataset, find_dataset
+from db.schema import video
+from db.selections.frozen import Selection, selection_rows
+from db.selections.recipes import SelectionError, recipe_of
+from metrics_core.facts.pictures import PICTURE_RULE
+from tests.assets.manifests import write_manifest
+from tests.db.builders import set_scores
+from tests.metrics_core.frames_clips import encode_pictures
+
+CLIPS = {"still": 0, "slow": 1, "fast": 4}
+
+
+def pan(pixels: int, seed: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    blocks = np.random.default_rng(seed).integers(30, 220, (12, 60, 3), dtype=np.uint8)
+    wide = np.kron(blocks, np.ones((8, 8, 1), np.uint8))
+    return np.stack([wide[:, pixels * t : pixels * t + 160] for t in range(48)])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Three clips of known motion, a fourth without a file, and a caption of each."""
+    rows: dict[str, list[dict[str, Any]]] = {"videos": [], "captions": []}
+    for number, (key, pixels) in enumerate(CLIPS.items()):
+        encode_pictures(tmp_path / f"{key}.mp4", "libx264", "yuv420p", pan(pixels, number), bf="0", g="24", crf="18")
+        rows["videos"].append({"video_id": key, "path": f"{key}.mp4"})
+    rows["videos"].append({"video_id": "text"})
+    for key in (*CLIPS, "text"):
+        rows["captions"].append(
+            {"caption_id": key, "video_id": key, "role": "candidate", "system": "a", "text": f"A {key} clip."}
+        )
+    return write_manifest(tmp_path, **rows)
+
+
+@pytest.fixture
+def clips(engine: Engine, folder: Path) -> Dataset:
+    return ingested(engine, folder)
+
+
+def ingested(engine: Engine, folder: Path) -> Dataset:
+    ingest_folder(engine, folder, "clips", n_shards=1)
+    with engine.connect() as connection:
+        dataset = find_dataset(connection, "clips")
+    assert dataset is not None
+    return dataset
+
+
+def measure(engine: Engine, dataset: Dataset) -> int:
+    return measure_videos(engine, dataset, 0, lambda _: None)
+
+
+def shown(engine: Engine, columns: str) -> dict[str, tuple[Any, ...]]:
+    with engine.connect() as connection:
+        rows = connection.exec_driver_sql(f"SELECT sample, {columns} FROM sample_scores ORDER BY sample")
+        return {row[0]: tuple(row[1:]) for row in rows}
+
+
+def test_videos_are_measured_once_and_shown_beside_their_captions(engine: Engine, clips: Dataset) -> None:
+    assert measure(engine, clips) == 3
+    assert measure(engine, clips) == 0
+    found = shown(engine, "motion, cuts, has_sound, letterbox")
+    assert found["text"] == (None, None, None, None)
+    for key, pixels in CLIPS.items():
+        motion, *others = found[key]
+        assert motion == pytest.approx(pixels, abs=0.15)
+        assert others == [0, False, 0.0]
+
+
+def test_recipes_make_strata_of_motion(engine: Engine, clips: Dataset) -> None:
+    measure(engine, clips)
+    with engine.connect() as connection:
+        ids = dict(connection.execute(sa.text("SELECT key, sample_id FROM sample")).all())
+    set_scores(engine, {ids["still"]: 0.1, ids["slow"]: 0.9, ids["fast"]: 0.8, ids["text"]: 0.7})
+    recipe = recipe_of(
+        {"by": "vcs", "per": "motion", "bands": [0.5, 2], "quotas": {"*": 1}, "where": "has_sound = false and cuts < 1"}
+    )
+    chosen = make_selection(engine, clips, recipe, lambda: pytest.fail("no text is compared"), lambda _: None)
+    keys = [row["sample"] for part in selection_rows(engine, chosen.selection_id) for row in part]
+    assert keys == ["slow", "fast", "still"]
+
+
+def test_of_copied_videos_the_one_with_the_better_sample_stays(engine: Engine, clips: Dataset, folder: Path) -> None:
+    encode_pictures(folder / "copy.mp4", "mpeg4", "yuv420p", pan(4, 2))
+    (folder / "twin.mp4").write_bytes((folder / "slow.mp4").read_bytes())
+    rows = [json.loads(line) for line in (folder / "videos.jsonl").read_text().splitlines()]
+    captions = [json.loads(line) for line in (folder / "captions.jsonl").read_text().splitlines()]
+    for key in ("copy", "twin"):
+        rows.append({"video_id": key, "path": f"{key}.mp4"})
+        captions += [{**captions[0], "caption_id": f"{key}{n}", "video_id": key} for n in range(2)]
+    write_manifest(folder, videos=rows, captions=captions)
+    ingested(engine, folder)
+    with engine.connect() as connection:
+        ids = dict(connection.execute(sa.text("SELECT key, sample_id FROM sample")).all())
+    best = ["copy0", "slow", "fast", "still", "twin0", "twin1", "text", "copy1"]
+    set_scores(engine, {ids[key]: -place / 10 for place, key in enumerate(best)})
+    recipe = recipe_of({"by": "vcs", "dedupe_videos": 0.6, "keep": 1.0})
+
+    def select() -> Selection:
+        return make_selection(engine, clips, recipe, lambda: pytest.fail("no text is compared"), lambda _: None)
+
+    with pytest.raises(SelectionError, match=r"5 videos have none: run reelsieve facts"):
+        select()
+    measure(engine, clips)
+    chosen = select()
+    keys = [row["sample"] for part in selection_rows(engine, chosen.selection_id) for row in part]
+    # Both captions of the better copy stay; a video without a file is like no other.
+    assert keys == ["copy0", "slow", "still", "text", "copy1"]
+    assert chosen.n_duplicates == 3
+
+
+def test_another_file_has_no_facts_of_the_one_before(engine: Engine, clips: Dataset, folder: Path) -> None:
+    measure(engine, clips)
+    os.replace(folder / "fast.mp4", folder / "still.mp4")
+    encode_pictures(folder / "fast.mp4", "mpeg4", "yuv420p", pan(1, 9))
+    ingested(engine, folder)
+    assert {key for key, (motion,) in shown(engine, "motion").items() if motion is None} == {"still", "fast", "text"}
+    assert measure(engine, clips) == 2
+    assert shown(engine, "motion")["still"] == (pytest.approx(4, abs=0.15),)
+
+
+def test_a_file_that_is_gone_fails_and_is_tried_again(engine: Engine, clips: Dataset, folder: Path) -> None:
+    os.rename(folder / "slow.mp4", folder / "elsewhere.mp4")
+    assert measure(engine, clips) == 3
+    with engine.connect() as connection:
+        failed = connection.execute(sa.text("SELECT status, error FROM video_fact WHERE status <> 'ok'")).all()
+    assert [(row.status, "put it back or ingest" in row.error) for row in failed] == [("failed", True)]
+    assert shown(engine, "motion")["slow"] == (None,)
+    os.rename(folder / "elsewhere.mp4", folder / "slow.mp4")
+    assert measure(engine, clips) == 1
+    assert shown(engine, "motion")["slow"] == (pytest.approx(1, abs=0.15),)
+
+
+def test_a_video_that_cannot_be_read_is_not_tried_again_and_one_deleted_meanwhile_is_left_out(
+    engine: Engine, clips: Dataset
+) -> None:
+    def pending(rule: str) -> list[str]:
+        with engine.connect() as connection:
+            return [video.key for video in unmeasured_videos(connection, rule, clips.dataset_id, 0)]
+
+    with engine.connect() as connection:
+        found = unmeasured_videos(connection, PICTURE_RULE, clips.dataset_id, 0)
+    gone = VideoFacts(10**6, b"x" * 32, {})
+    bad = VideoFacts(found[0].video_id, found[0].content_sha256, {}, "unreadable", "no frame")
+    store_video_facts(engine, PICTURE_RULE, [bad, gone])
+    assert pending(PICTURE_RULE) == [one.key for one in found[1:]]
+    assert pending("another rule") == [one.key for one in found]
+    with engine.begin() as connection:
+        connection.execute(sa.delete(video).where(video.c.video_id == found[0].video_id))
+        assert connection.scalar(sa.text("SELECT count(*) FROM video_fact")) == 0
+
+
+@pytest.mark.slow
+def test_every_caption_of_the_real_clips_has_numbers_without_a_model(engine: Engine, shared_data: Path) -> None:
+    ingest_folder(engine, shared_data / "clips", "clips", n_shards=1)
+    with engine.connect() as connection:
+        dataset = find_dataset(connection, "clips")
+    assert dataset is not None
+    describe_texts(engine, dataset, 0, lambda _: None)
+    assert measure(engine, dataset) == 16
+    numbers = ("words", "words_per_second", "frame_change", "sharpness", "brightness", "cuts", "letterbox", "width")
+    found = shown(engine, f"codec, motion, has_sound, cuts, {', '.join(numbers)}")
+    assert len(found) > 50
+    for codec, motion, has_sound, _, *values in found.values():
+        assert None not in values
+        assert has_sound is not None
+        assert (motion is None) == (codec in ("av1", "hevc"))
+    cuts = {key.partition("__")[0]: row[3] for key, row in found.items()}
+    # Seen by eye: two changes of the view; the other clips but the damaged arm_wrestling are one shot.
+    assert cuts["coloured_eggs"] == 2
+    assert {cuts[key] for key in ("traffic_bangkok", "hair_brushing", "lobby_fern", "pool_cleaning")} == {0}
