@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -42,6 +42,17 @@ _FROZEN_TOO: dict[str, Column] = {
     "uri": video.c.uri,
     "content_sha256": video.c.content_sha256,
 }
+
+
+def names_of(columns: Iterable[str]) -> str:
+    """The names of columns in order, for a sentence, in which one word stands for the thirty facts.
+
+    >>> names_of(["vcs", "motion", "shard", "words"])
+    'shard, vcs, and the facts of docs/facts.md'
+    """
+    wanted = set(columns)
+    facts = [] if wanted.isdisjoint(FACT_COLUMNS) else ["and the facts of docs/facts.md"]
+    return ", ".join([*sorted(wanted - FACT_COLUMNS.keys()), *facts])
 
 
 class ActiveScorer(NamedTuple):

@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
 from db.schema import rating, sample, video, video_fact
-from db.scores.present import Column, PresentScores
+from db.scores.present import Column, PresentScores, names_of
 from db.selections.filters import names_in, parse_filter
 from db.selections.recipes import Recipe, SelectionError
 
@@ -303,14 +303,12 @@ def _number(columns: Mapping[str, Column], name: str, field: str) -> Column:
         text = (
             " (own fields out of a CSV are text: JSON Lines and Parquet have numbers)" if name.startswith(OWN) else ""
         )
-        raise SelectionError(
-            f"the recipe's {field}: {name} is no number{text}: choose one of {', '.join(sorted(numbers))}"
-        )
+        raise SelectionError(f"the recipe's {field}: {name} is no number{text}: choose one of {names_of(numbers)}")
     return _column(numbers, name, field)
 
 
 def _column(columns: Mapping[str, Column], name: str, field: str) -> Column:
     if name not in columns:
-        known = ", ".join(sorted(columns))
+        known = names_of(columns)
         raise SelectionError(f"the recipe's {field}: there is no column {name[:40]!r}: choose one of {known}")
     return columns[name]

@@ -21,6 +21,7 @@ from sqlglot import expressions as exp
 from sqlglot.dialects import Postgres
 from sqlglot.errors import SqlglotError
 
+from db.scores.present import names_of
 from db.spelling import did_you_mean
 
 # Turns the tree of a filter into an SQL expression: columns that the caller hands in, and bound literals.
@@ -152,7 +153,7 @@ def column_of(name: str, columns: Columns) -> Operand:
     if column is None:
         meant = did_you_mean(name, columns)
         hint = f", did you mean {meant!r}?" if meant else "."
-        raise FilterError(f"unknown name {name[:40]!r}{hint} The columns are: {', '.join(sorted(columns))}")
+        raise FilterError(f"unknown name {name[:40]!r}{hint} The columns are: {names_of(columns)}")
     is_typed = not isinstance(column.type, sa.types.NullType)
     kind = PYTHON_KINDS.get(column.type.python_type, "other") if is_typed else "untyped"
     adjective = f"{kind} " if kind in PYTHON_KINDS.values() else ""

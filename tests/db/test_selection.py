@@ -43,7 +43,7 @@ from tests.db.builders import (
     wait_for_lock,
 )
 
-NUMBERS = "duration_s, evqa, n_characters, shard, vcs"
+NUMBERS = "duration_s, evqa, fps, height, n_characters, n_frames, shard, vcs, width, and the facts of docs/facts.md"
 
 
 @pytest.fixture
