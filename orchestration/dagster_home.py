@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from dagster_postgres import DagsterPostgresStorage
@@ -28,4 +29,8 @@ class HomeStorage(DagsterPostgresStorage):
         engine()  # makes both databases
         # Two processes that make Dagster's tables at once would make one of them fail.
         with lease(sibling_url(database_url(), DAGSTER), "storage"):
-            return cls(dagster_url(database_url()), inst_data=inst_data)
+            storage = cls(dagster_url(database_url()), inst_data=inst_data)
+        events: Any = storage.event_log_storage
+        # Asked for every event, often twice: one statement of five. Opening the storage has made them all.
+        events.has_table = cache(events.has_table)
+        return storage

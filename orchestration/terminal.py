@@ -12,6 +12,12 @@ from orchestration.cli.output import Terminal
 
 LOGGER = "terminal"
 console = Terminal(stderr=True)
+# How Dagster's sentences begin about an event that it cannot store.
+_OUTAGES = (
+    "Exception while writing logger call",
+    "Exception while storing event batch",
+    "Falling back to storing multiple single-event storage requests",
+)
 
 
 def say(who: str, message: str) -> None:
@@ -35,7 +41,7 @@ class WithoutOutages:
 
     def write(self, text: str) -> int:
         """Write the text, unless it is of that kind."""
-        return len(text) if text.startswith("Exception while writing logger call") else self._stream.write(text)
+        return len(text) if text.startswith(_OUTAGES) else self._stream.write(text)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)

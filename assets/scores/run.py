@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from sqlalchemy.engine import Engine
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from assets.scores.base import Outcome, Scorer
 from assets.scores.pending import activate, pending, register
@@ -72,8 +73,14 @@ def score_now(scorer: Scorer, samples: Sequence[PendingSample], files: Files) ->
 
 def _scored(scorer: Scorer, samples: Sequence[PendingSample], evidence: Evidence) -> list[Outcome]:
     # The matrices of one sample are small: more threads gain little and, on a busy machine, wait for each other.
-    with threadpool_limits(1, user_api="blas"):
+    with _threads().limit(limits=1, user_api="blas"):
         return scorer.score(samples, evidence)
+
+
+@lru_cache(maxsize=1)
+def _threads() -> ThreadpoolController:
+    """The thread pools of the libraries that are loaded; to find them takes as long as scoring dozens of samples."""
+    return ThreadpoolController()
 
 
 def _rows(samples: Sequence[PendingSample], outcomes: Sequence[Outcome]) -> list[ScoreRow]:

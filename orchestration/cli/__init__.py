@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
+
 from orchestration.stopping import StopSignals
 
 __all__ = ["main"]
 
+# Dagster and the model libraries make a million objects that live as long as the process. With Python's own numbers the
+# search for garbage among them takes a seventh of the time of their imports.
+_GARBAGE = (50_000, 10, 10)
+
 
 def main() -> None:
     """Run the command line and end the process. Ctrl-C and SIGTERM end it within seconds, with exit code 130 or 143."""
+    gc.set_threshold(*_GARBAGE)
+    # Nor is it searched for at the end, which takes seconds: the memory goes with the process.
+    atexit.register(gc.freeze)
     with StopSignals() as stop:
         # Imported late: a signal that comes while this is imported must be heard too.
         from orchestration.cli.app import run

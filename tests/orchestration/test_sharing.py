@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import dagster as dg
 import pytest
+import sqlalchemy as sa
 
 from assets.leases import lease_name
 from assets.partitions import PARTITION
@@ -80,6 +82,32 @@ def test_a_shard_that_another_process_has_comes_last_and_nothing_is_done_twice(
     assert len(runs()) == before + 1
     assert list(run_scoring(DATASET, ["vcs"])) == []
     assert len(runs()) == before + 1, "where nothing is left there is no run"
+
+
+@contextmanager
+def statements() -> Iterator[list[str]]:
+    """What all databases are asked meanwhile."""
+    asked: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        asked.append(statement)
+
+    sa.event.listen(sa.Engine, "before_cursor_execute", note)
+    try:
+        yield asked
+    finally:
+        sa.event.remove(sa.Engine, "before_cursor_execute", note)
+
+
+def test_what_is_told_to_dagster_grows_with_assets_and_not_with_shards() -> None:
+    with statements() as asked:
+        list(run_scoring(DATASET, ["vcs"]))
+    made = instance().fetch_materializations(dg.AssetKey("vcs_score"), limit=3).records
+    assert {each.partition_key for each in made} == {*SHARDS}
+    # One by one, the two assets of three shards would take four more.
+    assert sum("INSERT INTO asset_keys" in statement for statement in asked) <= 8
+    # Asked for every event, whether its tables are there takes 79.
+    assert sum("pg_table_is_visible" in statement for statement in asked) <= 20
 
 
 _SAID: list[str] = []
