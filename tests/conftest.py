@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import shutil
 import tempfile
@@ -34,6 +36,10 @@ FORGOTTEN = (
     *("XDG_", "HF_", "TORCH", "TRITON_", "MPL", "PYTHONDONTWRITEBYTECODE"),
 )
 KEPT = ("REELSIEVE_TEST_DATA", "REELSIEVE_REQUIRE_ALL", "REELSIEVE_RENEW_GRAPH")
+# As for commands, see orchestration/cli: tests and what they import are a million objects, searched for garbage again
+# and again, and once more when the process ends.
+gc.set_threshold(50_000, 10, 10)
+atexit.register(gc.freeze)
 MEMORY, MEMORY_NEEDED = Path("/dev/shm"), 4 * 2**30
 LONGEST_TEMPORARY = 12
 TEMPLATE = "template_of_tests"
@@ -83,6 +89,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put files with slow tests first: of two processes, neither then waits at the end for the other's long file."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
+
+
+def pytest_collection_finish() -> None:
+    """Search what was imported for collection, and the tests themselves, for garbage no more."""
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

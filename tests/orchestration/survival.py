@@ -28,15 +28,7 @@ from tests.homes import copy_home
 DEADLINE_S = 180.0
 _POLL_S = 0.01
 # Imported once in a server process from which every command is forked: a command then starts in a moment.
-PRELOADED = [
-    "pytest",
-    "dagster_postgres",
-    "matplotlib.pyplot",
-    "orchestration.cli",
-    "orchestration.launch",
-    "sentence_transformers",
-    "sqlglot",
-]
+PRELOADED = ["tests.orchestration.preloaded"]
 _CONTEXT = multiprocessing.get_context("forkserver")
 N_VIDEOS = 500
 _WHO = ("A cook", "A swimmer", "A child", "An old man", "A dancer", "A dog", "A painter")

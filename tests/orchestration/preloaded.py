@@ -1,0 +1,25 @@
+"""What the process that commands are forked from imports, once: whatever a command may import later."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import pkgutil
+
+import dagster_postgres
+import matplotlib.pyplot
+import pytest
+import sentence_transformers
+import sqlglot
+
+import assets
+import orchestration.cli.app
+import orchestration.definitions
+import orchestration.launch
+
+__all__ = ["dagster_postgres", "matplotlib", "orchestration", "pytest", "sentence_transformers", "sqlglot"]
+
+for module in pkgutil.walk_packages(assets.__path__, f"{assets.__name__}."):
+    importlib.import_module(module.name)
+# A collection in a forked process would touch, and so copy, every page of what is imported here.
+gc.freeze()
