@@ -16,7 +16,6 @@ from metrics_core.models.chat.transformers_generation import Generator, LoadedCh
 from metrics_core.models.unusable import ModelUnusable
 from metrics_core.protocols import ModelIdentity
 from tests.metrics_core.broken_models import BREAKS, broken
-from tests.metrics_core.chat_checkpoints import write_text_model, write_video_model
 from tests.metrics_core.chat_fakes import MemoryCache, MemoryLedger, ask, jpeg
 
 RED, BLUE = jpeg(84, 56, "red"), jpeg(84, 56, "blue")
@@ -40,11 +39,16 @@ SHORT = {
 
 @pytest.fixture(scope="module")
 def text_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    # Imported late, since it imports the models of transformers: every process of the suite collects this file.
+    from tests.metrics_core.chat_checkpoints import write_text_model
+
     return write_text_model(tmp_path_factory.mktemp("text"))
 
 
 @pytest.fixture(scope="module")
 def video_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from tests.metrics_core.chat_checkpoints import write_video_model
+
     return write_video_model(tmp_path_factory.mktemp("video"))
 
 
@@ -178,6 +182,8 @@ def test_answers_are_stored_and_found_without_loading_the_model(text_model: Path
     (again,) = TransformersChatModel(str(folder), cache=cache, mode="offline").chat([request])
     assert again == ChatReply("ok", first.data, cached=True)
     other = tmp_path / "other"
+    from tests.metrics_core.chat_checkpoints import write_text_model
+
     write_text_model(other, seed=1)
     (missing,) = TransformersChatModel(str(other), cache=cache, mode="offline").chat([request])
     assert missing.status == "error"

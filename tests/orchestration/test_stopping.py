@@ -47,6 +47,7 @@ AT_A_TABLE = {
     "demo": "demo",
     "ingest": "ingest MANIFEST -d d",
     "rejects": "rejects -d d",
+    "facts": "facts -d d",
     "score": "score -d d",
     "scores": "scores -d d",
     "calibrate": "calibrate -d d",
