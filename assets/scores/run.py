@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -73,13 +74,16 @@ def score_now(scorer: Scorer, samples: Sequence[PendingSample], files: Files) ->
 
 def _scored(scorer: Scorer, samples: Sequence[PendingSample], evidence: Evidence) -> list[Outcome]:
     # The matrices of one sample are small: more threads gain little and, on a busy machine, wait for each other.
-    with _threads().limit(limits=1, user_api="blas"):
+    with _threads(len(sys.modules)).limit(limits=1, user_api="blas"):
         return scorer.score(samples, evidence)
 
 
 @lru_cache(maxsize=1)
-def _threads() -> ThreadpoolController:
-    """The thread pools of the libraries that are loaded; to find them takes as long as scoring dozens of samples."""
+def _threads(n_modules: int) -> ThreadpoolController:
+    """The thread pools of the libraries that are loaded; to find them takes as long as scoring dozens of samples.
+
+    n_modules: how many modules are loaded; a new one may have brought a library with threads of its own.
+    """
     return ThreadpoolController()
 
 
