@@ -15,6 +15,8 @@ DATASETS = dg.DynamicPartitionsDefinition(name="dataset")
 
 # Dagster's own tags of a run over one partition, and over a range of them; none has a public constant.
 PARTITION = "dagster/partition"
+# The tag of a run by which people find those of a dataset.
+DATASET = "dataset"
 RANGE_START, RANGE_END = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 
 
@@ -43,12 +45,13 @@ def partitions_named(tags: Mapping[str, str]) -> str:
 
 
 def range_tags(first: str, last: str) -> dict[str, str]:
-    """Return the tags that make a run one over a range of partitions.
+    """Return the tags that make a run one over a range of partitions of a dataset, with the one that people look for.
 
     >>> range_tags("d:0000", "d:0000")
-    {'dagster/partition': 'd:0000'}
+    {'dagster/partition': 'd:0000', 'dataset': 'd'}
     """
-    return {PARTITION: first} if first == last else {RANGE_START: first, RANGE_END: last}
+    partitions = {PARTITION: first} if first == last else {RANGE_START: first, RANGE_END: last}
+    return {**partitions, DATASET: first.rpartition(":")[0] or first}
 
 
 def announce_partitions(instance: dg.DagsterInstance, dataset: Dataset) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import threading
 import time
+from pathlib import Path
 
 import dagster as dg
 from sqlalchemy.engine import URL
@@ -19,15 +21,19 @@ from orchestration.requests import UNENDED
 # Seconds between two looks at a lease whether it is still held.
 PAUSE_S = 2.0
 # Tags of a run: where it is executed, and its own id, since a run that is started again inherits its predecessor's tags
-# but has no lease yet.
-HOST, PID, LEASED = "dagster/reelsieve_host", "dagster/reelsieve_pid", "dagster/reelsieve_leased"
+# but has no lease yet. Dagster shows no tag that begins so.
+HOST, PID, LEASED = ".dagster/reelsieve_host", ".dagster/reelsieve_pid", ".dagster/reelsieve_leased"
+# One that people read.
+COMMAND = "command"
 # Dagster's own tag, which has no public constant.
 MAX_RETRIES = "dagster/max_retries"
 
 
 def own_tags(run_id: str) -> dict[str, str]:
     """Who executes a run of the command line. Dagster's daemon does not retry it: the command said how it ended."""
-    return {HOST: socket.gethostname(), PID: str(os.getpid()), LEASED: run_id, MAX_RETRIES: "0"}
+    program, *arguments = sys.argv
+    command = {COMMAND: f"reelsieve {arguments[0]}"} if Path(program).name == "reelsieve" and arguments else {}
+    return {HOST: socket.gethostname(), PID: str(os.getpid()), LEASED: run_id, MAX_RETRIES: "0", **command}
 
 
 def close_dead_runs(of: dg.DagsterInstance) -> None:

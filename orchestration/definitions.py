@@ -11,10 +11,13 @@ from assets.results import Results
 from orchestration.dead_runs import LEASED, hold_lease
 from orchestration.jobs import calibration_job, dataset_job, facts_job, ingest_job, prune_job, scoring_job
 from orchestration.platform import curation, keep_connected
-from orchestration.schedules import SCHEDULES
-from orchestration.sensors import SENSORS
+from orchestration.schedules import prune_weekly, score_missing
+from orchestration.sensors import conclusions, failures, inbox
 from orchestration.settings import settings
 from orchestration.terminal import LOGGER, terminal_logger
+
+# The resource that assets, checks, schedules and sensors ask for: the name of a parameter of their functions.
+CURATION = "curation"
 
 
 @dg.resource(description="Database, scorers and folders of this installation.")
@@ -31,19 +34,31 @@ def curation_of_run(context: dg.InitResourceContext) -> Curation:
     return found
 
 
-@dg.definitions
-def defs() -> dg.Definitions:
-    """The assets of the room `assets` with the jobs, schedules, sensors and resources of this one."""
+def of_datasets() -> dg.Definitions:
+    """What is made of datasets: assets, and the jobs, schedules and sensors over them. Fits into any instance."""
     return dg.Definitions.merge(
         catalogued(dg.load_definitions_from_package_module(assets), settings().owners),
         dg.Definitions(
-            jobs=[ingest_job, scoring_job, facts_job, calibration_job, dataset_job, prune_job],
-            schedules=SCHEDULES,
-            sensors=SENSORS,
+            jobs=[ingest_job, scoring_job, facts_job, calibration_job, dataset_job],
+            schedules=[score_missing],
+            sensors=[inbox, conclusions],
+        ),
+    )
+
+
+@dg.definitions
+def defs() -> dg.Definitions:
+    """The above with what looks after a whole instance, and the resource of runs that this installation follows."""
+    return dg.Definitions.merge(
+        of_datasets(),
+        dg.Definitions(
+            jobs=[prune_job],
+            schedules=[prune_weekly],
+            sensors=[failures],
             # All steps in the run's own process, where models stay loaded. Also for runs without a job of ours, as the
             # interface starts them for a choice of assets.
             executor=dg.in_process_executor,
-            resources={"curation": curation_of_run},
+            resources={CURATION: curation_of_run},
             loggers={LOGGER: terminal_logger, "console": dg.colored_console_logger},
         ),
     )

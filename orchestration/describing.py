@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from assets.datasets import dataset_of_key, shard_keys
 from assets.facts.assets import DESCRIBED
 from assets.partitions import announce_partitions
+from assets.reports.text import number_of
 from orchestration.jobs import FACTS
 from orchestration.platform import engine, instance
 from orchestration.runs import run_job
@@ -19,6 +18,6 @@ def run_facts(dataset: str) -> dict[str, int]:
     keys = shard_keys(found)
     result = run_job("facts_job", keys[0], {}, FACTS, keys[-1])
     return {
-        asset: cast("int", result.asset_materializations_for_node(asset)[0].metadata[DESCRIBED].value)
+        asset: number_of(str(result.asset_materializations_for_node(asset)[0].metadata[DESCRIBED].value))
         for asset in FACTS
     }

@@ -22,7 +22,7 @@ from orchestration.terminal import LOGGER, WithoutOutages
 from orchestration.waiting import watching
 
 # The tag of a run in which shards failed: their partition keys. The others were done.
-FAILED = "dagster/reelsieve_failed"
+FAILED = "failed_shards"
 
 
 class RunFailed(RuntimeError):

@@ -61,5 +61,3 @@ prune_weekly = dg.ScheduleDefinition(
     job=prune_job,
     description="Every Sunday night: delete old runs and ticks from Dagster's storage.",
 )
-
-SCHEDULES = [score_missing, prune_weekly]

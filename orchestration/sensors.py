@@ -21,7 +21,7 @@ from assets.datasets import BadDatasetName, check_dataset_name, shard_keys
 from assets.ingest.dimensions import DIMENSIONS_FILE
 from assets.ingest.files import file_in, readable
 from assets.ingest.readers import ManifestError, find_tables
-from assets.partitions import DATASETS, partitions_named
+from assets.partitions import DATASET, DATASETS, partitions_named
 from assets.scores.registry import METRICS, asset_name
 from db.manifest.datasets import Dataset, list_datasets
 from db.scores.quality import has_good_score
@@ -87,7 +87,7 @@ _FAILED = (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
 # Conclusions follow the scores: thresholds, subset, agreement and report of a dataset whose scores are newer.
 
 # The newest event that a run of conclusions knows of: a failed run is tried again, newer scores are not its failures.
-KNOWS = "dagster/reelsieve_knows"
+KNOWS = ".dagster/reelsieve_knows"
 # What people said is read by agreement and report as well.
 JUDGEMENTS = ("rating", "keypoint_label")
 
@@ -120,7 +120,7 @@ def conclusions(
             if attempts.is_due(datetime.now(timezone.utc)):
                 asked = True
                 key = f"{dataset.name}:{newest}:{attempts.n_failed}"
-                yield dg.RunRequest(run_key=key, partition_key=dataset.name, tags=tags)
+                yield dg.RunRequest(run_key=key, partition_key=dataset.name, tags={**tags, DATASET: dataset.name})
     if not asked:
         yield dg.SkipReason("no dataset has newer scores than conclusions")
 
@@ -222,7 +222,7 @@ def _message(event: dg.DagsterEvent) -> str:
 # A folder that changed a moment ago may still be on its way.
 SETTLED_AFTER_S = 10.0
 # The state of a folder that a run ingests.
-STATE = "dagster/reelsieve_inbox"
+STATE = ".dagster/reelsieve_inbox"
 
 
 @dg.sensor(
@@ -260,7 +260,7 @@ def inbox(
                 run_key=f"{folder.name}:{digest}:{attempts.n_failed}",
                 partition_key=folder.name,
                 run_config={"ops": {"ingest": {"config": {"folder": str(folder)}}}},
-                tags=tags,
+                tags={**tags, DATASET: folder.name},
             )
     if not asked:
         yield dg.SkipReason("no folder in the inbox has changed and settled")
@@ -290,6 +290,3 @@ def _files(folder: Path) -> Iterator[tuple[str, int, int]]:
             except FileNotFoundError:
                 continue
             yield str(path.relative_to(folder)), state.st_size, state.st_mtime_ns
-
-
-SENSORS = [inbox, conclusions, failures]

@@ -54,4 +54,4 @@ def _described(
         for keys, tell in leased(curation.engine, asset, shards, context.log.info, sparsely(context.log.info))
         for key in keys
     )
-    return dg.MaterializeResult(metadata={DESCRIBED: n})
+    return dg.MaterializeResult(metadata={DESCRIBED: f"{n:,}"})

@@ -13,7 +13,7 @@ from assets.ingest.report import IngestReport
 from assets.ingest.run import ingest_folder
 from assets.partitions import DATASETS, announce_partitions
 from assets.progress import sparsely
-from assets.reports.text import spelled
+from assets.reports.text import number_of, spelled
 from db.manifest.removal import n_rows
 
 
@@ -88,12 +88,13 @@ def ingest(
 
 
 def _metadata(name: str, report: IngestReport) -> dict[str, Any]:
+    # As text: of numbers Dagster draws plots, and what is new in one ingest is no course.
     if name == "ingest_reject":
         remedy = {"why": f"reelsieve rejects --dataset {report.dataset} says why"} if report.rejected else {}
         return {REFUSED: report.rejected, **remedy}
     names = [table.name for table in MANIFEST_TABLES.values() if name in table.database_tables]
     counts = {NEW: report.accepted, BEFORE: report.unchanged}
-    return {f"{_called(table)} {word}": count[table] for table in names for word, count in counts.items()}
+    return {f"{_called(table)} {word}": f"{count[table]:,}" for table in names for word, count in counts.items()}
 
 
 def _called(table: str) -> str:
@@ -104,6 +105,6 @@ def report_of(dataset: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
     """The report of an ingest from the metadata of all its assets together. Raises KeyError where one is missing."""
     report = IngestReport(dataset, rejected=metadata[REFUSED])
     for table in MANIFEST_TABLES.values():
-        report.accepted[table.name] = metadata[f"{_called(table.name)} {NEW}"]
-        report.unchanged[table.name] = metadata[f"{_called(table.name)} {BEFORE}"]
+        report.accepted[table.name] = number_of(metadata[f"{_called(table.name)} {NEW}"])
+        report.unchanged[table.name] = number_of(metadata[f"{_called(table.name)} {BEFORE}"])
     return report.as_dict()

@@ -41,7 +41,7 @@ def described(engine: Engine, shard: RunShard, report: ShardScores) -> tuple[dic
     metadata: dict[str, Any] = {
         "scores": dg.MetadataValue.md(scored_lines(counts)),
         **_told(scorer, means),
-        "scores written by this run": report.n_written,
+        "scores written by this run": f"{report.n_written:,}",
     }
     for kind in sorted(values):
         things = f"{KINDS[kind]}s"
@@ -61,7 +61,9 @@ def metrics_told(connection: Connection, dataset_id: int, metrics: Iterable[str]
 
 
 def _told(scorer: StoredScorer, means: Iterable[MeanScore]) -> dict[str, str]:
-    label, value_range = scorer_label(scorer), SCORERS[scorer.metric].value_range
+    label = scorer_label(scorer)
+    # Of scores that were made elsewhere nobody knows the range.
+    value_range = SCORERS[scorer.metric].value_range if scorer.metric in SCORERS else (-math.inf, math.inf)
     of_kinds = {f"mean {label} of {KINDS[mean.kind]}s": mean_line(mean, value_range) for mean in means}
     return {**of_kinds, f"{scorer.metric} made by": made_by(scorer)}
 

@@ -17,9 +17,11 @@ from assets.scores.registry import METRICS, asset_name
 from assets.selection.export import export_selection
 from assets.selection.making import make_selection
 from assets.selection.vectors import text_encoder
+from assets.sources.base import Tell
+from db.manifest.datasets import Dataset
 from db.selections.choosing import NothingToSelect
 from db.selections.frozen import selection_rows
-from db.selections.recipes import recipe_of
+from db.selections.recipes import Recipe, recipe_of
 
 
 class SelectionConfig(dg.Config):
@@ -40,10 +42,16 @@ def training_subset(
 ) -> dg.MaterializeResult:
     """The best share of the dataset by a metric, frozen in the database and written as Parquet."""
     dataset, recipe = dataset_of_key(curation.engine, context.partition_key), recipe_of(config.recipe)
+    return subset_made(curation, dataset, recipe, context.log.info)
+
+
+def subset_made(curation: Curation, dataset: Dataset, recipe: Recipe, tell: Tell) -> dg.MaterializeResult:
+    """Freeze and write the subset of a dataset, and describe it. Raises what `make_selection` raises.
+
+    Where nothing is scored yet and the recipe has no condition there is no subset, which is no error.
+    """
     try:
-        chosen = make_selection(
-            curation.engine, dataset, recipe, lambda: text_encoder(curation.scorers), context.log.info
-        )
+        chosen = make_selection(curation.engine, dataset, recipe, lambda: text_encoder(curation.scorers), tell)
     except NothingToSelect as error:
         if recipe.where or recipe.at_least:
             raise
@@ -55,7 +63,7 @@ def training_subset(
     first = next(selection_rows(curation.engine, chosen.selection_id, batch_size=10))
     with curation.engine.connect() as connection:
         label = " and ".join(metric_label(connection, metric) for metric in recipe.by)
-        told = metrics_told(connection, dataset.dataset_id, [metric for metric in recipe.by if metric in METRICS])
+        told = metrics_told(connection, dataset.dataset_id, recipe.by)
     unjudged = {metric: itemised(by_status) for metric, by_status in chosen.unjudged.items() if by_status}
     preview = [[str(row["rank"]), row["sample"], row["system"], f"{row['value']:.4f}"] for row in first]
     return dg.MaterializeResult(
@@ -63,7 +71,7 @@ def training_subset(
             "selection": f"number {chosen.selection_id}, {'new' if chosen.is_new else 'made before and unchanged'}",
             "dagster/row_count": chosen.n,
             "eligible": chosen.n_eligible,
-            "near-duplicates left out": chosen.n_duplicates,
+            "near-duplicates left out": f"{chosen.n_duplicates:,}",
             **{f"samples without {metric}": said for metric, said in unjudged.items()},
             "ranked by": label,
             "cutoff": round(chosen.cutoff, 4),

@@ -189,20 +189,48 @@ def test_finished_work_launches_nothing() -> None:
 # Metadata
 
 
+def test_only_what_has_a_course_is_a_number() -> None:
+    """Dagster draws a plot of every number, with one point for each time that the asset was made."""
+    assets = instance().all_asset_keys()
+    made = [
+        record.asset_materialization
+        for asset in assets
+        for record in instance().fetch_materializations(asset, limit=100).records
+    ]
+    numbers = {
+        name
+        for each in made
+        for name, value in (each.metadata if each else {}).items()
+        if isinstance(value, dg.IntMetadataValue | dg.FloatMetadataValue)
+    }
+    assert numbers == {"dagster/row_count", "refused rows", "eligible", "cutoff"}
+
+
+def test_people_see_the_tags_that_they_can_read() -> None:
+    for asset, partition, job in (("vcs_score", SHARDS[0], "scoring_job"), ("threshold", DATASET, "dataset_job")):
+        run = instance().get_run_by_id(materialisation(asset, partition).run_id)
+        assert run is not None
+        assert run.job_name == job
+        shown = {name: value for name, value in run.tags.items() if not name.startswith(".dagster/")}
+        assert shown.pop("dataset") == DATASET
+        ranges = {"dagster/partition", "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"}
+        assert shown.keys() - ranges == {"dagster/max_retries"}
+
+
 def test_ingest_metadata_counts_rows() -> None:
     n_rows = "dagster/row_count"
-    assert metadata("video", DATASET) == {n_rows: 12, "videos new or changed": 12, "videos as before": 0}
-    assert metadata("reference", DATASET) == {n_rows: 24, "captions new or changed": 60, "captions as before": 0}
+    assert metadata("video", DATASET) == {n_rows: 12, "videos new or changed": "12", "videos as before": "0"}
+    assert metadata("reference", DATASET) == {n_rows: 24, "captions new or changed": "60", "captions as before": "0"}
     assert [metadata(name, DATASET)[n_rows] for name in ("sample", "keypoint", "keypoint_label")] == [36, 36, 108]
     assert metadata("ingest_reject", DATASET)["refused rows"] == 0
 
 
 def test_score_metadata_holds_counts_spread_and_extremes() -> None:
     shards = [metadata("vcs_score", shard) for shard in SHARDS]
-    assert sum(shard["scores written by this run"] for shard in shards) == 36
+    assert sum(int(shard["scores written by this run"]) for shard in shards) == 36
     for shard in shards:
         # The caption of two sentences against references of four: of this shape nothing can be said.
-        per_system = shard["scores written by this run"] // 3
+        per_system = int(shard["scores written by this run"]) // 3
         summary, _, reason = shard["scores"].splitlines()
         captions = "1 caption has" if per_system == 1 else f"{per_system} captions have"
         assert summary == f"{2 * per_system} of {3 * per_system} captions have a score."
