@@ -27,7 +27,7 @@ def shards_of_run(context: dg.AssetExecutionContext | dg.AssetCheckExecutionCont
 
 
 def check_result(
-    asset: str,
+    asset: dg.AssetKey,
     check: str,
     failed: Sequence[str],
     n_shards: int,

@@ -8,14 +8,22 @@ Importing it loads no model library and no database driver: every function impor
 example of each.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from reelsieve.errors import ReelsieveError
 from reelsieve.frames import score
 from reelsieve.functions import FunctionMetric, metric
 from reelsieve.stored import Connection, connect, select
 from reelsieve.values import ecs, evqa, qeva, vcs, vcs_short
 
+if TYPE_CHECKING:
+    from reelsieve.dagster import Dataset
+
 __all__ = [
     "Connection",
+    "Dataset",
     "FunctionMetric",
     "ReelsieveError",
     "connect",
@@ -28,3 +36,16 @@ __all__ = [
     "vcs",
     "vcs_short",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Dagster's component is looked for here, and nobody else need import Dagster.
+    if name == "Dataset":
+        from reelsieve.dagster import Dataset
+
+        return Dataset
+    raise AttributeError(f"module 'reelsieve' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*globals(), "Dataset"]

@@ -1,17 +1,19 @@
 """Checks of every score asset, over the shards of a run: coverage, range, spread and freshness."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import fields
 
 import dagster as dg
 
 from assets.curation import Curation
+from assets.datasets import RunShard
 from assets.reports.text import number, quantified
 from assets.results import checks_failed
 from assets.scores.pending import registered
 from assets.scores.registry import METRICS, SCORERS, asset_name
 from assets.scores.said import thing_of
 from assets.shards import check_result, shards_of_run
+from assets.sources.base import Tell
 from db.scores.quality import ShardQuality, first_failure, shard_quality
 
 # Fewer defined scores than this may well be equal by chance.
@@ -33,45 +35,54 @@ _WARNINGS = ("not_constant",)
 
 def build_score_checks(metric: str) -> dg.AssetChecksDefinition:
     """Build the four checks of a metric's asset. One step evaluates them all."""
-    inputs = [item.label for item in SCORERS[metric].inputs]
-    named = " or ".join([", ".join(inputs[:-1]), inputs[-1]] if len(inputs) > 1 else inputs)
-    specs = [
-        dg.AssetCheckSpec(
-            name,
-            asset=asset_name(metric),
-            description=text.format(inputs=named),
-            blocking=True,
-        )
-        for name, text in _CHECKS.items()
-    ]
 
-    @dg.multi_asset_check(name=f"{metric}_score_checks", specs=specs)
+    @dg.multi_asset_check(name=f"{metric}_score_checks", specs=check_specs(metric, dg.AssetKey(asset_name(metric))))
     def checks(
         context: dg.AssetCheckExecutionContext, curation: dg.ResourceParam[Curation]
     ) -> Iterator[dg.AssetCheckResult]:
-        scorer = curation.scorers[metric]
-        found: dict[str, ShardQuality] = {}
-        with curation.engine.connect() as connection:
-            scorer_id = registered(connection, scorer)
-        for shard in shards_of_run(context, curation.engine):
-            with curation.engine.connect() as connection:
-                quality = shard_quality(connection, scorer_id, shard.dataset.dataset_id, shard.number)
-                failure = first_failure(connection, scorer_id, shard.dataset.dataset_id, shard.number)
-            found[shard.key] = quality
-            if failure:
-                context.log.warning(
-                    f"{quality.n_failed} samples failed with {metric}, {failure[0]!r} for one: {failure[1]}"
-                )
-        verdicts = {key: judge(quality, scorer.value_range) for key, quality in found.items()}
-        said = sentences(found.values(), scorer.value_range, named)
-        failed = {name: [key for key, passed in verdicts.items() if not passed[name]] for name in _CHECKS}
-        blocking = {name: keys for name, keys in failed.items() if name not in _WARNINGS}
-        curation.results.fail(asset_name(metric), checks_failed(asset_name(metric), blocking))
-        for name, keys in failed.items():
-            good, bad = said[name]
-            yield check_result(asset_name(metric), name, keys, len(found), warns=name in _WARNINGS, good=good, bad=bad)
+        shards = shards_of_run(context, curation.engine)
+        yield from check_scores(metric, dg.AssetKey(asset_name(metric)), shards, curation, context.log.warning)
 
     return checks
+
+
+def check_specs(metric: str, asset: dg.AssetKey) -> list[dg.AssetCheckSpec]:
+    """The four checks of an asset of this metric's scores."""
+    return [
+        dg.AssetCheckSpec(name, asset=asset, description=text.format(inputs=_inputs(metric)), blocking=True)
+        for name, text in _CHECKS.items()
+    ]
+
+
+def check_scores(
+    metric: str, asset: dg.AssetKey, shards: Sequence[RunShard], curation: Curation, warn: Tell
+) -> Iterator[dg.AssetCheckResult]:
+    """Check the scores of shards; yields the results of the asset's four checks. warn: is told of failed samples."""
+    scorer = curation.scorers[metric]
+    found: dict[str, ShardQuality] = {}
+    with curation.engine.connect() as connection:
+        scorer_id = registered(connection, scorer)
+    for shard in shards:
+        with curation.engine.connect() as connection:
+            quality = shard_quality(connection, scorer_id, shard.dataset.dataset_id, shard.number)
+            failure = first_failure(connection, scorer_id, shard.dataset.dataset_id, shard.number)
+        found[shard.key] = quality
+        if failure:
+            warn(f"{quality.n_failed} samples failed with {metric}, {failure[0]!r} for one: {failure[1]}")
+    verdicts = {key: judge(quality, scorer.value_range) for key, quality in found.items()}
+    said = sentences(found.values(), scorer.value_range, _inputs(metric))
+    failed = {name: [key for key, passed in verdicts.items() if not passed[name]] for name in _CHECKS}
+    blocking = {name: keys for name, keys in failed.items() if name not in _WARNINGS}
+    curation.results.fail(asset_name(metric), checks_failed(asset_name(metric), blocking))
+    for name, keys in failed.items():
+        good, bad = said[name]
+        yield check_result(asset, name, keys, len(found), warns=name in _WARNINGS, good=good, bad=bad)
+
+
+def _inputs(metric: str) -> str:
+    """The names of what a score is made of."""
+    labels = [item.label for item in SCORERS[metric].inputs]
+    return " or ".join([", ".join(labels[:-1]), labels[-1]] if len(labels) > 1 else labels)
 
 
 def merged(qualities: Collection[ShardQuality]) -> ShardQuality:

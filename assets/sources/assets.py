@@ -110,7 +110,7 @@ def build_source_checks(kind: type[Source[Any]]) -> dg.AssetChecksDefinition:
         curation.results.fail(kind.asset, checks_failed(kind.asset, blocking))
         for name, keys in failed.items():
             yield check_result(
-                kind.asset,
+                dg.AssetKey(kind.asset),
                 name,
                 keys,
                 len(shards),

@@ -5,21 +5,24 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import dagster as dg
 import pytest
 import sqlalchemy as sa
 
 from orchestration.launch import run_ingest
 from orchestration.platform import PROJECT, engine, instance
+from reelsieve.dagster import definitions
 from tests.orchestration.conftest import Installation
 from tests.orchestration.test_ui import free_port, group_lives, has_definitions, until
 
 PAGE = (PROJECT / "docs" / "dagster.md").read_text(encoding="utf-8")
-BARE, ANYWHERE = (
+BARE, ANYWHERE, PROJECT_OF_ANOTHER = (
     block.splitlines() for block in re.findall(r"^```sh\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
 )
 
@@ -42,9 +45,10 @@ def fresh_environment() -> dict[str, str]:
     return {**environment, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"}
 
 
-def run(command: str, folder: Path) -> str:
+def run(command: str, folder: Path, **variables: str) -> str:
     """What a command prints that ends well."""
-    done = subprocess.run(shlex.split(command), cwd=folder, env=fresh_environment(), capture_output=True, text=True)
+    environment = {**fresh_environment(), **variables}
+    done = subprocess.run(shlex.split(command), cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 
@@ -93,6 +97,58 @@ def test_their_options_and_exit_codes_are_passed_on(tmp_path: Path) -> None:
     assert "materialize" in run("reelsieve dagster asset --help", tmp_path)
     with pytest.raises(AssertionError, match="No such command 'nothing'"):
         run("reelsieve dagster nothing", tmp_path)
+
+
+def test_a_project_of_somebody_else(tmp_path: Path) -> None:
+    """The example: a component and Reelsieve's definitions in a project with an instance of its own, on SQLite."""
+    project, home = tmp_path / "project", tmp_path / "dagster"
+    shutil.copytree(PROJECT / "docs" / "examples" / "dagster_project", project)
+    home.mkdir()
+    (home / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    before = len(instance().get_runs())
+    said = [run(command, project, DAGSTER_HOME=str(home), COLUMNS="200") for command in PROJECT_OF_ANOTHER]
+    assert "reelsieve.Dataset" in said[0]
+    assert "All definitions loaded successfully" in said[1]
+    for asset in ("clips/training_subset", "trained_model", "vcs_score"):
+        assert asset in said[2]
+    with engine().connect() as connection:
+        scored = "SELECT vcs_short_status, count(*) FROM sample_scores WHERE dataset = 'clips' GROUP BY 1"
+        assert connection.execute(sa.text(scored)).all() == [("ok", 6)]
+        assert connection.execute(sa.text("SELECT dataset_name, n FROM selection")).all() == [("clips", 3)]
+    assert len(instance().get_runs()) == before
+    with dg.DagsterInstance.from_config(str(home)) as theirs:
+        assert [run.status for run in theirs.get_runs()] == [dg.DagsterRunStatus.SUCCESS]
+        checked = theirs.event_log_storage.get_asset_check_summary_records(
+            [dg.AssetCheckKey(dg.AssetKey(["clips", "vcs_short_score"]), "coverage")]
+        )
+        assert all(record.last_check_execution_record for record in checked.values())
+
+
+def test_reelsieve_s_own_assets_in_the_instance_of_somebody_else(installation: Installation, tmp_path: Path) -> None:
+    """They have their partitions there, beside those of that project."""
+    shots = dg.DynamicPartitionsDefinition(name="shot")
+
+    @dg.asset(partitions_def=shots, deps=["vcs_score"])
+    def shot_list() -> None:
+        """Somebody else's asset."""
+
+    merged = definitions(dg.Definitions(assets=[shot_list]))
+    before = len(instance().get_runs())
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as theirs:
+        theirs.add_dynamic_partitions("shot", ["first"])
+        theirs.add_dynamic_partitions("dataset", ["theirs"])
+        config = {"ops": {"ingest": {"config": {"folder": str(installation.manifest)}}}}
+        ingest, scoring = (merged.resolve_job_def(name) for name in ("ingest_job", "scoring_job"))
+        assert ingest.execute_in_process(config, theirs, partition_key="theirs").success
+        assert theirs.get_dynamic_partitions("shard") == ["theirs:0000"]
+        chosen = [dg.AssetKey(name) for name in ("text_embedding", "vcs_score")]
+        done = scoring.execute_in_process(instance=theirs, partition_key="theirs:0000", asset_selection=chosen)
+        assert done.success
+        assert theirs.get_materialized_partitions(dg.AssetKey("vcs_score")) == {"theirs:0000"}
+    with engine().connect() as connection:
+        scored = "SELECT count(vcs) FROM sample_scores WHERE dataset = 'theirs'"
+        assert connection.scalar(sa.text(scored)) == 24
+    assert len(instance().get_runs()) == before
 
 
 def test_a_home_of_dagster_without_its_file_is_one_sentence(tmp_path: Path) -> None:

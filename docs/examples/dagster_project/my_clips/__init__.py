@@ -1,0 +1,1 @@
+"""A Dagster project with datasets of Reelsieve in it."""

@@ -1,0 +1,124 @@
+"""Reelsieve inside somebody else's Dagster: all of its definitions beside theirs, or one dataset as a component.
+
+docs/dagster.md shows both; docs/examples/dagster_project is a project that uses them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import dagster as dg
+from pydantic import Field
+
+from assets.curation import Curation
+from assets.datasets import check_dataset_name
+from assets.one_dataset import dataset_assets
+from assets.results import Results
+from assets.scores.registry import METRICS
+from db.selections.recipes import recipe_of
+from db.spelling import did_you_mean
+from orchestration.definitions import CURATION, of_datasets
+from orchestration.platform import curation
+from reelsieve.errors import ReelsieveError, plainly
+
+
+@dg.resource(description="Database, scorers and folders of Reelsieve.")
+def curation_beside(_: dg.InitResourceContext) -> Curation:
+    """The resource that Reelsieve's assets ask for. Whether their run lives, the other Dagster watches itself."""
+    found = curation()
+    found.results = Results()
+    return found
+
+
+@plainly
+def definitions(*yours: dg.Definitions) -> dg.Definitions:
+    """Reelsieve's assets, checks, jobs, schedule and sensors, merged with definitions of your own.
+
+    Your instance, executor, loggers and resources stay yours: added are a resource `curation`, and the dynamic
+    partitions `dataset` and `shard`. Schedule and sensors are off until you turn them on. Home and settings are found
+    from the folder in which Dagster runs, as commands find them.
+
+    Raises ReelsieveError where a name is both yours and Reelsieve's.
+
+    >>> import dagster as dg
+    >>> from reelsieve.dagster import definitions
+    >>> definitions(dg.Definitions(assets=[dg.AssetSpec("video")]))
+    Traceback (most recent call last):
+    ...
+    reelsieve.ReelsieveError: asset video is yours and Reelsieve's: rename yours, or give it a key prefix
+    """
+    ours = of_datasets()
+    for each in yours:
+        _refuse_equal_names(each, ours)
+    return dg.Definitions.merge(*yours, ours, dg.Definitions(resources={CURATION: curation_beside}))
+
+
+def _refuse_equal_names(yours: dg.Definitions, ours: dg.Definitions) -> None:
+    resource = (yours.resources or {}).get(CURATION)
+    # That of a component is ours, too.
+    if resource not in (None, curation_beside):
+        raise ReelsieveError(f"resource {CURATION} is yours and Reelsieve's: rename yours")
+    for kind, names in _NAMES.items():
+        both = sorted({*names(yours)} & {*names(ours)})
+        if both and resource is curation_beside:
+            raise ReelsieveError(f"{kind} {both[0]} stands in these definitions already: merge Reelsieve's once")
+        if both:
+            remedy = "rename yours, or give it a key prefix" if kind == "asset" else "rename yours"
+            raise ReelsieveError(f"{kind} {both[0]} is yours and Reelsieve's: {remedy}")
+
+
+def _assets(of: dg.Definitions) -> Iterable[str]:
+    for each in of.assets or ():
+        if isinstance(each, dg.AssetsDefinition):
+            yield from (key.to_user_string() for key in each.keys)
+        elif isinstance(each, dg.AssetSpec | dg.SourceAsset):
+            yield each.key.to_user_string()
+
+
+def _partitions(of: dg.Definitions) -> Iterable[str]:
+    for each in of.assets or ():
+        found = each.partitions_def if isinstance(each, dg.AssetsDefinition | dg.AssetSpec) else None
+        if isinstance(found, dg.DynamicPartitionsDefinition) and found.name:
+            yield found.name
+
+
+# By what it is a name of, the names that definitions have. They are not resolved: yours may rest on ours.
+_NAMES: Mapping[str, Callable[[dg.Definitions], Iterable[str]]] = {
+    "asset": _assets,
+    "job": lambda of: (job.name for job in of.jobs or ()),
+    "schedule": lambda of: (schedule.name for schedule in of.schedules or ()),
+    "sensor": lambda of: (sensor.name for sensor in of.sensors or ()),
+    "dynamic partition set": _partitions,
+}
+
+
+class Dataset(dg.Component, dg.Resolvable, dg.Model):
+    """A dataset of Reelsieve: ingested, scored by some metrics, and a training subset frozen by a recipe.
+
+    Its assets have no partitions, and keys that begin with the name of the dataset.
+    """
+
+    dataset: Annotated[str, Field(description="Name of the dataset.")]
+    folder: Annotated[str, Field(description="Manifest folder, beside the file of the component.")]
+    metrics: Annotated[list[str], Field(min_length=1, description="Metrics that score every caption.")]
+    recipe: Annotated[
+        dict[str, Any] | None, Field(description="Recipe of the training subset. Without one no subset is made.")
+    ] = None
+
+    @plainly
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        """The assets of the dataset. Raises ReelsieveError for an unknown metric, a bad name and a bad recipe."""
+        folder = (context.path / Path(self.folder).expanduser()).resolve()
+        check_dataset_name(self.dataset, folder, curation().home)
+        for metric in self.metrics:
+            if metric not in METRICS:
+                meant = did_you_mean(metric, METRICS)
+                hint = f"did you mean {meant!r}?" if meant else f"there are {', '.join(METRICS)}"
+                raise ReelsieveError(f"there is no metric {metric!r}: {hint}")
+        rule = None if self.recipe is None else recipe_of(self.recipe)
+        return dg.Definitions(
+            assets=dataset_assets(self.dataset, folder, tuple(dict.fromkeys(self.metrics)), rule),
+            resources={CURATION: curation_beside},
+        )
