@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from reelsieve.errors import ReelsieveError
 from reelsieve.frames import score
 from reelsieve.functions import FunctionMetric, metric
+from reelsieve.imports import import_scores
 from reelsieve.stored import Connection, connect, select
 from reelsieve.values import ecs, evqa, qeva, vcs, vcs_short
 
@@ -29,6 +30,7 @@ __all__ = [
     "connect",
     "ecs",
     "evqa",
+    "import_scores",
     "metric",
     "qeva",
     "score",

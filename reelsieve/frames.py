@@ -44,7 +44,7 @@ def score(frame: Frame, metrics: Sequence[str | FunctionMetric], **settings: Any
     0        1.0               ok
     1        NaN     no_reference
     """
-    kind = _kind_of(frame)
+    kind = kind_of(frame)
     scorers = _scorers(metrics, settings)
     rows = _Rows.of(kind.names(frame))
     samples, refused, files = rows.read(kind.rows(frame, rows.wanted), looks=_any_looks(scorers.values()))
@@ -205,7 +205,7 @@ class _Kind:
     joined: Callable[[Any, dict[str, list[Any]]], Any]
 
 
-def _kind_of(frame: object) -> _Kind:
+def kind_of(frame: object) -> _Kind:
     """How to read a table, by its class: no library is imported that its maker has not."""
     for one in type(frame).__mro__:
         if kind := _KINDS.get(f"{one.__module__.partition('.')[0]}.{one.__name__}"):
@@ -246,7 +246,7 @@ def _with_datasets(frame: Any, new: dict[str, list[Any]]) -> Any:
 def _with_polars(frame: Any, new: dict[str, list[Any]]) -> Any:
     import polars as pl
 
-    return frame.with_columns(pl.from_arrow(_arrow(new)).get_columns())
+    return frame.with_columns(pl.DataFrame(_arrow(new)).get_columns())
 
 
 def _with_arrow(frame: Any, new: dict[str, list[Any]]) -> Any:

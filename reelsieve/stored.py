@@ -105,8 +105,16 @@ def connect(home: Place | None = None, url: str | None = None) -> Connection:
     ...
     reelsieve.ReelsieveError: there is no data in 'no such home': ingest some with reelsieve ingest
     """
-    from db.server.embedded import curation_url, has_embedded
     from orchestration.platform import ready_engine
+
+    found = found_url(home, url)
+    ready_engine(found).dispose()
+    return Connection(found)
+
+
+def found_url(home: Place | None, url: str | None) -> URL:
+    """The URL of the database that `connect` opens. Starts the home's server. Raises ReelsieveError without data."""
+    from db.server.embedded import curation_url, has_embedded
     from orchestration.settings import settings
 
     folder = Path(home).expanduser().resolve() if home is not None else settings().home_folder
@@ -114,9 +122,7 @@ def connect(home: Place | None = None, url: str | None = None) -> Connection:
     if server is None and not has_embedded(folder):
         shown = str(home) if home is not None else str(folder)
         raise ReelsieveError(f"there is no data in {shown!r}: ingest some with reelsieve ingest")
-    found = curation_url(folder, server)
-    ready_engine(found).dispose()
-    return Connection(found)
+    return curation_url(folder, server)
 
 
 @plainly

@@ -14,6 +14,7 @@ from assets.reports.plots import intervals, markdown_image
 from assets.reports.tables import markdown_table
 from assets.reports.text import number, spelled
 from assets.scores.registry import METRICS, asset_name
+from db.scores.present import known_metrics
 
 STATISTIC = "kendall_b"
 INTERVAL = "95 % interval over videos"
@@ -36,10 +37,11 @@ SHOWN = ("pooled", "per_video", "per_system", "within_system")
 def agreement(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
     """Correlations of every metric, of baselines and of raters with people, with intervals over videos."""
     dataset = dataset_of_key(curation.engine, context.partition_key)
-    rows = store_agreement(curation.engine, dataset, METRICS)
     with curation.engine.connect() as connection:
-        labels = {metric: metric_label(connection, metric) for metric in METRICS}
+        metrics = known_metrics(connection)
+        labels = {metric: metric_label(connection, metric) for metric in metrics}
         note = ratings_note(connection, dataset.dataset_id)
+    rows = store_agreement(curation.engine, dataset, metrics)
     told = metadata_of([replace(row, metric=labels.get(row.metric, row.metric)) for row in rows])
     return dg.MaterializeResult(metadata={**note, **told})
 

@@ -13,6 +13,7 @@ from assets.reports.report import make_report, report_folder
 from assets.reports.tables import escaped
 from assets.scores.description import metrics_told
 from assets.scores.registry import METRICS, asset_name
+from db.scores.present import known_metrics
 
 
 @dg.asset(
@@ -31,7 +32,7 @@ def dataset_report(context: dg.AssetExecutionContext, curation: dg.ResourceParam
     folder = report_folder(curation.home, dataset.name)
     files = make_report(curation.engine, dataset, curation.scorers, folder, sparsely(context.log.info))
     with curation.engine.connect() as connection:
-        told = metrics_told(connection, dataset.dataset_id, METRICS)
+        told = metrics_told(connection, dataset.dataset_id, known_metrics(connection))
     return dg.MaterializeResult(
         metadata={
             **({"read this first": _listed(files.notices)} if files.notices else {}),

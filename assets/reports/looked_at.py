@@ -171,7 +171,7 @@ def gather_samples(
         if row["video_id"] not in pictures:
             pictures[row["video_id"]] = thumbnails(row)
         views = tuple(
-            _view(engine, dataset, metric.name, scorers[metric.name], row["key"], values[sample_id])
+            _view(engine, dataset, metric.name, scorers.get(metric.name), row["key"], values[sample_id])
             for metric in metrics
         )
         facts[sample_id] = _facts(row, reasons, views, ratings.get(sample_id, {}), pictures[row["video_id"]])
@@ -190,12 +190,12 @@ def _each_once(groups: Sequence[ChosenGroup], facts: Mapping[int, SampleFacts]) 
 
 
 def _view(
-    engine: Engine, dataset: Dataset, metric: str, scorer: Scorer, key: str, values: Mapping[str, Any]
+    engine: Engine, dataset: Dataset, metric: str, scorer: Scorer | None, key: str, values: Mapping[str, Any]
 ) -> MetricView:
     """The metric's score of a sample, and why; the reason is left out where the score has changed meanwhile."""
     value, status, rank = (values[name] for name in (metric, f"{metric}_status", f"{metric}_rank"))
     try:
-        found = explain_score(engine, scorer, dataset, key)
+        found = explain_score(engine, metric, scorer, dataset, key)
     except (ModelUnusable, MissingEvidence) as error:
         return MetricView(metric, value, status, None, rank, (f"cannot be explained here: {error}",), ())
     if found is None or (found.value, found.status or "unscored") != (value, status):

@@ -46,6 +46,7 @@ from db.reports.summary import (
 from db.reports.values import Tally, collect_scores, reasons, systems_of, tallies
 from db.reports.videos import Samples, count_videos, judgements_by_video, values_by_video
 from db.schema import scorer
+from db.scores.present import known_metrics
 from db.scores.quality import StatusCount
 from db.scores.stored import active_models, active_scorer
 from metrics_core.agreement.same_items import SameItems
@@ -208,12 +209,14 @@ def gather(
     """Gather the facts of a report."""
     tell("reading the scores")
     with _snapshot(engine) as connection:
-        collect_scores(connection, dataset, list(scorers))
-        data, metrics = gather_data(connection, dataset), gather_metrics(connection, list(scorers))
+        # Not those of `scorers` alone: some scores were made elsewhere.
+        names = known_metrics(connection)
+        collect_scores(connection, dataset, names)
+        data, metrics = gather_data(connection, dataset), gather_metrics(connection, names)
         tell("comparing the systems")
         systems, people = gather_systems(connection, data, metrics)
         tell("comparing the metrics with people")
-        judged = load_judged(connection, dataset, list(scorers))
+        judged = load_judged(connection, dataset, names)
         agreement = rows_of(judged)
         systems, beside = _corrected(systems, beside_people(judged))
         trust = gather_trust(judged, agreement, metrics, data, beside)

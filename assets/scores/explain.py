@@ -34,15 +34,20 @@ class ExplainedScore:
         return asdict(self)
 
 
-def explain_score(engine: Engine, scorer: Scorer, dataset: Dataset, key: str) -> ExplainedScore | None:
-    """Explain the sample's score by the metric's active scorer; None where there is no such sample."""
+def explain_score(
+    engine: Engine, metric: str, scorer: Scorer | None, dataset: Dataset, key: str
+) -> ExplainedScore | None:
+    """Explain the sample's score by the metric's active scorer; None where there is no such sample.
+
+    scorer: None where the scores were made elsewhere.
+    """
     with engine.connect() as connection:
-        score = sample_score(connection, dataset.dataset_id, key, scorer.metric)
+        score = sample_score(connection, dataset.dataset_id, key, metric)
     if score is None:
         return None
     models = [model["model_id"] for model in (score["models"] or {}).values()]
     return ExplainedScore(
-        scorer.metric,
+        metric,
         score["sample"],
         score["system"],
         score["text"],
@@ -50,7 +55,7 @@ def explain_score(engine: Engine, scorer: Scorer, dataset: Dataset, key: str) ->
         score["status"],
         score["error"],
         models,
-        _explanation(engine, scorer, score) if _says_something(score) else Explanation(),
+        _explanation(engine, scorer, score) if scorer and _says_something(score) else Explanation(),
     )
 
 

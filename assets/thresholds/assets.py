@@ -20,6 +20,7 @@ from assets.thresholds.ratings import FoundCut, estimate, sentence, store_rating
 from assets.thresholds.settings import QUANTILE, SHARES, RatingSettings, objective
 from db.manifest.datasets import Dataset
 from db.scores.distribution import Distribution, collect_defined, distribution, shard_cutoffs, video_means
+from db.scores.present import known_metrics
 from db.scores.stored import active_scorer
 from db.scores.thresholds import Cutoff, store_cutoffs
 from db.selections.freezing import kept
@@ -50,9 +51,10 @@ def threshold(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Cura
     A cut that holds for the dataset holds for a shard only where shards are alike: a check tells which are not.
     """
     dataset = dataset_of_key(curation.engine, context.partition_key)
-    found = {metric: _metric(curation.engine, dataset, metric) for metric in METRICS}
     with curation.engine.connect() as connection:
-        told = metrics_told(connection, dataset.dataset_id, METRICS)
+        metrics = known_metrics(connection)
+        told = metrics_told(connection, dataset.dataset_id, metrics)
+    found = {metric: _metric(curation.engine, dataset, metric) for metric in metrics}
     shifted = [shift for _, of_metric in found.values() for shift in of_metric]
     check = dg.AssetCheckResult(
         check_name=ALIKE,
@@ -128,7 +130,9 @@ def rating_threshold(context: dg.AssetExecutionContext, curation: dg.ResourcePar
     without ratings and labels has no such threshold, and a shard with too few none of its own.
     """
     dataset = dataset_of_key(curation.engine, context.partition_key)
-    stored = store_rating_cuts(curation.engine, dataset, METRICS, read_settings(RatingSettings).good_ratings)
+    with curation.engine.connect() as connection:
+        metrics = known_metrics(connection)
+    stored = store_rating_cuts(curation.engine, dataset, metrics, read_settings(RatingSettings).good_ratings)
     found = [each for each in stored if each.shard is None]
     if not found:
         none = dg.MetadataValue.text("no ratings and no labels of scored samples")

@@ -17,6 +17,7 @@ from db.schema.comments import FILE as COMMENTS
 from db.schema.comments import write_comments
 from db.schema.inputs import input_digest, input_marks
 from db.schema.marks import COMPARE, MetricInputs, by_metric, mark_all_scores, mark_functions, watch_tables
+from db.scores.imported import with_imported
 from db.scores.thresholds import METHOD_LABELS
 from db.sql import read_sql
 
@@ -41,10 +42,12 @@ _METRIC = re.compile(r"[a-z][a-z0-9_]{0,39}")
 def create_views(connection: Connection, metrics: MetricInputs) -> None:
     """Drop and make all views, functions and comments, unless those of the database are up to date.
 
-    sample_scores has columns `<metric>`, `<metric>_status`, `<metric>_is_stale` and `<metric>_models` for each metric.
-    Where another rule tells stale scores than before, all scores are compared again. Raises ValueError for a metric
-    whose name is no plain lower-case identifier, and for an input that reads a table that does not exist.
+    sample_scores has columns `<metric>`, `<metric>_status`, `<metric>_is_stale` and `<metric>_models` for each metric,
+    and for each whose scores were imported. Where another rule tells stale scores than before, all scores are compared
+    again. Raises ValueError for a metric whose name is no plain lower-case identifier, and for an input that reads a
+    table that does not exist.
     """
+    metrics = with_imported(connection, metrics)
     definitions, before = _definitions(metrics), _made(connection)
     digests = {name: _digest(definition) for name, definition in definitions.items()}
     if before == digests:
@@ -64,7 +67,8 @@ def create_views(connection: Connection, metrics: MetricInputs) -> None:
 
 def is_up_to_date(connection: Connection, metrics: MetricInputs) -> bool:
     """Whether every view and function exists with the definition that it would get now."""
-    return _made(connection) == {name: _digest(definition) for name, definition in _definitions(metrics).items()}
+    definitions = _definitions(with_imported(connection, metrics))
+    return _made(connection) == {name: _digest(definition) for name, definition in definitions.items()}
 
 
 def _made(connection: Connection) -> dict[str, bytes]:

@@ -25,12 +25,14 @@ def explain(
     from assets.datasets import dataset_of_key
     from assets.scores.explain import explain_score
     from orchestration.cli.errors import Refused
-    from orchestration.cli.scoring import known_metrics
+    from orchestration.cli.scoring import shown_metrics
     from orchestration.platform import curation, engine
 
     dataset_row = dataset_of_key(engine(), dataset)
-    metrics = known_metrics(metric)
-    explained = [explain_score(engine(), curation().scorers[name], dataset_row, sample) for name in metrics]
+    scorers = curation().scorers
+    explained = [
+        explain_score(engine(), name, scorers.get(name), dataset_row, sample) for name in shown_metrics(metric)
+    ]
     scores = [score for score in explained if score is not None]
     if not scores:
         raise Refused(f"{dataset} has no sample {sample!r}: reelsieve scores --dataset {dataset} lists them")

@@ -179,17 +179,17 @@ def scores(
     """List the scores of a dataset, best first; where there is no value, a mark stands for the status."""
     from assets.datasets import dataset_of_key
     from assets.reports.labels import metric_label
-    from assets.scores.registry import METRICS
     from db.scores.listing import list_scores
     from orchestration.cli.errors import UsageError
     from orchestration.platform import engine
 
+    metrics = shown_metrics()
     if by is not None:
-        known_metrics([by])
+        shown_metrics([by])
     if components and not as_json:
         raise UsageError("--components needs --json: a table has no room for the parts of every score")
     dataset_of_key(engine(), dataset)
-    by, wanted = by or METRICS[0], kind and kind.value
+    by, wanted = by or metrics[0], kind and kind.value
     with engine().connect() as connection:
         if as_json:
             print_json(list_scores(connection, dataset, by, None, kind=wanted, components=components))
@@ -197,9 +197,9 @@ def scores(
         rows = list_scores(connection, dataset, by, limit, kind=wanted)
         captions = _captions(connection, dataset, by, rows) if wanted is None else []
         rows = captions or rows
-        labels = {metric: metric_label(connection, metric) for metric in METRICS}
+        labels = {metric: metric_label(connection, metric) for metric in metrics}
     empty = f"dataset {dataset} has no samples" + (f" of kind {wanted}" if wanted else "")
-    print_rows(score_table(rows, METRICS, console.width), empty=empty, right=METRICS)
+    print_rows(score_table(rows, metrics, console.width), empty=empty, right=metrics)
     for line in _legend(rows, labels):
         console.print(line, markup=False)
     if captions:
@@ -211,11 +211,25 @@ def scores(
 def known_metrics(chosen: list[str] | None) -> list[str]:
     """The chosen metrics, or all where none is chosen; UsageError for a metric that does not exist."""
     from assets.scores.registry import METRICS
+
+    return _among(METRICS, chosen)
+
+
+def shown_metrics(chosen: list[str] | None = None) -> list[str]:
+    """The same of the metrics that the database has scores of, those made elsewhere among them."""
+    from db.scores.present import known_metrics as metrics_of
+    from orchestration.platform import engine
+
+    with engine().connect() as connection:
+        return _among(metrics_of(connection), chosen)
+
+
+def _among(metrics: Sequence[str], chosen: list[str] | None) -> list[str]:
     from orchestration.cli.errors import UsageError
 
-    if unknown := [name for name in chosen or [] if name not in METRICS]:
-        raise UsageError(f"there is no metric {unknown[0]!r}: choose one of {', '.join(METRICS)}")
-    return chosen or list(METRICS)
+    if unknown := [name for name in chosen or [] if name not in metrics]:
+        raise UsageError(f"there is no metric {unknown[0]!r}: choose one of {', '.join(metrics)}")
+    return chosen or list(metrics)
 
 
 def _part(dataset: str, shards: list[int] | None) -> str:

@@ -143,7 +143,7 @@ def test_the_extractor_is_part_of_the_fingerprint(bench: Bench) -> None:
 def test_explain_shows_the_models_keywords(bench: Bench) -> None:
     scorer = scorer_of(RuleChat(told))
     bench.run(scorer)
-    found = explain_score(bench.engine, scorer, bench.dataset, "other")
+    found = explain_score(bench.engine, scorer.metric, scorer, bench.dataset, "other")
     assert found is not None
     assert [row["keyword"] for row in found.explanation.rows] == ["blue square", "left side"]
 

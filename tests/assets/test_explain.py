@@ -53,7 +53,7 @@ def vcs(**settings: Any) -> VCSScorer:
 
 def explained(bench: Bench, scorer: Scorer, key: str) -> ExplainedScore:
     """The score of a sample that is there."""
-    score = explain_score(bench.engine, scorer, bench.dataset, key)
+    score = explain_score(bench.engine, scorer.metric, scorer, bench.dataset, key)
     assert score is not None
     return score
 
@@ -229,7 +229,7 @@ def test_ecs_says_where_an_early_exit_left_a_lower_bound(engine: Engine, tmp_pat
 
 def test_what_is_not_there_has_no_score(bench: Bench) -> None:
     scorer = vcs()
-    assert explain_score(bench.engine, scorer, bench.dataset, "nobody") is None
+    assert explain_score(bench.engine, scorer.metric, scorer, bench.dataset, "nobody") is None
     # Before the metric has scored anything at all.
     before = explained(bench, scorer, "copy")
     assert before.as_dict() == {

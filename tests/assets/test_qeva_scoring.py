@@ -171,7 +171,7 @@ def test_a_crash_costs_nothing_that_was_stored(bench: Bench, limit: int) -> None
 def test_explain_shows_every_question_with_key_answer_and_verdict(bench: Bench) -> None:
     scorer = qeva(verifier=told())
     bench.run(scorer)
-    explained = explain_score(bench.engine, scorer, bench.dataset, "wrong")
+    explained = explain_score(bench.engine, scorer.metric, scorer, bench.dataset, "wrong")
     assert explained is not None
     assert explained.explanation.lines[0] == "the video is given as notes"
     assert any(line.startswith("coverage 0.6667 (0.21 to 0.94): 2 of 3 right") for line in explained.explanation.lines)

@@ -222,7 +222,7 @@ def test_a_sample_without_a_value_is_explained_too(engine: Engine, tmp_path: Pat
     bench.ingest(["v"], captions=[candidate("c", "v", " ".join(STORY))], keypoints=facts)
     scorer = qeva(verifier=ToldVerifier())
     bench.run(scorer)
-    explained = explain_score(engine, scorer, bench.dataset, "c")
+    explained = explain_score(engine, scorer.metric, scorer, bench.dataset, "c")
     assert explained is not None
     assert (explained.value, explained.status) == (None, "no_questions")
     assert any(line.startswith("chronology undefined") for line in explained.explanation.lines)

@@ -77,7 +77,7 @@ def test_a_sentence_is_shown_as_proof_only_if_it_proves(bench: Bench) -> None:
         scorer = ecs(Weighed(lambda *_: probability), ecs_threshold=threshold)
         scorer.checklist.model.identity = ModelIdentity("told", f"{probability}", {})
         bench.run(scorer)
-        score = explain_score(bench.engine, scorer, bench.dataset, "both")
+        score = explain_score(bench.engine, scorer.metric, scorer, bench.dataset, "both")
         assert score is not None
         return score.explanation
 

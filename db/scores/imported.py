@@ -1,0 +1,62 @@
+"""Scores that were made elsewhere. Their scorer stands in the database alone: no code here computes them.
+
+The views ask the database for such metrics, so that a column does not depend on what a process has installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.engine import Connection
+
+from db.schema import sample, scorer, video
+from db.schema.inputs import TEXT, Input
+from db.schema.marks import MetricInputs
+
+IMPORTED = "imported"
+"""The code version of a scorer whose scores were made elsewhere."""
+
+# All that is known of what the numbers depend on.
+INPUTS: Collection[Input[Any]] = (TEXT,)
+# Names that statements over sample_scores use themselves.
+_TAKEN = ("chance", "score", "value", "video_id")
+
+
+class KeyedSample(NamedTuple):
+    """A sample with its video's key."""
+
+    sample_id: int
+    kind: str
+    key: str
+    video: str
+    text: str
+
+
+def with_imported(connection: Connection, metrics: MetricInputs) -> MetricInputs:
+    """These metrics with their inputs, and behind them the imported ones of other names."""
+    query = sa.select(scorer.c.metric).where(scorer.c.code_version == IMPORTED).distinct().order_by(scorer.c.metric)
+    return {**metrics, **{name: INPUTS for name in connection.scalars(query) if name not in metrics}}
+
+
+def why_no_name(connection: Connection, name: str) -> str | None:
+    """Why an imported metric cannot have this name; None where it can. It becomes a column of sample_scores."""
+    if name in (*_TAKEN, *with_imported(connection, {})):
+        return "stands for something else in queries" if name in _TAKEN else None
+    columns = "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass('sample_scores') AND attname = :name"
+    if connection.scalar(sa.text(columns), {"name": name}):
+        return "is a metric or another column of sample_scores already"
+    keyword = "SELECT word FROM pg_get_keywords() WHERE word = :name AND catcode <> 'U'"
+    return "is a word of SQL" if connection.scalar(sa.text(keyword), {"name": name}) else None
+
+
+def samples_of_keys(connection: Connection, dataset_id: int, keys: Sequence[str]) -> list[KeyedSample]:
+    """The samples of a dataset with these keys, of both kinds."""
+    query = (
+        sa.select(sample.c.sample_id, sample.c.kind, sample.c.key, video.c.key, sample.c.text)
+        .join(video, video.c.video_id == sample.c.video_id)
+        .where(sample.c.dataset_id == dataset_id, sample.c.key == sa.any_(sa.literal(keys, ARRAY(sa.Text))))
+    )
+    return [KeyedSample(*row) for row in connection.execute(query)]

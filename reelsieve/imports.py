@@ -1,0 +1,219 @@
+"""Numbers that were made elsewhere become a metric's scores: a column, staleness, report, agreement with people."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+from reelsieve.errors import ReelsieveError, plainly
+from reelsieve.frames import kind_of
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection, Engine
+
+    from db.manifest.datasets import Dataset
+    from db.scores.imported import KeyedSample
+    from db.scores.stored import ScoreRow
+    from db.scores.work import PendingSample
+    from reelsieve.stored import Place
+
+# Names of the column that says which sample a row is about, and the kind of sample that such a name means.
+KEYS = {"sample": None, "caption_id": "caption", "qa_id": "qa"}
+_NAME = re.compile(r"[a-z][a-z0-9_]{2,39}")
+_STATUS = re.compile(r"[a-z][a-z_]{1,39}")
+# Statuses that the platform itself gives.
+_OWN_STATUSES = ("ok", "stale", "unscored", "failed")
+_BATCH = 1000
+# In place of a run of Dagster.
+RUN = "import"
+
+
+@plainly
+def import_scores(
+    frame: Any,
+    name: str,
+    dataset: str,
+    *,
+    source: str | None = None,
+    home: Place | None = None,
+    url: str | None = None,
+) -> dict[str, int]:
+    """Store numbers that were made elsewhere as the scores of metric `name`, greater ones being better.
+
+    frame: a table of pandas, polars or pyarrow, or a dataset of Hugging Face. A row names a sample of the dataset in
+    column `sample`, `caption_id` or `qa_id`, and has its number in column `value` or NAME; without a number it may say
+    why by `status` and `reason`. Columns `kind`, `video` (or `video_id`) and `text`, where they are there, must say of
+    each sample what is stored: so numbers of another text are never taken. Other columns are not read.
+
+    source: who made the numbers, such as "clip-score 2.1"; it stands where other metrics name their models. Numbers of
+    the same name and source update each other, and those before are history; another source replaces that before.
+    home, url: as in `connect`. Returns the numbers of rows that are new, changed, unchanged, and without a value.
+
+    Raises ReelsieveError, and stores nothing, where a row cannot be understood or names no sample.
+    """
+    from assets.datasets import dataset_of_key
+    from db.scores.imported import why_no_name
+    from orchestration.platform import ready_engine
+    from reelsieve.stored import found_url
+
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ReelsieveError(f"metric name {name!r}: write 3 to 40 lower-case letters, digits and _")
+    rows = _rows(frame, name)
+    place = found_url(home, url)
+    engine = ready_engine(place)
+    try:
+        found = dataset_of_key(engine, dataset)
+        with engine.connect() as connection:
+            if why := why_no_name(connection, name):
+                raise ReelsieveError(f"the name {name!r} {why}: choose another one")
+            samples = _samples(connection, found, rows)
+        scorer_id = _scorer(engine, name, source or name)
+        # The views get the columns of a new metric.
+        ready_engine(place).dispose()
+        return _written(engine, found, scorer_id, rows, samples)
+    finally:
+        engine.dispose()
+
+
+def _rows(frame: Any, name: str) -> list[dict[str, Any]]:
+    """The rows with key, kind, video, text, value, status and reason. Raises ReelsieveError for the first bad one."""
+    kind = kind_of(frame)
+    columns = [column for column in kind.names(frame) if isinstance(column, str)]
+    shown = ", ".join(map(repr, columns)) or "no column"
+    key = _one_of(columns, KEYS)
+    value = _one_of(columns, ("value", name))
+    if key is None:
+        raise ReelsieveError(f"the table says of no row which sample it is about, it has {shown}: name one sample")
+    if value is None:
+        raise ReelsieveError(f"the table has no column of numbers but {shown}: name it value")
+    video = _one_of(columns, ("video", "video_id"))
+    others = [column for column in ("kind", "text", "status", "reason") if column in columns]
+    read = kind.rows(frame, [key, value, *([video] if video else []), *others])
+    if not read:
+        raise ReelsieveError("the table has no rows: give one for each sample")
+    of_kind = KEYS[key]
+    rows = []
+    places: dict[tuple[Any, Any], int] = {}
+    for number, row in enumerate(read, 1):
+        meant = {
+            "key": row[key],
+            "kind": row.get("kind", of_kind),
+            "video": row[video] if video else None,
+            "text": row.get("text"),
+            **_outcome(number, row[value], row.get("status"), row.get("reason")),
+        }
+        if not isinstance(meant["key"], str):
+            raise ReelsieveError(f"row {number}: {key} {meant['key']!r} is no text: give the key of a sample")
+        first = places.setdefault((meant["kind"], meant["key"]), number)
+        if first != number:
+            raise ReelsieveError(f"rows {first} and {number} are both about sample {meant['key']!r}: leave one out")
+        rows.append(meant)
+    return rows
+
+
+def _one_of(columns: Sequence[str], names: Any) -> str | None:
+    return next((name for name in names if name in columns), None)
+
+
+def _outcome(number: int, value: Any, status: Any, reason: Any) -> dict[str, Any]:
+    """Value, status and reason of a row: a number alone is "ok", and no number alone is "undefined"."""
+    if isinstance(value, bool) or not isinstance(value, Real | None):
+        raise ReelsieveError(f"row {number}: value {_short(value)} is no number: give a number, or leave it empty")
+    found = math.nan if value is None else float(value)
+    has_value = not math.isnan(found)
+    if math.isinf(found):
+        raise ReelsieveError(f"row {number}: value {value} is not finite: leave it empty, and say why as its status")
+    said = status or ("ok" if has_value else "undefined")
+    if has_value and said != "ok":
+        raise ReelsieveError(f"row {number}: status {_short(said)} has a value: leave one of both out")
+    if not has_value and (not isinstance(said, str) or not _STATUS.fullmatch(said) or said in _OWN_STATUSES):
+        raise ReelsieveError(f"row {number}: status {_short(said)} has no value: say why, as in no_audio")
+    why = None if has_value else str(reason or "it was imported without a value")[:500]
+    return {"value": found if has_value else None, "status": said, "reason": why}
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:39]}…"
+
+
+def _samples(connection: Connection, dataset: Dataset, rows: Sequence[Mapping[str, Any]]) -> list[KeyedSample]:
+    """The sample of each row. Raises ReelsieveError where there is none, and where it is not the one that is meant."""
+    from db.scores.imported import samples_of_keys
+
+    by_key: dict[str, list[KeyedSample]] = {}
+    for each in samples_of_keys(connection, dataset.dataset_id, [row["key"] for row in rows]):
+        by_key.setdefault(each.key, []).append(each)
+    found = []
+    unknown = []
+    for number, row in enumerate(rows, 1):
+        meant = [each for each in by_key.get(row["key"], ()) if row["kind"] in (None, each.kind)]
+        if len(meant) > 1:
+            raise ReelsieveError(f"row {number}: {row['key']!r} is a caption and a question: add a column kind")
+        if not meant:
+            unknown.append((number, row["key"]))
+            continue
+        for name, stored in (("video", meant[0].video), ("text", meant[0].text)):
+            if row[name] not in (None, stored):
+                differs = f"{name} {_short(row[name])} is not that of sample {row['key']!r}, {_short(stored)}"
+                raise ReelsieveError(f"row {number}: {differs}: ingest the dataset, or correct the row")
+        found.append(meant[0])
+    if unknown:
+        number, key = unknown[0]
+        n = f"{len(unknown):,} rows name samples that" if len(unknown) > 1 else "a row names a sample that"
+        raise ReelsieveError(f"{n} dataset {dataset.name!r} does not have, such as {key!r} in row {number}")
+    return found
+
+
+def _scorer(engine: Engine, name: str, source: str) -> int:
+    from db.scores.imported import IMPORTED
+    from db.scores.stored import register_scorer
+    from metrics_core.protocols import ModelIdentity
+
+    models = {"source": ModelIdentity(source, IMPORTED, {}).as_dict()}
+    with engine.begin() as connection:
+        return register_scorer(connection, metric=name, models=models, params={}, code_version=IMPORTED)
+
+
+def _written(
+    engine: Engine,
+    dataset: Dataset,
+    scorer_id: int,
+    rows: Sequence[Mapping[str, Any]],
+    samples: Sequence[KeyedSample],
+) -> dict[str, int]:
+    from db.scores.stored import activate_scorer, write_scores
+
+    new = changed = 0
+    for batch in _score_rows(engine, scorer_id, rows, samples):
+        counts = write_scores(engine, scorer_id, RUN, batch)
+        new, changed = new + counts.inserted, changed + counts.updated
+    with engine.begin() as connection:
+        activate_scorer(connection, scorer_id, [dataset.dataset_id])
+    without = sum(row["value"] is None for row in rows)
+    return {"new": new, "changed": changed, "unchanged": len(rows) - new - changed, "without_value": without}
+
+
+def _score_rows(
+    engine: Engine, scorer_id: int, rows: Sequence[Mapping[str, Any]], samples: Sequence[KeyedSample]
+) -> Iterator[list[ScoreRow]]:
+    """Batches of scores with the digests of their texts."""
+    from db.scores.imported import INPUTS
+    from db.scores.work import load_samples
+
+    by_id = {sample.sample_id: row for sample, row in zip(samples, rows, strict=True)}
+    ids = list(by_id)
+    for start in range(0, len(ids), _BATCH):
+        with engine.connect() as connection:
+            loaded = load_samples(connection, ids[start : start + _BATCH], INPUTS, scorer_id)
+        yield [_score_row(each, by_id[each.sample_id]) for each in loaded]
+
+
+def _score_row(sample: PendingSample, row: Mapping[str, Any]) -> ScoreRow:
+    from db.scores.stored import ScoreRow
+
+    digests = (sample.sample_id, sample.input_sha256, sample.input_marks)
+    return ScoreRow(*digests, row["value"], {}, row["status"], row["reason"])

@@ -1,0 +1,160 @@
+"""Numbers made elsewhere are a metric's scores: column, staleness, trust analysis, and one sentence for bad ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import datasets
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import reelsieve as rs
+from assets.agreement.rows import store_agreement
+from assets.datasets import dataset_of_key
+from assets.reports.report import gather
+from db.scores.present import known_metrics
+from orchestration.platform import curation, engine
+from tests.command_line import run_command
+from tests.orchestration.conftest import Installation
+
+KEYS = [f"clip_{number:02d}_{system}_0" for number in range(12) for system in ("faithful", "shuffled", "brief")]
+VALUES = [1.0 - place / 100 for place in range(36)]
+N_RATED = 30
+
+
+@pytest.fixture(scope="module")
+def ingested(installation: Installation) -> Installation:
+    """Ratings that rise with the numbers that are imported."""
+    rows = [
+        {"caption_id": key, "rater": "ann", "aspect": "overall", "value": 5 - place // 6}
+        for place, key in enumerate(KEYS[:N_RATED])
+    ]
+    (installation.manifest / "ratings.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = run_command("ingest", str(installation.manifest), "--dataset", "mine")
+    assert done.returncode == 0, done.stderr
+    return installation
+
+
+@pytest.fixture(scope="module")
+def imported(ingested: Installation) -> Installation:
+    table = pd.DataFrame({"sample": KEYS, "value": [*VALUES[:-1], None], "other": "not read"})
+    found = rs.import_scores(table, "human_like", "mine", source="judge 2.1")
+    assert found == {"new": 36, "changed": 0, "unchanged": 0, "without_value": 1}
+    return ingested
+
+
+def answer(query: str) -> list[tuple[Any, ...]]:
+    return list(rs.connect().sql(query).itertuples(index=False, name=None))
+
+
+def test_they_are_a_column_of_every_process(imported: Installation) -> None:
+    query = "SELECT human_like, human_like_status, human_like_models FROM sample_scores WHERE sample = '{}'"
+    assert answer(query.format(KEYS[3])) == [(pytest.approx(0.97), "ok", "judge 2.1")]
+    ((value, status, _),) = answer(query.format(KEYS[35]))
+    assert (value is None or value != value, status) == (True, "undefined")
+    done = run_command("scores", "--dataset", "mine", "--by", "human_like", "--json")
+    assert [row["human_like"] for row in json.loads(done.stdout)[:2]] == [1.0, 0.99]
+    done = run_command("select", "--dataset", "mine", "--by", "human_like", "--where", "human_like > 0.9", "--json")
+    assert json.loads(done.stdout)["n_eligible"] == 10
+    (explained,) = json.loads(
+        run_command("explain", KEYS[3], "--dataset", "mine", "--metric", "human_like", "--json").stdout
+    )
+    assert (explained["value"], explained["models"]) == (pytest.approx(0.97), ["judge 2.1"])
+    (meaning,) = answer("SELECT count(*) FROM dictionary WHERE column_name = 'human_like'")
+    assert meaning == (1,)
+
+
+def test_trust_in_them_is_analysed_as_in_any_metric(imported: Installation) -> None:
+    dataset = dataset_of_key(engine(), "mine")
+    with engine().connect() as connection:
+        metrics = known_metrics(connection)
+    rows = store_agreement(engine(), dataset, metrics)
+    wanted = ("human_like", "overall", "kendall_b", "pooled")
+    (tau,) = [r for r in rows if (r.metric, r.aspect, r.statistic, r.grouping) == wanted]
+    # Nothing is the wrong way round; 75 of the 435 pairs have equal ratings.
+    assert (tau.value, tau.n) == (pytest.approx((360 / 435) ** 0.5), N_RATED)
+    report = gather(engine(), dataset, curation().scorers)
+    (facts,) = [metric for metric in report.metrics if metric.name == "human_like"]
+    assert (facts.n_defined, facts.models) == (35, ("judge 2.1",))
+
+
+def test_another_time_updates_and_keeps_what_was(imported: Installation) -> None:
+    again = pa.table({"caption_id": KEYS[:2], "human_like": [0.5, VALUES[1]]})
+    found = rs.import_scores(again, "human_like", "mine", source="judge 2.1")
+    assert found == {"new": 0, "changed": 1, "unchanged": 1, "without_value": 0}
+    history = f"SELECT value FROM score_history WHERE sample = '{KEYS[0]}' AND replaced_at IS NOT NULL"
+    assert answer(history) == [(1.0,)]
+    assert rs.import_scores(again.slice(1), "human_like", "mine", source="judge 3")["new"] == 1
+    assert answer("SELECT count(human_like) FROM sample_scores WHERE human_like_models = 'judge 3'") == [(1,)]
+    rs.import_scores(pd.DataFrame({"sample": KEYS, "value": VALUES}), "human_like", "mine", source="judge 3")
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table, datasets.Dataset.from_dict])
+def test_every_kind_of_table(imported: Installation, make: Callable[[dict[str, Any]], Any]) -> None:
+    name = f"of_{make.__module__.partition('.')[0]}"
+    columns = {"sample": KEYS[:3], "value": [0.25, None, 2.0], "status": ["ok", "no_audio", None]}
+    rs.import_scores(make({**columns, "reason": [None, "the clip is silent", None]}), name, "mine")
+    query = f"SELECT value, status, error FROM current_score WHERE metric = '{name}'"
+    rows = {tuple(None if cell != cell else cell for cell in row) for row in answer(query)}
+    assert rows == {(0.25, "ok", None), (None, "no_audio", "the clip is silent"), (2.0, "ok", None)}
+
+
+def test_what_the_connection_gives_can_be_given_back(imported: Installation) -> None:
+    scores = rs.connect().scores("mine")
+    found = rs.import_scores(scores.assign(value=scores["text"].str.len() / 100), "characters", "mine")
+    assert (found["new"], found["without_value"]) == (36, 0)
+
+
+def test_a_changed_text_makes_them_stale(imported: Installation) -> None:
+    captions = imported.manifest / "captions.jsonl"
+    before = captions.read_text()
+    captions.write_text(before.replace("A bird sings 3 songs", "A bird sings"))
+    query = "SELECT human_like_status, count(*) FROM sample_scores GROUP BY 1 ORDER BY 1"
+    try:
+        assert run_command("ingest", str(imported.manifest), "--dataset", "mine").returncode == 0
+        assert dict(answer(query)) == {"ok": 35, "stale": 1}
+        older = pa.table({"sample": KEYS[11:12], "value": [1.0], "text": ["An older text."]})
+        with pytest.raises(rs.ReelsieveError, match=r"row 1: text 'An older text\.' is not that of sample"):
+            rs.import_scores(older, "fresh", "mine")
+    finally:
+        captions.write_text(before)
+        assert run_command("ingest", str(imported.manifest), "--dataset", "mine").returncode == 0
+    assert dict(answer(query)) == {"ok": 36}
+
+
+def test_bad_tables_are_one_sentence_and_store_nothing(imported: Installation) -> None:
+    good = {"sample": KEYS[:2], "value": [0.1, 0.2]}
+    gone = {**good, "sample": [KEYS[0], "gone"]}
+    elsewhere = {**good, "video": ["clip_01", "clip_00"]}
+    for columns, name, sentence in [
+        ({"value": [1]}, "extra", "the table says of no row which sample it is about, it has 'value': name one sample"),
+        ({"sample": ["a"]}, "extra", "the table has no column of numbers but 'sample': name it value"),
+        ({"sample": [], "value": []}, "extra", "the table has no rows"),
+        ({**good, "value": ["high", "low"]}, "extra", "row 1: value 'high' is no number"),
+        ({**good, "value": [0.1, float("inf")]}, "extra", "row 2: value inf is not finite"),
+        ({**good, "value": [True, False]}, "extra", "row 1: value True is no number"),
+        ({**good, "sample": [KEYS[0]] * 2}, "extra", f"rows 1 and 2 are both about sample '{KEYS[0]}'"),
+        (gone, "extra", "a row names a sample that dataset 'mine' does not have, such as 'gone' in row 2"),
+        ({**good, "sample": ["a", "b"]}, "extra", "2 rows name samples that dataset 'mine' does not have, such as 'a'"),
+        ({**good, "sample": [1, 2]}, "extra", "row 1: sample 1 is no text"),
+        ({**good, "status": ["failed", "ok"]}, "extra", "row 1: status 'failed' has a value"),
+        ({**good, "value": [None, 1.0], "status": ["stale", "ok"]}, "extra", "row 1: status 'stale' has no value"),
+        (elsewhere, "extra", f"row 1: video 'clip_01' is not that of sample '{KEYS[0]}'"),
+        (good, "vcs", "the name 'vcs' is a metric or another column of sample_scores already"),
+        (good, "words", "the name 'words' is a metric or another column"),
+        (good, "select", "the name 'select' is a word of SQL"),
+        (good, "video_id", "the name 'video_id' stands for something else in queries"),
+        (good, "My Metric", "metric name 'My Metric': write 3 to 40 lower-case letters"),
+    ]:
+        with pytest.raises(rs.ReelsieveError, match=r"^[^\n]*$") as error:
+            rs.import_scores(pd.DataFrame(columns), name, "mine")
+        assert str(error.value).startswith(sentence)
+    with pytest.raises(rs.ReelsieveError, match="did you mean 'mine'"):
+        rs.import_scores(pd.DataFrame(good), "extra", "minee")
+    with pytest.raises(rs.ReelsieveError, match=r"^builtins.list is no table: give one of pandas"):
+        rs.import_scores([1], "extra", "mine")
+    assert answer("SELECT count(*) FROM score_history WHERE metric = 'extra'") == [(0,)]
