@@ -142,8 +142,21 @@ def instance() -> dg.DagsterInstance:
 
     from assets.sources.assets import MODEL_POOL
 
+    theirs = os.environ.get("DAGSTER_HOME")
     os.environ.update(dagster_environment())
-    dagster_instance = dg.DagsterInstance.get()
+    try:
+        dagster_instance = dg.DagsterInstance.get()
+    except Exception as error:
+        # Imported late: with it come the drivers of the database.
+        from orchestration.cli.errors import explain
+
+        if not theirs or explain(error) is not None:
+            raise
+        # Whatever is wrong with their file, it is no fault of ours.
+        why = " ".join(str(error).split())[:200]
+        raise SettingsError(
+            f"DAGSTER_HOME is {theirs}, whose dagster.yaml makes no instance ({why}): unset the variable, or correct it"
+        ) from error
     keep_connected(dagster_instance)
     storage = dagster_instance.event_log_storage
     # Two processes that make the pool at once would make one of them fail.

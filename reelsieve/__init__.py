@@ -10,6 +10,8 @@ example of each.
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reelsieve.errors import ReelsieveError
@@ -38,6 +40,24 @@ __all__ = [
     "vcs",
     "vcs_short",
 ]
+
+
+def _refuse_other_rooms() -> None:
+    """Raise ImportError where another package stands before one of ours, which in a checkout has a common name."""
+    here = Path(__file__).resolve().parent
+    if (here / "rooms").is_dir():
+        return  # installed from a wheel, see building.py
+    for room in ("assets", "db", "demo", "metrics_core", "orchestration", "verifier"):
+        spec = find_spec(room)
+        found = Path(spec.origin or "").resolve().parent if spec else None
+        if found != here.parent / room:
+            raise ImportError(
+                f"the package {room!r} in {found.parent if found else 'no folder'} stands before that of Reelsieve: "
+                "rename it, or install Reelsieve from a wheel, which has no such names"
+            )
+
+
+_refuse_other_rooms()
 
 
 def __getattr__(name: str) -> Any:

@@ -157,7 +157,7 @@ def _command(arguments: list[str], home: Place | None, url: str | None) -> dict[
     place = {} if home is None else {"REELSIEVE_HOME": str(Path(home).expanduser().resolve()), "CURATION_DB_URL": ""}
     place |= {} if url is None else {"CURATION_DB_URL": url}
     done = subprocess.run(
-        [sys.executable, "-c", "from orchestration.cli import main; main()", *arguments, "--json"],
+        [sys.executable, "-m", "reelsieve", *arguments, "--json"],
         env={**os.environ, **place},
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import sys
 
 from orchestration.stopping import StopSignals
 
@@ -20,7 +21,12 @@ def main() -> None:
     # Nor is it searched for at the end, which takes seconds: the memory goes with the process.
     atexit.register(gc.freeze)
     with StopSignals() as stop:
-        # Imported late: a signal that comes while this is imported must be heard too.
-        from orchestration.cli.app import run
-
+        try:
+            # Imported late: a signal that comes while this is imported must be heard too.
+            from orchestration.cli.app import run
+        except ImportError as error:
+            # What is no fault of the program, as another version of Dagster.
+            if not getattr(error, "plain", False):
+                raise
+            sys.exit(f"error: {error}")
         run(stop)

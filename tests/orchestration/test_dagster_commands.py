@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from orchestration.launch import run_ingest
 from orchestration.platform import PROJECT, engine, instance
 from reelsieve.dagster import definitions
+from tests.command_line import run_command
 from tests.orchestration.conftest import Installation
 from tests.orchestration.test_ui import free_port, group_lives, has_definitions, until
 
@@ -112,9 +113,11 @@ def test_a_project_of_somebody_else(tmp_path: Path) -> None:
     for asset in ("clips/training_subset", "trained_model", "vcs_score"):
         assert asset in said[2]
     with engine().connect() as connection:
-        scored = "SELECT vcs_short_status, count(*) FROM sample_scores WHERE dataset = 'clips' GROUP BY 1"
-        assert connection.execute(sa.text(scored)).all() == [("ok", 6)]
-        assert connection.execute(sa.text("SELECT dataset_name, n FROM selection")).all() == [("clips", 3)]
+        scored = "SELECT vcs_short_status, count(*) FROM sample_scores WHERE dataset = 'clips' GROUP BY 1 ORDER BY 1"
+        assert connection.execute(sa.text(scored)).all() == [("ok", 4), ("too_short", 2)]
+        assert connection.execute(
+            sa.text("SELECT dataset_name, n FROM selection WHERE dataset_name = 'clips'")
+        ).all() == [("clips", 2)]
     assert len(instance().get_runs()) == before
     with dg.DagsterInstance.from_config(str(home)) as theirs:
         assert [run.status for run in theirs.get_runs()] == [dg.DagsterRunStatus.SUCCESS]
@@ -134,7 +137,7 @@ def test_reelsieve_s_own_assets_in_the_instance_of_somebody_else(installation: I
 
     merged = definitions(dg.Definitions(assets=[shot_list]))
     before = len(instance().get_runs())
-    with dg.DagsterInstance.local_temp(str(tmp_path)) as theirs:
+    with dg.DagsterInstance.local_temp(str(tmp_path), {"telemetry": {"enabled": False}}) as theirs:
         theirs.add_dynamic_partitions("shot", ["first"])
         theirs.add_dynamic_partitions("dataset", ["theirs"])
         config = {"ops": {"ingest": {"config": {"folder": str(installation.manifest)}}}}
@@ -149,6 +152,27 @@ def test_reelsieve_s_own_assets_in_the_instance_of_somebody_else(installation: I
         scored = "SELECT count(vcs) FROM sample_scores WHERE dataset = 'theirs'"
         assert connection.scalar(sa.text(scored)) == 24
     assert len(instance().get_runs()) == before
+
+
+def test_a_home_of_dagster_whose_file_makes_no_instance_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "dagster.yaml").write_text("storag: 1\n")
+    done = run_command("facts", "--dataset", "mine", DAGSTER_HOME=str(tmp_path))
+    assert done.returncode == 1
+    said = " ".join(done.stderr.split())
+    assert said.startswith(f"error: DAGSTER_HOME is {tmp_path}, whose dagster.yaml makes no instance (Errors whilst")
+    assert said.endswith("): unset the variable, or correct it")
+
+
+def test_another_version_of_dagster_is_one_sentence(tmp_path: Path) -> None:
+    other = tmp_path / "dagster-1.12.0.dist-info"
+    other.mkdir()
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: dagster\nVersion: 1.12.0\n")
+    command = [str(Path(sys.executable).with_name("reelsieve")), "status"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    sentence = "error: Reelsieve works with Dagster 1.13.27, and 1.12.0 is installed: pip install dagster==1.13.27"
+    assert " ".join(done.stderr.split()) == sentence
 
 
 def test_a_home_of_dagster_without_its_file_is_one_sentence(tmp_path: Path) -> None:

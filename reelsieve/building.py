@@ -1,0 +1,83 @@
+"""How a wheel is built: everything inside the package `reelsieve`, so that no name of ours meets a name of a user's.
+
+In the repository the rooms stand at the top, and import each other as `assets` or `db`. A wheel has them in
+`reelsieve/rooms`, with these names written out in full: in imports, and where a text is the name of a module.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+import tokenize
+from pathlib import Path
+
+from setuptools.command.build_py import build_py
+
+ROOMS = ("orchestration", "assets", "metrics_core", "db", "demo", "verifier")
+INSIDE = "reelsieve.rooms"
+# What Dagster reads of the repository beside the rooms: its instance, and for its command dg where the definitions are.
+BESIDE = ("dagster.yaml",)
+_DG = f'[tool.dg]\ndirectory_type = "project"\n\n[tool.dg.project]\nroot_module = "{INSIDE}.orchestration"\n'
+_ROOM = "|".join(ROOMS)
+_FROM = re.compile(rf"^(\s*from )({_ROOM})(?=[. ])", re.MULTILINE)
+_IMPORT = re.compile(rf"^(\s*)import ({_ROOM})$", re.MULTILINE)
+_DOTTED = re.compile(rf"({_ROOM})(\.[A-Za-z_]\w*)+")
+
+
+class InOnePackage(build_py):
+    """Setuptools' build of Python modules, after which the rooms lie in `reelsieve/rooms`."""
+
+    def run(self) -> None:
+        """Build; an editable installation uses the repository as it is."""
+        super().run()
+        if self.editable_mode:
+            return
+        top = Path(self.build_lib)
+        inside = top.joinpath(*INSIDE.split("."))
+        inside.mkdir(exist_ok=True)
+        (inside / "__init__.py").write_text('"""The rooms of Reelsieve; import `reelsieve`."""\n')
+        for room in ROOMS:
+            shutil.rmtree(inside / room, ignore_errors=True)
+            shutil.move(top / room, inside / room)
+        for path in top.rglob("*.py"):
+            path.write_text(moved(path.read_text(encoding="utf-8"), inside), encoding="utf-8")
+        for name in BESIDE:
+            text = Path(name).read_text(encoding="utf-8")
+            (inside / name).write_text(_named_in_full(text, inside), encoding="utf-8")
+        (inside / "pyproject.toml").write_text(_DG)
+        (top / "reelsieve" / "building.py").unlink()
+
+
+def moved(source: str, inside: Path) -> str:
+    """A module's source with the rooms in the folder `inside`.
+
+    >>> print(moved("from db.sql import read_sql\\nimport verifier\\nfrom databases import x", Path("rooms")))
+    from reelsieve.rooms.db.sql import read_sql
+    from reelsieve.rooms import verifier
+    from databases import x
+    """
+    source = _FROM.sub(rf"\1{INSIDE}.\2", source)
+    source = _IMPORT.sub(rf"\1from {INSIDE} import \2", source)
+    lines = source.splitlines(keepends=True)
+    tokens = [
+        token for token in tokenize.generate_tokens(io.StringIO(source).readline) if token.type == tokenize.STRING
+    ]
+    # From the end, so that the places of the others stay.
+    for token in reversed(tokens):
+        (line, start), (last, end) = token.start, token.end
+        if line == last and _DOTTED.fullmatch(token.string[1:-1]):
+            text = lines[line - 1]
+            lines[line - 1] = text[:start] + _named_in_full(token.string, inside) + text[end:]
+    return "".join(lines)
+
+
+def _named_in_full(text: str, inside: Path) -> str:
+    """The text with the full name of every module that lies in the folder."""
+
+    def in_full(match: re.Match[str]) -> str:
+        path = inside.joinpath(*match[0].split("."))
+        is_module = path.is_dir() or path.with_suffix(".py").is_file()
+        return f"{INSIDE}.{match[0]}" if is_module else match[0]
+
+    return _DOTTED.sub(in_full, text)
