@@ -94,29 +94,30 @@ def test_a_changed_text_makes_its_score_stale(scored: Installation) -> None:
 
 
 def test_a_decorated_function_is_a_metric_like_any_other(scored: Installation) -> None:
-    done = run_command("score", "--dataset", "set", "--metric", "words")
-    query = "SELECT system, words, words_status, words_models FROM sample_scores WHERE sample LIKE 'clip_01%'"
+    done = run_command("score", "--dataset", "set", "--metric", "shared_words")
+    columns = "shared_words, shared_words_status, shared_words_models"
+    query = f"SELECT system, {columns} FROM sample_scores WHERE sample LIKE 'clip_01%'"
     rows = {row["system"]: row for row in answer("sql", query)}
     assert rows["shuffled"] == {
         "system": "shuffled",
-        "words": 1.0,
-        "words_status": "ok",
-        "words_models": "tests.outside.words.words",
+        "shared_words": 1.0,
+        "shared_words_status": "ok",
+        "shared_words_models": "tests.outside.words.words",
     }
-    assert rows["brief"]["words_status"] == "failed"
-    reason = "SELECT DISTINCT error FROM current_score WHERE metric = 'words' AND status = 'failed'"
-    assert answer("sql", reason) == [{"error": "words raised ValueError: birds are not counted here"}]
-    assert defs().get_repository_def().asset_graph.has(dg.AssetKey("words_score"))
-    (explained,) = answer("explain", "clip_01_shuffled_0", "--dataset", "set", "--metric", "words")
+    assert rows["brief"]["shared_words_status"] == "failed"
+    reason = "SELECT DISTINCT error FROM current_score WHERE metric = 'shared_words' AND status = 'failed'"
+    assert answer("sql", reason) == [{"error": "shared_words raised ValueError: birds are not counted here"}]
+    assert defs().get_repository_def().asset_graph.has(dg.AssetKey("shared_words_score"))
+    (explained,) = answer("explain", "clip_01_shuffled_0", "--dataset", "set", "--metric", "shared_words")
     assert explained["explanation"]["lines"] == [
-        "words is the function words: The share of the caption's words that a reference has."
+        "shared_words is the function words: The share of the caption's words that a reference has."
     ]
     assert done.returncode in (0, 1)
 
 
 def test_python_knows_installed_metrics_by_name() -> None:
     table = pa.table({"caption": ["a b", "a bird"], "references": ["a c", "a c"]})
-    assert rs.score(table, ["words"])["words"].to_pylist() == [0.5, None]
+    assert rs.score(table, ["shared_words"])["shared_words"].to_pylist() == [0.5, None]
     with pytest.raises(rs.ReelsieveError, match="letter_count is made for stored datasets alone: ingest the data"):
         rs.score(table, ["letters"])
 
@@ -129,6 +130,6 @@ def test_changed_references_make_the_score_of_a_function_stale(scored: Installat
             row["text"] = "Nothing."
     captions.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert run_command("ingest", str(scored.manifest), "--dataset", "set").returncode == 0
-    query = "SELECT DISTINCT words_status FROM sample_scores WHERE system = 'shuffled' AND sample LIKE '{}%'"
-    assert answer("sql", query.format("clip_02")) == [{"words_status": "stale"}]
-    assert answer("sql", query.format("clip_03")) == [{"words_status": "ok"}]
+    query = "SELECT DISTINCT shared_words_status FROM sample_scores WHERE system = 'shuffled' AND sample LIKE '{}%'"
+    assert answer("sql", query.format("clip_02")) == [{"shared_words_status": "stale"}]
+    assert answer("sql", query.format("clip_03")) == [{"shared_words_status": "ok"}]

@@ -1,4 +1,4 @@
-"""The metric `words`: a function of an installed package, and nothing else. The entry point is in
+"""The metric `shared_words`: a function of an installed package, and nothing else. The entry point is in
 `test_outside_metric.py`.
 """
 
@@ -7,7 +7,7 @@ from __future__ import annotations
 import reelsieve as rs
 
 
-@rs.metric("words", version="1", value_range=(0, 1))
+@rs.metric("shared_words", version="1", value_range=(0, 1))
 def words(text: str, references: list[str]) -> float:
     """The share of the caption's words that a reference has."""
     if "bird" in text:
