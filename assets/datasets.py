@@ -9,11 +9,10 @@ from pathlib import Path
 
 from sqlalchemy.engine import Engine
 
+from assets.home import DEMO_DATASET
 from db.manifest.datasets import Dataset, find_dataset, list_datasets
 from db.spelling import did_you_mean
 
-# The dataset of the demo's drawn clips. Models that know these clips alone score every dataset of this name.
-DEMO_DATASET = "demo"
 # The name of a dataset becomes part of partition keys and of file names.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 # Shards whose samples go to a source together, and that share a run of a backfill: small ones fill its batches, and the

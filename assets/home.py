@@ -7,6 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 NAME = ".reelsieve"
+# The dataset of the demo's drawn clips, and its folder in the home. Models that know these clips alone score every
+# dataset of this name.
+DEMO_DATASET = "demo"
 
 
 def find_home(start: Path | None = None) -> Path:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy.engine import Engine
 
-from assets.datasets import DEMO_DATASET
+from assets.home import DEMO_DATASET
 from assets.models.settings import DEMO_ENCODER, FrameSettings, ImageTextSettings, TextEncoderSettings
 from assets.reports.labels import STAND_INS
 from db.evidence.models import find_model

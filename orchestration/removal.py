@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import dagster as dg
 
-from assets.datasets import DEMO_DATASET, BadDatasetName, check_dataset_name, dataset_of_key, shard_keys
+from assets.datasets import BadDatasetName, check_dataset_name, dataset_of_key, shard_keys
+from assets.home import DEMO_DATASET
 from assets.partitions import DATASETS, SHARDS
 from db.manifest.datasets import Dataset
 from db.manifest.removal import contents, drop_dataset, n_selections, rename_dataset, require_free

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from assets.datasets import DEMO_DATASET
+from assets.home import DEMO_DATASET
 from assets.ingest.files import require_regular
 from assets.ingest.rejects import ManifestError
 from assets.media.settings import MediaSettings

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 from sqlalchemy.engine import Connection
 
-from assets.datasets import DEMO_DATASET
+from assets.home import DEMO_DATASET
 from assets.models.chat import KEY_VARIABLE, URL, ChatSettings
 from assets.models.settings import DEMO_ENCODER, FrameSettings, ImageTextSettings, SplitterSettings
 from assets.scores.base import Explanation, Outcome

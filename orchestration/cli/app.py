@@ -98,8 +98,7 @@ def waits_told() -> Iterator[None]:
 
 def _tell(ended: threading.Event) -> None:
     while not ended.wait(_FIRST_LOOK_S):
-        # Every command that uses the database has imported it by now.
-        # On a slow machine its import may still be under way.
+        # Every command that uses the database has imported it by now, or is about to; its import may be under way.
         known_url = getattr(sys.modules.get("orchestration.platform"), "known_url", None)
         url = known_url() if known_url else None
         if url is not None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from orchestration.cli.output import AsJson, console, print_json, print_rows
+from orchestration.cli.refusals import Refused
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -38,7 +39,6 @@ def show(context: typer.Context, as_json: AsJson = False) -> None:
 @config.command("init")
 def init() -> None:
     """Write reelsieve.toml in the current folder: every setting with its meaning and default, commented out."""
-    from orchestration.cli.errors import Refused
     from orchestration.settings import FILE, settings_file
 
     path = Path.cwd() / FILE

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows
+from orchestration.cli.refusals import UsageError
 
 # Commands that take a dataset away or give it another name: drop, rename.
 
@@ -68,7 +69,6 @@ def rename(
 
 def _names(usage: str, option: str | None, *arguments: str | None) -> list[str]:
     """The names that a command was given, that of the dataset first: by --dataset, or as an argument."""
-    from orchestration.cli.errors import UsageError
 
     names = [name for name in (option, *arguments) if name is not None]
     command, *wanted = usage.split()
@@ -94,7 +94,6 @@ def ingest(
     from assets.datasets import BadDatasetName, check_dataset_name
     from assets.ingest.files import require_regular
     from assets.ingest.readers import find_tables
-    from orchestration.cli.errors import UsageError
     from orchestration.launch import run_ingest
     from orchestration.settings import settings
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from orchestration.cli.output import AsJson, console, print_error, print_json, print_rows, progress
+from orchestration.cli.refusals import Refused
 
 db = typer.Typer(help="The database server and its schema.", no_args_is_help=True)
 
@@ -61,7 +62,6 @@ def url(
     """Print the database's URL, for psql or a notebook; its password is hidden unless a role is named."""
     from db.server.access import owner_url
     from db.server.reader import reader_url
-    from orchestration.cli.errors import Refused
     from orchestration.platform import database_url, engine
 
     if reader and owner:
@@ -170,7 +170,6 @@ def _show(shown: str, as_json: bool) -> None:
 
 
 def _refuse_foreign_server(verb: str) -> None:
-    from orchestration.cli.errors import Refused
     from orchestration.settings import settings
 
     if settings().database:

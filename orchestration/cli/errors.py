@@ -23,6 +23,7 @@ import sqlalchemy as sa
 
 from assets.settings import SettingsError
 from db.server.engine import NO_ROOM
+from orchestration.cli.refusals import UsageError
 from orchestration.passwords import without_passwords
 from orchestration.settings import settings
 
@@ -76,18 +77,6 @@ MISTAKE, USAGE, FAULT = 1, 2, 70
 _OF_MACHINE = {errno.EACCES, errno.EDQUOT, errno.ENOSPC, errno.EROFS}
 # The SQLSTATE of a full disk, for a server that speaks another language.
 _DISK_FULL = "53100"
-
-
-class UsageError(ValueError):
-    """An argument that cannot be used."""
-
-    plain = True
-
-
-class Refused(RuntimeError):
-    """A correct request that cannot be carried out as things stand."""
-
-    plain = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ import typer
 from rich.markup import escape
 
 from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows
+from orchestration.cli.refusals import Refused
 
 if TYPE_CHECKING:
     from assets.scores.explain import ExplainedScore
@@ -24,7 +25,6 @@ def explain(
     """Show why a sample has its scores: what the metrics compared, and what decided."""
     from assets.datasets import dataset_of_key
     from assets.scores.explain import explain_score
-    from orchestration.cli.errors import Refused
     from orchestration.cli.scoring import shown_metrics
     from orchestration.platform import curation, engine
 

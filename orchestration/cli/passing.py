@@ -10,6 +10,8 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from orchestration.cli.refusals import Refused
+
 # They know their own options, --help among them.
 THEIRS = {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": []}
 MODULE = "orchestration.definitions"
@@ -25,7 +27,6 @@ def dagster(arguments: Arguments = None) -> None:
 
 def dg(arguments: Arguments = None) -> None:
     """Run Dagster's command `dg` on this project and its home, in any folder: `reelsieve dg list defs`."""
-    from orchestration.cli.errors import Refused
     from orchestration.platform import PROJECT
 
     program = shutil.which("dg", path=str(Path(sys.executable).parent))

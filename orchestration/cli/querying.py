@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from orchestration.cli.errors import UsageError
 from orchestration.cli.output import (
     AsJson,
     Field,
@@ -27,6 +26,7 @@ from orchestration.cli.output import (
     show,
     visible,
 )
+from orchestration.cli.refusals import UsageError
 
 if TYPE_CHECKING:
     from db.server.reader import Answer

@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 
 from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows, progress
+from orchestration.cli.refusals import Refused
 
 if TYPE_CHECKING:
     from assets.agreement.comparing import Comparison, MovedSample
@@ -193,8 +194,6 @@ def ui(port: Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0
     """Open Dagster's web interface with its daemon on this machine: lineage, runs, checks, plots. Ctrl-C ends it."""
     import importlib.util
     import socket
-
-    from orchestration.cli.errors import Refused
 
     if importlib.util.find_spec("dagster_webserver") is None:
         raise Refused("the web interface is not installed: install the extra `ui` (pip install 'reelsieve[ui]')")

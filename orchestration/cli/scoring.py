@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows
+from orchestration.cli.refusals import UsageError
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
@@ -53,7 +54,6 @@ def calibrate(
 ) -> None:
     """Choose a threshold of ECS for every dimension on the labels of a dataset, and score with the new thresholds."""
     from orchestration.calibration import run_calibration
-    from orchestration.cli.errors import UsageError
 
     if limit is not None and not judge:
         raise UsageError("--limit concerns the captions that a judge labels: give --judge too")
@@ -144,7 +144,6 @@ def score(
     Commands that run at once, on this or other machines, share the shards among them.
     """
     from assets.scores.registry import source_kinds
-    from orchestration.cli.errors import UsageError
     from orchestration.cluster.launch import run_on_ray
     from orchestration.forecasts import forecast_scoring, metrics_without_values
     from orchestration.launch import run_scoring
@@ -180,7 +179,6 @@ def scores(
     from assets.datasets import dataset_of_key
     from assets.reports.labels import metric_label
     from db.scores.listing import list_scores
-    from orchestration.cli.errors import UsageError
     from orchestration.platform import engine
 
     metrics = shown_metrics()
@@ -225,7 +223,6 @@ def shown_metrics(chosen: list[str] | None = None) -> list[str]:
 
 
 def _among(metrics: Sequence[str], chosen: list[str] | None) -> list[str]:
-    from orchestration.cli.errors import UsageError
 
     if unknown := [name for name in chosen or [] if name not in metrics]:
         raise UsageError(f"there is no metric {unknown[0]!r}: choose one of {', '.join(metrics)}")

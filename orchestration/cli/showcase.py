@@ -11,8 +11,9 @@ from typing import Annotated
 
 import typer
 
-from assets.datasets import DEMO_DATASET
+from assets.home import DEMO_DATASET
 from orchestration.cli.output import console, print_rows
+from orchestration.cli.refusals import Refused
 
 DATASET = DEMO_DATASET
 MARKER = "complete.json"
@@ -157,7 +158,6 @@ def _refuse_fewer(clips: int) -> None:
     """Raise Refused where more clips are stored: ingest removes none, so the results would be of these too."""
     from db.manifest.datasets import find_dataset
     from db.reports.summary import dataset_summary
-    from orchestration.cli.errors import Refused
     from orchestration.platform import engine
 
     with engine().connect() as connection:

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.datasets import DEMO_DATASET
+from assets.home import DEMO_DATASET
 from assets.scores.evqa import EVQAScorer, EVQASettings
 from assets.scores.explain import explain_score
 from assets.scores.pending import forecast

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 from sqlalchemy.engine import Engine
 
-from assets.datasets import DEMO_DATASET
+from assets.home import DEMO_DATASET
 from assets.ingest.run import ingest_folder
 from assets.models.settings import DEMO_ENCODER, ImageTextSettings
 from assets.scores.checks import judge

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sqlalchemy.engine import Engine
 
-from assets.datasets import DEMO_DATASET
+from assets.home import DEMO_DATASET
 from assets.scores.base import Explanation, Scorer
 from assets.scores.evqa import EVQAScorer, EVQASettings
 from assets.scores.explain import ExplainedScore, explain_score

@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.datasets import DEMO_DATASET
+from assets.home import DEMO_DATASET
 from assets.ingest.run import ingest_folder
 from assets.scores.evqa import EVQAScorer, EVQASettings
 from assets.scores.pending import register

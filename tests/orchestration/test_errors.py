@@ -16,7 +16,8 @@ import sqlalchemy as sa
 
 from assets.datasets import UnknownDataset
 from metrics_core.models.unusable import PackageMissing
-from orchestration.cli.errors import FAULT, MISTAKE, USAGE, UsageError, explain, judge
+from orchestration.cli.errors import FAULT, MISTAKE, USAGE, explain, judge
+from orchestration.cli.refusals import UsageError
 from orchestration.settings import settings
 
 # Far beyond what any of these takes: an endless walk must fail, not hang.

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from tests.command_line import run_command
+from tests.conftest import PROJECT
 
 SEE = "(see reelsieve {} --help)\n"
 
@@ -54,3 +58,12 @@ def test_a_group_without_a_command_shows_its_help_and_no_error(arguments: list[s
 def test_what_is_asked_for_is_no_error(arguments: list[str]) -> None:
     done = run_command(*arguments)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_command_line_starts_without_databases_metrics_and_dagster() -> None:
+    """Else whoever asks for help, or mistypes, waits for a second."""
+    code = "import orchestration.cli.app, sys; print(*{name.partition('.')[0] for name in sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "orchestration" in loaded
+    assert not loaded & {"dagster", "db", "metrics_core", "numpy", "psycopg", "pydantic", "sqlalchemy"}
