@@ -24,6 +24,7 @@ from assets.scores.registry import METRICS
 from db.selections.recipes import Recipe
 from db.server.embedded import stop_embedded
 from orchestration.cli.showcase import FIRST_CLIPS
+from tests.assets.test_report_browser import CUT_OFF, CUT_TEXT, TEXT_ON_TEXT, TOO_WIDE, chromium
 from tests.command_line import Done, run_command
 from tests.conftest import PROJECT
 from tests.orchestration.conftest import forget_installation
@@ -92,6 +93,28 @@ def test_the_demo_scores_every_caption_and_says_where_to_look(demo: Done, newcom
     assert str(selection.resolve()) in demo.stdout
     assert str(page.resolve()) in demo.stdout
     assert "data:image/jpeg;base64" in page.read_text()
+
+
+@pytest.mark.browser
+def test_the_page_of_the_demo_answers_first_and_is_short(demo: Done, newcomer: Path) -> None:
+    folder = newcomer / ".reelsieve" / "reports" / "demo"
+    cut: list[str] = []
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": 1440, "height": 900})
+        page.goto((folder / "index.html").as_uri())
+        assert page.evaluate("document.documentElement.scrollHeight") <= 12_000
+        for width, height in ((1440, 900), (1280, 800), (400, 844)):
+            page.set_viewport_size({"width": width, "height": height})
+            cut += [each for found in (CUT_OFF, CUT_TEXT, TEXT_ON_TEXT, TOO_WIDE) for each in page.evaluate(found)]
+            if width > 400:
+                last = page.locator(".trust tbody tr:not(.soft)").last.bounding_box()
+                assert last is not None
+                assert last["y"] + last["height"] <= height
+    assert cut == []
+    steps = json.loads((folder / "report.json").read_text(encoding="utf-8"))["answers"]["steps"]
+    (selection,) = [step["command"] for step in steps if "select" in step["command"]]
+    preview = run_command(*shlex.split(selection)[1:], "--preview")
+    assert preview.returncode == 0, preview.stderr
 
 
 def test_the_demo_again_scores_nothing(demo: Done) -> None:

@@ -37,7 +37,7 @@ def dataset_report(context: dg.AssetExecutionContext, curation: dg.ResourceParam
         metadata={
             **({"read this first": _listed(files.notices)} if files.notices else {}),
             **told,
-            **({"metrics against people": _listed(files.conclusions)} if files.conclusions else {}),
+            "answers": _listed([f"{name}: {line}" for name, line in files.answers.lines()]),
             "path": dg.MetadataValue.path(str(files.page)),
             "numbers": dg.MetadataValue.path(str(files.numbers)),
         }

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from assets.agreement.rows import LABELS, SEED, Judged, StoredRow
+from assets.reports.answers import aspect_in_words, grouped
 from assets.reports.facts import (
     AspectFacts,
     Cut,
@@ -25,7 +26,7 @@ from assets.reports.facts import (
 )
 from assets.reports.text import listed, number
 from assets.settings import read_settings
-from assets.thresholds.ratings import rating_cuts, sentence
+from assets.thresholds.ratings import beside, rating_cuts, sentence
 from assets.thresholds.settings import SHARES, RatingSettings
 from db.manifest.datasets import Dataset
 from db.reports.values import (
@@ -45,7 +46,7 @@ from metrics_core.agreement import coefficient
 from metrics_core.agreement.raters import mean_rating
 from metrics_core.agreement.same_items import STATISTIC, Coefficient, SameItems, on_same_items
 from metrics_core.agreement.table import ONE_RATER
-from metrics_core.agreement.verdicts import CLAIMS, Verdict, system_verdict, verdict
+from metrics_core.agreement.verdicts import CLAIMS, system_verdict, verdict
 from metrics_core.arrays import FloatArray
 
 KIND = "caption"
@@ -137,9 +138,15 @@ def gather_rating_cuts(judged: Judged, metrics: Sequence[MetricFacts], trust: Tr
         (each.aspect, name): found.level in CLAIMS for each in trust.aspects for name, found in each.verdicts.items()
     }
     return tuple(
-        RatingCut(found.metric, found.objective, found.cut, said)
+        RatingCut(
+            found.metric,
+            found.objective,
+            found.cut,
+            sentence(found, labels[found.metric], knows=known),
+            beside(found.cut, knows=known).lstrip(",; "),
+        )
         for found in rating_cuts(judged, read_settings(RatingSettings).good_ratings)
-        for said in [sentence(found, labels[found.metric], knows=knows[found.aspect, found.metric])]
+        for known in [knows[found.aspect, found.metric]]
     )
 
 
@@ -188,11 +195,7 @@ def gather_trust(
         values = judged.metrics.get(metric, np.full(len(judged.samples), np.nan))
         n_stale = judged.n_stale.get(metric, 0)
         unscored[metric] = {"have a stale score": n_stale, "have no value": int(np.isnan(values).sum()) - n_stale}
-    by_aspect = {
-        _in_words(each.aspect): {labels.get(name, name): found for name, found in each.verdicts.items()}
-        for each in aspects
-    }
-    return TrustFacts(aspects, len(judged.samples), unscored, tuple(concluded(by_aspect)))
+    return TrustFacts(aspects, len(judged.samples), unscored)
 
 
 def _aspect(
@@ -203,7 +206,7 @@ def _aspect(
     pooled = {row.metric: row for row in own if row.grouping == "pooled" and row.statistic == STATISTIC}
     of_systems = {row.metric: row for row in own if row.grouping == "per_system" and row.statistic == STATISTIC}
     same = {metric: each for (of, metric), each in beside.items() if of == aspect}
-    people, shown = mean_rating(judged.ratings[aspect]), _in_words(aspect)
+    people, shown = mean_rating(judged.ratings[aspect]), aspect_in_words(aspect)
     baselines = tuple(_coefficient(row) for row in pooled.values() if row.baseline)
     n_samples = int(np.isfinite(people).sum())
     named = {name: labels.get(name, name) for name in same}
@@ -225,35 +228,12 @@ def _aspect(
         strongest=_strongest(baselines),
         ceiling=_coefficient(pooled[ONE_RATER]) if ONE_RATER in pooled else None,
         verdicts=verdicts,
+        n_videos={name: each.n_videos for name, each in same.items()},
         fewer=tuple(fewer),
-        orders=tuple(f"{listed(names)}: {said}." for said, names in _grouped(orders).items()),
+        orders=tuple(f"{listed(names)}: {said}." for said, names in grouped(orders).items()),
         rows=tuple(own),
         scatters=tuple(scatter(name, aspect, judged.metrics[name], people) for name in same),
     )
-
-
-def concluded(verdicts: Mapping[str, Mapping[str, Verdict]]) -> Iterator[str]:
-    """Say each finding once, with the metrics and aspects that it holds for. verdicts: by aspect and metric's label.
-
-    >>> found = Verdict("nothing", "..", "says nothing")
-    >>> list(concluded({"mood": {"VCS": found, "ECS": found}, "style": {"VCS": found, "ECS": found, "EVQA": found}}))
-    ['says nothing (VCS and ECS by mood and style; EVQA by style)']
-    """
-    aspects: dict[str, dict[str, list[str]]] = {}
-    for aspect, of_aspect in verdicts.items():
-        for metric, found in of_aspect.items():
-            aspects.setdefault(found.short, {}).setdefault(metric, []).append(aspect)
-    for short, by_metric in aspects.items():
-        holds = _grouped({metric: listed(own) for metric, own in by_metric.items()})
-        yield f"{short} ({'; '.join(f'{listed(metrics)} by {own}' for own, metrics in holds.items())})"
-
-
-def _grouped(said: Mapping[str, str]) -> dict[str, list[str]]:
-    """The names of which each thing is said."""
-    names: dict[str, list[str]] = {}
-    for name, each in said.items():
-        names.setdefault(each, []).append(name)
-    return names
 
 
 def _fewer(label: str, same: SameItems, n_samples: int) -> str:
@@ -272,10 +252,6 @@ def _strongest(baselines: Sequence[Coefficient]) -> Coefficient | None:
         return found
     value, low, high = (None if side is None else -side for side in (found.value, found.high, found.low))
     return Coefficient(f"{found.name}, turned round", value, low, high, found.n)
-
-
-def _in_words(aspect: str) -> str:
-    return "labelled coverage" if aspect == LABELS else aspect
 
 
 def _coefficient(row: StoredRow) -> Coefficient:

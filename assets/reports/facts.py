@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from assets.agreement.rows import StoredRow
 from db.reports.values import Spread
@@ -164,8 +164,8 @@ class Scatter:
 class AspectFacts:
     """How the metrics agree with people by one aspect. Coefficients are Kendall's tau-b over all samples.
 
-    strongest: of the baselines, turned round where it is negative. verdicts: by metric. missing, fewer, orders:
-    sentences on what cannot be said, on metrics with fewer samples, and on the order of systems.
+    strongest: of the baselines, turned round where it is negative. verdicts, n_videos: by metric. missing, fewer,
+    orders: sentences on what cannot be said, on metrics with fewer samples, and on the order of systems.
     """
 
     aspect: str
@@ -178,6 +178,7 @@ class AspectFacts:
     strongest: Coefficient | None
     ceiling: Coefficient | None
     verdicts: Mapping[str, Verdict]
+    n_videos: Mapping[str, int]
     fewer: tuple[str, ...]
     orders: tuple[str, ...]
     rows: tuple[StoredRow, ...]
@@ -186,12 +187,11 @@ class AspectFacts:
 
 @dataclass(frozen=True, eq=False)
 class TrustFacts:
-    """Metrics against people, on n_judged samples. conclusions: each finding once, with whom it holds for."""
+    """Metrics against people, on n_judged samples. unscored: by metric, how many of these have no value, by why."""
 
     aspects: tuple[AspectFacts, ...]
     n_judged: int
     unscored: Mapping[str, Mapping[str, int]]
-    conclusions: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,12 +245,55 @@ class LabelCut:
 
 @dataclass(frozen=True, slots=True)
 class RatingCut:
-    """The threshold of a metric by what people find good in one aspect, or why there is none, in numbers and words."""
+    """The threshold of a metric by what people find good in one aspect.
+
+    sentence: all in words, or why there is no threshold. beside: how it stands to simple numbers; "" without one.
+    """
 
     metric: str
     objective: str
     cut: RatedCut
     sentence: str
+    beside: str
+
+
+# What the page says first.
+
+Light = Literal["good", "middle", "bad", "open"]
+"""A colour with a mark of its own; words stand beside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A few words, the sentences that explain them, and how good the news is."""
+
+    light: Light
+    headline: str
+    sentences: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What to do next, and the command that does it where one is enough."""
+
+    sentence: str
+    command: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The first screen of a report."""
+
+    trust: Answer
+    best: Answer
+    steps: tuple[Step, ...]
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """The answers as plain text: a name and a sentence each."""
+        for name, answer in (("trust", self.trust), ("best system", self.best)):
+            yield name, f"{answer.headline}. {' '.join(answer.sentences)}".rstrip()
+        for step in self.steps:
+            yield "next", f"{step.sentence}{f' {step.command}' if step.command else ''}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,6 +304,7 @@ class Report:
     made_at: datetime
     version: str
     notices: tuple[str, ...]
+    answers: Answers
     metrics: tuple[MetricFacts, ...]
     data: DataFacts
     systems: tuple[SystemTable, ...]

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from assets.reports.facts import Scatter
+from assets.reports.facts import Light, Scatter
 from assets.reports.text import visible
 from db.reports.values import Spread
 
@@ -112,9 +112,9 @@ def _clean(root: ElementTree.Element, name: str) -> None:
         each.tail = None
 
 
-# Colours that stay apart for colour-blind readers and in print (Okabe and Ito).
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#555555", "#8B6914")
-GREEN, GREY, LIGHT, DARK = "#009E73", "#777777", "#D9D9D9", "#333333"
+# The page's colours of verdicts; everything else is drawn in one colour.
+COLOURS: Mapping[Light, str] = {"good": "#187a4b", "middle": "#b07d00", "bad": "#b3401f", "open": "#6b7580"}
+ACCENT, GREY, PALE, DARK = "#2b6a99", "#8a939c", "#e6eaee", "#333333"
 # Margins and letters, in inches.
 WIDTH, LEFT, RIGHT = 4.1, 0.66, 0.1
 INCH_OF_LETTER = 0.066
@@ -173,7 +173,7 @@ def forest(
     axes.set_yticks(range(len(bars)), names)
     axes.set_ylim(-0.6, len(bars) - 0.4)
     _name_x(axes, xlabel)
-    axes.grid(axis="x", color=LIGHT, linewidth=0.5)
+    axes.grid(axis="x", color=PALE, linewidth=0.5)
     axes.set_axisbelow(True)
     axes.tick_params(axis="y", length=0)
     if lines:
@@ -182,7 +182,7 @@ def forest(
 
 
 @styled
-def scatter_plot(points: Scatter, xlabel: str, ylabel: str, colour: str, name: str, description: str) -> str:
+def scatter_plot(points: Scatter, xlabel: str, ylabel: str, name: str, description: str) -> str:
     """Draw a metric against ratings, with the mean rating of each tenth of the samples."""
     figure, axes = _axes(2.75, 2.2)
     y = np.array(points.ratings)
@@ -192,7 +192,7 @@ def scatter_plot(points: Scatter, xlabel: str, ylabel: str, colour: str, name: s
         y = y + np.random.default_rng(0).uniform(-0.3, 0.3, len(y)) * step
     many = len(y) > MOST_VECTOR_POINTS
     size, alpha = (5, 0.35) if len(y) > 500 else (9, 0.5)
-    axes.scatter(points.values, y, s=size, color=colour, alpha=alpha, linewidths=0, rasterized=many)
+    axes.scatter(points.values, y, s=size, color=ACCENT, alpha=alpha, linewidths=0, rasterized=many)
     if points.trend:
         axes.plot(*zip(*points.trend, strict=True), color=DARK, linewidth=1.4, marker="o", markersize=2.5)
     axes.set(xlabel=_short(xlabel), ylabel=_short(ylabel))
@@ -205,7 +205,6 @@ def histogram_plot(
     high: float,
     counts: Sequence[int],
     xlabel: str,
-    colour: str,
     name: str,
     description: str,
     cuts: Mapping[str, float] | None = None,
@@ -213,13 +212,15 @@ def histogram_plot(
     """Draw counts of equal bins from low to high; cuts: labelled vertical lines."""
     figure, axes = _axes(WIDTH, 1.9)
     edges = np.linspace(low, high, len(counts) + 1)
-    axes.stairs(counts, edges, fill=True, color=colour, alpha=0.75)
+    axes.stairs(counts, edges, fill=True, color=ACCENT, alpha=0.75)
     top = max(counts) or 1
     for value in (cuts or {}).values():
-        axes.axvline(value, color=DARK, linewidth=0.9, linestyle="--")
-    inches = (WIDTH - LEFT - RIGHT) / ((axes.get_xlim()[1] - axes.get_xlim()[0]) or 1.0)
-    for value, label in _apart(cuts or {}, INCH_OF_LETTER * 7 / 9 / inches):
-        axes.text(value, top * 1.04, label, fontsize=7, ha="center", va="bottom", color=DARK)
+        axes.plot([value, value], [0, 1.03 * top], color=DARK, linewidth=0.9, linestyle="--")
+    left, right = axes.get_xlim()
+    letter = INCH_OF_LETTER * 7 / 9 * (right - left) / (WIDTH - LEFT - RIGHT)
+    for value, label in _apart(cuts or {}, letter, (left, right)):
+        axes.text(value, top * 1.05, label, fontsize=7, ha="center", va="bottom", color=DARK)
+    axes.set_xlim(left, right)
     axes.set_ylim(0, top * (1.16 if cuts else 1.05))
     _name_x(axes, xlabel)
     axes.set_ylabel("samples")
@@ -228,26 +229,26 @@ def histogram_plot(
 
 
 @styled
-def boxes(spreads: Sequence[Spread], xlabel: str, colour: str, name: str, description: str) -> str:
+def boxes(spreads: Sequence[Spread], xlabel: str, name: str, description: str) -> str:
     """Draw quantiles: a line from 5 to 95 %, a box over the middle half, the median as a dot; the first on top."""
     names = [f"{_short(each.group)} ({each.n:,})" for each in reversed(spreads)]
     figure, axes = _axes(WIDTH, 0.58 + 0.22 * len(spreads), _room(names))
     for place, spread in enumerate(reversed(spreads)):
         p5, p25, p50, p75, p95 = spread.quantiles
-        axes.plot([p5, p95], [place, place], color=colour, linewidth=1)
-        axes.barh(place, p75 - p25, left=p25, height=0.52, color=colour, alpha=0.35, linewidth=0)
-        axes.plot([p50], [place], "o", color=colour, markersize=4)
+        axes.plot([p5, p95], [place, place], color=ACCENT, linewidth=1)
+        axes.barh(place, p75 - p25, left=p25, height=0.52, color=ACCENT, alpha=0.35, linewidth=0)
+        axes.plot([p50], [place], "o", color=ACCENT, markersize=4)
     axes.set_yticks(range(len(spreads)), names)
     axes.set_ylim(-0.6, len(spreads) - 0.4)
     _name_x(axes, xlabel)
-    axes.grid(axis="x", color=LIGHT, linewidth=0.5)
+    axes.grid(axis="x", color=PALE, linewidth=0.5)
     axes.set_axisbelow(True)
     axes.tick_params(axis="y", length=0)
     return inline_svg(figure, name, description)
 
 
 @styled
-def shard_plot(spreads: Sequence[Spread], ylabel: str, colour: str, name: str, description: str) -> str:
+def shard_plot(spreads: Sequence[Spread], ylabel: str, name: str, description: str) -> str:
     """Draw the median and the middle half of every shard; of very many shards those farthest from the others."""
     middle = float(np.median([each.quantiles[2] for each in spreads]))
     farthest = sorted(spreads, key=lambda each: -abs(each.quantiles[2] - middle))[:MOST_SHARDS]
@@ -255,8 +256,8 @@ def shard_plot(spreads: Sequence[Spread], ylabel: str, colour: str, name: str, d
     figure, axes = _axes(WIDTH, 1.7)
     places = range(len(shown))
     low, median, high = ([each.quantiles[i] for each in shown] for i in (1, 2, 3))
-    axes.vlines(places, low, high, color=colour, alpha=0.4, linewidth=max(1.0, 90 / len(shown)))
-    axes.plot(places, median, "o", color=colour, markersize=3)
+    axes.vlines(places, low, high, color=ACCENT, alpha=0.4, linewidth=max(1.0, 90 / len(shown)))
+    axes.plot(places, median, "o", color=ACCENT, markersize=3)
     axes.axhline(middle, color=GREY, linewidth=0.8, linestyle="--")
     step = max(1, len(shown) // 10)
     axes.set_xticks(list(places)[::step], [each.group for each in shown][::step])
@@ -264,23 +265,32 @@ def shard_plot(spreads: Sequence[Spread], ylabel: str, colour: str, name: str, d
     return inline_svg(figure, name, description)
 
 
-def _apart(labels: Mapping[str, float], letter: float) -> list[tuple[float, str]]:
-    """Labels with their places, those joined that would touch.
+def _apart(labels: Mapping[str, float], letter: float, limits: tuple[float, float]) -> list[tuple[float, str]]:
+    """Labels with the places of their middles, those joined that would touch, and none beyond the limits.
 
-    letter: the width of a letter, in the unit of the places.
+    letter: the width of a letter, in the unit of the places and limits.
 
-    >>> _apart({"50 %": 0.0, "25 %": 1.0, "12.5 %": 1.1}, 0.1)
+    >>> _apart({"50 %": 0.0, "25 %": 1.0, "12.5 %": 1.1}, 0.1, (-1, 2))
     [(0.0, '50 %'), (1.05, '25 %, 12.5 %')]
+    >>> _apart({"50 %": 0.0, "25 %": 2.0}, 0.1, (-1, 2))
+    [(0.0, '50 %'), (1.8, '25 %')]
     """
     placed: list[tuple[float, str]] = []
     for label, place in sorted(labels.items(), key=lambda each: each[1]):
-        placed.append((place, label))
+        placed.append((_within(place, label, letter, limits), label))
         while len(placed) > 1:
             (left, before), (right, after) = placed[-2:]
             if right - left > letter * ((len(before) + len(after)) / 2 + 1):
                 break
-            placed[-2:] = [((left + right) / 2, f"{before}, {after}")]
+            joined = f"{before}, {after}"
+            placed[-2:] = [(_within((left + right) / 2, joined, letter, limits), joined)]
     return placed
+
+
+def _within(place: float, label: str, letter: float, limits: tuple[float, float]) -> float:
+    """The place of a label's middle, moved so that both ends lie between the limits where there is room."""
+    half = letter * len(label) / 2
+    return max(limits[0] + half, min(limits[1] - half, place))
 
 
 def _short(name: str) -> str:

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from assets.agreement.rows import LABELS, Judged, load_judged, rows_of
+from assets.reports.answers import answers
 from assets.reports.comparisons import (
     Beside,
     beside_people,
@@ -228,6 +229,7 @@ def gather(
             made_at=datetime.now(timezone.utc),
             version=version("reelsieve"),
             notices=tuple(notices(data, metrics, judged)),
+            answers=answers(dataset.name, data, metrics, trust, systems),
             metrics=metrics,
             data=data,
             systems=systems,
@@ -263,12 +265,8 @@ def notices(data: DataFacts, metrics: Sequence[MetricFacts], judged: Judged) -> 
             yield f"{shown_name(metric.name)} was made with the {name}; {remedy}."
         if n_stale := sum(each.n for each in metric.statuses if each.status == "stale"):
             yield f"{n_stale} scores of {metric.label} are stale and left out: reelsieve score makes them anew."
-    if not metrics:
-        yield "No sample has a score yet: reelsieve score makes them."
     if judged.n_others:
         yield f"People judged {judged.n_others:,} question-answer pairs, too; agreement is that of captions alone."
-    if not judged.ratings:
-        yield "There are no ratings and no labels, so nothing tells how far a metric agrees with people."
 
 
 @contextmanager

@@ -14,10 +14,20 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from assets.reports.facts import AspectFacts, MetricFacts, MetricSpread, PairFacts, Report, SampleFacts, SystemTable
+from assets.reports.answers import LIGHTS, leaders
+from assets.reports.facts import (
+    Answers,
+    AspectFacts,
+    MetricFacts,
+    MetricSpread,
+    PairFacts,
+    Report,
+    SampleFacts,
+    SystemTable,
+)
 from assets.reports.figures import (
     COLOURS,
-    GREEN,
+    DARK,
     GREY,
     Bar,
     Line,
@@ -30,23 +40,13 @@ from assets.reports.figures import (
 from assets.reports.text import cell, number, percent, plural, visible
 from assets.selection.partial_file import partial_file, remove_abandoned
 from metrics_core.agreement.table import ONE_RATER
-from metrics_core.agreement.verdicts import MOST_CHANCE, Level, too_few
+from metrics_core.intervals import ClusterMean
 
 # Facts and figures to one HTML page. Whatever comes from a dataset is text, never markup.
 
 TEMPLATES = Path(__file__).parent / "templates"
 # Of very many systems those with the most samples are on the page.
 MOST_SYSTEMS = 24
-_MARKS: Mapping[Level, str] = {
-    "undefined": "open",
-    "open": "open",
-    "nothing": "bad",
-    "against": "bad",
-    "below baseline": "bad",
-    "baseline": "middle",
-    "above baseline": "good",
-    "ceiling": "good",
-}
 _STATISTICS = {
     "pearson": "Pearson’s r",
     "spearman": "Spearman’s ρ",
@@ -66,7 +66,7 @@ def render(report: Report, figures: Mapping[str, str]) -> str:
     def pair_of(metric: str, other: str) -> PairFacts | None:
         return pairs.get((metric, other)) or pairs.get((other, metric))
 
-    named = dict.fromkeys(name for aspect in report.trust.aspects for name in aspect.coefficients)
+    compared = {name for aspect in report.trust.aspects for name, found in aspect.coefficients.items() if found.n}
     return (
         _environment()
         .get_template("index.html")
@@ -77,11 +77,14 @@ def render(report: Report, figures: Mapping[str, str]) -> str:
             label=label,
             pair_of=pair_of,
             pair_names=list(dict.fromkeys(name for pair in pairs for name in pair)),
-            trust_names=list(named),
+            trust_names=compared,
+            sections=_sections(report),
+            n_videos=lambda aspect: max(aspect.n_videos.values(), default=0),
             missing_scores=dict(_missing_scores(report.metrics, report)),
-            best_of=lambda table: list(best_of(table, labels)),
-            mark=_MARKS.__getitem__,
+            leaders=lambda table: leaders(table, labels),
+            light=LIGHTS.__getitem__,
             shade=shade,
+            tracks=tracks,
             same_n=same_n,
             statistic=lambda name: _STATISTICS.get(name, name.replace("_", " ")),
             most_systems=MOST_SYSTEMS,
@@ -89,31 +92,47 @@ def render(report: Report, figures: Mapping[str, str]) -> str:
     )
 
 
-def best_of(table: SystemTable, labels: Mapping[str, str]) -> Iterator[tuple[str, str, bool]]:
-    """For each metric which system is best, and whether that is more than chance."""
-    for metric in table.columns:
-        means = {system: table.means[system][metric] for system in table.systems}
-        ranked = sorted((s for s in means if means[s].n), key=lambda s: -(means[s].mean or 0.0))
-        without = [system for system in means if not means[system].n]
-        note = f" Without a value: {', '.join(without[:6])}{' …' if len(without) > 6 else ''}." if without else ""
-        if len(ranked) < 2:
-            yield metric, f"{labels[metric]}: {ranked[0]} alone has values; there is nothing to compare.{note}", False
-            continue
-        first, chance = ranked[0], table.leads[metric]
-        few = too_few(min(means[system].n_clusters for system in ranked[:2]))
-        leads = f"{labels[metric]}: {first} has the highest mean"
-        if few:
-            yield metric, f"{leads}; whether it is best is open: {few}.{note}", False
-        elif chance is None or chance > MOST_CHANCE:
-            yield metric, f"{leads}, but may not be better than {ranked[1]}.{note}", False
-        else:
-            yield metric, f"{labels[metric]}: {first} is best.{note}", True
+def _sections(report: Report) -> dict[str, str]:
+    """The sections that have something to say, in their order: the name in the contents by that of the template."""
+    named = {
+        "answers": ("Answers", True),
+        "trust": ("Trust", report.trust.aspects),
+        "systems": ("Systems", report.systems),
+        "samples": ("Samples", any(group.samples for group in report.groups)),
+        "scores": ("Scores", report.spreads),
+        "pairs": ("Metric by metric", report.pairs),
+        "data": ("Data", True),
+        "method": ("Method", True),
+    }
+    return {section: name for section, (name, has_content) in named.items() if has_content}
 
 
 def same_n(table: SystemTable) -> int | None:
     """The number of values behind every mean of a table; None where they differ."""
     counts = {n for system in table.systems for each in table.means[system].values() if (n := each.n)}
     return counts.pop() if len(counts) == 1 else None
+
+
+def tracks(table: SystemTable) -> dict[str, dict[str, tuple[float, float, float]]]:
+    """Where to draw each mean and its interval, by column and system: low, mean and high in percent of the column."""
+    return {
+        column: _tracks({system: table.means[system][column] for system in table.systems}) for column in table.columns
+    }
+
+
+def _tracks(means: Mapping[str, ClusterMean]) -> dict[str, tuple[float, float, float]]:
+    ends = {
+        system: tuple(each.mean if end is None else end for end in (each.low, each.mean, each.high))
+        for system, each in means.items()
+        if each.mean is not None
+    }
+    lowest = min((low for low, *_ in ends.values()), default=0.0)
+    width = max((high for *_, high in ends.values()), default=0.0) - lowest or 1.0
+
+    def place(value: float) -> float:
+        return round(100 * (value - lowest) / width, 1)
+
+    return {system: (place(low), place(mean), place(high)) for system, (low, mean, high) in ends.items()}
 
 
 def shade(rho: float | None) -> str:
@@ -173,47 +192,31 @@ MOST_ROWS = 24
 
 
 def draw(report: Report) -> dict[str, str]:
-    """Draw every figure, by names such as `systems-i-column`, `aspect-i`, `scatter-i-metric` and `histogram-i`.
+    """Draw every figure, by the names `aspect-i`, `scatter-i-metric`, `histogram-i`, `boxes-i` and `shards-i`.
 
-    i counts the tables, aspects and spreads from 0.
+    i counts the aspects or the spreads from 0.
     """
-    colours = {metric.name: COLOURS[i % len(COLOURS)] for i, metric in enumerate(report.metrics)}
     labels = {metric.name: metric.label for metric in report.metrics}
     figures: dict[str, str] = {}
-    for prefix, tables in (("systems", report.systems), ("people", report.people)):
-        for i, table in enumerate(tables):
-            figures |= dict(_systems(table, f"{prefix}-{i}", colours, labels))
     for i, aspect in enumerate(report.trust.aspects):
-        figures |= dict(_aspect(aspect, i, colours, labels))
+        figures |= dict(_aspect(aspect, i, labels))
     for i, spread in enumerate(report.spreads):
-        figures |= dict(_spread(spread, i, report, colours[spread.metric], labels[spread.metric]))
+        figures |= dict(_spread(spread, i, report, labels[spread.metric]))
     return figures
 
 
-def _systems(
-    table: SystemTable, prefix: str, colours: Mapping[str, str], labels: Mapping[str, str]
-) -> Iterator[tuple[str, str]]:
-    for column in table.columns:
-        label, colour = labels.get(column, column), colours.get(column, GREY)
-        means = {system: table.means[system][column] for system in table.systems}
-        bars = [Bar(system, mean.mean, mean.low, mean.high, colour) for system, mean in means.items() if mean.n]
-        bars.sort(key=lambda bar: -(bar.value or 0.0))
-        if len(bars) > 1:
-            name = f"{prefix}-{column}"
-            yield name, forest(bars, f"mean {label}, 95 % interval", _id(name), f"Mean {label} of each system")
-
-
-def _aspect(
-    aspect: AspectFacts, i: int, colours: Mapping[str, str], labels: Mapping[str, str]
-) -> Iterator[tuple[str, str]]:
-    bars = [Bar(labels[m], c.value, c.low, c.high, colours[m]) for m, c in aspect.coefficients.items()]
-    bars += [Bar(f"{c.name} (baseline)", c.value, c.low, c.high, GREY) for c in aspect.baselines]
+def _aspect(aspect: AspectFacts, i: int, labels: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    bars = [
+        Bar(labels[name], c.value, c.low, c.high, COLOURS[LIGHTS[aspect.verdicts[name].level]])
+        for name, c in aspect.coefficients.items()
+    ]
+    bars += [Bar(c.name, c.value, c.low, c.high, GREY) for c in aspect.baselines if c.value is not None]
     best, ceiling = aspect.strongest, aspect.ceiling
     lines = {}
     if best is not None and best.value is not None:
         lines["strongest baseline"] = Line(best.value, GREY, ":")
     if ceiling is not None and ceiling.value is not None:
-        lines["one more rater"] = Line(ceiling.value, GREEN, "--", ceiling.low, ceiling.high)
+        lines["one more rater"] = Line(ceiling.value, DARK, "--", ceiling.low, ceiling.high)
     told = "; ".join(f"{c.name} {number(c.value)}" for c in (*aspect.coefficients.values(), *aspect.baselines))
     yield (
         f"aspect-{i}",
@@ -223,23 +226,23 @@ def _aspect(
         if points.values:
             label, name = labels[points.metric], f"scatter-{i}-{points.metric}"
             told = f"{label} against the ratings of {aspect.aspect}, {points.n} samples"
-            drawn = scatter_plot(points, label, f"rated {aspect.aspect}", colours[points.metric], _id(name), told)
+            drawn = scatter_plot(points, label, f"rated {aspect.aspect}", _id(name), told)
             yield name, drawn
 
 
-def _spread(spread: MetricSpread, i: int, report: Report, colour: str, label: str) -> Iterator[tuple[str, str]]:
+def _spread(spread: MetricSpread, i: int, report: Report, label: str) -> Iterator[tuple[str, str]]:
     own = (cut for cut in report.cuts if (cut.metric, cut.kind) == (spread.metric, spread.kind))
     cuts = {f"{100 * cut.share:g} %": cut.value for cut in own}
     yield (
         f"histogram-{i}",
         histogram_plot(
-            spread.low, spread.high, spread.counts, label, colour, f"histogram{i}", f"Distribution of {label}", cuts
+            spread.low, spread.high, spread.counts, label, f"histogram{i}", f"Distribution of {label}", cuts
         ),
     )
     by_system = sorted(spread.by_system, key=lambda each: -each.quantiles[2])[:MOST_ROWS]
-    yield f"boxes-{i}", boxes(by_system, label, colour, f"boxes{i}", f"Quantiles of {label} by system")
+    yield f"boxes-{i}", boxes(by_system, label, f"boxes{i}", f"Quantiles of {label} by system")
     if len(spread.by_shard) > 1:
-        yield f"shards-{i}", shard_plot(spread.by_shard, label, colour, f"shards{i}", f"Quantiles of {label} by shard")
+        yield f"shards-{i}", shard_plot(spread.by_shard, label, f"shards{i}", f"Quantiles of {label} by shard")
 
 
 def _id(name: str) -> str:
@@ -271,12 +274,12 @@ class ReportError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ReportFiles:
-    """Where a report lies, what a reader must know first, and what it concludes about the metrics."""
+    """Where a report lies, what a reader must know first, and what it answers."""
 
     page: Path
     numbers: Path
     notices: tuple[str, ...]
-    conclusions: tuple[str, ...]
+    answers: Answers
 
 
 def writable_folder(folder: Path) -> Path:
@@ -306,7 +309,7 @@ def write_report(report: Report, folder: Path) -> ReportFiles:
                 file.write(content.encode())
     except OSError as error:
         raise ReportError(f"{folder}: the report cannot be written ({error.strerror}): make room there") from error
-    return ReportFiles(folder / PAGE, folder / NUMBERS, report.notices, report.trust.conclusions)
+    return ReportFiles(folder / PAGE, folder / NUMBERS, report.notices, report.answers)
 
 
 def dumped(report: Report) -> str:

@@ -15,7 +15,7 @@ from db.reports.summary import has_synthetic_ratings
 from db.scores.stored import active_scorer
 from db.scores.thresholds import Cutoff, store_cutoffs
 from metrics_core.arrays import FloatArray
-from metrics_core.calibration import Baseline, Estimate, RatedCut, rated_cut
+from metrics_core.calibration import Estimate, RatedCut, rated_cut
 
 RATINGS = "ratings"
 """The method of these thresholds in table `score_threshold`."""
@@ -129,7 +129,7 @@ def sentence(found: FoundCut, label: str, *, knows: bool = True) -> str:
         f"{found.objective}: {label} of {cut.at_least:.4g}{interval} or more keeps {cut.kept_good:.0%} of the "
         f"{cut.n_good} samples rated {rated} and {cut.kept_others:.0%} of the {cut.n - cut.n_good} others. "
         f"On videos that a cut was not found on, the difference of these shares is {estimate(cut.held_out)}"
-        f"{_beside(cut.held_out, cut.strongest) if knows else CHANCE}."
+        f"{beside(cut, knows=knows)}."
     )
 
 
@@ -139,16 +139,21 @@ def estimate(found: Estimate) -> str:
     return f"{found.value:.2f}{interval}"
 
 
-def _beside(own: Estimate, strongest: Baseline | None) -> str:
-    """The strongest baseline in words; keeping everything has 0."""
-    if own.low is None or own.low <= 0:
+def beside(cut: RatedCut, *, knows: bool = True) -> str:
+    """How a cut stands to those on the strongest simple number, as the end of a sentence; "" where there is no cut.
+
+    knows: whether the metric is known to order samples as people do. Keeping everything has 0.
+    """
+    if cut.held_out is None:
+        return ""
+    if not knows or cut.held_out.low is None or cut.held_out.low <= 0:
         return CHANCE
-    if strongest is None:
+    if cut.strongest is None:
         return "; no simple number reaches more than keeping everything does"
-    gain = strongest.gain
+    gain = cut.strongest.gain
     clearly = gain.low is not None and gain.high is not None and (gain.low > 0 or gain.high < 0)
     how = f"{'' if clearly else 'not clearly '}{'more' if gain.value > 0 else 'less'}"
-    return f", {how} than by cuts on {strongest.name}: {estimate(strongest.held_out)}"
+    return f", {how} than by cuts on {cut.strongest.name}: {estimate(cut.strongest.held_out)}"
 
 
 def _cutoff(found: FoundCut, kind: str, *, is_synthetic: bool) -> Cutoff:

@@ -101,7 +101,7 @@ def verdict(metric: str, aspect: str, same: SameItems, things: str = "captions")
         return Verdict("against", f"{metric} goes against {aspect}: better {things} score lower.", "the wrong way")
     if wide:
         how = f"{does}, but how well is open: it takes more rated videos."
-        return Verdict("open", how, "orders alike, but how well is open")
+        return Verdict("open", how, "open: how well")
     return _beside_baseline(does, same)
 
 
@@ -121,12 +121,11 @@ def _beside_baseline(does: str, same: SameItems) -> Verdict:
     baseline = same.strongest.name
     if more.p is None or more.p > MOST_CHANCE:
         words = f"not clearly better than {baseline} alone"
-        return Verdict("baseline", f"{does}{beside}, but {words}.", words)
+        return Verdict("baseline", f"{does}{beside}, but {words}.", "no clear gain")
     if more.value < 0:
-        words = f"worse than {baseline} alone"
-        return Verdict("below baseline", f"{does}, but {words}.", words)
-    words = f"clearly better than {baseline}"
-    return Verdict(above, f"{does}{beside}{', and' if beside else ''} {words}.", like_rater or words)
+        return Verdict("below baseline", f"{does}, but worse than {baseline} alone.", "worse than a baseline")
+    sentence = f"{does}{beside}{', and' if beside else ''} clearly better than {baseline}."
+    return Verdict(above, sentence, like_rater or "better than baselines")
 
 
 def _beside_rater(above: Coefficient | None) -> str:

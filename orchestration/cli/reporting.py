@@ -226,7 +226,6 @@ def report(
     if as_json:
         print_json({"dataset": dataset, "page": str(files.page), "numbers": str(files.numbers)})
         return
-    for conclusion in files.conclusions:
-        console.print(conclusion, markup=False)
-    console.print(f"page: {files.page}", soft_wrap=True, markup=False)
-    console.print(f"data: {files.numbers}", soft_wrap=True, markup=False)
+    places = (("page", str(files.page)), ("data", str(files.numbers)))
+    for name, line in (*files.answers.lines(), *places):
+        console.print(f"{name + ':':<13}{line}", soft_wrap=True, markup=False)

@@ -15,6 +15,7 @@ from sqlalchemy.engine import Engine
 
 from assets.agreement.rows import LABELS
 from assets.curation import Curation
+from assets.reports.text import number
 from assets.scores.registry import METRIC_INPUTS, SCORERS
 from assets.selection.export import export_selection
 from assets.selection.making import make_selection
@@ -288,7 +289,9 @@ def test_the_report_says_the_same(engine: Engine, clips: Dataset, rated: list[in
     made = report_on(engine, clips, tmp_path)
     (shown,) = made.numbers["rating_cuts"]
     assert (shown["metric"], shown["objective"], shown["cut"]["at_least"]) == ("vcs", row.objective, row.at_least)
-    assert shown["sentence"] in made.text
+    assert shown["beside"] in shown["sentence"]
+    assert f"{row.objective} {number(row.at_least, 3)} {number(row.low, 3)} to {number(row.high, 3)} " in made.text
+    assert shown["beside"] in made.text
     assert "Thresholds by what people find good" in made.text
 
 

@@ -106,6 +106,19 @@ def test_each_metric_is_judged_by_each_aspect(full: tuple[MadeReport, list[int],
     assert set(aspect["verdicts"]) == {"vcs", "evqa"}
 
 
+def test_the_page_begins_with_answers_that_follow_from_the_verdicts(
+    full: tuple[MadeReport, list[int], Dataset],
+) -> None:
+    """VCS orders captions as people do and alpha is best by it; EVQA goes the wrong way, and counts for nothing."""
+    answers = full[0].numbers["answers"]
+    assert (answers["trust"]["light"], answers["trust"]["headline"]) == ("good", "VCS for coverage")
+    assert (answers["best"]["light"], answers["best"]["headline"]) == ("good", "alpha")
+    assert answers["best"]["sentences"] == ["Best by VCS, more than chance."]
+    assert [step["command"] for step in answers["steps"]] == ["reelsieve select --dataset full --by vcs --keep 0.25"]
+    shown = [full[0].text.index(found) for found in ("Which metric to trust here?", "VCS for coverage", "Why trust a")]
+    assert shown == sorted(shown)
+
+
 def test_metrics_are_correlated_over_what_both_score(full: tuple[MadeReport, list[int], Dataset]) -> None:
     (pair,) = full[0].numbers["pairs"]
     assert (pair["metric"], pair["other"], pair["n"]) == ("vcs", "evqa", 48)
@@ -240,10 +253,17 @@ def synthetic(engine: Engine, dataset: Dataset) -> None:
 @pytest.mark.parametrize(
     ("fill", "said"),
     [
-        (nothing, ["No sample has a score yet", "There are no ratings and no labels"]),
+        (nothing, ["No sample has a score yet", "There are no ratings and no labels", "Score the captions."]),
         (no_scores, ["No sample has a score yet", "No rated sample has a score, so no metric can be compared."]),
-        (no_ratings, ["There are no ratings and no labels", "Nobody rated it."]),
-        (one_rater, ["One rater alone: there is no second one", "no second rater"]),
+        (
+            no_ratings,
+            [
+                "There are no ratings and no labels",
+                "Nobody rated it.",
+                "Let two people rate captions of 10 videos or more",
+            ],
+        ),
+        (one_rater, ["One rater alone: there is no second one", "no second rater", "Let a second person rate"]),
         (one_system, ["alone alone has values", "One system alone was rated"]),
         (four_systems, ["VCS: 4 systems are too few for a claim about their order: it takes 5."]),
         (one_video, ["Samples of one video alone were rated", "by coverage is open: 1 video, 10 needed."]),
@@ -253,6 +273,7 @@ def synthetic(engine: Engine, dataset: Dataset) -> None:
                 "Whether VCS orders captions by coverage is open: 3 videos, 10 needed.",
                 "VCS: alpha has the highest mean; whether it is best is open: 3 videos, 10 needed.",
                 "VCS: the order of 5 systems is open: 3 videos, 10 needed.",
+                "Rate captions of 7 more videos: below 10 nothing is claimed.",
                 "good coverage: no threshold, since 15 rated samples of 3 videos have a score, and a threshold needs "
                 "20 of 10 videos.",
             ],
@@ -266,9 +287,14 @@ def synthetic(engine: Engine, dataset: Dataset) -> None:
         (rated_failures, ["none of the rated captions has a score", "10 have no value (most of all: undefined)"]),
         (
             stale_scores,
-            ["3 scores of VCS are stale and left out", "3 have a stale score", "27 of the 30 rated samples"],
+            [
+                "3 scores of VCS are stale and left out",
+                "3 have a stale score",
+                "27 of the 30 rated samples",
+                "Score anew",
+            ],
         ),
-        (synthetic, ["The ratings are synthetic: made by a program, not by people."]),
+        (synthetic, ["The ratings are synthetic: made by a program, not by people.", "begin with your own clips"]),
     ],
 )
 def test_the_page_says_what_is_missing_and_why(engine: Engine, tmp_path: Path, fill: Fill, said: list[str]) -> None:
@@ -279,6 +305,16 @@ def test_the_page_says_what_is_missing_and_why(engine: Engine, tmp_path: Path, f
         assert sentence in made.text
     assert "nan" not in made.text.lower().split()
     assert "None" not in made.text.split()
+
+
+@pytest.mark.parametrize("fill", [nothing, no_scores, no_ratings, one_video, few_videos, constant_scores])
+def test_little_data_give_no_good_answer(engine: Engine, tmp_path: Path, fill: Fill) -> None:
+    dataset = make_dataset(engine, "little")
+    fill(engine, dataset)
+    answers = report_on(engine, dataset, tmp_path, ("vcs", "ecs")).numbers["answers"]
+    assert {answers["trust"]["light"], answers["best"]["light"]} == {"open"}
+    assert 1 <= len(answers["steps"]) <= 3
+    assert not [step for step in answers["steps"] if "select" in (step["command"] or "")]
 
 
 def test_four_systems_get_no_claim(engine: Engine, tmp_path: Path) -> None:
