@@ -1,10 +1,13 @@
-# Needs only GNU make 3.81 and a Python from 3.10 to 3.13. `make setup demo test` is all a newcomer types.
+# Needs only GNU make 3.81 and a Python from 3.10 to 3.13. `make setup demo` is all a newcomer types.
 
 PYTHON     ?= python3
 VENV       := .venv
 BIN        := $(VENV)/bin
 UV_VERSION := 0.13.8
 INSTALLED  := $(VENV)/.installed
+# Packages of those who work on it, which `make test` and its like add; users do without them.
+DEVELOPED  := $(VENV)/.developed
+EXTRAS     := ui dg s3 gs http constrained offline ray
 # uv leaves locks in the folder for temporary files, and torch a folder: they get one that goes.
 SCRATCH    := $(VENV)/scratch
 
@@ -16,7 +19,7 @@ IMPORTED   := import sentence_transformers, open_clip, av, pyarrow.parquet, matp
               import orchestration.cli, orchestration.calibration, orchestration.definitions, orchestration.doctor; \
               from transformers import AutoModelForSequenceClassification, BertForSequenceClassification, BertModel
 
-.PHONY: setup demo test attack bench papers lint types lock clean
+.PHONY: setup develop demo test attack bench papers lint types lock clean
 .DEFAULT_GOAL := setup
 
 setup: $(INSTALLED)
@@ -29,7 +32,8 @@ $(INSTALLED): requirements.lock pyproject.toml
 	@echo "Installing the pinned packages into $(VENV) (several GB; the first time takes minutes on a slow line)"
 	@rm -rf $(SCRATCH) && mkdir $(SCRATCH)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
-	@TMPDIR="$$PWD/$(SCRATCH)" $(BIN)/uv pip install --python $(BIN)/python -r requirements.lock
+	@TMPDIR="$$PWD/$(SCRATCH)" $(BIN)/uv pip install --python $(BIN)/python -r pyproject.toml $(EXTRAS:%=--extra %) \
+	  --constraint requirements.lock
 	@TMPDIR="$$PWD/$(SCRATCH)" $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps -e .
 	@# Dagster's own commands read it: with it `dagster dev` finds this project and its home. It is made once.
 	@test -e .env || printf '%s\n' "# Where Dagster finds this project; written by make setup." \
@@ -41,10 +45,19 @@ $(INSTALLED): requirements.lock pyproject.toml
 	@touch $@
 	@echo "Reelsieve is installed: try make demo, or $(BIN)/reelsieve --help"
 
+develop: $(DEVELOPED)
+
+$(DEVELOPED): $(INSTALLED)
+	@echo "Adding the packages of development"
+	@mkdir -p $(SCRATCH)
+	@TMPDIR="$$PWD/$(SCRATCH)" $(BIN)/uv pip install --quiet --python $(BIN)/python -r requirements.lock
+	@rm -rf $(SCRATCH)
+	@touch $@
+
 demo: setup
 	@$(BIN)/reelsieve demo
 
-test: setup
+test: develop
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # A campaign takes some minutes and prints its seed, what it did and what broke; SEED=1 repeats a run whose seed was 1.
@@ -52,7 +65,7 @@ CAMPAIGNS := manifests folders media filters queries chat_servers backups answer
 # The kills of several workers, and of actors on Ray: few, since a round takes long.
 SCORING   := '--workers 3 --kills 9' '--engine ray --kills 4'
 
-attack: setup
+attack: develop
 	@failed=0; for name in $(CAMPAIGNS); do \
 	  $(BIN)/python -m tests.attack.$$name $(if $(SEED),--seed $(SEED)) || failed=1; \
 	done; for scoring in $(SCORING); do \
@@ -66,7 +79,7 @@ BENCHMARKS := vcs decoding evqa overhead memory ingest sodam vatex_eval ecs_agre
               qeva_demo qeva_anet qeva_platform agreement vatex_platform rating_cuts report export schedule million
 OFFICIAL   := .venv-bench
 
-bench: setup
+bench: develop
 	@test -x $(OFFICIAL)/bin/python || $(BIN)/uv venv --quiet --python $(BIN)/python $(OFFICIAL)
 	@$(BIN)/uv pip install --quiet --python $(OFFICIAL)/bin/python video-comprehension-score==1.0.0 torch==2.13.0
 	@for name in $(BENCHMARKS); do \
@@ -76,19 +89,19 @@ bench: setup
 	done
 
 # The papers' tables beside ours: docs/papers.md and docs/papers.json. A run that was stopped goes on where it was.
-papers: setup
+papers: develop
 	@$(BIN)/python -m benchmarks.papers
 
-lint: setup
+lint: develop
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-logo
 
-types: setup
+types: develop
 	$(BIN)/mypy reelsieve metrics_core db assets orchestration demo verifier lab
 
 # Keeps the pins that still hold; to move them, delete requirements.lock first.
-lock: setup
+lock: develop
 	$(BIN)/uv pip compile pyproject.toml --constraint constraints.txt --all-extras --universal --python-version 3.10 \
 	  --no-emit-index-url --no-header --no-annotate --quiet --output-file requirements.lock
 

@@ -58,7 +58,7 @@ def loaded_modules(program: str, *arguments: str) -> set[str]:
 
 def test_imports_obey_the_contracts() -> None:
     executable = shutil.which("lint-imports", path=str(Path(sys.executable).parent))
-    assert executable, "lint-imports is missing beside the interpreter: run make setup"
+    assert executable, "lint-imports is missing beside the interpreter: run make develop"
     command = [executable, "--no-logo", "--no-cache"]
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -58,7 +58,7 @@ def complaints(recipes: Sequence[Recipe]) -> list[str]:
     packages = sorted({name for recipe in recipes for name in recipe.packages})
     absent = [name for name in packages if util.find_spec(NEEDED.get(name, name).replace("-", "_")) is None]
     folders = sorted({name for recipe in recipes for name in recipe.data if not (DATA / name).is_dir()})
-    found = [f"The package {name} is missing: run `make setup`." for name in absent]
+    found = [f"The package {name} is missing: run `make develop`." for name in absent]
     if folders:
         found.append(
             f"No test data {', '.join(folders)} in {DATA}: set REELSIEVE_TEST_DATA to the folder of the test data."

@@ -173,7 +173,7 @@ def test_a_missing_folder_and_package_are_plain_sentences() -> None:
 
     recipe = Recipe("r", ("no_such_data",), ("no-such-package",), (), dict, never)
     package, folder = complaints([recipe])
-    assert package == "The package no-such-package is missing: run `make setup`."
+    assert package == "The package no-such-package is missing: run `make develop`."
     assert folder.startswith("No test data no_such_data in ")
     assert folder.endswith("set REELSIEVE_TEST_DATA to the folder of the test data.")
 
