@@ -1,6 +1,6 @@
-"""Every command of the README, in its order, on a fresh home, and the answer it shows; and those of other pages.
+"""Every command of the README and of the pages for newcomers, in their order, on a fresh home; and of other pages.
 
-README, docs/sql.md and docs/selections.md show what `make demo` gives with the default settings. The demo costs a
+docs/demo.md, docs/sql.md and docs/selections.md show what `make demo` gives with the default settings. The demo costs a
 minute: one home serves them all.
 """
 
@@ -29,8 +29,9 @@ from tests.command_line import Done, run_command
 from tests.conftest import PROJECT
 from tests.orchestration.conftest import forget_installation
 
-README = (PROJECT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```sh\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
+NEWCOMERS = ("README.md", "docs/demo.md", "docs/first-dataset.md", "docs/models.md", "docs/postgres.md")
+PAGES = {name: (PROJECT / name).read_text(encoding="utf-8") for name in NEWCOMERS}
+BLOCKS = re.findall(r"^```sh\n(.*?)^```", "\n".join(PAGES.values()), flags=re.MULTILINE | re.DOTALL)
 COMMANDS = [line for block in BLOCKS for line in block.splitlines() if line]
 SQL_PAGE = (PROJECT / "docs" / "sql.md").read_text(encoding="utf-8")
 USAGE, SETUP, SEARCHES = re.findall(r"^```sh\n(.*?)^```", SQL_PAGE, flags=re.MULTILINE | re.DOTALL)
@@ -45,7 +46,7 @@ QUESTIONS = {
 }
 # Models round differently on other machines.
 TOLERANCE = 0.03
-SHOWN_ANSWER = re.search(r"^```text\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
+SHOWN_ANSWER = re.search(r"^```text\n(.*?)^```", PAGES["docs/demo.md"], flags=re.MULTILINE | re.DOTALL)
 
 pytestmark = pytest.mark.slow
 
@@ -130,7 +131,7 @@ def test_a_demo_of_fewer_clips_than_are_stored_is_refused(demo: Done) -> None:
     assert fewer.stderr == "error: the demo has 12 clips already: to have 2, type reelsieve drop demo first\n"
 
 
-def test_the_first_query_answers_what_the_readme_shows(demo: Done) -> None:
+def test_the_first_query_answers_what_the_page_of_the_demo_shows(demo: Done) -> None:
     (query,) = [command for command in COMMANDS if command.startswith("reelsieve sql")]
     assert SHOWN_ANSWER is not None
     answer = run_command(*shlex.split(query)[1:])
@@ -270,7 +271,7 @@ def test_every_other_command_works_in_its_order(demo: Done, newcomer: Path, migr
 
 
 def test_the_commands_named_in_the_text_exist() -> None:
-    named = set(re.findall(r"`reelsieve ([a-z]+)(?: ([a-z]+))?`", README))
+    named = set(re.findall(r"`reelsieve ([a-z]+)(?: ([a-z]+))?`", "\n".join(PAGES.values())))
     assert {("ui", ""), ("doctor", ""), ("db", "start"), ("db", "stop"), ("db", "url")} <= named
     for command, sub in named:
         done = run_command(command, *([sub] if sub else []), "--help")
@@ -278,6 +279,13 @@ def test_the_commands_named_in_the_text_exist() -> None:
 
 
 def test_every_link_leads_somewhere() -> None:
-    links = re.findall(r"\]\(([^)#]+)\)", README)
-    assert links
-    assert [link for link in links if not (PROJECT / link).exists()] == []
+    for name, page in PAGES.items():
+        links = re.findall(r"\]\((?!https:)([^)#]+)\)", page)
+        assert links or name == "docs/postgres.md"
+        assert [link for link in links if not (PROJECT / name).parent.joinpath(link).exists()] == [], name
+
+
+def test_the_readme_is_short_and_leads_to_every_page() -> None:
+    assert len(PAGES["README.md"].splitlines()) <= 130
+    pages = {path.relative_to(PROJECT).as_posix() for path in (PROJECT / "docs").rglob("*.md")}
+    assert pages - set(re.findall(r"\]\(([^)#]+)", PAGES["README.md"])) == set()
