@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec
 from xml.etree import ElementTree
@@ -15,6 +14,7 @@ import numpy as np
 from assets.reports.facts import Light, Scatter
 from assets.reports.text import visible
 from db.reports.values import Spread
+from metrics_core.agreement.same_items import Coefficient
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -124,60 +124,31 @@ NAME_LENGTH = 26
 MOST_SHARDS = 60
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """A value with its interval in a forest plot; without a value only its name is drawn."""
-
-    name: str
-    value: float | None
-    low: float | None
-    high: float | None
-    colour: str
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A vertical line, with a shaded range where it has limits."""
-
-    value: float
-    colour: str
-    style: str
-    low: float | None = None
-    high: float | None = None
-
-
 @styled
 def forest(
-    bars: Sequence[Bar],
-    xlabel: str,
+    bars: Sequence[tuple[str, Coefficient, str]],
+    baseline: float | None,
+    rater: Coefficient | None,
     name: str,
     description: str,
-    *,
-    lines: Mapping[str, Line] | None = None,
 ) -> str:
-    """Draw values with intervals, the first on top; lines: labelled vertical lines."""
-    names = [_short(bar.name) for bar in reversed(bars)]
-    top = 0.32 if lines else 0.08
-    figure, axes = _axes(WIDTH, 0.5 + top + 0.22 * len(bars), _room(names), top)
-    for label, line in (lines or {}).items():
-        axes.axvline(line.value, color=line.colour, linewidth=1.2, linestyle=line.style, label=label)
-        if line.low is not None and line.high is not None:
-            axes.axvspan(line.low, line.high, color=line.colour, alpha=0.13, linewidth=0)
-    for place, bar in enumerate(reversed(bars)):
-        if bar.value is None:
-            axes.text(0.01, place, "undefined", transform=axes.get_yaxis_transform(), va="center", color=GREY)
-            continue
-        if bar.low is not None and bar.high is not None:
-            axes.plot([bar.low, bar.high], [place, place], color=bar.colour, linewidth=2, solid_capstyle="butt")
-        axes.plot([bar.value], [place], "o", color=bar.colour, markersize=4.5)
-    axes.set_yticks(range(len(bars)), names)
-    axes.set_ylim(-0.6, len(bars) - 0.4)
-    _name_x(axes, xlabel)
-    axes.grid(axis="x", color=PALE, linewidth=0.5)
-    axes.set_axisbelow(True)
-    axes.tick_params(axis="y", length=0)
-    if lines:
-        figure.legend(loc="upper right", ncols=len(lines), frameon=False, fontsize=8, handlelength=1.8)
+    """Draw bars (name, coefficient, colour), the first on top, beside the strongest baseline and one more rater."""
+    names = [_short(label) for label, *_ in reversed(bars)]
+    figure, axes = _axes(WIDTH, 0.82 + 0.22 * len(bars), _room(names), 0.32)
+    if baseline is not None:
+        axes.axvline(baseline, color=GREY, linewidth=1.2, linestyle=":", label="strongest baseline")
+    if rater is not None and rater.value is not None:
+        axes.axvline(rater.value, color=DARK, linewidth=1.2, linestyle="--", label="one more rater")
+        if rater.low is not None and rater.high is not None:
+            axes.axvspan(rater.low, rater.high, color=DARK, alpha=0.13, linewidth=0)
+    for place, (_, found, colour) in enumerate(reversed(bars)):
+        if found.value is not None:
+            axes.plot([found.value], [place], "o", color=colour, markersize=4.5)
+        if found.low is not None and found.high is not None:
+            axes.plot([found.low, found.high], [place, place], color=colour, linewidth=2, solid_capstyle="butt")
+    _name_rows(axes, names, "Kendall’s τ-b with people, 95 % interval")
+    if baseline is not None or rater is not None:
+        figure.legend(loc="upper right", ncols=2, frameon=False, fontsize=8, handlelength=1.8)
     return inline_svg(figure, name, description)
 
 
@@ -238,12 +209,7 @@ def boxes(spreads: Sequence[Spread], xlabel: str, name: str, description: str) -
         axes.plot([p5, p95], [place, place], color=ACCENT, linewidth=1)
         axes.barh(place, p75 - p25, left=p25, height=0.52, color=ACCENT, alpha=0.35, linewidth=0)
         axes.plot([p50], [place], "o", color=ACCENT, markersize=4)
-    axes.set_yticks(range(len(spreads)), names)
-    axes.set_ylim(-0.6, len(spreads) - 0.4)
-    _name_x(axes, xlabel)
-    axes.grid(axis="x", color=PALE, linewidth=0.5)
-    axes.set_axisbelow(True)
-    axes.tick_params(axis="y", length=0)
+    _name_rows(axes, names, xlabel)
     return inline_svg(figure, name, description)
 
 
@@ -297,6 +263,16 @@ def _short(name: str) -> str:
     """A name that leaves room for the numbers beside it."""
     line = visible(" ".join(name.split()))
     return line if len(line) <= NAME_LENGTH else f"{line[: NAME_LENGTH - 1]}…"
+
+
+def _name_rows(axes: Axes, names: Sequence[str], xlabel: str) -> None:
+    """Name the rows of a figure from the lowest up, and its horizontal axis, with a faint grid behind."""
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(-0.6, len(names) - 0.4)
+    _name_x(axes, xlabel)
+    axes.grid(axis="x", color=PALE, linewidth=0.5)
+    axes.set_axisbelow(True)
+    axes.tick_params(axis="y", length=0)
 
 
 def _name_x(axes: Axes, name: str) -> None:

@@ -27,10 +27,7 @@ from assets.reports.facts import (
 )
 from assets.reports.figures import (
     COLOURS,
-    DARK,
     GREY,
-    Bar,
-    Line,
     boxes,
     forest,
     histogram_plot,
@@ -207,21 +204,16 @@ def draw(report: Report) -> dict[str, str]:
 
 def _aspect(aspect: AspectFacts, i: int, labels: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     bars = [
-        Bar(labels[name], c.value, c.low, c.high, COLOURS[LIGHTS[aspect.verdicts[name].level]])
-        for name, c in aspect.coefficients.items()
+        (labels[name], found, COLOURS[LIGHTS[aspect.verdicts[name].level]])
+        for name, found in aspect.coefficients.items()
     ]
-    bars += [Bar(c.name, c.value, c.low, c.high, GREY) for c in aspect.baselines if c.value is not None]
-    best, ceiling = aspect.strongest, aspect.ceiling
-    lines = {}
-    if best is not None and best.value is not None:
-        lines["strongest baseline"] = Line(best.value, GREY, ":")
-    if ceiling is not None and ceiling.value is not None:
-        lines["one more rater"] = Line(ceiling.value, DARK, "--", ceiling.low, ceiling.high)
-    told = "; ".join(f"{c.name} {number(c.value)}" for c in (*aspect.coefficients.values(), *aspect.baselines))
-    yield (
-        f"aspect-{i}",
-        forest(bars, "Kendall’s τ-b with people, 95 % interval", f"aspect{i}", f"Kendall’s tau-b: {told}", lines=lines),
-    )
+    bars = [
+        bar for bar in (*bars, *((found.name, found, GREY) for found in aspect.baselines)) if bar[1].value is not None
+    ]
+    if bars:
+        told = "; ".join(f"{name} {number(found.value)}" for name, found, _ in bars)
+        baseline = aspect.strongest.value if aspect.strongest else None
+        yield f"aspect-{i}", forest(bars, baseline, aspect.ceiling, f"aspect{i}", f"Kendall’s tau-b: {told}")
     for points in aspect.scatters:
         if points.values:
             label, name = labels[points.metric], f"scatter-{i}-{points.metric}"
