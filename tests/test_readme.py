@@ -112,8 +112,9 @@ def test_the_page_of_the_demo_answers_first_and_is_short(demo: Done, newcomer: P
                 assert last is not None
                 assert last["y"] + last["height"] <= height
     assert cut == []
-    steps = json.loads((folder / "report.json").read_text(encoding="utf-8"))["answers"]["steps"]
-    (selection,) = [step["command"] for step in steps if "select" in (step["command"] or "")]
+    answers = json.loads((folder / "report.json").read_text(encoding="utf-8"))["answers"]
+    assert "By ratings of a program, not of people." in answers["trust"]["sentences"]
+    (selection,) = [step["command"] for step in answers["steps"] if "select" in (step["command"] or "")]
     preview = run_command(*shlex.split(selection)[1:], "--preview")
     assert preview.returncode == 0, preview.stderr
 
