@@ -147,7 +147,7 @@ def forest(
         if found.low is not None and found.high is not None:
             axes.plot([found.low, found.high], [place, place], color=colour, linewidth=2, solid_capstyle="butt")
     _name_rows(axes, names, "Kendall’s τ-b with people, 95 % interval")
-    if baseline is not None or rater is not None:
+    if axes.get_legend_handles_labels()[0]:
         figure.legend(loc="upper right", ncols=2, frameon=False, fontsize=8, handlelength=1.8)
     return inline_svg(figure, name, description)
 
