@@ -147,8 +147,13 @@ def metric(
     >>> letters("ab12")
     0.5
     """
+    # Loads the tables, which nobody needs who only imports the package.
+    from db.scores.present import own_columns
+
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ReelsieveError(f"metric name {name!r}: write at most 40 lower-case letters, digits and _")
+    if name in own_columns():
+        raise ReelsieveError(f"metric name {name!r}: sample_scores has another column of this name: choose another")
 
     def make(function: Callable[..., Any]) -> FunctionMetric:
         parameters = list(inspect.signature(function).parameters)

@@ -55,6 +55,11 @@ def names_of(columns: Iterable[str]) -> str:
     return ", ".join([*sorted(wanted - FACT_COLUMNS.keys()), *facts])
 
 
+def own_columns() -> frozenset[str]:
+    """The columns of view sample_scores that no metric can have the name of."""
+    return frozenset({*_SHOWN, *FACT_COLUMNS, "dataset", "sample_id", "n_references", "mean_ratings", "own_fields"})
+
+
 class ActiveScorer(NamedTuple):
     """The active scorer of a metric, and its scores in a dataset.
 

@@ -78,6 +78,7 @@ def test_question_answer_pairs_are_not_its_business() -> None:
     [
         ("My metric", lambda text: 1, "metric name 'My metric': write at most 40 lower-case letters"),
         (3, lambda text: 1, "metric name 3"),
+        ("words", lambda text: 1, "metric name 'words': sample_scores has another column of this name"),
         ("mine", lambda caption: 1, "metric mine: its function may have the parameters text, references, keypoints"),
         ("mine", lambda: 1, "not none"),
     ],
