@@ -34,8 +34,8 @@ def forecast_scoring(
 
 def metrics_without_values(
     dataset: str, metrics: Sequence[str], shards: Collection[int] | None = None
-) -> Iterator[str]:
-    """For each metric that can score none of the samples a sentence that says why, as far as that is known before."""
+) -> Iterator[tuple[str, str]]:
+    """Each metric that can score none of the samples, with a sentence that says why, as far as that is known before."""
     found = dataset_of_key(engine(), dataset)
     chosen = chosen_shards(found, shards).values()
     for metric in metrics:
@@ -44,7 +44,7 @@ def metrics_without_values(
             meant = Counter({why: n for why, n in reasons.items() if why[0] != "not_applicable"}) or reasons
             ((status, reason), n) = meant.most_common(1)[0]
             most = f" (so {n} of them)" if n < meant.total() else ""
-            yield f"{metric} can score none of the {meant.total()} samples: {spelled(status)}, {reason}{most}"
+            yield metric, f"{metric} can score none of the {meant.total()} samples: {spelled(status)}, {reason}{most}"
 
 
 def _summed(role: str | None, model: str | None, parts: Sequence[Forecast]) -> dict[str, Any]:

@@ -74,8 +74,17 @@ class Made:
     @property
     def dataset(self) -> str:
         """A name for the dataset, made of the folder's."""
-        name = _NO_NAME.sub("_", self.folder.name).strip("_")[:100]
-        return name if name and name != DEMO_DATASET else "mine"
+        return dataset_named_after(self.folder)
+
+
+def dataset_named_after(folder: Path) -> str:
+    """A name for the dataset of a folder, made of the folder's.
+
+    >>> dataset_named_after(Path("/data/my clips")), dataset_named_after(Path("demo"))
+    ('my_clips', 'mine')
+    """
+    name = _NO_NAME.sub("_", folder.name).strip("_")[:100]
+    return name if name and name != DEMO_DATASET else "mine"
 
 
 def make_manifest(

@@ -99,6 +99,15 @@ def fact_spreads(connection: Connection, dataset: str) -> list[FactSpread]:
     return [_spread(connection, dataset, name) for name in FACT_COLUMNS]
 
 
+def some_samples(connection: Connection, dataset: str, columns: Sequence[str], most: int) -> list[dict[str, Any]]:
+    """The first samples of a dataset by their keys, with these columns of sample_scores."""
+    names = ", ".join(["sample", *columns])
+    query = sa.text(
+        f'SELECT {names} FROM sample_scores WHERE dataset = :dataset ORDER BY sample COLLATE "C" LIMIT :most'
+    )
+    return [dict(row) for row in connection.execute(query, {"dataset": dataset, "most": most}).mappings()]
+
+
 def _spread(connection: Connection, dataset: str, fact: str) -> FactSpread:
     is_number = isinstance(FACT_COLUMNS[fact].type, (sa.Double, sa.Integer))
     summary = (

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Connection
 
-from db.schema import dataset
+from db.schema import dataset, video
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,17 @@ def find_dataset(connection: Connection, name: str) -> Dataset | None:
     query = sa.select(dataset.c.dataset_id, dataset.c.name, dataset.c.n_shards).where(dataset.c.name == name)
     row = connection.execute(query).one_or_none()
     return None if row is None else Dataset(*row)
+
+
+def first_file(connection: Connection, name: str) -> str | None:
+    """Where the first video with a file lies of the dataset of this name; None where there is none."""
+    query = (
+        sa.select(video.c.uri)
+        .join(dataset, dataset.c.dataset_id == video.c.dataset_id)
+        .where(dataset.c.name == name, video.c.uri.is_not(None))
+        .order_by(video.c.video_id)
+    )
+    return connection.scalar(query.limit(1))
 
 
 def list_datasets(connection: Connection) -> list[Dataset]:

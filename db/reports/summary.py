@@ -46,6 +46,21 @@ def video_statuses(connection: Connection, dataset_id: int) -> dict[str, int]:
     return {row[0]: row[1] for row in rows}
 
 
+def readable_files(connection: Connection, dataset_id: int) -> tuple[int, int]:
+    """How many videos have a file that decodes, and the bytes of these files."""
+    n, size = sa.func.count(), sa.func.coalesce(sa.func.sum(video.c.size_bytes), 0)
+    of_dataset = sa.and_(video.c.dataset_id == dataset_id, video.c.status.in_(["ok", "damaged"]))
+    row = connection.execute(sa.select(n, size).where(of_dataset)).one()
+    return row[0], int(row[1])
+
+
+def unreadable_videos(connection: Connection, dataset_id: int) -> list[tuple[str, str]]:
+    """The keys of the videos that do not decode from end to end, with the reasons."""
+    is_bad = sa.and_(video.c.dataset_id == dataset_id, video.c.status.in_(["damaged", "undecodable"]))
+    rows = connection.execute(sa.select(video.c.key, video.c.error).where(is_bad).order_by(video.c.key))
+    return [(row.key, row.error) for row in rows]
+
+
 def duration_spread(connection: Connection, dataset_id: int) -> Spread | None:
     """The quantiles of the videos' durations in seconds; None where no duration is known."""
     query = sa.text(

@@ -26,6 +26,7 @@ from orchestration.cli import (
     selecting,
     selections,
     showcase,
+    trying,
 )
 from orchestration.cli import data as removing
 from orchestration.cli import querying as searching
@@ -137,6 +138,7 @@ def _options(
 
 
 app.command("demo")(showcase.demo)
+app.command("try")(trying.try_folder)
 app.command("init")(beginning.init)
 app.command("ingest")(data.ingest)
 app.command("rejects")(data.rejects)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestration.cli.output import AsJson, console, print_json, print_rows, progress
+from orchestration.cli.output import AsJson, console, print_json, print_plan, print_rows, progress
 
 if TYPE_CHECKING:
     from assets.new_manifest.make import Made
-    from assets.new_manifest.write import Written
 
 
 def init(
@@ -69,30 +67,6 @@ def next_commands(made: Made) -> list[str]:
     ]
 
 
-def metrics_that_lack(written: Written) -> dict[str, str]:
-    """By metric, what it would need to score captions of a new manifest; without the metrics that can score some."""
-    from assets.reports.labels import STAND_INS
-    from assets.scores.registry import SCORERS
-    from db.schema.inputs import KEYPOINTS, REFERENCES, VIDEO
-    from orchestration.settings import settings
-
-    has = {REFERENCES: written.references > 0, KEYPOINTS: False, VIDEO: written.files > 0}
-    lacks = {}
-    for metric, scorer in SCORERS.items():
-        needs = {each: f"{each.label}s" for each in has if each in scorer.inputs}
-        stand_in = None
-        if VIDEO in needs:
-            models = scorer.from_settings(settings()).models().values()
-            stand_in = next((model["model_id"] for model in models if model["model_id"] in STAND_INS), None)
-        if stand_in is not None:
-            needs[VIDEO] = f"videos and another model than {stand_in!r} ({STAND_INS[stand_in]})"
-        if not written.candidates:
-            lacks[metric] = "captions that are no references"
-        elif needs and not any(has[each] and (each is not VIDEO or stand_in is None) for each in needs):
-            lacks[metric] = " or ".join(needs.values())
-    return lacks
-
-
 def _roots() -> dict[str, str]:
     from assets.media.settings import MediaSettings
     from assets.settings import read_settings
@@ -100,7 +74,8 @@ def _roots() -> dict[str, str]:
     return dict(read_settings(MediaSettings).media_roots)
 
 
-def _print(made: Made, dry_run: bool) -> None:
+def print_findings(made: Made) -> None:
+    """Print what a source was taken for, what was guessed, and what the manifest has."""
     written, extracted = made.written, made.extracted
     console.print(f"found: {made.kind}", markup=False, soft_wrap=True)
     for guess in made.findings.guesses:
@@ -115,28 +90,28 @@ def _print(made: Made, dry_run: bool) -> None:
         console.print(f"videos: {size}, in {made.folder / 'videos'}", markup=False, soft_wrap=True)
     for offer in made.findings.offers():
         console.print(f"ratings: {offer}", markup=False, soft_wrap=True)
+
+
+def _print(made: Made, dry_run: bool) -> None:
+    from assets.holdings import of_written
+    from orchestration.plans import plan_of
+
+    print_findings(made)
     print_rows(made.findings.rows(), empty="nothing was left out")
-    _print_metrics(metrics_that_lack(written))
+    print_plan(plan_of(of_written(made.written)))
     if dry_run:
         console.print("nothing was written: the same command without --dry-run writes")
         return
-    tables = ", ".join(f"{table}.jsonl" for table in written.tables)
+    tables = ", ".join(f"{table}.jsonl" for table in made.written.tables)
     console.print(f"written: {tables} in {made.folder}", markup=False, soft_wrap=True)
     for command in next_commands(made):
         console.print(f"next: {command}", markup=False, soft_wrap=True)
 
 
-def _print_metrics(lacks: Mapping[str, str]) -> None:
-    from assets.scores.registry import METRICS
-
-    can_score = [metric for metric in METRICS if metric not in lacks]
-    scored_by = f"can be scored by {', '.join(can_score)}" if can_score else "nothing can be scored yet"
-    console.print(f"scores: {scored_by}", markup=False, soft_wrap=True)
-    for metric, needs in lacks.items():
-        console.print(f"scores: {metric} needs {needs}", markup=False, soft_wrap=True)
-
-
 def _as_dict(made: Made, dry_run: bool) -> dict[str, Any]:
+    from assets.holdings import of_written
+    from orchestration.plans import plan_of
+
     written = made.written
     return {
         "folder": str(made.folder),
@@ -148,7 +123,7 @@ def _as_dict(made: Made, dry_run: bool) -> dict[str, Any]:
         "systems": dict(written.systems),
         "ratings": written.ratings,
         "offers": made.findings.offers(),
-        "needs": metrics_that_lack(written),
+        "needs": dict(plan_of(of_written(written)).needs),
         "left_out": made.findings.rows(),
         "extracted": made.extracted.n,
         "written": not dry_run,

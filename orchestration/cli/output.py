@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from itertools import islice, zip_longest
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.cells import cell_len
@@ -21,6 +21,9 @@ from rich.markup import escape
 from rich.text import Text
 
 from assets.progress import sparsely
+
+if TYPE_CHECKING:
+    from assets.plan import Plan
 
 # How rows are laid out for people: a table where it fits the terminal, else records, one below the other.
 
@@ -227,6 +230,12 @@ def print_rows(rows: Sequence[Mapping[str, Any]], *, empty: str, right: Collecti
     columns = {name: [row[name] for row in rows] for name in rows[0]}
     fields = [Field(plain(name), name in right or all(map(_is_number, values))) for name, values in columns.items()]
     show(fields, ([cell(row[name]) for name in columns] for row in rows), console)
+
+
+def print_plan(plan: Plan) -> None:
+    """Print what can be made of a dataset, a sentence a line."""
+    for line in plan.lines():
+        console.print(f"plan: {line}", markup=False, soft_wrap=True)
 
 
 def hide_connection_attempts() -> None:

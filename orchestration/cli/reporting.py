@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows, progress
+from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_plan, print_rows, progress
 from orchestration.cli.refusals import Refused
 
 if TYPE_CHECKING:
@@ -143,14 +143,18 @@ def _text(value: Any) -> str:
 
 
 def status(as_json: AsJson = False) -> None:
-    """Show every dataset, what it holds, and how many of its samples every metric has still to score."""
+    """Show every dataset: what it holds, how many samples every metric has still to score, and its plan."""
+    from orchestration.plans import plan_of_dataset
     from orchestration.platform import has_database
 
     rows = _states() if has_database() else []
     if as_json:
         print_json(rows)
     else:
-        print_rows(rows, empty="no dataset yet: try reelsieve demo, or reelsieve ingest FOLDER --dataset NAME")
+        print_rows(rows, empty="no dataset yet: try reelsieve demo, or reelsieve try FOLDER")
+        for row in rows:
+            console.print(f"\n[bold]{escape(row['dataset'])}[/bold]")
+            print_plan(plan_of_dataset(row["dataset"]))
 
 
 def _states() -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows
+from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_plan, print_rows
 from orchestration.cli.refusals import UsageError
 
 if TYPE_CHECKING:
@@ -135,7 +135,8 @@ def score(
         Engine, typer.Option(help="Score in this process, or on Ray: a cluster by RAY_ADDRESS, else this machine.")
     ] = Engine.PROCESS,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what is pending and what model servers would be asked.")
+        bool,
+        typer.Option("--dry-run", help="Only say the plan, what is pending and what model servers would be asked."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -147,16 +148,21 @@ def score(
     from orchestration.cluster.launch import run_on_ray
     from orchestration.forecasts import forecast_scoring, metrics_without_values
     from orchestration.launch import run_scoring
+    from orchestration.plans import plan_of_dataset
     from orchestration.terminal import warn
 
     metrics = known_metrics(metric)
     if early_exit and not any("early_exit" in kind.options for kind in source_kinds(metrics).values()):
         raise UsageError(f"--early-exit concerns metrics whose models can stop early, not {', '.join(metrics)}")
-    for sentence in metrics_without_values(dataset, metrics, shard):
+    for _, sentence in metrics_without_values(dataset, metrics, shard):
         warn(sentence)
     if dry_run:
         rows = forecast_scoring(dataset, metrics, shard)
-        print_json(rows) if as_json else print_rows(rows, empty="")
+        if as_json:
+            print_json(rows)
+        else:
+            print_plan(plan_of_dataset(dataset, metrics))
+            print_rows(rows, empty="")
         return
     options = {"early_exit": True} if early_exit else {}
     run = run_scoring if engine is Engine.PROCESS else run_on_ray
@@ -175,10 +181,14 @@ def scores(
     components: Annotated[bool, typer.Option("--components", help="With --json: the parts of each score.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the scores of a dataset, best first; where there is no value, a mark stands for the status."""
+    """List the scores of a dataset, best first; where there is no value, a mark stands for the status.
+
+    A metric without any value is left out, with the reason.
+    """
     from assets.datasets import dataset_of_key
     from assets.reports.labels import metric_label
     from db.scores.listing import list_scores
+    from db.scores.present import active_scorers
     from orchestration.platform import engine
 
     metrics = shown_metrics()
@@ -186,7 +196,7 @@ def scores(
         shown_metrics([by])
     if components and not as_json:
         raise UsageError("--components needs --json: a table has no room for the parts of every score")
-    dataset_of_key(engine(), dataset)
+    found = dataset_of_key(engine(), dataset)
     by, wanted = by or metrics[0], kind and kind.value
     with engine().connect() as connection:
         if as_json:
@@ -195,10 +205,12 @@ def scores(
         rows = list_scores(connection, dataset, by, limit, kind=wanted)
         captions = _captions(connection, dataset, by, rows) if wanted is None else []
         rows = captions or rows
-        labels = {metric: metric_label(connection, metric) for metric in metrics}
+        has_values = {name for name, each in active_scorers(connection, found).items() if each.n_defined}
+        shown = [metric for metric in metrics if metric in has_values]
+        labels = {metric: metric_label(connection, metric) for metric in shown}
     empty = f"dataset {dataset} has no samples" + (f" of kind {wanted}" if wanted else "")
-    print_rows(score_table(rows, metrics, console.width), empty=empty, right=metrics)
-    for line in _legend(rows, labels):
+    print_rows(score_table(rows, shown, console.width), empty=empty, right=shown)
+    for line in (*_legend(rows, labels), *_left_out(rows, [metric for metric in metrics if metric not in has_values])):
         console.print(line, markup=False)
     if captions:
         console.print("captions alone: question-answer pairs have values of another scale; --kind qa lists them")
@@ -291,6 +303,14 @@ def _marks(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> dict[st
     missing = dict.fromkeys(_status(row, metric) for row in rows for metric in metrics if row[metric] is None)
     letters = iter(ascii_lowercase)
     return {status: MARKS.get(status) or next(letters) for status in missing}
+
+
+def _left_out(rows: Sequence[Mapping[str, Any]], metrics: Sequence[str]) -> Iterator[str]:
+    """A line about the metrics without a value in the whole dataset, with the statuses that stand in their place."""
+    statuses = {metric: dict.fromkeys(_status(row, metric).replace("_", " ") for row in rows) for metric in metrics}
+    if rows and metrics:
+        why = ", ".join(f"{metric} ({', '.join(found)})" for metric, found in statuses.items())
+        yield f"left out, since no sample has a value: {why}"
 
 
 def _legend(rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> Iterator[str]:

@@ -131,15 +131,15 @@ def test_init_says_what_can_be_scored_and_offers_ratings(run: Run, tmp_path: Pat
     write_clip(folder / "a.avi")
     (folder / "a.txt").write_text("A ball rolls.")
     shown = run("init", str(folder), "--dry-run").stdout
-    assert "scores: nothing can be scored yet\n" in shown
-    assert "scores: vcs needs references\n" in shown
-    assert "scores: evqa needs videos and another model than 'demo encoder' (it knows the demo's clips alone" in shown
+    assert "plan: scores: no metric can score this yet\n" in shown
+    assert "plan: vcs needs references: none found\n" in shown
+    assert "plan: evqa needs another model than 'demo encoder', since it knows the demo's clips alone" in shown
     table = tmp_path / "table" / "t.csv"
     table.parent.mkdir()
     table.write_text("video,caption,reference,score\nv,A ball.,A red ball.,4\n")
     shown = run("init", str(table), "--dry-run").stdout
-    assert "scores: can be scored by vcs, vcs_short, qeva\n" in shown
-    assert "scores: ecs needs keypoints\n" in shown
+    assert "plan: scores: vcs, vcs_short, qeva\n" in shown
+    assert "plan: ecs needs keypoints: none found\n" in shown
     assert "ratings: column 'score' holds numbers from 4 to 4: --rating score makes them" in shown
     rated = run("init", str(table), "--rating", "score", "--to", str(tmp_path / "rated"))
     assert (rated.returncode, "1 ratings" in rated.stdout) == (0, True)

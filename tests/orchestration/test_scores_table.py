@@ -62,7 +62,7 @@ def test_numbers_and_marks_stand_on_the_right() -> None:
 
 @pytest.fixture(scope="module")
 def listed(prepared_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Dataset `both`: each pair has a higher EVQAScore than every caption, and none has a VCS."""
+    """Dataset `both`: each pair has a higher EVQAScore than every caption, none has a VCS. `some`: captions alone."""
     home = tmp_path_factory.mktemp("home")
     copy_home(prepared_home, home)
     with here(home):
@@ -81,6 +81,11 @@ def score_both() -> None:
     statuses = ["too_short", "no_reference"]
     rows = [undefined(sample_id, status) for sample_id, status in zip(captions, statuses, strict=False)]
     write_fresh(engine(), vcs, [*rows, *[undefined(sample_id, "not_applicable") for sample_id in pairs]])
+    some = make_dataset(engine(), "some")
+    other_id = add_video(engine(), some, "w")
+    ids = [add_sample(engine(), some, other_id, f"d{n}") for n in range(3)]
+    write_fresh(engine(), evqa, [undefined(ids[0], "no_frames"), ok(ids[1], 0.1), ok(ids[2], 0.2)])
+    write_fresh(engine(), vcs, [ok(ids[0], 0.5), undefined(ids[1], "no_reference")])
 
 
 @pytest.mark.parametrize(
@@ -103,12 +108,21 @@ def test_a_table_is_of_one_kind(listed: None, options: list[str], samples: list[
 
 
 def test_the_legend_names_every_mark(listed: None) -> None:
+    lines = run_command("scores", "-d", "some", "--by", "evqa").stdout.splitlines()
+    # Columns: sample, system, vcs, evqa.
+    assert [line.split()[2:] for line in lines[:4]] == [["vcs", "evqa"], ["·", "0.200"], ["a", "0.100"], ["0.500", "b"]]
+    assert lines[4] == "· unscored  a no reference  b no frames"
+
+
+def test_a_metric_without_any_value_is_left_out_with_the_reason(listed: None) -> None:
     lines = run_command("scores", "-d", "both", "--by", "evqa").stdout.splitlines()
-    marks = [line.split()[2:] for line in lines[1:4]]
-    # Columns: vcs, evqa, vcs_short, ecs, qeva.
-    assert marks == [["·", "0.200", "·", "·", "·"], ["a", "0.100", "·", "·", "·"], ["b", "0.000", "·", "·", "·"]]
-    assert lines[4] == "· unscored  a no reference  b too short"
-    assert "– not applicable" in run_command("scores", "-d", "both", "--kind", "qa").stdout
+    assert [line.split()[2:] for line in lines[:4]] == [["evqa"], ["0.200"], ["0.100"], ["0.000"]]
+    left_out = " ".join(" ".join(lines[4:]).split())
+    assert left_out.startswith(
+        "left out, since no sample has a value: vcs (unscored, no reference, too short), vcs_short (unscored), "
+    )
+    pairs = " ".join(run_command("scores", "-d", "both", "--kind", "qa").stdout.split())
+    assert "vcs (not applicable)" in pairs
 
 
 def test_what_is_not_there_is_said(listed: None) -> None:

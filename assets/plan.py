@@ -1,0 +1,123 @@
+"""The plan of a dataset, before anything is computed: what is there, which columns that gives, what else would need."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from assets.datasets import DEMO_DATASET
+from assets.holdings import Holdings
+from assets.models.settings import DEMO_ENCODER
+from assets.reports.labels import STAND_INS
+from assets.scores.base import Scorer
+from db.schema.facts import TEXT_FACTS, VIDEO_FACTS
+from db.schema.inputs import KEYPOINTS, REFERENCES, VIDEO
+
+# Measured on two cores with the models that come along: what a command costs whatever it does, reading the files of
+# videos twice, for ingest and for facts, and scoring a sample with a metric.
+START_S = 12.0
+PER_MEGABYTE_S = 1.5
+PER_TEXT_S = 0.01
+PER_SCORE_S = 0.04
+_NOTHING_TO_SCORE = "captions that are no references"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What can be made of holdings. metrics: those that can score some sample. needs: by other metric, what it lacks.
+
+    seconds: about how long everything takes; None where nobody has looked at the files.
+    """
+
+    holdings: Holdings
+    metrics: tuple[str, ...]
+    needs: Mapping[str, str]
+    seconds: float | None
+
+    def lines(self) -> Iterator[str]:
+        """The plan in sentences."""
+        yield f"there: {_counted(self.holdings)}"
+        texts, videos = self.holdings.samples > 0, self.holdings.files > 0
+        columns = [f"{len(TEXT_FACTS)} of texts"] * texts + [f"{len(VIDEO_FACTS)} of videos"] * videos
+        if columns:
+            yield f"facts: {' and '.join(columns)}, without a model"
+        yield f"scores: {', '.join(self.metrics) or 'no metric can score this yet'}"
+        for metric, needs in self.needs.items():
+            yield f"{metric} needs {needs}"
+        if self.seconds is not None:
+            yield f"time: {_about(self.seconds)} for all of it with the models that come along, on two cores"
+
+
+def make_plan(holdings: Holdings, scorers: Mapping[str, Scorer]) -> Plan:
+    """The plan of what is there. Asks each scorer for its inputs and the names of its models, and loads none."""
+    needs = {metric: lacks for metric, scorer in scorers.items() if (lacks := _lacks(holdings, scorer))}
+    metrics = tuple(metric for metric in scorers if metric not in needs)
+    return Plan(holdings, metrics, needs, _seconds(holdings, len(metrics)))
+
+
+def _lacks(holdings: Holdings, scorer: Scorer) -> str | None:
+    """What the scorer would need to score one of the samples; None where it can."""
+    if not holdings.samples:
+        return _NOTHING_TO_SCORE
+    has = {REFERENCES: holdings.references, KEYPOINTS: holdings.keypoints, VIDEO: holdings.files}
+    wanted = [each for each in has if each in scorer.inputs]
+    stand_in = _stand_in(holdings, scorer) if VIDEO in wanted else None
+    if not wanted or any(has[each] and not (each is VIDEO and stand_in) for each in wanted):
+        return None
+    missing = [f"{each.label}s" for each in wanted if not has[each]]
+    model = [f"another model than {stand_in!r}, since {STAND_INS[stand_in]}"] if stand_in else []
+    # A model that sees the video helps nobody without one.
+    if missing and model and VIDEO in wanted and not has[VIDEO]:
+        missing, model = missing[:-1], [f"{missing[-1]} and {model[0]}"]
+    return " or ".join([*missing, *model]) + ("" if model else ": none found")
+
+
+def _stand_in(holdings: Holdings, scorer: Scorer) -> str | None:
+    """The model of the scorer that only stands in for one that sees these videos."""
+    known: Collection[str] = {DEMO_ENCODER} if holdings.dataset == DEMO_DATASET else ()
+    names = (model["model_id"] for model in scorer.models().values())
+    return next((name for name in names if name in STAND_INS and name not in known), None)
+
+
+def _seconds(holdings: Holdings, n_metrics: int) -> float | None:
+    if holdings.size_bytes is None:
+        return None
+    of_samples = holdings.samples * (PER_TEXT_S + n_metrics * PER_SCORE_S)
+    return START_S + holdings.size_bytes / 1e6 * PER_MEGABYTE_S + of_samples
+
+
+def _counted(holdings: Holdings) -> str:
+    """The counts in words, then what is not there.
+
+    >>> _counted(Holdings(videos=2, files=2, captions=1))
+    '2 videos, 1 caption; no references, keypoints, ratings'
+    >>> _counted(Holdings(2, 1, 1, references=1, keypoints=3, ratings=2, questions=1))
+    '2 videos (1 without a file), 1 caption, 1 reference, 3 keypoints, 2 ratings, 1 question'
+    """
+    counts = {
+        "captions": holdings.captions,
+        "references": holdings.references,
+        "keypoints": holdings.keypoints,
+        "ratings": holdings.ratings,
+        "questions": holdings.questions,
+    }
+    without = holdings.videos - holdings.files
+    there = [_number(holdings.videos, "videos") + (f" ({without:,} without a file)" if without else "")]
+    there += [_number(n, name) for name, n in counts.items() if n]
+    missing = [name for name, n in counts.items() if not n and name != "questions"]
+    return ", ".join(there) + (f"; no {', '.join(missing)}" if missing else "")
+
+
+def _number(n: int, name: str) -> str:
+    return f"{n:,} {name if n != 1 else name.removesuffix('s')}"
+
+
+def _about(seconds: float) -> str:
+    """A duration as one says it.
+
+    >>> [_about(s) for s in (22, 100, 5000, 20_000)]
+    ['about 30 s', 'about 2 minutes', 'about 83 minutes', 'about 6 hours']
+    """
+    if seconds < 90:
+        return f"about {max(1, round(seconds / 10 + 0.4)) * 10:.0f} s"
+    return f"about {seconds / 60:.0f} minutes" if seconds < 7200 else f"about {seconds / 3600:.0f} hours"

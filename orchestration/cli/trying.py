@@ -1,0 +1,244 @@
+"""The command try: one's own clips, from a folder to a page, with everything that can be done as things are."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import time
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+
+from orchestration.cli.beginning import print_findings
+from orchestration.cli.output import console, print_plan, print_rows, progress
+
+# A table of the result has so many captions and these facts; sample_scores has them all.
+SHOWN = 10
+SHOWN_FACTS = ("words", "words_per_second", "frame_change", "sharpness", "brightness", "cuts")
+# Of rows and videos that cannot be used for one reason, so many are named.
+NAMED = 3
+
+# The manifest: the one that lies there, else a new one in the folder, or in the home where the folder has no place.
+
+
+class Manifest(NamedTuple):
+    """The folder of a manifest. export: the command that names the folder of the videos, where they lie elsewhere."""
+
+    folder: Path
+    export: str | None
+
+
+def manifest_of(source: Path, home: Path, tell: Callable[[str], None]) -> Manifest:
+    """The manifest of a source, which is made where there is none. Raises NoManifest like `init`."""
+    from assets.ingest.readers import SUFFIXES
+    from assets.new_manifest.make import dataset_named_after, make_manifest
+
+    path = source.expanduser().resolve()
+    folder = path if path.is_dir() else path.parent
+    aside = home / "manifests" / dataset_named_after(folder)
+    for place in (folder, aside):
+        if any((place / f"videos{suffix}").is_file() for suffix in SUFFIXES):
+            there = f"found: a manifest in {place}; to have it made anew of other files, remove its tables"
+            console.print(there, markup=False, soft_wrap=True)
+            return Manifest(place, _named(folder, place))
+    target = folder if _has_place(folder) else aside
+    export = _named(folder, target)
+    made = make_manifest(source, None if target == folder else target, tell=tell)
+    print_findings(made)
+    for why, each in made.findings.left_out.items():
+        console.print(f"left out: {why} ({each.n}, such as {each.first})", markup=False, soft_wrap=True)
+    tables = ", ".join(f"{table}.jsonl" for table in made.written.tables)
+    console.print(f"written: {tables} in {made.folder}, and nothing else there", markup=False, soft_wrap=True)
+    return Manifest(made.folder, export)
+
+
+def _has_place(folder: Path) -> bool:
+    """Whether a manifest can be written into the folder."""
+    from assets.new_manifest.found import NoManifest
+    from assets.new_manifest.write import require_no_manifest
+
+    try:
+        require_no_manifest(folder)
+    except NoManifest:
+        return False
+    return os.access(folder, os.W_OK, effective_ids=True)
+
+
+def _named(folder: Path, manifest: Path) -> str | None:
+    """Give the folder of the videos a name for this process; returns the command that does so for others.
+
+    None where the manifest's own folder holds them.
+    """
+    from assets.media.settings import MediaSettings
+    from assets.new_manifest.videos import Places
+    from assets.settings import read_settings
+
+    variable, roots = "REELSIEVE_MEDIA_ROOTS", read_settings(MediaSettings).media_roots
+    if (name := Places.of(folder, manifest, roots).new_root) is None:
+        return None
+    os.environ[variable] = json.dumps({**roots, name: str(folder)})
+    return f"export {variable}={shlex.quote(os.environ[variable])}"
+
+
+# The command and its stages.
+
+
+def try_folder(
+    source: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Folder of videos, tables, tar shards or a manifest; or a file.")
+    ],
+    dataset: Annotated[
+        str | None, typer.Option("--dataset", "-d", help="Name of the dataset (default: that of the folder).")
+    ] = None,
+) -> None:
+    """Do all that your own clips allow as they are: say the plan, ingest, describe, score, and write the page.
+
+    No reference and no model of yours is needed. A metric that can say nothing is left out, with what it lacks. The
+    same command again goes on, and computes nothing twice.
+    """
+    from assets.holdings import of_manifest
+    from assets.new_manifest.make import dataset_named_after
+    from orchestration.plans import plan_of
+    from orchestration.settings import settings
+
+    started = time.monotonic()
+    # A wrong setting ends the command before it writes anything.
+    home = settings().home_folder
+    with progress() as tell:
+        folder, export = manifest_of(source, home, tell)
+    name = dataset or dataset_named_after(folder)
+    _check_name(name, folder, home)
+    first = plan_of(of_manifest(folder))
+    print_plan(first)
+    _ingest(folder, name)
+    scored = _describe_and_score(name, first.needs)
+    page = _report(name)
+    _show(name, scored)
+    console.print(f"page: {page}", markup=False, soft_wrap=True)
+    if export and first.holdings.files:
+        console.print(f"later commands need: {export}", markup=False, soft_wrap=True)
+    for command in _next_commands(name, scored):
+        console.print(f"next: {command}", markup=False, soft_wrap=True)
+    console.print(f"done in {time.monotonic() - started:.0f} s")
+
+
+def _check_name(dataset: str, folder: Path, home: Path) -> None:
+    """Raise UsageError for a name that cannot be used, or that videos of another folder have."""
+    from assets.datasets import BadDatasetName, check_dataset_name
+    from db.manifest.datasets import first_file
+    from orchestration.cli.errors import UsageError
+    from orchestration.platform import engine
+
+    try:
+        check_dataset_name(dataset, folder, home)
+    except BadDatasetName as error:
+        raise UsageError(str(error)) from error
+    with engine().connect() as connection:
+        file = first_file(connection, dataset)
+    if file is not None and file.startswith("/") and not Path(file).is_relative_to(folder):
+        raise UsageError(f"dataset {dataset} has videos of another folder ({file}): choose another name by --dataset")
+
+
+def _ingest(folder: Path, dataset: str) -> None:
+    from assets.datasets import dataset_of_key
+    from db.manifest.rejects import list_rejects
+    from db.reports.summary import unreadable_videos
+    from orchestration.cli.errors import Refused
+    from orchestration.launch import run_ingest
+    from orchestration.plans import plan_of_dataset
+    from orchestration.platform import engine
+
+    _stage(1, "ingest: every row is checked, and every clip decoded")
+    run_ingest(folder, dataset, None, None)
+    with engine().connect() as connection:
+        dataset_id = dataset_of_key(engine(), dataset).dataset_id
+        refused, unreadable = list_rejects(connection, dataset_id), unreadable_videos(connection, dataset_id)
+    for code in dict.fromkeys(row["code"] for row in refused):
+        _name_some(
+            "refused",
+            [f"{row['source']} line {row['line']}: {row['reason']}" for row in refused if row["code"] == code],
+        )
+    _name_some("damaged", [f"{video}: {error}" for video, error in unreadable])
+    if not plan_of_dataset(dataset).holdings.samples:
+        raise Refused(f"dataset {dataset} has no caption to describe: reelsieve rejects --dataset {dataset} says why")
+
+
+def _describe_and_score(dataset: str, said: Collection[str]) -> list[str]:
+    """Make the facts, and the scores of each metric that can say something; returns these metrics.
+
+    said: the metrics of which the plan has said what they lack.
+    """
+    from orchestration.describing import run_facts
+    from orchestration.forecasts import metrics_without_values
+    from orchestration.launch import run_scoring
+    from orchestration.plans import plan_of_dataset
+
+    _stage(2, "facts: captions and videos are described without a model")
+    described = run_facts(dataset)
+    console.print(f"described: {described['text_fact']} texts, {described['video_fact']} videos by this run")
+    plan = plan_of_dataset(dataset)
+    silent = dict(metrics_without_values(dataset, plan.metrics))
+    later = {metric: f"{metric} needs {lacks}" for metric, lacks in plan.needs.items() if metric not in said}
+    for sentence in (*later.values(), *silent.values()):
+        console.print(f"left out: {sentence}", markup=False, soft_wrap=True)
+    metrics = [metric for metric in plan.metrics if metric not in silent]
+    _stage(3, f"score with {', '.join(metrics)}" if metrics else "score: left out, as no metric can say anything here")
+    if metrics:
+        written = sum(sum(counts.values()) for _, counts in run_scoring(dataset, metrics))
+        console.print(f"scored: {written} scores, or reasons why there is none, by this run")
+    return metrics
+
+
+def _report(dataset: str) -> Path:
+    """Write the page of the dataset, and return its path."""
+    from assets.datasets import dataset_of_key
+    from assets.reports.report import make_report, report_folder
+    from orchestration.platform import curation, engine
+
+    _stage(4, "report: one page of what is there")
+    folder = report_folder(curation().home, dataset)
+    with progress() as tell:
+        return make_report(engine(), dataset_of_key(engine(), dataset), curation().scorers, folder, tell).page
+
+
+def _show(dataset: str, metrics: Collection[str]) -> None:
+    """Say which columns have a number for every caption, and print the first captions with some of them."""
+    from db.evidence.facts import fact_spreads, some_samples
+    from orchestration.plans import plan_of_dataset
+    from orchestration.platform import engine
+
+    n = plan_of_dataset(dataset).holdings.samples
+    with engine().connect() as connection:
+        spreads = fact_spreads(connection, dataset)
+        facts = [each.fact for each in spreads if each.n and each.fact in SHOWN_FACTS]
+        rows = some_samples(connection, dataset, [*metrics, *facts], SHOWN)
+    full = [each.fact for each in spreads if each.n == n and each.least is not None]
+    console.print(f"\n{len(full)} facts have a number for each of the {n} samples: {', '.join(full)}\n")
+    print_rows(rows, empty="")
+    if n > SHOWN:
+        console.print(f"the first {SHOWN}; view sample_scores has all samples and columns")
+
+
+def _next_commands(dataset: str, metrics: Collection[str]) -> tuple[str, str, str]:
+    """What to type next: look at everything, select, and see what further metrics need."""
+    choice = f"--by {next(iter(metrics))}" if metrics else "--by words --choose random --seed 1"
+    return (
+        f"reelsieve facts --dataset {dataset}",
+        f"reelsieve select --dataset {dataset} {choice} --keep 0.5 --where 'words > 3' --preview",
+        f"reelsieve score --dataset {dataset} --dry-run",
+    )
+
+
+def _name_some(what: str, sentences: list[str]) -> None:
+    """Print the first sentences, and how many more there are."""
+    for sentence in sentences[:NAMED]:
+        console.print(f"{what}: {sentence}", markup=False, soft_wrap=True)
+    if (more := len(sentences) - NAMED) > 0:
+        console.print(f"{what}: {more} more for the same reason", markup=False)
+
+
+def _stage(number: int, what: str) -> None:
+    console.print(f"[bold]{number} of 4[/bold] {what}", soft_wrap=True)

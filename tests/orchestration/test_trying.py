@@ -1,0 +1,254 @@
+"""`reelsieve try` on real clips, on what is broken, and twice; and the commands of docs/own-clips.md."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import wave
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assets.scores.registry import METRICS
+from orchestration.cli.trying import manifest_of
+from tests.assets.manifests import write_clip
+from tests.command_line import Done, run_command
+from tests.conftest import PROJECT
+from tests.orchestration.conftest import Installation
+from tests.ordinary_user import open_folder, ordinary_user
+
+PAGE = (PROJECT / "docs" / "own-clips.md").read_text(encoding="utf-8")
+COMMANDS = [
+    line
+    for block in re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    for line in block.split("\n")
+    if line
+]
+
+
+@pytest.fixture(scope="module")
+def folder(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The working folder of somebody whose home is nobody else's."""
+    before, folder = Path.cwd(), tmp_path_factory.mktemp("own")
+    os.chdir(folder)
+    yield folder
+    os.chdir(before)
+
+
+@pytest.fixture(scope="module")
+def clips(folder: Path, shared_data: Path) -> Path:
+    """The ten real clips with one caption each, and nothing else."""
+    source, target = shared_data / "clips", folder / "clips"
+    target.mkdir()
+    rows = {name: _rows(source / f"{name}.jsonl") for name in ("videos", "captions")}
+    paths = {row["video_id"]: source / row["path"] for row in rows["videos"]}
+    for row in rows["captions"]:
+        if row.get("system") == "sys_faithful" and row["role"] == "candidate":
+            copy = target / paths[row["video_id"]].name
+            shutil.copy(paths[row["video_id"]], copy)
+            copy.with_suffix(".txt").write_text(row["text"])
+    return target
+
+
+@pytest.fixture(scope="module")
+def tried(clips: Path) -> Done:
+    return run("try", "clips")
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def run(*arguments: str) -> Done:
+    done = run_command(*arguments)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def told(done: Done) -> str:
+    """What a command printed, without the breaks of its lines."""
+    return " ".join(done.stdout.split())
+
+
+def query(sql: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(run("sql", "--json", sql).stdout)
+    return rows
+
+
+def plan(done: Done) -> list[str]:
+    """The lines of the plan, but for the time, which only those know who have looked at the files."""
+    lines = [line.removeprefix("plan: ") for line in done.stdout.splitlines() if line.startswith("plan: ")]
+    return [line for line in lines if not line.startswith("time: ")]
+
+
+def test_ten_clips_with_a_caption_each_have_numbers_in_many_columns(tried: Done, clips: Path) -> None:
+    captions = query("SELECT * FROM sample_scores WHERE dataset = 'clips'")
+    assert len(captions) == 10
+    full = re.search(r"(\d+) facts have a number for each of the 10 samples: ([a-z_, ]+)", told(tried))
+    assert full is not None
+    names = [name.strip() for name in full[2].split(" sample ")[0].split(",")]
+    assert int(full[1]) == len(names) >= 25
+    assert all(isinstance(row[name], int | float) for row in captions for name in names)
+    assert {row["language"] for row in captions} == {"en"}
+    made = {"videos.jsonl", "captions.jsonl"}
+    assert {path.name for path in clips.iterdir() if path.suffix == ".jsonl"} == made
+    assert len(list(clips.iterdir())) == 20 + len(made)
+
+
+def test_metrics_that_can_say_nothing_are_named_once_and_left_out(tried: Done) -> None:
+    assert plan(tried)[:3] == [
+        "there: 10 videos, 10 captions; no references, keypoints, ratings",
+        "facts: 7 of texts and 23 of videos, without a model",
+        "scores: no metric can score this yet",
+    ]
+    assert [line.split(" ")[0] for line in plan(tried)[3:]] == list(METRICS)
+    assert "vcs needs references: none found" in plan(tried)
+    assert sum("REELSIEVE_IMAGE_TEXT_ENCODER" in line for line in plan(tried)) == 1
+    assert "plan: time: about " in tried.stdout
+    asked = " OR ".join(f"{metric}_status IS NOT NULL" for metric in METRICS)
+    assert query(f"SELECT sample FROM sample_scores WHERE dataset = 'clips' AND ({asked})") == []
+    lines = run("scores", "--dataset", "clips").stdout.splitlines()
+    assert lines[0].split() == ["sample", "system"]
+
+
+def test_it_ends_with_the_page_and_three_commands_that_work(tried: Done) -> None:
+    *_, page, first, second, third, _ = tried.stdout.splitlines()
+    assert Path(page.removeprefix("page: ")).is_file()
+    for line in (first, second, third):
+        run(*shlex.split(line.removeprefix("next: reelsieve ")))
+
+
+def test_all_commands_say_the_same_plan(tried: Done, clips: Path, tmp_path: Path) -> None:
+    fresh = tmp_path / "clips"
+    shutil.copytree(clips, fresh, ignore=shutil.ignore_patterns("*.jsonl"))
+    assert plan(run("init", str(fresh), "--dry-run")) == plan(tried)
+    assert plan(run("score", "--dataset", "clips", "--dry-run")) == plan(tried)
+    status = run("status")
+    assert [line for line in plan(status) if line in plan(tried)] == plan(tried)
+
+
+def test_a_second_try_goes_on_and_computes_nothing(tried: Done, clips: Path) -> None:
+    before = {path.name: path.stat().st_mtime_ns for path in clips.iterdir()}
+    again = run("try", "clips")
+    assert "described: 0 texts, 0 videos by this run" in again.stdout
+    assert plan(again) == plan(tried)
+    assert {path.name: path.stat().st_mtime_ns for path in clips.iterdir()} == before
+
+
+def test_the_commands_of_the_page_work(tried: Done, folder: Path) -> None:
+    for command in COMMANDS:
+        program, *arguments = shlex.split(command)
+        assert program == "reelsieve"
+        if arguments != ["try", "clips"]:
+            run(*arguments)
+    assert len(_rows(folder / "kept.jsonl")) > 0
+
+
+def test_what_is_broken_is_named_and_the_rest_is_done(folder: Path) -> None:
+    mixed = folder / "mixed"
+    for name, text in {
+        "english": "A dog runs over the wet lawn and jumps into the pond.",
+        "german": "Ein Hund rennt über den nassen Rasen und springt in den Teich.",
+        "french": "Un chien court sur la pelouse mouillée et saute dans l'étang.",
+    }.items():
+        write_clip(mixed / f"{name}.avi", brightness=60 + len(text))
+        (mixed / f"{name}.txt").write_text(text)
+    (mixed / "english.json").write_text(json.dumps({"caption": "Another caption of the same clip."}))
+    (mixed / "broken.mp4").write_bytes(b"this is no video")
+    (mixed / "broken.txt").write_text("A clip that nobody can see.")
+    _write_sound(mixed / "sound.wav")
+    shutil.copy(mixed / "sound.wav", mixed / "song.mp4")
+    (mixed / "song.txt").write_text("A song.")
+    (mixed / "gone.mp4").symlink_to(mixed / "nowhere.mp4")
+    os.mkfifo(mixed / "pipe.mp4")
+    write_clip(mixed / "silent.avi")
+    done = run("try", "mixed")
+    for why, which in {
+        "a caption in a file that counts less: .txt counts before .json, .vtt and .srt": "english.json",
+        "a video without a caption beside it": "silent.avi",
+        "a file that is no video, caption file, table or tar shard": "sound.wav",
+        "a file that ingest would refuse (file_missing)": "gone.mp4",
+        "a file that ingest would refuse (not_a_file)": "pipe.mp4",
+    }.items():
+        assert f"left out: {why} (1, such as {which})\n" in done.stdout
+    for name in ("broken.mp4", "song.mp4"):
+        assert re.search(rf"refused: videos.jsonl line \d: [^:]*{name}", done.stdout), done.stdout
+    rows = query("SELECT video, language, brightness FROM sample_scores WHERE dataset = 'mixed' ORDER BY 1")
+    assert [(row["video"], row["language"]) for row in rows] == [("english", "en"), ("french", "fr"), ("german", "de")]
+    assert all(row["brightness"] is not None for row in rows)
+
+
+def _write_sound(path: Path) -> None:
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(8000)
+        file.writeframes(bytes(16_000))
+
+
+def test_a_folder_in_which_nothing_can_be_used_ends_in_one_sentence(folder: Path) -> None:
+    (folder / "empty").mkdir()
+    none = run_command("try", "empty")
+    assert (none.returncode, none.stderr.count("\n")) == (1, 1)
+    assert "no videos with captions beside them" in none.stderr
+    (folder / "ruined").mkdir()
+    (folder / "ruined" / "a.mp4").write_bytes(b"this is no video")
+    (folder / "ruined" / "a.txt").write_text("A clip that nobody can see.")
+    ruined = run_command("try", "ruined")
+    assert ruined.returncode == 1
+    assert ruined.stderr.splitlines()[-1] == (
+        "error: dataset ruined has no caption to describe: reelsieve rejects --dataset ruined says why"
+    )
+
+
+def test_two_captions_of_a_video_with_references_are_scored_by_what_can(folder: Path) -> None:
+    reference = "A dog runs over the lawn. It jumps into a pond. It swims to a duck."
+    texts = (
+        "A dog is running on grass. Then it leaps into water. It swims up to a duck.",
+        "A red car stops. It waits.",
+    )
+    lines = ["video,caption,reference", *(f'a,"{text}","{reference}"' for text in texts)]
+    (folder / "table").mkdir()
+    (folder / "table" / "captions.csv").write_text("\n".join(lines))
+    done = run("try", "table/captions.csv", "--dataset", "two")
+    assert "plan: scores: vcs, vcs_short, qeva" in done.stdout
+    # The name of the table is that of a manifest's, so the folder stays as it is.
+    assert [path.name for path in (folder / "table").iterdir()] == ["captions.csv"]
+    assert "score with vcs, vcs_short" in done.stdout
+    rows = query("SELECT vcs, vcs_short, words, evqa_status FROM sample_scores WHERE dataset = 'two'")
+    assert len(rows) == 2
+    assert all(row["vcs_short"] is not None and row["words"] > 4 and row["evqa_status"] is None for row in rows)
+    assert "described: 0 texts" in run("try", "table/captions.csv", "--dataset", "two").stdout
+
+
+def test_another_folder_under_the_name_of_a_dataset_is_refused(tried: Done, tmp_path: Path) -> None:
+    write_clip(tmp_path / "clips" / "a.avi")
+    (tmp_path / "clips" / "a.txt").write_text("Noise.")
+    done = run_command("try", str(tmp_path / "clips"))
+    assert done.returncode == 2
+    assert "dataset clips has videos of another folder" in done.stderr
+    assert "choose another name by --dataset" in done.stderr
+
+
+def test_a_folder_that_cannot_be_written_to_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REELSIEVE_MEDIA_ROOTS", "{}")
+    with open_folder() as root:
+        theirs, home = root / "theirs", root / "home"
+        write_clip(theirs / "a.avi")
+        (theirs / "a.txt").write_text("Noise.")
+        home.mkdir(mode=0o777)
+        home.chmod(0o777)
+        theirs.chmod(0o555)
+        with ordinary_user():
+            made, export = manifest_of(theirs, home, lambda _: None)
+        assert made == home / "manifests" / "theirs"
+        assert json.loads(os.environ["REELSIEVE_MEDIA_ROOTS"]) == {"theirs": str(theirs)}
+        assert export is not None
+        assert export.startswith("export REELSIEVE_MEDIA_ROOTS=")
+        assert _rows(made / "videos.jsonl") == [{"video_id": "a", "path": "root://theirs/a.avi"}]
+        assert sorted(path.name for path in theirs.iterdir()) == ["a.avi", "a.txt"]
