@@ -17,14 +17,15 @@ from typing import Any
 import dagster as dg
 
 from assets.curation import Curation
-from assets.datasets import BadDatasetName, check_dataset_name, shard_keys
+from assets.datasets import BadDatasetName, check_dataset_name
 from assets.ingest.dimensions import DIMENSIONS_FILE
 from assets.ingest.files import file_in, readable
 from assets.ingest.readers import ManifestError, find_tables
 from assets.partitions import DATASET, DATASETS, partitions_named
 from assets.scores.registry import METRICS, asset_name
-from db.manifest.datasets import Dataset, list_datasets
+from db.manifest.datasets import list_datasets
 from db.scores.quality import has_good_score
+from orchestration.conclusions import newest, of_dataset
 from orchestration.dead_runs import close_dead_runs
 from orchestration.jobs import CONCLUSIONS, dataset_job, ingest_job
 from orchestration.passwords import without_passwords
@@ -104,39 +105,25 @@ def conclusions(
     close_dead_runs(context.instance)
     asked = False
     busy = busy_datasets(context.instance)
-    known = _newest(context.instance, [*map(asset_name, METRICS), *JUDGEMENTS])
-    drawn = _newest(context.instance, CONCLUSIONS)
+    known = newest(context.instance, [*map(asset_name, METRICS), *JUDGEMENTS])
+    drawn = newest(context.instance, CONCLUSIONS)
     with curation.engine.connect() as connection:
         for dataset in list_datasets(connection):
-            newest = _of(known, dataset, latest=True)
-            if dataset.name in busy or newest <= _of(drawn, dataset, latest=False):
+            latest = of_dataset(known, dataset, latest=True)
+            if dataset.name in busy or latest <= of_dataset(drawn, dataset, latest=False):
                 continue
             if not has_good_score(connection, dataset.dataset_id):
                 continue
-            tags = {KNOWS: f"{dataset.name}:{newest}"}
+            tags = {KNOWS: f"{dataset.name}:{latest}"}
             attempts = Attempts.of(context.instance, dataset_job.name, tags)
             if attempts.n_failed >= LIMIT:
                 context.log.warning(f"conclusions of {dataset.name} failed {LIMIT} times: they wait for newer scores")
             if attempts.is_due(datetime.now(timezone.utc)):
                 asked = True
-                key = f"{dataset.name}:{newest}:{attempts.n_failed}"
+                key = f"{dataset.name}:{latest}:{attempts.n_failed}"
                 yield dg.RunRequest(run_key=key, partition_key=dataset.name, tags={**tags, DATASET: dataset.name})
     if not asked:
         yield dg.SkipReason("no dataset has newer scores than conclusions")
-
-
-def _newest(instance: dg.DagsterInstance, assets: list[str]) -> list[dict[str, int]]:
-    """The number of the newest materialisation by partition, for each asset; later ones have greater numbers."""
-    storage = instance.event_log_storage
-    made = dg.DagsterEventType.ASSET_MATERIALIZATION
-    return [dict(storage.get_latest_storage_id_by_partition(dg.AssetKey(asset), made)) for asset in assets]
-
-
-def _of(newest: list[dict[str, int]], dataset: Dataset, *, latest: bool) -> int:
-    """The latest of a dataset's materialisations, or the latest that every asset has; 0 where there is none."""
-    partitions = [dataset.name, *shard_keys(dataset)]
-    each = [max((numbers[key] for key in partitions if key in numbers), default=0) for numbers in newest]
-    return max(each) if latest else min(each)
 
 
 # Tells of runs that failed: by a command of the user's, by a message to a URL of the user's, or by both.

@@ -124,12 +124,19 @@ def test_the_demo_again_scores_nothing(demo: Done) -> None:
     assert again.returncode == 0, again.stderr
     assert "nothing was left to score" in again.stdout
     assert "ingested: nothing" in again.stdout
+    assert "concluded: the conclusions are of these scores already" in again.stdout
+    # It ends as the first one does.
+    assert (
+        again.stdout.split("mean scores")[1].split("done in")[0]
+        == demo.stdout.split("mean scores")[1].split("done in")[0]
+    )
 
 
 def test_a_demo_of_fewer_clips_than_are_stored_is_refused(demo: Done) -> None:
     fewer = run_command("demo", "--clips", "2")
     assert fewer.returncode == 1
-    assert fewer.stderr == "error: the demo has 12 clips already: to have 2, type reelsieve drop demo first\n"
+    said = f"error: the demo has {FIRST_CLIPS} clips already: to have 2, type reelsieve drop demo first\n"
+    assert fewer.stderr == said
 
 
 def test_the_first_query_answers_what_the_page_of_the_demo_shows(demo: Done) -> None:

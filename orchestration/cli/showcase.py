@@ -28,8 +28,11 @@ def demo(
     ] = None,
 ) -> None:
     """Build the demo dataset, ingest, score and select it, and show the results. A second run scores nothing anew."""
+    from assets.datasets import dataset_of_key
     from assets.scores.registry import METRICS
+    from orchestration.conclusions import stored_conclusions
     from orchestration.launch import run_conclusions, run_ingest, run_scoring
+    from orchestration.platform import engine, instance
     from orchestration.settings import settings
 
     started = time.monotonic()
@@ -43,9 +46,13 @@ def demo(
     done = f"{written} scores, or reasons why there is none" if written else "nothing was left to score"
     console.print(f"scored: {done}")
     _stage(4, "calibrate the thresholds of ecs on labels")
-    _calibrate()
+    has_calibrated = _calibrate()
     _stage(5, "conclude: agreement with ratings, training subset, report")
-    conclusions = run_conclusions(DATASET)
+    is_unchanged = not (sum(report["accepted"].values()) or written or has_calibrated)
+    stored = stored_conclusions(instance(), dataset_of_key(engine(), DATASET)) if is_unchanged else None
+    conclusions = stored or run_conclusions(DATASET)
+    if stored:
+        console.print("concluded: the conclusions are of these scores already")
     _show_systems(METRICS)
     _show_best_and_worst(METRICS[0])
     subset = conclusions["training_subset"]
@@ -70,8 +77,11 @@ def demo(
     console.print(f"done in {time.monotonic() - started:.0f} s")
 
 
-def _calibrate() -> None:
-    """Choose the thresholds of ECS on labels of the demo, once, and print how good they are on the other videos."""
+def _calibrate() -> bool:
+    """Choose the thresholds of ECS on labels of the demo, once, and print how good they are on the other videos.
+
+    Returns whether they were chosen now.
+    """
     from assets.datasets import dataset_of_key
     from assets.scores.pending import register
     from db.scores.thresholds import label_thresholds
@@ -82,13 +92,14 @@ def _calibrate() -> None:
     with engine().connect() as connection:
         if label_thresholds(connection, scorer_id, dataset_of_key(engine(), DATASET).dataset_id):
             console.print("calibrated: the thresholds of ecs are in force already")
-            return
+            return False
     *_, total = run_calibration(DATASET, "f1", "calibration")["evaluation"]
     console.print(
         f"calibrated: thresholds of ecs on a fifth of the videos; on the {total['labels']} labels of the others it is "
         f"right in {total['accuracy']:.1%} (always the same answer: {total['majority']:.1%})",
         soft_wrap=True,
     )
+    return True
 
 
 def _show_systems(metrics: Sequence[str]) -> None:

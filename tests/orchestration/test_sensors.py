@@ -7,15 +7,17 @@ import shutil
 import time
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
 import sqlalchemy as sa
 
-from assets.datasets import BadDatasetName
+from assets.datasets import BadDatasetName, dataset_of_key
 from assets.partitions import range_tags
 from db.server.engine import open_engine
 from db.server.urls import DAGSTER, sibling_url
+from orchestration.conclusions import stored_conclusions
 from orchestration.definitions import defs
 from orchestration.jobs import CONCLUSIONS
 from orchestration.launch import run_conclusions, run_ingest, run_scoring
@@ -62,6 +64,10 @@ def carry_out(job: str, request: dg.RunRequest) -> dg.ExecuteInProcessResult:
             raise_on_error=False,
         )
     )
+
+
+def stored(dataset: str) -> dict[str, dict[str, Any]] | None:
+    return stored_conclusions(instance(), dataset_of_key(engine(), dataset))
 
 
 def let_pass(pause: timedelta) -> None:
@@ -213,16 +219,22 @@ def test_conclusions_follow_the_scores_of_their_own_data_set(tmp_path: Path) -> 
 
     list(run_scoring("second", ["vcs"]))
     assert asked() == {"second"}
-    run_conclusions("second")
+    assert stored("second") is None
+    drawn = run_conclusions("second")
     assert asked() == set()
+    assert stored("second") == drawn
 
     # New scores are waited for while a run of the dataset has not ended.
     list(run_scoring("first", ["vcs_short"]))
     assert asked() == {"first"}
+    assert stored("first") is None, "they are older than a score"
     run = instance().create_run_for_job(defs().resolve_job_def("scoring_job"), tags=range_tags(*["first:0000"] * 2))
     assert asked() == set()
     instance().report_run_canceled(run)
     assert asked() == {"first"}
+
+    Path(drawn["dataset_report"]["path"]).unlink()
+    assert stored("second") is None, "the page is gone"
 
 
 def test_conclusions_that_fail_are_tried_again_after_a_pause(tmp_path: Path) -> None:

@@ -1,0 +1,48 @@
+"""Which conclusions of a dataset are stored, and whether anything that they rest on is newer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from assets.datasets import shard_keys
+from assets.scores.registry import METRICS, asset_name
+from db.manifest.datasets import Dataset
+from orchestration.jobs import CONCLUSIONS
+
+
+def newest(instance: dg.DagsterInstance, assets: list[str]) -> list[dict[str, int]]:
+    """The number of the newest materialisation by partition, for each asset; later ones have greater numbers."""
+    storage = instance.event_log_storage
+    made = dg.DagsterEventType.ASSET_MATERIALIZATION
+    return [dict(storage.get_latest_storage_id_by_partition(dg.AssetKey(asset), made)) for asset in assets]
+
+
+def of_dataset(numbers: list[dict[str, int]], dataset: Dataset, *, latest: bool) -> int:
+    """The latest of a dataset's materialisations, or the latest that every asset has; 0 where there is none."""
+    partitions = [dataset.name, *shard_keys(dataset)]
+    each = [max((of_asset[key] for key in partitions if key in of_asset), default=0) for of_asset in numbers]
+    return max(each) if latest else min(each)
+
+
+def stored_conclusions(instance: dg.DagsterInstance, dataset: Dataset) -> dict[str, dict[str, Any]] | None:
+    """The metadata of each asset of conclusions, as `run_conclusions` gives it, where they need not be drawn anew.
+
+    None where one is missing or older than a score, and where a file of theirs is gone. Ratings and labels do not
+    count: an ingest that changes nothing materialises them too, so its caller must know that it changed nothing.
+    """
+    scored = of_dataset(newest(instance, [asset_name(metric) for metric in METRICS]), dataset, latest=True)
+    if of_dataset(newest(instance, CONCLUSIONS), dataset, latest=False) <= scored:
+        return None
+    found = {asset: _metadata(instance, asset, dataset.name) for asset in CONCLUSIONS}
+    paths = [Path(values["path"]) for values in found.values() if "path" in values]
+    return found if all(path.is_file() for path in paths) else None
+
+
+def _metadata(instance: dg.DagsterInstance, asset: str, partition: str) -> dict[str, Any]:
+    wanted = dg.AssetRecordsFilter(dg.AssetKey(asset), asset_partitions=[partition])
+    (record,) = instance.fetch_materializations(wanted, limit=1).records
+    made = record.asset_materialization
+    return {} if made is None else {name: value.value for name, value in made.metadata.items()}
