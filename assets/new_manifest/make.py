@@ -101,7 +101,7 @@ def make_manifest(
     overwritten, and nothing of the source is run or unpickled. Raises NoManifest where nothing can be made of the
     source, and ManifestError for a file that is no regular one.
     """
-    source = _existing(source)
+    source = existing_source(source)
     folder = source if source.is_dir() else source.parent
     target = _free_target(target or folder)
     findings = Findings()
@@ -123,8 +123,8 @@ def make_manifest(
     return Made(target, found.kind, written, findings, extracted, root)
 
 
-def _existing(source: Path) -> Path:
-    """The folder or regular file that the user names."""
+def existing_source(source: Path) -> Path:
+    """The folder or regular file that the user names, without links. Raises NoManifest, and ManifestError."""
     source = Path(os.path.expanduser(source))
     if not source.exists():
         raise NoManifest(f"{source}: no such folder or file: give a folder of videos, a table or tar shards")

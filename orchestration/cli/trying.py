@@ -7,6 +7,7 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Collection
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -20,6 +21,7 @@ SHOWN = 10
 SHOWN_FACTS = ("words", "words_per_second", "frame_change", "sharpness", "brightness", "cuts")
 # Of rows and videos that cannot be used for one reason, so many are named.
 NAMED = 3
+_DIGITS = 8
 
 # The manifest: the one that lies there, else a new one in the folder, or in the home where the folder has no place.
 
@@ -34,11 +36,12 @@ class Manifest(NamedTuple):
 def manifest_of(source: Path, home: Path, tell: Callable[[str], None]) -> Manifest:
     """The manifest of a source, which is made where there is none. Raises NoManifest like `init`."""
     from assets.ingest.readers import SUFFIXES
-    from assets.new_manifest.make import dataset_named_after, make_manifest
+    from assets.new_manifest.make import dataset_named_after, existing_source, make_manifest
 
-    path = source.expanduser().resolve()
+    path = existing_source(source)
     folder = path if path.is_dir() else path.parent
-    aside = home / "manifests" / dataset_named_after(folder)
+    # Folders of one name must not share a manifest, nor a dataset.
+    aside = home / "manifests" / f"{dataset_named_after(folder)}-{sha256(bytes(folder)).hexdigest()[:_DIGITS]}"
     for place in (folder, aside):
         if any((place / f"videos{suffix}").is_file() for suffix in SUFFIXES):
             there = f"found: a manifest in {place}; to have it made anew of other files, remove its tables"
@@ -51,7 +54,7 @@ def manifest_of(source: Path, home: Path, tell: Callable[[str], None]) -> Manife
     for why, each in made.findings.left_out.items():
         console.print(f"left out: {why} ({each.n}, such as {each.first})", markup=False, soft_wrap=True)
     tables = ", ".join(f"{table}.jsonl" for table in made.written.tables)
-    console.print(f"written: {tables} in {made.folder}, and nothing else there", markup=False, soft_wrap=True)
+    console.print(f"written: {tables} in {made.folder}", markup=False, soft_wrap=True)
     return Manifest(made.folder, export)
 
 
