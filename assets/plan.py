@@ -13,12 +13,13 @@ from assets.scores.base import Scorer
 from db.schema.facts import TEXT_FACTS, VIDEO_FACTS
 from db.schema.inputs import KEYPOINTS, REFERENCES, VIDEO
 
-# Measured on two cores with the models that come along: what a command costs whatever it does, reading the files of
-# videos twice, for ingest and for facts, and scoring a sample with a metric.
-START_S = 12.0
-PER_MEGABYTE_S = 1.5
-PER_TEXT_S = 0.01
-PER_SCORE_S = 0.04
+# Roughly, on two cores with the models that come along: what every command costs, what a video, a megabyte of it and a
+# text cost ingest and facts, and what a score costs.
+START_S = 8.0
+PER_VIDEO_S = 0.03
+PER_MEGABYTE_S = 0.6
+PER_TEXT_S = 0.003
+PER_SCORE_S = 0.06
 _NOTHING_TO_SCORE = "captions that are no references"
 
 
@@ -82,8 +83,8 @@ def _stand_in(holdings: Holdings, scorer: Scorer) -> str | None:
 def _seconds(holdings: Holdings, n_metrics: int) -> float | None:
     if holdings.size_bytes is None:
         return None
-    of_samples = holdings.samples * (PER_TEXT_S + n_metrics * PER_SCORE_S)
-    return START_S + holdings.size_bytes / 1e6 * PER_MEGABYTE_S + of_samples
+    of_videos = holdings.files * PER_VIDEO_S + holdings.size_bytes / 1e6 * PER_MEGABYTE_S
+    return START_S + of_videos + holdings.samples * (PER_TEXT_S + n_metrics * PER_SCORE_S)
 
 
 def _counted(holdings: Holdings) -> str:

@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -33,7 +33,7 @@ class Manifest(NamedTuple):
     export: str | None
 
 
-def manifest_of(source: Path, home: Path, tell: Callable[[str], None]) -> Manifest:
+def manifest_of(source: Path, home: Path) -> Manifest:
     """The manifest of a source, which is made where there is none. Raises NoManifest like `init`."""
     from assets.ingest.readers import SUFFIXES
     from assets.new_manifest.make import dataset_named_after, existing_source, make_manifest
@@ -49,7 +49,8 @@ def manifest_of(source: Path, home: Path, tell: Callable[[str], None]) -> Manife
             return Manifest(place, _named(folder, place))
     target = folder if _has_place(folder) else aside
     export = _named(folder, target)
-    made = make_manifest(source, None if target == folder else target, tell=tell)
+    with progress() as tell:
+        made = make_manifest(source, None if target == folder else target, tell=tell)
     print_findings(made)
     for why, each in made.findings.left_out.items():
         console.print(f"left out: {why} ({each.n}, such as {each.first})", markup=False, soft_wrap=True)
@@ -110,8 +111,7 @@ def try_folder(
     started = time.monotonic()
     # A wrong setting ends the command before it writes anything.
     home = settings().home_folder
-    with progress() as tell:
-        folder, export = manifest_of(source, home, tell)
+    folder, export = manifest_of(source, home)
     name = dataset or dataset_named_after(folder)
     _check_name(name, folder, home)
     first = plan_of(of_manifest(folder))

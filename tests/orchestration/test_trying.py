@@ -247,7 +247,7 @@ def test_a_folder_that_cannot_be_written_to_stays_as_it_is(monkeypatch: pytest.M
         home.chmod(0o777)
         theirs.chmod(0o555)
         with ordinary_user():
-            made, export = manifest_of(theirs, home, lambda _: None)
+            made, export = manifest_of(theirs, home)
         assert made.parent == home / "manifests"
         assert re.fullmatch(r"theirs-[0-9a-f]{8}", made.name)
         assert json.loads(os.environ["REELSIEVE_MEDIA_ROOTS"]) == {"theirs": str(theirs)}
