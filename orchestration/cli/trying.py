@@ -170,14 +170,17 @@ def _ingest(folder: Path, dataset: str) -> None:
 
 
 def _describe_and_score(dataset: str, said: Collection[str]) -> list[str]:
-    """Make the facts, and the scores of each metric that can say something; returns these metrics.
+    """Make the facts, and the scores of each metric that can say something; returns the metrics with a value.
 
     said: the metrics of which the plan has said what they lack.
     """
+    from assets.datasets import dataset_of_key
+    from db.scores.present import active_scorers
     from orchestration.describing import run_facts
     from orchestration.forecasts import metrics_without_values
     from orchestration.launch import run_scoring
     from orchestration.plans import plan_of_dataset
+    from orchestration.platform import engine
 
     _stage(2, "facts: captions and videos are described without a model")
     described = run_facts(dataset)
@@ -192,7 +195,14 @@ def _describe_and_score(dataset: str, said: Collection[str]) -> list[str]:
     if metrics:
         written = sum(sum(counts.values()) for _, counts in run_scoring(dataset, metrics))
         console.print(f"scored: {written} scores, or reasons why there is none, by this run")
-    return metrics
+    with engine().connect() as connection:
+        scorers = active_scorers(connection, dataset_of_key(engine(), dataset))
+    defined = [metric for metric in metrics if metric in scorers and scorers[metric].n_defined]
+    for metric in metrics:
+        if metric not in defined:
+            why = f"{metric} has no value: reelsieve scores --dataset {dataset} says why"
+            console.print(f"left out: {why}", markup=False, soft_wrap=True)
+    return defined
 
 
 def _report(dataset: str) -> Path:
@@ -240,7 +250,7 @@ def _name_some(what: str, sentences: list[str]) -> None:
     for sentence in sentences[:NAMED]:
         console.print(f"{what}: {sentence}", markup=False, soft_wrap=True)
     if (more := len(sentences) - NAMED) > 0:
-        console.print(f"{what}: {more} more for the same reason", markup=False)
+        console.print(f"{what}: {more} more", markup=False)
 
 
 def _stage(number: int, what: str) -> None:

@@ -222,8 +222,13 @@ def test_two_captions_of_a_video_with_references_are_scored_by_what_can(folder: 
     # The name of the table is that of a manifest's, so the folder stays as it is.
     assert [path.name for path in (folder / "table").iterdir()] == ["captions.csv"]
     assert "score with vcs, vcs_short" in done.stdout
-    rows = query("SELECT vcs, vcs_short, words, evqa_status FROM sample_scores WHERE dataset = 'two'")
+    rows = query("SELECT vcs, vcs_short, qeva, words, evqa_status FROM sample_scores WHERE dataset = 'two'")
     assert len(rows) == 2
+    (header,) = (line.split() for line in done.stdout.splitlines() if line.startswith("sample "))
+    for metric in ("vcs", "vcs_short", "qeva"):
+        has_value = any(row[metric] is not None for row in rows)
+        assert (metric in header) == has_value
+        assert (f"left out: {metric} has no value: reelsieve scores --dataset two says why" in done.stdout) != has_value
     assert all(row["vcs_short"] is not None and row["words"] > 4 and row["evqa_status"] is None for row in rows)
     assert "described: 0 texts" in run("try", "table/captions.csv", "--dataset", "two").stdout
 
