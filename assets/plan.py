@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from assets.datasets import DEMO_DATASET
 from assets.holdings import Holdings
+from assets.home import DEMO_DATASET
 from assets.models.settings import DEMO_ENCODER
 from assets.reports.labels import STAND_INS
 from assets.scores.base import Scorer
@@ -16,7 +16,7 @@ from db.schema.inputs import KEYPOINTS, REFERENCES, VIDEO
 # Roughly, on two cores with the models that come along: what every command costs, what a video, a megabyte of it and a
 # text cost ingest and facts, and what a score costs.
 START_S = 8.0
-PER_VIDEO_S = 0.03
+PER_VIDEO_S = 0.01
 PER_MEGABYTE_S = 0.6
 PER_TEXT_S = 0.003
 PER_SCORE_S = 0.06

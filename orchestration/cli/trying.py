@@ -132,7 +132,7 @@ def _check_name(dataset: str, folder: Path, home: Path) -> None:
     """Raise UsageError for a name that cannot be used, or that videos of another folder have."""
     from assets.datasets import BadDatasetName, check_dataset_name
     from db.manifest.datasets import first_file
-    from orchestration.cli.errors import UsageError
+    from orchestration.cli.refusals import UsageError
     from orchestration.platform import engine
 
     try:
@@ -149,7 +149,7 @@ def _ingest(folder: Path, dataset: str) -> None:
     from assets.datasets import dataset_of_key
     from db.manifest.rejects import list_rejects
     from db.reports.summary import unreadable_videos
-    from orchestration.cli.errors import Refused
+    from orchestration.cli.refusals import Refused
     from orchestration.launch import run_ingest
     from orchestration.plans import plan_of_dataset
     from orchestration.platform import engine

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from assets.datasets import DEMO_DATASET
 from assets.holdings import Holdings
+from assets.home import DEMO_DATASET
 from assets.plan import Plan, make_plan
 from assets.scores.base import Scorer
 from assets.scores.registry import METRICS, SCORERS
