@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Generator
@@ -263,6 +264,10 @@ def test_noisy_pairs_stay_out_of_the_best_eighth(demo: Done) -> None:
 
 def test_every_other_command_works_in_its_order(demo: Done, newcomer: Path, migrated_template: URL) -> None:
     own_server = migrated_template.set(drivername="postgresql").render_as_string(hide_password=False)
+    clips = newcomer / "clips"
+    clips.mkdir()
+    shutil.copy(newcomer / ".reelsieve" / "demo" / "videos" / "clip_000.mp4", clips / "dog.mp4")
+    (clips / "dog.txt").write_text("A drawn clip, with no dog in it.", encoding="utf-8")
     variables: dict[str, str] = {}
     for command in COMMANDS:
         program, *arguments = shlex.split(command)

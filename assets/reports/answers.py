@@ -176,7 +176,7 @@ def _steps(
     else:
         yield Step("Look at facts, which need neither reference nor model.", f"reelsieve facts --dataset {dataset}")
     if data.synthetic_ratings:
-        yield Step("These ratings are made by a program: begin with your own clips.", "reelsieve init FOLDER")
+        yield Step("These ratings are made by a program: begin with your own clips.", "reelsieve try FOLDER")
     missing = {metric.label: why for metric in metrics if not metric.n_defined and (why := _commonest(metric))}
     for why, names in grouped(missing).items():
         yield Step(f"{listed(names)} {'has' if len(names) == 1 else 'have'} no value: {why}.")
