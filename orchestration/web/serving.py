@@ -20,89 +20,13 @@ import psutil  # type: ignore[import-untyped]
 import uvicorn
 from dagster_webserver import cli as webserver
 from dagster_webserver.app import create_app_from_workspace_process_context
-from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import HTMLResponse, PlainTextResponse
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.responses import HTMLResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from orchestration.platform import PROJECT, instance
 from orchestration.settings import settings
 from orchestration.stopping import dying_along
-
-# Keeps other web sites out of the interface, which trusts every request to 127.0.0.1.
-
-GRAPHQL = "/graphql"
-NAMES = ("127.0.0.1", "localhost")
-HTTP_PORT = 80
-# Close code for a web socket that breaks a rule (RFC 6455); the browser sees HTTP 403 where it was never accepted.
-POLICY_VIOLATION = 1008
-
-
-class Guard:
-    """An ASGI application in front of another one: it passes on only requests of our own pages and of programs.
-
-    A request must name this server as its host, so that no foreign name can be pointed here. It must come from no other
-    origin. Only a POST of JSON, which no form or link can send, may change anything. No other site may frame our pages.
-    """
-
-    def __init__(self, app: ASGIApp, port: int) -> None:
-        self._app = app
-        # Browsers leave out the default port.
-        self._hosts = {f"{name}:{port}" for name in NAMES} | ({*NAMES} if port == HTTP_PORT else set())
-        self._origins = {f"http://{host}" for host in self._hosts}
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or refuse it with one sentence."""
-        if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
-            return
-        refusal = self._refusal(scope)
-        if refusal is None:
-            await self._app(scope, receive, _unframed(send))
-        elif scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": POLICY_VIOLATION})
-        else:
-            status, sentence = refusal
-            await PlainTextResponse(f"{sentence}\n", status)(scope, receive, send)
-
-    def _refusal(self, scope: Scope) -> tuple[int, str] | None:
-        """Status and reason of a request that must not pass, else None."""
-        headers = Headers(scope=scope)
-        hosts, origins = headers.getlist("host"), headers.getlist("origin")
-        if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
-            return 421, f"this server answers under {' and '.join(sorted(self._hosts))} only"
-        # Programs send no origin; browsers send one with every request that could change something.
-        if not self._origins.issuperset(origins):
-            return 403, "a page of another site may not use this server"
-        return _fault_of_request(scope, headers) if scope["type"] == "http" else None
-
-
-def _fault_of_request(scope: Scope, headers: Headers) -> tuple[int, str] | None:
-    """Why a request names nothing, or might change something although any link or form can send it, else None."""
-    path = scope["path"]
-    parts = path.split("/")[1:]
-    is_no_log = parts[0] == "logs" and (len(parts) < 3 or "" in parts)
-    # Dagster takes such a name for that of a file, and answers that it has a fault.
-    if is_no_log or {"..", "."}.intersection(parts) or "\0" in path:
-        return 404, "there is nothing of this name"
-    if scope["method"] in ("GET", "HEAD"):
-        # Where HTML is accepted Dagster answers with a page to type queries into; else it runs the query.
-        if path == GRAPHQL and "text/html" not in headers.get("accept", ""):
-            return 405, "send queries by POST"
-    elif [kind.partition(";")[0].strip().lower() for kind in headers.getlist("content-type")] != ["application/json"]:
-        return 415, "send JSON: the content type must be application/json"
-    return None
-
-
-def _unframed(send: Send) -> Send:
-    """Send with a header that forbids other sites to frame the page, where they could lead a click astray."""
-
-    async def send_unframed(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            MutableHeaders(scope=message)["X-Frame-Options"] = "SAMEORIGIN"
-        await send(message)
-
-    return send_unframed
-
+from orchestration.web.guard import Guard
 
 # The first page: it leads to the lineage with all groups folded, top to bottom, as the README shows it.
 

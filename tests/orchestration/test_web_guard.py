@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 uvicorn = pytest.importorskip("uvicorn", reason="the extra `ui` is not installed")
-from orchestration.web.serving import Guard  # noqa: E402  # imports what the extra brings
+from orchestration.web.guard import Guard  # noqa: E402  # imports what the extra brings
 
 JSON = {"Content-Type": "application/json"}
 HANDSHAKE = {
