@@ -32,14 +32,16 @@ _FIELDS = sa.text(
 )
 
 
-def own_columns(connection: Connection, dataset: Dataset, recipe: Recipe, scores: PresentScores) -> dict[str, Column]:
-    """The length of each text, n_characters, and the columns extra_FIELD and rating_ASPECT that a recipe mentions.
+def own_columns(
+    connection: Connection, dataset: Dataset, names: Iterable[str], scores: PresentScores
+) -> dict[str, Column]:
+    """The length of each text, n_characters, and those columns extra_FIELD and rating_ASPECT that are among the names.
 
     Length is the floor that a metric has to beat. extra_FIELD is the field of the sample or, where the sample has none
     or null, of its video. rating_ASPECT is the mean over the raters. Raises SelectionError for a field that is unknown,
     that another one equals but for upper and lower case, or that holds values of several types.
     """
-    mentioned = sorted(_mentioned(recipe))
+    mentioned = sorted({name.lower() for name in names if name.lower().startswith((OWN, RATING))})
     columns: dict[str, Column] = {"n_characters": sa.func.length(scores.columns["text"], type_=sa.Integer)}
     if any(name.startswith(OWN) for name in mentioned):
         fields = {f"{OWN}{row.key}": row for row in connection.execute(_FIELDS, {"dataset_id": dataset.dataset_id})}
@@ -53,10 +55,9 @@ def own_columns(connection: Connection, dataset: Dataset, recipe: Recipe, scores
     return columns
 
 
-def _mentioned(recipe: Recipe) -> set[str]:
-    """The names of such columns anywhere in a recipe, in lower case."""
-    names = {*recipe.by, *recipe.at_least, *names_in(recipe.where or ""), *([recipe.per] if recipe.per else [])}
-    return {name.lower() for name in names if name.lower().startswith((OWN, RATING))}
+def columns_named(recipe: Recipe) -> set[str]:
+    """The names of columns anywhere in a recipe."""
+    return {*recipe.by, *recipe.at_least, *names_in(recipe.where or ""), *([recipe.per] if recipe.per else [])}
 
 
 def _known(mentioned: Iterable[str], prefix: str, found: Iterable[str], kind: str) -> list[str]:

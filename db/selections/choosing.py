@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 from db.manifest.datasets import Dataset
 from db.scores.present import ActiveScorer, active_scorers, known_metrics, prepare_for_joins, present_scores
 from db.scores.stored import status_counts
-from db.selections.candidates import KINDS, Candidates, Eligible, eligible, own_columns, read_candidates
+from db.selections.candidates import KINDS, Candidates, Eligible, columns_named, eligible, own_columns, read_candidates
 from db.selections.filters import names_in
 from db.selections.freezing import Size, choose_best, choose_these, size_of, size_of_all
 from db.selections.recipes import Recipe, SelectionError
@@ -102,7 +102,7 @@ def _ground(connection: Connection, dataset: Dataset, recipe: Recipe, *, lock: b
     prepare_for_joins(connection)
     scorers = active_scorers(connection, dataset)
     scores = present_scores(dataset, metrics, scorers, next((name for name in recipe.by if name in scorers), None))
-    columns = {**scores.shown, **own_columns(connection, dataset, recipe, scores)}
+    columns = {**scores.shown, **own_columns(connection, dataset, columns_named(recipe), scores)}
     found = eligible(connection, dataset, recipe, scores, columns)
     deciding = _deciding(recipe, scorers)
     unjudged = _unjudged(connection, dataset, recipe, {name: scorers[name] for name in deciding})
