@@ -40,6 +40,8 @@ def dataset_report(context: dg.AssetExecutionContext, curation: dg.ResourceParam
             "answers": _listed([f"{name}: {line}" for name, line in files.answers.lines()]),
             "path": dg.MetadataValue.path(str(files.page)),
             "numbers": dg.MetadataValue.path(str(files.numbers)),
+            # A link of `reelsieve ui`, which serves these pages beside Dagster's.
+            "samples": dg.MetadataValue.md(f"[look at them](/look/{dataset.name}), or `reelsieve look {dataset.name}`"),
         }
     )
 

@@ -32,8 +32,8 @@ from metrics_core.models.unusable import ModelUnusable
 
 FRAMES = 4
 HEIGHT = 96
-# A panorama is cut at the sides, a picture of a phone held upright is narrower.
-WIDEST = 192
+# By the height. A panorama is cut at the sides, a picture of a phone held upright is narrower.
+WIDEST = 2
 QUALITY = 55
 TIMEOUT_S = 20.0
 
@@ -41,8 +41,11 @@ Pictures = tuple[tuple[tuple[float, bytes], ...], str | None]
 """Seconds and JPEG bytes of some frames of a video; without any, the reason."""
 
 
-def thumbnails(video: Mapping[str, Any]) -> Pictures:
-    """Decode some frames, at equal distances. video: a row of table `video`, its key as "video"."""
+def thumbnails(video: Mapping[str, Any], height: int = HEIGHT) -> Pictures:
+    """Decode some frames of so many pixels' height, at equal distances.
+
+    video: a row of table `video`, its key as "video".
+    """
     if video["status"] == "text_only" or not video["uri"] or video["content_sha256"] is None:
         return (), "text only: this video came without a file"
     if video["status"] == "undecodable":
@@ -50,7 +53,7 @@ def thumbnails(video: Mapping[str, Any]) -> Pictures:
     every = max(1, (video["n_frames"] or 1) // FRAMES)
     try:
         with ingested_file(SimpleNamespace(**{**video, "key": video["video"]})) as path:
-            found = read_frames(path, every=every, cap=FRAMES, fit=_fit(video), timeout_s=TIMEOUT_S)
+            found = read_frames(path, every=every, cap=FRAMES, fit=_fit(video, height), timeout_s=TIMEOUT_S)
     except IngestedFileUnreadable as error:
         return (), f"the file cannot be shown: {error}"
     except FrameReadError as error:
@@ -67,10 +70,11 @@ def jpeg(pixels: NDArray[np.uint8]) -> bytes:
     return stream.getvalue()
 
 
-def _fit(video: Mapping[str, Any]) -> Fit:
+def _fit(video: Mapping[str, Any], height: int) -> Fit:
     """Scale pictures down to the height of a thumbnail, in their own shape where it is known."""
-    width = round(HEIGHT * video["width"] / video["height"]) if video["width"] and video["height"] else WIDEST
-    return Fit(HEIGHT, min(max(width, 1), WIDEST), resize_mode="longest" if width > WIDEST else "squash", fill=255)
+    widest = WIDEST * height
+    width = round(height * video["width"] / video["height"]) if video["width"] and video["height"] else widest
+    return Fit(height, min(max(width, 1), widest), resize_mode="longest" if width > widest else "squash", fill=255)
 
 
 # Which samples a report shows: the best and the worst, and those that metrics or people disagree about.

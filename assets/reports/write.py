@@ -65,7 +65,7 @@ def render(report: Report, figures: Mapping[str, str]) -> str:
 
     compared = {name for aspect in report.trust.aspects for name, found in aspect.coefficients.items() if found.n}
     return (
-        _environment()
+        environment()
         .get_template("index.html")
         .render(
             report=report,
@@ -152,9 +152,10 @@ def _missing_scores(metrics: Sequence[MetricFacts], report: Report) -> Iterator[
             yield labels[metric].label, f"of the {report.trust.n_judged:,} judged samples, {told}{why}."
 
 
-def _environment() -> Environment:
+def environment(templates: Path = TEMPLATES) -> Environment:
+    """What makes pages of templates: whatever comes from a dataset is text in them, and never markup."""
     found = Environment(
-        loader=FileSystemLoader(TEMPLATES),
+        loader=FileSystemLoader(templates),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -35,14 +35,15 @@ class ExplainedScore:
 
 
 def explain_score(
-    engine: Engine, metric: str, scorer: Scorer | None, dataset: Dataset, key: str
+    engine: Engine, metric: str, scorer: Scorer | None, dataset: Dataset, key: str, kind: str | None = None
 ) -> ExplainedScore | None:
     """Explain the sample's score by the metric's active scorer; None where there is no such sample.
 
-    scorer: None where the scores were made elsewhere.
+    scorer: None where the scores were made elsewhere. kind: of which kind the sample is, where a caption and a
+    question-answer pair may have the same key.
     """
     with engine.connect() as connection:
-        score = sample_score(connection, dataset.dataset_id, key, metric)
+        score = sample_score(connection, dataset.dataset_id, key, metric, kind)
     if score is None:
         return None
     models = [model["model_id"] for model in (score["models"] or {}).values()]

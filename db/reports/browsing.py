@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -29,6 +29,7 @@ from db.selections.filters import FilterError, column_of, names_in, parse_filter
 # Of a filtered dataset it is enough to know whether there are more.
 MOST_COUNTED = 10_000
 TIMEOUT_S = 30
+NO_PLACE = "the address names no place where a page could begin: open the first page"
 # Of own fields, those of so many samples are suggested.
 _LOOKED_THROUGH = 1000
 # A value of theirs is that of one sample, or of one video: there is nothing to count.
@@ -94,15 +95,19 @@ class Ground:
     sight: Sight
     metrics: tuple[str, ...]
     scorers: Mapping[str, ActiveScorer]
+    _known: dict[Any, tuple[PresentScores, dict[str, Column]]] = field(default_factory=dict, compare=False)
 
     def scores(self, by: str | None = None, *also: str) -> tuple[PresentScores, dict[str, Column]]:
         """The samples, those with a value by metric `by` alone where it has a scorer; and the columns by name.
 
         also: own fields and ratings that are wanted beside those of the sight.
         """
-        scores = present_scores(self.sight.dataset, self.metrics, self.scorers, by)
-        own = own_columns(self.connection, self.sight.dataset, {*self.sight.names, *also}, scores)
-        return scores, {**scores.shown, **own}
+        # To know the types of own fields costs a look at all samples.
+        if (by, also) not in self._known:
+            scores = present_scores(self.sight.dataset, self.metrics, self.scorers, by)
+            own = own_columns(self.connection, self.sight.dataset, {*self.sight.names, *also}, scores)
+            self._known[by, also] = scores, {**scores.shown, **own}
+        return self._known[by, also]
 
 
 def ground(connection: Connection, sight: Sight) -> Ground:
@@ -166,6 +171,8 @@ def _with_value(on: Ground, sort: str, after: Place | None, n: int) -> list[Plac
     value, sample_id = _sortable(column_of(sort, columns).expression), scores.columns["sample_id"]
     query = sa.select(value, sample_id).select_from(scores.rows).where(scores.of_dataset, value.is_not(None))
     if after is not None:
+        if not isinstance(after.value, (int, float) if _is_number(value) else value.type.python_type):
+            raise FilterError(NO_PLACE)
         last = sa.literal(after.value, value.type)
         is_beyond, is_no_better = (
             (value < last, value <= last) if on.sight.descending else (value > last, value >= last)
@@ -237,6 +244,15 @@ def count(on: Ground) -> int:
 # Histograms.
 
 
+def is_number(on: Ground, name: str) -> bool:
+    """Whether the values of a column are numbers. Raises FilterError where there is no such column."""
+    return _is_number(column_of(name, on.scores(None, name)[1]).expression)
+
+
+def _is_number(value: Column) -> bool:
+    return isinstance(value.type, sa.Double | sa.Integer | sa.Float)
+
+
 def distribution_of(on: Ground, name: str) -> Histogram | list[ValueCount]:
     """The values of a column under all conditions on other columns: numbers in bins, others by frequency.
 
@@ -251,7 +267,7 @@ def distribution_of(on: Ground, name: str) -> Histogram | list[ValueCount]:
     brush = [parse_filter(text, columns) for text in on.sight.conditions if names_in(text) == {name.lower()}]
     shown = sa.select(value.label("value"), sa.and_(sa.true(), *brush).label("kept")).select_from(scores.rows)
     shown = shown.where(scores.of_dataset, *_conditions(on.sight, columns, but=name.lower()))
-    if isinstance(value.type, sa.Double | sa.Integer | sa.Float):
+    if _is_number(value):
         return _histogram(on, shown, is_whole=isinstance(value.type, sa.Integer))
     found = shown.subquery()
     n, kept = sa.func.count(), sa.func.count().filter(found.c.kept)

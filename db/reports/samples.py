@@ -93,3 +93,38 @@ def ratings_by_sample(connection: Connection, sample_ids: Sequence[int]) -> dict
     for sample_id, aspect, rater, value in connection.execute(query, {"ids": list(sample_ids)}):
         found.setdefault(sample_id, {}).setdefault(aspect, {})[rater] = value
     return found
+
+
+def video_of(connection: Connection, dataset_id: int, video_id: int) -> dict[str, Any] | None:
+    """A video with all that is known of its file, its key as "video"; None where the dataset has no such video."""
+    query = sa.text(
+        "SELECT video_id, key AS video, uri, status, error, content_sha256, size_bytes, mtime_ns, ctime_ns, inode, "
+        "etag, n_frames, width, height, duration_s, codec FROM video "
+        "WHERE dataset_id = :dataset_id AND video_id = :video_id"
+    )
+    row = connection.execute(query, {"dataset_id": dataset_id, "video_id": video_id}).mappings().one_or_none()
+    return None if row is None else dict(row)
+
+
+def references_of(connection: Connection, video_id: int) -> list[tuple[str, str]]:
+    """Key and text of each reference of a video, in order of the key."""
+    query = sa.text('SELECT key, text FROM reference WHERE video_id = :video_id ORDER BY key COLLATE "C"')
+    return [(row[0], row[1]) for row in connection.execute(query, {"video_id": video_id})]
+
+
+def history_of(connection: Connection, sample_id: int) -> list[dict[str, Any]]:
+    """Every score that a sample has or had, newest first: metric, scorer, value, status, times, and why it went."""
+    query = sa.text(
+        "SELECT metric, scorer_id, value, status, scored_at, replaced_at, changed_because FROM score_history "
+        "WHERE sample_id = :sample_id ORDER BY scored_at DESC, metric, scorer_id"
+    )
+    return [dict(row) for row in connection.execute(query, {"sample_id": sample_id}).mappings()]
+
+
+def ratings_of(connection: Connection, sample_id: int) -> list[dict[str, Any]]:
+    """The ratings of a sample: aspect, rater, value from 1 to 5; answer and time where a browser gave it."""
+    query = sa.text(
+        "SELECT aspect, rater, value, extra->>'answer' AS answer, extra->>'rated_at' AS rated_at FROM rating "
+        "WHERE sample_id = :sample_id ORDER BY aspect, rater"
+    )
+    return [dict(row) for row in connection.execute(query, {"sample_id": sample_id}).mappings()]

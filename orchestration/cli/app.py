@@ -19,6 +19,7 @@ from orchestration.cli import (
     database,
     describing,
     explaining,
+    looking,
     passing,
     querying,
     reporting,
@@ -147,6 +148,8 @@ app.command("score")(scoring.score)
 app.command("scores")(scoring.scores)
 app.command("calibrate")(calibrating.calibrate)
 app.command("explain")(explaining.explain)
+app.command("look")(looking.look)
+app.command("rate")(looking.rate)
 app.command("compare")(comparing.compare)
 app.command("report")(reporting.report)
 app.command("select")(selecting.select)

@@ -9,7 +9,6 @@ import typer
 from rich.markup import escape
 
 from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_plan, print_rows, progress
-from orchestration.cli.refusals import Refused
 
 if TYPE_CHECKING:
     from assets.agreement.comparing import Comparison, MovedSample
@@ -196,14 +195,9 @@ def doctor(as_json: AsJson = False) -> None:
 
 def ui(port: Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0.1.")] = 3000) -> None:
     """Open Dagster's web interface with its daemon on this machine: lineage, runs, checks, plots. Ctrl-C ends it."""
-    import importlib.util
-    import socket
+    from orchestration.cli.looking import check_port
 
-    if importlib.util.find_spec("dagster_webserver") is None:
-        raise Refused("the web interface is not installed: install the extra `ui` (pip install 'reelsieve[ui]')")
-    with socket.socket() as probe:
-        if probe.connect_ex(("127.0.0.1", port)) == 0:
-            raise Refused(f"port {port} is in use: choose another one with --port")
+    check_port(port)
     console.print(f"http://127.0.0.1:{port} in a moment; Ctrl-C ends it")
     from orchestration.web.serving import serve
 

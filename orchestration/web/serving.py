@@ -23,6 +23,7 @@ from dagster_webserver.app import create_app_from_workspace_process_context
 from starlette.responses import HTMLResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from orchestration.look.serving import look
 from orchestration.platform import PROJECT, instance
 from orchestration.settings import settings
 from orchestration.stopping import dying_along
@@ -36,7 +37,7 @@ PAGE = """<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <title>Reelsieve</title>
-<p><a href="/asset-groups">lineage</a></p>
+<p><a href="/asset-groups">lineage</a>, <a href="/look">samples</a></p>
 <script>
 for (const [choice, usual] of [["asset-graph-direction", '"vertical"'], ["dagster-nav-collapsed", "true"]]) {
   if (localStorage.getItem(choice) === null) localStorage.setItem(choice, usual);
@@ -51,15 +52,19 @@ location.replace("/asset-groups");
 
 
 class Landing:
-    """An ASGI application in front of Dagster's, which answers for the address without a path."""
+    """In front of Dagster's application: answers for the address without a path, and leads to the pages of look."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    def __init__(self, app: ASGIApp, look: ASGIApp) -> None:
+        self._app, self._look = app, look
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or pass the request on."""
-        is_asked = scope["type"] == "http" and scope["path"] == "/" and scope["method"] in ("GET", "HEAD")
-        await (HTMLResponse(PAGE) if is_asked else self._app)(scope, receive, send)
+        app = self._app
+        if scope["type"] == "http" and scope["path"].split("/")[1] == "look":
+            app = self._look
+        elif scope["type"] == "http" and scope["path"] == "/" and scope["method"] in ("GET", "HEAD"):
+            app = HTMLResponse(PAGE)
+        await app(scope, receive, send)
 
 
 # What a person sees of the interface at the terminal; all else that its processes print goes to a log file.
@@ -148,7 +153,8 @@ def _host(port: int, terminal: Terminal, others: Mapping[str, subprocess.Popen[b
 
     context: Dagster's sight of the code server.
     """
-    app = Landing(create_app_from_workspace_process_context(context, live_data_poll_rate=POLL_RATE_MS))
+    dagsters = create_app_from_workspace_process_context(context, live_data_poll_rate=POLL_RATE_MS)
+    app = Landing(dagsters, look(has_lineage=True).app())
     config = uvicorn.Config(
         Guard(app, port),
         host="127.0.0.1",

@@ -260,6 +260,14 @@ def test_runs_of_the_command_line_are_listed(page: Page) -> None:
     assert page.get_by_text(re.compile("host|pid|leased")).count() == 0, "tags for the machine are no news for a person"
 
 
+def test_samples_are_shown_beside_and_lead_back_to_the_asset_of_a_score(page: Page) -> None:
+    page.goto(f"/look/{DATASET}")
+    page.locator(".card .open").first.click()
+    page.get_by_role("link", name="made by the asset vcs_score").click()
+    page.wait_for_url("**/assets/vcs_score?**")
+    page.get_by_text(SHARD).first.wait_for()
+
+
 def test_a_choice_of_assets_runs_in_one_process(address: str, log: Path) -> None:
     parameters = run_parameters("__ASSET_JOB", DATASET)
     parameters["selector"]["assetSelection"] = [{"path": ["threshold"]}, {"path": ["agreement"]}]

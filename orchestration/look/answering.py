@@ -1,0 +1,89 @@
+"""How a page is answered: with headers that keep everything else out, and with one sentence where it cannot be made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.exc import OperationalError
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from assets.datasets import UnknownDataset
+from assets.reports.write import environment
+from db.reports.browsing import TIMEOUT_S
+from orchestration.cli.errors import explain, record
+
+CANCELLED = "57014"
+HEADERS = {
+    # Nothing from elsewhere, no script or style but our files, no frame around a page, and no address to other sites.
+    "Content-Security-Policy": (
+        "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'self'; script-src 'self'; "
+        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+}
+
+
+class NotFound(ValueError):
+    """A thing that an address names and that is not there."""
+
+    plain = True
+
+
+class Headed:
+    """An ASGI application in front of another one: every answer has our headers, and no page is kept by the browser."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on."""
+
+        async def send_headed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                known = {name.lower() for name, _ in message["headers"]}
+                more = HEADERS if b"cache-control" in known else {**HEADERS, "Cache-Control": "no-store"}
+                message["headers"] = [*message["headers"], *((k.encode(), v.encode()) for k, v in more.items())]
+            await send(message)
+
+        await self._app(scope, receive, send_headed)
+
+
+PAGES = environment(Path(__file__).parent / "templates")
+
+
+def page(name: str, status: int = 200, **said: Any) -> Response:
+    """A page of a template."""
+    return HTMLResponse(PAGES.get_template(name).render(**said), status)
+
+
+def told(answer: Callable[[Request], Response]) -> Callable[[Request], Response]:
+    """Answer with one sentence where a page cannot be made: as HTML, or as JSON to a script."""
+
+    @wraps(answer)
+    def answered(request: Request) -> Response:
+        try:
+            return answer(request)
+        except Exception as error:
+            status, sentence = _verdict(error)
+            known = None if isinstance(error, UnknownDataset) else request.path_params.get("dataset")
+        if request.method == "POST" or request.url.path.endswith((".jpg", "/file", "/histogram")):
+            return JSONResponse({"told": sentence}, status)
+        return page("error.html", status, told=sentence, dataset=known)
+
+    return answered
+
+
+def _verdict(error: Exception) -> tuple[int, str]:
+    """Status and sentence of an error."""
+    if isinstance(error, OperationalError) and getattr(error.orig, "sqlstate", None) == CANCELLED:
+        return 503, f"the database took longer than {TIMEOUT_S} s for this: narrow it by a condition on a metric"
+    sentence = explain(error)
+    if sentence is None:
+        return 500, record(error)
+    return (404 if isinstance(error, NotFound | UnknownDataset) else 400), sentence

@@ -1,0 +1,161 @@
+"use strict";
+// What a page needs beside HTML: histograms that load by themselves and are brushed, videos in their cards, completion.
+
+const go = (at, condition) => { location.href = `${at}&only=${encodeURIComponent(condition)}`; };
+
+// Histograms and pictures come after the page, those in sight first. A browser opens six connections to a server: so
+// few are asked for at once that a click need not wait for them.
+const histogram = async part => {
+  const answer = await fetch(part.dataset.load);
+  if (answer.ok) part.innerHTML = await answer.text();
+  else part.querySelector("p").textContent = (await answer.json()).told;
+};
+const picture = image => new Promise(done => {
+  image.onload = image.onerror = done;
+  image.src = image.dataset.src;
+});
+const MOST = 3, waiting = [];
+let running = 0;
+const next = () => {
+  while (running < MOST && waiting.length) {
+    const part = waiting.shift();
+    sight.unobserve(part);
+    running += 1;
+    (part.dataset.load ? histogram : picture)(part).catch(() => {}).finally(() => { running -= 1; next(); });
+  }
+};
+const sight = new IntersectionObserver(entries => {
+  for (const {isIntersecting, target} of entries) {
+    if (isIntersecting) waiting.push(target);
+    else if (waiting.includes(target)) waiting.splice(waiting.indexOf(target), 1);
+  }
+  next();
+});
+document.querySelectorAll("[data-load], img[data-src]").forEach(part => sight.observe(part));
+if (matchMedia("(max-width: 860px)").matches) document.querySelector(".side")?.removeAttribute("open");
+
+// A brush: from the bar where the pointer goes down to the one where it goes up.
+const barAt = event => document.elementFromPoint(event.clientX, event.clientY)?.closest(".bars g");
+let start = null;
+const brushed = end => {
+  const bars = [...start.parentNode.children];
+  const [from, to] = [bars.indexOf(start), bars.indexOf(end)].sort((a, b) => a - b);
+  return bars.slice(from, to + 1);
+};
+addEventListener("pointerdown", event => { start = barAt(event) ?? null; });
+addEventListener("pointermove", event => {
+  const end = start && barAt(event);
+  if (!end || end.parentNode !== start.parentNode) return;
+  const chosen = brushed(end);
+  for (const bar of start.parentNode.children) bar.classList.toggle("chosen", chosen.includes(bar));
+});
+addEventListener("pointerup", event => {
+  const end = start && barAt(event);
+  if (end && end.parentNode === start.parentNode) {
+    const chosen = brushed(end), {at, column} = start.parentNode.dataset;
+    go(at, `${column} >= ${chosen[0].dataset.low} and ${column} < ${chosen.at(-1).dataset.high}`);
+  }
+  start = null;
+});
+addEventListener("submit", event => {
+  if (!event.target.matches(".range")) return;
+  event.preventDefault();
+  const {at, column} = event.target.dataset, {low, high} = event.target.elements;
+  const parts = [low.value && `${column} >= ${low.value}`, high.value && `${column} < ${high.value}`].filter(Boolean);
+  if (parts.length) go(at, parts.join(" and "));
+});
+
+// Names of columns complete the last word of a condition.
+const where = document.getElementById("where");
+where?.addEventListener("input", () => {
+  const [, before, word] = where.value.match(/^(.*?)(\w*)$/s);
+  const names = word ? where.dataset.names.split("\n").filter(name => name.startsWith(word.toLowerCase())) : [];
+  where.list.replaceChildren(...names.slice(0, 20).map(name => new Option(name, before + name)));
+});
+document.querySelectorAll(".ask select").forEach(each => each.addEventListener("change", () => each.form.requestSubmit()));
+
+// A card plays in its place; what cannot be shown is told there, in the sentence of the server.
+const tell = (film, sentence) => {
+  film.className = "film nothing";
+  film.textContent = `No picture: ${sentence}`;
+};
+const play = film => {
+  const ariaLabel = film.querySelector("img").alt.replace("Frames of v", "V");
+  const video = Object.assign(document.createElement("video"), {ariaLabel, controls: true, muted: true, loop: true});
+  video.src = film.dataset.video;
+  film.replaceChildren(video);
+  video.focus();
+  video.play().catch(() => {});
+};
+addEventListener("click", event => {
+  const film = event.target.closest(".film button")?.parentNode;
+  if (film) play(film);
+  const seek = event.target.closest(".seek"), video = document.querySelector("video");
+  if (seek && video) Object.assign(video, {currentTime: Number(seek.dataset.at)}).scrollIntoView({block: "nearest"});
+});
+addEventListener("error", async event => {
+  const media = event.target;
+  if (!(media instanceof HTMLImageElement || media instanceof HTMLVideoElement)) return;
+  const answer = await fetch(media.src, {headers: {Range: "bytes=0-0"}});
+  const sentence = answer.ok ? "this browser cannot play its format." : (await answer.json()).told;
+  const film = media.closest(".film") ?? document.createElement("p");
+  if (!film.isConnected) media.replaceWith(film);
+  tell(film, sentence);
+  if (answer.ok && media.dataset.frames) film.before(Object.assign(new Image(), {src: media.dataset.frames, alt: "Frames"}));
+}, true);
+
+// j and k go from card to card.
+addEventListener("keydown", event => {
+  if (!["j", "k"].includes(event.key) || event.target.matches("input, select, textarea, video")) return;
+  const cards = [...document.querySelectorAll(".card .open")];
+  const now = cards.findIndex(each => each.closest(".card").contains(document.activeElement));
+  cards[Math.min(cards.length - 1, Math.max(0, now + (event.key === "j" ? 1 : -1)))]?.focus();
+});
+
+// What changes something is sent as JSON, which no other site can make a browser send.
+const post = async address => {
+  const answer = await fetch(address, {method: "POST", headers: {"Content-Type": "application/json"}, body: "{}"});
+  document.getElementById("told").textContent = (await answer.json()).told;
+  return answer.ok;
+};
+addEventListener("click", async event => {
+  const button = event.target.closest("[data-post]");
+  if (!button) return;
+  button.disabled = true;
+  button.disabled = await post(button.dataset.post);
+});
+
+// Rating: an answer is stored before the next caption comes, and a second one waits for it.
+const rate = document.querySelector(".rate");
+let isSending = false;
+const send = async address => {
+  if (isSending) return;
+  isSending = true;
+  const isDone = await post(address).catch(() => {
+    document.getElementById("told").textContent = "the server does not answer, nothing was stored: start it and answer again";
+    return null;
+  });
+  isSending = false;
+  if (isDone) location.reload();
+  else if (isDone === false) document.getElementById("told").insertAdjacentHTML("beforeend", ' <a href="">Go on</a>');
+};
+const choose = choice => send(`${rate.dataset.answer}&answer=${choice}`);
+addEventListener("click", event => {
+  const {choice, undo} = event.target.dataset;
+  if (choice) choose(choice);
+  if (undo) send(undo);
+});
+const points = document.querySelector(".points");
+points?.addEventListener("input", () => { points.querySelector("output").value = points.elements.points.value; });
+points?.addEventListener("submit", event => {
+  event.preventDefault();
+  choose(points.elements.points.value);
+});
+addEventListener("keydown", event => {
+  if (!rate || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+  const button = [...rate.querySelectorAll("[data-choice]")].find(each => each.dataset.choice[0] === event.key);
+  if (button) choose(button.dataset.choice);
+  else if (event.key === "s") document.getElementById("skip").click();
+  else if (event.key === "u") document.getElementById("undo").click();
+  else if (event.key === "Enter" && points && event.target === document.body) points.requestSubmit();
+});

@@ -1,0 +1,93 @@
+"""The files of videos for a browser: the file itself by ranges of bytes, and a sheet of some of its frames."""
+
+from __future__ import annotations
+
+import io
+import mimetypes
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from functools import lru_cache
+from pathlib import PurePosixPath
+from types import SimpleNamespace
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import FileResponse
+from starlette.types import Receive, Scope, Send
+
+from assets.media.files import IngestedFileUnreadable, ingested_file
+from assets.reports.looked_at import jpeg, thumbnails
+
+FRAME_HEIGHT = 144
+# Pixels between frames of a sheet, which has two columns.
+_GAP = 2
+_SHEETS = 512
+
+
+class NoPicture(ValueError):
+    """A video that cannot be shown; the message says why."""
+
+    plain = True
+
+
+class VideoFile:
+    """An ASGI response: the file of a video, or the asked range of it.
+
+    It is the file that was ingested, wherever it lies; the database alone names it, and no request can.
+    """
+
+    def __init__(self, video: Mapping[str, Any], headers: Mapping[str, str]) -> None:
+        """Open the file of a row of table `video`, its key as "video". Raises NoPicture where there is none to show."""
+        if reason := no_file(video):
+            raise NoPicture(reason)
+        self._stack = ExitStack()
+        named = SimpleNamespace(**{**video, "key": video["video"]})
+        try:
+            path = self._stack.enter_context(ingested_file(named))
+        except IngestedFileUnreadable as error:
+            raise NoPicture(f"the file cannot be shown: {error}") from error
+        guessed, _ = mimetypes.guess_type(PurePosixPath(video["uri"]).name)
+        # Whatever a manifest called a video is never a page.
+        kind = guessed if guessed and guessed.startswith("video/") else "video/mp4"
+        self._response = FileResponse(path, media_type=kind, headers=dict(headers))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it; a copy of a remote file stays in its place meanwhile."""
+        try:
+            await self._response(scope, receive, send)
+        finally:
+            # Of a file that changed while it was read nothing can be taken back; the next request is refused.
+            with suppress(IngestedFileUnreadable):
+                await run_in_threadpool(self._stack.close)
+
+
+def no_file(video: Mapping[str, Any]) -> str | None:
+    """Why the database has no file of a video that could be shown; None where it names one."""
+    if video["status"] == "text_only" or not video["uri"] or video["content_sha256"] is None:
+        return "this video came without a file"
+    if video["status"] == "undecodable":
+        return f"the file does not decode: {video['error']}"
+    return None
+
+
+def sheet(video: Mapping[str, Any]) -> bytes:
+    """Some frames of a video in one JPEG, two beside two. Raises NoPicture."""
+    return _sheet(tuple(video.items()))
+
+
+@lru_cache(_SHEETS)
+def _sheet(columns: tuple[tuple[str, Any], ...]) -> bytes:
+    """By all that the database knows of the file, so that another file has another sheet."""
+    import numpy as np
+    from PIL import Image
+
+    frames, reason = thumbnails(dict(columns), FRAME_HEIGHT)
+    if reason is not None:
+        raise NoPicture(reason)
+    pictures = [Image.open(io.BytesIO(data)) for _, data in frames]
+    width, height = (max(getattr(picture, side) for picture in pictures) for side in ("width", "height"))
+    n_rows = -(-len(pictures) // 2)
+    whole = Image.new("RGB", (2 * width + _GAP, n_rows * (height + _GAP) - _GAP), "white")
+    for place, picture in enumerate(pictures):
+        whole.paste(picture, (place % 2 * (width + _GAP), place // 2 * (height + _GAP)))
+    return jpeg(np.asarray(whole))

@@ -1,0 +1,31 @@
+"""The server of `reelsieve look` and `reelsieve rate`: the pages alone, without Dagster, behind the same guard."""
+
+from __future__ import annotations
+
+import uvicorn
+
+from orchestration.look.app import Look
+from orchestration.platform import curation, engine
+from orchestration.web.guard import Guard
+
+# How long open requests may take to end.
+PATIENCE_S = 1
+
+
+def look(*, has_lineage: bool) -> Look:
+    """The pages of this installation."""
+    return Look(engine(), lambda: curation().scorers, has_lineage)
+
+
+def serve(port: int) -> None:
+    """Serve the pages on 127.0.0.1 until a signal comes, which leaves here as KeyboardInterrupt."""
+    config = uvicorn.Config(
+        Guard(look(has_lineage=False).app(), port),
+        host="127.0.0.1",
+        port=port,
+        log_level="warning",
+        # uvloop would keep signals from the thread that ends this process in time (orchestration/stopping.py).
+        loop="asyncio",
+        timeout_graceful_shutdown=PATIENCE_S,
+    )
+    uvicorn.Server(config).run()

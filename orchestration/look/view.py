@@ -1,0 +1,176 @@
+"""What somebody looks at, as the address of a page says it: so that an address can be kept and sent."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlencode
+
+from starlette.datastructures import QueryParams
+
+from assets.reports.text import number
+from db.manifest.datasets import Dataset
+from db.reports.browsing import NO_PLACE, Histogram, Place, Sight
+from db.selections.filters import FilterError, names_in
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The state of a page.
+
+    where: a condition of the filter language. only: further ones, each by a brush on one column. sort: a column, ""
+    for the order of ingest. show: the columns that cards and histograms have. after: where the page begins.
+    """
+
+    where: str = ""
+    only: tuple[str, ...] = ()
+    sort: str = ""
+    descending: bool = True
+    show: tuple[str, ...] = ()
+    after: str = ""
+
+    @classmethod
+    def of(cls, said: QueryParams, metrics: Sequence[str]) -> View:
+        """The view of an address. Without columns it shows the metrics; without an order, the best by the first."""
+        show = said.getlist("show") if "show" in said else metrics
+        return cls(
+            where=said.get("where", "").strip(),
+            only=tuple(filter(None, said.getlist("only"))),
+            sort=said.get("sort", next(iter(metrics), "")),
+            descending=said.get("order") != "asc",
+            show=tuple(dict.fromkeys(filter(None, show))),
+            after=said.get("after", ""),
+        )
+
+    def query(self, **changes: Any) -> str:
+        """The part of the address behind the path, after changes; a change of what is seen begins at the first page."""
+        said = replace(self, **{"after": "", **changes})
+        # One empty name says that no column is shown, where nothing would stand for all metrics.
+        pairs = [("where", said.where)] if said.where else []
+        pairs += [("only", text) for text in said.only]
+        pairs += [("sort", said.sort), ("order", "desc" if said.descending else "asc")]
+        pairs += [("show", name) for name in said.show or ("",)]
+        pairs += [("after", said.after)] if said.after else []
+        return f"?{urlencode(pairs)}"
+
+    def others(self, column: str) -> tuple[str, ...]:
+        """The conditions of brushes on other columns."""
+        return tuple(text for text in self.only if names_in(text) != {column.lower()})
+
+    def without(self, condition: str) -> str:
+        """The query without this brush."""
+        return self.query(only=tuple(text for text in self.only if text != condition))
+
+    def brushed(self, column: str, condition: str) -> str:
+        """The query with this condition on the column in place of what was brushed there."""
+        return self.query(only=(*self.others(column), condition))
+
+    def sight(self, dataset: Dataset) -> Sight:
+        """What the database is asked."""
+        conditions = tuple(filter(None, (self.where, *self.only)))
+        return Sight(dataset, conditions, self.sort or None, self.descending, self.show)
+
+    def place(self) -> Place | None:
+        """Where the page begins. Raises FilterError where the address says nothing that can be such a place."""
+        if not self.after:
+            return None
+        try:
+            value, sample_id = json.loads(self.after)
+        except (ValueError, TypeError) as error:
+            raise FilterError(NO_PLACE) from error
+        is_plain = (
+            value is None or isinstance(value, bool | int | float) or (isinstance(value, str) and _can_be_stored(value))
+        )
+        if not is_plain or type(sample_id) is not int or not 0 <= sample_id < 2**63:
+            raise FilterError(NO_PLACE)
+        return Place(value, sample_id)
+
+    @property
+    def condition(self) -> str:
+        """All conditions as one."""
+        parts = list(filter(None, (self.where, *self.only)))
+        return parts[0] if len(parts) == 1 else " and ".join(f"({part})" for part in parts)
+
+
+def _can_be_stored(text: str) -> bool:
+    return not any(character == "\0" or "\ud800" <= character <= "\udfff" for character in text)
+
+
+def after(place: Place) -> str:
+    """A place as an address has it."""
+    return json.dumps([place.value, place.sample_id])
+
+
+def quoted(column: str) -> str:
+    """The name of a column as a condition has it.
+
+    >>> quoted("vcs"), quoted("extra_my year")
+    ('vcs', '"extra_my year"')
+    """
+    return column if column.isidentifier() and column.isascii() else '"{}"'.format(column.replace('"', '""'))
+
+
+def equals(column: str, value: str | bool | None) -> str:
+    """The condition that a column has this value.
+
+    >>> equals("system", "o'brien"), equals("has_sound", True), equals("language", None)
+    ("system = 'o''brien'", 'has_sound = true', 'language is null')
+    """
+    if value is None:
+        return f"{quoted(column)} is null"
+    written = str(value).lower() if isinstance(value, bool) else "'{}'".format(value.replace("'", "''"))
+    return f"{quoted(column)} = {written}"
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """A bar of a histogram in a drawing of 240 times 60: its place, and the heights of all and of what is kept."""
+
+    x: float
+    width: float
+    all: float
+    kept: float
+    low: str
+    high: str
+    told: str
+
+
+def bars(found: Histogram) -> list[Bin]:
+    """The bars of a histogram. The least of them can be seen."""
+    width, most = 240 / max(1, len(found.counts)), max(found.counts, default=1)
+    drawn = []
+    for place, (n, kept) in enumerate(zip(found.counts, found.kept, strict=True)):
+        low, high = (f"{(found.first + place + i) * found.step:.10g}" for i in (0, 1))
+        told = f"{low} to {high}: {n:,} samples" + (f", {kept:,} of them kept" if kept != n else "")
+        of_all, of_kept = (math.ceil(60 * count / most) for count in (n, kept))
+        drawn.append(Bin(round(place * width, 2), round(width - 1, 2), of_all, of_kept, low, high, told))
+    return drawn
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A line from a sentence of the caption to the one of the reference that it meets; whether the order breaks there.
+
+    Both are counted from 1.
+    """
+
+    caption: int
+    reference: int
+    is_broken: bool
+    told: str
+
+
+def links(rows: Sequence[Any]) -> list[Link]:
+    """The lines of an explanation whose rows join two texts, as that of VCS; none of others."""
+    if not rows or "meets in the reference" not in rows[0]:
+        return []
+    found = []
+    for row in rows:
+        of_caption, met = (int(row[name].partition(" ")[0]) for name in ("caption", "meets in the reference"))
+        broken = f", {row['order']}" if row["order"] else ""
+        told = f"{of_caption} meets {met}, similarity {number(row['similarity'])}{broken}"
+        found.append(Link(of_caption, met, bool(broken), told))
+    return found

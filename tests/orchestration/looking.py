@@ -1,0 +1,144 @@
+"""A dataset with videos, hostile names and every trouble, and the pages of `reelsieve look` on it, for tests."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPResponse
+from pathlib import Path
+from typing import Any, cast
+
+import av
+import numpy as np
+import pytest
+import sqlalchemy as sa
+import uvicorn
+from sqlalchemy.engine import Engine
+
+from assets.scores.base import Explanation
+from db import schema
+from db.manifest.datasets import Dataset
+from orchestration.look.app import Look
+from orchestration.web.guard import Guard
+from tests.assets.reporting import ToldScorer, rate
+from tests.db.builders import add_reference, add_sample, add_video, make_dataset, set_scores
+from tests.orchestration.test_ui import EXECUTABLES, FLAGS
+
+HOSTILE = """</p><img src=x onerror="window.hit=1"><script>window.hit=1</script>'"&amp;"""
+SYSTEMS = ("brief", "o'brien <b>long</b>", "plain")
+N_VIDEOS = 10
+PLAYING, TEXT_ONLY, UNDECODABLE, MISSING = range(4)
+EXPLAINED = Explanation(
+    ["same content (SAS) 0.9", HOSTILE],
+    [
+        {"caption": "1 a dog", "meets in the reference": "2 a cat", "similarity": 0.5, "order": ""},
+        {"caption": "2 a cat", "meets in the reference": "1 a dog", "similarity": 0.75, "order": "goes back"},
+    ],
+)
+KEYWORDS = Explanation(["8 frames"], [{"keyword": HOSTILE, "cosine": 0.25, "best frame at s": 1.5}])
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The pages on a port of loopback, and what they are of."""
+
+    engine: Engine
+    dataset: Dataset
+    ids: list[int]
+    media: Path
+    port: int
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def ask(self, path: str, method: str = "GET", body: Any = None, **headers: str) -> HTTPResponse:
+        """The answer to a request of a program; {port} in a header is the server's."""
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
+        kind = {} if body is None else {"Content-Type": "application/json"}
+        said = {name.replace("_", "-"): value.format(port=self.port) for name, value in headers.items()}
+        connection.request(method, path, None if body is None else json.dumps(body), {**kind, **said})
+        return connection.getresponse()
+
+
+def value_of(place: int) -> float | None:
+    """Some equal values, and none for every ninth sample."""
+    return None if place % 9 == 8 else (place * 7 % 20) / 20
+
+
+def add_clips(engine: Engine, folder: Path) -> tuple[Dataset, list[int]]:
+    """Three captions of each of ten videos; the first is a file that plays, the next ones have a trouble each."""
+    dataset, clip = make_dataset(engine, "clips", 2), write_playable(folder / "clip.mp4")
+    state = clip.stat()
+    facts = {"n_frames": 24, "width": 64, "height": 48, "size_bytes": state.st_size, "mtime_ns": state.st_mtime_ns}
+    ids: list[int] = []
+    for number in range(N_VIDEOS):
+        status = {TEXT_ONLY: "text_only", UNDECODABLE: "undecodable"}.get(number, "ok")
+        columns: dict[str, Any] = {**facts, "uri": str(clip), "duration_s": 2.0}
+        if number == TEXT_ONLY:
+            columns = {"uri": None}
+        elif number == UNDECODABLE:
+            columns |= {"error": "moov atom not found"}
+        elif number == MISSING:
+            columns |= {"uri": str(folder / "gone.mp4")}
+        content = None if number == TEXT_ONLY else clip.read_bytes()
+        key = f"v{number}{'/<i>..' if number == PLAYING else ''}"
+        video = add_video(engine, dataset, key, content=content, status=status, **columns)
+        add_reference(engine, dataset, video, f"{key}_r", f"A reference {HOSTILE}")
+        ids += [add_sample(engine, dataset, video, f"{key}_{s}", f"A dog {HOSTILE}", system=s) for s in SYSTEMS]
+    set_scores(engine, {i: value_of(place) for place, i in enumerate(ids)})
+    set_scores(engine, {i: place / 100 for place, i in enumerate(ids)}, "evqa")
+    rate(engine, {ids[0]: (3, 4)}, HOSTILE)
+    return dataset, ids
+
+
+def write_playable(path: Path) -> Path:
+    """Two seconds of a moving square, as browsers play them."""
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=12)
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
+        for number in range(24):
+            pixels = np.full((48, 64, 3), 40, np.uint8)
+            pixels[10:30, 2 * number : 2 * number + 12] = (250, 120, 30)
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
+        container.mux(stream.encode())
+    return path.resolve()
+
+
+@contextmanager
+def served(engine: Engine, dataset: Dataset, ids: list[int], media: Path) -> Iterator[Shown]:
+    """The guarded pages on a free port, until the block ends."""
+    told = {"vcs": EXPLAINED, "evqa": KEYWORDS}
+    scorers = {metric: cast(Any, ToldScorer(metric, told.get(metric))) for metric in ("vcs", "evqa")}
+    look = Look(engine, lambda: scorers, has_lineage=True)
+    # A connection waits in the queue of the socket until the server is there to take it.
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        server = uvicorn.Server(uvicorn.Config(Guard(look.app(), port), lifespan="off", log_level="warning"))
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        try:
+            yield Shown(engine, dataset, ids, media, port)
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def chromium() -> tuple[str, list[str]]:
+    """Path and flags of a Chromium of this machine; skips the test where there is none."""
+    executable = next(filter(None, map(shutil.which, EXECUTABLES)), None)
+    if executable is None:
+        pytest.skip(f"no Chromium found: install one of {', '.join(EXECUTABLES)}")
+    return executable, FLAGS
+
+
+def frozen_keys(engine: Engine, selection_id: int) -> set[str]:
+    """The samples of a selection."""
+    item = schema.selection_item.c
+    with engine.connect() as connection:
+        return set(connection.scalars(sa.select(item.sample).where(item.selection_id == selection_id)))

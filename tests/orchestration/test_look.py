@@ -1,0 +1,298 @@
+"""The pages of `reelsieve look` in a browser, wide and narrow, and what they answer to programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, quote, urlsplit
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from db.server.engine import open_engine
+from tests.conftest import copied_database
+from tests.orchestration.looking import (
+    MISSING,
+    N_VIDEOS,
+    PLAYING,
+    SYSTEMS,
+    TEXT_ONLY,
+    UNDECODABLE,
+    Shown,
+    add_clips,
+    chromium,
+    frozen_keys,
+    served,
+    value_of,
+)
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.browser
+
+N_SAMPLES = N_VIDEOS * len(SYSTEMS)
+TOO_WIDE = """[...document.querySelectorAll("body *")].filter(each => each.getBoundingClientRect().right >
+    innerWidth + 1 && !each.closest(".table, svg, .skip, fieldset")).map(each => each.outerHTML.slice(0, 80))"""
+UNNAMED = """[...document.querySelectorAll("input:not([type=hidden]), select, button, a, img, video, svg[role=img]")]
+    .filter(each => !(each.labels?.length || each.ariaLabel || each.alt || each.textContent.trim() || each.ariaHidden))
+    .map(each => each.outerHTML.slice(0, 80))"""
+WINDOWS = {"desktop": (1440, 900), "phone": (400, 850)}
+
+
+@pytest.fixture(scope="module")
+def shown(shared_server: Engine, tmp_path_factory: pytest.TempPathFactory) -> Generator[Shown, None, None]:
+    folder = tmp_path_factory.mktemp("media")
+    with copied_database(shared_server) as url:
+        engine = open_engine(url)
+        with served(engine, *add_clips(engine, folder), folder) as pages:
+            yield pages
+        engine.dispose()
+
+
+@pytest.fixture(scope="module")
+def browser(shown: Shown) -> Generator[Browser, None, None]:
+    executable, flags = chromium()
+    sync_api = pytest.importorskip("playwright.sync_api", reason="the extra `dev` is not installed")
+    with sync_api.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=executable, args=flags)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(params=WINDOWS)
+def page(request: pytest.FixtureRequest, browser: Browser, shown: Shown) -> Generator[Page, None, None]:
+    """A page that asks nothing of any other machine, obeys no text, fits the window, and names all that one can use."""
+    asked: list[str] = []
+    errors: list[str] = []
+    width, height = WINDOWS[request.param]
+    context = browser.new_context(base_url=shown.address, viewport={"width": width, "height": height})
+    page = context.new_page()
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    yield page
+    assert page.evaluate("window.hit") is None
+    assert page.evaluate(TOO_WIDE) == []
+    assert page.evaluate(UNNAMED) == []
+    context.close()
+    assert [url for url in asked if not url.startswith(shown.address)] == []
+    assert errors == []
+
+
+def keys(page: Page) -> list[str]:
+    return page.locator(".card .open").all_inner_texts()
+
+
+def until(page: Page, holds: str) -> None:
+    """Wait until an expression is true: the page's policy forbids Playwright's own way, which needs `eval`."""
+    page.evaluate(f"new Promise(done => {{ const look = () => {holds} ? done() : setTimeout(look, 50); look(); }})")
+
+
+def test_the_grid_shows_the_best_first_and_leads_to_all(page: Page, shown: Shown) -> None:
+    page.goto("/look/clips")
+    page.get_by_role("status").get_by_text(f"{N_SAMPLES} samples").wait_for()
+    first = keys(page)
+    page.get_by_role("link", name="Next page").click()
+    page.wait_for_url("**after=**")
+    assert (len(first), len({*first, *keys(page)})) == (24, N_SAMPLES)
+    best = [shown.ids[place] for place in range(N_SAMPLES) if value_of(place) == 0.95]
+    page.get_by_role("link", name="First page").click()
+    page.wait_for_url(lambda url: "after" not in url)
+    links = page.locator(".card .open").evaluate_all("links => links.map(each => each.pathname)")
+    assert links[: len(best)] == [f"/look/clips/sample/{i}" for i in best]
+    assert "<b>long</b>" in page.locator(".system").all_inner_texts()[0] + page.locator(".cards").inner_text()
+
+
+def test_a_card_plays_its_video_or_says_why_not(page: Page, shown: Shown) -> None:
+    page.goto("/look/clips?sort=")
+    cards = page.locator(".card")
+    cards.nth(PLAYING * 3).scroll_into_view_if_needed()
+    until(page, "document.querySelector('.card img').naturalWidth > 100")
+    cards.nth(PLAYING * 3).get_by_role("button").click()
+    until(page, "document.querySelector('.card video')?.currentTime > 0.1")
+    cards.nth(TEXT_ONLY * 3).get_by_text("No picture: this video came without a file").wait_for()
+    cards.nth(UNDECODABLE * 3).get_by_text("No picture: its file does not decode").wait_for()
+    cards.nth(MISSING * 3).scroll_into_view_if_needed()
+    cards.nth(MISSING * 3).get_by_text("No picture: the file cannot be shown:").wait_for()
+
+
+def test_conditions_order_and_brushes_stand_in_the_address(page: Page, shown: Shown) -> None:
+    page.goto("/look/clips")
+    field = page.get_by_label("Where")
+    field.press_sequentially("evqa >= 0.1 and ev")
+    assert page.locator("#where-names option").evaluate_all("all => all.map(each => each.value)") == [
+        f"evqa >= 0.1 and {name}" for name in ("evqa", "evqa_models", "evqa_status")
+    ]
+    field.fill("evqa >= 0.1 and nothing > 1")
+    field.press("Enter")
+    page.get_by_role("alert").get_by_text("unknown name 'nothing'").wait_for()
+    assert field.get_attribute("aria-invalid") == "true"
+    field.fill("evqa >= 0.1")
+    field.press("Enter")
+    page.get_by_role("status").get_by_text(f"{N_SAMPLES - 10} samples").wait_for()
+    page.get_by_label("First").select_option("lowest")
+    page.wait_for_url("**order=asc**")
+    distributions(page)
+    page.get_by_role("link", name="Keep system brief").click()
+    page.get_by_role("status").get_by_text("6 samples").wait_for()
+    drag(page, "vcs", 0.25, 0.4)
+    page.wait_for_url(lambda url: "vcs" in "".join(parse_qs(urlsplit(url).query)["only"]))
+    said = parse_qs(urlsplit(page.url).query)
+    assert said["where"] == ["evqa >= 0.1"]
+    assert said["only"] == ["system = 'brief'", "vcs >= 0.24 and vcs < 0.42"]
+    wanted = sorted(
+        (value, place)
+        for place in range(10, N_SAMPLES)
+        if place % 3 == 0 and (value := value_of(place)) is not None and 0.24 <= value < 0.42
+    )
+    assert keys(page) == [f"v{place // 3}_brief" for _, place in wanted]
+    seen = keys(page)
+    page.reload()
+    assert keys(page) == seen
+    page.get_by_role("link", name="Remove the condition vcs").click()
+    page.get_by_role("status").get_by_text("6 samples").wait_for()
+
+
+def distributions(page: Page) -> None:
+    """Open the histograms where a narrow window folds them."""
+    # The script of the page has folded them by then.
+    page.wait_for_load_state("domcontentloaded")
+    if page.locator(".side").get_attribute("open") is None:
+        page.get_by_text("Distributions").press("Enter")
+
+
+def drag(page: Page, column: str, low: float, high: float) -> None:
+    """Brush a histogram from the bar that holds one value to that of another one."""
+    distributions(page)
+    bars = page.locator(f'.bars[data-column="{column}"]')
+    bars.scroll_into_view_if_needed()
+    boxes = bars.locator("g").evaluate_all("""all => all.map(each => {
+        const {x, width} = each.querySelector(".hit").getBoundingClientRect();
+        return [Number(each.dataset.low), Number(each.dataset.high), x + width / 2];
+    })""")
+    top = bars.bounding_box()
+    assert top is not None
+    for move, value in ((page.mouse.down, low), (page.mouse.up, high)):
+        (x,) = [x for start, end, x in boxes if start <= value < end]
+        page.mouse.move(x, top["y"] + 30)
+        move()
+
+
+def test_a_range_is_typed_where_no_pointer_is(page: Page) -> None:
+    page.goto("/look/clips?show=evqa&sort=evqa")
+    distributions(page)
+    page.get_by_label("evqa from").fill("0.05")
+    page.get_by_label("evqa to below").fill("0.075")
+    page.get_by_label("evqa to below").press("Enter")
+    page.get_by_role("status").get_by_text("3 samples").wait_for()
+
+
+def test_a_sample_shows_its_scores_and_why(page: Page, shown: Shown) -> None:
+    page.goto("/look/clips?sort=")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("k")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/sample/{shown.ids[0]}?**")
+    lines = page.locator("#score-vcs ~ div svg.links line")
+    assert lines.evaluate_all("all => all.map(each => each.className.baseVal)") == ["", "broken"]
+    page.get_by_label("Parts of the caption joined").get_by_text("2 meets 1, similarity 0.75, goes back").wait_for(
+        state="attached"
+    )
+    asset = page.get_by_role("link", name="made by the asset vcs_score").get_attribute("href")
+    shard = shown.dataset.shard_of("v0/<i>..")
+    assert asset == f"/assets/vcs_score?view=partitions&partition=clips%3A{shard:04d}"
+    page.get_by_text("Why this evqa").scroll_into_view_if_needed()
+    page.get_by_role("button", name="Show the video at 1.5 seconds").click()
+    until(page, "document.querySelector('video').currentTime === 1.5")
+    page.get_by_role("row", name="r1 4 – with the manifest").wait_for()
+    page.get_by_text("History of values").click()
+    page.get_by_role("rowheader", name="evqa@").wait_for()
+    page.get_by_role("link", name="All systems on this video").click()
+    page.get_by_text("3 samples side by side").wait_for()
+    assert page.locator(".card .system").all_inner_texts() == sorted(SYSTEMS)
+
+
+def test_what_is_seen_is_frozen_as_its_recipe_says(page: Page, shown: Shown) -> None:
+    page.goto("/look/clips?where=vcs+>+0.5&only=system+<>+'plain'&sort=vcs")
+    page.get_by_role("status").get_by_text("samples").wait_for()
+    seen = keys(page)
+    page.get_by_role("link", name="Freeze this view").click()
+    page.get_by_text("(vcs > 0.5) and (system <> 'plain')").first.wait_for()
+    page.get_by_role("button", name=f"Freeze {len(seen)} samples").click()
+    page.get_by_role("status").get_by_text("reelsieve export").wait_for()
+    number = int(page.get_by_role("status").inner_text().split()[1])
+    assert frozen_keys(shown.engine, number) == set(seen)
+
+
+def test_what_is_seen_is_a_statement(page: Page, shown: Shown) -> None:
+    page.goto("/look/clips?where=vcs+>+0.5&sort=vcs&order=asc")
+    seen = keys(page)
+    page.get_by_role("link", name="As SQL").click()
+    statement = page.locator("#statement").inner_text()
+    with shown.engine.connect() as connection:
+        assert list(connection.scalars(sa.text(statement))) == seen
+
+
+# What programs are answered.
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "sentence"),
+    [
+        ("/look/clipz", 404, "did you mean &#39;clips&#39;"),
+        ("/look/clips/sample/99999", 404, "has no sample of this address"),
+        ("/look/clips/sample/99999999999999999999", 404, "has no sample of this address"),
+        ("/look/clips/video/99999/file", 404, "has no video of this address"),
+        ("/look/clips?where=vcs+>", 400, "not a complete condition"),
+        ("/look/clips?sort=gone", 400, "unknown name &#39;gone&#39;"),
+        ("/look/clips?show=gone", 400, "unknown name &#39;gone&#39;"),
+        ("/look/clips?after=[[1],2]", 400, "names no place where a page could begin"),
+        ("/look/clips?after=x", 400, "names no place where a page could begin"),
+        ("/look/clips?sort=system&after=[1,2]", 400, "names no place where a page could begin"),
+        ("/look/clips/histogram?column=text", 400, "each value of 'text' is one of its own"),
+        ("/look/clips/selection?where=vcs+>+9", 400, "no sample that could be frozen"),
+        ("/look/files/../app.py", 404, "nothing of this name"),
+        ("/look/files/..%2fapp.py", 404, "nothing of this name"),
+    ],
+)
+def test_a_mistake_is_told_in_one_sentence(shown: Shown, path: str, status: int, sentence: str) -> None:
+    answer = shown.ask(path.replace(" ", "+"))
+    assert (answer.status, sentence in (text := answer.read().decode())) == (status, True), text
+
+
+@pytest.mark.parametrize("number", [TEXT_ONLY, UNDECODABLE, MISSING])
+@pytest.mark.parametrize("what", ["file", "frames.jpg"])
+def test_a_video_without_a_file_is_told_in_one_sentence(shown: Shown, number: int, what: str) -> None:
+    with shown.engine.connect() as connection:
+        query = "SELECT video_id FROM video WHERE key = %s"
+        video = connection.exec_driver_sql(query, (f"v{number}",)).scalar_one()
+    answer = shown.ask(f"/look/clips/video/{video}/{what}")
+    assert answer.status == 400
+    assert json.loads(answer.read())["told"]
+
+
+def test_a_video_is_sent_by_ranges_and_only_as_one(shown: Shown) -> None:
+    whole = (shown.media / "clip.mp4").read_bytes()
+    with shown.engine.connect() as connection:
+        video = connection.exec_driver_sql("SELECT min(video_id) FROM video").scalar_one()
+    answer = shown.ask(f"/look/clips/video/{video}/file", Range="bytes=100-199")
+    assert (answer.status, answer.read()) == (206, whole[100:200])
+    assert (answer.getheader("Content-Type"), answer.getheader("X-Content-Type-Options")) == ("video/mp4", "nosniff")
+    assert shown.ask(f"/look/clips/video/{video}/file", Range="bytes=99999999-").status == 416
+
+
+def test_only_our_own_pages_may_ask(shown: Shown) -> None:
+    path = f"/look/clips/selection?where={quote('vcs > 0.9')}"
+    assert shown.ask(path, Host="evil.example").status == 421
+    assert shown.ask(path, Origin="http://evil.example").status == 403
+    assert shown.ask(path, "POST", {}, Origin="http://evil.example").status == 403
+    assert shown.ask(path, "POST", Content_Type="text/plain").status == 415
+    # There is nothing that a cookie could say, of whomever it is.
+    answer = shown.ask("/look/clips", Cookie="session=of-another-user")
+    assert (answer.status, answer.getheader("Set-Cookie")) == (200, None)
+    policy = answer.getheader("Content-Security-Policy") or ""
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy

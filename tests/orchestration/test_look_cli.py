@@ -1,0 +1,119 @@
+"""The commands `look` and `rate`, as docs/look.md shows them, in processes of their own; a kill loses no answer."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from db.schema import rating
+from orchestration.launch import run_ingest
+from orchestration.platform import engine
+from tests.command_line import run_command
+from tests.conftest import PROJECT
+from tests.orchestration.conftest import Installation
+from tests.orchestration.test_ui import free_port
+
+pytestmark = pytest.mark.slow
+
+DATASET = "tiny"
+PAGE = (PROJECT / "docs" / "look.md").read_text(encoding="utf-8")
+(BLOCK,) = re.findall(r"^```sh\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
+LOOK, RATE = (shlex.split(line.replace("demo", DATASET))[1:] for line in BLOCK.splitlines())
+DEADLINE_S = 60.0
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ingested(installation: Installation) -> None:
+    run_ingest(installation.manifest, DATASET, None, 2)
+
+
+@contextmanager
+def started(command: list[str], end: signal.Signals) -> Iterator[str]:
+    """The address that a command of the page prints, once it answers; ended by a signal."""
+    port = str(free_port())
+    program = str(Path(sys.executable).with_name("reelsieve"))
+    process = subprocess.Popen([program, *command, "--port", port], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        address, _, rest = process.stdout.readline().partition(" ")
+        assert rest == "in a moment; Ctrl-C ends it\n"
+        limit = time.monotonic() + DEADLINE_S
+        while not _answers(address):
+            assert process.poll() is None
+            assert time.monotonic() < limit
+        yield address
+    finally:
+        process.send_signal(end)
+        assert process.wait(DEADLINE_S) in (128 + end, -end)
+
+
+def _answers(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(address, timeout=DEADLINE_S) as answer:
+            return bool(answer.status == 200)
+    except urllib.error.URLError as error:
+        if isinstance(error, urllib.error.HTTPError):
+            raise
+        return False
+
+
+def text_of(address: str) -> str:
+    with urllib.request.urlopen(address, timeout=DEADLINE_S) as answer:
+        return str(answer.read().decode())
+
+
+def test_look_serves_the_dataset_until_it_is_stopped() -> None:
+    with started(LOOK, signal.SIGTERM) as address:
+        assert address.endswith(f"/look/{DATASET}")
+        assert "clip_00_faithful_0" in text_of(address)
+        assert "/asset-groups" not in text_of(address), "Dagster serves beside it in `reelsieve ui` alone"
+
+
+def test_an_answer_outlives_a_kill() -> None:
+    with started([*RATE, "--rater", "ann"], signal.SIGKILL) as address:
+        (path,) = re.findall(r'data-answer="([^"]+)"', text_of(address))
+        origin = address.partition("/look")[0]
+        request = urllib.request.Request(f"{origin}{path.replace('&amp;', '&')}&answer=4", b"{}")
+        request.add_header("Content-Type", "application/json")
+        with urllib.request.urlopen(request, timeout=DEADLINE_S) as answer:
+            assert answer.status == 200
+    with engine().connect() as connection:
+        (row,) = connection.execute(sa.select(rating.c.rater, rating.c.aspect, rating.c.value)).all()
+    assert tuple(row) == ("ann", "coverage", 4.0)
+    with started([*RATE, "--rater", "ann"], signal.SIGTERM) as address:
+        assert "1 of 36 rated" in text_of(address)
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        (["look", "tony"], "there is no dataset 'tony', did you mean 'tiny'?"),
+        (
+            ["rate", "tiny", "--aspect", "coverage", "--scale", "1-7"],
+            "there is no scale '1-7': choose one of 1-5, 0-100",
+        ),
+    ],
+)
+def test_a_mistake_is_told_in_one_sentence(command: list[str], sentence: str) -> None:
+    done = run_command(*command, "--port", str(free_port()))
+    assert done.returncode in (1, 2)
+    assert sentence in " ".join(done.stderr.split())
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = run_command("look", "--port", str(taken.getsockname()[1]))
+    assert "is in use: choose another one with --port" in done.stderr
