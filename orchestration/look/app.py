@@ -112,7 +112,8 @@ class Look:
 
     def _ground(self, connection: Connection, request: Request, dataset: Dataset) -> tuple[View, Ground]:
         bare = ground(connection, View().sight(dataset))
-        view = View.of(request.query_params, [metric for metric in bare.metrics if metric in bare.scorers])
+        scored = [metric for metric in bare.metrics if metric in bare.scorers and bare.scorers[metric].n_defined]
+        view = View.of(request.query_params, scored)
         return view, Ground(connection, view.sight(dataset), bare.metrics, bare.scorers)
 
     # Pages.

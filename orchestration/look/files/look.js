@@ -77,11 +77,12 @@ document.querySelectorAll(".ask select").forEach(each => each.addEventListener("
 // A card plays in its place; what cannot be shown is told there, in the sentence of the server.
 const tell = (film, sentence) => {
   film.className = "film nothing";
-  film.textContent = `No picture: ${sentence}`;
+  film.textContent = sentence;
 };
 const play = film => {
   const ariaLabel = film.querySelector("img").alt.replace("Frames of v", "V");
   const video = Object.assign(document.createElement("video"), {ariaLabel, controls: true, muted: true, loop: true});
+  video.dataset.frames = film.querySelector("img").src;
   video.src = film.dataset.video;
   film.replaceChildren(video);
   video.focus();
@@ -97,10 +98,11 @@ addEventListener("error", async event => {
   const media = event.target;
   if (!(media instanceof HTMLImageElement || media instanceof HTMLVideoElement)) return;
   const answer = await fetch(media.src, {headers: {Range: "bytes=0-0"}});
-  const sentence = answer.ok ? "this browser cannot play its format." : (await answer.json()).told;
+  const sentence = answer.ok ? "This browser cannot play the format of the video." : `No picture: ${(await answer.json()).told}`;
   const film = media.closest(".film") ?? document.createElement("p");
   if (!film.isConnected) media.replaceWith(film);
   tell(film, sentence);
+  if (answer.ok) film.classList.add("short");
   if (answer.ok && media.dataset.frames) film.before(Object.assign(new Image(), {src: media.dataset.frames, alt: "Frames"}));
 }, true);
 
