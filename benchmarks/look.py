@@ -1,0 +1,95 @@
+"""How long pages of `reelsieve look` take: `python -m benchmarks.look [--samples 1000000] [--json RESULT]`.
+
+Fills a database as `benchmarks.million` does, and asks a server for pages as a browser does. The first answer of each
+stands apart from the median of the others, which find in memory what they read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import tempfile
+import threading
+import time
+import urllib.request
+from pathlib import Path
+from statistics import median
+from urllib.parse import quote
+
+import uvicorn
+
+from assets.scores.registry import METRIC_INPUTS
+from benchmarks.installation import temporary_server
+from benchmarks.measure import RESULTS, save
+from benchmarks.million import SAMPLES_PER_SHARD
+from benchmarks.million_fill import NAME, fill
+from db.schema.migrate import migrate
+from db.server.engine import open_engine
+from db.server.urls import sibling_url
+from orchestration.look.app import Look
+from orchestration.web.guard import Guard
+
+# Wanted is a second for each.
+PAGES = {
+    "first page, best by a metric": "",
+    "first page, worst by a metric": "?order=asc",
+    "first page, order of ingest": "?sort=",
+    "first page, longest video first": "?sort=duration_s",
+    "page in the middle": "?after=[0.5,1]",
+    "brush on the metric": f"?only={quote('vcs >= 0.2 and vcs < 0.3')}",
+    "brushes on two metrics": f"?only={quote('vcs >= 0.2 and vcs < 0.3')}&only={quote('evqa > 0.9')}",
+    "condition on a system": f"?where={quote('system = ' + repr('system_3'))}",
+    "histogram of a metric": "/histogram?column=vcs",
+    "histogram under a brush": f"/histogram?column=vcs&only={quote('evqa > 0.9')}",
+    "histogram of durations": "/histogram?column=duration_s",
+    "systems": "/histogram?column=system",
+    "systems under a brush": f"/histogram?column=system&only={quote('vcs >= 0.2 and vcs < 0.3')}",
+    "next caption to rate": "/rate?rater=ann&aspect=coverage",
+}
+
+
+def main() -> None:
+    """Fill, ask, print and write the result."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--samples", type=int, default=1_000_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--json", type=Path, default=RESULTS / "look.json")
+    given = parser.parse_args()
+    before = os.getloadavg()
+    with tempfile.TemporaryDirectory(prefix="reelsieve-") as home, temporary_server(Path(home)) as url:
+        migrate(sibling_url(url, NAME), METRIC_INPUTS)
+        engine = open_engine(sibling_url(url, NAME))
+        fill(engine, given.samples, max(1, given.samples // SAMPLES_PER_SHARD))
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            port = listener.getsockname()[1]
+            app = Guard(Look(engine, dict, has_lineage=False).app(), port)
+            server = uvicorn.Server(uvicorn.Config(app, lifespan="off", log_level="warning"))
+            thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
+            thread.start()
+            found = {}
+            for name, path in PAGES.items():
+                found[name] = _seconds(f"http://127.0.0.1:{port}/look/{NAME}{path}", given.repeats)
+                print(f"{name:<36}{found[name][0]:>8.3f} s first {found[name][1]:>8.3f} s median", flush=True)
+            server.should_exit = True
+            thread.join()
+        engine.dispose()
+    result = {"samples": given.samples, "seconds": found}
+    print(
+        f"load {before[0]:.1f} before, {os.getloadavg()[0]:.1f} after; {save(given.json, result, load_before=before)}"
+    )
+
+
+def _seconds(address: str, repeats: int) -> tuple[float, float]:
+    """Of the first answer, and the median of the others."""
+    taken = []
+    for _ in range(1 + repeats):
+        started = time.perf_counter()
+        with urllib.request.urlopen(address, timeout=120) as answer:
+            answer.read()
+        taken.append(time.perf_counter() - started)
+    return taken[0], median(taken[1:])
+
+
+if __name__ == "__main__":
+    main()
