@@ -217,13 +217,13 @@ def test_a_random_choice_depends_on_its_seed_alone(module_engine: Engine, clips:
         ({"per": "system", "quotas": {"brief": 4}}, "the quota of system 'brief' is 4 samples, and 3 are left"),
         ({"per": "system", "quotas": {"breif": 1}}, "no eligible sample has system 'breif', .* did you mean 'brief'"),
         ({"per": "system", "quotas": {"brief": 0}}, "the recipe takes no sample: raise its count, share or quotas"),
-        ({"per": "sytem"}, "the recipe's per: there is no column 'sytem': choose one of black_share, boilerplate"),
+        ({"per": "sytem"}, "the recipe's per: there is no column 'sytem': choose one of codec, dataset, duration_s"),
         ({"per": "system", "bands": [1.0]}, "the recipe's per: system is no number: choose"),
         ({"by": "extra_site"}, r"extra_site is no number \(own fields out of a CSV are text"),
         ({"at_least": {"evqa": "f1"}}, "the threshold 'f1' of evqa: stored for 'clips' are"),
         (
             {"at_least": {"evkqa": "f1"}},
-            "the recipe's at_least: there is no column 'evkqa': choose one of black_share",
+            "the recipe's at_least: there is no column 'evkqa': choose one of duration_s, ",
         ),
         (
             {"per": "system", "quotas": {"x": 1}},
