@@ -45,6 +45,7 @@ N_ROWS = 300_000
 # What each command waits for, where a table that it reads is locked.
 AT_A_TABLE = {
     "demo": "demo",
+    "try": "try MANIFEST -d d",
     "ingest": "ingest MANIFEST -d d",
     "rejects": "rejects -d d",
     "facts": "facts -d d",
@@ -63,6 +64,8 @@ AT_A_TABLE = {
     "sql": "sql --json TABLE_QUERY",
     "prune": "prune",
     "ui": "ui",
+    "look": "look d",
+    "rate": "rate d --aspect coverage",
     "doctor": "doctor",
     "selections": "selections",
     "selections show": "selections show 1",
