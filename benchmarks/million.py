@@ -164,9 +164,9 @@ def measure(bench: Bench, repeats: int) -> None:
 def report(bench: Bench, folder: Path) -> None:
     """The page of the whole dataset, which nobody has rated."""
     from assets.reports.report import make_report
-    from orchestration.platform import curation
+    from orchestration.platform import installed
 
-    make_report(bench.engine, bench.filled.dataset, curation().scorers, folder)
+    make_report(bench.engine, bench.filled.dataset, installed().curation.scorers, folder)
 
 
 def ingest(bench: Bench, folder: Path, n_rows: int, repeats: int) -> None:

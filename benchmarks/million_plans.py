@@ -16,6 +16,8 @@ Rows = Mapping[str, Sequence[tuple[Any, ...]]]
 SCALES = (10_000_000, 100_000_000)
 _SIZED = ("video", "reference", "keypoint", "sample", "score", "verdict_set", "ecs_verdict", "shard_count")
 _EXPLAINED = ("select", "with", "insert")
+# The table of db/scores/distribution.py.
+_TEMPORARY = "FROM defined"
 
 
 class SlowStatements:
@@ -36,8 +38,12 @@ class SlowStatements:
         sa.event.remove(self._engine, "after_cursor_execute", self._after)
 
     def plans(self, n: int) -> list[dict[str, Any]]:
-        """Statement, seconds and plan of the n slowest, run once more and taken back."""
-        slowest = sorted(self._taken.items(), key=lambda item: -item[1][0])
+        """Statement, seconds and plan of the n slowest, run once more and taken back.
+
+        Statements on a temporary table are left out: the table went with its transaction.
+        """
+        lasting = [item for item in self._taken.items() if _TEMPORARY not in item[0]]
+        slowest = sorted(lasting, key=lambda item: -item[1][0])
         return [
             {"statement": statement, "seconds": seconds, "plan": self._explain(statement, values)}
             for statement, (seconds, values) in slowest[:n]

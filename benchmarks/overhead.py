@@ -37,25 +37,25 @@ def overhead(folder: Path) -> dict[str, Any]:
     from assets.scores.registry import METRICS, source_kinds
     from assets.sources.frames import SampledFrames
     from orchestration.launch import run_ingest, run_scoring
-    from orchestration.platform import curation, engine
+    from orchestration.platform import installed
 
     folder.mkdir()
     write_captions(folder, N_CLIPS)
     with installation(folder / "home"):
         run_ingest(folder, "captions", None, 1)
-        dataset = dataset_of_key(engine(), "captions")
+        dataset = dataset_of_key(installed().engine, "captions")
         found = {}
         for metric in [name for name in METRICS if SampledFrames.asset not in source_kinds([name])]:
             list(run_scoring("captions", [metric]))
-            watched = _Watched(curation().scorers[metric])
+            watched = _Watched(installed().curation.scorers[metric])
             first, second, inside, shard = [], [], [], []
             for _ in range(RUNS):
-                _forget_scores(engine(), dataset.dataset_id)
+                _forget_scores(installed().engine, dataset.dataset_id)
                 watched.seconds = 0.0
                 first.append(seconds(lambda m=metric: list(run_scoring("captions", [m]))))
                 inside.append(watched.seconds)
                 second.append(seconds(lambda m=metric: list(run_scoring("captions", [m]))))
-                _forget_scores(engine(), dataset.dataset_id)
+                _forget_scores(installed().engine, dataset.dataset_id)
                 shard.append(_shard_alone(watched, dataset))
             found[metric] = _overhead_rows(metric, first, inside, second, shard)
             watched.restore()
@@ -84,10 +84,10 @@ class _Watched:
 def _shard_alone(watched: _Watched, dataset: Any) -> tuple[float, float]:
     """Seconds of scoring the shard without Dagster, and of these inside the metric."""
     from assets.scores.run import score_shard
-    from orchestration.platform import engine
+    from orchestration.platform import installed
 
     watched.seconds = 0.0
-    taken = seconds(lambda: score_shard(engine(), watched.scorer, dataset, 0, run_id="benchmark"))
+    taken = seconds(lambda: score_shard(installed().engine, watched.scorer, dataset, 0, run_id="benchmark"))
     return taken, watched.seconds
 
 

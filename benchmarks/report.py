@@ -104,12 +104,16 @@ def make(name: str, folder: Path) -> None:
     """Make one report in this process, and print what it took."""
     from assets.datasets import dataset_of_key
     from assets.reports.report import make_report
-    from orchestration.platform import curation, engine
+    from orchestration.platform import installed
 
-    dataset, scorers = dataset_of_key(engine(), name), curation().scorers
+    dataset, scorers = dataset_of_key(installed().engine, name), installed().curation.scorers
     started, steps = time.perf_counter(), []
     files = make_report(
-        engine(), dataset, scorers, folder, lambda line: steps.append((round(time.perf_counter() - started, 1), line))
+        installed().engine,
+        dataset,
+        scorers,
+        folder,
+        lambda line: steps.append((round(time.perf_counter() - started, 1), line)),
     )
     seconds = time.perf_counter() - started
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -121,14 +125,14 @@ def report(folder: Path) -> dict[str, Any]:
     """Fill both datasets and report on each."""
     from demo.build import demo_clips
     from demo.render import write_video
-    from orchestration.platform import engine
+    from orchestration.platform import installed
 
     clip = folder / "clip.mp4"
     write_video(next(iter(demo_clips(2, 7).values())), clip)
     found = {}
     with installation(folder / "home"):
         for name, n_samples in SIZES.items():
-            fill(engine(), name, n_samples, clip.resolve())
+            fill(installed().engine, name, n_samples, clip.resolve())
             load = os.getloadavg()[0]
             command = [sys.executable, "-m", "benchmarks.report", "--make", name, str(folder / name)]
             done = subprocess.run(command, check=True, capture_output=True, text=True)
@@ -138,7 +142,7 @@ def report(folder: Path) -> dict[str, Any]:
                 f"{n_samples:>8,} samples: {one['wall_s']:6.1f} s wall, {one['cpu_s']:6.1f} s CPU, peak "
                 f"{one['peak_bytes'] / 1e6:5.0f} MB, page {one['page_bytes'] / 1e6:.2f} MB, load {load:.1f}"
             )
-        engine().dispose()
+        installed().engine.dispose()
     large = found["large"]
     growth = large["peak_bytes"] / found["small"]["peak_bytes"] - 1
     print(f"wanted: under {SECONDS_WANTED:.0f} s, under {BYTES_WANTED / 1e6:.0f} MB, memory up by {growth:.0%}")

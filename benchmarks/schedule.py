@@ -97,9 +97,9 @@ def scored_in_runs(n_shards: int, shards_per_run: int) -> dict[str, Any]:
 
 def _forget() -> None:
     """No scores and no evidence, but the models stay in memory."""
-    from orchestration.platform import engine
+    from orchestration.platform import installed
 
-    with engine().begin() as connection:
+    with installed().engine.begin() as connection:
         for table in _MADE:
             connection.exec_driver_sql(f"TRUNCATE {table} CASCADE")
 
@@ -110,9 +110,9 @@ def _events(run_ids: list[str]) -> tuple[int, int, int]:
 
     from db.server.engine import open_engine
     from db.server.urls import DAGSTER, sibling_url
-    from orchestration.platform import database_url
+    from orchestration.platform import installed
 
-    storage = open_engine(sibling_url(database_url(), DAGSTER))
+    storage = open_engine(sibling_url(installed().database_url, DAGSTER))
     with storage.connect() as connection:
         n_events, n_bytes, pictures = connection.execute(sa.text(_EVENTS), {"run_ids": run_ids}).one()
         n_bytes += connection.scalar(sa.text(_CHECKS), {"run_ids": run_ids})

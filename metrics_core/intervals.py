@@ -131,10 +131,18 @@ def estimate(
     >>> round(found.low, 3), round(found.high, 3)
     (0.003, 0.997)
     """
-    error, freedom = _standard_error(left_out)
+    error, freedom = jackknife_error(left_out)
     if value is None or error is None:
         return Estimate(value, None, None)
     return Estimate(value, *_t_limits(value, error, freedom, level, bounds))
+
+
+def jackknife_error(left_out: FloatArray) -> tuple[float | None, int]:
+    """The jackknife's standard error, and its degrees of freedom; None where fewer than two blocks tell."""
+    values = left_out[np.isfinite(left_out)]
+    if values.size < 2:
+        return None, 0
+    return math.sqrt((values.size - 1) * float(values.var())), values.size - 1
 
 
 def chance(value: float | None, left_out: FloatArray) -> float | None:
@@ -143,7 +151,7 @@ def chance(value: float | None, left_out: FloatArray) -> float | None:
     >>> chance(0.0, np.array([0.1, -0.1])), chance(0.5, np.array([0.5, 0.5, 0.5]))
     (1.0, 0.0)
     """
-    error, freedom = _standard_error(left_out)
+    error, freedom = jackknife_error(left_out)
     return None if value is None or error is None else two_sided(value, error, freedom)
 
 
@@ -258,14 +266,6 @@ def _mean_found(raters: Sequence[Found]) -> Found:
         {name: min(each.n_undefined[name] for each in raters) for name in values},
         max(each.n_blocks for each in raters),
     )
-
-
-def _standard_error(left_out: FloatArray) -> tuple[float | None, int]:
-    """The jackknife's standard error, and its degrees of freedom; None where fewer than two blocks tell."""
-    values = left_out[np.isfinite(left_out)]
-    if values.size < 2:
-        return None, 0
-    return math.sqrt((values.size - 1) * float(values.var())), values.size - 1
 
 
 def _t_limits(

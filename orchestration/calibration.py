@@ -10,7 +10,7 @@ from assets.ecs.scorer import ECSScorer
 from assets.partitions import announce_partitions
 from assets.scores.pending import outstanding_shards
 from assets.scores.registry import asset_name, scoring_assets
-from orchestration.platform import curation, engine, instance
+from orchestration.platform import installed
 from orchestration.runs import run_job
 
 
@@ -23,13 +23,13 @@ def run_calibration(
     judge: have the judge label at most `judge_limit` captions, and choose on its labels in place of people's. Verdicts
     that are missing, or that an early exit left as lower bounds, are reached first. Raises UnknownDataset and NoJudge.
     """
-    dataset_row = dataset_of_key(engine(), dataset)
+    dataset_row = dataset_of_key(installed().engine, dataset)
     if judge:
-        cast(ECSScorer, curation().scorers[ECSScorer.metric]).labeller.check()
-    announce_partitions(instance(), dataset_row)
+        cast(ECSScorer, installed().curation.scorers[ECSScorer.metric]).labeller.check()
+    announce_partitions(installed().instance, dataset_row)
     metric = ECSScorer.metric
     keys = shard_keys(dataset_row)
-    if outstanding := sorted(outstanding_shards(engine(), curation().scorers[metric], dataset_row)):
+    if outstanding := sorted(outstanding_shards(installed().engine, installed().curation.scorers[metric], dataset_row)):
         run_job("scoring_job", keys[outstanding[0]], {}, scoring_assets([metric]), keys[outstanding[-1]])
     asset = ecs_thresholds.key.to_user_string()
     chosen = {"objective": objective, "labels": labels, "judge": judge, "judge_limit": judge_limit}

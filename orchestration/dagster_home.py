@@ -9,7 +9,7 @@ from dagster_postgres import DagsterPostgresStorage
 
 from db.server.leases import lease
 from db.server.urls import DAGSTER, dagster_url, sibling_url
-from orchestration.platform import database_url, engine
+from orchestration.platform import installed
 
 
 class HomeStorage(DagsterPostgresStorage):
@@ -26,10 +26,10 @@ class HomeStorage(DagsterPostgresStorage):
     @classmethod
     def from_config_value(cls, inst_data: Any, config_value: Any) -> HomeStorage:
         """Make the databases where they are missing, and open the storage. Raises the errors of the settings."""
-        engine()  # makes both databases
+        url = installed().engine.url
         # Two processes that make Dagster's tables at once would make one of them fail.
-        with lease(sibling_url(database_url(), DAGSTER), "storage"):
-            storage = cls(dagster_url(database_url()), inst_data=inst_data)
+        with lease(sibling_url(url, DAGSTER), "storage"):
+            storage = cls(dagster_url(url), inst_data=inst_data)
         events: Any = storage.event_log_storage
         # Asked for every event, often twice: one statement of five. Opening the storage has made them all.
         events.has_table = cache(events.has_table)

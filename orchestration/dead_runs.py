@@ -15,7 +15,7 @@ from sqlalchemy.engine import URL
 from db.server.embedded import is_alive
 from db.server.leases import Leases, lease_if_free
 from db.server.urls import DAGSTER, sibling_url
-from orchestration.platform import database_url
+from orchestration.platform import installed
 from orchestration.requests import UNENDED
 
 # Seconds between two looks at a lease whether it is still held.
@@ -73,7 +73,7 @@ def lease_name(run_id: str) -> str:
 
 def ledger() -> URL:
     """Dagster's database, which several curation databases may share: leases on its runs are about it."""
-    return sibling_url(database_url(), DAGSTER)
+    return sibling_url(installed().database_url, DAGSTER)
 
 
 def _renew(held: Leases) -> None:

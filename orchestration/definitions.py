@@ -10,7 +10,7 @@ from assets.curation import Curation
 from assets.results import Results
 from orchestration.dead_runs import LEASED, hold_lease
 from orchestration.jobs import calibration_job, dataset_job, facts_job, ingest_job, prune_job, scoring_job
-from orchestration.platform import curation, keep_connected
+from orchestration.platform import installed, keep_connected
 from orchestration.schedules import prune_weekly, score_missing
 from orchestration.sensors import conclusions, failures, inbox
 from orchestration.settings import settings
@@ -26,7 +26,7 @@ def curation_of_run(context: dg.InitResourceContext) -> Curation:
 
     A command holds the lease of its run itself.
     """
-    run, found = context.run, curation()
+    run, found = context.run, installed().curation
     if run is not None and context.instance is not None and run.tags.get(LEASED) != run.run_id:
         keep_connected(context.instance)
         hold_lease(context.instance, run.run_id)

@@ -101,32 +101,35 @@ def _fault_of(folder: Path, variable: str) -> str | None:
 
 
 def _database() -> tuple[bool, str]:
-    from orchestration.platform import database_url, engine
+    from orchestration.platform import installed
 
-    with engine().connect() as connection:
+    with installed().engine.connect() as connection:
         server = connection.exec_driver_sql("SHOW server_version").scalar()
         vector = connection.exec_driver_sql("SELECT extversion FROM pg_extension WHERE extname = 'vector'").scalar()
         # Undone with the connection. Where the disk is full, the error says it.
         connection.exec_driver_sql(_TRIAL.format(TRIAL_BYTES >> 10))
     kind = "from CURATION_DB_URL" if settings().database else "embedded"
-    return vector is not None, f"Postgres {server} ({kind}, database {database_url().database}), pgvector {vector}"
+    return (
+        vector is not None,
+        f"Postgres {server} ({kind}, database {installed().database_url.database}), pgvector {vector}",
+    )
 
 
 def _reader() -> tuple[bool, str]:
     from db.server.reader import run_read_only
-    from orchestration.platform import database_url
+    from orchestration.platform import installed
 
     notes: list[str] = []
-    run_read_only(database_url(), "SELECT count(*) FROM sample_scores", tell=notes.append)
+    run_read_only(installed().database_url, "SELECT count(*) FROM sample_scores", tell=notes.append)
     return True, notes[0] if notes else "the read-only role behind reelsieve sql answers"
 
 
 def _models() -> dict[str, Callable[[], tuple[bool, str]]]:
     """One check for every model behind a metric; it makes the model do a piece of work."""
     from assets.sources.base import chain
-    from orchestration.platform import curation
+    from orchestration.platform import installed
 
-    sources = [source for scorer in curation().scorers.values() for source in chain(scorer.sources)]
+    sources = [source for scorer in installed().curation.scorers.values() for source in chain(scorer.sources)]
     return {_name(source): partial(_tried, source) for source in sources}
 
 

@@ -10,18 +10,20 @@ from assets.datasets import chosen_shards, dataset_of_key
 from assets.reports.text import spelled
 from assets.scores.pending import forecast, why_none
 from assets.sources.base import Forecast
-from orchestration.platform import curation, engine
+from orchestration.platform import installed
 
 
 def forecast_scoring(
     dataset: str, metrics: Sequence[str], shards: Collection[int] | None = None
 ) -> list[dict[str, Any]]:
     """For each metric the pending samples, and what a scoring would ask of models that cost."""
-    found = dataset_of_key(engine(), dataset)
+    found = dataset_of_key(installed().engine, dataset)
     chosen = chosen_shards(found, shards).values()
     rows = []
     for metric in metrics:
-        forecasts = [forecast(engine(), curation().scorers[metric], found, shard) for shard in chosen]
+        forecasts = [
+            forecast(installed().engine, installed().curation.scorers[metric], found, shard) for shard in chosen
+        ]
         by_role: dict[tuple[str, str], list[Forecast]] = {}
         for _, parts in forecasts:
             for part in parts:
@@ -36,10 +38,10 @@ def metrics_without_values(
     dataset: str, metrics: Sequence[str], shards: Collection[int] | None = None
 ) -> Iterator[tuple[str, str]]:
     """Each metric that can score none of the samples, with a sentence that says why, as far as that is known before."""
-    found = dataset_of_key(engine(), dataset)
+    found = dataset_of_key(installed().engine, dataset)
     chosen = chosen_shards(found, shards).values()
     for metric in metrics:
-        if reasons := why_none(engine(), curation().scorers[metric], found, chosen):
+        if reasons := why_none(installed().engine, installed().curation.scorers[metric], found, chosen):
             # Samples of another kind say nothing of those that the metric is for.
             meant = Counter({why: n for why, n in reasons.items() if why[0] != "not_applicable"}) or reasons
             ((status, reason), n) = meant.most_common(1)[0]

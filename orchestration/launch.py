@@ -19,7 +19,7 @@ from assets.scores.registry import scoring_assets
 from db.manifest.datasets import Dataset
 from db.scores.work import shard_state
 from orchestration.dead_runs import close_dead_runs
-from orchestration.platform import curation, engine, instance
+from orchestration.platform import installed
 from orchestration.requests import stretches
 from orchestration.runs import FAILED, RunFailed, execute, options_by_source, run_job
 
@@ -31,7 +31,7 @@ LOOK_BACK = timedelta(days=30)
 def run_ingest(folder: Path, dataset: str, rows: Path | None, n_shards: int | None) -> dict[str, Any]:
     """Ingest a manifest folder through Dagster and return the report."""
     config = {"folder": str(folder), "rows": str(rows) if rows else None, "n_shards": n_shards}
-    instance().add_dynamic_partitions(str(DATASETS.name), [dataset])
+    installed().instance.add_dynamic_partitions(str(DATASETS.name), [dataset])
     result = run_job("ingest_job", dataset, {"ops": {"ingest": {"config": config}}})
     made = [event.step_materialization_data.materialization for event in result.get_asset_materialization_events()]
     try:
@@ -54,12 +54,12 @@ def run_scoring(
     the work: each shard is yielded by those that scored in it. Raises UnknownShard, and at the end one error for all
     shards that failed.
     """
-    found = dataset_of_key(engine(), dataset)
+    found = dataset_of_key(installed().engine, dataset)
     chosen = chosen_shards(found, shards)
-    announce_partitions(instance(), found)
-    close_dead_runs(instance())
+    announce_partitions(installed().instance, found)
+    close_dead_runs(installed().instance)
     config = options_by_source(metrics, options or {})
-    known = instance().get_dynamic_partitions(str(SHARDS.name))
+    known = installed().instance.get_dynamic_partitions(str(SHARDS.name))
     incomplete = set() if options else _outstanding(found, metrics)
     wanted = {key: n for key, n in _wanted(found, metrics, incomplete, known).items() if key in chosen}
     results = Results()
@@ -94,11 +94,13 @@ def _wanted(
     """The samples to score, by shard; with shards that have none, but were never run, left open or failed before."""
     pending: Counter[tuple[str, int]] = Counter()
     for metric in metrics:
-        scorer = curation().scorers[metric]
-        counts = pending_by_shard(engine(), scorer, [dataset])
-        activate_if_complete(engine(), scorer, [dataset], counts)
+        scorer = installed().curation.scorers[metric]
+        counts = pending_by_shard(installed().engine, scorer, [dataset])
+        activate_if_complete(installed().engine, scorer, [dataset], counts)
         pending.update(counts)
-    materialised = [instance().get_materialized_partitions(dg.AssetKey(asset)) for asset in scoring_assets(metrics)]
+    materialised = [
+        installed().instance.get_materialized_partitions(dg.AssetKey(asset)) for asset in scoring_assets(metrics)
+    ]
     failed = _failed_before(known)
     return {
         key: pending[dataset.name, shard]
@@ -115,7 +117,7 @@ def _failed_before(known: Sequence[str]) -> set[str]:
     places = {key: place for place, key in enumerate(known)}
     since = datetime.now(timezone.utc) - LOOK_BACK
     has_failed: dict[str, bool] = {}
-    for run in instance().get_runs(dg.RunsFilter(job_name=JOB, statuses=ENDED, updated_after=since)):
+    for run in installed().instance.get_runs(dg.RunsFilter(job_name=JOB, statuses=ENDED, updated_after=since)):
         shards = shards_between(run.tags, places)
         named = run.tags[FAILED].split(",") if FAILED in run.tags else shards
         for key in shards:
@@ -125,7 +127,7 @@ def _failed_before(known: Sequence[str]) -> set[str]:
 
 def run_conclusions(dataset: str) -> dict[str, dict[str, Any]]:
     """Thresholds, training subset and report of a dataset; returns the metadata of each asset."""
-    dataset_of_key(engine(), dataset)
+    dataset_of_key(installed().engine, dataset)
     result = run_job("dataset_job", dataset, {})
     return {
         event.asset_key.to_user_string(): {
@@ -137,10 +139,14 @@ def run_conclusions(dataset: str) -> dict[str, dict[str, Any]]:
 
 
 def _states(dataset: Dataset, keys: Iterable[str]) -> dict[str, str | None]:
-    with engine().connect() as connection:
+    with installed().engine.connect() as connection:
         return {key: shard_state(connection, dataset.dataset_id, int(key.rpartition(":")[2])) for key in keys}
 
 
 def _outstanding(dataset: Dataset, metrics: Sequence[str]) -> set[int]:
     """The shards where a source left something open that no missing score tells of."""
-    return {shard for metric in metrics for shard in outstanding_shards(engine(), curation().scorers[metric], dataset)}
+    return {
+        shard
+        for metric in metrics
+        for shard in outstanding_shards(installed().engine, installed().curation.scorers[metric], dataset)
+    }

@@ -8,7 +8,7 @@ from assets.scores.registry import METRICS
 from db.manifest.datasets import Dataset
 from db.scores.thresholds import metrics_with_cutoffs
 from db.selections.recipes import Recipe
-from orchestration.platform import engine
+from orchestration.platform import installed
 from orchestration.runs import run_job
 
 THRESHOLDS = ["threshold", "rating_threshold"]
@@ -17,7 +17,7 @@ THRESHOLDS = ["threshold", "rating_threshold"]
 def make_named_thresholds(dataset: Dataset, recipe: Recipe, tell: Callable[[str], None]) -> None:
     """Store the thresholds of a dataset where the recipe names one of a metric that has none. tell: takes progress."""
     asked = {name for name, least in recipe.at_least.items() if isinstance(least, str) and name in METRICS}
-    with engine().connect() as connection:
+    with installed().engine.connect() as connection:
         if asked <= metrics_with_cutoffs(connection, dataset.dataset_id):
             return
     tell(f"finds the thresholds of {dataset.name}")

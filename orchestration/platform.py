@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from db.server.embedded import curation_url, has_embedded, is_embedded_running, 
 from db.server.engine import open_engine
 from db.server.leases import lease
 from db.server.urls import DAGSTER, DatabaseUnavailable, sibling_url, url_for_dagster
-from orchestration.settings import settings
+from orchestration.settings import Settings, settings
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -59,40 +59,124 @@ def note_of_second_server(
 PROJECT = Path(__file__).resolve().parents[1]
 
 
+class Installation:
+    """A home with its settings, and what commands and assets need of it, made when it is first asked for."""
+
+    def __init__(self, chosen: Settings) -> None:
+        self.settings = chosen
+
+    @cached_property
+    def database_url(self) -> URL:
+        """The curation database's URL. Starts the embedded server where no other one is configured."""
+        self._say_which_home(only_looks=False)
+        return curation_url(self.settings.home_folder, self.settings.database)
+
+    def known_url(self) -> URL | None:
+        """The URL of the curation database where this process has asked for it."""
+        return self.__dict__.get("database_url")
+
+    def has_database(self) -> bool:
+        """Whether there can be data: in a home without an embedded server nobody has ingested anything.
+
+        Starts nothing.
+        """
+        if self.settings.database is not None or has_embedded(self.settings.home_folder):
+            return True
+        self._say_which_home(only_looks=True)
+        return False
+
+    @cached_property
+    def engine(self) -> Engine:
+        """The engine of the curation database, whose tables and views are brought up to date first."""
+        return ready_engine(self.database_url)
+
+    @cached_property
+    def curation(self) -> Curation:
+        """The resource that assets ask for. Its models stay loaded from one run of this process to the next."""
+        return Curation(self.settings.home_folder, self.settings, lambda: self.engine, SCORERS)
+
+    @cached_property
+    def instance(self) -> dg.DagsterInstance:
+        """The Dagster instance of dagster.yaml, on the same server as the data."""
+        from assets.sources.assets import MODEL_POOL
+
+        found = self._instance_of_file()
+        keep_connected(found)
+        storage = found.event_log_storage
+        # Two processes that make the pool at once would make one of them fail.
+        with lease(sibling_url(self.database_url, DAGSTER), "storage"):
+            if MODEL_POOL not in storage.get_concurrency_keys():
+                storage.initialize_concurrency_limit_to_default(MODEL_POOL)
+        return found
+
+    def dagster_environment(self) -> dict[str, str]:
+        """The variables that dagster.yaml and Dagster's own programs need.
+
+        A DAGSTER_HOME of the operator's counts; without one Dagster's instance is that of this project's dagster.yaml.
+        """
+        chosen = os.environ.get("DAGSTER_HOME")
+        if chosen and not (Path(chosen) / "dagster.yaml").is_file():
+            raise SettingsError(
+                f"DAGSTER_HOME is {chosen}, which has no dagster.yaml: put one there, such as "
+                "docs/examples/dagster.yaml, or unset the variable"
+            )
+        if not chosen and not (PROJECT / "dagster.yaml").is_file():
+            raise SettingsError(
+                f"{PROJECT / 'dagster.yaml'} is missing: install Reelsieve from a checkout with make setup"
+            )
+        folder = self.settings.home_folder / "dagster"
+        folder.mkdir(parents=True, exist_ok=True)
+        return {
+            "DAGSTER_HOME": chosen or str(PROJECT),
+            # dagster.yaml says so too. Only this variable keeps Dagster's programs from making folders beside that file
+            # and from sending the files of the folder `logs`.
+            "DAGSTER_DISABLE_TELEMETRY": "1",
+            # Materialisations of the partitions of a run are stored together, by far fewer statements.
+            "DAGSTER_EVENT_BATCH_SIZE": "1000",
+            "REELSIEVE_HOME": str(self.settings.home_folder),
+            "REELSIEVE_DAGSTER_DIR": str(folder),
+        }
+
+    def close(self) -> None:
+        """Give up the connections to both databases."""
+        for name in ("instance", "engine"):
+            if name in self.__dict__:
+                getattr(self, name).dispose()
+
+    def _instance_of_file(self) -> dg.DagsterInstance:
+        import dagster as dg
+
+        theirs = os.environ.get("DAGSTER_HOME")
+        os.environ.update(self.dagster_environment())
+        try:
+            return dg.DagsterInstance.get()
+        except Exception as error:
+            # Imported late: with it come the drivers of the database.
+            from orchestration.cli.errors import explain
+
+            if not theirs or explain(error) is not None:
+                raise
+            # Whatever is wrong with their file, it is no fault of ours.
+            why = " ".join(str(error).split())[:200]
+            raise SettingsError(
+                f"DAGSTER_HOME is {theirs}, whose dagster.yaml makes no instance ({why}): unset the variable, or "
+                "correct it"
+            ) from error
+
+    def _say_which_home(self, *, only_looks: bool) -> None:
+        if self.settings.database is not None or self.settings.is_home_named:
+            return
+        if note := note_of_second_server(self.settings.home_folder, only_looks=only_looks):
+            # Imported late: it imports Dagster, and a command that only looks starts at once.
+            from orchestration.terminal import say
+
+            say("note", note)
+
+
 @lru_cache(maxsize=1)
-def database_url() -> URL:
-    """The curation database's URL. Starts the embedded server where no other one is configured."""
-    _say_which_home(only_looks=False)
-    return curation_url(settings().home_folder, settings().database)
-
-
-def has_database() -> bool:
-    """Whether there can be data: in a home without an embedded server nobody has ingested anything. Starts nothing."""
-    if settings().database is not None or has_embedded(settings().home_folder):
-        return True
-    _say_which_home(only_looks=True)
-    return False
-
-
-def _say_which_home(*, only_looks: bool) -> None:
-    if settings().database is not None or settings().is_home_named:
-        return
-    if note := note_of_second_server(settings().home_folder, only_looks=only_looks):
-        # Imported late: it imports Dagster, and a command that only looks starts at once.
-        from orchestration.terminal import say
-
-        say("note", note)
-
-
-def known_url() -> URL | None:
-    """The URL of the curation database where this process has asked for it."""
-    return database_url() if database_url.cache_info().currsize else None
-
-
-@lru_cache(maxsize=1)
-def engine() -> Engine:
-    """The engine of the curation database, whose tables and views are brought up to date first."""
-    return ready_engine(database_url())
+def installed() -> Installation:
+    """The installation of this process."""
+    return Installation(settings())
 
 
 def ready_engine(url: URL) -> Engine:
@@ -100,70 +184,6 @@ def ready_engine(url: URL) -> Engine:
     if not _is_ready(url):
         migrate(url, METRIC_INPUTS, SOURCE_TABLES)
     return open_engine(url)
-
-
-@lru_cache(maxsize=1)
-def curation() -> Curation:
-    """The resource that assets ask for. Its models stay loaded from one run of this process to the next."""
-    return Curation(settings().home_folder, settings(), engine, SCORERS)
-
-
-def dagster_environment() -> dict[str, str]:
-    """The variables that dagster.yaml and Dagster's own programs need.
-
-    A DAGSTER_HOME of the operator's counts; without one Dagster's instance is that of this project's dagster.yaml.
-    """
-    chosen = os.environ.get("DAGSTER_HOME")
-    if chosen and not (Path(chosen) / "dagster.yaml").is_file():
-        raise SettingsError(
-            f"DAGSTER_HOME is {chosen}, which has no dagster.yaml: put one there, such as docs/examples/dagster.yaml, "
-            "or unset the variable"
-        )
-    if not chosen and not (PROJECT / "dagster.yaml").is_file():
-        raise SettingsError(f"{PROJECT / 'dagster.yaml'} is missing: install Reelsieve from a checkout with make setup")
-    folder = settings().home_folder / "dagster"
-    folder.mkdir(parents=True, exist_ok=True)
-    return {
-        "DAGSTER_HOME": chosen or str(PROJECT),
-        # dagster.yaml says so too. Only this variable keeps Dagster's programs from making folders beside that file and
-        # from sending the files of the folder `logs`.
-        "DAGSTER_DISABLE_TELEMETRY": "1",
-        # Materialisations of the partitions of a run are stored together, by far fewer statements.
-        "DAGSTER_EVENT_BATCH_SIZE": "1000",
-        "REELSIEVE_HOME": str(settings().home_folder),
-        "REELSIEVE_DAGSTER_DIR": str(folder),
-    }
-
-
-@lru_cache(maxsize=1)
-def instance() -> dg.DagsterInstance:
-    """The Dagster instance of dagster.yaml, on the same server as the data."""
-    import dagster as dg
-
-    from assets.sources.assets import MODEL_POOL
-
-    theirs = os.environ.get("DAGSTER_HOME")
-    os.environ.update(dagster_environment())
-    try:
-        dagster_instance = dg.DagsterInstance.get()
-    except Exception as error:
-        # Imported late: with it come the drivers of the database.
-        from orchestration.cli.errors import explain
-
-        if not theirs or explain(error) is not None:
-            raise
-        # Whatever is wrong with their file, it is no fault of ours.
-        why = " ".join(str(error).split())[:200]
-        raise SettingsError(
-            f"DAGSTER_HOME is {theirs}, whose dagster.yaml makes no instance ({why}): unset the variable, or correct it"
-        ) from error
-    keep_connected(dagster_instance)
-    storage = dagster_instance.event_log_storage
-    # Two processes that make the pool at once would make one of them fail.
-    with lease(sibling_url(database_url(), DAGSTER), "storage"):
-        if MODEL_POOL not in storage.get_concurrency_keys():
-            storage.initialize_concurrency_limit_to_default(MODEL_POOL)
-    return dagster_instance
 
 
 def keep_connected(of: dg.DagsterInstance) -> None:

@@ -1,4 +1,4 @@
-"""Dropping and renaming a dataset: in the database, and in what Dagster knows of its partitions."""
+"""Dropping and renaming a dataset, in the database and in Dagster's partitions; and dropping imported scores."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from assets.datasets import BadDatasetName, check_dataset_name, dataset_of_key, 
 from assets.home import DEMO_DATASET
 from assets.partitions import DATASETS, SHARDS
 from db.manifest.datasets import Dataset
-from db.manifest.removal import contents, drop_dataset, n_selections, rename_dataset, require_free
+from db.manifest.removal import contents, drop_dataset, drop_scores, n_selections, rename_dataset, require_free
+from db.scores.imported import imported_scorers
+from db.spelling import did_you_mean
 from orchestration.dead_runs import close_dead_runs
-from orchestration.platform import curation, engine, instance
+from orchestration.platform import installed, ready_engine
 from orchestration.requests import busy_datasets
 
 # Where a materialisation of a renamed dataset says under which partition it was made.
@@ -26,20 +28,57 @@ class DatasetBusy(RuntimeError):
     plain = True
 
 
-def what_would_go(name: str) -> tuple[dict[str, int], int]:
-    """How many rows of what a dataset has, and how many frozen selections stay. Raises UnknownDataset."""
-    dataset = dataset_of_key(engine(), name)
-    with engine().connect() as connection:
-        return contents(connection, dataset), n_selections(connection, dataset)
+class NotImported(ValueError):
+    """A metric whose scores were not imported: Reelsieve would make them again."""
+
+    plain = True
+
+
+def what_would_go(name: str, metric: str | None = None) -> tuple[dict[str, int], int]:
+    """How many rows of what a dataset has, and how many frozen selections stay.
+
+    metric: only what was imported under this name. Raises UnknownDataset and NotImported.
+    """
+    dataset = dataset_of_key(installed().engine, name)
+    scorers = None if metric is None else _imported(metric)
+    with installed().engine.connect() as connection:
+        return contents(connection, dataset, scorers), n_selections(connection, dataset)
 
 
 def drop(name: str) -> None:
     """Delete a dataset and its partitions. Raises UnknownDataset, and DatasetBusy while something works on it."""
-    dataset = dataset_of_key(engine(), name)
+    dataset = dataset_of_key(installed().engine, name)
     _require_idle(dataset)
-    with engine().begin() as connection:
+    with installed().engine.begin() as connection:
         drop_dataset(connection, dataset)
-    _forget_partitions(instance(), name)
+    _forget_partitions(installed().instance, name)
+
+
+def drop_imported(name: str, metric: str) -> None:
+    """Delete the imported scores of a metric from a dataset, and its columns where no other dataset has any.
+
+    Raises UnknownDataset, NotImported, and DatasetBusy while something works on the dataset.
+    """
+    dataset, scorers = dataset_of_key(installed().engine, name), _imported(metric)
+    _require_idle(dataset)
+    with installed().engine.begin() as connection:
+        drop_scores(connection, dataset, scorers)
+    # The views lose the columns of a metric that is gone.
+    ready_engine(installed().database_url).dispose()
+
+
+def _imported(metric: str) -> list[int]:
+    """The scorers of an imported metric. Raises NotImported."""
+    with installed().engine.connect() as connection:
+        known = imported_scorers(connection)
+    if metric in known:
+        return known[metric]
+    if not known:
+        raise NotImported(f"{metric!r} was not imported, and nothing was: rs.import_scores does so")
+    meant = did_you_mean(metric, known)
+    raise NotImported(
+        f"{metric!r} was not imported, " + (f"did you mean {meant!r}?" if meant else f"only {', '.join(known)}")
+    )
 
 
 def rename(old: str, new: str) -> None:
@@ -47,30 +86,30 @@ def rename(old: str, new: str) -> None:
 
     Raises UnknownDataset, BadDatasetName, NameTaken, and DatasetBusy while something works on the dataset.
     """
-    dataset = dataset_of_key(engine(), old)
+    dataset = dataset_of_key(installed().engine, old)
     if old == DEMO_DATASET:
         raise BadDatasetName(f"dataset {old!r} keeps its name: its models score a dataset of this name alone")
-    check_dataset_name(new, curation().home / "inbox" / new, curation().home)
-    with engine().connect() as connection:
+    check_dataset_name(new, installed().curation.home / "inbox" / new, installed().curation.home)
+    with installed().engine.connect() as connection:
         require_free(connection, new)
     _require_idle(dataset)
     # Leftovers of a dropped dataset of this name are no work on this one.
-    _forget_partitions(instance(), new)
+    _forget_partitions(installed().instance, new)
     renamed = Dataset(dataset.dataset_id, new, dataset.n_shards)
     partitions = dict(zip([old, *shard_keys(dataset)], [new, *shard_keys(renamed)], strict=True))
-    instance().add_dynamic_partitions(_DEFINITIONS[0], [new])
-    instance().add_dynamic_partitions(_DEFINITIONS[1], shard_keys(renamed))
-    for event in _made_anew(instance(), partitions):
-        instance().report_runless_asset_event(event)
-    with engine().begin() as connection:
+    installed().instance.add_dynamic_partitions(_DEFINITIONS[0], [new])
+    installed().instance.add_dynamic_partitions(_DEFINITIONS[1], shard_keys(renamed))
+    for event in _made_anew(installed().instance, partitions):
+        installed().instance.report_runless_asset_event(event)
+    with installed().engine.begin() as connection:
         rename_dataset(connection, dataset, new)
-    _forget_partitions(instance(), old)
+    _forget_partitions(installed().instance, old)
 
 
 def _require_idle(dataset: Dataset) -> None:
     """Raise DatasetBusy where a run of the dataset has not ended."""
-    close_dead_runs(instance())
-    if dataset.name in busy_datasets(instance()):
+    close_dead_runs(installed().instance)
+    if dataset.name in busy_datasets(installed().instance):
         raise DatasetBusy(
             f"a run of dataset {dataset.name!r} has not ended: wait for it, or stop it in reelsieve ui or with Ctrl-C"
         )

@@ -17,7 +17,7 @@ from db.server.engine import open_engine
 from db.server.retention import Unneeded, free_evidence, unneeded_evidence
 from db.server.urls import DAGSTER, sibling_url
 from metrics_core.models.revision import ModelNotFound
-from orchestration.platform import curation, database_url, engine, instance
+from orchestration.platform import installed
 
 KEEP_DAYS = 30
 _ENDED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
@@ -47,7 +47,7 @@ def prunable(days: int) -> Prunable:
     something: with it Dagster would take that for missing.
     """
     before = datetime.now(timezone.utc) - timedelta(days=days)
-    runs = superseded_runs(instance(), before)
+    runs = superseded_runs(installed().instance, before)
     rows = []
     storage = _storage()
     with storage.connect() as connection:
@@ -57,7 +57,7 @@ def prunable(days: int) -> Prunable:
             n, n_bytes = connection.execute(sa.text(query), wanted).one()
             rows.append({"what": f"Dagster's {what}, older than {days} days", "rows": n, "bytes": n_bytes})
     storage.dispose()
-    with engine().connect() as connection:
+    with installed().engine.connect() as connection:
         evidence = unneeded_evidence(connection, _in_use())
     rows += [{"what": f"{each.table} of {each.model}", "rows": each.rows, "bytes": each.bytes} for each in evidence]
     return Prunable(runs, before, evidence, [row for row in rows if row["rows"]])
@@ -65,8 +65,8 @@ def prunable(days: int) -> Prunable:
 
 def prune(found: Prunable) -> None:
     """Delete what `prunable` found."""
-    prune_dagster(instance(), found.runs, found.before)
-    free_evidence(engine(), found.evidence)
+    prune_dagster(installed().instance, found.runs, found.before)
+    free_evidence(installed().engine, found.evidence)
 
 
 def prune_dagster(of: dg.DagsterInstance, runs: Collection[str], before: datetime) -> None:
@@ -106,7 +106,7 @@ def superseded_runs(of: dg.DagsterInstance, before: datetime) -> list[str]:
 def _in_use() -> set[tuple[str, str]]:
     """Name and revision of the models that the present settings name, as far as they can be found."""
     found: set[tuple[str, str]] = set()
-    for scorer in curation().scorers.values():
+    for scorer in installed().curation.scorers.values():
         with suppress(ModelNotFound):
             found |= set(_identities(scorer.models()))
         for source in chain(scorer.sources):
@@ -125,4 +125,4 @@ def _identities(models: object) -> Iterator[tuple[str, str]]:
 
 
 def _storage() -> Engine:
-    return open_engine(sibling_url(database_url(), DAGSTER))
+    return open_engine(sibling_url(installed().database_url, DAGSTER))

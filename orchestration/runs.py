@@ -17,7 +17,7 @@ from assets.scores.registry import source_kinds
 from db.server.leases import lease
 from orchestration.dead_runs import close_dead_runs, lease_name, ledger, own_tags
 from orchestration.definitions import defs
-from orchestration.platform import curation, instance
+from orchestration.platform import installed
 from orchestration.terminal import LOGGER, WithoutOutages
 from orchestration.waiting import watching
 
@@ -52,7 +52,7 @@ def execute(
     name: str, first: str, run_config: Mapping[str, Any], assets: list[str] | None, last: str, results: Results
 ) -> dg.ExecuteInProcessResult:
     """Run a job over the partitions from first to last. Shards that failed are noted in `results`, not raised."""
-    close_dead_runs(instance())
+    close_dead_runs(installed().instance)
     run_id = str(uuid.uuid4())
     errors: list[BaseException] = []
 
@@ -61,7 +61,7 @@ def execute(
         if context.op_exception is not None:
             errors.append(context.op_exception)
 
-    curation().results = results
+    installed().curation.results = results
     quiet = redirect_stderr(cast(TextIO, WithoutOutages(sys.stderr)))
     # Held before others can see the run, so that nobody takes it for dead.
     with lease(ledger(), lease_name(run_id)) as held, watching(run_id, held), quiet:
@@ -71,7 +71,7 @@ def execute(
             .with_hooks({keep_error})
             .execute_in_process(
                 {**run_config, "loggers": {LOGGER: {"config": {}}}},
-                instance(),
+                installed().instance,
                 asset_selection=[dg.AssetKey(asset) for asset in assets or []],
                 tags={**own_tags(run_id), **range_tags(first, last)},
                 run_id=run_id,
@@ -81,7 +81,7 @@ def execute(
         )
     failed = results.failed()
     if failed:
-        instance().add_run_tags(run_id, {FAILED: ",".join(failed)})
+        installed().instance.add_run_tags(run_id, {FAILED: ",".join(failed)})
     unforeseen = [error for error in errors if not (failed and isinstance(error, ShardsFailed | dg.DagsterError))]
     if unforeseen:
         raise unforeseen[0]

@@ -16,7 +16,7 @@ from assets.partitions import partitions_named
 from assets.sources.assets import MODEL_POOL
 from db.server.leases import Leases
 from orchestration.dead_runs import HOST, PAUSE_S, PID, close_dead_runs
-from orchestration.platform import instance
+from orchestration.platform import installed
 from orchestration.terminal import say
 
 
@@ -44,7 +44,7 @@ def _watch(run_id: str, held: Leases, ended: threading.Event) -> None:
             continue
         try:
             if ahead := _ahead_of(run_id):
-                close_dead_runs(instance())
+                close_dead_runs(installed().instance)
                 ahead = {other: since for other, since in _ahead_of(run_id).items() if other not in told}
                 for other, since in ahead.items():
                     say(
@@ -59,7 +59,7 @@ def _watch(run_id: str, held: Leases, ended: threading.Event) -> None:
 
 def _ahead_of(run_id: str) -> dict[str, str]:
     """The runs that hold the encoder while this run waits for it, each with the local time since when; else none."""
-    pool = instance().event_log_storage.get_concurrency_info(MODEL_POOL)
+    pool = installed().instance.event_log_storage.get_concurrency_info(MODEL_POOL)
     claimed = {(slot.run_id, slot.step_key) for slot in pool.claimed_slots}
     if not any(step.run_id == run_id and (run_id, step.step_key) not in claimed for step in pool.pending_steps):
         return {}
@@ -72,7 +72,7 @@ def _ahead_of(run_id: str) -> dict[str, str]:
 
 
 def _described(run_id: str) -> str:
-    run = instance().get_run_by_id(run_id)
+    run = installed().instance.get_run_by_id(run_id)
     if run is None:
         return f"run {run_id[:8]}, which was deleted,"
     work = f"run {run_id[:8]} ({run.job_name} of {partitions_named(run.tags)})"

@@ -20,14 +20,14 @@ from assets.scores.registry import METRICS
 from db.selections.recipes import recipe_of
 from db.spelling import did_you_mean
 from orchestration.definitions import CURATION, of_datasets
-from orchestration.platform import curation
+from orchestration.platform import installed
 from reelsieve.errors import ReelsieveError, plainly
 
 
 @dg.resource(description="Database, scorers and folders of Reelsieve.")
 def curation_beside(_: dg.InitResourceContext) -> Curation:
     """The resource that Reelsieve's assets ask for. Whether their run lives, the other Dagster watches itself."""
-    found = curation()
+    found = installed().curation
     found.results = Results()
     return found
 
@@ -111,7 +111,7 @@ class Dataset(dg.Component, dg.Resolvable, dg.Model):
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """The assets of the dataset. Raises ReelsieveError for an unknown metric, a bad name and a bad recipe."""
         folder = (context.path / Path(self.folder).expanduser()).resolve()
-        check_dataset_name(self.dataset, folder, curation().home)
+        check_dataset_name(self.dataset, folder, installed().curation.home)
         for metric in self.metrics:
             if metric not in METRICS:
                 meant = did_you_mean(metric, METRICS)

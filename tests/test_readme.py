@@ -25,7 +25,8 @@ from assets.scores.registry import METRICS
 from db.selections.recipes import Recipe
 from db.server.embedded import stop_embedded
 from orchestration.cli.showcase import FIRST_CLIPS
-from tests.assets.test_report_browser import CUT_OFF, CUT_TEXT, TEXT_ON_TEXT, TOO_WIDE, chromium
+from tests.assets.test_report_browser import CUT_OFF, CUT_TEXT, TEXT_ON_TEXT, TOO_WIDE
+from tests.browser import chromium
 from tests.command_line import Done, run_command
 from tests.conftest import PROJECT
 from tests.orchestration.conftest import forget_installation

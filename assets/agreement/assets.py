@@ -15,12 +15,13 @@ from assets.reports.tables import markdown_table
 from assets.reports.text import number, spelled
 from assets.scores.registry import METRICS, asset_name
 from db.scores.present import known_metrics
+from metrics_core.agreement.choices import ACCURACY, SIDE_BY_SIDE
 
 STATISTIC = "kendall_b"
 INTERVAL = "95 % interval over videos"
 # The aspects of decisions on labelled keypoints begin so.
 DECISIONS = "keypoints"
-_STATISTICS = {"f1": "F1", "mcc": "Matthews correlation", "kappa": "Cohen's kappa"}
+_STATISTICS = {"f1": "F1", "mcc": "Matthews correlation", "kappa": "Cohen's kappa", ACCURACY: "same preference"}
 SHOWN = ("pooled", "per_video", "per_system", "within_system")
 
 
@@ -53,6 +54,8 @@ def metadata_of(rows: list[StoredRow]) -> dict[str, dg.MetadataValue]:
     for row in rows:
         if row.aspect.startswith(DECISIONS):
             decided.setdefault(row.aspect, []).append(row)
+        elif row.grouping == SIDE_BY_SIDE:
+            decided.setdefault(f"{row.aspect}, side by side", []).append(row)
         elif row.statistic == STATISTIC and row.grouping in SHOWN:
             correlated.setdefault(row.aspect, []).append(row)
     if not rows:
@@ -93,12 +96,12 @@ def _aspect(aspect: str, rows: list[StoredRow]) -> str:
 
 
 def _decisions(rows: list[StoredRow]) -> str:
-    """A table of decisions on keypoints and the baselines beside them."""
+    """A table of decisions, on keypoints or on two captions side by side, and the baselines beside them."""
     cells = [
         [row.metric, _STATISTICS.get(row.statistic, row.statistic), number(row.value, 3), _interval(row), f"{row.n:,}"]
         for row in rows
     ]
-    return markdown_table(["decided by", "statistic", "value", INTERVAL, "labels"], cells)
+    return markdown_table(["decided by", "statistic", "value", INTERVAL, "answers"], cells)
 
 
 def _interval(row: StoredRow) -> str:

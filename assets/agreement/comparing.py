@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from sqlalchemy.engine import Connection, Engine
 
-from assets.agreement.rows import MAJORITY, SEED, baselines_of, by_aspect, resamples_for
+from assets.agreement.rows import MAJORITY, SEED, baselines_of, by_aspect, choices_of, resamples_for
 from db.manifest.datasets import Dataset
-from db.reports.agreement import JudgedSample, judged_samples, ratings_of
+from db.reports.agreement import JudgedSample, judged_samples, preferences_of, ratings_of
 from db.scores.scorers import (
     UNSCORED,
     DatasetSample,
@@ -26,9 +26,12 @@ from db.scores.scorers import (
     values_of,
 )
 from metrics_core.agreement import (
+    Choices,
+    ChoicesCompared,
     Mover,
     PeopleCompared,
     ScoresCompared,
+    compare_choices,
     compare_scores,
     compare_with_people,
 )
@@ -64,7 +67,8 @@ class Comparison:
 
     differences: the models and parameters in which two scorers of one metric differ: name, of A, of B; empty for
     different metrics. n_left_out: samples without a value on a side. constant: for each side its only value, or None.
-    n_judged: the samples that people rated or labelled.
+    people, choices: both against ratings and labels, and against preferences. n_judged: the samples that people rated,
+    labelled or compared.
     """
 
     first: Side
@@ -76,6 +80,7 @@ class Comparison:
     up: tuple[MovedSample, ...]
     down: tuple[MovedSample, ...]
     people: tuple[PeopleCompared, ...]
+    choices: tuple[ChoicesCompared, ...]
     n_judged: int
     n_resamples: int
 
@@ -100,6 +105,7 @@ class Comparison:
             "down": [_scores_moved(each) for each in self.down],
             "n_judged": self.n_judged,
             "people": [_people(each) for each in self.people],
+            "side_by_side": [_people(each) for each in self.choices],
             "sentences": sentences(self),
         }
 
@@ -120,7 +126,7 @@ def _scores_moved(each: MovedSample) -> dict[str, Any]:
     }
 
 
-def _people(each: PeopleCompared) -> dict[str, Any]:
+def _people(each: PeopleCompared | ChoicesCompared) -> dict[str, Any]:
     row = asdict(each)
     return {{"first": "a", "second": "b"}.get(name, name): value for name, value in row.items()}
 
@@ -164,7 +170,32 @@ def sentences(found: Comparison) -> list[str]:
         said.append("all samples are of one video: intervals need several")
     if not found.n_judged:
         said.append("no sample has ratings or labels: they would show which scorer is closer to people")
-    return said + [verdict(each, found) for each in found.people]
+    said += [verdict(each, found) for each in found.people]
+    return said + [_of_choices(each, found) for each in found.choices]
+
+
+def _of_choices(each: ChoicesCompared, found: Comparison) -> str:
+    """Does one scorer prefer what people prefer more often, by one aspect?"""
+    names = found.first.scorer.name, found.second.scorer.name
+    if each.first.value is None or each.second.value is None:
+        return (
+            f"{each.aspect}, side by side: no pair that people decided has values of both scorers: compare more pairs"
+        )
+    n = f"{each.n} answer{'' if each.n == 1 else 's'}"
+    shares = (
+        f"{names[0]} prefers the caption that people prefer in {each.first.value:.0%} of {n}, {names[1]} in "
+        f"{each.second.value:.0%}"
+    )
+    if few := too_few(each.n_videos):
+        return f"{each.aspect}, side by side: which is closer to people is open: {few}; {shares}"
+    aspects = sum(other.p is not None for other in found.choices)
+    corrected = f", corrected for {aspects} aspects" if aspects > 1 else ""
+    if each.p_holm is None or each.p_holm >= CHANCE:
+        p = "" if each.p_holm is None else f" (p = {each.p_holm:.3f}{corrected})"
+        return f"{each.aspect}, side by side: the difference may be chance{p}; {shares}"
+    closer = names[1] if each.second.value > each.first.value else names[0]
+    p = f"p = {each.p_holm:.3f}{corrected}"
+    return f"{each.aspect}, side by side: {closer} is closer to people by more than chance ({p}); {shares}"
 
 
 def verdict(people: PeopleCompared, found: Comparison) -> str:
@@ -257,7 +288,7 @@ class NothingToCompare(ValueError):
 class Loaded:
     """A dataset's samples with two scorers' values (n,), NaN for none; of those that people judged more.
 
-    ratings, baselines: of the judged samples, see `Judged`.
+    ratings, choices, baselines: of the judged samples, see `Judged`.
     """
 
     samples: list[DatasetSample]
@@ -265,6 +296,7 @@ class Loaded:
     values: tuple[FloatArray, FloatArray]
     judged: list[JudgedSample]
     ratings: dict[str, FloatArray]
+    choices: dict[str, Choices]
     baselines: dict[str, FloatArray]
 
 
@@ -296,6 +328,7 @@ def compare(engine: Engine, dataset: Dataset, first: str, second: str, n_movers:
         up=up,
         down=down,
         people=_with_people(loaded, n_resamples),
+        choices=compare_choices(*_of_judged(loaded), loaded.choices, seed=SEED),
         n_judged=len(loaded.judged),
         n_resamples=n_resamples,
     )
@@ -315,7 +348,8 @@ def load(connection: Connection, dataset: Dataset, first: StoredScorer, second: 
     ratings = by_aspect(judged, ratings_of(connection, dataset.dataset_id))
     (one, left), (other, right) = columns
     baselines = baselines_of(connection, dataset.dataset_id, judged)
-    return Loaded(samples, (one, other), (left, right), judged, ratings, baselines)
+    choices = choices_of(judged, preferences_of(connection, dataset.dataset_id))
+    return Loaded(samples, (one, other), (left, right), judged, ratings, choices, baselines)
 
 
 def _pair(connection: Connection, dataset: Dataset, first: str, second: str) -> tuple[StoredScorer, StoredScorer]:
@@ -339,12 +373,17 @@ def _pair(connection: Connection, dataset: Dataset, first: str, second: str) -> 
 
 def _with_people(loaded: Loaded, n_resamples: int) -> tuple[PeopleCompared, ...]:
     """Compare both scorers with the ratings and labels of the dataset."""
-    row_of = {each.sample_id: row for row, each in enumerate(loaded.samples)}
-    rows = [row_of[each.sample_id] for each in loaded.judged]
     videos = [each.video_id for each in loaded.judged]
-    first, second = (values[rows] for values in loaded.values)
+    first, second = _of_judged(loaded)
     beside = {name: values for name, values in loaded.baselines.items() if name != MAJORITY}
     return compare_with_people(first, second, loaded.ratings, videos, beside, n_resamples=n_resamples, seed=SEED)
+
+
+def _of_judged(loaded: Loaded) -> tuple[FloatArray, FloatArray]:
+    """The two scorers' values of the judged samples."""
+    row_of = {each.sample_id: row for row, each in enumerate(loaded.samples)}
+    rows = [row_of[each.sample_id] for each in loaded.judged]
+    return loaded.values[0][rows], loaded.values[1][rows]
 
 
 def _samples_moved(mover: Mover, sample: NamedSample, values: tuple[FloatArray, FloatArray]) -> MovedSample:

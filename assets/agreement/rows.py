@@ -17,7 +17,9 @@ from db.evidence.embeddings import whole_text_cosines
 from db.manifest.datasets import Dataset
 from db.reports.agreement import (
     JudgedSample,
+    Preference,
     judged_samples,
+    preferences_of,
     ratings_of,
     references_of,
     replace_agreement,
@@ -25,7 +27,15 @@ from db.reports.agreement import (
 from db.scores.scorers import values_of
 from db.scores.stored import active_scorer
 from db.scores.thresholds import DecidedKeypoint, decided_keypoints
-from metrics_core.agreement import AgreementRow, agreement_rows, common_words, label_rows, length_in_words
+from metrics_core.agreement import (
+    AgreementRow,
+    Choices,
+    agreement_rows,
+    choice_rows,
+    common_words,
+    label_rows,
+    length_in_words,
+)
 from metrics_core.calibration import calibration_mask
 
 # Decisions on single keypoints against people's labels, beside answers that do not look at the caption.
@@ -104,7 +114,8 @@ class Judged:
 
     They are all of one `kind`, whose scores lie on one scale: captions where people judged some. n_others: the judged
     samples of the other kind, which are left out. n_stale: for each metric the judged samples whose score is stale, and
-    left out. baselines: see `baselines_of`. keypoints: the decisions on labelled keypoints.
+    left out. baselines: see `baselines_of`. keypoints: the decisions on labelled keypoints. preferences: between two of
+    the samples.
     """
 
     samples: list[JudgedSample]
@@ -116,6 +127,12 @@ class Judged:
     keypoints: Sequence[DecidedKeypoint] = ()
     kind: str = "caption"
     n_others: int = 0
+    preferences: Sequence[Preference] = ()
+
+    @property
+    def choices(self) -> dict[str, Choices]:
+        """What people prefer of two captions side by side, by aspect."""
+        return choices_of(self.samples, self.preferences)
 
 
 def store_agreement(engine: Engine, dataset: Dataset, metrics: Sequence[str]) -> list[StoredRow]:
@@ -158,6 +175,7 @@ def load_judged(connection: Connection, dataset: Dataset, metrics: Sequence[str]
         decided_keypoints(connection, dataset.dataset_id) if samples else (),
         kind,
         len(everyone) - len(samples),
+        preferences_of(connection, dataset.dataset_id) if samples else (),
     )
 
 
@@ -171,7 +189,8 @@ def baselines_of(
     """
     if not samples:
         return {}
-    texts, references = [each.text for each in samples], references_of(connection, dataset_id)
+    texts = [each.text for each in samples]
+    references = references_of(connection, dataset_id, {each.video_id for each in samples})
     cosines = whole_text_cosines(connection, [each.sample_id for each in samples])
     return {
         LENGTH: length_in_words(texts),
@@ -205,6 +224,25 @@ def by_aspect(
     return found
 
 
+def choices_of(samples: Sequence[JudgedSample], preferences: Iterable[Preference]) -> dict[str, Choices]:
+    """Preferences between these samples by aspect; positions are those of the samples."""
+    row_of = {each.sample_id: row for row, each in enumerate(samples)}
+    by_aspect: dict[str, list[Preference]] = {}
+    for each in preferences:
+        if each.sample_id in row_of and each.other_id in row_of:
+            by_aspect.setdefault(each.aspect, []).append(each)
+    return {
+        aspect: Choices.of(
+            [row_of[each.sample_id] for each in own],
+            [row_of[each.other_id] for each in own],
+            [each.better for each in own],
+            [each.rater for each in own],
+            [samples[row_of[each.sample_id]].video_id for each in own],
+        )
+        for aspect, own in by_aspect.items()
+    }
+
+
 def rows_of(judged: Judged) -> list[StoredRow]:
     """Compute the agreement table of judged samples; of the same ones again, as a job's next asset asks, recall it."""
     same = _digest(judged)
@@ -219,7 +257,7 @@ def _digest(judged: Judged) -> bytes:
     names = (judged.scorers, judged.n_stale, *judged.metrics, *judged.ratings, *judged.baselines)
     digest = sha256()
     # Row by row: the text of everything at once would be as big as all captions.
-    for row in chain(judged.samples, judged.keypoints, names):
+    for row in chain(judged.samples, judged.keypoints, judged.preferences, names):
         digest.update(repr(row).encode("utf-8", "surrogatepass") + b"\0")
     for numbers in (*judged.metrics.values(), *judged.ratings.values(), *judged.baselines.values()):
         digest.update(numbers.tobytes())
@@ -240,10 +278,16 @@ def _computed(judged: Judged) -> list[StoredRow]:
         n_resamples=n_resamples,
         seed=SEED,
     )
+    beside = {name: values for name, values in judged.baselines.items() if name != MAJORITY}
+    of_choices = [
+        row
+        for aspect, choices in judged.choices.items()
+        for row in choice_rows(judged.metrics, beside, choices, aspect, seed=SEED)
+    ]
     of_keypoints = keypoint_rows(judged.keypoints, seed=SEED)
     n_stale = Counter(each.metric for each in judged.keypoints if each.is_stale)
     return [
-        *(_stored(row, judged, judged.n_stale) for row in rows),
+        *(_stored(row, judged, judged.n_stale) for row in (*rows, *of_choices)),
         *(_stored(row, judged, n_stale) for row in of_keypoints),
     ]
 

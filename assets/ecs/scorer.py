@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 from assets.ecs.checklist import Checklist, Reading, is_verifiable
 from assets.ecs.labelling import Labeller
 from assets.ecs.verdicts import KeypointVerdicts
-from assets.models.chat import KEY_VARIABLE, URL, ChatSettings
+from assets.models.chat import KEY_VARIABLE, URL
 from assets.models.settings import SplitterSettings, TextEncoderSettings
 from assets.scores.base import Explanation, Outcome
 from assets.sources.base import Evidence, Source
@@ -128,7 +128,7 @@ def _why(row: Any, checklist: Checklist, text: str, *, is_proven: bool) -> str |
     return f"words of the whole text: {', '.join(weigher.shared(checklist.sentences(text), row.keypoint_text))}"
 
 
-class ECSSettings(TextEncoderSettings, SplitterSettings, ChatSettings):
+class ECSSettings(TextEncoderSettings, SplitterSettings):
     """The settings of ECS."""
 
     ecs_verifier: str = Field(default="offline", description="folder or hub id of an NLI model, `offline`, `lexical`")

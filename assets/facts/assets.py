@@ -1,6 +1,7 @@
 """The assets of facts, one partition per shard."""
 
 from collections.abc import Callable
+from typing import Any
 
 import dagster as dg
 from sqlalchemy.engine import Engine
@@ -18,27 +19,21 @@ from db.manifest.datasets import Dataset
 
 DESCRIBED = "described by this run"
 Describe = Callable[[Engine, Dataset, int, Tell], int]
+_PLACED: dict[str, Any] = {
+    "group_name": "facts",
+    "partitions_def": SHARDS,
+    "kinds": {"postgres"},
+    "backfill_policy": dg.BackfillPolicy.multi_run(TOGETHER),
+}
 
 
-@dg.asset(
-    group_name="facts",
-    partitions_def=SHARDS,
-    deps=["sample"],
-    kinds={"postgres"},
-    backfill_policy=dg.BackfillPolicy.multi_run(TOGETHER),
-)
+@dg.asset(deps=["sample"], **_PLACED)
 def text_fact(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
     """Facts about each distinct text: words, sentences, repetition, stock phrases, digits, names and language."""
     return _described(context, curation, "text_fact", describe_texts)
 
 
-@dg.asset(
-    group_name="facts",
-    partitions_def=SHARDS,
-    deps=["video"],
-    kinds={"postgres"},
-    backfill_policy=dg.BackfillPolicy.multi_run(TOGETHER),
-)
+@dg.asset(deps=["video"], **_PLACED)
 def video_fact(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
     """Facts about the pictures of each video: motion, change, sharpness, light, cuts, bars and sound."""
     return _described(context, curation, "video_fact", measure_videos)

@@ -26,6 +26,7 @@ from pydantic_core import ErrorDetails
 from assets.ingest import hygiene
 from assets.ingest.files import readable
 from assets.ingest.hygiene import shown
+from assets.ingest.label_studio import SUFFIX as LABEL_STUDIO
 from assets.ingest.lines import Block
 from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.readers import JSON_LINES, blocks_of, read_mixed, read_table, rows_in
@@ -233,7 +234,7 @@ def checked_rows(
     Raises ManifestError if the file cannot be read, or changes before its last row is read; the rows before that come
     first. Raises WorkerKilled if one of the processes is killed.
     """
-    if kind is None or path.suffix == JSON_LINES:
+    if path.suffix == JSON_LINES or (kind is None and path.suffix != LABEL_STUDIO):
         n_workers = workers_for(path) if n_workers is None else n_workers
         if n_workers > 0:
             yield from _checked_with_workers(path, kind, dimensions, n_workers)

@@ -12,6 +12,8 @@ from typing import Any
 from assets.ingest.csv_reader import csv_rows
 from assets.ingest.files import file_in, opened, readable
 from assets.ingest.hygiene import has_safe_text, shown, storable
+from assets.ingest.label_studio import SUFFIX as LABEL_STUDIO
+from assets.ingest.label_studio import rating_rows
 from assets.ingest.lines import MAX_ROW_BYTES, Block, Line, blocks, lines_in
 from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.rejects import ManifestError, Reject
@@ -127,9 +129,10 @@ def count_rows(path: Path, kind: str) -> int:
 def read_mixed(path: Path) -> Iterator[RawRow]:
     """The raw rows of a JSON Lines file in which the field `kind` names the table that a row belongs to.
 
-    Raises ManifestError if the file cannot be read, or changes before the last row is read.
+    A file `.json` is an export of Label Studio, whose annotations are ratings. Raises ManifestError if the file cannot
+    be read, or changes before the last row is read.
     """
-    return json_rows(path, None)
+    return rating_rows(path) if path.suffix == LABEL_STUDIO else json_rows(path, None)
 
 
 def _parquet_rows(path: Path, field_types: Mapping[str, type]) -> _Rows:

@@ -12,10 +12,12 @@ from pydantic import BaseModel, Field, ValidationInfo, field_validator
 from sqlalchemy.engine import Engine
 
 from db.evidence.chat_replies import PostgresLedger, PostgresReplies
-from metrics_core.models.chat.client import PRESETS, make_chat_model
+from metrics_core.models.chat.client import PRESETS, make_chat_model, server_of
 from metrics_core.models.chat.protocol import ChatModel, ChatReply, ChatRequest, Usage
 from metrics_core.models.chat.records import CacheMode, Ledger, ReplyCache
 from metrics_core.models.chat.spending import Prices, Spending, add_usage
+from metrics_core.models.chat.surroundings import RetryPolicy
+from metrics_core.models.served_encoder import ServedTextEncoder
 from metrics_core.protocols import ModelIdentity
 
 # In place of a server: the model runs in this process.
@@ -36,7 +38,7 @@ class Remembering(Protocol):
 
 
 class ChatSettings(BaseModel):
-    """How chat models are asked. Nothing of it changes an answer."""
+    """How servers of models are asked. Nothing of it changes an answer."""
 
     chat_mode: Literal["normal", "refresh", "offline"] = Field(
         default="normal", description="`refresh` asks again, `offline` takes stored answers only"
@@ -63,9 +65,7 @@ class ChatSettings(BaseModel):
         """
         if url == LOCAL:
             return _local_model(model)
-        prices = self.prices_of(model)
-        if self.chat_budget is not None and prices is None:
-            raise BudgetWithoutPrice(f"REELSIEVE_CHAT_BUDGET is set, but REELSIEVE_CHAT_PRICES has no price of {model}")
+        prices, purse = self._money_for(model)
         return make_chat_model(
             model,
             url=None if url in PRESETS else url,
@@ -74,8 +74,29 @@ class ChatSettings(BaseModel):
             concurrency=self.chat_concurrency,
             deadline_s=self.chat_deadline_s,
             prices=prices,
-            spending=None if self.chat_budget is None else _purse(self.chat_budget),
+            spending=purse,
         )
+
+    def make_served_encoder(self, model: str, url: str, key_variable: str, revision: str) -> ServedTextEncoder:
+        """The text encoder behind a preset or an address; asks nothing yet. Raises as `make_chat_model` does."""
+        prices, purse = self._money_for(model)
+        return ServedTextEncoder(
+            model,
+            server_of(model, PRESETS[url].url if url in PRESETS else url, key_variable or None),
+            revision,
+            concurrency=self.chat_concurrency,
+            policy=RetryPolicy(deadline_s=self.chat_deadline_s),
+            prices=prices,
+            spending=purse,
+        )
+
+    def _money_for(self, model: str) -> tuple[Prices | None, Spending | None]:
+        prices = self.prices_of(model)
+        if self.chat_budget is None:
+            return prices, None
+        if prices is None:
+            raise BudgetWithoutPrice(f"REELSIEVE_CHAT_BUDGET is set, but REELSIEVE_CHAT_PRICES has no price of {model}")
+        return prices, _purse(self.chat_budget)
 
     def prices_of(self, model: str) -> Prices | None:
         """The prices of a model, where they are known."""

@@ -7,9 +7,10 @@ from typing import Literal
 
 from pydantic import BaseModel, Field, ValidationInfo, field_validator
 
+from assets.models.chat import KEY_VARIABLE, ChatSettings
 from metrics_core.models.clip_encoder import OpenClipEncoder
 from metrics_core.models.sentence_splitter import make_splitter
-from metrics_core.models.text_encoder import make_text_encoder
+from metrics_core.models.text_encoder import OFFLINE, make_text_encoder
 from metrics_core.protocols import SentenceSplitter, TextEncoder
 
 # The image-text encoder that was trained on the demo's drawn clips.
@@ -21,14 +22,37 @@ HUMAN_NOTES = "notes"
 DEVICE = "REELSIEVE_DEVICE"
 
 
-class TextEncoderSettings(BaseModel):
+class TextEncoderSettings(ChatSettings):
     """The encoder behind vectors of texts."""
 
-    text_encoder: str = Field(default="offline", description="local folder, hub id or `offline`")
+    text_encoder: str = Field(
+        default=OFFLINE,
+        description="local folder, hub id or `offline`; with an address, the server's name of the model",
+    )
+    text_encoder_url: str = Field(
+        default="",
+        description="address of a server of /v1/embeddings, or a preset of `qeva_text_url`; empty: in this process",
+        validate_default=True,
+    )
+    text_encoder_revision: str = Field(
+        default="as served", description="of a server's model: tells apart two of one name, such as by a commit"
+    )
+    text_encoder_key_variable: str = Field(default="", description=KEY_VARIABLE)
+
+    @field_validator("text_encoder_url")
+    @classmethod
+    def _names_a_model(cls, url: str, info: ValidationInfo) -> str:
+        if url and info.data.get("text_encoder") == OFFLINE:
+            raise ValueError("it needs the name that the server gives the model: set text_encoder too")
+        return url
 
     def make_text_encoder(self) -> TextEncoder:
-        """The encoder, which loads when it is first used."""
-        return make_text_encoder(self.text_encoder)
+        """The encoder, which loads or is asked when it is first used."""
+        if not self.text_encoder_url:
+            return make_text_encoder(self.text_encoder)
+        return self.make_served_encoder(
+            self.text_encoder, self.text_encoder_url, self.text_encoder_key_variable, self.text_encoder_revision
+        )
 
 
 class SplitterSettings(BaseModel):

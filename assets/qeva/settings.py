@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from assets.models.chat import KEY_VARIABLE, URL, ChatSettings
+from assets.models.chat import KEY_VARIABLE, URL
 from assets.models.settings import SplitterSettings, TextEncoderSettings
 from metrics_core.qeva.score import MIN_QUESTIONS
 
@@ -14,7 +14,7 @@ ROLES = ("video", "text", "filter_video", "filter_text")
 _ROLE = "name of a chat model; empty: rules and the entailment verifier stand in, without a server"
 
 
-class QEVASettings(TextEncoderSettings, SplitterSettings, ChatSettings):
+class QEVASettings(TextEncoderSettings, SplitterSettings):
     """The settings of QEVA."""
 
     qeva_video_model: str = Field(default="", description=f"video model: {_ROLE}")

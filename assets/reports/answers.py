@@ -8,17 +8,20 @@ from dataclasses import dataclass
 from itertools import islice
 
 from assets.agreement.rows import LABELS
+from assets.plan import Plan
 from assets.reports.facts import (
     Answer,
     Answers,
     AspectFacts,
     DataFacts,
+    Described,
     Light,
     MetricFacts,
     Step,
     SystemTable,
     TrustFacts,
 )
+from assets.reports.labels import shown_name
 from assets.reports.text import listed, percent
 from metrics_core.agreement.verdicts import MOST_CHANCE, Level, too_few
 from metrics_core.calibration.rated import FEWEST_VIDEOS
@@ -50,12 +53,21 @@ class Leader:
 
 
 def answers(
-    dataset: str, data: DataFacts, metrics: Sequence[MetricFacts], trust: TrustFacts, tables: Sequence[SystemTable]
+    dataset: str,
+    data: DataFacts,
+    described: Described | None,
+    plan: Plan,
+    metrics: Sequence[MetricFacts],
+    trust: TrustFacts,
+    tables: Sequence[SystemTable],
 ) -> Answers:
     """Draw the answers from the facts of a report. tables: the means of metrics, one for each kind of samples."""
-    labels = {metric.name: metric.label for metric in metrics}
-    steps = islice(_steps(shlex.quote(dataset), data, metrics, trust, labels), MOST_STEPS)
-    return Answers(_trust(metrics, trust, labels), _best(trust, tables, labels), tuple(steps))
+    labels, quoted = {metric.name: metric.label for metric in metrics}, shlex.quote(dataset)
+    notable = tuple(each.sentence for each in described.notable) if described else ()
+    steps = _steps(quoted, data, metrics, trust, labels) if metrics else _first_steps(quoted, described, plan)
+    return Answers(
+        _trust(metrics, plan, trust, labels), _best(trust, tables, labels), notable, tuple(islice(steps, MOST_STEPS))
+    )
 
 
 def aspect_in_words(aspect: str) -> str:
@@ -81,11 +93,13 @@ def _good(aspect: AspectFacts) -> list[str]:
     return sorted(good, key=lambda name: -(aspect.coefficients[name].value or 0.0))
 
 
-def _trust(metrics: Sequence[MetricFacts], trust: TrustFacts, labels: Mapping[str, str]) -> Answer:
+def _trust(metrics: Sequence[MetricFacts], plan: Plan, trust: TrustFacts, labels: Mapping[str, str]) -> Answer:
     nobody = "There are no ratings and no labels, so nothing tells how far a metric agrees with people."
+    if trust.side_by_side:
+        nobody = "People compared captions side by side, see below, but rated and labelled none."
     if not metrics:
         unrated = () if trust.aspects else (nobody,)
-        return Answer("open", "Nothing is scored", ("No sample has a score yet.", *unrated))
+        return Answer("open", "Nothing is scored", ("No sample has a score yet.", *_needs(plan), *unrated))
     if not trust.aspects:
         return Answer("open", "Open: nobody rated", (nobody,))
     verdicts = [found for aspect in trust.aspects for found in aspect.verdicts.values()]
@@ -165,9 +179,6 @@ def _steps(
     dataset: str, data: DataFacts, metrics: Sequence[MetricFacts], trust: TrustFacts, labels: Mapping[str, str]
 ) -> Iterator[Step]:
     """What helps most comes first. dataset: quoted for a shell."""
-    if not metrics:
-        yield Step("Score the captions.", f"reelsieve score --dataset {dataset}")
-        return
     if any(each.status == "stale" for metric in metrics for each in metric.statuses):
         yield Step("Score anew what is stale.", f"reelsieve score --dataset {dataset}")
     if any(metric.n_defined for metric in metrics):
@@ -182,6 +193,26 @@ def _steps(
         yield Step(f"{listed(names)} {'has' if len(names) == 1 else 'have'} no value: {why}.")
     if trust.aspects and all(each.n_raters < RATERS_WANTED for each in trust.aspects):
         yield Step("Let a second person rate the same captions: nothing tells yet how far people agree.")
+
+
+def _first_steps(dataset: str, described: Described | None, plan: Plan) -> Iterator[Step]:
+    """What to do where nothing is scored yet."""
+    if plan.metrics or not plan.needs:
+        yield Step("Score the captions.", f"reelsieve score --dataset {dataset}")
+    if described is None:
+        yield Step("Look at facts, which need neither reference nor model.", f"reelsieve facts --dataset {dataset}")
+        return
+    yield Step("Look through clips and captions, in the order of any fact.", f"reelsieve look {dataset}")
+    keep = "--by words --choose random --seed 1 --keep 1 --where 'words >= 5 and static_share < 0.9'"
+    yield Step("Freeze those that meet conditions on facts.", f"reelsieve select --dataset {dataset} {keep}")
+    if plan.needs and not plan.metrics:
+        yield Step("Let metrics score: add what one of them needs, as docs/own-clips.md says.")
+
+
+def _needs(plan: Plan) -> list[str]:
+    """What the metrics lack that cannot score anything, in sentences."""
+    names = grouped({shown_name(metric): lacks for metric, lacks in plan.needs.items()})
+    return [f"{listed(metrics)} need{'s' * (len(metrics) == 1)} {lacks}." for lacks, metrics in names.items()]
 
 
 def _commonest(metric: MetricFacts) -> str | None:

@@ -43,6 +43,7 @@ from db.schema import keypoint_threshold, scorer
 from db.scores.thresholds import METHOD_LABELS
 from db.selections.freezing import kept
 from metrics_core.agreement import coefficient
+from metrics_core.agreement.choices import SIDE_BY_SIDE
 from metrics_core.agreement.raters import mean_rating
 from metrics_core.agreement.same_items import STATISTIC, Coefficient, SameItems, on_same_items
 from metrics_core.agreement.table import ONE_RATER
@@ -195,7 +196,11 @@ def gather_trust(
         values = judged.metrics.get(metric, np.full(len(judged.samples), np.nan))
         n_stale = judged.n_stale.get(metric, 0)
         unscored[metric] = {"have a stale score": n_stale, "have no value": int(np.isnan(values).sum()) - n_stale}
-    return TrustFacts(aspects, len(judged.samples), unscored)
+    side_by_side: dict[str, tuple[StoredRow, ...]] = {}
+    for row in rows:
+        if row.grouping == SIDE_BY_SIDE:
+            side_by_side[row.aspect] = (*side_by_side.get(row.aspect, ()), row)
+    return TrustFacts(aspects, len(judged.samples), unscored, side_by_side)
 
 
 def _aspect(

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, Literal, TypeVar
 
+from assets.agreement.progress import OwnRepeats
 from assets.agreement.rows import StoredRow
+from db.reports.facts import Extreme, FactSummary, Of
 from db.reports.values import Spread
 from db.scores.quality import StatusCount
 from metrics_core.agreement.same_items import Coefficient
@@ -47,7 +49,8 @@ class ShownReference:
 class SampleFacts:
     """A sample to look at. frames: the seconds and JPEG bytes of some frames; no_frames: why there are none.
 
-    references: those that decided come first, and some others; n_references: of how many.
+    references: those that decided come first, and some others; n_references: of how many. facts: by name, those that
+    are known of its text and its video.
     """
 
     key: str
@@ -61,6 +64,7 @@ class SampleFacts:
     n_references: int
     why: tuple[str, ...]
     scores: tuple[MetricView, ...]
+    facts: Mapping[str, Any]
     ratings: Mapping[str, Mapping[str, float]]
     frames: tuple[tuple[float, bytes], ...]
     no_frames: str | None
@@ -118,6 +122,8 @@ class DataFacts:
     """The dataset's content. counts: the row of view dataset_summary. refused: rows that ingest refused, by code.
 
     raters, ratings: the number of ratings by rater and by aspect. labelled: the samples with a label of a keypoint.
+    repeats: how consistent raters are, who were asked the same twice.
+    n_drawn_apart: the ratings that a question drew and that are no random sample, left out of all numbers but counts.
     """
 
     counts: Mapping[str, int]
@@ -130,6 +136,42 @@ class DataFacts:
     refused: Mapping[str, int]
     labelled: int
     synthetic_ratings: bool
+    n_drawn_apart: int
+    repeats: tuple[OwnRepeats, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedFact:
+    """How a fact spreads over the videos or captions that have it. meaning: what its numbers are, in few words."""
+
+    fact: str
+    meaning: str
+    of: Of
+    summary: FactSummary
+
+    def ends(self) -> Iterator[tuple[str, Extreme]]:
+        """The least and the greatest value, without one that half of all have."""
+        for word, end in (("least", self.summary.least), ("most", self.summary.greatest)):
+            if end.value != self.summary.median:
+                yield word, end
+
+
+@dataclass(frozen=True, slots=True)
+class Notable:
+    """Which videos or captions stand out, in a sentence; condition: what finds them, as a recipe has it."""
+
+    sentence: str
+    condition: str
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What facts tell of so many videos and captions that have some."""
+
+    n_videos: int
+    n_captions: int
+    facts: tuple[DescribedFact, ...]
+    notable: tuple[Notable, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,11 +229,15 @@ class AspectFacts:
 
 @dataclass(frozen=True, eq=False)
 class TrustFacts:
-    """Metrics against people, on n_judged samples. unscored: by metric, how many of these have no value, by why."""
+    """Metrics against people, on n_judged samples. unscored: by metric, how many of these have no value, by why.
+
+    side_by_side: by aspect, how often metrics, baselines and raters prefer what people prefer of two captions.
+    """
 
     aspects: tuple[AspectFacts, ...]
     n_judged: int
     unscored: Mapping[str, Mapping[str, int]]
+    side_by_side: Mapping[str, tuple[StoredRow, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,16 +328,18 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """The first screen of a report."""
+    """The first screen of a report. notable: what stands out among the facts, in sentences."""
 
     trust: Answer
     best: Answer
+    notable: tuple[str, ...]
     steps: tuple[Step, ...]
 
     def lines(self) -> Iterator[tuple[str, str]]:
         """The answers as plain text: a name and a sentence each."""
         for name, answer in (("trust", self.trust), ("best system", self.best)):
             yield name, f"{answer.headline}. {' '.join(answer.sentences)}".rstrip()
+        yield from (("stands out", sentence) for sentence in self.notable)
         for step in self.steps:
             yield "next", f"{step.sentence}{f' {step.command}' if step.command else ''}"
 
@@ -307,6 +355,7 @@ class Report:
     answers: Answers
     metrics: tuple[MetricFacts, ...]
     data: DataFacts
+    described: Described | None
     systems: tuple[SystemTable, ...]
     people: tuple[SystemTable, ...]
     trust: TrustFacts

@@ -9,7 +9,7 @@ from sqlalchemy.engine import Connection
 
 from assets.models.settings import DEMO_ENCODER, HUMAN_NOTES
 from assets.reports.text import spelled
-from db.reports.summary import has_synthetic_ratings
+from db.reports.summary import drawn_apart, has_synthetic_ratings
 from db.scores.stored import active_models
 
 # What stands in for a model that a metric asks for, with the remedy.
@@ -34,6 +34,18 @@ def stand_ins_among(models: Iterable[str]) -> list[str]:
 def metric_label(connection: Connection, metric: str) -> str:
     """The metric's name, with the stand-ins where its active scorer has any: `evqa (demo encoder)`."""
     return labelled(metric, stand_ins(connection, metric))
+
+
+def shown_name(label: str) -> str:
+    """A metric's name as people write it.
+
+    >>> shown_name("vcs_short"), shown_name("evqa (demo encoder)")
+    ('VCS_short', 'EVQA (demo encoder)')
+    """
+    for end, character in enumerate(label):
+        if not character.isalnum():
+            return label[:end].upper() + label[end:]
+    return label.upper()
 
 
 def labelled(metric: str, names: Iterable[str]) -> str:
@@ -63,6 +75,21 @@ def model_name(model: Mapping[str, Any]) -> str:
 
 
 def ratings_note(connection: Connection, dataset_id: int) -> dict[str, str]:
-    """What a page that shows ratings of a dataset must say of them: an entry where a program made them, else none."""
-    is_synthetic = has_synthetic_ratings(connection, dataset_id)
-    return {"ratings": "synthetic: made by a program, not by people"} if is_synthetic else {}
+    """What a page that shows ratings of a dataset must say of them: who made them, and which are left out."""
+    note = {}
+    if has_synthetic_ratings(connection, dataset_id):
+        note["ratings"] = "synthetic: made by a program, not by people"
+    if n := drawn_apart(connection, dataset_id):
+        note["ratings left out"] = apart(n)
+    return note
+
+
+def apart(n: int) -> str:
+    """Why n ratings are not among those that statistics rest on.
+
+    >>> apart(1)
+    '1 rating was drawn to settle a question and is no part of a random sample: reelsieve compare weighs it'
+    """
+    were, they = ("rating was", "it") if n == 1 else ("ratings were", "them")
+    are = "is no part" if n == 1 else "are no part"
+    return f"{n:,} {were} drawn to settle a question and {are} of a random sample: reelsieve compare weighs {they}"

@@ -15,11 +15,14 @@ from sqlalchemy.engine import Connection, Engine
 from assets.agreement.rows import Judged
 from assets.media.files import IngestedFileUnreadable, ingested_file
 from assets.reports.comparisons import KIND, Drawn
-from assets.reports.facts import MetricFacts, MetricView, SampleFacts, SampleGroup, ShownReference
+from assets.reports.facts import Described, MetricFacts, MetricView, SampleFacts, SampleGroup, ShownReference
+from assets.reports.text import compact, spelled
 from assets.scores.base import Scorer
 from assets.scores.explain import explain_score
 from assets.sources.base import MissingEvidence
+from db.evidence.facts import facts_of
 from db.manifest.datasets import Dataset
+from db.reports.facts import first_captions
 from db.reports.samples import extremes, ratings_by_sample, texts_of, values_of
 from metrics_core.agreement.raters import mean_rating
 from metrics_core.arrays import FloatArray
@@ -81,6 +84,8 @@ def _fit(video: Mapping[str, Any], height: int) -> Fit:
 
 OF_EACH = 2
 MOST_DISPUTED = 6
+# Where nothing is scored, so many captions are the extremes of facts.
+MOST_EXTREME = 12
 # Half of all samples lie between the two ranks.
 LEAST_GAP = 0.5
 
@@ -89,10 +94,17 @@ ChosenGroup = SampleGroup[tuple[int, str]]
 
 
 def choose(
-    connection: Connection, metrics: Sequence[MetricFacts], drawn: Drawn, judged: Judged
+    connection: Connection,
+    metrics: Sequence[MetricFacts],
+    drawn: Drawn,
+    judged: Judged,
+    described: Described | None,
 ) -> tuple[ChosenGroup, ...]:
-    """Choose captions to look at; `reported` must have been collected."""
+    """Choose captions to look at: by scores, or by facts where there are none; `reported` must have been collected."""
     names = {metric.name: metric.label for metric in metrics if metric.scores_kind(KIND)}
+    if not names:
+        extreme = tuple(_by_facts(connection, described)) if described else ()
+        return (ChosenGroup("Extremes of facts", "facts", extreme),)
     best, worst = (
         tuple(
             (sample_id, f"{word} by {label}")
@@ -107,6 +119,22 @@ def choose(
         ChosenGroup("Metric against metric", "metrics", _between_metrics(names, drawn)),
         ChosenGroup("Metric against people", "people", tuple(_against_people(names, judged))),
     )
+
+
+def _by_facts(connection: Connection, described: Described) -> Iterator[tuple[int, str]]:
+    """Captions at both ends of each fact: the caption itself, or the first one of the video."""
+    ends = [
+        (each.of, end.row_id, f"{word} {spelled(each.fact)}: {compact(end.value)}")
+        for each in described.facts
+        for word, end in each.ends()
+    ]
+    of_video = first_captions(connection, [row_id for of, row_id, _ in ends if of == "video"])
+    chosen: set[int] = set()
+    for of, row_id, why in ends:
+        sample_id = of_video.get(row_id) if of == "video" else row_id
+        if sample_id is not None and (sample_id in chosen or len(chosen) < MOST_EXTREME):
+            chosen.add(sample_id)
+            yield sample_id, why
 
 
 def _between_metrics(names: Mapping[str, str], drawn: Drawn) -> tuple[tuple[int, str], ...]:
@@ -168,6 +196,7 @@ def gather_samples(
             why.setdefault(sample_id, []).append(reason)
     texts, ratings = texts_of(connection, list(why)), ratings_by_sample(connection, list(why))
     values = values_of(connection, list(why), [metric.name for metric in metrics])
+    known = facts_of(connection, list(why))
     pictures: dict[int, Pictures] = {}
     facts: dict[int, SampleFacts] = {}
     for number, (sample_id, reasons) in enumerate(why.items(), 1):
@@ -178,7 +207,8 @@ def gather_samples(
             _view(engine, dataset, metric.name, scorers.get(metric.name), row["key"], values[sample_id])
             for metric in metrics
         )
-        facts[sample_id] = _facts(row, reasons, views, ratings.get(sample_id, {}), pictures[row["video_id"]])
+        rated, shown = ratings.get(sample_id, {}), pictures[row["video_id"]]
+        facts[sample_id] = _facts(row, reasons, views, known[sample_id], rated, shown)
         tell(f"{number} of {len(why)} samples to look at collected")
     return _each_once(groups, facts)
 
@@ -227,6 +257,7 @@ def _facts(
     row: Mapping[str, Any],
     why: Sequence[str],
     scores: tuple[MetricView, ...],
+    facts: Mapping[str, Any],
     ratings: Mapping[str, Mapping[str, float]],
     pictures: Pictures,
 ) -> SampleFacts:
@@ -242,6 +273,7 @@ def _facts(
         n_references=len(row["references"] or ()),
         why=tuple(why),
         scores=scores,
+        facts=facts,
         ratings=ratings,
         frames=pictures[0],
         no_frames=pictures[1],

@@ -13,7 +13,10 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
+from assets.agreement.progress import own_repeats
 from assets.agreement.rows import LABELS, Judged, load_judged, rows_of
+from assets.holdings import of_dataset
+from assets.plan import make_plan
 from assets.reports.answers import answers
 from assets.reports.comparisons import (
     Beside,
@@ -26,17 +29,19 @@ from assets.reports.comparisons import (
     gather_spreads,
     gather_trust,
 )
+from assets.reports.described import gather_described
 from assets.reports.facts import DataFacts, MetricFacts, Report, SystemCount, SystemTable
-from assets.reports.labels import STAND_INS, metric_label, stand_ins
+from assets.reports.labels import STAND_INS, apart, metric_label, shown_name, stand_ins
 from assets.reports.looked_at import choose, gather_samples
 from assets.reports.write import MOST_SYSTEMS, ReportFiles, writable_folder, write_report
 from assets.scores.base import Scorer
 from db.manifest.datasets import Dataset
-from db.reports.agreement import replace_agreement
+from db.reports.agreement import repeats_of, replace_agreement
 from db.reports.summary import (
     aspects_of,
     count_labelled,
     dataset_summary,
+    drawn_apart,
     duration_spread,
     has_synthetic_ratings,
     raters_of,
@@ -73,6 +78,8 @@ def gather_data(connection: Connection, dataset: Dataset) -> DataFacts:
         refused=refused_rows(connection, dataset_id),
         labelled=count_labelled(connection, dataset_id),
         synthetic_ratings=has_synthetic_ratings(connection, dataset_id),
+        repeats=own_repeats(repeats_of(connection, dataset_id)),
+        n_drawn_apart=drawn_apart(connection, dataset_id),
     )
 
 
@@ -98,18 +105,6 @@ def _metric(connection: Connection, metric: str, tally: Sequence[Tally]) -> Metr
         n_defined=sum(each.n for each in tally if each.status == "ok"),
         ranges={each.kind: (each.low, each.high) for each in tally if each.low is not None and each.high is not None},
     )
-
-
-def shown_name(label: str) -> str:
-    """A metric's name as people write it.
-
-    >>> shown_name("vcs_short"), shown_name("evqa (demo encoder)")
-    ('VCS_short', 'EVQA (demo encoder)')
-    """
-    for end, character in enumerate(label):
-        if not character.isalnum():
-            return label[:end].upper() + label[end:]
-    return label.upper()
 
 
 # Which systems are best: the mean of every metric and of every rating, with intervals over videos.
@@ -214,6 +209,8 @@ def gather(
         names = known_metrics(connection)
         collect_scores(connection, dataset, names)
         data, metrics = gather_data(connection, dataset), gather_metrics(connection, names)
+        described = gather_described(connection, dataset)
+        plan = make_plan(of_dataset(connection, dataset), scorers)
         tell("comparing the systems")
         systems, people = gather_systems(connection, data, metrics)
         tell("comparing the metrics with people")
@@ -223,15 +220,16 @@ def gather(
         trust = gather_trust(judged, agreement, metrics, data, beside)
         tell("comparing the metrics with each other")
         drawn = draw(connection, metrics)
-        groups = choose(connection, metrics, drawn, judged)
+        groups = choose(connection, metrics, drawn, judged, described)
         return Report(
             dataset=dataset.name,
             made_at=datetime.now(timezone.utc),
             version=version("reelsieve"),
             notices=tuple(notices(data, metrics, judged)),
-            answers=answers(dataset.name, data, metrics, trust, systems),
+            answers=answers(dataset.name, data, described, plan, metrics, trust, systems),
             metrics=metrics,
             data=data,
+            described=described,
             systems=systems,
             people=people,
             trust=trust,
@@ -260,6 +258,8 @@ def notices(data: DataFacts, metrics: Sequence[MetricFacts], judged: Judged) -> 
     """What a reader must know before the first number."""
     if data.synthetic_ratings:
         yield "The ratings are synthetic: made by a program, not by people."
+    if data.n_drawn_apart:
+        yield f"{apart(data.n_drawn_apart)}."
     for metric in metrics:
         for name, remedy in metric.stand_ins.items():
             yield f"{shown_name(metric.name)} was made with the {name}; {remedy}."

@@ -58,6 +58,17 @@ def percent(share: float | None, digits: int = 0) -> str:
     return "<1 %" if share > 0 and float(written) == 0 else f"{written} %"
 
 
+def compact(value: Any) -> str:
+    """A fact as a caption of a figure has it: numbers with three digits that count.
+
+    >>> compact(12345.6), compact(0.01234), compact(3), compact(True), compact("en")
+    ('12,346', '0.0123', '3', 'yes', 'en')
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return cell(value)
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}".replace("-", "−")
+
+
 def cell(value: Any) -> str:
     """A value of an explanation's row in a table."""
     if value is None:

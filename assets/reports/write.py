@@ -34,7 +34,7 @@ from assets.reports.figures import (
     scatter_plot,
     shard_plot,
 )
-from assets.reports.text import cell, number, percent, plural, visible
+from assets.reports.text import cell, compact, number, percent, plural, spelled, visible
 from assets.selection.partial_file import partial_file, remove_abandoned
 from metrics_core.agreement.table import ONE_RATER
 from metrics_core.intervals import ClusterMean
@@ -93,7 +93,8 @@ def _sections(report: Report) -> dict[str, str]:
     """The sections that have something to say, in their order: the name in the contents by that of the template."""
     named = {
         "answers": ("Answers", True),
-        "trust": ("Trust", report.trust.aspects),
+        "facts": ("Facts", report.described),
+        "trust": ("Trust", report.trust.aspects or report.trust.side_by_side),
         "systems": ("Systems", report.systems),
         "samples": ("Samples", any(group.samples for group in report.groups)),
         "scores": ("Scores", report.spreads),
@@ -167,6 +168,8 @@ def environment(templates: Path = TEMPLATES) -> Environment:
         "percent": percent,
         "plural": plural,
         "cell": cell,
+        "compact": compact,
+        "spelled": spelled,
         "data_uri": data_uri,
         "drawn": Markup,
         "zip": zip,

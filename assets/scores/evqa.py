@@ -42,7 +42,7 @@ from metrics_core.protocols import KeywordExtractor, SentenceSplitter
 # The settings of EVQAScore: frames, long texts, and the extractor of keywords.
 
 
-class EVQASettings(ImageTextSettings, FrameSettings, SplitterSettings, ChatSettings):
+class EVQASettings(ImageTextSettings, FrameSettings, ChatSettings, SplitterSettings):
     """The settings of EVQAScore."""
 
     evqa_long_text: Literal["chunk_mean", "truncate"] = Field(

@@ -10,8 +10,9 @@ from sqlalchemy.engine import Engine, RowMapping
 from assets.scores.base import Explanation, Scorer
 from assets.scores.pending import registered
 from assets.sources.base import load_evidence
+from db.evidence.facts import facts_of
 from db.manifest.datasets import Dataset
-from db.scores.explain import sample_score
+from db.scores.explain import sample_of_key, sample_score
 from db.scores.work import load_samples
 
 
@@ -58,6 +59,13 @@ def explain_score(
         models,
         _explanation(engine, scorer, score) if scorer and _says_something(score) else Explanation(),
     )
+
+
+def known_facts(engine: Engine, dataset: Dataset, key: str) -> dict[str, Any]:
+    """The facts of a sample's text and video that are known, by name; a caption's where a question has the same key."""
+    with engine.connect() as connection:
+        sample_id = sample_of_key(connection, dataset.dataset_id, key)
+        return {} if sample_id is None else facts_of(connection, [sample_id])[sample_id]
 
 
 def _says_something(score: RowMapping) -> bool:

@@ -23,6 +23,7 @@ from assets.media.address import is_address
 from assets.media.files import IngestedFileUnreadable, ingested_file
 from assets.selection.formats.hugging_face import write_hugging_face
 from assets.selection.formats.json_lines import as_objects, write_json_lines
+from assets.selection.formats.label_studio import write_label_studio
 from assets.selection.formats.parquet import write_parquet
 from assets.selection.formats.spreadsheet import write_csv
 from assets.selection.formats.web_dataset import WHOLE_SHARDS, Limits, complete_shards, write_shards
@@ -130,17 +131,21 @@ def _flush(folder: Path) -> None:
 
 
 class ExportFormat(str, Enum):
-    """How an export is written: the first three are files, the others folders."""
+    """How an export is written: the first four are files, the others folders."""
 
     PARQUET = "parquet"
     JSON_LINES = "jsonl"
     CSV = "csv"
+    LABEL_STUDIO = "label-studio"
     WEB_DATASET = "webdataset"
     HUGGING_FACE = "hf"
 
 
 BY_SUFFIX: Mapping[str, ExportFormat] = {
-    f".{form.value}": form for form in (ExportFormat.PARQUET, ExportFormat.JSON_LINES, ExportFormat.CSV)
+    ".parquet": ExportFormat.PARQUET,
+    ".jsonl": ExportFormat.JSON_LINES,
+    ".csv": ExportFormat.CSV,
+    ".json": ExportFormat.LABEL_STUDIO,
 }
 PASSPORT_SUFFIX = ".passport.json"
 
@@ -414,7 +419,7 @@ def _export_shards(engine: Engine, selection_id: int, target: Path, tell: Tell, 
 
 def _write_beside_passport(target: Path, form: ExportFormat, reading: Reading, batches: Iterator[Batch]) -> None:
     """The passport gets its name first: a file without one is no export of ours."""
-    write = write_csv if form is ExportFormat.CSV else write_json_lines
+    write = _WRITERS[form]
     with partial_file(target) as file:
         write(file, reading.columns, batches)
         file.flush()
@@ -423,6 +428,13 @@ def _write_beside_passport(target: Path, form: ExportFormat, reading: Reading, b
         written = {"name": target.name, "bytes": file.tell(), "sha256": content_sha256(Path(file.name))}
         with partial_file(target.with_name(target.name + PASSPORT_SUFFIX)) as beside:
             beside.write(as_json({**reading.passport, "files": [written]}).encode())
+
+
+_WRITERS = {
+    ExportFormat.JSON_LINES: write_json_lines,
+    ExportFormat.CSV: write_csv,
+    ExportFormat.LABEL_STUDIO: write_label_studio,
+}
 
 
 def _identity(reading: Reading) -> dict[str, object]:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import psycopg
 import sqlalchemy as sa
 from numpy.typing import NDArray
 from pgvector import Vector
@@ -20,6 +21,12 @@ from db.sql import read_sql
 
 _VECTORS = 10_000
 NO_TEXTS: Mapping[str, int] = MappingProxyType({})
+
+
+class OtherDimension(ValueError):
+    """Vectors of another length than those that are stored of the same model; the message says what to do."""
+
+    plain = True
 
 
 class StoredVectors(dict[str, NDArray[np.float32]]):
@@ -57,15 +64,30 @@ def store_texts(
 ) -> int:
     """Store the vectors (n, dim) of n texts in one transaction; a text that has a vector keeps it.
 
-    in_chunks: the texts whose vector is the mean of several chunks, with their number.
+    in_chunks: the texts whose vector is the mean of several chunks, with their number. Raises OtherDimension where
+    vectors of this encoder are stored that have another length: two models are behind one name.
     """
     rows = {text_sha256(text): (Vector(row), in_chunks.get(text, 1)) for text, row in zip(texts, vectors, strict=True)}
     with psycopg_transaction(engine) as connection:
+        _check_length(connection, model_id, vectors.shape[1])
         return insert_missing(
             connection,
             text_embedding,
             ["model_id", "text_sha256", "embedding", "n_chunks"],
             [(model_id, key, vector, n_chunks) for key, (vector, n_chunks) in rows.items()],
+        )
+
+
+def _check_length(connection: psycopg.Connection[Any], model_id: int, dim: int) -> None:
+    stored = connection.execute(
+        "SELECT vector_dims(e.embedding) AS dim, m.name FROM text_embedding e JOIN model m USING (model_id) "
+        "WHERE model_id = %s LIMIT 1",
+        [model_id],
+    ).fetchone()
+    if stored is not None and stored[0] != dim:
+        raise OtherDimension(
+            f"text encoder {stored[1]} gave vectors of {dim} numbers, and those that are stored have {stored[0]}: "
+            "behind its name is another model now; give it a revision of its own (REELSIEVE_TEXT_ENCODER_REVISION)"
         )
 
 

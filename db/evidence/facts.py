@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection, Engine
 from db.evidence.frames import PendingVideo, Status
 from db.schema import sample, text_fact, video, video_fact
 from db.schema.facts import TEXT_FACTS, VIDEO_FACTS
-from db.scores.present import FACT_COLUMNS
+from db.scores.present import FACT_COLUMNS, is_number
 from db.server.bulk import upsert
 from db.server.engine import psycopg_transaction
 from db.server.locking import lock_ids_for_copy
@@ -108,11 +108,18 @@ def some_samples(connection: Connection, dataset: str, columns: Sequence[str], m
     return [dict(row) for row in connection.execute(query, {"dataset": dataset, "most": most}).mappings()]
 
 
+def facts_of(connection: Connection, sample_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """The facts of each of these samples, by id and name; those that are not known are left out."""
+    names = ", ".join(FACT_COLUMNS)
+    query = sa.text(f"SELECT sample_id, {names} FROM sample_scores WHERE sample_id = ANY(:ids)")
+    rows = connection.execute(query, {"ids": list(sample_ids)}).mappings()
+    return {row["sample_id"]: {name: row[name] for name in FACT_COLUMNS if row[name] is not None} for row in rows}
+
+
 def _spread(connection: Connection, dataset: str, fact: str) -> FactSpread:
-    is_number = isinstance(FACT_COLUMNS[fact].type, (sa.Double, sa.Integer))
     summary = (
         "percentile_cont(ARRAY[0, 0.5, 1]::float8[]) WITHIN GROUP (ORDER BY CAST({0} AS float8)), NULL"
-        if is_number
+        if is_number(FACT_COLUMNS[fact])
         else "NULL, mode() WITHIN GROUP (ORDER BY CAST({0} AS text))"
     ).format(fact)
     query = sa.text(f"SELECT count({fact}), {summary} FROM sample_scores WHERE dataset = :dataset")

@@ -1,13 +1,14 @@
-"""Ratings that people give in a browser: what comes next, the answer in table `rating`, and back.
+"""What people say in a browser: what comes next, the answer in table `rating` or `preference`, repeats, and back.
 
-They stand beside ingested ones and are read alike. Their `extra` says when, on which scale and in which order.
+Ratings stand beside ingested ones and are read alike. `extra` of an answer says when, how and in which order it was
+asked. Some of a rater's captions come twice: `extra` keeps the second answer under "again", beside the first one.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -15,21 +16,45 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
-from db.schema import rating, sample
+from db.schema import preference, rating, sample, video
+
+EVERY = 10
+"""One of so many answers is to a repeat."""
+APART = 5
+"""So many answers at least lie between a caption and its repeat."""
+MOST_VIDEOS = 2000
+"""Pairs are looked for in so many videos first: of 200,000 captions that takes a quarter of the time."""
+_ITEM = (sample.c.sample_id, sample.c.text, sample.c.text_sha256, sample.c.video_id)
+# The time of Postgres, in the form in which times sort as texts.
+_NOW = sa.func.to_char(sa.text("statement_timestamp() AT TIME ZONE 'UTC'"), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+
+Key = tuple[int, ...]
+"""What is asked about: the id of a caption, or of two in ascending order."""
 
 
 class Rater(NamedTuple):
-    """Who rates which aspect of a dataset's captions, in the random order of a seed."""
+    """Who rates which aspect of a dataset's captions, in the random order of a seed; pairs: two at a time."""
 
     dataset: Dataset
     name: str
     aspect: str
     seed: int = 0
+    pairs: bool = False
+
+    @property
+    def table(self) -> sa.Table:
+        """Where the answers stand."""
+        return preference if self.pairs else rating
+
+    @property
+    def key(self) -> list[sa.Column[int]]:
+        """What an answer is about."""
+        return [preference.c.sample_id, preference.c.other_id] if self.pairs else [rating.c.sample_id]
 
     @property
     def own(self) -> sa.ColumnElement[bool]:
-        """Whether a row of table `rating` is one of theirs."""
-        return sa.and_(rating.c.rater == self.name, rating.c.aspect == self.aspect)
+        """Whether a row of the table is one of theirs."""
+        return sa.and_(self.table.c.rater == self.name, self.table.c.aspect == self.aspect)
 
     @property
     def captions(self) -> sa.ColumnElement[bool]:
@@ -46,19 +71,143 @@ class Item(NamedTuple):
     video_id: int
 
 
-def next_item(connection: Connection, rater: Rater, skipped: Collection[int] = ()) -> Item | None:
+def asked(
+    connection: Connection, rater: Rater, skipped: Collection[Key] = (), drawn: Iterable[int] | None = None
+) -> list[Item]:
+    """What the rater is asked next: one caption, or two from left to right; empty at the end.
+
+    drawn: as of `next_item`, for one caption at a time.
+
+    Which of two stands on the left is drawn for each rater; in a repeat they stand the other way round.
+    """
+    repeat = due_repeat(connection, rater, skipped)
+    if repeat is None and not rater.pairs:
+        item = next_item(connection, rater, [key[0] for key in skipped], drawn)
+        return [] if item is None else [item]
+    key = repeat or next_pair(connection, rater, skipped) or ()
+    rows = connection.execute(sa.select(*_ITEM).where(rater.captions, sample.c.sample_id.in_(key)))
+    items = sorted(Item(row[0], row[1], bytes(row[2]), row[3]) for row in rows)
+    if len(items) < len(key):
+        return []  # one was dropped in this moment
+    is_turned = rater.pairs and _drawn([*key, rater.name, rater.seed]) % 2 == 1
+    return items[::-1] if is_turned != (repeat is not None) else items
+
+
+def next_item(
+    connection: Connection, rater: Rater, skipped: Collection[int] = (), drawn: Iterable[int] | None = None
+) -> Item | None:
     """The first caption in the rater's order that they have neither rated nor skipped; None at the end.
 
     The order is that of a hash of seed and key: the same for every rater of a seed, and of neither system nor score.
+    drawn: the ids of captions in an order of their own, see `metrics_core.agreement.sampling`.
     """
+    if drawn is not None:
+        done = {*skipped, *connection.scalars(sa.select(rating.c.sample_id).where(rater.own))}
+        # A caption that was dropped or is none any more is passed over.
+        found = (_item(connection, rater, sample_id) for sample_id in drawn if sample_id not in done)
+        return next((item for item in found if item is not None), None)
     is_rated = sa.select(sa.literal(1)).where(rating.c.sample_id == sample.c.sample_id, rater.own).exists()
     wanted = [rater.captions, ~is_rated, sample.c.sample_id.not_in(list(skipped))]
     order = sa.func.hashtextextended(sample.c.key, sa.literal(rater.seed, sa.BigInteger))
-    columns = (sample.c.sample_id, sample.c.text, sample.c.text_sha256, sample.c.video_id)
     row = connection.execute(
-        sa.select(*columns).where(*wanted).order_by(order, sample.c.sample_id).limit(1)
+        sa.select(*_ITEM).where(*wanted).order_by(order, sample.c.sample_id).limit(1)
     ).one_or_none()
     return None if row is None else Item(row[0], row[1], bytes(row[2]), row[3])
+
+
+def _item(connection: Connection, rater: Rater, sample_id: int) -> Item | None:
+    query = sa.select(*_ITEM).where(rater.captions, sample.c.sample_id == sample_id)
+    row = connection.execute(query).one_or_none()
+    return None if row is None else Item(row[0], row[1], bytes(row[2]), row[3])
+
+
+def next_pair(connection: Connection, rater: Rater, skipped: Collection[Key] = ()) -> Key | None:
+    """The first pair of captions in the rater's order that they have neither compared nor skipped; None at the end.
+
+    Two captions of one video, by different systems, with different texts. The order is that of captions one by one,
+    of MOST_VIDEOS videos that are drawn by the seed, and then of all.
+    """
+    draws = video_draws(rater.dataset, rater.seed)
+    return next(filter(None, (_next_pair(connection, rater, skipped, videos) for videos in draws)), None)
+
+
+def video_draws(dataset: Dataset, seed: int) -> tuple[sa.Select[tuple[int]], sa.Select[tuple[int]]]:
+    """The ids of MOST_VIDEOS videos that are drawn by the seed, and then of all."""
+    some = sa.select(video.c.video_id).where(video.c.dataset_id == dataset.dataset_id)
+    order = sa.func.hashtextextended(video.c.key, sa.literal(seed, sa.BigInteger))
+    return some.order_by(order, video.c.video_id).limit(MOST_VIDEOS), some
+
+
+def _next_pair(
+    connection: Connection, rater: Rater, skipped: Collection[Key], videos: sa.Select[tuple[int]]
+) -> Key | None:
+    other = sample.alias("other")
+    is_compared = sa.select(sa.literal(1)).where(
+        *(preference.c.sample_id == sample.c.sample_id, preference.c.other_id == other.c.sample_id, rater.own),
+        *(preference.c.text_sha256 == sample.c.text_sha256, preference.c.other_sha256 == other.c.text_sha256),
+    )
+    wanted = [
+        *(rater.captions, other.c.kind == "caption", other.c.video_id == sample.c.video_id),
+        *(sample.c.video_id.in_(videos), other.c.sample_id > sample.c.sample_id, other.c.system != sample.c.system),
+        *(other.c.text_sha256 != sample.c.text_sha256, ~is_compared.exists()),
+    ]
+    if skipped:
+        wanted.append(sa.tuple_(sample.c.sample_id, other.c.sample_id).not_in(list(skipped)))
+    seed = sa.func.hashtextextended(other.c.key, sa.literal(rater.seed, sa.BigInteger))
+    order = sa.func.hashtextextended(sample.c.key, seed)
+    query = sa.select(sample.c.sample_id, other.c.sample_id).where(*wanted).order_by(order, sample.c.sample_id)
+    row = connection.execute(query.limit(1)).one_or_none()
+    return None if row is None else (row[0], row[1])
+
+
+def due_repeat(connection: Connection, rater: Rater, skipped: Collection[Key] = ()) -> Key | None:
+    """What the rater has answered and is to be asked again now; None where a new caption is to come.
+
+    One of EVERY answers is to a repeat, at a place that is drawn for each rater, of something drawn from what they
+    answered more than APART answers ago. What has another text by now does not come again.
+    """
+    table, given_at, again_at = rater.table, _given_at(rater.table), _again_at(rater.table)
+    counted = sa.select(sa.func.count(given_at) + sa.func.count(again_at)).select_from(table.join(*_samples(rater)))
+    n = connection.execute(counted.where(rater.captions, rater.own)).scalar_one()
+    block, place = divmod(n, EVERY)
+    if place != APART + 1 + _drawn([rater.name, rater.aspect, rater.seed, block]) % (EVERY - APART - 1):
+        return None
+    answers = sa.select(*rater.key, again_at.label("again_at"), sample.c.key, _has_its_texts(rater).label("is_same"))
+    answers = answers.select_from(table.join(*_samples(rater))).where(rater.captions, rater.own, given_at.is_not(None))
+    last_at = sa.func.coalesce(again_at, given_at)
+    before = answers.order_by(last_at.desc()).offset(APART).subquery()
+    order = sa.func.hashtextextended(before.c.key, sa.literal(rater.seed ^ 1, sa.BigInteger))
+    key = [before.c[column.name] for column in rater.key]
+    query = sa.select(*key).where(before.c.again_at.is_(None), before.c.is_same).order_by(order, *key)
+    rows = (tuple(row) for row in connection.execute(query))
+    return next((row for row in rows if row not in set(skipped)), None)
+
+
+def store_answer(
+    connection: Connection,
+    rater: Rater,
+    about: Sequence[tuple[int, bytes]],
+    value: float,
+    extra: dict[str, Any],
+    skipped: Collection[Key] = (),
+) -> bool:
+    """Store an answer about captions, each its id and the hash of its text: a rating of one, a preference of two.
+
+    value: a rating from 1 to 5; or 1 where the caption with the lower id is better, -1 where the other one is, else 0.
+    False, and nothing is stored, where a text is another one by now, or the rater has answered this already and is not
+    to be asked again.
+    """
+    about = sorted(about)
+    key = tuple(sample_id for sample_id, _ in about)
+    if key == due_repeat(connection, rater, skipped):
+        again = sa.func.jsonb_build_object("again", with_time({**extra, "value": value}))
+        same = [column == part for column, part in zip(rater.key, key, strict=True)]
+        # Only once: the window that comes second finds it there.
+        changed = sa.update(rater.table).where(rater.own, *same, _again_at(rater.table).is_(None))
+        return connection.execute(changed.values(extra=rater.table.c.extra.op("||")(again))).rowcount > 0
+    if rater.pairs:
+        return _store_preference(connection, rater, about, int(value), extra)
+    return store_rating(connection, rater, *about[0], value, extra)
 
 
 def store_rating(
@@ -70,8 +219,7 @@ def store_rating(
     """
     said = {"sample_id": sample_id, "rater": rater.name, "aspect": rater.aspect, "value": value, **extra}
     digest = hashlib.sha256(json.dumps(said, sort_keys=True).encode("utf-8")).digest()
-    now = sa.func.to_char(sa.text("statement_timestamp() AT TIME ZONE 'UTC'"), 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
-    given = sa.func.jsonb_build_object("rated_at", now).op("||")(sa.cast(extra, rating.c.extra.type))
+    given = with_time({**extra, "text_sha256": text_sha256.hex()})
     # The row of the sample stays as it is until the rating is stored.
     its = sa.select(sample.c.sample_id, *map(sa.literal, (rater.name, rater.aspect, value)), given, sa.literal(digest))
     its = its.where(rater.captions, sample.c.sample_id == sample_id, sample.c.text_sha256 == text_sha256)
@@ -80,18 +228,53 @@ def store_rating(
     return connection.execute(stored.returning(rating.c.sample_id)).one_or_none() is not None
 
 
+def _store_preference(
+    connection: Connection, rater: Rater, about: Sequence[tuple[int, bytes]], value: int, extra: dict[str, Any]
+) -> bool:
+    (one, text_sha256), (two, other_sha256) = about
+    other = sample.alias("other")
+    said = map(sa.literal, (rater.name, rater.aspect, value))
+    its = sa.select(sample.c.sample_id, other.c.sample_id, *said, sample.c.text_sha256, other.c.text_sha256)
+    its = its.add_columns(with_time(extra)).where(
+        *(rater.captions, other.c.kind == "caption", other.c.video_id == sample.c.video_id),
+        *(sample.c.sample_id == one, sample.c.text_sha256 == text_sha256),
+        *(other.c.sample_id == two, other.c.text_sha256 == other_sha256, other.c.sample_id > sample.c.sample_id),
+    )
+    names = ["sample_id", "other_id", "rater", "aspect", "value", "text_sha256", "other_sha256", "extra"]
+    # Neither caption goes until the answer is stored; whether it counts is asked of the texts again and again.
+    new = insert(preference).from_select(names, its.with_for_update(read=True, key_share=True))
+    texts = sa.tuple_(preference.c.text_sha256, preference.c.other_sha256)
+    stored = new.on_conflict_do_update(
+        index_elements=names[:4],
+        set_={name: new.excluded[name] for name in names[4:]},
+        where=texts != sa.tuple_(new.excluded.text_sha256, new.excluded.other_sha256),
+    )
+    return connection.execute(stored.returning(preference.c.sample_id)).one_or_none() is not None
+
+
 def take_back(connection: Connection, rater: Rater) -> bool:
-    """Delete the rater's last rating that was given in a browser; False where there is none."""
-    given_at = rating.c.extra["rated_at"].astext
-    of_dataset = sa.select(rating.c.sample_id).join(sample).where(rater.captions, rater.own, given_at.is_not(None))
-    last = of_dataset.order_by(given_at.desc()).limit(1).scalar_subquery()
-    gone = sa.delete(rating).where(rater.own, rating.c.sample_id == last)
-    return connection.execute(gone).rowcount > 0
+    """Delete the rater's last answer that was given in a browser; False where there is none.
+
+    Of what was asked twice the second answer goes first.
+    """
+    table, given_at, again_at = rater.table, _given_at(rater.table), _again_at(rater.table)
+    query = sa.select(*rater.key, again_at).select_from(table.join(*_samples(rater)))
+    # What another tool gave has a time, too, and no seed.
+    is_ours = sa.and_(given_at.is_not(None), table.c.extra["seed"].is_not(None))
+    query = query.where(rater.captions, rater.own, is_ours)
+    last = query.order_by(sa.func.coalesce(again_at, given_at).desc()).limit(1).with_for_update(of=table)
+    row = connection.execute(last).one_or_none()
+    if row is None:
+        return False
+    *key, repeated_at = row
+    it = sa.and_(rater.own, *(column == part for column, part in zip(rater.key, key, strict=True)))
+    without = sa.update(table).where(it).values(extra=table.c.extra.op("-")("again"))
+    return connection.execute(sa.delete(table).where(it) if repeated_at is None else without).rowcount > 0
 
 
 def n_rated(connection: Connection, rater: Rater) -> tuple[int, int]:
-    """How many captions the rater has rated, and how many there are."""
-    rated = sa.select(sa.func.count()).select_from(rating.join(sample)).where(rater.captions, rater.own)
+    """How many captions, or pairs of them, the rater has answered, and how many captions there are."""
+    rated = sa.select(sa.func.count()).select_from(rater.table.join(*_samples(rater))).where(rater.captions, rater.own)
     of_all = sa.select(sa.func.count()).select_from(sample).where(rater.captions)
     return connection.execute(rated).scalar_one(), connection.execute(of_all).scalar_one()
 
@@ -101,3 +284,131 @@ def scale_of(connection: Connection, dataset: Dataset, aspect: str) -> str | Non
     scale = rating.c.extra["scale"].astext
     query = sa.select(scale).join(sample).where(sample.c.dataset_id == dataset.dataset_id, rating.c.aspect == aspect)
     return connection.scalar(query.where(scale.is_not(None)).limit(1))
+
+
+def with_time(extra: dict[str, Any]) -> sa.ColumnElement[Any]:
+    """These fields and the time of the answer, as JSON."""
+    return sa.func.jsonb_build_object("rated_at", _NOW).op("||")(sa.cast(extra, rating.c.extra.type))
+
+
+def _samples(rater: Rater) -> tuple[sa.Table, sa.ColumnElement[bool]]:
+    """Table `sample` and what joins the answers to it."""
+    return sample, rater.key[0] == sample.c.sample_id
+
+
+def _has_its_texts(rater: Rater) -> sa.ColumnElement[bool]:
+    """Whether an answer's captions have the texts that it was about."""
+    if not rater.pairs:
+        is_same: sa.ColumnElement[bool]
+        is_same = sa.func.encode(sample.c.text_sha256, "hex") == rating.c.extra["text_sha256"].astext
+        return is_same
+    other = sample.alias("other")
+    others = sa.select(sa.literal(1)).where(
+        other.c.sample_id == preference.c.other_id, other.c.text_sha256 == preference.c.other_sha256
+    )
+    return sa.and_(preference.c.text_sha256 == sample.c.text_sha256, others.exists())
+
+
+def _given_at(table: sa.Table) -> sa.ColumnElement[str]:
+    found: sa.ColumnElement[str] = table.c.extra["rated_at"].astext
+    return found
+
+
+def _again_at(table: sa.Table) -> sa.ColumnElement[str]:
+    found: sa.ColumnElement[str] = table.c.extra[("again", "rated_at")].astext
+    return found
+
+
+def _drawn(of: Sequence[object]) -> int:
+    """A number drawn from these values: the same ones give the same number."""
+    return int.from_bytes(hashlib.sha256(json.dumps(of).encode("utf-8")).digest()[:8], "big")
+
+
+# What ratings are drawn for, see metrics_core/agreement/sampling.py.
+
+DRAWN = "to_settle"
+"""The field of a rating's `extra` with its mark, which view random_rating reads."""
+
+
+class Mark(NamedTuple):
+    """By which draw a caption came: its question, share and key, and the least share that a caption has in it.
+
+    least: None where the captions of the draw are no random sample of the dataset.
+    """
+
+    question: str
+    share: float
+    key: float
+    least: float | None
+
+
+class Caption(NamedTuple):
+    """A caption that may be drawn. chance, video_chance: random numbers in (0, 1] of a seed and of both keys."""
+
+    sample_id: int
+    video_id: int
+    system: str
+    chance: float
+    video_chance: float
+
+
+def captions_of(connection: Connection, dataset: Dataset, seed: int) -> list[Caption]:
+    """All captions of a dataset, by number."""
+    number = sa.literal(seed, sa.BigInteger)
+    hashes = (sa.func.hashtextextended(column, number) for column in (sample.c.key, video.c.key))
+    query = (
+        sa.select(sample.c.sample_id, sample.c.video_id, sample.c.system, *hashes)
+        .join(video, video.c.video_id == sample.c.video_id)
+        .where(sample.c.dataset_id == dataset.dataset_id, sample.c.kind == "caption")
+        .order_by(sample.c.sample_id)
+    )
+    # The hash is a whole number of 64 bits with a sign.
+    return [
+        Caption(*row[:3], *((number + 2**63 + 0.5) / 2**64 for number in row[3:])) for row in connection.execute(query)
+    ]
+
+
+def systems_of_captions(connection: Connection, dataset: Dataset) -> set[str]:
+    """The systems that made captions of a dataset."""
+    of_dataset = (sample.c.dataset_id == dataset.dataset_id, sample.c.kind == "caption")
+    return set(connection.scalars(sa.select(sample.c.system).where(*of_dataset).distinct()))
+
+
+def drawn_ratings(connection: Connection, dataset: Dataset, aspect: str) -> Iterator[tuple[int, float, list[Mark]]]:
+    """For every rated caption its id, its mean rating by an aspect, and the marks of its ratings."""
+    mark = rating.c.extra[DRAWN]
+    query = (
+        sa.select(rating.c.sample_id, sa.func.avg(rating.c.value), sa.func.array_agg(mark))
+        .join(sample, sample.c.sample_id == rating.c.sample_id)
+        .where(sample.c.dataset_id == dataset.dataset_id, sample.c.kind == "caption", rating.c.aspect == aspect)
+        .group_by(rating.c.sample_id)
+    )
+    for sample_id, value, marks in connection.execute(query):
+        yield sample_id, value, [each for given in marks if (each := _mark_in(given)) is not None]
+
+
+def _mark_in(given: Any) -> Mark | None:
+    """The mark in a rating's field; None where it holds something else, as a manifest's own field may."""
+    try:
+        least = given["least"]
+        return Mark(
+            str(given["question"]),
+            float(given["share"]),
+            float(given["key"]),
+            None if least is None else float(least),
+        )
+    except (TypeError, KeyError, ValueError, OverflowError):
+        return None
+
+
+def questions_of(connection: Connection, dataset: Dataset) -> list[tuple[str, int, str]]:
+    """The questions, seeds and aspects that ratings of a dataset were drawn for."""
+    question, seed = rating.c.extra[DRAWN]["question"].astext, rating.c.extra["seed"].astext
+    query = (
+        sa.select(question, seed, rating.c.aspect)
+        .join(sample, sample.c.sample_id == rating.c.sample_id)
+        .where(sample.c.dataset_id == dataset.dataset_id, question.is_not(None), seed.regexp_match("^[0-9]{1,18}$"))
+        .distinct()
+        .order_by(rating.c.aspect, question, seed)
+    )
+    return [(row[0], int(row[1]), row[2]) for row in connection.execute(query)]

@@ -1,12 +1,25 @@
-"""Drops and renames a dataset. Its frozen selections stay, with their rows and the dataset's name."""
+"""Drops and renames a dataset, and drops scores of it. Frozen selections stay, with their rows and its name."""
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset, find_dataset
-from db.schema import METADATA, dataset, keypoint, qeva_question_set, sample, selection, selection_item, video
+from db.schema import (
+    METADATA,
+    dataset,
+    keypoint,
+    qeva_question_set,
+    sample,
+    score,
+    scorer,
+    selection,
+    selection_item,
+    video,
+)
 
 # What of a dataset people ask for, by the names of the tables; everything else goes with these.
 SHOWN = {
@@ -15,6 +28,7 @@ SHOWN = {
     "keypoint": "keypoints",
     "sample": "samples",
     "rating": "ratings",
+    "preference": "preferences",
     "keypoint_label": "labels on keypoints",
     "score": "scores",
     "past_score": "replaced scores",
@@ -42,15 +56,22 @@ class NameTaken(ValueError):
     plain = True
 
 
-def contents(connection: Connection, of: Dataset) -> dict[str, int]:
-    """How many rows a dataset has of what people ask for, in words; nothing that it has none of."""
-    return {words: n for name, words in SHOWN.items() if (n := n_rows(connection, of, name))}
+def contents(connection: Connection, of: Dataset, scorers: Collection[int] | None = None) -> dict[str, int]:
+    """How many rows a dataset has of what people ask for, in words; nothing that it has none of.
+
+    scorers: count what belongs to these alone.
+    """
+    found = {words: n_rows(connection, of, name, scorers) for name, words in SHOWN.items()}
+    return {words: n for words, n in found.items() if n}
 
 
-def n_rows(connection: Connection, of: Dataset, name: str) -> int:
-    """How many rows of a table belong to a dataset. name: of the table."""
+def n_rows(connection: Connection, of: Dataset, name: str, scorers: Collection[int] | None = None) -> int:
+    """How many rows of a table belong to a dataset. name: of the table. scorers: count what these made alone."""
     table = METADATA.tables[name]
-    return connection.scalar(sa.select(sa.func.count()).select_from(table).where(_belongs(table, of.dataset_id))) or 0
+    if scorers is not None and not _is_of_scorer(table):
+        return 0
+    wanted = [_belongs(table, of.dataset_id)] + ([] if scorers is None else [_made_by(table, scorers)])
+    return connection.scalar(sa.select(sa.func.count()).select_from(table).where(*wanted)) or 0
 
 
 def n_selections(connection: Connection, of: Dataset) -> int:
@@ -70,6 +91,16 @@ def drop_dataset(connection: Connection, of: Dataset) -> None:
         if table not in (selection, selection_item) and _leads_to_dataset(table):
             connection.execute(sa.delete(table).where(_belongs(table, of.dataset_id)))
     connection.execute(sa.delete(dataset).where(dataset.c.dataset_id == of.dataset_id))
+
+
+def drop_scores(connection: Connection, of: Dataset, scorers: Collection[int]) -> None:
+    """Delete what scorers made for a dataset, and each scorer that then has a score nowhere."""
+    _lock(connection, of)
+    for table in reversed(METADATA.sorted_tables):
+        if _is_of_scorer(table):
+            connection.execute(sa.delete(table).where(_belongs(table, of.dataset_id), _made_by(table, scorers)))
+    has_scores = sa.exists().where(score.c.scorer_id == scorer.c.scorer_id)
+    connection.execute(sa.delete(scorer).where(_made_by(scorer, scorers), sa.not_(has_scores)))
 
 
 def rename_dataset(connection: Connection, of: Dataset, name: str) -> Dataset:
@@ -94,6 +125,15 @@ def _lock(connection: Connection, of: Dataset) -> None:
 
 def _leads_to_dataset(table: sa.Table) -> bool:
     return table is not dataset and any(name in table.c for name in ("dataset_id", *_WAYS))
+
+
+def _is_of_scorer(table: sa.Table) -> bool:
+    """Whether rows of the table are made by a scorer for a dataset."""
+    return "scorer_id" in table.c and _leads_to_dataset(table)
+
+
+def _made_by(table: sa.Table, scorers: Collection[int]) -> sa.ColumnElement[bool]:
+    return table.c.scorer_id.in_(list(scorers))
 
 
 def _belongs(table: sa.Table, dataset_id: int) -> sa.ColumnElement[bool]:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.evidence.verdicts import MANIFEST_LABELS
-from db.schema import agreement, dataset, keypoint_label, rating, reference, sample
+from db.schema import agreement, dataset, keypoint_label, preference, rating, reference, sample
 
+# What statistics rest on: see the view. What a question drew is read by db/manifest/rating.py.
+random_rating = sa.table("random_rating", *map(sa.column, ("sample_id", "rater", "aspect", "value")))
 # Ratings held at a time.
 ROWS = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedSample:
-    """A sample that people rated or labelled. covered: the share of its keypoints labelled as covered, or None."""
+    """A sample that people rated, labelled or compared with another one.
+
+    covered: the share of its keypoints labelled as covered, or None.
+    """
 
     sample_id: int
     shard: int
@@ -30,7 +35,10 @@ class JudgedSample:
 
 
 def judged_samples(connection: Connection, dataset_id: int) -> list[JudgedSample]:
-    """The samples of a dataset with a rating or a label of the manifest, by id. A judge's labels do not count."""
+    """The samples of a dataset with a rating, a preference or a label of the manifest, by id.
+
+    A judge's labels do not count.
+    """
     covered = (
         sa.select(
             keypoint_label.c.sample_id, sa.func.avg(sa.case((keypoint_label.c.covered, 1.0), else_=0.0)).label("share")
@@ -40,14 +48,16 @@ def judged_samples(connection: Connection, dataset_id: int) -> list[JudgedSample
         .group_by(keypoint_label.c.sample_id)
         .subquery()
     )
-    is_rated = sa.exists().where(rating.c.sample_id == sample.c.sample_id)
+    is_rated = sa.exists().where(random_rating.c.sample_id == sample.c.sample_id)
+    pair = (preference.c.sample_id, preference.c.other_id)
+    is_compared = sa.or_(*(sa.exists().where(one == sample.c.sample_id) for one in pair))
     query = (
         sa.select(
             *(sample.c.sample_id, sample.c.shard, sample.c.video_id, sample.c.system, sample.c.text, covered.c.share),
             sample.c.kind,
         )
         .outerjoin(covered, covered.c.sample_id == sample.c.sample_id)
-        .where(sample.c.dataset_id == dataset_id, is_rated | covered.c.share.is_not(None))
+        .where(sample.c.dataset_id == dataset_id, is_rated | is_compared | covered.c.share.is_not(None))
         .order_by(sample.c.sample_id)
     )
     return [
@@ -58,10 +68,10 @@ def judged_samples(connection: Connection, dataset_id: int) -> list[JudgedSample
 
 def ratings_of(connection: Connection, dataset_id: int) -> Iterator[tuple[int, str, str, float]]:
     """Sample id, rater, aspect and value of every rating of a dataset, in this order."""
-    columns = (rating.c.sample_id, rating.c.rater, rating.c.aspect, rating.c.value)
+    columns = tuple(random_rating.c)
     query = (
         sa.select(*columns)
-        .join(sample, sample.c.sample_id == rating.c.sample_id)
+        .join(sample, sample.c.sample_id == random_rating.c.sample_id)
         .where(sample.c.dataset_id == dataset_id)
         .order_by(*columns[:3])
     )
@@ -69,15 +79,62 @@ def ratings_of(connection: Connection, dataset_id: int) -> Iterator[tuple[int, s
         yield row[0], row[1], row[2], row[3]
 
 
-def references_of(connection: Connection, dataset_id: int) -> dict[int, list[str]]:
-    """The texts of the references of every video that has some."""
+class Preference(NamedTuple):
+    """Which of two captions of a video a rater finds better: 1 the first, -1 the other, 0 neither."""
+
+    sample_id: int
+    other_id: int
+    rater: str
+    aspect: str
+    better: int
+
+
+def preferences_of(connection: Connection, dataset_id: int) -> list[Preference]:
+    """The preferences of a dataset between captions that have the texts that were compared."""
+    of, other = preference.c, sample.alias("other")
+    query = (
+        sa.select(of.sample_id, of.other_id, of.rater, of.aspect, of.value)
+        .join(sample, (sample.c.sample_id == of.sample_id) & (sample.c.text_sha256 == of.text_sha256))
+        .join(other, (other.c.sample_id == of.other_id) & (other.c.text_sha256 == of.other_sha256))
+        .where(sample.c.dataset_id == dataset_id)
+        .order_by(of.aspect, of.sample_id, of.other_id, of.rater)
+    )
+    return [Preference(*row) for row in connection.execute(query)]
+
+
+class Repeat(NamedTuple):
+    """Both answers of a rater to one question that came twice: ratings from 1 to 5, or preferences of -1, 0, 1."""
+
+    rater: str
+    aspect: str
+    pairs: bool
+    first: float
+    again: float
+
+
+def repeats_of(connection: Connection, dataset_id: int) -> list[Repeat]:
+    """The repeats of a dataset, by rater and aspect."""
+    found = []
+    for table in (rating, preference):
+        again = table.c.extra[("again", "value")].astext
+        query = (
+            sa.select(table.c.rater, table.c.aspect, table.c.value, sa.cast(again, sa.Double))
+            .join(sample, sample.c.sample_id == table.c.sample_id)
+            .where(sample.c.dataset_id == dataset_id, again.is_not(None))
+        )
+        found += [Repeat(row[0], row[1], table is preference, row[2], row[3]) for row in connection.execute(query)]
+    return sorted(found)
+
+
+def references_of(connection: Connection, dataset_id: int, video_ids: Collection[int]) -> dict[int, list[str]]:
+    """The texts of the references of each of these videos that has some."""
     query = (
         sa.select(reference.c.video_id, reference.c.text)
-        .where(reference.c.dataset_id == dataset_id)
+        .where(reference.c.dataset_id == dataset_id, reference.c.video_id == sa.any_(sa.bindparam("ids")))
         .order_by(reference.c.reference_id)
     )
     texts: dict[int, list[str]] = {}
-    for video_id, text in connection.execute(query):
+    for video_id, text in connection.execute(query, {"ids": list(video_ids)}):
         texts.setdefault(video_id, []).append(text)
     return texts
 

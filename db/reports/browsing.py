@@ -19,6 +19,7 @@ from db.scores.present import (
     Column,
     PresentScores,
     active_scorers,
+    is_number,
     known_metrics,
     prepare_for_joins,
     present_scores,
@@ -171,7 +172,7 @@ def _with_value(on: Ground, sort: str, after: Place | None, n: int) -> list[Plac
     value, sample_id = _sortable(column_of(sort, columns).expression), scores.columns["sample_id"]
     query = sa.select(value, sample_id).select_from(scores.rows).where(scores.of_dataset, value.is_not(None))
     if after is not None:
-        if not isinstance(after.value, (int, float) if _is_number(value) else value.type.python_type):
+        if not isinstance(after.value, (int, float) if is_number(value) else value.type.python_type):
             raise FilterError(NO_PLACE)
         last = sa.literal(after.value, value.type)
         is_beyond, is_no_better = (
@@ -244,13 +245,9 @@ def count(on: Ground) -> int:
 # Histograms.
 
 
-def is_number(on: Ground, name: str) -> bool:
+def has_numbers(on: Ground, name: str) -> bool:
     """Whether the values of a column are numbers. Raises FilterError where there is no such column."""
-    return _is_number(column_of(name, on.scores(None, name)[1]).expression)
-
-
-def _is_number(value: Column) -> bool:
-    return isinstance(value.type, sa.Double | sa.Integer | sa.Float)
+    return is_number(column_of(name, on.scores(None, name)[1]).expression)
 
 
 def distribution_of(on: Ground, name: str) -> Histogram | list[ValueCount]:
@@ -267,16 +264,19 @@ def distribution_of(on: Ground, name: str) -> Histogram | list[ValueCount]:
     brush = [parse_filter(text, columns) for text in on.sight.conditions if names_in(text) == {name.lower()}]
     shown = sa.select(value.label("value"), sa.and_(sa.true(), *brush).label("kept")).select_from(scores.rows)
     shown = shown.where(scores.of_dataset, *_conditions(on.sight, columns, but=name.lower()))
-    if _is_number(value):
-        return _histogram(on, shown, is_whole=isinstance(value.type, sa.Integer))
+    if is_number(value):
+        return binned(on.connection, shown, is_whole=isinstance(value.type, sa.Integer))
     found = shown.subquery()
     n, kept = sa.func.count(), sa.func.count().filter(found.c.kept)
     query = sa.select(found.c.value, n, kept).group_by(found.c.value).order_by(n.desc(), found.c.value).limit(_BINS)
     return [ValueCount(*row) for row in on.connection.execute(query)]
 
 
-def _histogram(on: Ground, shown: sa.Select[Any], *, is_whole: bool) -> Histogram:
-    """Bins of round limits, which the database finds while it counts: the values are read once."""
+def binned(connection: Connection, shown: sa.Select[Any], *, is_whole: bool) -> Histogram:
+    """Bins of round limits, which the database finds while it counts: the values are read once.
+
+    shown: numbers as column `value`, and as `kept` whether a row is to be counted as kept.
+    """
     values = shown.where(shown.selected_columns.value.is_not(None)).cte("values")
     low, high = sa.func.min(values.c.value), sa.func.max(values.c.value)
     # The least of 1, 2, 5 and 10 times a power of ten that makes at most so many bins.
@@ -292,7 +292,7 @@ def _histogram(on: Ground, shown: sa.Select[Any], *, is_whole: bool) -> Histogra
     query = sa.select(
         place, sa.func.count(), sa.func.count().filter(values.c.kept), *[sa.func.min(c) for c in limits.c]
     )
-    rows = on.connection.execute(query.select_from(values.join(limits, sa.true())).group_by(place)).all()
+    rows = connection.execute(query.select_from(values.join(limits, sa.true())).group_by(place)).all()
     if not rows:
         return Histogram(math.nan, math.nan, math.nan, 0, (), ())
     by_place = {row[0]: (row[1], row[2]) for row in rows}

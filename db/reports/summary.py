@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.evidence.verdicts import MANIFEST_LABELS
+from db.reports.agreement import random_rating
 from db.reports.values import QUANTILES, Spread
 from db.schema import ingest_reject, keypoint_label, rating, sample, video
 
@@ -37,6 +38,19 @@ def has_synthetic_ratings(connection: Connection, dataset_id: int) -> bool:
         .limit(1)
     )
     return connection.scalar(query) is not None
+
+
+def drawn_apart(connection: Connection, dataset_id: int) -> int:
+    """The ratings that were drawn to settle a question and are no random sample, so that statistics leave them out."""
+    counts = (
+        sa.select(sa.func.count())
+        .select_from(table.join(sample, table.c.sample_id == sample.c.sample_id))
+        .where(sample.c.dataset_id == dataset_id)
+        .scalar_subquery()
+        for table in (rating, random_rating)
+    )
+    n: int = connection.execute(sa.select(next(counts) - next(counts))).scalar_one()
+    return n
 
 
 def video_statuses(connection: Connection, dataset_id: int) -> dict[str, int]:

@@ -168,7 +168,8 @@ def ratings_beside(connection: Connection, kind: str, metric: str, cut: float) -
     """The ratings of samples of a kind on both sides of a cut, for every aspect."""
     query = sa.text(
         f"SELECT g.aspect, avg(g.value) FILTER (WHERE {metric} >= :cut), avg(g.value) FILTER (WHERE {metric} < :cut), "
-        f"count(*) FROM reported r JOIN rating g USING (sample_id) WHERE r.kind = :kind AND {metric} IS NOT NULL "
+        f"count(*) FROM reported r JOIN random_rating g USING (sample_id) WHERE r.kind = :kind "
+        f"AND {metric} IS NOT NULL "
         'GROUP BY 1 ORDER BY g.aspect COLLATE "C"'
     )
     return [(row[0], row[1], row[2], row[3]) for row in connection.execute(query, {"kind": kind, "cut": cut})]

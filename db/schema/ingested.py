@@ -151,6 +151,23 @@ rating = sa.Table(
     digest("row_sha256"),
 )
 
+# Of two captions of a video. It counts while both have the texts that were compared.
+preference = sa.Table(
+    "preference",
+    METADATA,
+    parent("sample.sample_id", primary_key=True),
+    sa.Column("other_id", sa.ForeignKey("sample.sample_id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("rater", sa.Text, primary_key=True),
+    sa.Column("aspect", sa.Text, primary_key=True),
+    sa.Column("value", sa.SmallInteger, nullable=False),
+    digest("text_sha256"),
+    digest("other_sha256"),
+    json("extra"),
+    sa.Index("ix_preference_other_id", "other_id"),
+    sa.CheckConstraint("sample_id < other_id", name="one_order"),
+    sa.CheckConstraint("value IN (-1, 0, 1)", name="value"),
+)
+
 keypoint_label = sa.Table(
     "keypoint_label",
     METADATA,

@@ -23,6 +23,7 @@ from db.sql import read_sql
 
 # A view comes after the views that it reads.
 VIEWS = (
+    "random_rating",
     "threshold_in_force",
     "dataset_thresholds",
     "shard_thresholds",

@@ -6,6 +6,13 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, RowMapping
 
 
+def sample_of_key(connection: Connection, dataset_id: int, key: str) -> int | None:
+    """The id of a dataset's sample; None where there is none. A caption comes before a question of the same key."""
+    query = sa.text("SELECT sample_id FROM sample WHERE dataset_id = :dataset_id AND key = :key ORDER BY kind LIMIT 1")
+    found: int | None = connection.scalar(query, {"dataset_id": dataset_id, "key": key})
+    return found
+
+
 def sample_score(
     connection: Connection, dataset_id: int, key: str, metric: str, kind: str | None = None
 ) -> RowMapping | None:

@@ -41,6 +41,15 @@ def with_imported(connection: Connection, metrics: MetricInputs) -> MetricInputs
     return {**metrics, **{name: INPUTS for name in connection.scalars(query) if name not in metrics}}
 
 
+def imported_scorers(connection: Connection) -> dict[str, list[int]]:
+    """The scorers of each metric whose scores were imported, by its name."""
+    query = sa.select(scorer.c.metric, scorer.c.scorer_id).where(scorer.c.code_version == IMPORTED)
+    found: dict[str, list[int]] = {}
+    for row in connection.execute(query.order_by(scorer.c.metric, scorer.c.scorer_id)):
+        found.setdefault(row.metric, []).append(row.scorer_id)
+    return found
+
+
 def why_no_name(connection: Connection, name: str) -> str | None:
     """Why an imported metric cannot have this name; None where it can. It becomes a column of sample_scores."""
     if name in (*_TAKEN, *with_imported(connection, {})):

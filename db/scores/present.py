@@ -44,6 +44,11 @@ _FROZEN_TOO: dict[str, Column] = {
 }
 
 
+def is_number(column: Column) -> bool:
+    """Whether the values of a column are numbers."""
+    return isinstance(column.type, sa.Double | sa.Integer)
+
+
 def names_of(columns: Iterable[str]) -> str:
     """The names of columns in order, for a sentence, in which one word stands for the thirty facts.
 
@@ -55,8 +60,8 @@ def names_of(columns: Iterable[str]) -> str:
     return ", ".join([*sorted(wanted - FACT_COLUMNS.keys()), *facts])
 
 
-def own_columns() -> frozenset[str]:
-    """The columns of view sample_scores that no metric can have the name of."""
+def columns_without_metrics() -> frozenset[str]:
+    """The columns of view sample_scores that no metric has, and whose names none can have."""
     return frozenset({*_SHOWN, *FACT_COLUMNS, "dataset", "sample_id", "n_references", "mean_ratings", "own_fields"})
 
 

@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
 from db.schema import rating, sample, video, video_fact
-from db.scores.present import Column, PresentScores, names_of
+from db.scores.present import Column, PresentScores, is_number, names_of
 from db.selections.filters import names_in, parse_filter
 from db.selections.recipes import Recipe, SelectionError
 
@@ -298,7 +298,7 @@ def _stored_cut(connection: Connection, dataset: Dataset, metric: str, objective
 
 
 def _number(columns: Mapping[str, Column], name: str, field: str) -> Column:
-    numbers = {key: column for key, column in columns.items() if isinstance(column.type, (sa.Double, sa.Integer))}
+    numbers = {key: column for key, column in columns.items() if is_number(column)}
     if name in columns and name not in numbers:
         # The cells of a CSV are text, so a number becomes text without anybody's will.
         text = (

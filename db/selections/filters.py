@@ -50,9 +50,16 @@ NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 
 
 class FilterError(ValueError):
-    """The text is not a condition of the filter language; the message says in one sentence what is wrong."""
+    """The text is not a condition of the filter language; the message says in one sentence what is wrong.
+
+    brief: the message without what may be chosen instead.
+    """
 
     plain = True
+
+    def __init__(self, brief: str, choice: str = "") -> None:
+        super().__init__(brief + choice)
+        self.brief = brief
 
 
 @dataclass(frozen=True)
@@ -153,7 +160,7 @@ def column_of(name: str, columns: Columns) -> Operand:
     if column is None:
         meant = did_you_mean(name, columns)
         hint = f", did you mean {meant!r}?" if meant else "."
-        raise FilterError(f"unknown name {name[:40]!r}{hint} The columns are: {names_of(columns)}")
+        raise FilterError(f"unknown name {name[:40]!r}{hint}", f" The columns are: {names_of(columns)}")
     is_typed = not isinstance(column.type, sa.types.NullType)
     kind = PYTHON_KINDS.get(column.type.python_type, "other") if is_typed else "untyped"
     adjective = f"{kind} " if kind in PYTHON_KINDS.values() else ""

@@ -5,11 +5,13 @@ results count how often that happened. Intervals leave out videos, see `interval
 """
 
 from metrics_core.agreement.baselines import common_words, length_in_words
+from metrics_core.agreement.choices import Choices, ChoicesCompared, choice_rows, compare_choices
 from metrics_core.agreement.coefficients import coefficient
 from metrics_core.agreement.groupings import without_length, without_system_means
 from metrics_core.agreement.labels import cohen_kappa, confusion_of, label_rows, majority_accuracy
 from metrics_core.agreement.pairs import TieCalibration, calibrate_ties, soft_pairwise_accuracy
-from metrics_core.agreement.raters import Alpha, krippendorff_alpha
+from metrics_core.agreement.raters import Alpha, Consistency, consistency, krippendorff_alpha
+from metrics_core.agreement.stopping import Race, Standing, standing, standing_of_choices
 from metrics_core.agreement.table import AgreementRow, agreement_rows
 from metrics_core.agreement.two_scorers import (
     ComparisonRow,
@@ -30,23 +32,31 @@ from metrics_core.intervals import Estimate
 __all__ = [
     "AgreementRow",
     "Alpha",
+    "Choices",
+    "ChoicesCompared",
     "ComparisonRow",
+    "Consistency",
     "Estimate",
     "Mover",
     "PeopleCompared",
     "PermutationTest",
+    "Race",
     "ScoresCompared",
+    "Standing",
     "TieCalibration",
     "WilliamsTest",
     "agreement_rows",
     "calibrate_ties",
+    "choice_rows",
     "coefficient",
     "cohen_kappa",
     "common_words",
+    "compare_choices",
     "compare_scores",
     "compare_with_people",
     "comparison_rows",
     "confusion_of",
+    "consistency",
     "holm",
     "krippendorff_alpha",
     "label_rows",
@@ -54,6 +64,8 @@ __all__ = [
     "majority_accuracy",
     "permutation_test",
     "soft_pairwise_accuracy",
+    "standing",
+    "standing_of_choices",
     "williams_test",
     "wilson_interval",
     "without_length",

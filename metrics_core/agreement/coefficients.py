@@ -1,4 +1,4 @@
-"""The statistics of the agreement table: of one group of items by SciPy, of many small groups all pairs at once."""
+"""The statistics of the agreement table: of one group of items, and of many small groups all pairs at once."""
 
 from __future__ import annotations
 
@@ -138,14 +138,17 @@ def _pearson(left: FloatArray, right: FloatArray) -> float:
 
 def _pair_statistics(x: IntArray, y: IntArray, varied: bool) -> Coefficients:
     """The statistics that rest on the order of pairs, of two sides of dense ranks (n,)."""
-    from scipy.stats import kendalltau
-
     pairs = x.size * (x.size - 1) // 2
     both = x * (int(y.max(initial=0)) + 1) + y
     tied_x, tied_y, tied = (_tied_pairs(side) for side in (x, y, dense_ranks(both)))
     untied_x, untied_y = pairs - tied_x, pairs - tied_y
     surplus = 0
-    if varied:
+    if varied and x.size <= SMALL:
+        # Both orders of every pair.
+        surplus = int((np.sign(x[:, None] - x) * np.sign(y[:, None] - y)).sum()) // 2
+    elif varied:
+        from scipy.stats import kendalltau
+
         # SciPy counts the pairs, but gives them only inside tau-b.
         surplus = round(float(kendalltau(x, y).statistic) * math.sqrt(untied_x) * math.sqrt(untied_y))
     levels = 1 + min(int(x.max(initial=0)), int(y.max(initial=0)))

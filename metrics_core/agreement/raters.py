@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metrics_core.agreement.groupings import DECIMALS
+from metrics_core.arithmetic import ratio, wilson_interval
 from metrics_core.arrays import BoolArray, FloatArray, IntArray
 from metrics_core.intervals import BLOCKS, Found
 
@@ -49,6 +50,38 @@ def krippendorff_alpha(ratings: npt.ArrayLike, level: Level = "ordinal") -> Alph
     values, counts = _rating_counts(checked_ratings(ratings))
     pairable = counts.sum(axis=1)
     return Alpha(level, _alpha(values, _coincidences(counts), level), int(pairable.sum()), int((pairable > 0).sum()))
+
+
+@dataclass(frozen=True, slots=True)
+class Consistency:
+    """How far a rater agrees with themself: on n things that they judged twice without knowing it.
+
+    share: of equal answers, with Wilson's interval. mean_difference: without sign. None for n = 0.
+    """
+
+    n: int
+    n_equal: int
+    share: float | None
+    low: float | None
+    high: float | None
+    mean_difference: float | None
+
+
+def consistency(first: npt.ArrayLike, again: npt.ArrayLike) -> Consistency:
+    """Compare first and second answers (n,). Raises ValueError for different lengths.
+
+    >>> found = consistency([4, 3, 5, 1], [4, 3, 4, 1])
+    >>> found.n_equal, found.share, round(found.low, 3), round(found.high, 3), found.mean_difference
+    (3, 0.75, 0.301, 0.954, 0.25)
+    """
+    one, other = (np.asarray(side, dtype=np.float64) for side in (first, again))
+    if one.ndim != 1 or one.shape != other.shape:
+        raise ValueError(
+            f"the answers have shapes {one.shape} and {other.shape}: give a second one for each first one."
+        )
+    n, n_equal = one.size, int((one == other).sum())
+    mean = float(np.abs(one - other).mean()) if n else None
+    return Consistency(n, n_equal, ratio(n_equal, n), *wilson_interval(n_equal, n), mean)
 
 
 def alphas(ratings: FloatArray, block: IntArray) -> Found:

@@ -76,7 +76,7 @@ def _on_items_of(inputs: Inputs, name: str, level: float) -> SameItems:
     people = mean_rating(rated)
     kept = np.isfinite(values) & np.isfinite(people)
     found = _pooled(inputs, values, people)
-    ceiling = _ceiling(inputs, np.where(kept[:, None], rated, np.nan))
+    ceiling = ceiling_of(inputs, np.where(kept[:, None], rated, np.nan))
     strongest, above = strongest_baseline(inputs, people, kept, level), None
     if strongest:
         side = inputs.values[strongest.name]
@@ -121,7 +121,7 @@ def _pooled(inputs: Inputs, side: FloatArray, people: FloatArray) -> Found:
     return pooled(inputs.sides_of(side, people), (STATISTIC,))
 
 
-def _ceiling(inputs: Inputs, ratings: FloatArray) -> Found | None:
+def ceiling_of(inputs: Inputs, ratings: FloatArray) -> Found | None:
     """The mean of the raters' coefficients, each with the mean of the others; None without two raters of one item."""
     sides = [pooled(inputs.sides(*side), (STATISTIC,)) for side in one_against_others(ratings)]
     return mean_over_raters([{STATISTIC: each} for each in sides])[STATISTIC] if sides else None

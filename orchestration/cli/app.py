@@ -101,8 +101,8 @@ def waits_told() -> Iterator[None]:
 def _tell(ended: threading.Event) -> None:
     while not ended.wait(_FIRST_LOOK_S):
         # Every command that uses the database has imported it by now, or is about to; its import may be under way.
-        known_url = getattr(sys.modules.get("orchestration.platform"), "known_url", None)
-        url = known_url() if known_url else None
+        installed = getattr(sys.modules.get("orchestration.platform"), "installed", None)
+        url = installed().known_url() if installed and installed.cache_info().currsize else None
         if url is not None:
             from db.server.reader import READER
             from db.server.waits import Watch

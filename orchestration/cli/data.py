@@ -21,25 +21,29 @@ DatasetToo = Annotated[str | None, typer.Option("--dataset", "-d", help="Name of
 def drop(
     name: Name = None,
     option: DatasetToo = None,
+    metric: Annotated[str | None, typer.Option(help="Drop only the scores that were imported under this name.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Drop it without asking.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Drop a dataset with its scores and their history; say first what would go, and ask. Frozen selections stay.
 
     The files of its manifest, its videos, reports and exports stay too. Without a terminal nothing is dropped but with
-    --yes.
+    --yes. With --metric only scores go that rs.import_scores stored; with the last of them goes the metric's column.
     """
     from orchestration import removal
 
     (dataset,) = _names("drop DATASET", option, name)
-    going, n_selections = removal.what_would_go(dataset)
+    going, n_selections = removal.what_would_go(dataset, metric)
+    meant = f"the imported scores of {metric} from dataset {dataset}" if metric else f"dataset {dataset}"
     if not as_json:
-        print_rows([{"goes": what, "rows": n} for what, n in going.items()], empty=f"dataset {dataset} is empty")
+        print_rows([{"goes": what, "rows": n} for what, n in going.items()], empty=f"nothing is in {meant}")
         console.print(f"stays: {n_selections} frozen selections, and all files", markup=False)
         if n_selections:
             console.print("export them first to have references, durations and own fields in the exports", markup=False)
-    is_wanted = yes or (not as_json and sys.stdin.isatty() and typer.confirm(f"drop dataset {dataset}?"))
-    if is_wanted:
+    is_wanted = yes or (not as_json and sys.stdin.isatty() and typer.confirm(f"drop {meant}?"))
+    if is_wanted and metric:
+        removal.drop_imported(dataset, metric)
+    elif is_wanted:
         removal.drop(dataset)
     if as_json:
         print_json({"dataset": dataset, "dropped": is_wanted, "goes": going, "selections_stay": n_selections})
@@ -55,7 +59,7 @@ def rename(
 ) -> None:
     """Give a dataset another name. Nothing is scored again; frozen selections show the new name."""
     from orchestration import removal
-    from orchestration.platform import curation
+    from orchestration.platform import installed
 
     old, new = _names("rename DATASET NEW", option, name, new_name)
     removal.rename(old, new)
@@ -63,13 +67,12 @@ def rename(
         print_json({"old": old, "new": new})
         return
     console.print(f"dataset {old} is {new} now", markup=False)
-    if (curation().home / "inbox" / old).is_dir():
+    if (installed().curation.home / "inbox" / old).is_dir():
         console.print(f"rename its folder in the inbox too, or a change there makes {old} anew", markup=False)
 
 
 def _names(usage: str, option: str | None, *arguments: str | None) -> list[str]:
     """The names that a command was given, that of the dataset first: by --dataset, or as an argument."""
-
     names = [name for name in (option, *arguments) if name is not None]
     command, *wanted = usage.split()
     if len(names) != len(wanted):
@@ -81,7 +84,12 @@ def _names(usage: str, option: str | None, *arguments: str | None) -> list[str]:
 def ingest(
     folder: Annotated[Path, typer.Argument(help="Folder with videos, captions, ... as .jsonl, .csv or .parquet.")],
     dataset: DatasetName,
-    rows: Annotated[Path | None, typer.Option(help="A further .jsonl file of mixed rows with a field `kind`.")] = None,
+    rows: Annotated[
+        Path | None,
+        typer.Option(
+            help="A further .jsonl file of mixed rows with a field `kind`, or Label Studio's .json of ratings."
+        ),
+    ] = None,
     shards: Annotated[
         int | None, typer.Option(min=1, max=10_000, help="Shards of a new dataset (default: one per 4,000 samples).")
     ] = None,
@@ -118,9 +126,9 @@ def ingest(
 
 def _try(folder: Path, dataset: str, rows: Path | None, as_json: bool) -> None:
     from assets.ingest.run import try_folder
-    from orchestration.platform import engine
+    from orchestration.platform import installed
 
-    found, refused = try_folder(engine(), folder, dataset, mixed_rows=rows)
+    found, refused = try_folder(installed().engine, folder, dataset, mixed_rows=rows)
     report = found.as_dict()
     if as_json:
         print_json({**report, "refused": refused})
@@ -142,10 +150,10 @@ def rejects(dataset: DatasetName, as_json: AsJson = False) -> None:
     """List the rows that the last ingest of every file refused, with the reasons."""
     from assets.datasets import dataset_of_key
     from db.manifest.rejects import list_rejects
-    from orchestration.platform import engine
+    from orchestration.platform import installed
 
-    dataset_row = dataset_of_key(engine(), dataset)
-    with engine().connect() as connection:
+    dataset_row = dataset_of_key(installed().engine, dataset)
+    with installed().engine.connect() as connection:
         rows = list_rejects(connection, dataset_row.dataset_id)
     if as_json:
         print_json(rows)

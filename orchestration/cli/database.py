@@ -62,15 +62,14 @@ def url(
     """Print the database's URL, for psql or a notebook; its password is hidden unless a role is named."""
     from db.server.access import owner_url
     from db.server.reader import reader_url
-    from orchestration.platform import database_url, engine
+    from orchestration.platform import installed
 
     if reader and owner:
         raise Refused("--reader and --owner are two roles: name one of them")
     if reader:
-        engine()  # makes the role where it is missing
-        _show(reader_url(database_url()), as_json)
+        _show(reader_url(installed().engine.url), as_json)
     elif owner:
-        _show(owner_url(database_url()), as_json)
+        _show(owner_url(installed().database_url), as_json)
     else:
         _show_url(as_json)
 
@@ -80,9 +79,9 @@ def migrate(as_json: AsJson = False) -> None:
     """Create the databases and bring the tables to the newest revision."""
     from assets.scores.registry import METRIC_INPUTS, SOURCE_TABLES
     from db.schema.migrate import migrate as run_migrations
-    from orchestration.platform import database_url
+    from orchestration.platform import installed
 
-    revision = run_migrations(database_url(), METRIC_INPUTS, SOURCE_TABLES)
+    revision = run_migrations(installed().database_url, METRIC_INPUTS, SOURCE_TABLES)
     if as_json:
         print_json({"revision": revision})
     else:
@@ -96,11 +95,11 @@ def dump(
     """Write a back-up of both databases, the curation database and Dagster's, into a new folder."""
     from db.schema.migrate import REVISION
     from db.server.backup import dump as write
-    from orchestration.platform import database_url, engine
+    from orchestration.platform import installed
 
-    engine()
+    url = installed().engine.url
     with progress() as tell:
-        written = write(database_url(), folder, REVISION, tell)
+        written = write(url, folder, REVISION, tell)
     if as_json:
         print_json({"path": str(written)})
     else:
@@ -118,10 +117,10 @@ def restore(
     from assets.scores.registry import METRIC_INPUTS, SOURCE_TABLES
     from db.schema.migrate import REVISION
     from db.server.restore import restore as fill
-    from orchestration.platform import database_url, make_dagster_tables
+    from orchestration.platform import installed, make_dagster_tables
 
     with progress() as tell:
-        left_out = fill(database_url(), folder, METRIC_INPUTS, SOURCE_TABLES, make_dagster_tables, tell)
+        left_out = fill(installed().database_url, folder, METRIC_INPUTS, SOURCE_TABLES, make_dagster_tables, tell)
     if left_out is None:
         print_error("note: this back-up was restored here before; what came since stays")
     elif left_out:
@@ -157,9 +156,9 @@ def prune(
 
 def _show_url(as_json: bool) -> None:
     from db.server.urls import shown_url
-    from orchestration.platform import database_url
+    from orchestration.platform import installed
 
-    _show(shown_url(database_url()), as_json)
+    _show(shown_url(installed().database_url), as_json)
 
 
 def _show(shown: str, as_json: bool) -> None:

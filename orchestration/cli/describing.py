@@ -14,11 +14,13 @@ def facts(dataset: DatasetName, as_json: AsJson = False) -> None:
     from assets.datasets import dataset_of_key
     from db.evidence.facts import fact_spreads
     from orchestration.describing import run_facts
-    from orchestration.platform import engine
+    from orchestration.platform import installed
 
     described = run_facts(dataset)
-    with engine().connect() as connection:
-        rows = [spread._asdict() for spread in fact_spreads(connection, dataset_of_key(engine(), dataset).name)]
+    with installed().engine.connect() as connection:
+        rows = [
+            spread._asdict() for spread in fact_spreads(connection, dataset_of_key(installed().engine, dataset).name)
+        ]
     if as_json:
         print_json({"dataset": dataset, "described": described, "facts": rows})
     else:

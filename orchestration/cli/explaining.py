@@ -1,4 +1,4 @@
-"""The command explain: shows why a sample has its scores."""
+"""The command explain: shows why a sample has its scores, and the facts about it."""
 
 from __future__ import annotations
 
@@ -22,29 +22,37 @@ def explain(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show why a sample has its scores: what the metrics compared, and what decided."""
+    """Show why a sample has its scores: what the metrics compared, what decided, and the facts about text and video."""
     from assets.datasets import dataset_of_key
-    from assets.scores.explain import explain_score
+    from assets.reports.text import compact
+    from assets.scores.explain import explain_score, known_facts
     from orchestration.cli.scoring import shown_metrics
-    from orchestration.platform import curation, engine
+    from orchestration.platform import installed
 
-    dataset_row = dataset_of_key(engine(), dataset)
-    scorers = curation().scorers
+    dataset_row = dataset_of_key(installed().engine, dataset)
+    scorers = installed().curation.scorers
     explained = [
-        explain_score(engine(), name, scorers.get(name), dataset_row, sample) for name in shown_metrics(metric)
+        explain_score(installed().engine, name, scorers.get(name), dataset_row, sample)
+        for name in shown_metrics(metric)
     ]
     scores = [score for score in explained if score is not None]
     if not scores:
         raise Refused(f"{dataset} has no sample {sample!r}: reelsieve scores --dataset {dataset} lists them")
-    if all(score.status is None for score in scores):
+    facts = known_facts(installed().engine, dataset_row, sample)
+    has_scores = any(score.status is not None for score in scores)
+    if not has_scores and not facts:
         raise Refused(f"{sample!r} has no score yet: reelsieve score --dataset {dataset}")
     if as_json:
-        print_json([score.as_dict() for score in scores])
+        print_json([{**score.as_dict(), "facts": facts} for score in scores])
         return
     console.print(f"[bold]{escape(scores[0].sample)}[/bold] by {escape(scores[0].system)}")
     console.print(scores[0].text, style="dim", markup=False)
-    for score in scores:
+    for score in scores if has_scores else ():
         _print(score)
+    if facts:
+        shown = ", ".join(f"{name} {compact(value)}" for name, value in facts.items())
+        console.print("\n[bold]facts[/bold]")
+        console.print(shown, markup=False)
 
 
 def _print(score: ExplainedScore) -> None:

@@ -23,22 +23,62 @@ def look(
 
 def rate(
     dataset: Annotated[str, typer.Argument(help="Name of the dataset.")],
-    aspect: Annotated[str, typer.Option(help="What is rated, such as coverage.")],
+    aspect: Annotated[str | None, typer.Option(help="What is rated, such as coverage.")] = None,
     rater: Annotated[str | None, typer.Option(help="Name of the rater (default: the page asks).")] = None,
     scale: Annotated[
         str | None, typer.Option(help="1-5, 0-100 or yes-no (default: as the aspect was rated before, else 1-5).")
     ] = None,
+    pairs: Annotated[
+        bool, typer.Option("--pairs", help="Two captions of a video side by side: which is better, or neither.")
+    ] = False,
+    keypoints: Annotated[
+        bool,
+        typer.Option("--keypoints", help="Label keypoints: does the caption state this fact? In place of --aspect."),
+    ] = False,
+    to_settle: Annotated[
+        str | None,
+        typer.Option(help="Draw what settles this soonest: METRIC:METRIC, METRIC:CUT:CUT or SYSTEM:SYSTEM."),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random order; raters of one seed share the order.")] = 0,
     port: Port = 3001,
 ) -> None:
-    """Rate captions in a browser, one at a time, blind to systems and scores. Every answer is stored at once."""
+    """Rate captions in a browser, one or two at a time, or label keypoints, blind. Every answer is stored at once."""
     from orchestration.look.rating import SCALES
 
+    if (aspect is None) != keypoints:
+        raise UsageError("name what is rated with --aspect, such as --aspect coverage, or label facts with --keypoints")
+    if keypoints and (scale is not None or pairs):
+        raise UsageError("--scale and --pairs are for ratings: leave them out with --keypoints")
+    if to_settle is not None and (pairs or keypoints):
+        raise UsageError("--to-settle draws captions to rate one at a time: leave out --pairs and --keypoints")
+    if scale is not None and pairs:
+        raise UsageError("--scale is for one caption at a time: leave it out with --pairs")
     if scale is not None and scale not in SCALES:
         raise UsageError(f"--scale: there is no scale {scale!r}: choose one of {', '.join(SCALES)}")
-    said = {"aspect": aspect, "rater": rater, "scale": scale, "seed": str(seed)}
+    if to_settle is not None and aspect is not None:
+        _print_question(dataset, aspect, to_settle, seed)
+    said = {
+        "aspect": aspect,
+        "rater": rater,
+        "scale": scale,
+        "pairs": "1" if pairs else None,
+        "seed": str(seed),
+        "to-settle": to_settle,
+    }
     query = urlencode({name: value for name, value in said.items() if value is not None})
-    _serve(f"/look/{quote(dataset)}/rate?{query}", dataset, port)
+    _serve(f"/look/{quote(dataset)}/rate{'/facts' if keypoints else ''}?{query}", dataset, port)
+
+
+def _print_question(name: str, aspect: str, text: str, seed: int) -> None:
+    """Say what is known of a question so far. Raises BadQuestion before a server is started."""
+    from assets.agreement.settling import draw, question_of, state_of
+    from assets.datasets import dataset_of_key
+    from orchestration.platform import installed
+
+    dataset = dataset_of_key(installed().engine, name)
+    with installed().engine.connect() as connection:
+        drawn = draw(connection, dataset, question_of(connection, dataset, text), seed)
+        console.print(state_of(connection, dataset, aspect, drawn).sentence(), soft_wrap=True, markup=False)
 
 
 def _serve(path: str, dataset: str | None, port: int) -> None:
@@ -46,10 +86,10 @@ def _serve(path: str, dataset: str | None, port: int) -> None:
     check_port(port)
     from assets.datasets import dataset_of_key
     from orchestration.look.serving import serve
-    from orchestration.platform import engine
+    from orchestration.platform import installed
 
     if dataset is not None:
-        dataset_of_key(engine(), dataset)
+        dataset_of_key(installed().engine, dataset)
     console.print(f"http://127.0.0.1:{port}{path} in a moment; Ctrl-C ends it", soft_wrap=True, markup=False)
     serve(port)
 

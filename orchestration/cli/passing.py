@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -15,14 +16,26 @@ from orchestration.cli.refusals import Refused
 # They know their own options, --help among them.
 THEIRS = {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": []}
 MODULE = "orchestration.definitions"
+# Options that say what Dagster loads; beside one of them it takes no module from the environment.
+_TARGETS = ("-w", "--workspace", "-m", "--module-name", "-f", "--python-file", "--package-name")
 Arguments = Annotated[list[str] | None, typer.Argument(metavar="ARGS..", help="What Dagster's own command takes.")]
 
 
 def dagster(arguments: Arguments = None) -> None:
     """Run Dagster's command `dagster` on this project and its home, in any folder: `reelsieve dagster asset list`."""
     # Many of its commands look for a project by this variable or an option alone.
-    os.environ["DAGSTER_MODULE_NAME"] = MODULE
+    if not names_target(arguments or []):
+        os.environ["DAGSTER_MODULE_NAME"] = MODULE
     _become([sys.executable, "-m", "dagster", *(arguments or [])], Path.cwd())
+
+
+def names_target(arguments: Sequence[str]) -> bool:
+    """Whether arguments of Dagster's say what it is to load.
+
+    >>> names_target(["definitions", "validate", "-w", "workspace.yaml"]), names_target(["dev", "--port=3001"])
+    (True, False)
+    """
+    return any(each.partition("=")[0] in _TARGETS for each in arguments)
 
 
 def dg(arguments: Arguments = None) -> None:
@@ -38,10 +51,10 @@ def dg(arguments: Arguments = None) -> None:
 
 def _become(command: list[str], folder: Path) -> NoReturn:
     """Become another program in this folder: terminal, signals and exit code are its own."""
-    from orchestration.platform import dagster_environment
+    from orchestration.platform import installed
 
     # The home is looked for from the folder of the person.
-    os.environ.update(dagster_environment())
+    os.environ.update(installed().dagster_environment())
     os.chdir(folder)
     sys.stdout.flush()
     os.execv(command[0], command)

@@ -115,15 +115,15 @@ def search(
     """
     from assets.datasets import dataset_of_key
     from assets.search import SearchSettings, search_frames, search_texts
-    from orchestration.platform import engine
+    from orchestration.platform import installed
     from orchestration.settings import settings
 
     if not text.strip():
         raise UsageError("the text is empty: say what to look for")
-    chosen = dataset_of_key(engine(), dataset) if dataset is not None else None
+    chosen = dataset_of_key(installed().engine, dataset) if dataset is not None else None
     find = search_frames if frames else search_texts
     # The settings of all metrics hold those of all encoders.
-    found = find(engine(), cast(SearchSettings, settings()), text, chosen, limit)
+    found = find(installed().engine, cast(SearchSettings, settings()), text, chosen, limit)
     if as_json:
         print_json({"encoder": found.encoder, "notes": list(found.notes), "found": found.rows})
         return
@@ -159,13 +159,13 @@ def sql(
     """
     from db.server.reader import read_only_answer
     from orchestration.cli.querying import print_answer, print_csv, print_json_rows
-    from orchestration.platform import database_url, engine
+    from orchestration.platform import installed
 
     if as_csv and as_json:
         raise UsageError("--csv and --json are two forms of the answer: name one of them")
     statement = _statement(query, file)
-    engine()
-    with read_only_answer(database_url(), statement, tell=lambda note: typer.echo(f"note: {note}", err=True)) as answer:
+    url = installed().engine.url
+    with read_only_answer(url, statement, tell=lambda note: typer.echo(f"note: {note}", err=True)) as answer:
         (print_csv if as_csv else print_json_rows if as_json else print_answer)(answer)
 
 

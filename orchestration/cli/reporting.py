@@ -31,17 +31,21 @@ def compare(
 ) -> None:
     """Compare two scorers on the same samples: another metric, model or setting. Which is closer to people?"""
     from assets.agreement.comparing import compare as compare_scorers
+    from assets.agreement.settling import told
     from assets.datasets import dataset_of_key
-    from orchestration.platform import engine
+    from orchestration.platform import installed
 
-    found = compare_scorers(engine(), dataset_of_key(engine(), dataset), a, b, limit)
+    of = dataset_of_key(installed().engine, dataset)
+    found, drawn = compare_scorers(installed().engine, of, a, b, limit), told(installed().engine, of)
     if as_json:
-        print_json({"dataset": dataset, **found.as_dict()})
+        print_json({"dataset": dataset, **found.as_dict(), "drawn": drawn})
         return
     _print_scorers(found)
     _print_scores(found)
     _print_movers(found)
     _print_people(found)
+    for sentence in drawn:
+        console.print(f"drawn for a question: {sentence}", markup=False)
 
 
 def _print_scorers(found: Comparison) -> None:
@@ -92,6 +96,12 @@ def _print_people(found: Comparison) -> None:
         raters = f"{people.n_raters} rater{'' if people.n_raters == 1 else 's'}"
         console.print(f"\n[bold]{escape(people.aspect)}[/bold]: {people.n} samples, {raters}", soft_wrap=True)
         print_rows([_against(people, name) for name in STATISTICS], empty="")
+    for choices in found.choices:
+        raters = f"{choices.n_raters} rater{'' if choices.n_raters == 1 else 's'}"
+        console.print(f"\n[bold]{escape(choices.aspect)}[/bold], side by side: {choices.n} answers, {raters}")
+        columns = {"A": choices.first, "B": choices.second, "B - A": choices.difference}
+        shares = {letter: with_interval(each) for letter, each in columns.items()}
+        print_rows([{"with people": "same preference", **shares}], empty="")
     console.print()
     for sentence in sentences(found):
         console.print(sentence, markup=False)
@@ -144,9 +154,9 @@ def _text(value: Any) -> str:
 def status(as_json: AsJson = False) -> None:
     """Show every dataset: what it holds, how many samples every metric has still to score, and its plan."""
     from orchestration.plans import plan_of_dataset
-    from orchestration.platform import has_database
+    from orchestration.platform import installed
 
-    rows = _states() if has_database() else []
+    rows = _states() if installed().has_database() else []
     if as_json:
         print_json(rows)
     else:
@@ -161,15 +171,15 @@ def _states() -> list[dict[str, Any]]:
     from assets.scores.pending import pending_by_shard
     from db.manifest.datasets import list_datasets
     from db.reports.summary import dataset_summary
-    from orchestration.platform import curation, engine
+    from orchestration.platform import installed
 
-    scorers = curation().scorers
+    scorers = installed().curation.scorers
     rows = []
-    with engine().connect() as connection:
+    with installed().engine.connect() as connection:
         datasets = list_datasets(connection)
     # Counted first: the summary reads the counts that this look keeps.
-    pending = {metric: pending_by_shard(engine(), scorer, datasets) for metric, scorer in scorers.items()}
-    with engine().connect() as connection:
+    pending = {metric: pending_by_shard(installed().engine, scorer, datasets) for metric, scorer in scorers.items()}
+    with installed().engine.connect() as connection:
         for dataset in datasets:
             row = dataset_summary(connection, dataset.name)
             for metric, counts in pending.items():
@@ -215,12 +225,12 @@ def report(
     """Write a page on a dataset: its systems, whether each metric agrees with people, and samples to look at."""
     from assets.datasets import dataset_of_key
     from assets.reports.report import make_report, report_folder
-    from orchestration.platform import curation, engine
+    from orchestration.platform import installed
 
-    found = dataset_of_key(engine(), dataset)
-    folder = to or report_folder(curation().home, dataset)
+    found = dataset_of_key(installed().engine, dataset)
+    folder = to or report_folder(installed().curation.home, dataset)
     with progress() as tell:
-        files = make_report(engine(), found, curation().scorers, folder, tell)
+        files = make_report(installed().engine, found, installed().curation.scorers, folder, tell)
     if as_json:
         print_json({"dataset": dataset, "page": str(files.page), "numbers": str(files.numbers)})
         return

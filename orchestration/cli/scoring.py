@@ -189,16 +189,16 @@ def scores(
     from assets.reports.labels import metric_label
     from db.scores.listing import list_scores
     from db.scores.present import active_scorers
-    from orchestration.platform import engine
+    from orchestration.platform import installed
 
     metrics = shown_metrics()
     if by is not None:
-        shown_metrics([by])
+        _among(metrics, [by])
     if components and not as_json:
         raise UsageError("--components needs --json: a table has no room for the parts of every score")
-    found = dataset_of_key(engine(), dataset)
+    found = dataset_of_key(installed().engine, dataset)
     by, wanted = by or metrics[0], kind and kind.value
-    with engine().connect() as connection:
+    with installed().engine.connect() as connection:
         if as_json:
             print_json(list_scores(connection, dataset, by, None, kind=wanted, components=components))
             return
@@ -228,14 +228,13 @@ def known_metrics(chosen: list[str] | None) -> list[str]:
 def shown_metrics(chosen: list[str] | None = None) -> list[str]:
     """The same of the metrics that the database has scores of, those made elsewhere among them."""
     from db.scores.present import known_metrics as metrics_of
-    from orchestration.platform import engine
+    from orchestration.platform import installed
 
-    with engine().connect() as connection:
+    with installed().engine.connect() as connection:
         return _among(metrics_of(connection), chosen)
 
 
 def _among(metrics: Sequence[str], chosen: list[str] | None) -> list[str]:
-
     if unknown := [name for name in chosen or [] if name not in metrics]:
         raise UsageError(f"there is no metric {unknown[0]!r}: choose one of {', '.join(metrics)}")
     return chosen or list(metrics)

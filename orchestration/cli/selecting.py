@@ -164,10 +164,10 @@ def _label(rule: Recipe) -> str:
     """What ranked the samples, with the models behind it where it is one metric."""
     from assets.reports.labels import metric_label
     from db.scores.present import known_metrics
-    from orchestration.platform import engine
+    from orchestration.platform import installed
 
     names = list(rule.by)
-    with engine().connect() as connection:
+    with installed().engine.connect() as connection:
         metrics = known_metrics(connection)
         labels = [metric_label(connection, name) if name in metrics else name for name in names]
     return labels[0] if len(labels) == 1 else f"mean of the {rule.combine} of {' and '.join(labels)}"
@@ -213,12 +213,12 @@ def select(
     from assets.selection.export import export_selection, export_target
     from assets.selection.making import make_selection, prepared
     from db.selections.preview import preview as preview_of
-    from orchestration.platform import engine
+    from orchestration.platform import installed
 
     rule = recipe_said(context.params)
     if export:
         export_target(export)
-    dataset_row = dataset_of_key(engine(), dataset)
+    dataset_row = dataset_of_key(installed().engine, dataset)
     if any(isinstance(least, str) for least in rule.at_least.values()):
         # Imported late: with it comes the machinery of runs.
         from orchestration.named_thresholds import make_named_thresholds
@@ -227,20 +227,20 @@ def select(
             make_named_thresholds(dataset_row, rule, tell)
     if preview:
         with progress() as tell:
-            chooser = prepared(engine(), dataset_row, rule, _encoder, tell)
-            with engine().begin() as connection:
+            chooser = prepared(installed().engine, dataset_row, rule, _encoder, tell)
+            with installed().engine.begin() as connection:
                 found = preview_of(connection, dataset_row, rule, chooser)
         show_preview(found, rule, dataset, as_json=as_json)
         return
     with progress() as tell:
-        chosen = make_selection(engine(), dataset_row, rule, _encoder, tell)
-        path = export_selection(engine(), chosen.selection_id, export, tell=tell).path if export else None
+        chosen = make_selection(installed().engine, dataset_row, rule, _encoder, tell)
+        path = export_selection(installed().engine, chosen.selection_id, export, tell=tell).path if export else None
     show_selection(chosen, rule, dataset, path, as_json=as_json)
 
 
 def _encoder() -> Any:
     # Imported late: with it comes the machinery of runs, which few selections need.
     from assets.selection.vectors import text_encoder
-    from orchestration.platform import curation
+    from orchestration.platform import installed
 
-    return text_encoder(curation().scorers)
+    return text_encoder(installed().curation.scorers)

@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 # The command that writes a frozen selection for training, for a spreadsheet or for others.
 
 # The values of ExportFormat, which is imported late.
-Format = Literal["parquet", "jsonl", "csv", "webdataset", "hf"]
+Format = Literal["parquet", "jsonl", "csv", "label-studio", "webdataset", "hf"]
 
 
 def export(
     selection: Annotated[int, typer.Argument(help="Number of the selection.")],
     to: Annotated[Path, typer.Option(help="The new file, or for webdataset and hf the new folder.")],
     format: Annotated[
-        Format | None, typer.Option(help="How to write it (default: as the suffix .parquet, .jsonl or .csv says).")
+        Format | None, typer.Option(help="How to write it (default: as .parquet, .jsonl, .csv or .json says).")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a frozen selection with its passport, in order of rank: whole or not at all. Nothing is overwritten."""
     from assets.selection.export import ExportFormat, export_selection
-    from orchestration.platform import engine
+    from orchestration.platform import installed
 
     with progress() as tell:
-        done = export_selection(engine(), selection, to, ExportFormat(format) if format else None, tell=tell)
+        done = export_selection(installed().engine, selection, to, ExportFormat(format) if format else None, tell=tell)
     if as_json:
         answer = {"selection_id": selection, "path": str(done.path), "format": done.form.value, "rows": done.rows}
         print_json({**answer, "media_root": done.media_root})
@@ -61,12 +61,12 @@ def list_all(
     from assets.datasets import dataset_of_key
     from db.selections.diff import list_selections
     from db.selections.recipes import recipe_in
-    from orchestration.platform import engine
+    from orchestration.platform import installed
 
-    with engine().connect() as connection:
+    with installed().engine.connect() as connection:
         rows = list_selections(connection, dataset)
     if dataset and not rows:
-        dataset_of_key(engine(), dataset)
+        dataset_of_key(installed().engine, dataset)
     found = [
         {
             "selection": row["selection_id"],
@@ -95,9 +95,9 @@ def show(
     """Show the recipe of a selection, as a file that makes it again from the same scores."""
     from db.selections.diff import known_selection
     from db.selections.recipes import recipe_in
-    from orchestration.platform import engine
+    from orchestration.platform import installed
 
-    with engine().connect() as connection:
+    with installed().engine.connect() as connection:
         found = known_selection(connection, selection_id)
     if as_json:
         print_json({**found, "recipe": recipe_in(found["spec"])})
@@ -115,9 +115,9 @@ def diff(
     from dataclasses import asdict
 
     from db.selections.diff import selection_diff
-    from orchestration.platform import engine
+    from orchestration.platform import installed
 
-    with engine().connect() as connection:
+    with installed().engine.connect() as connection:
         found = list(selection_diff(connection, first, second))
     if as_json:
         print_json({"differences": [asdict(row) for row in found]})

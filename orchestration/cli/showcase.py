@@ -32,7 +32,7 @@ def demo(
     from assets.scores.registry import METRICS
     from orchestration.conclusions import stored_conclusions
     from orchestration.launch import run_conclusions, run_ingest, run_scoring
-    from orchestration.platform import engine, instance
+    from orchestration.platform import installed
     from orchestration.settings import settings
 
     started = time.monotonic()
@@ -49,7 +49,9 @@ def demo(
     has_calibrated = _calibrate()
     _stage(5, "conclude: agreement with ratings, training subset, report")
     is_unchanged = not (sum(report["accepted"].values()) or written or has_calibrated)
-    stored = stored_conclusions(instance(), dataset_of_key(engine(), DATASET)) if is_unchanged else None
+    stored = (
+        stored_conclusions(installed().instance, dataset_of_key(installed().engine, DATASET)) if is_unchanged else None
+    )
     conclusions = stored or run_conclusions(DATASET)
     if stored:
         console.print("concluded: the conclusions are of these scores already")
@@ -86,11 +88,11 @@ def _calibrate() -> bool:
     from assets.scores.pending import register
     from db.scores.thresholds import label_thresholds
     from orchestration.calibration import run_calibration
-    from orchestration.platform import curation, engine
+    from orchestration.platform import installed
 
-    scorer_id = register(engine(), curation().scorers["ecs"])
-    with engine().connect() as connection:
-        if label_thresholds(connection, scorer_id, dataset_of_key(engine(), DATASET).dataset_id):
+    scorer_id = register(installed().engine, installed().curation.scorers["ecs"])
+    with installed().engine.connect() as connection:
+        if label_thresholds(connection, scorer_id, dataset_of_key(installed().engine, DATASET).dataset_id):
             console.print("calibrated: the thresholds of ecs are in force already")
             return False
     *_, total = run_calibration(DATASET, "f1", "calibration")["evaluation"]
@@ -106,11 +108,11 @@ def _show_systems(metrics: Sequence[str]) -> None:
     from assets.datasets import dataset_of_key
     from assets.reports.labels import metric_label
     from db.scores.stored import active_scorer, values_by_system
-    from orchestration.platform import engine
+    from orchestration.platform import installed
 
-    dataset = dataset_of_key(engine(), DATASET)
+    dataset = dataset_of_key(installed().engine, DATASET)
     means: dict[str, dict[str, float]] = {}
-    with engine().connect() as connection:
+    with installed().engine.connect() as connection:
         labels = {metric: metric_label(connection, metric) for metric in metrics}
         for metric in metrics:
             scorer_id = active_scorer(connection, metric)
@@ -127,10 +129,10 @@ def _show_best_and_worst(metric: str, n: int = 4) -> None:
     from assets.datasets import dataset_of_key
     from assets.reports.tables import excerpt
     from db.scores.stored import active_scorer, best_and_worst
-    from orchestration.platform import engine
+    from orchestration.platform import installed
 
-    dataset = dataset_of_key(engine(), DATASET)
-    with engine().connect() as connection:
+    dataset = dataset_of_key(installed().engine, DATASET)
+    with installed().engine.connect() as connection:
         scorer_id = active_scorer(connection, metric)
         samples = (
             best_and_worst(connection, scorer_id, dataset.dataset_id, "caption", n) if scorer_id is not None else []
@@ -169,9 +171,9 @@ def _refuse_fewer(clips: int) -> None:
     """Raise Refused where more clips are stored: ingest removes none, so the results would be of these too."""
     from db.manifest.datasets import find_dataset
     from db.reports.summary import dataset_summary
-    from orchestration.platform import engine
+    from orchestration.platform import installed
 
-    with engine().connect() as connection:
+    with installed().engine.connect() as connection:
         stored = dataset_summary(connection, DATASET)["videos"] if find_dataset(connection, DATASET) else 0
     if stored > clips:
         raise Refused(f"the demo has {stored} clips already: to have {clips}, type reelsieve drop {DATASET} first")

@@ -133,13 +133,13 @@ def _check_name(dataset: str, folder: Path, home: Path) -> None:
     from assets.datasets import BadDatasetName, check_dataset_name
     from db.manifest.datasets import first_file
     from orchestration.cli.refusals import UsageError
-    from orchestration.platform import engine
+    from orchestration.platform import installed
 
     try:
         check_dataset_name(dataset, folder, home)
     except BadDatasetName as error:
         raise UsageError(str(error)) from error
-    with engine().connect() as connection:
+    with installed().engine.connect() as connection:
         file = first_file(connection, dataset)
     if file is not None and file.startswith("/") and not Path(file).is_relative_to(folder):
         raise UsageError(f"dataset {dataset} has videos of another folder ({file}): choose another name by --dataset")
@@ -152,12 +152,12 @@ def _ingest(folder: Path, dataset: str) -> None:
     from orchestration.cli.refusals import Refused
     from orchestration.launch import run_ingest
     from orchestration.plans import plan_of_dataset
-    from orchestration.platform import engine
+    from orchestration.platform import installed
 
     _stage(1, "ingest: every row is checked, and every clip decoded")
     run_ingest(folder, dataset, None, None)
-    with engine().connect() as connection:
-        dataset_id = dataset_of_key(engine(), dataset).dataset_id
+    with installed().engine.connect() as connection:
+        dataset_id = dataset_of_key(installed().engine, dataset).dataset_id
         refused, unreadable = list_rejects(connection, dataset_id), unreadable_videos(connection, dataset_id)
     for code in dict.fromkeys(row["code"] for row in refused):
         _name_some(
@@ -180,7 +180,7 @@ def _describe_and_score(dataset: str, said: Collection[str]) -> list[str]:
     from orchestration.forecasts import metrics_without_values
     from orchestration.launch import run_scoring
     from orchestration.plans import plan_of_dataset
-    from orchestration.platform import engine
+    from orchestration.platform import installed
 
     _stage(2, "facts: captions and videos are described without a model")
     described = run_facts(dataset)
@@ -195,8 +195,8 @@ def _describe_and_score(dataset: str, said: Collection[str]) -> list[str]:
     if metrics:
         written = sum(sum(counts.values()) for _, counts in run_scoring(dataset, metrics))
         console.print(f"scored: {written} scores, or reasons why there is none, by this run")
-    with engine().connect() as connection:
-        scorers = active_scorers(connection, dataset_of_key(engine(), dataset))
+    with installed().engine.connect() as connection:
+        scorers = active_scorers(connection, dataset_of_key(installed().engine, dataset))
     defined = [metric for metric in metrics if metric in scorers and scorers[metric].n_defined]
     for metric in metrics:
         if metric not in defined:
@@ -209,22 +209,24 @@ def _report(dataset: str) -> Path:
     """Write the page of the dataset, and return its path."""
     from assets.datasets import dataset_of_key
     from assets.reports.report import make_report, report_folder
-    from orchestration.platform import curation, engine
+    from orchestration.platform import installed
 
     _stage(4, "report: one page of what is there")
-    folder = report_folder(curation().home, dataset)
+    folder = report_folder(installed().curation.home, dataset)
     with progress() as tell:
-        return make_report(engine(), dataset_of_key(engine(), dataset), curation().scorers, folder, tell).page
+        return make_report(
+            installed().engine, dataset_of_key(installed().engine, dataset), installed().curation.scorers, folder, tell
+        ).page
 
 
 def _show(dataset: str, metrics: Collection[str]) -> None:
     """Say which columns have a number for every caption, and print the first captions with some of them."""
     from db.evidence.facts import fact_spreads, some_samples
     from orchestration.plans import plan_of_dataset
-    from orchestration.platform import engine
+    from orchestration.platform import installed
 
     n = plan_of_dataset(dataset).holdings.samples
-    with engine().connect() as connection:
+    with installed().engine.connect() as connection:
         spreads = fact_spreads(connection, dataset)
         facts = [each.fact for each in spreads if each.n and each.fact in SHOWN_FACTS]
         rows = some_samples(connection, dataset, [*metrics, *facts], SHOWN)

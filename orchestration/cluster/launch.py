@@ -21,7 +21,7 @@ from assets.scores.registry import source_kinds
 from assets.sources.base import Tell
 from assets.steps import Step
 from orchestration.launch import run_scoring
-from orchestration.platform import curation, engine
+from orchestration.platform import installed
 from orchestration.settings import settings
 from orchestration.stopping import dying_along
 
@@ -118,8 +118,8 @@ def run_on_ray(
 ) -> Iterator[tuple[str, dict[str, int]]]:
     """As `orchestration.launch.run_scoring`, with actors at work. Raises RayMissing, NoCluster and SightDiffers too."""
     check_installed()
-    dataset_of_key(engine(), dataset)
-    resource = curation()
+    dataset_of_key(installed().engine, dataset)
+    resource = installed().curation
     with ExitStack() as stack:
         resource.others = _Crew(resource, metrics, stack)
         stack.callback(setattr, resource, "others", None)

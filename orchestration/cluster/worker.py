@@ -14,7 +14,7 @@ from assets.scores.pending import fingerprint_of
 from assets.steps import Step, take_step
 from db.manifest.datasets import Dataset
 from db.schema import dataset
-from orchestration.platform import curation
+from orchestration.platform import installed
 
 
 def sight_of(here: Curation, of: Dataset, metrics: Sequence[str]) -> str:
@@ -33,7 +33,7 @@ class Worker:
 
     def __init__(self) -> None:
         """Open no connection and load no model yet."""
-        self._curation = curation()
+        self._curation = installed().curation
 
     def sight(self, of: Dataset, metrics: Sequence[str]) -> tuple[str, str]:
         """Where this actor runs, and its sight."""

@@ -72,7 +72,7 @@ def told(answer: Callable[[Request], Response]) -> Callable[[Request], Response]
         except Exception as error:
             status, sentence = _verdict(error)
             known = None if isinstance(error, UnknownDataset) else request.path_params.get("dataset")
-        if request.method == "POST" or request.url.path.endswith((".jpg", "/file", "/histogram")):
+        if request.method == "POST" or request.url.path.endswith((".jpg", "/file", "/histogram", "/progress")):
             return JSONResponse({"told": sentence}, status)
         return page("error.html", status, told=sentence, dataset=known)
 

@@ -26,6 +26,7 @@ from assets.scores.base import Explanation, Scorer
 from assets.scores.explain import explain_score
 from assets.selection.making import make_selection, prepared
 from assets.sources.base import MissingEvidence
+from db.evidence.facts import facts_of
 from db.manifest.datasets import Dataset, list_datasets
 from db.reports.browsing import (
     MOST_COUNTED,
@@ -36,8 +37,8 @@ from db.reports.browsing import (
     count,
     distribution_of,
     ground,
+    has_numbers,
     ids_of_video,
-    is_number,
     page_of,
     rows_of,
     suggested_columns,
@@ -48,6 +49,7 @@ from db.selections.preview import preview
 from db.selections.recipes import Recipe, SelectionError
 from metrics_core.models.unusable import ModelUnusable
 from orchestration.look.answering import Headed, NotFound, page, told
+from orchestration.look.labelling import LabelPages
 from orchestration.look.media import VideoFile, no_file, sheet
 from orchestration.look.rating import RatePages
 from orchestration.look.view import View, after, bars, equals, links, quoted
@@ -93,7 +95,7 @@ class Look:
         }
         routes = [Route(path, told(answer)) for path, answer in pages.items()]
         routes.append(Route(f"{own}/selection", told(self.freeze), methods=["POST"]))
-        routes += RatePages(self.engine).routes(own)
+        routes += RatePages(self.engine).routes(own) + LabelPages(self.engine).routes(own)
         routes.append(Route("/", lambda _: RedirectResponse("/look")))
         files = Mount("/look/files", StaticFiles(directory=FILES))
         return Starlette(routes=[files, *routes], middleware=[Middleware(Headed)])
@@ -140,7 +142,7 @@ class Look:
                 n = count(on)
             except (FilterError, SelectionError) as error:
                 # The field completes names, so that they need not be listed.
-                short = str(error).partition(" The columns are:")[0]
+                short = getattr(error, "brief", str(error))
                 return page("grid.html", 400, **said, **self._common(), error=short, rows=[], n=0, next=None)
         following = view.query(after=after(end)) if end else None
         return page("grid.html", **said, **self._common(), error=None, rows=rows, n=n, next=following)
@@ -169,6 +171,7 @@ class Look:
             video = self._video(on.connection, dataset, row["video_id"])
             found: dict[str, Any] = {"references": references_of(on.connection, row["video_id"])}
             found |= {"history": history_of(on.connection, sample_id), "ratings": ratings_of(on.connection, sample_id)}
+            found["facts"] = facts_of(on.connection, [sample_id])[sample_id]
         scores = [self._explained(dataset, metric, row) for metric in on.metrics if metric in on.scorers]
         return page(
             "sample.html",
@@ -265,7 +268,7 @@ class Look:
         """What takes all that a view shows, best first where it is in the order of a number."""
         with self._seen(request) as (view, on):
             rows, _ = page_of(on, None, 1)
-            by = view.sort if view.sort and is_number(on, view.sort) else "n_characters"
+            by = view.sort if view.sort and has_numbers(on, view.sort) else "n_characters"
             kinds = distribution_of(on, "kind")
         if not rows:
             raise SelectionError("the view has no sample that could be frozen: loosen its conditions")

@@ -1,10 +1,11 @@
-"""The pages of `reelsieve rate`: one caption at a time, blind to its system and scores."""
+"""The pages of `reelsieve rate`: one caption at a time, or two side by side, blind to systems and scores."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
@@ -15,11 +16,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from assets.agreement.progress import Progress, progress_of
+from assets.agreement.settling import Draw, draw, question_of, state_of
 from assets.datasets import dataset_of_key
 from assets.ingest.hygiene import check
 from assets.ingest.rows import RatingRow
 from db.manifest.datasets import Dataset
-from db.manifest.rating import Item, Rater, n_rated, next_item, scale_of, store_rating, take_back
+from db.manifest.rating import DRAWN, Item, Key, Rater, asked, n_rated, scale_of, store_answer, take_back
 from db.reports.samples import references_of, video_of
 from orchestration.look.answering import page, told
 from orchestration.look.media import no_file
@@ -30,7 +33,11 @@ SCALES: Mapping[str, Mapping[str, float]] = {
     "0-100": {str(number): 1 + number / 25 for number in range(101)},
     "yes-no": {"yes": 5.0, "no": 1.0},
 }
+# Which of two captions is better: A, which stands on the left or above, or B; 1 for A.
+PREFERENCES: Mapping[str, int] = {"a": 1, "tie": 0, "b": -1}
 _MOST = 2**63
+# So long a draw is kept before the scores are read again.
+_FRESH_S = 60.0
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -42,18 +49,35 @@ class BadAnswer(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What the address of a rating page says. skipped: captions that are left for later, by id."""
+    """What the address of a rating page says. scale: None for pairs. skipped: what is left for later.
+
+    to_settle: the question that captions are drawn for; "" for a random order.
+    """
 
     rater: Rater
-    scale: str
-    skipped: tuple[int, ...] = ()
+    scale: str | None
+    skipped: tuple[Key, ...] = ()
+    to_settle: str = ""
 
-    def query(self, *, skip: int | None = None, with_skipped: bool = True) -> str:
-        """The part of the address behind the path; skip: a further caption to skip."""
+    @property
+    def answers(self) -> Mapping[str, float]:
+        """The answers that can be given, and what they are worth."""
+        return PREFERENCES if self.scale is None else SCALES[self.scale]
+
+    def query(self, *, skip: Sequence[Item] = (), with_skipped: bool = True) -> str:
+        """The part of the address behind the path; skip: what else to skip."""
         rater = self.rater
-        said = [("aspect", rater.aspect), ("rater", rater.name), ("scale", self.scale), ("seed", str(rater.seed))]
-        skipped = (*self.skipped, *([] if skip is None else [skip])) if with_skipped else ()
-        return f"?{urlencode([*said, *(('skip', str(i)) for i in skipped)])}"
+        said = [("aspect", rater.aspect), ("rater", rater.name), ("seed", str(rater.seed))]
+        said.append(("pairs", "1") if self.scale is None else ("scale", self.scale))
+        said += [("to-settle", self.to_settle)] if self.to_settle else []
+        skipped = list(self.skipped if with_skipped else ())
+        skipped += [tuple(sorted(item.sample_id for item in skip))] if skip else []
+        return f"?{urlencode([*said, *(('skip', '-'.join(map(str, key))) for key in skipped)])}"
+
+    def about(self, items: Sequence[Item]) -> str:
+        """What an address adds to say which captions an answer is about."""
+        said = [(name, text) for each in items for name, text in _about(each)]
+        return f"{self.query()}&{urlencode(said)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +85,7 @@ class RatePages:
     """The pages where people rate."""
 
     engine: Engine
+    _draws: dict[tuple[int, str, int], tuple[float, Draw]] = field(default_factory=dict)
 
     def routes(self, own: str) -> list[Route]:
         """Where they stand, below the path of a dataset's pages."""
@@ -68,38 +93,66 @@ class RatePages:
             Route(f"{own}/rate", told(self.item)),
             Route(f"{own}/rate", told(self.answer), methods=["POST"]),
             Route(f"{own}/rate/undo", told(self.undo), methods=["POST"]),
+            Route(f"{own}/rate/progress", told(self.progress)),
         ]
 
     def item(self, request: Request) -> Response:
-        """The next caption; without a rater or an aspect, the question who rates what."""
+        """The next caption or two; without a rater or an aspect, the question who rates what."""
         dataset, said = dataset_of_key(self.engine, request.path_params["dataset"]), request.query_params
         if not said.get("rater") or not said.get("aspect"):
             return page("rater.html", dataset=dataset.name, said=said, scales=SCALES)
         with self.engine.connect() as connection:
             session = _session(connection, dataset, said)
-            item = next_item(connection, session.rater, session.skipped)
+            drawn = self._drawn(connection, session)
+            items = asked(connection, session.rater, session.skipped, drawn.order if drawn else None)
             n, total = n_rated(connection, session.rater)
-            shown = {} if item is None else _shown(connection, session.rater, item)
-        choices = list(SCALES[session.scale])
-        return page(
-            "rate.html", dataset=dataset.name, session=session, item=item, n=n, total=total, choices=choices, **shown
-        )
+            shown = beside(connection, dataset, items[0].video_id) if items else {}
+            shown["settled"] = state_of(connection, dataset, session.rater.aspect, drawn).blind() if drawn else None
+        return page("rate.html", dataset=dataset.name, session=session, items=items, n=n, total=total, **shown)
+
+    def progress(self, request: Request) -> Response:
+        """How far the metrics agree with people so far, as a part of a page."""
+        dataset, said = dataset_of_key(self.engine, request.path_params["dataset"]), request.query_params
+        # One state of the database, in one transaction.
+        with self.engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
+            rater = _session(connection, dataset, said).rater
+            found: Progress = progress_of(connection, dataset, rater.aspect, rater.name, pairs=rater.pairs)
+        return page("progress.html", found=found, aspect=rater.aspect)
 
     def answer(self, request: Request) -> Response:
         """Store an answer."""
         dataset, said = dataset_of_key(self.engine, request.path_params["dataset"]), request.query_params
         with self.engine.begin() as connection:
             session = _session(connection, dataset, said)
-            value, digest = SCALES[session.scale].get(said.get("answer", "")), said.get("text", "")
-            if value is None or not _DIGEST.fullmatch(digest):
-                raise BadAnswer(f"this is no answer on the scale {session.scale}: open the page again")
-            extra = {"scale": session.scale, "answer": said["answer"], "seed": session.rater.seed}
-            sample_id = _number(said.get("sample", ""))
-            is_stored = store_rating(connection, session.rater, sample_id, bytes.fromhex(digest), value, extra)
+            value, about = session.answers.get(said.get("answer", "")), _answered(said)
+            if value is None or len(about) != 1 + session.rater.pairs:
+                raise BadAnswer(f"this is no answer to the question about {session.rater.aspect}: open the page again")
+            extra: dict[str, Any] = {"answer": said["answer"], "seed": session.rater.seed}
+            if session.scale is None:
+                extra["a"] = about[0][0]
+                value = value if about[0] < about[1] else -value
+            else:
+                extra["scale"] = session.scale
+            if (drawn := self._drawn(connection, session)) and (mark := drawn.mark_of(about[0][0])):
+                extra[DRAWN] = mark._asdict()
+            is_stored = store_answer(connection, session.rater, about, value, extra, session.skipped)
         if is_stored:
             return JSONResponse({"told": "stored"})
-        why = "the caption was rated in another window, changed or dropped meanwhile: that answer was not stored"
+        why = "this was answered in another window, changed or dropped meanwhile: that answer was not stored"
         return JSONResponse({"told": why}, 409)
+
+    def _drawn(self, connection: Connection, session: Session) -> Draw | None:
+        """The draw of a session; None for a random order. Raises BadQuestion."""
+        if not session.to_settle:
+            return None
+        dataset, seed = session.rater.dataset, session.rater.seed
+        name, now = (dataset.dataset_id, session.to_settle, seed), time.monotonic()
+        made, drawn = self._draws.get(name, (-_FRESH_S, None))
+        if drawn is None or now - made >= _FRESH_S:
+            drawn = draw(connection, dataset, question_of(connection, dataset, session.to_settle), seed)
+            self._draws.clear()
+            self._draws[name] = (now, drawn)
+        return drawn
 
     def undo(self, request: Request) -> Response:
         """Take the rater's last answer back."""
@@ -113,29 +166,49 @@ class RatePages:
 
 def _session(connection: Connection, dataset: Dataset, said: QueryParams) -> Session:
     """The session of an address. Raises BadAnswer, also where this aspect was rated on another scale."""
-    rater = Rater(dataset, said.get("rater", ""), said.get("aspect", ""), _number(said.get("seed", "0")))
-    _check_names(rater)
+    pairs = said.get("pairs") == "1"
+    rater = Rater(dataset, said.get("rater", ""), said.get("aspect", ""), whole_number(said.get("seed", "0")), pairs)
+    check_names(rater.name, rater.aspect)
+    skipped = tuple(tuple(map(whole_number, text.split("-"))) for text in said.getlist("skip"))
+    if any(len(key) != 1 + pairs for key in skipped):
+        raise BadAnswer("what the address skips is no caption, or no pair: open the page again")
+    if pairs and said.get("to-settle"):
+        raise BadAnswer("what settles a question is drawn one caption at a time: leave pairs out of the address")
+    if pairs:
+        return Session(rater, None, skipped)
     known = scale_of(connection, dataset, rater.aspect)
     scale = said.get("scale") or known or next(iter(SCALES))
     if scale not in SCALES:
         raise BadAnswer(f"there is no scale {scale[:40]!r}: choose one of {', '.join(SCALES)}")
     if known is not None and known != scale:
         raise BadAnswer(f"{rater.aspect} is rated on the scale {known} here: use that scale, or name another aspect")
-    return Session(rater, scale, tuple(_number(text) for text in said.getlist("skip")))
+    return Session(rater, scale, skipped, said.get("to-settle", ""))
 
 
-def _shown(connection: Connection, rater: Rater, item: Item) -> dict[str, Any]:
-    """What a rater sees beside the caption: the video, or where it has no file its references."""
-    video = video_of(connection, rater.dataset.dataset_id, item.video_id)
+def _about(item: Item) -> list[tuple[str, str]]:
+    return [("sample", str(item.sample_id)), ("text", item.text_sha256.hex())]
+
+
+def _answered(said: QueryParams) -> list[tuple[int, bytes]]:
+    """The captions that an answer is about: ids and hashes of texts. Raises BadAnswer."""
+    ids, digests = [whole_number(text) for text in said.getlist("sample")], said.getlist("text")
+    if len(ids) != len(digests) or not all(map(_DIGEST.fullmatch, digests)):
+        raise BadAnswer("this answer is about no caption: open the page again")
+    return list(zip(ids, map(bytes.fromhex, digests), strict=True))
+
+
+def beside(connection: Connection, dataset: Dataset, video_id: int) -> dict[str, Any]:
+    """What people see beside captions: the video, or where it has no file its references."""
+    video = video_of(connection, dataset.dataset_id, video_id)
     assert video is not None, "a foreign key says that every sample has one"
     reason = no_file(video)
-    references = [text for _, text in references_of(connection, item.video_id)] if reason else []
+    references = [text for _, text in references_of(connection, video_id)] if reason else []
     return {"video": video, "no_file": reason, "references": references}
 
 
-def _check_names(rater: Rater) -> None:
+def check_names(rater: str, aspect: str) -> None:
     """Raise BadAnswer for a rater or an aspect that no manifest could name."""
-    names = {"rater": rater.name, "aspect": rater.aspect}
+    names = {"rater": rater, "aspect": aspect}
     if refused := check(names):
         raise BadAnswer(refused.reason)
     try:
@@ -145,7 +218,8 @@ def _check_names(rater: Rater) -> None:
         raise BadAnswer(f"the {problem['loc'][0]} {problem['msg']}") from error
 
 
-def _number(text: str) -> int:
+def whole_number(text: str) -> int:
+    """A number of an address. Raises BadAnswer."""
     if not text.isdecimal() or not text.isascii() or int(text) >= _MOST:
         raise BadAnswer(f"{text[:40]!r} is no whole number of the address: open the page again")
     return int(text)

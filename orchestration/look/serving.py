@@ -5,7 +5,7 @@ from __future__ import annotations
 import uvicorn
 
 from orchestration.look.app import Look
-from orchestration.platform import curation, engine
+from orchestration.platform import installed
 from orchestration.web.guard import Guard
 
 # How long open requests may take to end.
@@ -14,7 +14,7 @@ PATIENCE_S = 1
 
 def look(*, has_lineage: bool) -> Look:
     """The pages of this installation."""
-    return Look(engine(), lambda: curation().scorers, has_lineage)
+    return Look(installed().engine, lambda: installed().curation.scorers, has_lineage)
 
 
 def serve(port: int) -> None:

@@ -24,7 +24,7 @@ from starlette.responses import HTMLResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from orchestration.look.serving import look
-from orchestration.platform import PROJECT, instance
+from orchestration.platform import PROJECT, installed
 from orchestration.settings import settings
 from orchestration.stopping import dying_along
 from orchestration.web.guard import Guard
@@ -113,7 +113,7 @@ def serve(port: int) -> None:
     From then on, what this process and those that it starts print goes to a log; only this line and errors are shown.
     """
     # Sets up Dagster's storage and its variables here, or the web server and the daemon would race to do it.
-    instance().dispose()
+    installed().instance.dispose()
     terminal = Terminal(settings().home_folder / "logs" / LOG)
     try:
         _serve(port, terminal)

@@ -87,7 +87,7 @@ def test_the_asset_shows_a_table_of_each_aspect(bench: Bench) -> None:
     aspects = [name.removeprefix("aspect: ") for name in shown if name.startswith("aspect: ")]
     assert aspects == [LABELS, KEYPOINTS, "keypoints: camera_state (labels)", f"keypoints: {EVENTS} (labels)"]
     table = str(shown[f"aspect: {KEYPOINTS}"].value)
-    assert table.startswith("| decided by | statistic | value | 95 % interval over videos | labels |")
+    assert table.startswith("| decided by | statistic | value | 95 % interval over videos | answers |")
     assert f"| ecs | accuracy | {accuracy(VIDEOS, 0.5):.3f} |" in table
     assert metadata_of([])["agreement"].value == "no ratings and no labels"
 

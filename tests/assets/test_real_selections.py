@@ -247,6 +247,8 @@ def test_random_and_stratified_draws(real: Real) -> None:
     assert taken(real, stratified) == expected
 
 
+# The formats that hold rows; tasks of Label Studio are none.
+ROWS = [form for form in ExportFormat if form is not ExportFormat.LABEL_STUDIO]
 RECIPES: dict[str, dict[str, Any]] = {
     "best": {"by": "vcs_short", "keep": 0.5},
     "ranks": {"by": ["vcs", "vcs_short"], "count": 20, "per": "system"},
@@ -256,7 +258,7 @@ RECIPES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", RECIPES)
-@pytest.mark.parametrize("form", list(ExportFormat))
+@pytest.mark.parametrize("form", ROWS)
 def test_every_format_says_what_the_database_says(real: Real, tmp_path: Path, form: ExportFormat, name: str) -> None:
     chosen = select(real, real.clips, **RECIPES[name])
     path = export_selection(real.engine, chosen.selection_id, tmp_path / f"out{SUFFIXES.get(form, '')}", form).path
@@ -271,7 +273,7 @@ def test_every_format_says_what_the_database_says(real: Real, tmp_path: Path, fo
 def test_texts_without_videos_in_every_format_that_needs_none(real: Real, tmp_path: Path) -> None:
     chosen = select(real, real.vatex, by="vcs_short", keep=0.5)
     expected = frozen(real, chosen)
-    for form in ExportFormat:
+    for form in ROWS:
         target = tmp_path / f"{form.value}{SUFFIXES.get(form, '')}"
         if form is ExportFormat.WEB_DATASET:
             with pytest.raises(SelectionError, match=r"rows of selection \d+ have a video without a file"):

@@ -253,7 +253,14 @@ def synthetic(engine: Engine, dataset: Dataset) -> None:
 @pytest.mark.parametrize(
     ("fill", "said"),
     [
-        (nothing, ["No sample has a score yet", "There are no ratings and no labels", "Score the captions."]),
+        (
+            nothing,
+            [
+                "No sample has a score yet",
+                "There are no ratings and no labels",
+                "VCS and ECS need captions that are no references.",
+            ],
+        ),
         (no_scores, ["No sample has a score yet", "No rated sample has a score, so no metric can be compared."]),
         (
             no_ratings,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,16 +12,19 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
+from assets.facts.texts import describe_texts
 from assets.scores.base import Explanation
 from db import schema
+from db.evidence.facts import VideoFacts, store_video_facts
 from tests.assets.manifests import write_clip
 from tests.assets.reporting import MadeReport, rate, report_on
 from tests.assets.test_report import HOSTILE, SYSTEMS, value_of
+from tests.assets.test_report_facts import described
+from tests.browser import chromium
 from tests.db.builders import add_reference, add_sample, add_video, make_dataset, set_scores
-from tests.orchestration.test_ui import EXECUTABLES, FLAGS
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, ViewportSize
 
 pytestmark = pytest.mark.browser
 
@@ -60,34 +62,25 @@ def made(module_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Mad
     clip = write_clip(folder / "clip.avi").resolve()
     state, dataset = clip.stat(), make_dataset(module_engine, "shown", 2)
     media = {"uri": str(clip), "size_bytes": state.st_size, "mtime_ns": state.st_mtime_ns, "n_frames": 12, "width": 32}
-    ids = []
+    ids, content = [], sha256(clip.read_bytes()).digest()
     for video in range(8):
         video_id = add_video(module_engine, dataset, f"v{video}", content=clip.read_bytes())
         add_reference(module_engine, dataset, video_id, f"v{video}_r", HOSTILE)
         with module_engine.begin() as connection:
             this = schema.video.c.video_id == video_id
             connection.execute(sa.update(schema.video).where(this).values({**media, "height": 32}))
+        facts = {"motion": video / 7, "static_share": 1.0, "sharpness": 10.0**video, "signature": content * 2}
+        store_video_facts(module_engine, "rule", [VideoFacts(video_id, content, facts)])
         for system in SYSTEMS:
             key, long = f"v{video}_{system}_{'x' * 60}", f"{system}_{'of_a_very_long_name' * 4}"
             ids.append(add_sample(module_engine, dataset, video_id, key, f"{HOSTILE} {key}", system=long))
+    for shard in range(2):
+        describe_texts(module_engine, dataset, shard, lambda _: None)
     for metric, sign in (("vcs", 1), ("evqa", -1)):
         set_scores(module_engine, {i: sign * value_of(place) for place, i in enumerate(ids)}, metric)
     rate(module_engine, {i: (round(5 * value_of(place)), 3 + place % 2) for place, i in enumerate(ids)}, "</script>")
     told = Explanation([HOSTILE], [{"fact": HOSTILE, "sentence": f"word {'y' * 200}", "p": 0.5, "label": None}])
     return report_on(module_engine, dataset, folder / "out", ("vcs", "evqa"), vcs=told)
-
-
-@contextmanager
-def chromium() -> Iterator[Browser]:
-    """A headless Chromium of this machine; without one the test is skipped."""
-    executable = next(filter(None, map(shutil.which, EXECUTABLES)), None)
-    if executable is None:
-        pytest.skip(f"no Chromium found: install one of {', '.join(EXECUTABLES)}")
-    sync_api = pytest.importorskip("playwright.sync_api", reason="the extra `dev` is not installed")
-    with sync_api.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=executable, args=FLAGS)
-        yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="module")
@@ -187,6 +180,25 @@ def test_the_first_screen_answers(browser: Browser, made: MadeReport) -> None:
     # 8 videos are too few for any claim.
     assert "8 videos, 10 needed" in seen[-4][1]
     assert "2 more videos" in seen[-2][1]
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_a_page_of_facts_alone_fits_and_has_bars(
+    browser: Browser, module_engine: Engine, tmp_path: Path, size: ViewportSize
+) -> None:
+    made = report_on(module_engine, described(module_engine, f"bare{size['width']}"), tmp_path, ("vcs", "ecs"))
+    page = browser.new_page(viewport=size)
+    page.goto(made.path.as_uri())
+    assert page.locator(".answer h2").all_inner_texts() == [
+        "Which metric to trust here?", "What stands out?", "What to do next?"
+    ]  # fmt: skip
+    highest = "bins => Math.max(...[...bins.children].map(bar => bar.clientHeight))"
+    heights = page.evaluate(f"[...document.querySelectorAll('.bins')].map({highest})")
+    assert len(heights) > 6
+    assert all(height > 40 for height in heights)
+    page.evaluate(OPEN_ALL)
+    assert (page.evaluate(TOO_WIDE), page.evaluate(CUT_OFF)) == ([], [])
+    page.close()
 
 
 def test_captions_are_text(page: Page) -> None:

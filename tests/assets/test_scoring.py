@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +32,7 @@ from metrics_core.protocols import SentenceSplitter, TextEncoder
 from metrics_core.vcs import VCSResult, vcs_from_embeddings
 from tests.assets.manifests import candidate, qa, reference, write_manifest
 from tests.assets.verifying import Counts, HashEncoder, dataset_of, make_kind, order_for
+from tests.metrics_core.chat_server import Answer, loopback
 
 # The sentences of every text, split by hand.
 TEXTS = {
@@ -122,6 +124,33 @@ def execute(engine: Engine, statement: str) -> None:
 
 
 # Values
+
+
+def test_a_server_of_embeddings_gives_the_scores_of_its_model(shard: Shard) -> None:
+    engine, hashed = shard[0], HashEncoder()
+
+    def script(number: int, body: dict[str, Any]) -> Answer:
+        data = [{"embedding": hashed.vector(text).tolist()} for text in body["input"]]
+        return Answer(body=json.dumps({"data": data}).encode())
+
+    here = vcs_scorer(hashed)
+    embed_and_score(shard, here)
+    with loopback(script) as served:
+        settings = VCSSettings(text_encoder="words", text_encoder_url=served.url, text_encoder_revision="1")
+        there = VCSScorer.from_settings(settings)
+        embed_and_score(shard, there)
+        n_asked = len(served.asked)
+        embed_and_score(shard, there)
+        assert len(served.asked) == n_asked
+    values = [{key: row.value for key, row in stored(engine, scorer).items()} for scorer in (here, there)]
+    assert values[0]["good"] is not None
+    assert values[1] == pytest.approx(values[0], abs=1e-6)
+    assert register(engine, here) != register(engine, there)
+
+
+def test_a_server_without_a_name_of_its_model_is_refused() -> None:
+    with pytest.raises(ValueError, match="it needs the name that the server gives the model: set text_encoder too"):
+        VCSSettings(text_encoder_url="vllm")
 
 
 def by_hand(chunks: Mapping[str, list[str]], reference: str, generated: str, **parameters: Any) -> VCSResult:

@@ -68,6 +68,7 @@ def test_filters_against_raw_sql(engine: Engine, database: URL) -> None:
     assert campaign.counts["rows compared"] > 500
 
 
+@pytest.mark.dear
 def test_hostile_statements() -> None:
     campaign = Campaign("queries", SEED)
     with temporary_home() as home:
@@ -118,7 +119,7 @@ def test_states_are_the_same_up_to_rounding() -> None:
     assert difference('{"x": 0.2, "z": 1}', '{"x": 0.2}', 1e-5) is not None
 
 
-@pytest.mark.slow
+@pytest.mark.dear
 def test_backups(tmp_path: Path) -> None:
     warm_up()
     campaign = Campaign("backups", SEED)
@@ -128,7 +129,7 @@ def test_backups(tmp_path: Path) -> None:
     assert (campaign.counts["refused"], campaign.counts["restored"]) == (5, 1)
 
 
-@pytest.mark.slow
+@pytest.mark.dear
 def test_kills(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     warm_up()
     # Asked for only now: making the models imports torch, and so does the process that warms up.

@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 from sqlalchemy.engine import Engine
 
 from db import schema
-from db.evidence.embeddings import load_texts, missing_texts, store_texts, text_sha256
+from db.evidence.embeddings import OtherDimension, load_texts, missing_texts, store_texts, text_sha256
 from db.evidence.models import find_model, register_model
 from tests.db.builders import empty
 
@@ -24,6 +24,16 @@ TEXTS = ["a dog runs", "", "it's 犬", "line\nbreak", "A dog runs"]
 def new_encoder(engine: Engine, **change: object) -> int:
     with engine.begin() as connection:
         return register_model(connection, {**IDENTITY, **change})
+
+
+def test_vectors_of_another_length_are_refused(engine: Engine) -> None:
+    encoder, other = new_encoder(engine), new_encoder(engine, model_id="other")
+    store_texts(engine, encoder, ["a"], np.ones((1, 3), np.float32))
+    with pytest.raises(OtherDimension, match=r"text encoder tiny gave vectors of 2 numbers, and those .* have 3: beh"):
+        store_texts(engine, encoder, ["b"], np.ones((1, 2), np.float32))
+    assert n_stored(engine) == 1
+    store_texts(engine, other, ["b"], np.ones((1, 2), np.float32))
+    assert n_stored(engine) == 2
 
 
 def n_stored(engine: Engine) -> int:

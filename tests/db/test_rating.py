@@ -1,4 +1,4 @@
-"""Ratings that are given in a browser: their order, and that none is lost, doubled or of another text."""
+"""What people say in a browser: its order, and that nothing is lost, doubled or about another text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,22 @@ from sqlalchemy.engine import Engine
 
 from db.evidence.embeddings import text_sha256
 from db.manifest.datasets import Dataset
-from db.manifest.rating import Rater, n_rated, next_item, scale_of, store_rating, take_back
+from db.manifest.rating import (
+    APART,
+    EVERY,
+    Item,
+    Key,
+    Rater,
+    asked,
+    due_repeat,
+    n_rated,
+    next_item,
+    scale_of,
+    store_answer,
+    store_rating,
+    take_back,
+)
+from db.reports.agreement import preferences_of, repeats_of
 from db.schema import rating
 from tests.assets.reporting import rate
 from tests.db.builders import add_sample, add_video, change_text, make_dataset, remove
@@ -136,3 +151,163 @@ def test_a_scale_belongs_to_an_aspect_of_a_dataset(engine: Engine, clips: tuple[
     with engine.connect() as connection:
         assert scale_of(connection, dataset, "fun") == "1-5"
         assert scale_of(connection, dataset, "truth") is None
+
+
+# Two side by side, and repeats.
+
+
+@pytest.fixture
+def pairs(engine: Engine) -> tuple[Dataset, dict[str, int]]:
+    """Three systems on two videos; on the second video two of them say the same."""
+    dataset = make_dataset(engine)
+    ids = {}
+    for key in ("v", "w"):
+        video = add_video(engine, dataset, key)
+        for system in "abc":
+            text = f"{system} says" if key == "v" or system == "c" else "the same"
+            ids[key + system] = add_sample(engine, dataset, video, key + system, text, system=system)
+        add_sample(engine, dataset, video, f"{key}q", kind="qa", question="What?", answer="That.")
+    return dataset, ids
+
+
+def ask(engine: Engine, rater: Rater, skipped: tuple[Key, ...] = ()) -> list[Item]:
+    with engine.connect() as connection:
+        return asked(connection, rater, skipped)
+
+
+def reply(engine: Engine, rater: Rater, items: list[Item], value: float) -> bool:
+    about = [(item.sample_id, item.text_sha256) for item in items]
+    with engine.begin() as connection:
+        return store_answer(connection, rater, about, value, {"answer": str(value), "seed": rater.seed})
+
+
+def test_pairs_are_of_one_video_by_two_systems_with_two_texts(
+    engine: Engine, pairs: tuple[Dataset, dict[str, int]]
+) -> None:
+    dataset, ids = pairs
+    ann, seen = Rater(dataset, "ann", "fun", pairs=True), []
+    while items := ask(engine, ann, tuple(seen)):
+        seen.append(tuple(sorted(item.sample_id for item in items)))
+    names = {number: key for key, number in ids.items()}
+    assert sorted("".join(names[i] for i in key) for key in seen) == ["vavb", "vavc", "vbvc", "wawc", "wbwc"]
+    left = [ask(engine, Rater(dataset, f"ann{number}", "fun", pairs=True))[0].sample_id for number in range(24)]
+    assert set(left) == set(seen[0])
+    assert 4 < left.count(left[0]) < 20, "which one stands on the left is drawn for each rater"
+
+
+def test_a_preference_counts_while_both_texts_are_those_that_were_compared(
+    engine: Engine, pairs: tuple[Dataset, dict[str, int]]
+) -> None:
+    dataset, _ = pairs
+    ann = Rater(dataset, "ann", "fun", pairs=True)
+    items = ask(engine, ann)
+    assert not reply(engine, ann, [items[0], items[0]], 1)
+    assert reply(engine, ann, items, 1)
+    assert not reply(engine, ann, items, -1)
+    key = tuple(sorted(item.sample_id for item in items))
+
+    def told() -> list[tuple[int, int, int]]:
+        with engine.connect() as connection:
+            found = preferences_of(connection, dataset.dataset_id)
+        return [(each.sample_id, each.other_id, each.better) for each in found]
+
+    assert told() == [(*key, 1)]
+    assert ask(engine, ann) != items
+    change_text(engine, key[1], "another text")
+    assert told() == []
+    assert not reply(engine, ann, items, -1), "it is about a text that is no more"
+    (changed,) = (each for each in _all(engine, ann) if sorted(i.sample_id for i in each) == list(key))
+    assert reply(engine, ann, changed, -1)
+    assert told() == [(*key, -1)]
+    remove(engine, rating.metadata.tables["sample"], key[0])
+    assert told() == []
+    assert not reply(engine, ann, items, 1)
+
+
+def _all(engine: Engine, rater: Rater) -> list[list[Item]]:
+    """All that a rater could be asked now."""
+    found: list[list[Item]] = []
+    while items := ask(engine, rater, tuple(tuple(sorted(i.sample_id for i in each)) for each in found)):
+        found.append(items)
+    return found
+
+
+@pytest.mark.parametrize("name", ["ann", "bob"])
+def test_some_captions_come_twice_and_keep_both_answers(
+    engine: Engine, clips: tuple[Dataset, list[int]], name: str
+) -> None:
+    dataset, _ = clips
+    video = add_video(engine, dataset, "more")
+    for number in range(30):
+        add_sample(engine, dataset, video, f"more{number}")
+    rater, order = Rater(dataset, name, "fun", seed=2**63 - 1), []
+    for place in range(40):
+        (item,) = ask(engine, rater)
+        assert reply(engine, rater, [item], float(1 + place % 5))
+        order.append(item.sample_id)
+    repeated = [place for place, i in enumerate(order) if i in order[:place]]
+    assert [place // EVERY for place in repeated] == [0, 1, 2, 3], "one of ten"
+    assert all(place - order.index(order[place]) > APART for place in repeated)
+    assert len({order[place] for place in repeated}) == len(repeated), "none comes a third time"
+    with engine.connect() as connection:
+        assert n_rated(connection, rater) == (36, 42)
+        stored = {row.sample_id: row for row in connection.execute(sa.select(rating))}
+        found = repeats_of(connection, dataset.dataset_id)
+    for place in repeated:
+        row, first = stored[order[place]], order.index(order[place])
+        assert (row.value, row.extra["again"]["value"]) == (1 + first % 5, 1 + place % 5)
+    assert sorted((each.first, each.again) for each in found) == sorted(
+        (1 + order.index(order[place]) % 5, 1 + place % 5) for place in repeated
+    )
+    for place in reversed(range(40)):
+        with engine.begin() as connection:
+            assert take_back(connection, rater)
+        assert ask(engine, rater)[0].sample_id == order[place], "undo goes back through repeats"
+    with engine.begin() as connection:
+        assert not take_back(connection, rater)
+
+
+def test_a_repeat_is_stored_once_and_never_of_a_text_that_changed(
+    engine: Engine, clips: tuple[Dataset, list[int]]
+) -> None:
+    dataset, _ = clips
+    rater = Rater(dataset, "ann", "fun")
+
+    def repeat() -> Key | None:
+        with engine.connect() as connection:
+            return due_repeat(connection, rater)
+
+    order = []
+    while repeat() is None:
+        (item,) = ask(engine, rater)
+        assert reply(engine, rater, [item], 3.0)
+        order.append(item.sample_id)
+    (due,) = repeat() or ()
+    assert due in order[:-APART]
+    change_text(engine, due, "another text")
+    assert repeat() != (due,)
+    change_text(engine, due, "a dog runs")
+    (item,) = ask(engine, rater)
+    assert item.sample_id == due
+    assert reply(engine, rater, [item], 5.0)
+    assert not reply(engine, rater, [item], 1.0), "the other window comes too late"
+    with engine.connect() as connection:
+        row = connection.execute(sa.select(rating).where(rating.c.sample_id == due)).one()
+    assert (row.value, row.extra["again"]["value"]) == (3.0, 5.0)
+
+
+def test_a_repeated_pair_stands_the_other_way_round(engine: Engine, pairs: tuple[Dataset, dict[str, int]]) -> None:
+    dataset, _ = pairs
+    video = add_video(engine, dataset, "x")
+    for system in "abcde":
+        add_sample(engine, dataset, video, f"x{system}", f"{system} says", system=system)
+    ann, seen = Rater(dataset, "ann", "fun", pairs=True), {}
+    for _ in range(EVERY):
+        items = ask(engine, ann)
+        key = tuple(sorted(item.sample_id for item in items))
+        if key in seen:
+            assert [item.sample_id for item in items] == [item.sample_id for item in reversed(seen[key])]
+            return
+        seen[key] = items
+        assert reply(engine, ann, items, 0)
+    pytest.fail("no pair came twice")

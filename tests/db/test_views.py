@@ -19,7 +19,7 @@ from db.schema.facts import VIDEO_FACTS
 from db.schema.inputs import TEXT, VIDEO
 from db.schema.migrate import migrate
 from db.schema.views import VIEWS, create_views, is_up_to_date
-from db.scores.present import FACT_COLUMNS, own_columns
+from db.scores.present import FACT_COLUMNS, columns_without_metrics
 from db.scores.stored import ScoreRow
 from db.scores.work import load_samples
 from tests.db.builders import (
@@ -145,7 +145,7 @@ def test_sample_scores_has_ratings_own_fields_and_the_number_of_references(engin
 
 
 def test_no_metric_has_the_name_of_another_column() -> None:
-    assert own_columns() == {*SAMPLE_SCORES[:OF_METRICS]}
+    assert columns_without_metrics() == {*SAMPLE_SCORES[:OF_METRICS]}
 
 
 def test_what_nobody_asks_sample_scores_for_is_not_read(engine: Engine, clips: Dataset) -> None:

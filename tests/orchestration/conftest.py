@@ -42,11 +42,11 @@ def prepared_home(migrated_home: Path) -> Path:
     """A home to copy, as it is before the first ingest: database and Dagster's storage are there, the server stands."""
 
     def make(home: Path) -> None:
-        from orchestration.platform import instance
+        from orchestration.platform import installed
 
         copy_home(migrated_home, home)
         with here(home):
-            instance()
+            _ = installed().instance
 
     return made_once("prepared", make)
 
@@ -251,16 +251,7 @@ def forget_installation() -> None:
     """Close and forget what orchestration keeps per process."""
     from orchestration import platform, runs, settings
 
-    if platform.instance.cache_info().currsize:
-        platform.instance().dispose()
-    if platform.engine.cache_info().currsize:
-        platform.engine().dispose()
-    for kept in (
-        settings.settings,
-        platform.database_url,
-        platform.engine,
-        platform.curation,
-        platform.instance,
-        runs.definitions,
-    ):
+    if platform.installed.cache_info().currsize:
+        platform.installed().close()
+    for kept in (settings.settings, platform.installed, runs.definitions):
         kept.cache_clear()

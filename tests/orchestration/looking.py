@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import shutil
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import av
 import numpy as np
@@ -23,11 +22,16 @@ from sqlalchemy.engine import Engine
 from assets.scores.base import Explanation
 from db import schema
 from db.manifest.datasets import Dataset
+from db.server.engine import open_engine
 from orchestration.look.app import Look
 from orchestration.web.guard import Guard
 from tests.assets.reporting import ToldScorer, rate
-from tests.db.builders import add_reference, add_sample, add_video, make_dataset, set_scores
-from tests.orchestration.test_ui import EXECUTABLES, FLAGS
+from tests.browser import chromium
+from tests.conftest import copied_database
+from tests.db.builders import add_keypoint, add_reference, add_sample, add_video, make_dataset, set_scores
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
 HOSTILE = """</p><img src=x onerror="window.hit=1"><script>window.hit=1</script>'"&amp;"""
 SYSTEMS = ("brief", "o'brien <b>long</b>", "plain")
@@ -41,6 +45,12 @@ EXPLAINED = Explanation(
     ],
 )
 KEYWORDS = Explanation(["8 frames"], [{"keyword": HOSTILE, "cosine": 0.25, "best frame at s": 1.5}])
+TOO_WIDE = """[...document.querySelectorAll("body *")].filter(each => each.getBoundingClientRect().right >
+    innerWidth + 1 && !each.closest(".table, svg, .skip, fieldset")).map(each => each.outerHTML.slice(0, 80))"""
+UNNAMED = """[...document.querySelectorAll("input:not([type=hidden]), select, button, a, img, video, svg[role=img]")]
+    .filter(each => !(each.labels?.length || each.ariaLabel || each.alt || each.textContent.trim() || each.ariaHidden))
+    .map(each => each.outerHTML.slice(0, 80))"""
+WINDOWS = {"desktop": (1440, 900), "phone": (400, 850)}
 
 
 @dataclass(frozen=True)
@@ -90,7 +100,10 @@ def add_clips(engine: Engine, folder: Path) -> tuple[Dataset, list[int]]:
         key = f"v{number}{'/<i>..' if number == PLAYING else ''}"
         video = add_video(engine, dataset, key, content=content, status=status, **columns)
         add_reference(engine, dataset, video, f"{key}_r", f"A reference {HOSTILE}")
-        ids += [add_sample(engine, dataset, video, f"{key}_{s}", f"A dog {HOSTILE}", system=s) for s in SYSTEMS]
+        add_keypoint(engine, dataset, video, f"{key}_k", text=f"A dog runs {HOSTILE}")
+        for words, system in enumerate(SYSTEMS):
+            text = f"A dog {HOSTILE}{' runs' * words}"
+            ids.append(add_sample(engine, dataset, video, f"{key}_{system}", text, system=system))
     set_scores(engine, {i: value_of(place) for place, i in enumerate(ids)})
     set_scores(engine, {i: place / 100 for place, i in enumerate(ids)}, "evqa")
     rate(engine, {ids[0]: (3, 4)}, HOSTILE)
@@ -129,16 +142,43 @@ def served(engine: Engine, dataset: Dataset, ids: list[int], media: Path) -> Ite
             thread.join()
 
 
-def chromium() -> tuple[str, list[str]]:
-    """Path and flags of a Chromium of this machine; skips the test where there is none."""
-    executable = next(filter(None, map(shutil.which, EXECUTABLES)), None)
-    if executable is None:
-        pytest.skip(f"no Chromium found: install one of {', '.join(EXECUTABLES)}")
-    return executable, FLAGS
-
-
 def frozen_keys(engine: Engine, selection_id: int) -> set[str]:
     """The samples of a selection."""
     item = schema.selection_item.c
     with engine.connect() as connection:
         return set(connection.scalars(sa.select(item.sample).where(item.selection_id == selection_id)))
+
+
+@pytest.fixture(scope="module")
+def shown(shared_server: Engine, tmp_path_factory: pytest.TempPathFactory) -> Generator[Shown, None, None]:
+    folder = tmp_path_factory.mktemp("media")
+    with copied_database(shared_server) as url:
+        engine = open_engine(url)
+        with served(engine, *add_clips(engine, folder), folder) as pages:
+            yield pages
+        engine.dispose()
+
+
+@pytest.fixture(scope="module")
+def browser(shown: Shown) -> Generator[Browser, None, None]:
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture(params=WINDOWS)
+def page(request: pytest.FixtureRequest, browser: Browser, shown: Shown) -> Generator[Page, None, None]:
+    """A page that asks nothing of any other machine, obeys no text, fits the window, and names all that one can use."""
+    asked: list[str] = []
+    errors: list[str] = []
+    width, height = WINDOWS[request.param]
+    context = browser.new_context(base_url=shown.address, viewport={"width": width, "height": height})
+    page = context.new_page()
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    yield page
+    assert page.evaluate("window.hit") is None
+    assert page.evaluate(TOO_WIDE) == []
+    assert page.evaluate(UNNAMED) == []
+    context.close()
+    assert [url for url in asked if not url.startswith(shown.address)] == []
+    assert errors == []

@@ -10,7 +10,7 @@ import dagster as dg
 import pytest
 
 from metrics_core.calibration import split_position
-from orchestration.platform import engine, instance
+from orchestration.platform import installed
 from tests.command_line import Done, run_command
 from tests.metrics_core.chat_server import Answer, complaint, completion, loopback
 from tests.orchestration.conftest import DIMENSIONS, Installation, write_manifest
@@ -27,7 +27,7 @@ def read_json(done: Done) -> Any:
 
 
 def count(query: str) -> int:
-    with engine().connect() as connection:
+    with installed().engine.connect() as connection:
         return int(connection.exec_driver_sql(f"SELECT count(*) FROM {query}").scalar() or 0)
 
 
@@ -50,7 +50,7 @@ def n_covered(found: Any) -> int:
 def newest_report() -> Any:
     """What the last calibration found."""
     wanted = dg.AssetRecordsFilter(asset_key=dg.AssetKey("ecs_thresholds"), asset_partitions=["tiny"])
-    found = instance().fetch_materializations(wanted, limit=1).records[0].asset_materialization
+    found = installed().instance.fetch_materializations(wanted, limit=1).records[0].asset_materialization
     assert found is not None
     report: Any = found.metadata["calibration"].value
     return report
@@ -59,7 +59,7 @@ def newest_report() -> Any:
 def newest_check() -> tuple[bool, dg.AssetCheckSeverity]:
     """Whether the last thresholds are better than always saying yes, and how grave it is if not."""
     key = dg.AssetCheckKey(dg.AssetKey("ecs_thresholds"), "better_than_always_yes")
-    (newest,) = instance().event_log_storage.get_asset_check_execution_history(key, limit=1)
+    (newest,) = installed().instance.event_log_storage.get_asset_check_execution_history(key, limit=1)
     assert newest.evaluation is not None
     return newest.evaluation.passed, newest.evaluation.severity
 

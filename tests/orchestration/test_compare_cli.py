@@ -7,9 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
+from assets.agreement.settling import draw, question_of
+from db.manifest.datasets import find_dataset
+from db.manifest.rating import DRAWN, Rater, next_item, store_rating
+from db.schema import rating
 from metrics_core.agreement import Estimate
 from orchestration.cli.reporting import with_interval
+from orchestration.platform import installed
 from tests.command_line import Done, run_command
 from tests.orchestration.conftest import Installation
 
@@ -117,3 +123,34 @@ def test_what_cannot_be_compared_is_one_sentence(arguments: tuple[str, ...], cod
 )
 def test_intervals_are_short(estimate: tuple[float | None, float | None, float | None], shown: str) -> None:
     assert with_interval(Estimate(*estimate)) == shown
+
+
+@pytest.mark.usefixtures("scored")
+def test_ratings_drawn_for_a_question_are_told_apart() -> None:
+    with installed().engine.begin() as connection:
+        dataset = find_dataset(connection, "clips")
+        assert dataset is not None
+        drawn = draw(connection, dataset, question_of(connection, dataset, "vcs:cosine"), 0)
+        ann = Rater(dataset, "ann", "drawn")
+        for value in (1.0, 3.0, 5.0, 2.0, 4.0):
+            item = next_item(connection, ann, (), drawn.order)
+            assert item is not None
+            mark = drawn.mark_of(item.sample_id)
+            assert mark is not None
+            extra = {"seed": 0, DRAWN: mark._asdict()}
+            assert store_rating(connection, ann, item.sample_id, item.text_sha256, value, extra)
+    (sentence,) = compare("vcs_short", "vcs")["drawn"]
+    assert sentence.startswith("drawn, vcs:cosine: open")
+    shown = succeeds("compare", "vcs_short", "vcs", "--dataset", "clips").stdout
+    assert f"drawn for a question: {sentence}" in " ".join(shown.split())
+    with installed().engine.begin() as connection:
+        connection.execute(sa.delete(rating).where(rating.c.aspect == "drawn"))
+    assert compare("vcs_short", "vcs")["drawn"] == []
+
+
+@pytest.mark.usefixtures("scored")
+def test_what_is_no_question_stops_rate_before_it_serves() -> None:
+    done = run_command("rate", "clips", "--aspect", "drawn", "--to-settle", "vcs:nothing")
+    assert done.returncode == 1
+    assert "'nothing' is neither a baseline (cosine, words, length) nor a system" in done.stderr
+    assert "Traceback" not in done.stderr

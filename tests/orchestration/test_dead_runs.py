@@ -14,7 +14,7 @@ import pytest
 from assets.partitions import range_tags
 from orchestration.dead_runs import LEASED, close_dead_runs
 from orchestration.definitions import defs
-from orchestration.platform import curation, instance
+from orchestration.platform import installed
 from orchestration.schedules import score_missing
 from orchestration.sensors import conclusions, inbox
 from tests.orchestration.conftest import Installation
@@ -23,8 +23,8 @@ DEADLINE_S = 60.0
 HOLD = """
 import sys
 from orchestration.dead_runs import hold_lease
-from orchestration.platform import instance
-hold_lease(instance(), sys.argv[1])
+from orchestration.platform import installed
+hold_lease(installed().instance, sys.argv[1])
 print("held", flush=True)
 sys.stdin.read()
 """
@@ -48,12 +48,12 @@ def process_of(run_id: str) -> Iterator[subprocess.Popen[str]]:
 
 def some_run(**tags: str) -> str:
     job = defs().resolve_job_def("scoring_job")
-    instance().add_dynamic_partitions("shard", ["a:0000"])
-    return instance().create_run_for_job(job, tags={**tags, **range_tags("a:0000", "a:0000")}).run_id
+    installed().instance.add_dynamic_partitions("shard", ["a:0000"])
+    return installed().instance.create_run_for_job(job, tags={**tags, **range_tags("a:0000", "a:0000")}).run_id
 
 
 def status(run_id: str) -> dg.DagsterRunStatus:
-    run = instance().get_run_by_id(run_id)
+    run = installed().instance.get_run_by_id(run_id)
     assert run is not None
     return run.status
 
@@ -62,14 +62,14 @@ def closed_in_time(run_id: str) -> bool:
     """Whether the run is closed before the deadline; Postgres sees the end of a process a moment later."""
     end = time.monotonic() + DEADLINE_S
     while status(run_id) != dg.DagsterRunStatus.FAILURE and time.monotonic() < end:
-        close_dead_runs(instance())
+        close_dead_runs(installed().instance)
     return status(run_id) == dg.DagsterRunStatus.FAILURE
 
 
 def test_a_run_of_the_interface_is_closed_once_its_process_was_killed() -> None:
     run_id = some_run()
     with process_of(run_id):
-        close_dead_runs(instance())
+        close_dead_runs(installed().instance)
         assert status(run_id) == dg.DagsterRunStatus.NOT_STARTED, "its process lives"
     assert closed_in_time(run_id)
 
@@ -77,7 +77,7 @@ def test_a_run_of_the_interface_is_closed_once_its_process_was_killed() -> None:
 def test_a_run_that_waits_for_its_start_is_left_alone() -> None:
     """Also one that is to repeat a dead run, whose tags it inherits."""
     waiting = [some_run(), some_run(**{LEASED: "the run before"})]
-    close_dead_runs(instance())
+    close_dead_runs(installed().instance)
     assert {status(run_id) for run_id in waiting} == {dg.DagsterRunStatus.NOT_STARTED}
 
 
@@ -85,15 +85,17 @@ def test_a_run_that_waits_for_its_start_is_left_alone() -> None:
 def test_every_look_closes_dead_runs_first(look: str) -> None:
     """Their work would count as under way for ever."""
     run_id = some_run()
-    instance().add_run_tags(run_id, {LEASED: run_id})
+    installed().instance.add_run_tags(run_id, {LEASED: run_id})
     known = defs().get_repository_def()
-    with dg.partition_loading_context(dynamic_partitions_store=instance()):
+    with dg.partition_loading_context(dynamic_partitions_store=installed().instance):
         if look == "schedule":
-            resources = {"curation": curation()}
-            with dg.build_schedule_context(instance(), resources=resources, repository_def=known) as at_hour:
+            resources = {"curation": installed().curation}
+            with dg.build_schedule_context(installed().instance, resources=resources, repository_def=known) as at_hour:
                 score_missing.evaluate_tick(at_hour)
         else:
             sensor = {"inbox": inbox, "conclusions": conclusions}[look]
-            with dg.build_sensor_context(instance(), resources={"curation": curation()}, definitions=defs()) as at_tick:
+            with dg.build_sensor_context(
+                installed().instance, resources={"curation": installed().curation}, definitions=defs()
+            ) as at_tick:
                 sensor.evaluate_tick(at_tick)
     assert status(run_id) == dg.DagsterRunStatus.FAILURE

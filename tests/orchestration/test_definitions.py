@@ -27,7 +27,7 @@ from db.server.urls import DAGSTER, sibling_url
 from orchestration.calibration import run_calibration
 from orchestration.definitions import defs
 from orchestration.launch import run_conclusions, run_ingest, run_scoring
-from orchestration.platform import PROJECT, curation, database_url, engine, instance
+from orchestration.platform import PROJECT, installed
 from orchestration.retention import KEEP_DAYS
 from orchestration.runs import run_job
 from orchestration.schedules import score_missing
@@ -64,7 +64,7 @@ def scored(installation: Installation) -> dict[str, dict[str, Any]]:
 def materialisation(asset: str, partition: str, storage: dg.DagsterInstance | None = None) -> dg.EventLogRecord:
     """The newest materialisation of an asset's partition."""
     wanted = dg.AssetRecordsFilter(asset_key=dg.AssetKey(asset), asset_partitions=[partition])
-    records = (storage or instance()).fetch_materializations(wanted, limit=1).records
+    records = (storage or installed().instance).fetch_materializations(wanted, limit=1).records
     assert records, f"{asset} of {partition} was never materialised"
     return records[0]
 
@@ -95,7 +95,7 @@ def table_rows(markdown: str) -> list[list[str]]:
 
 
 def execute(statement: str, **values: Any) -> None:
-    with engine().begin() as connection:
+    with installed().engine.begin() as connection:
         connection.execute(sa.text(statement), values)
 
 
@@ -106,7 +106,7 @@ def unscore(sample: str) -> None:
 
 def pending_shards() -> set[str]:
     """Shards with a sample that no active scorer has scored, counted independently of the work list."""
-    with engine().connect() as connection:
+    with installed().engine.connect() as connection:
         rows = connection.exec_driver_sql(
             "SELECT DISTINCT d.name, s.shard FROM sample s JOIN dataset d USING (dataset_id) WHERE sample_id NOT IN "
             "(SELECT sample_id FROM score JOIN scorer USING (scorer_id) WHERE scorer.status = 'active')"
@@ -143,7 +143,7 @@ def test_every_asset_is_materialised_for_its_partitions() -> None:
             )
         },
     }
-    assert {name: instance().get_materialized_partitions(dg.AssetKey(name)) for name in expected} == expected
+    assert {name: installed().instance.get_materialized_partitions(dg.AssetKey(name)) for name in expected} == expected
 
 
 def test_a_metric_is_scored_with_what_it_reads() -> None:
@@ -166,7 +166,7 @@ def test_a_metric_is_scored_with_what_it_reads() -> None:
 
 def test_a_run_writes_few_events_and_no_picture() -> None:
     """Of a shard two for each asset: that it is to be made, and that it was."""
-    logs = instance().all_logs(materialisation("vcs_score", SHARDS[0]).run_id)
+    logs = installed().instance.all_logs(materialisation("vcs_score", SHARDS[0]).run_id)
     assert len(logs) < (FEW_EVENTS + 2 * len(SHARDS)) * len(scoring_assets(METRICS))
     of_shard = [entry for entry in logs if entry.dagster_event and entry.dagster_event.partition == SHARDS[0]]
     assert len(of_shard) == 2 * len(scoring_assets(METRICS))
@@ -181,9 +181,9 @@ def test_nothing_is_written_beside_the_configuration(installation: Installation)
 
 
 def test_finished_work_launches_nothing() -> None:
-    before = instance().get_runs_count()
+    before = installed().instance.get_runs_count()
     assert list(run_scoring(DATASET, METRICS)) == []
-    assert instance().get_runs_count() == before
+    assert installed().instance.get_runs_count() == before
 
 
 # Metadata
@@ -191,11 +191,11 @@ def test_finished_work_launches_nothing() -> None:
 
 def test_only_what_has_a_course_is_a_number() -> None:
     """Dagster draws a plot of every number, with one point for each time that the asset was made."""
-    assets = instance().all_asset_keys()
+    assets = installed().instance.all_asset_keys()
     made = [
         record.asset_materialization
         for asset in assets
-        for record in instance().fetch_materializations(asset, limit=100).records
+        for record in installed().instance.fetch_materializations(asset, limit=100).records
     ]
     numbers = {
         name
@@ -208,7 +208,7 @@ def test_only_what_has_a_course_is_a_number() -> None:
 
 def test_people_see_the_tags_that_they_can_read() -> None:
     for asset, partition, job in (("vcs_score", SHARDS[0], "scoring_job"), ("threshold", DATASET, "dataset_job")):
-        run = instance().get_run_by_id(materialisation(asset, partition).run_id)
+        run = installed().instance.get_run_by_id(materialisation(asset, partition).run_id)
         assert run is not None
         assert run.job_name == job
         shown = {name: value for name, value in run.tags.items() if not name.startswith(".dagster/")}
@@ -267,7 +267,7 @@ def test_score_metadata_holds_the_mean_with_its_interval_over_videos() -> None:
 
 def scores_by_video(metric: str, shard: int) -> list[list[float]]:
     """The values of the metric's active scorer on a shard, by video."""
-    with engine().connect() as connection:
+    with installed().engine.connect() as connection:
         rows = connection.execute(
             sa.text(
                 "SELECT array_agg(value) FROM score JOIN scorer r USING (scorer_id) JOIN sample s USING (sample_id) "
@@ -301,7 +301,9 @@ def test_report_metadata_holds_every_metric_s_mean_on_the_data_set(scored: dict[
 def test_verdict_metadata_counts_keypoints_and_passes() -> None:
     """By the run that scored: three captions a video, of four, four and two sentences, with three keypoints."""
     wanted = [dg.AssetRecordsFilter(asset_key=dg.AssetKey("ecs_verdict"), asset_partitions=[shard]) for shard in SHARDS]
-    oldest = [instance().fetch_materializations(each, limit=99).records[-1].asset_materialization for each in wanted]
+    oldest = [
+        installed().instance.fetch_materializations(each, limit=99).records[-1].asset_materialization for each in wanted
+    ]
     found: list[dict[str, Any]] = [
         {name: value.value for name, value in each.metadata.items()} for each in oldest if each
     ]
@@ -325,7 +327,7 @@ def test_calibration_metadata_holds_tables_and_scores_follow() -> None:
     (check,) = evaluations("ecs_thresholds", "better_than_always_yes")[:1]
     assert check.description == "No labels of other videos are left to compare with."
     assert set(thresholds) == set(DIMENSIONS)
-    with engine().connect() as connection:
+    with installed().engine.connect() as connection:
         scored_at = connection.exec_driver_sql(
             "SELECT DISTINCT components->'thresholds' FROM score JOIN scorer USING (scorer_id) WHERE metric = 'ecs' "
             "AND scorer.status = 'active'"
@@ -356,7 +358,7 @@ def test_agreement_has_a_table_and_a_plot_for_each_aspect(scored: dict[str, dict
     found = scored["agreement"]
     tables = {name.removeprefix("aspect: "): text for name, text in found.items() if name.startswith("aspect: ")}
     assert (len(tables) > 0, found["stale scores left out"]) == (True, "0")
-    with engine().connect() as connection:
+    with installed().engine.connect() as connection:
         assert connection.exec_driver_sql("SELECT count(*) FROM agreement").scalar_one() == found["dagster/row_count"]
         assert set(connection.exec_driver_sql("SELECT DISTINCT aspect FROM agreement").scalars()) == set(tables)
     interval = "95 % interval over videos"
@@ -392,7 +394,7 @@ def test_check_passed_for_all_shards_of_the_run(name: str) -> None:
 def evaluations(asset: str, check: str, run_id: str | None = None) -> list[dg.AssetCheckEvaluation]:
     """The results of a check, newest first; of one run where it is named."""
     key = dg.AssetCheckKey(dg.AssetKey(asset), check)
-    history = instance().event_log_storage.get_asset_check_execution_history(key, limit=20)
+    history = installed().instance.event_log_storage.get_asset_check_execution_history(key, limit=20)
     return [record.evaluation for record in history if record.evaluation and run_id in (None, record.run_id)]
 
 
@@ -401,11 +403,13 @@ def test_the_check_of_verdicts_sees_one_that_is_missing() -> None:
         # The check alone, since the asset would mend what it looks for.
         step = ["ecs_verdict_checks"]
         job = defs().resolve_job_def("scoring_job")
-        done = job.execute_in_process(instance=instance(), partition_key=shard, op_selection=step, raise_on_error=False)
+        done = job.execute_in_process(
+            instance=installed().instance, partition_key=shard, op_selection=step, raise_on_error=False
+        )
         (evaluation,) = done.get_asset_check_evaluations()
         return evaluation
 
-    with engine().connect() as connection:
+    with installed().engine.connect() as connection:
         shard = connection.exec_driver_sql("SELECT shard FROM sample WHERE key = 'clip_05_brief_0'").scalar_one()
     execute(
         "DELETE FROM verdict_set USING sample s WHERE verdict_set.sample_id = s.sample_id AND key = 'clip_05_brief_0'"
@@ -446,7 +450,7 @@ def test_one_shard_that_fails_does_not_keep_the_next_from_being_scored(installat
     assert f"1 samples failed with evqa, 'told of {names[0]}' for one: " in said
     assert "no such file" in said
     assert "error: a blocking check failed" in done.stderr
-    with engine().connect() as connection:
+    with installed().engine.connect() as connection:
         rows = connection.exec_driver_sql("SELECT video, evqa_status FROM sample_scores WHERE dataset = 'demo'")
         assert dict(map(tuple, rows)) == {names[0]: "failed", names[1]: "ok"}
     # The next command tries the failed shard again, and it alone.
@@ -503,10 +507,10 @@ def test_score_missing_asks_for_the_shards_with_work(tmp_path: Path) -> None:
 
     # While a run over some of them has not ended, no other run is asked for on their dataset.
     first = sorted(expected)[0]
-    run = instance().create_run_for_job(defs().resolve_job_def("scoring_job"), tags=range_tags(first, first))
+    run = installed().instance.create_run_for_job(defs().resolve_job_def("scoring_job"), tags=range_tags(first, first))
     asked, _ = tick_of_schedule()
     assert {key.partition(":")[0] for key in asked} == {DATASET}
-    instance().report_run_canceled(run)
+    installed().instance.report_run_canceled(run)
 
     list(run_scoring("late", METRICS))
     list(run_scoring(DATASET, METRICS))
@@ -518,13 +522,15 @@ def tick_of_schedule() -> tuple[set[str], str | None]:
     """The partitions that the schedule asks for, and the reason when it asks for none."""
     known = defs().get_repository_def()
     with (
-        dg.build_schedule_context(instance(), resources={"curation": curation()}, repository_def=known) as context,
-        dg.partition_loading_context(dynamic_partitions_store=instance()),
+        dg.build_schedule_context(
+            installed().instance, resources={"curation": installed().curation}, repository_def=known
+        ) as context,
+        dg.partition_loading_context(dynamic_partitions_store=installed().instance),
     ):
         tick = score_missing.evaluate_tick(context)
     requests = tick.run_requests or []
     assert len({request.run_key for request in requests}) == len(requests), "Dagster wants a key for each run of a tick"
-    places = {key: place for place, key in enumerate(instance().get_dynamic_partitions("shard"))}
+    places = {key: place for place, key in enumerate(installed().instance.get_dynamic_partitions("shard"))}
     keys = [key for request in requests for key in shards_between(request.tags, places)]
     assert len(keys) == len(set(keys))
     return set(keys), tick.skip_message
@@ -539,23 +545,23 @@ def test_prune_deletes_old_runs_but_the_last_to_materialise(installation: Instal
         run_ingest(installation.manifest, DATASET, None, None)
         ingests.append(materialisation("video", DATASET).run_id)
     recent = {ingests[1]}
-    make_old({run.run_id for run in instance().get_runs()} - recent)
-    shards = instance().get_materialized_partitions(dg.AssetKey("vcs_score"))
+    make_old({run.run_id for run in installed().instance.get_runs()} - recent)
+    shards = installed().instance.get_materialized_partitions(dg.AssetKey("vcs_score"))
 
-    done = defs().resolve_job_def("prune_job").execute_in_process(instance=instance())
+    done = defs().resolve_job_def("prune_job").execute_in_process(instance=installed().instance)
 
     assert done.success
-    left = {run.run_id for run in instance().get_runs()}
+    left = {run.run_id for run in installed().instance.get_runs()}
     assert ingests[0] not in left, "old, and a later run materialised the same"
     assert ingests[1] in left, "superseded, but not old"
     assert ingests[2] in left, "old, but what it made is the newest"
-    assert instance().get_materialized_partitions(dg.AssetKey("vcs_score")) == shards
+    assert installed().instance.get_materialized_partitions(dg.AssetKey("vcs_score")) == shards
     assert list(run_scoring(DATASET, METRICS)) == []
 
 
 def make_old(run_ids: set[str]) -> None:
     """Date runs back to just before the clean-up's limit."""
-    storage = open_engine(sibling_url(database_url(), DAGSTER))
+    storage = open_engine(sibling_url(installed().database_url, DAGSTER))
     age = f"{KEEP_DAYS} days 1 hour"
     with storage.begin() as connection:
         update = "UPDATE runs SET create_timestamp = create_timestamp - CAST(:age AS interval) WHERE run_id = ANY(:ids)"
@@ -575,7 +581,7 @@ def test_assets_of_tables_show_the_columns_and_comments_of_postgres() -> None:
         "SELECT attname, col_description(attrelid, attnum), NOT attnotnull FROM pg_attribute "
         "WHERE attrelid = CAST(:name AS regclass) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"
     )
-    with engine().connect() as connection:
+    with installed().engine.connect() as connection:
         stored = {name: [tuple(row) for row in connection.execute(query, {"name": name})] for name in shown}
     assert {name: sorted(columns) for name, columns in shown.items()} == {
         name: sorted(columns) for name, columns in stored.items()

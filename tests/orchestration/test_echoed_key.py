@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from db.server.engine import open_engine
 from db.server.urls import DAGSTER, sibling_url
-from orchestration.platform import database_url
+from orchestration.platform import installed
 from tests.assets.examiner import examiner
 from tests.command_line import Done, run_command
 from tests.metrics_core.chat_server import Answer, completion, loopback
@@ -77,7 +77,7 @@ def test_nothing_printed_holds_it(story: Story) -> None:
 
 @pytest.mark.parametrize("name", ["curation", DAGSTER])
 def test_no_row_of_either_database_holds_it(story: Story, name: str) -> None:
-    engine = open_engine(sibling_url(database_url(), name))
+    engine = open_engine(sibling_url(installed().database_url, name))
     tables = "SELECT format('%I.%I', schemaname, tablename) FROM pg_tables WHERE schemaname !~ '^(pg_|information)'"
     with engine.connect() as connection:
         rows = {

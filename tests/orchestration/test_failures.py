@@ -23,7 +23,7 @@ from assets.partitions import range_tags
 from assets.sources.assets import model_pool
 from orchestration.dead_runs import own_tags
 from orchestration.definitions import defs
-from orchestration.platform import instance
+from orchestration.platform import installed
 from orchestration.sensors import NotDelivered, failures, post
 from orchestration.settings import settings
 from tests.orchestration.conftest import Installation
@@ -82,16 +82,16 @@ def variables(**named: str) -> Iterator[None]:
 
 
 def tick(cursor: str | None) -> Any:
-    with dg.build_sensor_context(instance(), cursor=cursor, definitions=defs()) as context:
+    with dg.build_sensor_context(installed().instance, cursor=cursor, definitions=defs()) as context:
         return failures.evaluate_tick(context)
 
 
 def failed_ingest(folder: Path) -> str:
     """A run that fails with the asset's own error; its id."""
     config = {"ops": {"ingest": {"config": {"folder": str(folder)}}}}
-    instance().add_dynamic_partitions("dataset", ["failing"])
+    installed().instance.add_dynamic_partitions("dataset", ["failing"])
     job = defs().resolve_job_def("ingest_job")
-    done = job.execute_in_process(config, instance(), "failing", raise_on_error=False)
+    done = job.execute_in_process(config, installed().instance, "failing", raise_on_error=False)
     assert not done.success
     return done.run_id
 
@@ -171,15 +171,15 @@ def test_runs_of_a_dead_process_are_retried_and_those_of_the_command_line_are_no
     from dagster._core.execution.retries import auto_reexecution_should_retry_run
 
     job = defs().resolve_job_def("scoring_job")
-    instance().add_dynamic_partitions("shard", ["a:0000", "a:0001"])
+    installed().instance.add_dynamic_partitions("shard", ["a:0000", "a:0001"])
     decided = []
     for tags in ({}, own_tags("some run")):
-        run = instance().create_run_for_job(job, tags={**tags, **range_tags("a:0000", "a:0001")})
-        instance().report_run_failed(run)
-        failed = instance().get_run_by_id(run.run_id)
+        run = installed().instance.create_run_for_job(job, tags={**tags, **range_tags("a:0000", "a:0001")})
+        installed().instance.report_run_failed(run)
+        failed = installed().instance.get_run_by_id(run.run_id)
         assert failed is not None
         decided += [
-            auto_reexecution_should_retry_run(instance(), failed, reason)
+            auto_reexecution_should_retry_run(installed().instance, failed, reason)
             for reason in (RunFailureReason.RUN_EXCEPTION, RunFailureReason.STEP_FAILURE)
         ]
     assert decided == [True, False, False, False]

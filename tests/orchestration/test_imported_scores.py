@@ -17,7 +17,7 @@ from assets.agreement.rows import store_agreement
 from assets.datasets import dataset_of_key
 from assets.reports.report import gather
 from db.scores.present import known_metrics
-from orchestration.platform import curation, engine
+from orchestration.platform import installed
 from tests.command_line import run_command
 from tests.orchestration.conftest import Installation
 
@@ -69,15 +69,15 @@ def test_they_are_a_column_of_every_process(imported: Installation) -> None:
 
 
 def test_trust_in_them_is_analysed_as_in_any_metric(imported: Installation) -> None:
-    dataset = dataset_of_key(engine(), "mine")
-    with engine().connect() as connection:
+    dataset = dataset_of_key(installed().engine, "mine")
+    with installed().engine.connect() as connection:
         metrics = known_metrics(connection)
-    rows = store_agreement(engine(), dataset, metrics)
+    rows = store_agreement(installed().engine, dataset, metrics)
     wanted = ("human_like", "overall", "kendall_b", "pooled")
     (tau,) = [r for r in rows if (r.metric, r.aspect, r.statistic, r.grouping) == wanted]
     # Nothing is the wrong way round; 75 of the 435 pairs have equal ratings.
     assert (tau.value, tau.n) == (pytest.approx((360 / 435) ** 0.5), N_RATED)
-    report = gather(engine(), dataset, curation().scorers)
+    report = gather(installed().engine, dataset, installed().curation.scorers)
     (facts,) = [metric for metric in report.metrics if metric.name == "human_like"]
     assert (facts.n_defined, facts.models) == (35, ("judge 2.1",))
 
@@ -124,6 +124,36 @@ def test_a_changed_text_makes_them_stale(imported: Installation) -> None:
         captions.write_text(before)
         assert run_command("ingest", str(imported.manifest), "--dataset", "mine").returncode == 0
     assert dict(answer(query)) == {"ok": 36}
+
+
+def test_the_last_scores_that_go_take_the_column_along(imported: Installation) -> None:
+    rs.import_scores(pd.DataFrame({"sample": KEYS[:4], "value": VALUES[:4]}), "mistake", "mine", source="first")
+    rs.import_scores(pd.DataFrame({"sample": KEYS[:3], "value": VALUES[:3]}), "mistake", "mine", source="second")
+    assert run_command("ingest", str(imported.manifest), "--dataset", "other").returncode == 0
+    rs.import_scores(pd.DataFrame({"sample": KEYS[:1], "value": [1.0]}), "mistake", "other", source="second")
+    others = answer("SELECT count(human_like) FROM sample_scores")
+    asked = run_command("drop", "mine", "--metric", "mistake", "--json")
+    assert json.loads(asked.stdout)["goes"] == {"scores": 7}
+    assert answer("SELECT dataset, count(mistake) FROM sample_scores GROUP BY 1 ORDER BY 1") == [
+        ("mine", 3),
+        ("other", 1),
+    ]
+    assert run_command("drop", "mine", "--metric", "mistake", "--yes").returncode == 0
+    assert answer("SELECT dataset, count(mistake) FROM sample_scores GROUP BY 1 ORDER BY 1") == [
+        ("mine", 0),
+        ("other", 1),
+    ]
+    assert run_command("drop", "other", "--metric", "mistake", "--yes").returncode == 0
+    assert answer("SELECT count(*) FROM dictionary WHERE column_name = 'mistake'") == [(0,)]
+    assert answer("SELECT count(*) FROM scorer WHERE metric = 'mistake'") == [(0,)]
+    assert answer("SELECT count(human_like) FROM sample_scores") == others
+    for metric, sentence in [
+        ("vcs", "error: 'vcs' was not imported, only"),
+        ("human_lik", "error: 'human_lik' was not imported, did you mean 'human_like'?"),
+    ]:
+        done = run_command("drop", "mine", "--metric", metric, "--yes")
+        assert (done.returncode, " ".join(done.stderr.split())[: len(sentence)]) == (1, sentence)
+    assert run_command("drop", "other", "--yes").returncode == 0
 
 
 def test_bad_tables_are_one_sentence_and_store_nothing(imported: Installation) -> None:

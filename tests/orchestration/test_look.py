@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 import sqlalchemy as sa
-from sqlalchemy.engine import Engine
 
-from db.server.engine import open_engine
-from tests.conftest import copied_database
 from tests.orchestration.looking import (
     MISSING,
     N_VIDEOS,
@@ -21,64 +17,21 @@ from tests.orchestration.looking import (
     TEXT_ONLY,
     UNDECODABLE,
     Shown,
-    add_clips,
-    chromium,
+    browser,
     frozen_keys,
-    served,
+    page,
+    shown,
     value_of,
 )
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
+
+__all__ = ["browser", "page", "shown"]  # fixtures
 
 pytestmark = pytest.mark.browser
 
 N_SAMPLES = N_VIDEOS * len(SYSTEMS)
-TOO_WIDE = """[...document.querySelectorAll("body *")].filter(each => each.getBoundingClientRect().right >
-    innerWidth + 1 && !each.closest(".table, svg, .skip, fieldset")).map(each => each.outerHTML.slice(0, 80))"""
-UNNAMED = """[...document.querySelectorAll("input:not([type=hidden]), select, button, a, img, video, svg[role=img]")]
-    .filter(each => !(each.labels?.length || each.ariaLabel || each.alt || each.textContent.trim() || each.ariaHidden))
-    .map(each => each.outerHTML.slice(0, 80))"""
-WINDOWS = {"desktop": (1440, 900), "phone": (400, 850)}
-
-
-@pytest.fixture(scope="module")
-def shown(shared_server: Engine, tmp_path_factory: pytest.TempPathFactory) -> Generator[Shown, None, None]:
-    folder = tmp_path_factory.mktemp("media")
-    with copied_database(shared_server) as url:
-        engine = open_engine(url)
-        with served(engine, *add_clips(engine, folder), folder) as pages:
-            yield pages
-        engine.dispose()
-
-
-@pytest.fixture(scope="module")
-def browser(shown: Shown) -> Generator[Browser, None, None]:
-    executable, flags = chromium()
-    sync_api = pytest.importorskip("playwright.sync_api", reason="the extra `dev` is not installed")
-    with sync_api.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=executable, args=flags)
-        yield opened
-        opened.close()
-
-
-@pytest.fixture(params=WINDOWS)
-def page(request: pytest.FixtureRequest, browser: Browser, shown: Shown) -> Generator[Page, None, None]:
-    """A page that asks nothing of any other machine, obeys no text, fits the window, and names all that one can use."""
-    asked: list[str] = []
-    errors: list[str] = []
-    width, height = WINDOWS[request.param]
-    context = browser.new_context(base_url=shown.address, viewport={"width": width, "height": height})
-    page = context.new_page()
-    page.on("request", lambda request: asked.append(request.url))
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    yield page
-    assert page.evaluate("window.hit") is None
-    assert page.evaluate(TOO_WIDE) == []
-    assert page.evaluate(UNNAMED) == []
-    context.close()
-    assert [url for url in asked if not url.startswith(shown.address)] == []
-    assert errors == []
 
 
 def keys(page: Page) -> list[str]:
@@ -132,6 +85,7 @@ def test_conditions_order_and_brushes_stand_in_the_address(page: Page, shown: Sh
     field.fill("evqa >= 0.1")
     field.press("Enter")
     page.get_by_role("status").get_by_text(f"{N_SAMPLES - 10} samples").wait_for()
+    page.wait_for_load_state()
     page.get_by_label("First").select_option("lowest")
     page.wait_for_url("**order=asc**")
     distributions(page)

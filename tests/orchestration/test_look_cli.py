@@ -18,9 +18,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from db.schema import rating
+from db.schema import preference, rating
 from orchestration.launch import run_ingest
-from orchestration.platform import engine
+from orchestration.platform import installed
 from tests.command_line import run_command
 from tests.conftest import PROJECT
 from tests.orchestration.conftest import Installation
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 
 DATASET = "tiny"
 PAGE = (PROJECT / "docs" / "look.md").read_text(encoding="utf-8")
-(BLOCK,) = re.findall(r"^```sh\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
+BLOCK, *_ = re.findall(r"^```sh\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
 LOOK, RATE = (shlex.split(line.replace("demo", DATASET))[1:] for line in BLOCK.splitlines())
 DEADLINE_S = 60.0
 
@@ -83,16 +83,18 @@ def test_look_serves_the_dataset_until_it_is_stopped() -> None:
 
 
 def test_an_answer_outlives_a_kill() -> None:
-    with started([*RATE, "--rater", "ann"], signal.SIGKILL) as address:
-        (path,) = re.findall(r'data-answer="([^"]+)"', text_of(address))
-        origin = address.partition("/look")[0]
-        request = urllib.request.Request(f"{origin}{path.replace('&amp;', '&')}&answer=4", b"{}")
-        request.add_header("Content-Type", "application/json")
-        with urllib.request.urlopen(request, timeout=DEADLINE_S) as answer:
-            assert answer.status == 200
-    with engine().connect() as connection:
+    with started([*RATE, "--rater", "ann", "--pairs"], signal.SIGKILL) as address:
+        for page, answer in ((address, "tie"), (address.replace("&pairs=1", ""), "4")):
+            (path,) = re.findall(r'data-answer="([^"]+)"', text_of(page))
+            origin = address.partition("/look")[0]
+            request = urllib.request.Request(f"{origin}{path.replace('&amp;', '&')}&answer={answer}", b"{}")
+            request.add_header("Content-Type", "application/json")
+            with urllib.request.urlopen(request, timeout=DEADLINE_S) as told:
+                assert told.status == 200
+    with installed().engine.connect() as connection:
         (row,) = connection.execute(sa.select(rating.c.rater, rating.c.aspect, rating.c.value)).all()
-    assert tuple(row) == ("ann", "coverage", 4.0)
+        (other,) = connection.execute(sa.select(preference.c.rater, preference.c.aspect, preference.c.value)).all()
+    assert (tuple(row), tuple(other)) == (("ann", "coverage", 4.0), ("ann", "coverage", 0))
     with started([*RATE, "--rater", "ann"], signal.SIGTERM) as address:
         assert "1 of 36 rated" in text_of(address)
 
@@ -104,6 +106,18 @@ def test_an_answer_outlives_a_kill() -> None:
         (
             ["rate", "tiny", "--aspect", "coverage", "--scale", "1-7"],
             "there is no scale '1-7': choose one of 1-5, 0-100",
+        ),
+        (
+            ["rate", "tiny"],
+            "name what is rated with --aspect, such as --aspect coverage, or label facts with --keypoints",
+        ),
+        (
+            ["rate", "tiny", "--keypoints", "--pairs"],
+            "--scale and --pairs are for ratings: leave them out with --keypoints",
+        ),
+        (
+            ["rate", "tiny", "--aspect", "coverage", "--scale", "1-5", "--pairs"],
+            "--scale is for one caption at a time: leave it out with --pairs",
         ),
     ],
 )

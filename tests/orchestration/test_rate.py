@@ -1,36 +1,24 @@
-"""The page of `reelsieve rate` in a browser, wide and narrow: keys, undo, two raters, two windows, what is hidden."""
+"""The page of `reelsieve rate` in a browser, wide and narrow: keys, undo, pairs, raters, windows, what is hidden."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pytest
 import sqlalchemy as sa
-from sqlalchemy.engine import Engine
 
-from db.schema import rating
-from db.server.engine import open_engine
-from tests.conftest import copied_database
-from tests.orchestration.looking import HOSTILE, SYSTEMS, Shown, add_clips, served
-from tests.orchestration.test_look import browser, page
+from assets.agreement.settling import draw, question_of
+from db.schema import keypoint_label, preference, rating, sample
+from tests.db.builders import change_text
+from tests.orchestration.looking import HOSTILE, SYSTEMS, Shown, browser, page, shown
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-__all__ = ["browser", "page"]  # fixtures
+__all__ = ["browser", "page", "shown"]  # fixtures
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def shown(shared_server: Engine, tmp_path_factory: pytest.TempPathFactory) -> Generator[Shown, None, None]:
-    folder = tmp_path_factory.mktemp("media")
-    with copied_database(shared_server) as url:
-        engine = open_engine(url)
-        with served(engine, *add_clips(engine, folder), folder) as pages:
-            yield pages
-        engine.dispose()
 
 
 @pytest.fixture
@@ -54,7 +42,8 @@ def now(page: Page) -> int:
 
 
 def press(page: Page, key: str) -> None:
-    """Press a key and wait for the next caption."""
+    """Press a key and wait for the next caption; a key that comes before the scripts of the page ran is lost."""
+    page.wait_for_load_state()
     with page.expect_navigation():
         page.keyboard.press(key)
 
@@ -147,9 +136,28 @@ def test_after_the_last_caption_comes_the_end(page: Page, shown: Shown, rater: s
     assert now(page) in shown.ids[:-1]
 
 
+def test_a_question_gives_the_order_and_every_answer_has_its_mark(page: Page, shown: Shown, rater: str) -> None:
+    with shown.engine.connect() as connection:
+        question = question_of(connection, shown.dataset, "vcs:evqa")
+        drawn = draw(connection, shown.dataset, question, 0)
+    page.goto(f"/look/clips/rate?aspect=drawn&to-settle=vcs:evqa&rater={rater}")
+    seen = []
+    for _ in range(4):
+        page.get_by_text("To settle vcs:evqa: open so far").wait_for()
+        seen.append(now(page))
+        press(page, "4")
+    assert seen == drawn.order[:4]
+    with shown.engine.connect() as connection:
+        marks = connection.execute(
+            sa.select(rating.c.sample_id, rating.c.extra["to_settle"]).where(rating.c.rater == rater)
+        )
+        assert {row[0]: row[1] for row in marks} == {i: drawn.mark_of(i)._asdict() for i in seen}  # type: ignore[union-attr]  # drawn ones have a mark
+
+
 @pytest.mark.parametrize(
     ("query", "sentence"),
     [
+        ("rater=a&aspect=b&to-settle=vcs:nothing", "&#39;nothing&#39; is neither a baseline"),
         ("rater=a&aspect=b&scale=1-7", "there is no scale &#39;1-7&#39;"),
         ("rater=a&aspect=%00", "NUL character"),
         ("rater=%20&aspect=b", "the rater"),
@@ -175,3 +183,154 @@ def test_another_site_stores_nothing(shown: Shown) -> None:
     assert shown.ask(path, "POST", {}, Origin="http://evil.example").status == 403
     assert shown.ask(path, "POST", Content_Type="text/plain").status == 415
     assert stored(shown, "z") == []
+
+
+# Two side by side, repeats, and agreement so far.
+
+
+def preferred(shown: Shown, rater: str) -> list[tuple[Any, ...]]:
+    """Both captions and the value of each preference of a rater, in the order in which they were given."""
+    columns = (preference.c.sample_id, preference.c.other_id, preference.c.value)
+    query = sa.select(*columns).where(preference.c.rater == rater).order_by(preference.c.extra["rated_at"].astext)
+    with shown.engine.connect() as connection:
+        return [tuple(row) for row in connection.execute(query)]
+
+
+def both(page: Page) -> tuple[int, int]:
+    """The captions A and B that the page asks about."""
+    address = page.locator(".rate").get_attribute("data-answer") or ""
+    a, b = (int(part.partition("&")[0]) for part in address.split("sample=")[1:])
+    return a, b
+
+
+def test_two_captions_of_a_video_are_compared_by_keys(page: Page, shown: Shown, rater: str) -> None:
+    page.goto("/look/clips/rate")
+    page.get_by_label("Your name").fill(rater)
+    page.get_by_label("What you rate").fill("coverage")
+    page.get_by_label("How").select_option("two side by side")
+    page.get_by_role("button", name="Begin").click()
+    page.get_by_text(f"{rater}: 0 pairs compared").wait_for()
+    wanted, seen = [], []
+    for key, better in (("a", 0), ("b", 1), ("t", None)):
+        pair = both(page)
+        assert (pair[0] - shown.ids[0]) // len(SYSTEMS) == (pair[1] - shown.ids[0]) // len(SYSTEMS), "of one video"
+        wanted.append((*sorted(pair), 0 if better is None else 1 if pair[better] == min(pair) else -1))
+        seen.append(pair)
+        press(page, key)
+        assert preferred(shown, rater) == wanted
+    skipped = both(page)
+    press(page, "s")
+    assert both(page) not in (skipped, *seen)
+    press(page, "u")
+    assert preferred(shown, rater) == wanted[:2]
+    assert stored(shown, rater) == [], "a preference is no rating"
+    said = page.content()
+    for secret in (SYSTEMS[0], "o&#39;brien", "vcs", "evqa"):
+        assert secret not in said
+    if (page.viewport_size or {})["width"] > 1000:
+        a, b = (page.get_by_role("region", name=name).bounding_box() or {} for name in "AB")
+        assert a["y"] == b["y"]
+        assert a["x"] < b["x"], "A stands on the left"
+
+
+def test_a_repeat_looks_like_any_caption_and_ends_as_consistency(page: Page, shown: Shown, rater: str) -> None:
+    page.goto(f"/look/clips/rate?aspect=fun&rater={rater}")
+    order: list[int] = []
+    answers = {key: str(1 + place % 5) for place, key in enumerate(shown.ids)}
+    while len(order) == len(set(order)):
+        order.append(now(page))
+        said = page.locator(".rate").evaluate("each => each.outerHTML")
+        assert not any(word in said for word in ("again", "twice", "due"))
+        press(page, answers[order[-1]])
+    assert 6 < len(order) <= 10
+    page.get_by_text(f"{rater}: {len(order) - 1} of 30 rated").wait_for()
+    page.get_by_text("Agreement so far").press("Enter")
+    page.get_by_text("gave 1 of 1 captions that came twice the same answer again").wait_for()
+
+
+def test_agreement_so_far_is_folded_and_says_when_it_is_enough(page: Page, shown: Shown, rater: str) -> None:
+    aspect = f"so far {rater}"
+    for place, i in enumerate(shown.ids):
+        address = f"/look/clips/rate?aspect={quote(aspect)}&rater={quote(rater)}&sample={i}&text={digest(shown, i)}"
+        assert shown.ask(f"{address}&answer={1 + place % 5}", "POST", {}).status == 200
+    page.goto(f"/look/clips/rate?aspect={quote(aspect)}&rater={quote(f'{HOSTILE} of another name')}")
+    assert not page.get_by_text("Kendall").count(), "who rates is not told before asking"
+    page.get_by_text("Agreement so far").press("Enter")
+    region = page.get_by_role("region", name="Agreement so far")
+    region.get_by_role("rowheader", name="evqa").wait_for()
+    row = region.get_by_role("row", name="evqa").inner_text().split("\t")
+    assert row[-1] == "30"
+    page.get_by_text("How far people agree with each other is open").wait_for()
+    assert page.get_by_text("A forecast takes the difference as it is now").is_visible()
+
+
+def digest(shown: Shown, sample_id: int) -> str:
+    """The hash of the text of a caption."""
+    with shown.engine.connect() as connection:
+        found = connection.scalar(sa.select(sample.c.text_sha256).where(sample.c.sample_id == sample_id))
+    return bytes(found or b"").hex()
+
+
+def labels(shown: Shown, rater: str) -> list[tuple[int, bool]]:
+    """Caption and label of each fact that a rater labelled, in the order in which they did."""
+    label = keypoint_label.c
+    query = sa.select(label.sample_id, label.covered).where(label.extra["rater"].astext == rater)
+    with shown.engine.connect() as connection:
+        return [tuple(row) for row in connection.execute(query.order_by(label.extra["rated_at"].astext))]
+
+
+def test_facts_are_labelled_by_keys_and_two_windows_store_one_label(page: Page, shown: Shown, rater: str) -> None:
+    page.goto("/look/clips/rate")
+    page.get_by_role("link", name="label facts").click()
+    page.get_by_label("Your name").fill(rater)
+    page.get_by_role("button", name="Begin").click()
+    page.get_by_text(f"{rater}: 0 facts labelled").wait_for()
+    assert f"A dog runs {HOSTILE}" in page.locator(".rate .answer").inner_text()
+    other = page.context.new_page()
+    other.goto(page.url)
+    first = now(page)
+    press(page, "y")
+    second = now(page)
+    press(page, "s")
+    press(page, "n")
+    assert [covered for _, covered in labels(shown, rater)] == [True, False]
+    assert labels(shown, rater)[0][0] == first
+    assert second not in [sample_id for sample_id, _ in labels(shown, rater)]
+    press(page, "u")
+    assert labels(shown, rater) == [(first, True)]
+    other.keyboard.press("n")
+    other.get_by_role("status").get_by_text("that answer was not stored").wait_for()
+    assert labels(shown, rater) == [(first, True)]
+
+
+def test_a_dataset_that_changes_meanwhile_is_asked_anew(page: Page, shown: Shown, rater: str) -> None:
+    page.goto(f"/look/clips/rate?aspect=coverage&rater={rater}&pairs=1")
+    pair, text = both(page), page.locator(".caption").first.inner_text()
+    change_text(shown.engine, pair[0], f"{text} and barks")
+    page.keyboard.press("a")
+    page.get_by_role("status").get_by_text("that answer was not stored").wait_for()
+    assert preferred(shown, rater) == []
+    page.get_by_role("link", name="Go on").click()
+    page.get_by_text("and barks").wait_for()
+    assert both(page) == pair
+    press(page, "a")
+    assert [row[:2] for row in preferred(shown, rater)] == [tuple(sorted(pair))]
+    change_text(shown.engine, pair[0], text)
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["sample=1&sample=2", "sample=1&text=zz", "skip=1-2&sample=1", "pairs=1&skip=1&sample=1", "pairs=1&sample=1"],
+)
+def test_what_is_about_no_caption_or_pair_is_refused(shown: Shown, said: str) -> None:
+    answer = shown.ask(f"/look/clips/rate?rater=z&aspect=coverage&text={'0' * 64}&answer=4&{said}", "POST", {})
+    assert (answer.status, stored(shown, "z"), preferred(shown, "z")) == (400, [], [])
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["answer=4&keypoint=1&sample=1", "answer=yes&sample=1", "answer=yes&keypoint=1&sample=1&skip=1", "rater=%00"],
+)
+def test_what_is_no_label_is_refused(shown: Shown, said: str) -> None:
+    answer = shown.ask(f"/look/clips/rate/facts?{said}{'' if 'rater' in said else '&rater=z'}", "POST", {})
+    assert (answer.status, labels(shown, "z")) == (400, [])

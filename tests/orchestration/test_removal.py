@@ -15,7 +15,7 @@ from db import schema
 from db.manifest.datasets import find_dataset
 from orchestration.jobs import CONCLUSIONS
 from orchestration.launch import run_conclusions, run_ingest, run_scoring
-from orchestration.platform import engine, instance
+from orchestration.platform import installed
 from orchestration.runs import definitions
 from tests.command_line import run_command
 from tests.orchestration.conftest import Installation, write_manifest
@@ -41,7 +41,7 @@ def scored(installation: Installation, tmp_path_factory: pytest.TempPathFactory)
 
 def counts() -> dict[str, int]:
     """The rows of all tables."""
-    with engine().connect() as connection:
+    with installed().engine.connect() as connection:
         return {
             table.name: connection.scalar(sa.select(sa.func.count()).select_from(table)) or 0
             for table in schema.METADATA.sorted_tables
@@ -49,12 +49,12 @@ def counts() -> dict[str, int]:
 
 
 def partitions() -> set[str]:
-    return {key for each in (DATASETS, SHARDS) for key in instance().get_dynamic_partitions(str(each.name))}
+    return {key for each in (DATASETS, SHARDS) for key in installed().instance.get_dynamic_partitions(str(each.name))}
 
 
 def newest(asset: str) -> dict[str, int]:
     made = dg.DagsterEventType.ASSET_MATERIALIZATION
-    return dict(instance().event_log_storage.get_latest_storage_id_by_partition(dg.AssetKey(asset), made))
+    return dict(installed().instance.event_log_storage.get_latest_storage_id_by_partition(dg.AssetKey(asset), made))
 
 
 def exported(selection_id: int, path: Path) -> list[dict[str, Any]]:
@@ -65,19 +65,19 @@ def exported(selection_id: int, path: Path) -> list[dict[str, Any]]:
 
 def selection_of(name: str) -> int:
     query = sa.select(schema.selection.c.selection_id).where(schema.selection.c.dataset_name == name)
-    with engine().connect() as connection:
+    with installed().engine.connect() as connection:
         return connection.execute(query).scalars().first() or 0
 
 
 def test_a_renamed_dataset_is_not_scored_again(scored: Installation, tmp_path: Path) -> None:
     selection, before = selection_of("first"), counts()
     frozen = exported(selection, tmp_path / "before.jsonl")
-    n_runs = instance().get_runs_count()
+    n_runs = installed().instance.get_runs_count()
     done = run_command("rename", "--dataset", "first", "second")
     assert (done.returncode, done.stdout) == (0, "dataset first is second now\n"), done.stderr
     assert partitions() == {"second", "second:0000", "second:0001", "other", "other:0000", "other:0001"}
     assert list(run_scoring("second", METRICS)) == []
-    assert instance().get_runs_count() == n_runs
+    assert installed().instance.get_runs_count() == n_runs
     assert counts() == before
     assert exported(selection, tmp_path / "after.jsonl") == [{**row, "dataset": "second"} for row in frozen]
     assert newest("vcs_score")["second:0001"] > newest("vcs_score")["first:0001"]
@@ -96,19 +96,19 @@ def test_a_name_that_cannot_be_given_is_refused(scored: Installation) -> None:
 
 def selected_name() -> str:
     """The name of the first dataset, which another test may have renamed."""
-    with engine().connect() as connection:
+    with installed().engine.connect() as connection:
         return "first" if find_dataset(connection, "first") else "second"
 
 
 def test_a_dataset_at_work_is_neither_dropped_nor_renamed(scored: Installation) -> None:
     before = counts()
     job = definitions().resolve_job_def("scoring_job")
-    run = instance().create_run_for_job(job, tags=range_tags("other:0001", "other:0001"))
+    run = installed().instance.create_run_for_job(job, tags=range_tags("other:0001", "other:0001"))
     for command in (("drop", "other", "--yes"), ("rename", "other", "new")):
         done = run_command(*command)
         assert (done.returncode, done.stderr.count("\n")) == (1, 1)
         assert "a run of dataset 'other' has not ended: wait for it" in done.stderr
-    instance().delete_run(run.run_id)
+    installed().instance.delete_run(run.run_id)
     assert counts() == before
 
 
@@ -126,7 +126,7 @@ def test_drop_says_what_would_go_and_takes_yes(scored: Installation, tmp_path: P
     assert (answer["dropped"], answer["selections_stay"]) == (True, 1)
     assert answer["goes"]["videos"] == 12
     after = counts()
-    with engine().connect() as connection:
+    with installed().engine.connect() as connection:
         other = find_dataset(connection, "other")
         assert other is not None
         for table, n in after.items():

@@ -13,7 +13,7 @@ from assets.scores.registry import METRICS
 from db.server.engine import open_engine
 from db.server.urls import DAGSTER, sibling_url
 from orchestration.launch import run_conclusions, run_ingest, run_scoring
-from orchestration.platform import database_url, engine, instance
+from orchestration.platform import installed
 from tests.command_line import run_command
 from tests.orchestration.conftest import Installation
 
@@ -40,7 +40,7 @@ def scored(installation: Installation) -> None:
 
 
 def in_dagster(statement: str) -> list[Any]:
-    storage = open_engine(sibling_url(database_url(), DAGSTER))
+    storage = open_engine(sibling_url(installed().database_url, DAGSTER))
     with storage.begin() as connection:
         result = connection.exec_driver_sql(statement)
         rows = list(result) if result.returns_rows else []
@@ -49,12 +49,12 @@ def in_dagster(statement: str) -> list[Any]:
 
 
 def execute(statement: str) -> None:
-    with engine().begin() as connection:
+    with installed().engine.begin() as connection:
         connection.execute(sa.text(statement))
 
 
 def rows(*tables: str) -> dict[str, int]:
-    with engine().connect() as connection:
+    with installed().engine.connect() as connection:
         return {name: connection.scalar(sa.text(f"SELECT count(*) FROM {name}")) or 0 for name in tables}
 
 
@@ -69,19 +69,19 @@ def prune(*options: str, **variables: str) -> dict[str, int]:
 
 
 def test_old_runs_and_ticks_are_named_then_deleted_but_for_what_is_newest() -> None:
-    runs, everything = instance().get_runs_count(), rows(*OF_SCORERS, *EVIDENCE)
+    runs, everything = installed().instance.get_runs_count(), rows(*OF_SCORERS, *EVIDENCE)
     found = prune()
     assert found == {
         "Dagster's runs, older than 30 days": 1,
         "Dagster's events, older than 30 days": found["Dagster's events, older than 30 days"],
         "Dagster's ticks, older than 30 days": 2,
     }, "the first of two ingests made nothing that is the newest"
-    assert instance().get_runs_count() == runs, "it was only named"
+    assert installed().instance.get_runs_count() == runs, "it was only named"
     assert prune("--days", "70") == {}
 
     assert prune("--yes") == found
     assert prune() == {}
-    assert instance().get_runs_count() == runs - 1
+    assert installed().instance.get_runs_count() == runs - 1
     assert in_dagster("SELECT count(*) FROM job_ticks") == [(1,)]
     assert rows(*OF_SCORERS, *EVIDENCE) == everything
 

@@ -13,7 +13,7 @@ import pytest
 from assets.scores.registry import METRICS
 from orchestration.cli.output import print_rows
 from orchestration.cli.scoring import score_table
-from orchestration.platform import engine
+from orchestration.platform import installed
 from tests.command_line import run_command
 from tests.db.builders import activate, add_sample, add_video, make_dataset, ok, undefined, write_fresh
 from tests.homes import copy_home
@@ -71,21 +71,23 @@ def listed(prepared_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 def score_both() -> None:
-    dataset = make_dataset(engine(), "both")
-    video_id = add_video(engine(), dataset, "v")
-    captions = [add_sample(engine(), dataset, video_id, f"c{n}") for n in range(3)]
+    dataset = make_dataset(installed().engine, "both")
+    video_id = add_video(installed().engine, dataset, "v")
+    captions = [add_sample(installed().engine, dataset, video_id, f"c{n}") for n in range(3)]
     asked = {"kind": "qa", "question": "q?", "answer": "a"}
-    pairs = [add_sample(engine(), dataset, video_id, f"p{n}", **asked) for n in range(3)]
-    evqa, vcs = activate(engine(), "evqa"), activate(engine(), "vcs")
-    write_fresh(engine(), evqa, [ok(sample_id, place / 10) for place, sample_id in enumerate([*captions, *pairs])])
+    pairs = [add_sample(installed().engine, dataset, video_id, f"p{n}", **asked) for n in range(3)]
+    evqa, vcs = activate(installed().engine, "evqa"), activate(installed().engine, "vcs")
+    write_fresh(
+        installed().engine, evqa, [ok(sample_id, place / 10) for place, sample_id in enumerate([*captions, *pairs])]
+    )
     statuses = ["too_short", "no_reference"]
     rows = [undefined(sample_id, status) for sample_id, status in zip(captions, statuses, strict=False)]
-    write_fresh(engine(), vcs, [*rows, *[undefined(sample_id, "not_applicable") for sample_id in pairs]])
-    some = make_dataset(engine(), "some")
-    other_id = add_video(engine(), some, "w")
-    ids = [add_sample(engine(), some, other_id, f"d{n}") for n in range(3)]
-    write_fresh(engine(), evqa, [undefined(ids[0], "no_frames"), ok(ids[1], 0.1), ok(ids[2], 0.2)])
-    write_fresh(engine(), vcs, [ok(ids[0], 0.5), undefined(ids[1], "no_reference")])
+    write_fresh(installed().engine, vcs, [*rows, *[undefined(sample_id, "not_applicable") for sample_id in pairs]])
+    some = make_dataset(installed().engine, "some")
+    other_id = add_video(installed().engine, some, "w")
+    ids = [add_sample(installed().engine, some, other_id, f"d{n}") for n in range(3)]
+    write_fresh(installed().engine, evqa, [undefined(ids[0], "no_frames"), ok(ids[1], 0.1), ok(ids[2], 0.2)])
+    write_fresh(installed().engine, vcs, [ok(ids[0], 0.5), undefined(ids[1], "no_reference")])
 
 
 @pytest.mark.parametrize(
@@ -126,7 +128,7 @@ def test_a_metric_without_any_value_is_left_out_with_the_reason(listed: None) ->
 
 
 def test_what_is_not_there_is_said(listed: None) -> None:
-    make_dataset(engine(), "none")
+    make_dataset(installed().engine, "none")
     shown = run_command("scores", "-d", "none", "--kind", "qa").stdout
     assert shown.startswith("dataset none has no samples of kind qa\n")
     assert run_command("scores", "-d", "none").stdout.startswith("dataset none has no samples\n")

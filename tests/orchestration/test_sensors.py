@@ -21,7 +21,7 @@ from orchestration.conclusions import stored_conclusions
 from orchestration.definitions import defs
 from orchestration.jobs import CONCLUSIONS
 from orchestration.launch import run_conclusions, run_ingest, run_scoring
-from orchestration.platform import curation, database_url, engine, instance
+from orchestration.platform import installed
 from orchestration.sensors import FIRST_PAUSE, LIMIT, SETTLED_AFTER_S, conclusions, inbox
 from tests.assets.manifests import candidate, write_clip
 from tests.assets.manifests import write_manifest as tables
@@ -44,8 +44,10 @@ def settle(folder: Path, seconds_ago: float = 2 * SETTLED_AFTER_S) -> None:
 
 def tick(sensor: dg.SensorDefinition) -> tuple[list[dg.RunRequest], str | None]:
     with (
-        dg.build_sensor_context(instance(), resources={"curation": curation()}, definitions=defs()) as context,
-        dg.partition_loading_context(dynamic_partitions_store=instance()),
+        dg.build_sensor_context(
+            installed().instance, resources={"curation": installed().curation}, definitions=defs()
+        ) as context,
+        dg.partition_loading_context(dynamic_partitions_store=installed().instance),
     ):
         found = sensor.evaluate_tick(context)
     return list(found.run_requests or []), found.skip_message
@@ -58,7 +60,7 @@ def carry_out(job: str, request: dg.RunRequest) -> dg.ExecuteInProcessResult:
         .resolve_job_def(job)
         .execute_in_process(
             run_config=request.run_config,
-            instance=instance(),
+            instance=installed().instance,
             partition_key=request.partition_key,
             tags=request.tags,
             raise_on_error=False,
@@ -67,12 +69,12 @@ def carry_out(job: str, request: dg.RunRequest) -> dg.ExecuteInProcessResult:
 
 
 def stored(dataset: str) -> dict[str, dict[str, Any]] | None:
-    return stored_conclusions(instance(), dataset_of_key(engine(), dataset))
+    return stored_conclusions(installed().instance, dataset_of_key(installed().engine, dataset))
 
 
 def let_pass(pause: timedelta) -> None:
     """Date all runs back by so much."""
-    storage = open_engine(sibling_url(database_url(), DAGSTER))
+    storage = open_engine(sibling_url(installed().database_url, DAGSTER))
     with storage.begin() as connection:
         connection.execute(
             sa.text("UPDATE runs SET update_timestamp = update_timestamp - CAST(:pause AS interval)"),
@@ -83,7 +85,7 @@ def let_pass(pause: timedelta) -> None:
 
 def rejects(dataset: str) -> list[str]:
     query = "SELECT code FROM ingest_reject JOIN dataset USING (dataset_id) WHERE name = :name ORDER BY code"
-    with engine().connect() as connection:
+    with installed().engine.connect() as connection:
         return list(connection.scalars(sa.text(query), {"name": dataset}))
 
 
@@ -228,9 +230,11 @@ def test_conclusions_follow_the_scores_of_their_own_data_set(tmp_path: Path) -> 
     list(run_scoring("first", ["vcs_short"]))
     assert asked() == {"first"}
     assert stored("first") is None, "they are older than a score"
-    run = instance().create_run_for_job(defs().resolve_job_def("scoring_job"), tags=range_tags(*["first:0000"] * 2))
+    run = installed().instance.create_run_for_job(
+        defs().resolve_job_def("scoring_job"), tags=range_tags(*["first:0000"] * 2)
+    )
     assert asked() == set()
-    instance().report_run_canceled(run)
+    installed().instance.report_run_canceled(run)
     assert asked() == {"first"}
 
     Path(drawn["dataset_report"]["path"]).unlink()
@@ -242,8 +246,8 @@ def test_conclusions_that_fail_are_tried_again_after_a_pause(tmp_path: Path) -> 
     list(run_scoring("third", ["vcs"]))
     (request,) = (each for each in tick(conclusions)[0] if each.partition_key == "third")
     job = defs().resolve_job_def("dataset_job")
-    instance().report_run_failed(
-        instance().create_run_for_job(job, tags={**request.tags, **range_tags("third", "third")})
+    installed().instance.report_run_failed(
+        installed().instance.create_run_for_job(job, tags={**request.tags, **range_tags("third", "third")})
     )
     assert "third" not in asked()
     let_pass(FIRST_PAUSE)

@@ -106,9 +106,11 @@ def test_one_machine_scores_what_the_other_ingested(machines: list[Machine], tmp
     for machine in machines:
         forget_installation()
         with patch.dict(os.environ, machine.variables):
-            assert {run.job_name for run in platform.instance().get_runs()} == {"ingest_job", "scoring_job"}
-            assert platform.instance().root_directory == str(Path(machine.variables["REELSIEVE_HOME"]) / "dagster")
-            queue = platform.instance().get_concurrency_config().run_queue_config
+            assert {run.job_name for run in platform.installed().instance.get_runs()} == {"ingest_job", "scoring_job"}
+            assert platform.installed().instance.root_directory == str(
+                Path(machine.variables["REELSIEVE_HOME"]) / "dagster"
+            )
+            queue = platform.installed().instance.get_concurrency_config().run_queue_config
             assert queue is not None
             assert queue.max_concurrent_runs == 8, "as the example says, unlike this project's own file"
             forget_installation()

@@ -21,7 +21,7 @@ from assets.steps import GivenUp, Step, take_step
 from db.server.leases import Leases
 from orchestration.forecasts import forecast_scoring
 from orchestration.launch import run_ingest, run_scoring
-from orchestration.platform import curation, database_url, engine, instance
+from orchestration.platform import installed
 from orchestration.runs import FAILED
 from tests.command_line import run_command
 from tests.orchestration.conftest import Installation
@@ -41,13 +41,13 @@ def ingested(installation: Installation) -> None:
 def unscored() -> Iterator[None]:
     """Every test finds samples without scores, and scorers that never ran."""
     yield
-    with engine().begin() as connection:
+    with installed().engine.begin() as connection:
         connection.exec_driver_sql("DELETE FROM scorer")
 
 
 def runs() -> list[dg.DagsterRun]:
     """The scoring runs, newest first."""
-    return list(instance().get_runs(dg.RunsFilter(job_name="scoring_job")))
+    return list(installed().instance.get_runs(dg.RunsFilter(job_name="scoring_job")))
 
 
 def taken_by_others(monkeypatch: pytest.MonkeyPatch, asset: str, shard: str) -> None:
@@ -55,23 +55,23 @@ def taken_by_others(monkeypatch: pytest.MonkeyPatch, asset: str, shard: str) -> 
 
     def take(step: Step, tell: Tell) -> Iterator[tuple[str, Any]]:
         good = tuple(each for each in step.shards if step.asset != asset or each.key != shard)
-        yield from take_step(curation(), replace(step, shards=good), tell)
+        yield from take_step(installed().curation, replace(step, shards=good), tell)
         if good != step.shards:
             raise GivenUp([shard], f"actors died at {shard}")
 
-    monkeypatch.setattr(curation(), "others", take)
+    monkeypatch.setattr(installed().curation, "others", take)
 
 
 def test_a_shard_that_another_process_has_comes_last_and_nothing_is_done_twice(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     before = len(runs())
-    with Leases(database_url()) as other, ThreadPoolExecutor(1) as pool:
+    with Leases(installed().database_url) as other, ThreadPoolExecutor(1) as pool:
         other.take(lease_name("vcs_score", SHARDS[1]))
         holder = other.holder(lease_name("vcs_score", SHARDS[1]))
         scoring = pool.submit(lambda: list(run_scoring(DATASET, ["vcs"])))
         until(lambda: f"waits for shard {SHARDS[1]}, on which process" in said(capsys) or scoring.done(), "it waits")
-        with engine().connect() as connection:
+        with installed().engine.connect() as connection:
             query = "SELECT DISTINCT shard FROM score JOIN sample USING (sample_id) ORDER BY 1"
             assert list(connection.exec_driver_sql(query).scalars()) == [0, 2], "the others are scored meanwhile"
         other.give_back(lease_name("vcs_score", SHARDS[1]))
@@ -102,7 +102,7 @@ def statements() -> Iterator[list[str]]:
 def test_what_is_told_to_dagster_grows_with_assets_and_not_with_shards() -> None:
     with statements() as asked:
         list(run_scoring(DATASET, ["vcs"]))
-    made = instance().fetch_materializations(dg.AssetKey("vcs_score"), limit=3).records
+    made = installed().instance.fetch_materializations(dg.AssetKey("vcs_score"), limit=3).records
     assert {each.partition_key for each in made} == {*SHARDS}
     # One by one, the two assets of three shards would take four more.
     assert sum("INSERT INTO asset_keys" in statement for statement in asked) <= 8
@@ -132,7 +132,7 @@ def test_what_another_command_did_meanwhile_is_not_listed() -> None:
 
 def test_a_shard_whose_check_fails_fails_in_every_command_and_keeps_no_other_one_from_its_score() -> None:
     list(run_scoring(DATASET, ["vcs"]))
-    with engine().begin() as connection:
+    with installed().engine.begin() as connection:
         connection.exec_driver_sql(
             "UPDATE score SET value = 1.5 WHERE sample_id = (SELECT min(sample_id) FROM score JOIN sample s "
             "USING (sample_id) WHERE s.shard = 1 AND score.status = 'ok')"
@@ -156,7 +156,7 @@ def test_a_shard_that_actors_give_up_keeps_no_other_one_from_being_scored(
     monkeypatch: pytest.MonkeyPatch, asset: str
 ) -> None:
     taken_by_others(monkeypatch, asset, SHARDS[1])
-    with engine().begin() as connection:
+    with installed().engine.begin() as connection:
         connection.exec_driver_sql("DELETE FROM text_embedding")
     scoring, before = run_scoring(DATASET, ["vcs"]), len(runs())
     assert [next(scoring)[0], next(scoring)[0]] == [SHARDS[0], SHARDS[2]]

@@ -134,8 +134,10 @@ def test_a_scoring_killed_again_and_again_ends_where_an_undisturbed_one_does(fre
     "tags",
     [
         pytest.param({"host": "another-host"}, id="on another host"),
-        pytest.param({"pid": str(os.getpid())}, id="its process id was given to somebody who lives"),
-        pytest.param({"leased": None}, id="by a version that knew no leases"),
+        pytest.param(
+            {"pid": str(os.getpid())}, id="its process id was given to somebody who lives", marks=pytest.mark.dear
+        ),
+        pytest.param({"leased": None}, id="by a version that knew no leases", marks=pytest.mark.dear),
     ],
 )
 def test_a_killed_scoring_bars_nobody_wherever_it_ran(
@@ -248,6 +250,7 @@ def test_two_scorings_of_one_shard_at_once_end_as_one_does(fresh: Home, undistur
     assert slots_taken(url) == 0
 
 
+@pytest.mark.dear
 def test_two_scorings_and_an_ingest_of_another_dataset_at_once_end_as_alone(
     fresh: Home, manifest: Path, undisturbed: State
 ) -> None:

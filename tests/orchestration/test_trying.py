@@ -16,6 +16,7 @@ import pytest
 
 from assets.scores.registry import METRICS
 from orchestration.cli.trying import manifest_of
+from orchestration.platform import installed
 from tests.assets.manifests import write_clip
 from tests.command_line import Done, run_command
 from tests.conftest import PROJECT
@@ -114,6 +115,29 @@ def test_metrics_that_can_say_nothing_are_named_once_and_left_out(tried: Done) -
     assert query(f"SELECT sample FROM sample_scores WHERE dataset = 'clips' AND ({asked})") == []
     lines = run("scores", "--dataset", "clips").stdout.splitlines()
     assert lines[0].split() == ["sample", "system"]
+
+
+def test_the_page_shows_what_stands_out_and_the_extremes(tried: Done) -> None:
+    page = Path(next(line for line in tried.stdout.splitlines() if line.startswith("page: ")).removeprefix("page: "))
+    html = page.read_text(encoding="utf-8")
+    assert "What stands out?" in html
+    assert "2 of 10 videos have cuts inside: arm_wrestling, coloured_eggs." in html
+    assert "cuts &gt;= 1" in html
+    assert html.count('class="bins"') >= 8
+    assert html.count("data:image/jpeg") >= 20
+    caption = query("SELECT sample FROM sample_scores WHERE dataset = 'clips' ORDER BY words LIMIT 1")[0]["sample"]
+    shown = told(run("explain", caption, "--dataset", "clips"))
+    assert re.search(r"facts words \d+, sentences \d+, .* has_sound (yes|no)", shown)
+
+
+def test_its_runs_have_the_tags_that_people_read_and_no_other(tried: Done) -> None:
+    runs = [run for run in installed().instance.get_runs() if run.tags.get("command") == "reelsieve try"]
+    assert {run.job_name for run in runs} == {"ingest_job", "facts_job"}
+    # Dagster hides those that begin with a dot, and shows its own apart.
+    shown = [
+        {name: value for name, value in run.tags.items() if not name.startswith((".", "dagster/"))} for run in runs
+    ]
+    assert {tuple(sorted(tags.items())) for tags in shown} == {(("command", "reelsieve try"), ("dataset", "clips"))}
 
 
 def test_it_ends_with_the_page_and_three_commands_that_work(tried: Done) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -24,8 +23,9 @@ import psutil
 import pytest
 
 from orchestration.launch import run_conclusions, run_ingest, run_scoring
-from orchestration.platform import PROJECT, instance
+from orchestration.platform import PROJECT, installed
 from orchestration.stopping import STOPPED
+from tests.browser import chromium, executable
 from tests.orchestration.conftest import Installation
 
 if TYPE_CHECKING:
@@ -33,17 +33,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
-EXECUTABLES = ("chromium", "chromium-browser", "google-chrome")
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 LAUNCH = """
 mutation ($params: ExecutionParams!) {
   launchRun(executionParams: $params) { __typename ... on LaunchRunSuccess { run { runId } } }
@@ -74,22 +63,16 @@ def log(installation: Installation) -> Path:
 
 
 @pytest.fixture(scope="module")
-def chromium() -> str:
-    """The path of a Chromium on this machine; asked for before the slow fixtures, so that a skip costs nothing."""
-    executable = next(filter(None, map(shutil.which, EXECUTABLES)), None)
-    if executable is None:
-        pytest.skip(f"no Chromium found: install one of {', '.join(EXECUTABLES)}")
-    return executable
+def is_here() -> None:
+    """Asked for before the slow fixtures, so that a skip for want of a Chromium costs nothing."""
+    executable()
 
 
 @pytest.fixture(scope="module")
-def browser(chromium: str, address: str) -> Generator[Browser, None, None]:
-    """That Chromium, started after the jobs have run: its driver's event loop would disturb Dagster's."""
-    sync_api = pytest.importorskip("playwright.sync_api", reason="the extra `dev` is not installed")
-    with sync_api.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=chromium, args=FLAGS)
+def browser(is_here: None, address: str) -> Generator[Browser, None, None]:
+    """A Chromium, started after the jobs have run: its driver's event loop would disturb Dagster's."""
+    with chromium() as opened:
         yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="module")
@@ -276,7 +259,7 @@ def test_a_choice_of_assets_runs_in_one_process(address: str, log: Path) -> None
     run_id = launched["run"]["runId"]
     until(lambda: run_of(run_id).is_finished, "the run to end", log)
     assert run_of(run_id).status == dg.DagsterRunStatus.SUCCESS
-    steps = [event.dagster_event for event in instance().all_logs(run_id) if event.dagster_event]
+    steps = [event.dagster_event for event in installed().instance.all_logs(run_id) if event.dagster_event]
     of_steps = {event.pid for event in steps if event.is_step_start}
     assert len([event for event in steps if event.is_step_start]) == 2
     assert len(of_steps) == 1
@@ -304,7 +287,7 @@ def run_parameters(job: str, partition: str) -> dict[str, Any]:
 
 
 def run_of(run_id: str) -> dg.DagsterRun:
-    run = instance().get_run_by_id(run_id)
+    run = installed().instance.get_run_by_id(run_id)
     assert run is not None
     return run
 
@@ -325,11 +308,11 @@ def test_a_page_of_another_site_launches_no_run(browser: Browser, address: str, 
     }"""
     page = browser.new_page()
     page.goto(other_site)
-    n_before = instance().get_runs_count()
+    n_before = installed().instance.get_runs_count()
     variables = json.dumps({"params": run_parameters("dataset_job", DATASET)})
     assert page.evaluate(attack, [f"{address}/graphql", LAUNCH, variables]) == "refused"
     page.close()
-    assert instance().get_runs_count() == n_before
+    assert installed().instance.get_runs_count() == n_before
 
 
 @pytest.mark.parametrize(

@@ -269,6 +269,13 @@ PRESETS = {
 }
 
 
+def server_of(model: str, address: str | None, key_variable: str | None) -> Server:
+    """The server of a model at an address. Raises ServerUnusable for none, and for one that cannot be used."""
+    if address is None:
+        raise ServerUnusable(f"model {model} needs a server: give its address, which ends in /v1, or a preset")
+    return Server(address, key_variable)
+
+
 def make_chat_model(
     model: str,
     *,
@@ -298,12 +305,9 @@ def make_chat_model(
     if preset is not None and preset not in PRESETS:
         raise ServerUnusable(f"there is no preset {preset!r}: name one of {', '.join(PRESETS)}, or give an address")
     known = PRESETS[preset] if preset else Preset(None, "a vision model")
-    address = url or known.url
-    if address is None:
-        raise ServerUnusable(f"model {model} needs a server: give its address, which ends in /v1, or a preset")
     return HttpChatModel(
         model=model,
-        server=Server(address, key_variable),
+        server=server_of(model, url or known.url, key_variable),
         revision=revision,
         images=images,
         dialect=known.dialect,

@@ -1,4 +1,4 @@
-"""A server of /v1/chat/completions: its address, its key, cut out of all it says, and one call under one clock."""
+"""A server of models: its address, its key, cut out of all it says, and one call under one clock."""
 
 from __future__ import annotations
 
@@ -192,18 +192,20 @@ def exchange(
     request: Mapping[str, Any],
     left_s: float,
     understood: Callable[[httpx2.Response, bytes], Result],
+    most_bytes: int = MOST_BYTES,
 ) -> Result:
     """Send a request, and return what `understood` makes of the answer and its whole body.
 
     stream: method of a client that keeps no connection. request: what it takes. left_s: seconds after which this
     returns, whatever the server does and wherever the exchange stands; then the connection is closed. The time between
-    two pieces of an answer is the client's to bound. Raises Unreachable, and the client's errors.
+    two pieces of an answer is the client's to bound. most_bytes: of an answer. Raises Unreachable, and the client's
+    errors.
     """
     line = _Line()
 
     def exchanged(_: None) -> Result:
         with stream(**request, extensions={"trace": line.follow}) as response:
-            return understood(response, _body(response))
+            return understood(response, _body(response, most_bytes))
 
     try:
         # The thread of its own is left behind where the clock runs out, while the name of a host is looked up too.
@@ -214,13 +216,13 @@ def exchange(
         line.cut()
 
 
-def _body(response: httpx2.Response) -> bytes:
+def _body(response: httpx2.Response, most_bytes: int) -> bytes:
     pieces, size = [], 0
     for piece in response.iter_bytes():
         pieces.append(piece)
         size += len(piece)
-        if size > MOST_BYTES:
-            raise Unreachable(f"the answer is longer than {MOST_BYTES} bytes")
+        if size > most_bytes:
+            raise Unreachable(f"the answer is longer than {most_bytes} bytes")
     return b"".join(pieces)
 
 
@@ -356,10 +358,14 @@ def post(
     server: Server,
     body: Mapping[str, Any],
     left_s: float,
+    *,
+    path: str = "chat/completions",
+    most_bytes: int = MOST_BYTES,
 ) -> HttpAnswer:
     """Send one request and read its answer in so many seconds. All that the server says comes through here, cleaned.
 
-    stream: method of a client of `open_client`. Raises Unreachable, and ServerUnusable without a key.
+    stream: method of a client of `open_client`. path: behind the server's address. most_bytes: of the answer. Raises
+    Unreachable, and ServerUnusable without a key.
     """
     import httpx2
 
@@ -367,7 +373,7 @@ def post(
     secret = Secret(key)
     request = {
         "method": "POST",
-        "url": f"{server.url.rstrip('/')}/chat/completions",
+        "url": f"{server.url.rstrip('/')}/{path}",
         # ASCII only: a lone surrogate in a text is then no error.
         "content": json.dumps(body, allow_nan=False).encode(),
         "headers": {"content-type": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {}),
@@ -379,7 +385,7 @@ def post(
         return HttpAnswer(response.status_code, headers, secret.without(text), _parsed(text, secret), secret)
 
     try:
-        return exchange(stream, request, left_s, understood)
+        return exchange(stream, request, left_s, understood, most_bytes)
     except httpx2.RequestError as error:
         said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         raise Unreachable(shown(secret.without(said))) from None

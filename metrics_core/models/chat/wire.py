@@ -155,10 +155,11 @@ def _tokens(usage: Mapping[str, Any] | None) -> tuple[int, int] | None:
     if not isinstance(usage, Mapping):
         return None
     count_in, count_out = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    return (count_in, count_out) if _is_credible(count_in) and _is_credible(count_out) else None
+    return (count_in, count_out) if is_credible(count_in) and is_credible(count_out) else None
 
 
-def _is_credible(count: Any) -> TypeGuard[int]:
+def is_credible(count: Any) -> TypeGuard[int]:
+    """Whether a server's count of tokens may be one."""
     return isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= MOST_TOKENS
 
 

@@ -153,6 +153,16 @@ points?.addEventListener("submit", event => {
   event.preventDefault();
   choose(points.elements.points.value);
 });
+// What stands in a fold is computed when it is opened.
+const unfold = async fold => {
+  const part = fold.querySelector("div"), answer = await fetch(fold.dataset.fold).catch(() => null);
+  if (answer?.ok) part.innerHTML = await answer.text();
+  else part.textContent = answer ? (await answer.json()).told : "the server does not answer: start it, and open this again";
+};
+document.querySelectorAll("[data-fold]").forEach(fold => {
+  fold.addEventListener("toggle", () => { if (fold.open) unfold(fold); });
+  if (fold.open) unfold(fold);
+});
 addEventListener("keydown", event => {
   if (!rate || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
   const button = [...rate.querySelectorAll("[data-choice]")].find(each => each.dataset.choice[0] === event.key);

@@ -9,7 +9,7 @@ from alembic import op
 from pgvector.sqlalchemy import VECTOR
 from sqlalchemy.dialects import postgresql
 
-revision = "0120"
+revision = "0121"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -694,6 +694,27 @@ def _make_tables() -> None:
     )
     op.create_index("ix_qeva_question_set_sample_id", "qeva_question_set", ["sample_id"], unique=False)
     op.create_index("ix_qeva_question_set_video_id", "qeva_question_set", ["video_id"], unique=False)
+    op.create_table(
+        "preference",
+        sa.Column("sample_id", sa.BigInteger(), nullable=False),
+        sa.Column("other_id", sa.BigInteger(), nullable=False),
+        sa.Column("rater", sa.Text(), nullable=False),
+        sa.Column("aspect", sa.Text(), nullable=False),
+        sa.Column("value", sa.SmallInteger(), nullable=False),
+        sa.Column("text_sha256", sa.LargeBinary(), nullable=False),
+        sa.Column("other_sha256", sa.LargeBinary(), nullable=False),
+        sa.Column("extra", postgresql.JSONB(none_as_null=True, astext_type=sa.Text()), nullable=True),
+        sa.CheckConstraint("sample_id < other_id", name=op.f("ck_preference_one_order")),
+        sa.CheckConstraint("value IN (-1, 0, 1)", name=op.f("ck_preference_value")),
+        sa.ForeignKeyConstraint(
+            ["other_id"], ["sample.sample_id"], name=op.f("fk_preference_other_id"), ondelete="CASCADE"
+        ),
+        sa.ForeignKeyConstraint(
+            ["sample_id"], ["sample.sample_id"], name=op.f("fk_preference_sample_id"), ondelete="CASCADE"
+        ),
+        sa.PrimaryKeyConstraint("sample_id", "other_id", "rater", "aspect", name=op.f("pk_preference")),
+    )
+    op.create_index("ix_preference_other_id", "preference", ["other_id"], unique=False)
     op.create_table(
         "rating",
         sa.Column("sample_id", sa.BigInteger(), nullable=False),

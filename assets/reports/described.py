@@ -1,0 +1,103 @@
+"""What facts tell of a dataset in its report: how the most telling ones spread, and what stands out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from sqlalchemy.engine import Connection
+
+from assets.reports.facts import Described, DescribedFact, Notable
+from assets.reports.text import quantified
+from db.manifest.datasets import Dataset
+from db.reports.facts import (
+    OF_VIDEOS,
+    Of,
+    collect_facts,
+    commonest_language,
+    meeting,
+    same_texts,
+    signatures,
+    summary_of,
+)
+from metrics_core.facts.signatures import units_of
+from metrics_core.selection.duplicates import without_near_duplicates
+
+# Which facts have a histogram, and what their numbers are.
+SHOWN: Mapping[str, str] = {
+    "motion": "pixels a frame, by motion vectors",
+    "frame_change": "grey levels from frame to frame",
+    "static_share": "share of the frames that stand still",
+    "sharpness": "variance of the Laplacian",
+    "brightness": "mean luma, 0 to 1",
+    "contrast": "deviation of the luma, 0 to 1",
+    "cuts": "hard cuts inside the clip",
+    "letterbox": "share of the picture under black bars",
+    "words": "words of the caption",
+    "words_per_second": "words for each second of video",
+    "repetition": "share of word triples said before",
+    "boilerplate": "share of sentences with a stock phrase",
+}
+# What stands out: a condition of the filter language, and what is said of one video or caption and of several.
+_NOTABLE: tuple[tuple[Of, str, str, str], ...] = (
+    ("video", "static_share >= 0.9", "stands still", "stand still"),
+    ("video", "black_share >= 0.1", "has black frames", "have black frames"),
+    ("video", "brightness < 0.15", "is dark", "are dark"),
+    ("video", "letterbox >= 0.1", "has black bars", "have black bars"),
+    ("video", "cuts >= 1", "has a cut inside", "have cuts inside"),
+    ("video", "has_sound = false", "has no sound track", "have no sound track"),
+    ("caption", "words < 5", "has fewer than five words", "have fewer than five words"),
+    ("caption", "repetition >= 0.1", "repeats itself", "repeat themselves"),
+    ("caption", "boilerplate > 0", "has a stock phrase", "have stock phrases"),
+)
+_LANGUAGE = ("is not in the language of most, {}", "are not in the language of most, {}")
+NAMED = 3
+# Videos that are this much alike are copies, as docs/facts.md measures; so many are compared on a page.
+ALIKE, MOST_COMPARED = 0.6, 5000
+
+
+def gather_described(connection: Connection, dataset: Dataset) -> Described | None:
+    """Describe the dataset by its facts; None where none were measured."""
+    n = collect_facts(connection, dataset)
+    if not any(n.values()):
+        return None
+    summaries = {fact: summary_of(connection, fact) for fact in SHOWN}
+    facts = tuple(
+        DescribedFact(fact, SHOWN[fact], "video" if fact in OF_VIDEOS else "caption", found)
+        for fact, found in summaries.items()
+        if found is not None
+    )
+    return Described(n["video"], n["caption"], facts, tuple(_notable(connection, n)))
+
+
+def _notable(connection: Connection, n: Mapping[Of, int]) -> Iterator[Notable]:
+    language = commonest_language(connection)
+    has, have = (each.format(language) for each in _LANGUAGE)
+    other: tuple[tuple[Of, str, str, str], ...] = (("caption", f"language <> '{language}'", has, have),)
+    for of, condition, has, have in (*_NOTABLE, *(other if language else ())):
+        n_meeting, keys = meeting(connection, of, condition, NAMED)
+        if n_meeting:
+            yield Notable(_sentence(n_meeting, n[of], of, has, have, keys), condition)
+    n_same, keys = same_texts(connection, NAMED)
+    if n_same:
+        yield Notable(_sentence(n_same, n["caption"], "caption", "", "have the text of another one", keys), "dedupe: 1")
+    if n["video"] <= MOST_COMPARED:
+        copies = _copies(connection)
+        if copies:
+            has, have = "is a copy of another one, or nearly", "are copies of others, or nearly"
+            yield Notable(
+                _sentence(len(copies), n["video"], "video", has, have, copies[:NAMED]), f"dedupe_videos: {ALIKE}"
+            )
+
+
+def _copies(connection: Connection) -> list[str]:
+    """The videos that are like one before them by their keys."""
+    keys, found = signatures(connection)
+    if not keys:
+        return []
+    keep = without_near_duplicates(units_of(found), ALIKE)
+    return [key for key, is_kept in zip(keys, keep.tolist(), strict=True) if not is_kept]
+
+
+def _sentence(n: int, total: int, of: Of, has: str, have: str, keys: list[str]) -> str:
+    said = quantified(n, total, of, has, have)
+    return f"{said}." if n == total else f"{said}: {', '.join(keys)}{', …' if n > len(keys) else '.'}"

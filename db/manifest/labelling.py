@@ -1,0 +1,123 @@
+"""Labels on keypoints that people give in a browser: what comes next, the label, and back.
+
+They are rows of `keypoint_label` like those of a manifest and read alike: one for each keypoint and caption, whoever
+gave it. `extra` says who, and when.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection
+from typing import NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.engine import Connection
+
+from db.evidence.verdicts import MANIFEST_LABELS
+from db.manifest.datasets import Dataset
+from db.manifest.rating import video_draws, with_time
+from db.schema import keypoint, keypoint_label, sample
+
+_RATER, _RATED_AT = (keypoint_label.c.extra[name].astext for name in ("rater", "rated_at"))
+
+
+class Labeller(NamedTuple):
+    """Who labels the keypoints of a dataset's captions, in the random order of a seed."""
+
+    dataset: Dataset
+    name: str
+    seed: int = 0
+
+    @property
+    def captions(self) -> sa.ColumnElement[bool]:
+        """Whether a row of table `sample` may be labelled."""
+        return sa.and_(sample.c.dataset_id == self.dataset.dataset_id, sample.c.kind == "caption")
+
+
+class Fact(NamedTuple):
+    """A keypoint and a caption that states it, or does not."""
+
+    keypoint_id: int
+    sample_id: int
+    fact: str
+    text: str
+    video_id: int
+
+    @property
+    def digest(self) -> str:
+        """Of both texts as they are shown."""
+        return hashlib.sha256(json.dumps([self.fact, self.text]).encode()).hexdigest()
+
+
+_FACT = (keypoint.c.keypoint_id, sample.c.sample_id, keypoint.c.text, sample.c.text, sample.c.video_id)
+_OF_ONE_VIDEO = keypoint.c.video_id == sample.c.video_id
+
+
+def next_fact(connection: Connection, rater: Labeller, skipped: Collection[tuple[int, int]] = ()) -> Fact | None:
+    """The first keypoint in the order of the seed that nobody has labelled and the rater has not skipped.
+
+    Captions come in a random order, those of some videos first, and the keypoints of a caption one after the other.
+    skipped: ids of keypoint and caption.
+    """
+    draws = video_draws(rater.dataset, rater.seed)
+    return next(filter(None, (_next_fact(connection, rater, skipped, videos) for videos in draws)), None)
+
+
+def _next_fact(
+    connection: Connection, rater: Labeller, skipped: Collection[tuple[int, int]], videos: sa.Select[tuple[int]]
+) -> Fact | None:
+    label = keypoint_label.c
+    is_labelled = sa.select(sa.literal(1)).where(
+        *(label.keypoint_id == keypoint.c.keypoint_id, label.sample_id == sample.c.sample_id),
+        label.source == MANIFEST_LABELS,
+    )
+    wanted = [rater.captions, _OF_ONE_VIDEO, sample.c.video_id.in_(videos), ~is_labelled.exists()]
+    if skipped:
+        wanted.append(sa.tuple_(keypoint.c.keypoint_id, sample.c.sample_id).not_in(list(skipped)))
+    order = sa.func.hashtextextended(sample.c.key, sa.literal(rater.seed, sa.BigInteger))
+    query = sa.select(*_FACT).where(*wanted).order_by(order, sample.c.sample_id, keypoint.c.keypoint_id).limit(1)
+    row = connection.execute(query).one_or_none()
+    return None if row is None else Fact(*row)
+
+
+def store_label(connection: Connection, rater: Labeller, ids: tuple[int, int], digest: str, *, covered: bool) -> bool:
+    """Store whether a caption states a keypoint. ids: of keypoint and caption. digest: of the texts that were shown.
+
+    False, and nothing is stored, where a text is another one by now, or somebody has labelled it already.
+    """
+    its = sa.select(*_FACT).where(rater.captions, _OF_ONE_VIDEO, keypoint.c.keypoint_id == ids[0])
+    # Both rows stay as they are until the label is stored.
+    row = connection.execute(its.where(sample.c.sample_id == ids[1]).with_for_update(read=True)).one_or_none()
+    if row is None or Fact(*row).digest != digest:
+        return False
+    said = {"rater": rater.name, "answer": "yes" if covered else "no", "seed": rater.seed}
+    new = insert(keypoint_label).values(
+        keypoint_id=ids[0],
+        sample_id=ids[1],
+        source=MANIFEST_LABELS,
+        covered=covered,
+        extra=with_time(said),
+        row_sha256=hashlib.sha256(json.dumps([*ids, said]).encode()).digest(),
+    )
+    stored = new.on_conflict_do_nothing().returning(keypoint_label.c.sample_id)
+    return connection.execute(stored).one_or_none() is not None
+
+
+def take_back_label(connection: Connection, rater: Labeller) -> bool:
+    """Delete the last label that this rater gave in a browser; False where there is none."""
+    label = keypoint_label.c
+    query = sa.select(label.keypoint_id, label.sample_id).join(sample, sample.c.sample_id == label.sample_id)
+    query = query.where(rater.captions, label.source == MANIFEST_LABELS, rater.name == _RATER, _RATED_AT.is_not(None))
+    row = connection.execute(query.order_by(_RATED_AT.desc()).limit(1)).one_or_none()
+    if row is None:
+        return False
+    it = (label.keypoint_id == row[0], label.sample_id == row[1], label.source == MANIFEST_LABELS)
+    return connection.execute(sa.delete(keypoint_label).where(*it)).rowcount > 0
+
+
+def n_labelled(connection: Connection, rater: Labeller) -> int:
+    """How many labels this rater has given in a browser."""
+    labels = sa.select(sa.func.count()).select_from(keypoint_label.join(sample))
+    return connection.execute(labels.where(rater.captions, rater.name == _RATER, _RATED_AT.is_not(None))).scalar_one()

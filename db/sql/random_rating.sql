@@ -1,0 +1,25 @@
+-- The ratings that are a random sample of what they rate: all, but of those that `reelsieve rate --to-settle` drew with
+-- chances of their own only those that a draw of equal chances by the same random numbers would hold.
+CREATE VIEW random_rating AS
+WITH drawn AS (
+    SELECT g.*,
+           s.dataset_id,
+           g.extra->'to_settle'->>'question' AS question,
+           CASE WHEN jsonb_typeof(g.extra->'to_settle'->'share') = 'number'
+                THEN CAST(g.extra->'to_settle'->'share' AS float8) END AS share,
+           CASE WHEN jsonb_typeof(g.extra->'to_settle'->'key') = 'number'
+                THEN CAST(g.extra->'to_settle'->'key' AS float8) END AS key,
+           CASE WHEN jsonb_typeof(g.extra->'to_settle'->'least') = 'number'
+                THEN CAST(g.extra->'to_settle'->'least' AS float8) END AS least
+      FROM rating g JOIN sample s USING (sample_id)
+     WHERE g.extra->'to_settle'->>'question' IS NOT NULL
+)
+SELECT g.sample_id, g.rater, g.aspect, g.value
+  FROM rating g
+ WHERE g.extra->'to_settle'->>'question' IS NULL
+UNION ALL
+SELECT d.sample_id, d.rater, d.aspect, d.value
+  FROM (SELECT drawn.*,
+               max(key) OVER (PARTITION BY dataset_id, aspect, question, extra->>'seed', least) AS last_key
+          FROM drawn) d
+ WHERE d.key * d.share < d.least * d.last_key

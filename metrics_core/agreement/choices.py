@@ -1,0 +1,167 @@
+"""Two captions side by side: does a metric prefer the one that people prefer?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from metrics_core.agreement.pairs import TOLERANCE
+from metrics_core.agreement.table import ONE_RATER, AgreementRow, rows_of
+from metrics_core.arithmetic import holm_defined
+from metrics_core.arrays import BoolArray, FloatArray, IntArray, numbered
+from metrics_core.intervals import LEVEL, Estimate, Found, blocks_of, chance, estimate, without_each
+
+SIDE_BY_SIDE = "side by side"
+"""The grouping of rows about preferences."""
+ACCURACY = "preference_accuracy"
+"""Of the answers that prefer a caption, the share where the metric's value of that caption is the higher one.
+
+Where the metric ties both it is half right, so a coin has 0.5. Answers that call both alike order nothing and are
+left out, as are pairs that the metric has no two values for.
+"""
+
+
+@dataclass(frozen=True)
+class Choices:
+    """n answers to "which of two captions of a video is better", all (n,).
+
+    first, second: positions of the captions among the items. better: 1 where the first is, -1 where the second is, 0
+    where neither is. rater, video: who answered, and about which video; intervals leave out videos.
+    """
+
+    first: IntArray
+    second: IntArray
+    better: IntArray
+    rater: IntArray
+    video: IntArray
+
+    @classmethod
+    def of(
+        cls,
+        first: npt.ArrayLike,
+        second: npt.ArrayLike,
+        better: npt.ArrayLike,
+        raters: Sequence[object],
+        videos: Sequence[object],
+    ) -> Choices:
+        """Check and number. Raises ValueError for sides of different lengths, and answers other than -1, 0 and 1."""
+        sides = [np.asarray(side, dtype=np.int64).reshape(-1) for side in (first, second, better)]
+        sides += [numbered(raters), numbered(videos)]
+        if len({side.size for side in sides}) > 1:
+            raise ValueError(f"there are {[side.size for side in sides]} entries: give as many of each as answers.")
+        if sides[2].size and np.abs(sides[2]).max() > 1:
+            raise ValueError("an answer is none of -1, 0 and 1: say which caption is better, or neither.")
+        return cls(*sides)
+
+    def kept(self, rows: BoolArray) -> Choices:
+        """Some of the answers."""
+        return Choices(*(side[rows] for side in (self.first, self.second, self.better, self.rater, self.video)))
+
+
+def accuracy_of(values: FloatArray, choices: Choices, seed: int = 0) -> Found:
+    """ACCURACY of a metric with values (items,), NaN for none, and without each block of videos.
+
+    n: the answers that count. n_undefined: the other ones.
+
+    >>> choices = Choices.of([0, 0, 1], [1, 2, 2], [1, -1, 0], ["ann"] * 3, ["v", "w", "w"])
+    >>> found = accuracy_of(np.array([0.9, 0.2, 0.4]), choices)
+    >>> found.values, found.n, found.n_undefined
+    ({'preference_accuracy': 0.5}, {'preference_accuracy': 2}, {'preference_accuracy': 1})
+    """
+    gap = values[choices.first] - values[choices.second]
+    counts = np.isfinite(gap) & (choices.better != 0)
+    right = np.where(np.abs(gap) <= TOLERANCE, 0.5, np.sign(gap) == choices.better)
+    return _share(right, counts, blocks_of(choices.video, seed))
+
+
+def one_rater(choices: Choices, seed: int = 0) -> Found:
+    """The human ceiling: how often one rater prefers the caption that another rater of the same pair prefers.
+
+    n: the answers that prefer a caption where another rater's answer does, too.
+    """
+    pair = numbered(list(zip(choices.first.tolist(), choices.second.tolist(), strict=True)))
+    size = int(pair.max(initial=-1)) + 1
+    up, down = (np.bincount(pair, choices.better == sign, size) for sign in (1, -1))
+    same, others = np.where(choices.better > 0, up[pair], down[pair]) - 1, (up + down)[pair] - 1
+    counts = (choices.better != 0) & (others > 0)
+    return _share(same / np.maximum(others, 1), counts, blocks_of(choices.video, seed))
+
+
+def _share(right: FloatArray, counts: BoolArray, block: IntArray) -> Found:
+    """The mean of what counts (n,), and without each block."""
+    kept = right[counts]
+    found = without_each(lambda rows: {ACCURACY: float(kept[rows].mean()) if rows.size else None}, block[counts])
+    return Found(found.values, found.left_out, found.n, {ACCURACY: int((~counts).sum())}, found.n_blocks)
+
+
+def choice_rows(
+    metrics: Mapping[str, npt.ArrayLike],
+    baselines: Mapping[str, npt.ArrayLike],
+    choices: Choices,
+    aspect: str,
+    *,
+    level: float = LEVEL,
+    seed: int = 0,
+) -> tuple[AgreementRow, ...]:
+    """Hold every metric and baseline (items,) against people's answers about one aspect, and the raters, too.
+
+    >>> choices = Choices.of([0, 0], [1, 1], [1, 1], ["ann", "bob"], ["v", "v"])
+    >>> [(row.metric, row.value, row.n) for row in choice_rows({"m": [2, 1]}, {"length": [1, 1]}, choices, "coverage")]
+    [('m', 1.0, 2), ('length', 0.5, 2), ('one rater', 1.0, 2)]
+    """
+    found = {
+        name: accuracy_of(np.asarray(v, np.float64), choices, seed) for name, v in {**metrics, **baselines}.items()
+    }
+    if (ceiling := one_rater(choices, seed)).n[ACCURACY]:
+        found[ONE_RATER] = ceiling
+    return tuple(
+        row
+        for name, each in found.items()
+        for row in rows_of((name, aspect, SIDE_BY_SIDE), each, level, baseline=name in baselines)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ChoicesCompared:
+    """Two scorers against people's answers about one aspect, on the n answers that prefer a caption both scored.
+
+    difference: of ACCURACY, second less first, without the same videos. p: how often chance gives so large a one, by
+    the same t; p_holm: corrected for the number of aspects. None where undefined.
+    """
+
+    aspect: str
+    n: int
+    n_videos: int
+    n_raters: int
+    first: Estimate
+    second: Estimate
+    difference: Estimate
+    p: float | None
+    p_holm: float | None
+
+
+def compare_choices(
+    first: npt.ArrayLike, second: npt.ArrayLike, by_aspect: Mapping[str, Choices], *, seed: int = 0
+) -> tuple[ChoicesCompared, ...]:
+    """Which of two scorers, with values (items,), NaN for none, prefers what people prefer?
+
+    >>> choices = Choices.of([0, 2], [1, 3], [1, -1], ["ann"] * 2, ["v", "w"])
+    >>> found = compare_choices([2, 1, 1, 2], [2, 1, 2, 1], {"coverage": choices})[0]
+    >>> found.first.value, found.second.value, found.difference.value, found.n_videos
+    (1.0, 0.5, -0.5, 2)
+    """
+    sides = [np.asarray(side, dtype=np.float64) for side in (first, second)]
+    rows = []
+    for aspect, choices in by_aspect.items():
+        gaps = [side[choices.first] - side[choices.second] for side in sides]
+        kept = choices.kept(np.isfinite(gaps[0]) & np.isfinite(gaps[1]) & (choices.better != 0))
+        one, other = (accuracy_of(side, kept, seed) for side in sides)
+        less = other.less(one, ACCURACY)
+        counts = kept.better.size, np.unique(kept.video).size, np.unique(kept.rater).size
+        estimates = one.estimate(ACCURACY), other.estimate(ACCURACY), estimate(*less)
+        rows.append((aspect, *counts, *estimates, chance(*less)))
+    corrected = holm_defined([row[-1] for row in rows])
+    return tuple(ChoicesCompared(*row, p) for row, p in zip(rows, corrected, strict=True))

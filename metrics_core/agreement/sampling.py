@@ -1,0 +1,294 @@
+"""What to rate next: a draw of unequal chances that settles one question soonest, and its estimate without bias.
+
+A question asks which of two is better: two metrics, two cuts on a metric, two systems. What its answer rests on is
+known before anybody rates, so captions that say more are drawn with a higher chance, and weigh less in the estimate.
+
+The draw is priority sampling (Duffield, Lund and Thorup 2007; the order is that of sequential Poisson sampling, Ohlsson
+1998). Unit i with share p_i and a random number u_i in (0, 1) has the key u_i / p_i. Raters take the units in the order
+of their keys, and may stop anywhere: where t is the key of the next unit, those before it were drawn with the chances
+min(1, t p_i), and sums that weigh them by the inverse (Horvitz and Thompson 1952) have no bias, sums over pairs
+included. Estimates are ratios of such sums (Hájek 1971); their intervals leave out videos (`metrics_core.intervals`).
+
+A part of every draw is spread evenly, so that no chance is 0. With the least share p of all units, those with u_i < t p
+are a random sample of all: a draw of equal chances by the same random numbers would hold them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from metrics_core.agreement.coefficients import dense_ranks, mean_ranks
+from metrics_core.arrays import BoolArray, FloatArray, IntArray, numbered
+from metrics_core.calibration.rated import FEWEST_VIDEOS
+from metrics_core.intervals import BLOCKS, LEVEL, blocks_of, estimate
+
+EVEN = 0.4
+"""The part of a draw that is spread evenly over all units."""
+FEWEST = 5
+"""An interval of a cut needs so many good captions and so many others, between the cuts and elsewhere."""
+# So many pairs are compared at a time.
+CELLS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """By how much the second of two is better, above 0, or the first, below 0; None where undefined.
+
+    low, high: its interval over videos. n: the units (captions, or of systems videos) that it rests on, of n_videos
+    videos.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    n_videos: int
+
+    @property
+    def better(self) -> int | None:
+        """0 where the first is better by more than chance, 1 where the second is; None while that is open."""
+        if self.n_videos < FEWEST_VIDEOS or self.low is None or self.high is None:
+            return None
+        return 1 if self.low > 0 else 0 if self.high < 0 else None
+
+
+# How likely each unit is drawn.
+
+
+def shares_of_metrics(first: npt.ArrayLike, second: npt.ArrayLike) -> FloatArray:
+    """The shares (n,) by which captions tell which of two metrics is closer to people, from their values (n,).
+
+    A caption counts by how far the metrics' ranks of it are apart: what both rank alike says nothing. One without both
+    values (NaN) is not drawn: its share is 0.
+
+    >>> shares_of_metrics([1, 2, 3, 4], [1, 2, 4, 3]).round(3).tolist()
+    [0.1, 0.1, 0.4, 0.4]
+    """
+    sides = [np.asarray(side, dtype=np.float64) for side in (first, second)]
+    known = np.isfinite(sides[0]) & np.isfinite(sides[1])
+    ranks = [mean_ranks(dense_ranks(side[known])) for side in sides]
+    return _shares(np.abs(ranks[0] - ranks[1]), known)
+
+
+def shares_of_cuts(values: npt.ArrayLike, lower: float, upper: float) -> FloatArray:
+    """The shares (n,) by which captions tell which of two cuts on a metric's values (n,) is better.
+
+    Half of the draw falls between the cuts, half on the rest: Neyman's allocation where people differ as much here as
+    there. Two cuts differ only in what they do with the captions between them.
+
+    >>> shares_of_cuts([0.1, 0.5, 0.6, 0.9, 0.95], 0.5, 0.9).round(3).tolist()
+    [0.167, 0.25, 0.25, 0.167, 0.167]
+    """
+    scores = np.asarray(values, dtype=np.float64)
+    known = np.isfinite(scores)
+    between = (scores[known] >= lower) & (scores[known] < upper)
+    inside = max(1, int(between.sum()))
+    return _shares(np.where(between, 1 / inside, 1 / max(1, between.size - inside)), known, even=0.0)
+
+
+def _shares(sizes: FloatArray, known: BoolArray, even: float = EVEN) -> FloatArray:
+    """Shares that add up to 1: in proportion to the sizes of the known units, and a part evenly."""
+    shares = np.zeros(known.size)
+    n, total = int(known.sum()), float(sizes.sum())
+    if n:
+        shares[known] = even / n + (1 - even) * sizes / total if total > 0 else 1 / n
+    return shares
+
+
+# What was drawn, and how much it weighs.
+
+
+def keys_of(shares: FloatArray, chance: FloatArray) -> FloatArray:
+    """The keys (n,) by which units are rated, the lowest first; infinite for a share of 0. chance: random, in (0, 1).
+
+    >>> keys_of(np.array([0.5, 0.25, 0.0]), np.array([0.5, 0.5, 0.5])).tolist()
+    [1.0, 2.0, inf]
+    """
+    with np.errstate(divide="ignore"):
+        keys: FloatArray = chance / shares
+    return np.where(shares > 0, keys, np.inf)
+
+
+def weights_of(keys: FloatArray, shares: FloatArray) -> FloatArray:
+    """The weight (n,) of each rated unit, from their keys and shares (n,): the inverse of the chance to be drawn.
+
+    The one of the highest key weighs nothing: it only says where the draw ends.
+
+    >>> weights_of(np.array([1.0, 2.0, 4.0]), np.array([0.5, 0.125, 0.25])).tolist()
+    [1.0, 2.0, 0.0]
+    """
+    end = float(keys.max(initial=0.0))
+    chance = np.minimum(1.0, end * shares)
+    weights: FloatArray = np.divide(keys < end, chance, out=np.zeros(keys.size), where=chance > 0)
+    return weights
+
+
+# What the ratings say, weighed.
+
+
+def closer_metric(
+    first: npt.ArrayLike,
+    second: npt.ArrayLike,
+    people: npt.ArrayLike,
+    weights: npt.ArrayLike,
+    videos: Sequence[object],
+    *,
+    level: float = LEVEL,
+    seed: int = 0,
+) -> Answer:
+    """By how much Kendall's tau-b of the second metric with people is above that of the first; all (n,), finite.
+
+    weights: see `weights_of`; a pair weighs the product of its items' weights, and equal weights give plain tau-b.
+
+    >>> ones, people = np.ones(5), [1, 2, 3, 4, 5]
+    >>> round(closer_metric([2, 1, 4, 3, 3], [1, 2, 3, 4, 6], people, ones, range(5)).value, 3)
+    0.684
+    """
+    sides = np.array([first, second, people], dtype=np.float64)
+    weight = np.asarray(weights, dtype=np.float64)
+    kept = weight > 0
+    sides, weight, video = sides[:, kept], weight[kept], _videos(videos, kept)
+    block = blocks_of(video, seed)
+    of_item = _pair_sums(sides, weight)
+    by_block = np.stack([np.bincount(block, each, BLOCKS) for each in of_item])
+    members = [np.flatnonzero(block == number) for number in range(BLOCKS)]
+    inside = np.stack([_pair_sums(sides[:, rows], weight[rows]).sum(axis=1) for rows in members], axis=1)
+    total = of_item.sum(axis=1)
+    # Without a block: all pairs less those with an item in it, where pairs inside it were taken twice.
+    held = np.bincount(block, minlength=BLOCKS) > 0
+    left = np.where(held, total[:, None] - 2 * by_block + inside, np.nan)
+    exact, left_out = (_tau_difference(each) for each in (total, left))
+    return _answer(float(exact), left_out, video, (-2.0, 2.0), level)
+
+
+def _pair_sums(sides: FloatArray, weight: FloatArray) -> FloatArray:
+    """The weights of each item's pairs, (5, items), a pair once with each of its items; five as `_tau_difference`."""
+    sums = np.zeros((5, weight.size))
+    step = max(1, CELLS // max(1, weight.size))
+    for begin in range(0, weight.size, step):
+        rows = slice(begin, begin + step)
+        # Signs of one byte are compared several times faster than numbers.
+        one, other, people = ((s[rows, None] > s).view(np.int8) - (s[rows, None] < s).view(np.int8) for s in sides)
+        for number, pairs in enumerate((one * people, other * people, one * one, other * other, people * people)):
+            sums[number, rows] = pairs.astype(np.float64) @ weight
+    return sums * weight
+
+
+def _tau_difference(sums: FloatArray) -> FloatArray:
+    """Tau-b of the second metric less the first's, (..), from sums over pairs (5, ..); NaN where one is undefined.
+
+    The five: the first metric's concordant less discordant pairs, the second's, and the pairs that differ by the first
+    metric, by the second, by people.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        one, other = (sums[side] / np.sqrt(sums[2 + side] * sums[4]) for side in (0, 1))
+        found: FloatArray = np.asarray(other - one)
+    return found
+
+
+def better_cut(
+    values: npt.ArrayLike,
+    good: npt.ArrayLike,
+    lower: float,
+    upper: float,
+    weights: npt.ArrayLike,
+    videos: Sequence[object],
+    *,
+    level: float = LEVEL,
+    seed: int = 0,
+) -> Answer:
+    """By how much Youden's J of the upper cut is above that of the lower one, see `rated_cut`; all (n,).
+
+    values: the metric's. good: whether people find the caption good. weights: see `weights_of`. There is no interval
+    with fewer than FEWEST captions of a kind: the jackknife takes shares near 0 and 1 for certain.
+
+    >>> values, good = [0.1, 0.5, 0.6, 0.9], [False, False, True, True]
+    >>> better_cut(values, good, 0.5, 0.9, np.ones(4), range(4)).value
+    0.0
+    """
+    scores, is_good = np.asarray(values, dtype=np.float64), np.asarray(good, dtype=np.bool_)
+    weight = np.asarray(weights, dtype=np.float64)
+    kept = weight > 0
+    between = (scores >= lower) & (scores < upper)
+    columns = np.stack([is_good, ~is_good, is_good & between, ~is_good & between], axis=1) * weight[:, None]
+    video = _videos(videos, kept)
+
+    def gain(sums: FloatArray) -> FloatArray:
+        return sums[..., 3] / sums[..., 1] - sums[..., 2] / sums[..., 0]
+
+    found = _of_sums(columns[kept], gain, video, (-1.0, 1.0), level, seed)
+    cells = np.bincount(2 * between[kept] + is_good[kept], minlength=4)
+    return found if cells.min() >= FEWEST else replace(found, low=None, high=None)
+
+
+def middle_rating(ratings: npt.ArrayLike, weights: npt.ArrayLike) -> float:
+    """The weighted median of ratings (n,), or where nothing is below it, the next rating above it, as `rated_cut` has.
+
+    >>> middle_rating([5, 4, 1], [1, 1, 3]), middle_rating([5, 4, 1], [1, 1, 1])
+    (4.0, 4.0)
+    """
+    values, weight = np.asarray(ratings, dtype=np.float64), np.asarray(weights, dtype=np.float64)
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weight[order])
+    median = float(values[order][np.searchsorted(reached, reached[-1] / 2)])
+    return median if median > values.min() else float(values[values > median].min(initial=values.max()))
+
+
+def better_system(
+    differences: npt.ArrayLike,
+    weights: npt.ArrayLike,
+    videos: Sequence[object],
+    *,
+    most: float = 4.0,
+    level: float = LEVEL,
+    seed: int = 0,
+) -> Answer:
+    """The mean of the second system's rating less the first's of the same video; all (n,), an item for each video.
+
+    weights: see `weights_of`. most: the greatest difference that the scale of the ratings allows.
+
+    >>> found = better_system([1.0, 0.0, 2.0], [1.0, 1.0, 2.0], "abc")
+    >>> found.value, found.n
+    (1.25, 3)
+    """
+    weight = np.asarray(weights, dtype=np.float64)
+    kept = weight > 0
+    columns = np.stack([np.asarray(differences, dtype=np.float64) * weight, weight], axis=1)[kept]
+
+    def mean(sums: FloatArray) -> FloatArray:
+        return sums[..., 0] / sums[..., 1]
+
+    return _of_sums(columns, mean, _videos(videos, kept), (-most, most), level, seed)
+
+
+def _of_sums(
+    columns: FloatArray,
+    of: Callable[[FloatArray], FloatArray],
+    video: IntArray,
+    bounds: tuple[float, float],
+    level: float,
+    seed: int,
+) -> Answer:
+    """What is a function of the columns' sums over the units (n, columns), with its interval."""
+    sums = np.zeros((BLOCKS, columns.shape[1]))
+    np.add.at(sums, blocks_of(video, seed), columns)
+    held = np.bincount(blocks_of(video, seed), minlength=BLOCKS) > 0
+    total = sums.sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        exact, left_out = of(total), np.where(held, of(total - sums), np.nan)
+    return _answer(float(exact), left_out, video, bounds, level)
+
+
+def _videos(videos: Sequence[object], kept: BoolArray) -> IntArray:
+    """The numbers of the kept units' videos."""
+    return numbered([video for video, is_kept in zip(videos, kept.tolist(), strict=True) if is_kept])
+
+
+def _answer(value: float, left_out: FloatArray, video: IntArray, bounds: tuple[float, float], level: float) -> Answer:
+    found = estimate(value if math.isfinite(value) else None, left_out, level, bounds)
+    return Answer(found.value, found.low, found.high, video.size, int(video.max(initial=-1)) + 1)

@@ -1,0 +1,165 @@
+"""While people rate: who leads so far, how many more ratings would tell the two leaders apart, and when to stop."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from metrics_core.agreement.choices import ACCURACY, Choices, accuracy_of, one_rater
+from metrics_core.agreement.groupings import pooled
+from metrics_core.agreement.raters import mean_rating
+from metrics_core.agreement.same_items import STATISTIC, ceiling_of
+from metrics_core.agreement.table import checked_inputs
+from metrics_core.agreement.verdicts import NEAR
+from metrics_core.arrays import BoolArray, FloatArray
+from metrics_core.calibration.rated import FEWEST_VIDEOS
+from metrics_core.intervals import LEVEL, Estimate, Found, estimate, jackknife_error
+
+POWER = 0.8
+"""The chance with which the forecast number of ratings tells two metrics apart that differ as much as it seems."""
+MOST = 10_000
+"""More ratings than these are not forecast: a difference so near 0 says nothing about where it ends."""
+
+State = Literal["undefined", "few videos", "open", "apart", "alike"]
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """The best metric and the best of all others, on the n items that both have a value for, of n_videos videos.
+
+    difference: first less second. state: "apart" where |difference| / standard error reaches what `more_needed` asks
+    for; "alike" where the interval lies within NEAR of 0; "few videos" below FEWEST_VIDEOS, where nothing is claimed;
+    else "open". n_more: how many further items would tell them apart; None unless open, and beyond MOST.
+    """
+
+    first: str
+    second: str
+    difference: Estimate
+    n: int
+    n_videos: int
+    state: State
+    n_more: int | None
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Agreement so far: each metric's, the best first, with the items that count; None where undefined.
+
+    ceiling: one rater against others; None until two raters have judged the same. race: None with a single number.
+    """
+
+    found: Mapping[str, tuple[Estimate, int]]
+    ceiling: Estimate | None
+    race: Race | None
+
+
+def standing(
+    metrics: Mapping[str, npt.ArrayLike],
+    baselines: Mapping[str, npt.ArrayLike],
+    ratings: npt.ArrayLike,
+    videos: Sequence[object],
+    *,
+    seed: int = 0,
+) -> Standing:
+    """Where ratings (n, raters) of one aspect stand, by Kendall's tau-b over all items; arguments as `agreement_rows`.
+
+    >>> found = standing({"m": [1, 2, 3, 4]}, {"length": [2, 1, 3, 4]}, [[1], [2], [3], [4]], "aabb")
+    >>> found.found["m"][0].value, found.race.first, found.race.second, found.race.state
+    (1.0, 'm', 'length', 'few videos')
+    """
+    inputs = checked_inputs(metrics, {STATISTIC: ratings}, videos, baselines=baselines, seed=seed)
+    people = mean_rating(inputs.ratings[STATISTIC])
+
+    def found_of(name: str, rows: BoolArray) -> Found:
+        return pooled(inputs.sides_of(np.where(rows, inputs.values[name], np.nan), people), (STATISTIC,))
+
+    known = {name: np.isfinite(side) & np.isfinite(people) for name, side in inputs.values.items()}
+    return _standing(STATISTIC, found_of, known, inputs.video, metrics, ceiling_of(inputs, inputs.ratings[STATISTIC]))
+
+
+def standing_of_choices(
+    metrics: Mapping[str, npt.ArrayLike], baselines: Mapping[str, npt.ArrayLike], choices: Choices, *, seed: int = 0
+) -> Standing:
+    """Where answers about two captions side by side stand, by ACCURACY. metrics, baselines: values (items,) by name."""
+    values = {name: np.asarray(side, dtype=np.float64) for name, side in {**metrics, **baselines}.items()}
+
+    def found_of(name: str, rows: BoolArray) -> Found:
+        return accuracy_of(values[name], choices.kept(rows), seed)
+
+    known = {
+        name: np.isfinite(side[choices.first] - side[choices.second]) & (choices.better != 0)
+        for name, side in values.items()
+    }
+    ceiling = one_rater(choices, seed)
+    return _standing(ACCURACY, found_of, known, choices.video, metrics, ceiling if ceiling.n[ACCURACY] else None)
+
+
+def _standing(
+    statistic: str,
+    found_of: Callable[[str, BoolArray], Found],
+    known: Mapping[str, BoolArray],
+    video: npt.NDArray[np.int64],
+    metrics: Mapping[str, npt.ArrayLike],
+    ceiling: Found | None,
+) -> Standing:
+    """found_of: the statistic of a metric on some items. known: the items that count for each, (n,)."""
+    each = {name: found_of(name, rows) for name, rows in known.items()}
+    value = {name: found.values[statistic] for name, found in each.items()}
+    order = sorted(each, key=lambda name: -math.inf if (v := value[name]) is None else v, reverse=True)
+    defined = [name for name in order if value[name] is not None]
+    best = next((name for name in defined if name in metrics), None)
+    race = None
+    if best is not None and len(defined) > 1:
+        # The best metric, and what is nearest to it in this order or before it.
+        rival = next(name for name in defined if name != best)
+        leaders = sorted((best, rival), key=defined.index)
+        both = known[best] & known[rival]
+        first, second = (found_of(name, both) for name in leaders)
+        n_videos = np.unique(video[both]).size
+        race = _race(leaders[0], leaders[1], *first.less(second, statistic), first.n[statistic], n_videos)
+    return Standing(
+        {name: (each[name].estimate(statistic), each[name].n[statistic]) for name in order},
+        ceiling.estimate(statistic) if ceiling else None,
+        race,
+    )
+
+
+def _race(first: str, second: str, value: float | None, left_out: FloatArray, n: int, n_videos: int) -> Race:
+    difference = estimate(value, left_out, LEVEL, (-2.0, 2.0))
+    n_more = more_needed(value, left_out, n)
+    state: State = "open"
+    if difference.low is None or difference.high is None:
+        state = "undefined"
+    elif n_videos < FEWEST_VIDEOS:
+        state = "few videos"
+    elif n_more == 0:
+        state = "apart"
+    elif difference.low > -NEAR and difference.high < NEAR:
+        state = "alike"
+    forecast = n_more if state == "open" and n_more is not None and n_more <= MOST else None
+    return Race(first, second, difference, n, n_videos, state, forecast)
+
+
+def more_needed(value: float | None, left_out: FloatArray, n: int) -> int | None:
+    """How many further items tell a difference from 0 with the chance POWER, if it is as large as it seems.
+
+    left_out: the difference without each block of videos, which gives its standard error on n items. That error
+    shrinks with the square root of the items, and the difference must be as many errors from 0 as the quantiles of
+    Student's t of 0.975 and POWER together (Lachin 1981, for known errors). 0 where it is so already; None where
+    there is no error, or no difference.
+
+    >>> more_needed(0.1, np.array([0.0, 0.1, 0.2]), 30), more_needed(0.0, np.array([0.0, 0.1]), 30)
+    (1121, None)
+    """
+    from scipy.special import stdtrit
+
+    error, freedom = jackknife_error(left_out)
+    if value is None or error is None or abs(value) <= 1e-9:
+        return None
+    wanted = float(stdtrit(freedom, (1 + LEVEL) / 2) + stdtrit(freedom, POWER))
+    return max(0, math.ceil(n * ((wanted * error / value) ** 2 - 1)))

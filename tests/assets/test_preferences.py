@@ -1,0 +1,140 @@
+"""Preferences between two captions, and repeats: what agreement, compare, report and raters' page make of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from assets.agreement.assets import metadata_of
+from assets.agreement.comparing import compare
+from assets.agreement.progress import CEILING, progress_of
+from assets.agreement.rows import store_agreement
+from db.manifest.datasets import Dataset
+from db.manifest.rating import Rater, store_answer
+from db.schema import rating, sample
+from tests.assets.reporting import add_captions, rate, report_on
+from tests.db.builders import change_text, make_dataset, set_scores
+
+N_VIDEOS = 12
+METRICS = ("vcs", "evqa")
+
+
+@pytest.fixture(scope="module")
+def judged(module_engine: Engine) -> tuple[Dataset, list[int]]:
+    """Two captions of each of 12 videos. Ann and Bob prefer the first one; vcs agrees with them, evqa never does."""
+    dataset = make_dataset(module_engine, "pairs")
+    ids = add_captions(module_engine, dataset, N_VIDEOS, ("a", "b"))
+    set_scores(module_engine, {i: 0.9 - 0.5 * (place % 2) for place, i in enumerate(ids)})
+    set_scores(module_engine, {i: 0.1 + 0.5 * (place % 2) for place, i in enumerate(ids)}, "evqa")
+    for rater in ("ann", "bob"):
+        for one, other in zip(ids[::2], ids[1::2], strict=True):
+            prefer(module_engine, Rater(dataset, rater, "coverage", pairs=True), one, other, 1)
+    prefer(module_engine, Rater(dataset, "cid", "coverage", pairs=True), ids[0], ids[1], 0)
+    return dataset, ids
+
+
+def prefer(engine: Engine, rater: Rater, one: int, other: int, value: int) -> None:
+    with engine.begin() as connection:
+        texts = connection.execute(
+            sa.select(sample.c.sample_id, sample.c.text_sha256).where(sample.c.sample_id.in_([one, other]))
+        )
+        about = [(row[0], bytes(row[1])) for row in texts]
+        assert store_answer(connection, rater, about, value, {"answer": "a", "seed": 0})
+
+
+def test_the_agreement_table_has_a_row_for_each_metric_baseline_and_rater(
+    module_engine: Engine, judged: tuple[Dataset, list[int]]
+) -> None:
+    rows = store_agreement(module_engine, judged[0], METRICS)
+    assert {row.grouping for row in rows} == {"side by side"}, "preferences are no ratings"
+    told = {row.metric: (row.value, row.n, row.n_undefined) for row in rows}
+    assert told["vcs"] == (1.0, 24, 1)
+    assert told["evqa"] == (0.0, 24, 1)
+    assert told["one rater"] == (1.0, 24, 1)
+    assert "majority" not in told
+    assert "aspect: coverage, side by side" in metadata_of(rows)
+    assert [row.scorer_id is not None for row in rows if row.metric in METRICS] == [True, True]
+
+
+def test_compare_says_who_prefers_what_people_prefer(module_engine: Engine, judged: tuple[Dataset, list[int]]) -> None:
+    found = compare(module_engine, judged[0], "vcs", "evqa", 1).as_dict()
+    (row,) = found["side_by_side"]
+    assert (row["n"], row["n_videos"], row["n_raters"], row["difference"]["value"]) == (24, N_VIDEOS, 2, -1.0)
+    (sentence,) = [each for each in found["sentences"] if "side by side" in each]
+    assert "coverage, side by side: vcs@" in sentence
+    assert "is closer to people by more than chance (p = 0.000)" in sentence
+    assert "in 100% of 24 answers" in sentence
+
+
+def test_the_report_shows_preferences_beside_baselines(
+    module_engine: Engine, judged: tuple[Dataset, list[int]], tmp_path: Path
+) -> None:
+    made = report_on(module_engine, judged[0], tmp_path, METRICS)
+    assert "Coverage, two captions side by side" in made.text
+    assert "one rater" in {row["metric"] for row in made.numbers["trust"]["side_by_side"]["coverage"]}
+    assert "People compared captions side by side" in json.dumps(made.numbers["answers"])
+
+
+def test_who_compares_sees_where_it_stands(module_engine: Engine, judged: tuple[Dataset, list[int]]) -> None:
+    with module_engine.connect() as connection:
+        found = progress_of(connection, judged[0], "coverage", "ann", pairs=True)
+        nobody = progress_of(connection, judged[0], "truth", "ann", pairs=True)
+        unrated = progress_of(connection, judged[0], "coverage", "ann", pairs=False)
+    assert [(row.name, row.value, row.n) for row in found.rows if row.name in (*METRICS, CEILING)] == [
+        ("vcs", 1.0, 24),
+        ("evqa", 0.0, 24),
+        (CEILING, 1.0, None),
+    ]
+    assert found.is_enough
+    assert found.sentences[0].startswith("This is enough: vcs is closer to people than ")
+    assert (nobody.rows, nobody.sentences) == ((), ("Nobody has compared captions by truth yet.",))
+    assert unrated.sentences == ("Nobody has rated captions by coverage yet.",)
+
+
+def test_a_preference_about_another_text_counts_nowhere(module_engine: Engine) -> None:
+    dataset = make_dataset(module_engine, "changed")
+    one, other = add_captions(module_engine, dataset, 1, ("a", "b"))
+    set_scores(module_engine, {one: 0.5, other: 0.4})
+    prefer(module_engine, Rater(dataset, "ann", "fun", pairs=True), one, other, 1)
+    change_text(module_engine, other, "it says something else")
+    assert store_agreement(module_engine, dataset, METRICS) == []
+
+
+def test_ratings_say_how_many_more_are_needed_and_how_consistent_a_rater_is(
+    module_engine: Engine, tmp_path: Path
+) -> None:
+    dataset = make_dataset(module_engine, "rated")
+    ids = add_captions(module_engine, dataset, 20, ("a", "b"))
+    set_scores(module_engine, {i: (place * 7 % 40) / 40 for place, i in enumerate(ids)})
+    set_scores(module_engine, {i: (place * 11 % 40) / 40 for place, i in enumerate(ids)}, "evqa")
+    rate(module_engine, {i: (1 + place * 7 % 5, 1 + place * 3 % 5) for place, i in enumerate(ids)}, "fun")
+    with module_engine.begin() as connection:
+        again = sa.func.jsonb_build_object("again", sa.func.jsonb_build_object("value", 2.0, "rated_at", "2026"))
+        few = (rating.c.sample_id.in_(ids[:4])) & (rating.c.rater == "r0")
+        connection.execute(sa.update(rating).where(few).values(extra=again))
+    with module_engine.connect() as connection:
+        found = progress_of(connection, dataset, "fun", "r0", pairs=False)
+        other = progress_of(connection, dataset, "fun", "r1", pairs=False)
+    values = {row.name: row for row in found.rows}
+    assert {*METRICS, "length in words", CEILING} <= set(values)
+    assert all(row.n == 40 for name, row in values.items() if name in METRICS)
+    assert "more captions would tell" in found.sentences[0] or "nothing can be forecast" in found.sentences[0]
+    # The first four are rated 1, 3, 5 and 2, and 2 the second time.
+    line = "r0 gave 1 of 4 captions that came twice the same answer again (fun; 25 %, interval 5 % to 70 %), 1.2 points"
+    assert found.sentences[-1].startswith(line)
+    assert "came twice" not in " ".join(other.sentences)
+    assert line in report_on(module_engine, dataset, tmp_path, METRICS).text
+
+
+def test_without_scores_the_page_says_what_makes_some(module_engine: Engine) -> None:
+    dataset = make_dataset(module_engine, "unscored")
+    rate(module_engine, dict.fromkeys(add_captions(module_engine, dataset, 2, ("a",)), (3,)), "fun")
+    with module_engine.connect() as connection:
+        found = progress_of(connection, dataset, "fun", "r0", pairs=False)
+    assert found.sentences == (
+        "No caption that people judged has a score: reelsieve score --dataset unscored makes some.",
+    )

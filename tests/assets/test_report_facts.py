@@ -1,0 +1,152 @@
+"""Facts on a report's page: numbers and what stands out by hand, nothing of another content, samples without scores."""
+
+from __future__ import annotations
+
+import hashlib
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from assets.facts.texts import describe_texts
+from db import schema
+from db.evidence.facts import VideoFacts, store_video_facts
+from db.manifest.datasets import Dataset
+from tests.assets.reporting import MadeReport, add_captions, report_on
+from tests.db.builders import add_sample, add_video, change_text, make_dataset, set_scores
+
+# By video: motion, the share of still frames, brightness, cuts, sound, and the byte of which its signature is made.
+VIDEOS: dict[str, tuple[float | None, float, float, int, bool, int]] = {
+    "v0": (0.0, 1.0, 0.5, 0, True, 0b11110000),
+    "v1": (2.0, 0.0, 0.1, 2, True, 0b11110000),
+    "v2": (8.0, 0.25, 0.75, 0, False, 0b01010101),
+    "v3": (None, 0.9, 0.6, 0, True, 0b00110011),
+}
+CAPTIONS = {
+    "c0": ("v0", "A dog runs over the green lawn."),
+    "c1": ("v1", "A dog runs over the green lawn."),
+    "c2": ("v2", "The video shows a brown dog on the grass. It runs."),
+    "c3": ("v3", "Ein Hund rennt über die grüne Wiese, und die Kinder lachen laut."),
+    "c4": ("v3", "A dog."),
+}
+
+
+def described(engine: Engine, name: str = "facts") -> Dataset:
+    dataset = make_dataset(engine, name)
+    rows = []
+    for key, (motion, still, brightness, cuts, has_sound, bits) in VIDEOS.items():
+        content = key.encode()
+        facts: dict[str, Any] = {"motion": motion, "static_share": still, "brightness": brightness, "cuts": cuts}
+        facts |= {"has_sound": has_sound, "signature": bytes([bits]) * 64, "black_share": 0.0}
+        video_id = add_video(engine, dataset, key, content=content, uri=None)
+        rows.append(VideoFacts(video_id, hashlib.sha256(content).digest(), facts))
+        for caption, (video, text) in CAPTIONS.items():
+            if video == key:
+                add_sample(engine, dataset, video_id, caption, text)
+    store_video_facts(engine, "rule", rows)
+    describe_texts(engine, dataset, 0, lambda _: None)
+    return dataset
+
+
+@pytest.fixture(scope="module")
+def page(module_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> MadeReport:
+    return report_on(module_engine, described(module_engine), tmp_path_factory.mktemp("page"), ("vcs", "ecs"))
+
+
+def summary(made: MadeReport, fact: str) -> dict[str, Any]:
+    (found,) = [each["summary"] for each in made.numbers["described"]["facts"] if each["fact"] == fact]
+    return dict(found)
+
+
+def test_each_fact_has_its_ends_its_median_and_all_its_values_in_bins(page: MadeReport) -> None:
+    motion = summary(page, "motion")
+    assert (motion["n"], motion["median"]) == (3, 2.0)
+    assert [(motion[end]["value"], motion[end]["key"]) for end in ("least", "greatest")] == [(0.0, "v0"), (8.0, "v2")]
+    low, high, step, first, counts, _ = motion["histogram"]
+    assert (low, high, sum(counts), first) == (0.0, 8.0, 3, 0)
+    assert [counts[int(value / step)] for value in (0.0, 2.0, 8.0)] == [1, 1, 1]
+    words = [len(text.split()) for _, text in CAPTIONS.values()]
+    assert (summary(page, "words")["n"], summary(page, "words")["median"]) == (5, statistics.median(words))
+    # Nothing has it: a fact without a value is not on the page.
+    assert "letterbox" not in {each["fact"] for each in page.numbers["described"]["facts"]}
+
+
+def test_what_stands_out_is_counted_and_named_with_its_condition(page: MadeReport) -> None:
+    notable = {each["condition"]: each["sentence"] for each in page.numbers["described"]["notable"]}
+    assert notable == {
+        "static_share >= 0.9": "2 of 4 videos stand still: v0, v3.",
+        "brightness < 0.15": "1 of 4 videos is dark: v1.",
+        "cuts >= 1": "1 of 4 videos has a cut inside: v1.",
+        "has_sound = false": "1 of 4 videos has no sound track: v2.",
+        "words < 5": "1 of 5 captions has fewer than five words: c4.",
+        "boilerplate > 0": "1 of 5 captions has a stock phrase: c2.",
+        "language <> 'en'": "1 of 5 captions is not in the language of most, en: c3.",
+        "dedupe: 1": "2 of 5 captions have the text of another one: c0, c1.",
+        "dedupe_videos: 0.6": "1 of 4 videos is a copy of another one, or nearly: v1.",
+    }
+    for sentence in notable.values():
+        assert sentence in page.text
+
+
+def test_without_a_score_the_first_screen_has_facts_and_what_each_metric_needs(page: MadeReport) -> None:
+    assert "What stands out?" in page.text
+    assert "Which system is best?" not in page.text
+    trust = page.numbers["answers"]["trust"]["sentences"]
+    assert trust[:3] == [
+        "No sample has a score yet.",
+        "VCS needs references: none found.",
+        "ECS needs keypoints: none found.",
+    ]
+    commands = [step["command"] for step in page.numbers["answers"]["steps"]]
+    assert commands[0] == "reelsieve look facts"
+    assert not [command for command in commands if command and "score" in command]
+
+
+def test_without_a_score_the_samples_are_the_extremes_with_all_their_facts(page: MadeReport) -> None:
+    samples = {sample["key"]: sample for sample in page.numbers["groups"]["facts"]}
+    assert "least motion: 0" in samples["c0"]["why"]
+    assert "most static share: 1" in samples["c0"]["why"]
+    assert "most motion: 8" in samples["c2"]["why"]
+    # Of the video it is the first caption, of a fact about texts the caption itself.
+    assert "least words: 2" in samples["c4"]["why"]
+    assert samples["c1"]["facts"]["brightness"] == 0.1
+    assert "motion" not in samples["c3"]["facts"]
+
+
+def test_scores_put_the_facts_below_the_answers(engine: Engine, tmp_path: Path) -> None:
+    dataset = described(engine)
+    with engine.connect() as connection:
+        ids = connection.scalars(sa.select(schema.sample.c.sample_id)).all()
+    set_scores(engine, {sample_id: place / 5 for place, sample_id in enumerate(ids)})
+    made = report_on(engine, dataset, tmp_path)
+    shown = [made.text.index(found) for found in ("Which system is best?", "2 of 4 videos stand still", "Samples to")]
+    assert shown == sorted(shown)
+    assert set(made.numbers["groups"]) == {"best", "worst", "metrics", "people"}
+    assert made.numbers["groups"]["best"][0]["facts"]["words"] > 0
+
+
+def test_facts_of_another_text_or_file_are_not_on_the_page(engine: Engine, tmp_path: Path) -> None:
+    dataset = described(engine)
+    with engine.begin() as connection:
+        changed = connection.scalar(sa.select(schema.sample.c.sample_id).where(schema.sample.c.key == "c4"))
+        other = {"content_sha256": hashlib.sha256(b"another file").digest()}
+        connection.execute(sa.update(schema.video).where(schema.video.c.key == "v2").values(other))
+    assert changed is not None
+    change_text(engine, changed, "A long text that nobody has described yet.")
+    found = report_on(engine, dataset, tmp_path, ("vcs", "ecs"))
+    assert [found.numbers["described"][name] for name in ("n_videos", "n_captions")] == [3, 4]
+    assert summary(found, "motion")["greatest"]["key"] == "v1"
+    conditions = {each["condition"] for each in found.numbers["described"]["notable"]}
+    assert conditions.isdisjoint({"words < 5", "has_sound = false"})
+
+
+def test_without_facts_there_is_no_such_section(engine: Engine, tmp_path: Path) -> None:
+    dataset = make_dataset(engine, "bare")
+    add_captions(engine, dataset, 2, ["a"])
+    made = report_on(engine, dataset, tmp_path)
+    assert made.numbers["described"] is None
+    assert "What are the clips" not in made.text
+    assert "reelsieve facts --dataset bare" in [step["command"] for step in made.numbers["answers"]["steps"]]

@@ -1,0 +1,179 @@
+"""Ratings drawn to settle a question: their order, the answer, and that no statistic takes them for a random sample."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from assets.agreement.settling import BadQuestion, Draw, State, draw, question_of, state_of, told
+from db.evidence.embeddings import text_sha256
+from db.manifest.datasets import Dataset
+from db.manifest.rating import DRAWN, Rater, next_item, store_rating
+from db.reports.agreement import judged_samples, ratings_of
+from db.reports.summary import drawn_apart
+from tests.assets.reporting import rate
+from tests.db.builders import add_sample, add_video, make_dataset, set_scores
+
+N = 60
+SYSTEMS = ("good", "poor")
+TEXT = text_sha256("a dog runs")
+
+
+@pytest.fixture
+def clips(engine: Engine) -> Dataset:
+    """Captions of two systems for each of 60 videos; vcs knows which is better, and evqa does not."""
+    dataset, rng = make_dataset(engine, "clips"), np.random.default_rng(7)
+    ids = []
+    for number in range(N):
+        video = add_video(engine, dataset, f"v{number}")
+        ids += [add_sample(engine, dataset, video, f"v{number}_{s}", system=s) for s in SYSTEMS]
+    set_scores(engine, {i: value_of(i) + 0.1 * float(rng.random()) for i in ids})
+    set_scores(engine, {i: float(rng.random()) for i in ids}, "evqa")
+    return dataset
+
+
+def value_of(sample_id: int) -> float:
+    """What people think of a caption."""
+    return (sample_id * 7 % 5) / 5
+
+
+def drawn(engine: Engine, dataset: Dataset, text: str, seed: int = 0) -> Draw:
+    with engine.connect() as connection:
+        return draw(connection, dataset, question_of(connection, dataset, text), seed)
+
+
+def state(engine: Engine, dataset: Dataset, made: Draw) -> State:
+    with engine.connect() as connection:
+        return state_of(connection, dataset, "fun", made)
+
+
+def rate_drawn(engine: Engine, dataset: Dataset, made: Draw, n: int, rater: str = "ann", seed: int = 0) -> list[int]:
+    """Rate the next captions of a draw as the page does."""
+    order = []
+    who = Rater(dataset, rater, "fun", seed)
+    for _ in range(n):
+        with engine.begin() as connection:
+            item = next_item(connection, who, (), made.order)
+            assert item is not None
+            mark = made.mark_of(item.sample_id)
+            assert mark is not None
+            extra = {"seed": seed, DRAWN: mark._asdict()}
+            value = 1.0 + round(4 * value_of(item.sample_id))
+            assert store_rating(connection, who, item.sample_id, TEXT, value, extra)
+            order.append(item.sample_id)
+    return order
+
+
+def test_which_metric_is_closer_is_settled_from_a_part_of_the_captions(engine: Engine, clips: Dataset) -> None:
+    made = drawn(engine, clips, "evqa:vcs")
+    assert not state(engine, clips, made).is_settled
+    assert "too few" in state(engine, clips, made).sentence()
+    order = rate_drawn(engine, clips, made, 40)
+    assert order == made.order[:40]
+    found = state(engine, clips, made)
+    assert (found.answer is not None, found.is_settled, found.answer and found.answer.n) == (True, True, 39)
+    assert "vcs is closer to people by more than chance" in found.sentence()
+    assert "vcs is" not in found.blind()
+    assert told(engine, clips) == [found.sentence()]
+
+
+def test_a_rating_that_was_there_before_counts_where_the_draw_reaches_it(engine: Engine, clips: Dataset) -> None:
+    made = drawn(engine, clips, "evqa:vcs")
+    early, late = made.order[3], made.order[-1]
+    rate(engine, {early: (3,), late: (3,)}, "fun")
+    assert early in rate_drawn(engine, clips, made, 20)
+    found = state(engine, clips, made)
+    # 20 of the draw, less the one that ends it.
+    assert found.answer is not None
+    assert found.answer.n == 19
+
+
+def test_ratings_of_another_draw_are_named_and_count_when_drawn_again(engine: Engine, clips: Dataset) -> None:
+    rate_drawn(engine, clips, drawn(engine, clips, "evqa:vcs"), 30)
+    with engine.begin() as connection:
+        connection.execute(sa.text("UPDATE score SET value = value * value * 0.5 + 0.01 * (sample_id % 3)"))
+    again = drawn(engine, clips, "evqa:vcs")
+    found = state(engine, clips, again)
+    assert found.n_other > 0
+    assert f"{found.n_other} ratings were drawn by other scores" in found.sentence()
+    rate_drawn(engine, clips, again, 5)
+    later = state(engine, clips, again)
+    assert later.answer is not None
+    assert later.answer.n >= 5
+
+
+def test_cuts_and_systems(engine: Engine, clips: Dataset) -> None:
+    cuts = drawn(engine, clips, "vcs:0.5:0.3")
+    assert cuts.question.cuts == (0.3, 0.5)
+    rate_drawn(engine, clips, cuts, 20)
+    assert "Youden's J of 0.5 less that of 0.3" in state(engine, clips, cuts).sentence()
+    systems = drawn(engine, clips, "poor:good")
+    order = rate_drawn(engine, clips, systems, 30, "bob")
+    videos = [systems.captions[systems.row_of[i]].video_id for i in order]
+    assert videos[::2] == videos[1::2]
+    found = state(engine, clips, systems)
+    assert found.answer is not None
+    assert found.answer.n == 14
+    values = {i: 1.0 + round(4 * value_of(i)) for i in order[:28]}
+    system = {i: systems.captions[systems.row_of[i]].system for i in values}
+    means = {s: np.mean([value for i, value in values.items() if system[i] == s]) for s in SYSTEMS}
+    assert found.answer.value == pytest.approx(means["good"] - means["poor"])
+
+
+def test_statistics_read_only_what_is_a_random_sample(engine: Engine, clips: Dataset) -> None:
+    made = drawn(engine, clips, "evqa:vcs")
+    rate_drawn(engine, clips, made, 40)
+    chance = {each.sample_id: each.chance for each in made.captions}
+    last = made.keys[made.row_of[made.order[39]]]
+    assert made.least is not None
+    even = {i for i in made.order[:40] if chance[i] < last * made.least}
+    assert 5 < len(even) < 40
+    plain = min(i for i in chance if i not in made.order[:40])
+    rate(engine, {plain: (3,)}, "fun")
+    with engine.connect() as connection:
+        assert {row[0] for row in ratings_of(connection, clips.dataset_id)} == even | {plain}
+        assert {each.sample_id for each in judged_samples(connection, clips.dataset_id)} == even | {plain}
+        assert drawn_apart(connection, clips.dataset_id) == 40 - len(even)
+
+
+def test_pairs_of_two_systems_are_no_random_sample(engine: Engine, clips: Dataset) -> None:
+    rate_drawn(engine, clips, drawn(engine, clips, "poor:good"), 10)
+    with engine.connect() as connection:
+        assert not list(ratings_of(connection, clips.dataset_id))
+        assert drawn_apart(connection, clips.dataset_id) == 10
+
+
+def test_an_own_field_of_a_manifest_is_no_mark(engine: Engine, clips: Dataset) -> None:
+    made = drawn(engine, clips, "evqa:vcs")
+    rate(engine, {made.order[0]: (3,), made.order[1]: (3,)}, "fun")
+    for place, own in enumerate(('{"to_settle": "next week"}', '{"to_settle": {"question": "evqa:vcs", "key": "x"}}')):
+        with engine.begin() as connection:
+            statement = sa.text("UPDATE rating SET extra = CAST(:own AS jsonb) WHERE sample_id = :id")
+            connection.execute(statement, {"own": own, "id": made.order[place]})
+    with engine.connect() as connection:
+        assert [row[0] for row in ratings_of(connection, clips.dataset_id)] == [made.order[0]]
+    assert state(engine, clips, made).answer is None
+
+
+NO_QUESTIONS = {
+    "vcs": "'vcs' names no question",
+    "vcs:vcs": "names no question",
+    "vcs:nothing": "'nothing' is neither a baseline",
+    "vcs:0.5:0.5": "names no question",
+    "vcs:0.5:inf": "names no question",
+    "vcs:cosine": "no encoder knows the captions of clips",
+    "vcs:7:8:9": "names no question",
+}
+
+
+def test_what_is_no_question_is_refused_in_a_sentence(engine: Engine, clips: Dataset) -> None:
+    for text, sentence in NO_QUESTIONS.items():
+        with pytest.raises(BadQuestion, match=sentence):
+            drawn(engine, clips, text)
+
+
+def test_the_draw_of_a_seed_is_always_the_same(engine: Engine, clips: Dataset) -> None:
+    first, again, other = (drawn(engine, clips, "evqa:vcs", seed) for seed in (3, 3, 4))
+    assert first.order == again.order != other.order

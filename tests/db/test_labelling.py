@@ -1,0 +1,102 @@
+"""Labels on keypoints that are given in a browser: each fact of a caption once, stored like those of a manifest."""
+
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from db.evidence.verdicts import MANIFEST_LABELS
+from db.manifest.datasets import Dataset
+from db.manifest.labelling import Fact, Labeller, n_labelled, next_fact, store_label, take_back_label
+from db.reports.agreement import judged_samples
+from db.schema import keypoint, keypoint_label
+from tests.db.builders import add_keypoint, add_sample, add_video, change_text, make_dataset, remove
+
+
+@pytest.fixture
+def clips(engine: Engine) -> Dataset:
+    """Three videos with two captions and two keypoints each, a question, and another dataset."""
+    dataset, other = make_dataset(engine), make_dataset(engine, "other")
+    for of, keys in ((dataset, "uvw"), (other, "x")):
+        for key in keys:
+            video = add_video(engine, of, key)
+            for number in range(2):
+                add_sample(engine, of, video, f"{key}{number}", f"caption {number} of {key}", system=f"s{number}")
+                add_keypoint(engine, of, video, f"{key}k{number}", text=f"fact {number} of {key}")
+            add_sample(engine, of, video, f"{key}q", kind="qa", question="What?", answer="That.")
+    return dataset
+
+
+def following(engine: Engine, rater: Labeller, skipped: tuple[tuple[int, int], ...] = ()) -> Fact | None:
+    with engine.connect() as connection:
+        return next_fact(connection, rater, skipped)
+
+
+def answer(engine: Engine, rater: Labeller, fact: Fact, *, covered: bool = True) -> bool:
+    with engine.begin() as connection:
+        return store_label(connection, rater, fact[:2], fact.digest, covered=covered)
+
+
+def test_each_fact_of_each_caption_comes_once_and_a_caption_stays_until_it_is_done(
+    engine: Engine, clips: Dataset
+) -> None:
+    ann, bob = Labeller(clips, "ann"), Labeller(clips, "bob")
+    seen = []
+    while (fact := following(engine, bob if len(seen) % 3 else ann)) is not None:
+        assert answer(engine, bob if len(seen) % 3 else ann, fact, covered=len(seen) % 2 == 0)
+        seen.append(fact)
+    assert len({fact[:2] for fact in seen}) == len(seen) == 12
+    assert all(fact.fact[-1] == fact.text[-1] != "x" for fact in seen), "of one video of the dataset"
+    assert [one.sample_id for one in seen[::2]] == [other.sample_id for other in seen[1::2]]
+    with engine.connect() as connection:
+        assert (n_labelled(connection, ann), n_labelled(connection, bob)) == (4, 8)
+        assert [each.covered for each in judged_samples(connection, clips.dataset_id)] == [0.5] * 6
+        rows = connection.execute(sa.select(keypoint_label)).all()
+    assert {row.source for row in rows} == {MANIFEST_LABELS}
+    assert {row.extra["rater"] for row in rows} == {"ann", "bob"}
+    assert all(row.extra["answer"] == ("yes" if row.covered else "no") for row in rows)
+    with engine.begin() as connection:
+        assert take_back_label(connection, ann)
+    assert following(engine, bob) == seen[9], "the last one that ann labelled"
+
+
+def test_a_second_label_and_one_about_another_text_are_not_stored(engine: Engine, clips: Dataset) -> None:
+    ann, bob = Labeller(clips, "ann"), Labeller(clips, "bob")
+    fact = following(engine, ann)
+    assert fact is not None
+    assert answer(engine, ann, fact)
+    assert not answer(engine, bob, fact, covered=False)
+    second = following(engine, bob)
+    assert second is not None
+    change_text(engine, second.sample_id, "it says something else")
+    assert not answer(engine, bob, second)
+    third = following(engine, bob, (second[:2],))
+    assert third is not None
+    assert third[:2] not in (fact[:2], second[:2])
+    with engine.begin() as connection:
+        connection.execute(
+            sa.update(keypoint).where(keypoint.c.keypoint_id == third.keypoint_id).values(text="another fact")
+        )
+    assert not answer(engine, bob, third)
+    remove(engine, keypoint, third.keypoint_id)
+    assert not answer(engine, bob, third)
+    with engine.connect() as connection:
+        assert [row.covered for row in connection.execute(sa.select(keypoint_label))] == [True]
+
+
+def test_only_own_labels_of_a_browser_are_taken_back(engine: Engine, clips: Dataset) -> None:
+    ann = Labeller(clips, "ann")
+    fact = following(engine, ann)
+    assert fact is not None
+    row = {"keypoint_id": fact.keypoint_id, "sample_id": fact.sample_id, "source": MANIFEST_LABELS, "covered": True}
+    with engine.begin() as connection:
+        connection.execute(sa.insert(keypoint_label), [{**row, "row_sha256": b""}])
+        assert not take_back_label(connection, ann)
+    second = following(engine, ann)
+    assert second is not None
+    assert answer(engine, ann, second)
+    with engine.begin() as connection:
+        assert not take_back_label(connection, Labeller(clips, "bob"))
+        assert take_back_label(connection, ann)
+        assert not take_back_label(connection, ann)

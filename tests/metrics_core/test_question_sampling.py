@@ -1,0 +1,151 @@
+"""Draws that settle a question: their weights have no bias, and weighted statistics are those of plain loops."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from metrics_core.agreement import coefficient
+from metrics_core.agreement.sampling import (
+    EVEN,
+    Answer,
+    better_cut,
+    better_system,
+    closer_metric,
+    keys_of,
+    middle_rating,
+    shares_of_cuts,
+    shares_of_metrics,
+    weights_of,
+)
+from metrics_core.arrays import FloatArray
+from metrics_core.calibration.rated import FEWEST_VIDEOS
+from metrics_core.intervals import blocks_of, estimate
+
+N, DRAWS, RATED = 30, 4000, 10
+
+
+def drawn(rng: np.random.Generator, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The rows of the first units of a draw, and the weight of every unit, 0 for one that is not drawn."""
+    keys = keys_of(shares, rng.random(shares.size))
+    rows = np.argsort(keys)[:RATED]
+    weights = np.zeros(shares.size)
+    weights[rows] = weights_of(keys[rows], shares[rows])
+    return rows, weights
+
+
+def test_weighted_sums_over_units_and_pairs_have_no_bias() -> None:
+    rng = np.random.default_rng(0)
+    shares = shares_of_metrics(rng.normal(size=N), rng.normal(size=N))
+    # What is drawn with a higher chance is rated higher.
+    values, pairs = 100 * shares + rng.normal(size=N), rng.normal(1.0, 1.0, (N, N))
+    np.fill_diagonal(pairs, 0.0)
+    weights = np.stack([drawn(rng, shares)[1] for _ in range(DRAWS)])
+    sums, of_pairs = weights @ values, np.einsum("di,ij,dj->d", weights, pairs, weights)
+    for found, truth in ((sums, values.sum()), (of_pairs, pairs.sum())):
+        assert abs(found.mean() - truth) < 4 * found.std() / math.sqrt(DRAWS)
+    # Without weights there is a bias that this test sees.
+    plain = (weights > 0) @ values * N / (RATED - 1)
+    assert abs(plain.mean() - sums.mean()) > 4 * plain.std() / math.sqrt(DRAWS)
+
+
+def test_the_even_part_of_a_draw_is_a_random_sample_of_all_units() -> None:
+    rng = np.random.default_rng(1)
+    shares = shares_of_metrics(rng.normal(size=N), rng.normal(size=N))
+    times = np.zeros(N)
+    for _ in range(DRAWS):
+        keys = keys_of(shares, rng.random(N))
+        rows = np.argsort(keys)[:RATED]
+        # As view random_rating has it.
+        times[rows[keys[rows] * shares[rows] < keys[rows].max() * shares.min()]] += 1
+    chance = times.sum() / DRAWS / N
+    assert chance > 0.5 * EVEN * RATED / N
+    assert np.abs(times / DRAWS - chance).max() < 4.5 * math.sqrt(chance / DRAWS)
+
+
+def test_equal_weights_give_plain_tau_b_and_its_interval_without_blocks() -> None:
+    rng = np.random.default_rng(2)
+    first, second, people = (rng.integers(0, 6, 90).astype(float) for _ in range(3))
+    videos = rng.integers(0, 70, 90).tolist()
+    found = closer_metric(first, second, people, np.full(90, 2.5), videos)
+
+    def difference(rows: FloatArray) -> float:
+        tau = [coefficient(side[rows], people[rows], "kendall_b") for side in (first, second)]
+        assert tau[0] is not None
+        assert tau[1] is not None
+        return tau[1] - tau[0]
+
+    number = {video: place for place, video in enumerate(dict.fromkeys(videos))}
+    block = blocks_of(np.array([number[video] for video in videos]), 0)
+    left_out = np.array([difference(np.flatnonzero(block != each)) for each in np.unique(block)])
+    expected = estimate(difference(np.arange(90)), left_out, bounds=(-2.0, 2.0))
+    assert (found.n, found.n_videos) == (90, len(number))
+    assert (found.value, found.low, found.high) == pytest.approx((expected.value, expected.low, expected.high))
+
+
+def test_weighted_tau_is_that_of_repeated_items() -> None:
+    rng = np.random.default_rng(3)
+    sides = rng.integers(0, 4, (3, 15)).astype(float)
+    times = rng.integers(0, 4, 15)
+    found = closer_metric(*sides, times, range(15))
+    signs = [np.sign(side[:, None] - side) for side in sides]
+    weights = np.outer(times, times)
+
+    def tau(side: int) -> float:
+        both = [(weights * signs[each] ** 2).sum() for each in (side, 2)]
+        return float((weights * signs[side] * signs[2]).sum() / math.sqrt(both[0] * both[1]))
+
+    assert found.value == pytest.approx(tau(1) - tau(0))
+    assert found.n == (times > 0).sum()
+
+
+def test_the_shares_of_cuts_fall_half_between_them() -> None:
+    values = np.linspace(0, 1, 101)
+    shares = shares_of_cuts(values, 0.2, 0.3)
+    between = (values >= 0.2) & (values < 0.3)
+    assert shares[between].sum() == pytest.approx(0.5)
+    assert shares.sum() == pytest.approx(1.0)
+    everywhere = shares_of_cuts(values, -1.0, 2.0)
+    assert everywhere == pytest.approx(np.full(101, 1 / 101))
+
+
+def test_what_has_no_value_is_not_drawn() -> None:
+    shares = shares_of_metrics([0.1, math.nan, 0.5, 0.3], [0.2, 0.4, math.nan, 0.1])
+    assert shares.tolist()[1:3] == [0.0, 0.0]
+    assert np.isinf(keys_of(shares, np.full(4, 0.5))).tolist() == [False, True, True, False]
+    assert not shares_of_metrics([math.nan], [1.0]).any()
+    # Metrics that rank alike leave nothing but chance.
+    assert shares_of_metrics([1, 2], [3, 4]).tolist() == [0.5, 0.5]
+
+
+def test_a_cut_is_better_by_what_it_does_between_both() -> None:
+    values, good, weights = [0.1, 0.4, 0.5, 0.9], [False, False, True, True], [1.0, 2.0, 3.0, 0.5]
+
+    def youden(cut: float) -> float:
+        kept = [weight * (value >= cut) for weight, value in zip(weights, values, strict=True)]
+        sides = [[kept[i] / sum(w for w, g in zip(weights, good, strict=True) if g is side)
+                  for i in range(4) if good[i] is side] for side in (True, False)]  # fmt: skip
+        return sum(sides[0]) - sum(sides[1])
+
+    found = better_cut(values, good, 0.2, 0.6, weights, range(4))
+    assert found.value == pytest.approx(youden(0.6) - youden(0.2))
+    assert better_cut(values, [True] * 4, 0.2, 0.6, weights, range(4)).value is None
+
+
+def test_nothing_drawn_and_few_videos_settle_nothing() -> None:
+    assert closer_metric([], [], [], [], []) == Answer(None, None, None, 0, 0)
+    assert better_system([], [], []).better is None
+    few = FEWEST_VIDEOS - 1
+    moved = 1.0 + 0.01 * np.arange(few + 1)
+    assert better_system(moved[:few], np.ones(few), range(few)).better is None
+    assert better_system(moved, np.ones(few + 1), range(few + 1)).better == 1
+    assert better_system(-moved, np.ones(few + 1), range(few + 1)).better == 0
+
+
+def test_the_middle_rating_is_weighted() -> None:
+    assert middle_rating([1, 2, 3, 4, 5], np.ones(5)) == 3.0
+    assert middle_rating([1, 2, 3, 4, 5], [1, 1, 1, 1, 9]) == 5.0
+    assert middle_rating([1, 1, 1, 3, 5], np.ones(5)) == 3.0
+    assert middle_rating([2, 2], np.ones(2)) == 2.0
