@@ -16,7 +16,7 @@ SCRATCH    := $(VENV)/scratch
 # those that commands import, and the first demo or test the rest.
 export PYTHONDONTWRITEBYTECODE :=
 IMPORTED   := import sentence_transformers, open_clip, av, pyarrow.parquet, matplotlib.figure, sqlglot, dagster_postgres; \
-              import orchestration.cli, orchestration.calibration, orchestration.definitions, orchestration.doctor; \
+              import orchestration.cli, orchestration.launch, orchestration.definitions, orchestration.doctor; \
               from transformers import AutoModelForSequenceClassification, BertForSequenceClassification, BertModel
 
 .PHONY: setup develop demo test attack bench papers lint types lock clean

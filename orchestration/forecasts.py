@@ -1,4 +1,4 @@
-"""What a scoring would do, and what it would ask of models that cost."""
+"""Which metrics a scoring could compute, how many samples it would score, and what it would ask of models that cost."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from assets.datasets import chosen_shards, dataset_of_key
+from assets.holdings import Holdings, of_dataset
+from assets.plan import Plan, make_plan
 from assets.reports.text import spelled
 from assets.scores.pending import forecast, why_none
+from assets.scores.registry import METRICS
 from assets.sources.base import Forecast
 from orchestration.platform import installed
 
@@ -59,3 +62,15 @@ def _summed(role: str | None, model: str | None, parts: Sequence[Forecast]) -> d
         "tokens out": sum(part.tokens_out for part in parts),
         "money": sum(money) if parts and len(money) == len(parts) else None,
     }
+
+
+def plan_of(holdings: Holdings, metrics: Collection[str] = METRICS) -> Plan:
+    """The plan of what is there, for these metrics. Opens no database and loads no model."""
+    return make_plan(holdings, {metric: installed().curation.scorers[metric] for metric in metrics})
+
+
+def plan_of_dataset(dataset: str, metrics: Collection[str] = METRICS) -> Plan:
+    """The plan of what is stored. Raises UnknownDataset."""
+    found = dataset_of_key(installed().engine, dataset)
+    with installed().engine.connect() as connection:
+        return plan_of(of_dataset(connection, found), metrics)

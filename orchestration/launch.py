@@ -1,24 +1,31 @@
-"""Running the jobs from the command line: in this process, on the instance that the UI shows."""
+"""What commands run: ingest, scoring, calibration, facts and conclusions, in this process, as the UI shows them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import dagster as dg
 
 from assets.datasets import chosen_shards, dataset_of_key, shard_keys
+from assets.ecs.assets import REPORT, ecs_thresholds
+from assets.ecs.scorer import ECSScorer
+from assets.facts.assets import DESCRIBED
 from assets.ingest.assets import report_of
 from assets.partitions import DATASETS, SHARDS, announce_partitions, shards_between
+from assets.reports.text import number_of
 from assets.results import Results
 from assets.scores.pending import activate_if_complete, outstanding_shards, pending_by_shard
-from assets.scores.registry import scoring_assets
+from assets.scores.registry import METRICS, asset_name, scoring_assets
 from db.manifest.datasets import Dataset
+from db.scores.thresholds import metrics_with_cutoffs
 from db.scores.work import shard_state
+from db.selections.recipes import Recipe
 from orchestration.dead_runs import close_dead_runs
+from orchestration.jobs import FACTS
 from orchestration.platform import installed
 from orchestration.requests import stretches
 from orchestration.runs import FAILED, RunFailed, execute, options_by_source, run_job
@@ -150,3 +157,54 @@ def _outstanding(dataset: Dataset, metrics: Sequence[str]) -> set[int]:
         for metric in metrics
         for shard in outstanding_shards(installed().engine, installed().curation.scorers[metric], dataset)
     }
+
+
+def run_facts(dataset: str) -> dict[str, int]:
+    """Describe what lacks facts; returns how many things each asset described. Raises UnknownDataset."""
+    found = dataset_of_key(installed().engine, dataset)
+    announce_partitions(installed().instance, found)
+    keys = shard_keys(found)
+    result = run_job("facts_job", keys[0], {}, FACTS, keys[-1])
+    return {
+        asset: number_of(str(result.asset_materializations_for_node(asset)[0].metadata[DESCRIBED].value))
+        for asset in FACTS
+    }
+
+
+def run_calibration(
+    dataset: str, objective: str, labels: str, *, judge: bool = False, judge_limit: int | None = None
+) -> dict[str, Any]:
+    """Choose the thresholds of ECS on the labels of a dataset and score with them; returns the report of the asset.
+
+    objective: f1, youden, mcc or coverage. labels: `calibration` for the labels of a fifth of the videos, or `all`.
+    judge: have the judge label at most `judge_limit` captions, and choose on its labels in place of people's. Verdicts
+    that are missing, or that an early exit left as lower bounds, are reached first. Raises UnknownDataset and NoJudge.
+    """
+    dataset_row = dataset_of_key(installed().engine, dataset)
+    if judge:
+        cast(ECSScorer, installed().curation.scorers[ECSScorer.metric]).labeller.check()
+    announce_partitions(installed().instance, dataset_row)
+    metric = ECSScorer.metric
+    keys = shard_keys(dataset_row)
+    if outstanding := sorted(outstanding_shards(installed().engine, installed().curation.scorers[metric], dataset_row)):
+        run_job("scoring_job", keys[outstanding[0]], {}, scoring_assets([metric]), keys[outstanding[-1]])
+    asset = ecs_thresholds.key.to_user_string()
+    chosen = {"objective": objective, "labels": labels, "judge": judge, "judge_limit": judge_limit}
+    config = {"ops": {asset: {"config": chosen}}}
+    result = run_job("calibration_job", dataset, config)
+    run_job("scoring_job", keys[0], {}, [asset_name(metric)], keys[-1])
+    (event,) = result.asset_materializations_for_node(asset)
+    return cast("dict[str, Any]", event.metadata[REPORT].value)
+
+
+THRESHOLDS = ["threshold", "rating_threshold"]
+
+
+def make_named_thresholds(dataset: Dataset, recipe: Recipe, tell: Callable[[str], None]) -> None:
+    """Store the thresholds of a dataset where the recipe names one of a metric that has none. tell: takes progress."""
+    asked = {name for name, least in recipe.at_least.items() if isinstance(least, str) and name in METRICS}
+    with installed().engine.connect() as connection:
+        if asked <= metrics_with_cutoffs(connection, dataset.dataset_id):
+            return
+    tell(f"finds the thresholds of {dataset.name}")
+    run_job("dataset_job", dataset.name, {}, THRESHOLDS)

@@ -6,7 +6,7 @@ import json
 from functools import lru_cache
 from pathlib import Path
 
-from verifier.classifier import OfflineVerifier
+from verifier.model import OfflineVerifier
 from verifier.whole_text import WholeText
 
 FOLDER = Path(__file__).parent

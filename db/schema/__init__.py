@@ -1,4 +1,4 @@
-"""The tables of the curation database, as SQLAlchemy metadata. The migrations in db/migrations must agree with it."""
+"""The tables of the curation database, as SQLAlchemy metadata, from which the first migration makes them."""
 
 from db.schema.columns import METADATA
 from db.schema.comments import describe

@@ -25,9 +25,17 @@ from lab.verifier.repeatable import repeatable
 from lab.verifier.whole_text import add_whole_text
 from metrics_core.models.nli_inputs import encode_pairs, token_batches
 from verifier import FOLDER, WEIGHTS
-from verifier.classifier import OfflineVerifier
 from verifier.lexical import FEATURES, LEXICAL_VERSION, feature_matrix
-from verifier.model import ADAPTER_SCALE, CLASSES, new_encoder, new_head, new_tokenizer, pair_logits, save_weights
+from verifier.model import (
+    ADAPTER_SCALE,
+    CLASSES,
+    OfflineVerifier,
+    new_encoder,
+    new_head,
+    new_tokenizer,
+    pair_logits,
+    save_weights,
+)
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from lab.verifier.logistic import Logistic, fit_logistic
 from metrics_core.arrays import BoolArray, FloatArray
 from metrics_core.calibration import best_threshold
 from verifier import FOLDER, WEIGHTS, WHOLE_TEXT
-from verifier.classifier import OfflineVerifier
+from verifier.model import OfflineVerifier
 from verifier.whole_text import EVIDENCE, Evidence, log_odds
 
 FEW = ("content_recall", "likeness", "least_likeness")

@@ -17,7 +17,6 @@ from orchestration.cli import (
     configuring,
     data,
     database,
-    describing,
     explaining,
     looking,
     passing,
@@ -143,7 +142,7 @@ app.command("try")(trying.try_folder)
 app.command("init")(beginning.init)
 app.command("ingest")(data.ingest)
 app.command("rejects")(data.rejects)
-app.command("facts")(describing.facts)
+app.command("facts")(explaining.facts)
 app.command("score")(scoring.score)
 app.command("scores")(scoring.scores)
 app.command("calibrate")(calibrating.calibrate)

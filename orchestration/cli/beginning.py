@@ -94,7 +94,7 @@ def print_findings(made: Made) -> None:
 
 def _print(made: Made, dry_run: bool) -> None:
     from assets.holdings import of_written
-    from orchestration.plans import plan_of
+    from orchestration.forecasts import plan_of
 
     print_findings(made)
     print_rows(made.findings.rows(), empty="nothing was left out")
@@ -110,7 +110,7 @@ def _print(made: Made, dry_run: bool) -> None:
 
 def _as_dict(made: Made, dry_run: bool) -> dict[str, Any]:
     from assets.holdings import of_written
-    from orchestration.plans import plan_of
+    from orchestration.forecasts import plan_of
 
     written = made.written
     return {

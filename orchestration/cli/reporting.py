@@ -153,7 +153,7 @@ def _text(value: Any) -> str:
 
 def status(as_json: AsJson = False) -> None:
     """Show every dataset: what it holds, how many samples every metric has still to score, and its plan."""
-    from orchestration.plans import plan_of_dataset
+    from orchestration.forecasts import plan_of_dataset
     from orchestration.platform import installed
 
     rows = _states() if installed().has_database() else []

@@ -53,7 +53,7 @@ def calibrate(
     as_json: AsJson = False,
 ) -> None:
     """Choose a threshold of ECS for every dimension on the labels of a dataset, and score with the new thresholds."""
-    from orchestration.calibration import run_calibration
+    from orchestration.launch import run_calibration
 
     if limit is not None and not judge:
         raise UsageError("--limit concerns the captions that a judge labels: give --judge too")
@@ -146,9 +146,8 @@ def score(
     """
     from assets.scores.registry import source_kinds
     from orchestration.cluster.launch import run_on_ray
-    from orchestration.forecasts import forecast_scoring, metrics_without_values
+    from orchestration.forecasts import forecast_scoring, metrics_without_values, plan_of_dataset
     from orchestration.launch import run_scoring
-    from orchestration.plans import plan_of_dataset
     from orchestration.terminal import warn
 
     metrics = known_metrics(metric)

@@ -221,7 +221,7 @@ def select(
     dataset_row = dataset_of_key(installed().engine, dataset)
     if any(isinstance(least, str) for least in rule.at_least.values()):
         # Imported late: with it comes the machinery of runs.
-        from orchestration.named_thresholds import make_named_thresholds
+        from orchestration.launch import make_named_thresholds
 
         with progress() as tell:
             make_named_thresholds(dataset_row, rule, tell)

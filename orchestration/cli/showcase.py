@@ -87,7 +87,7 @@ def _calibrate() -> bool:
     from assets.datasets import dataset_of_key
     from assets.scores.pending import register
     from db.scores.thresholds import label_thresholds
-    from orchestration.calibration import run_calibration
+    from orchestration.launch import run_calibration
     from orchestration.platform import installed
 
     scorer_id = register(installed().engine, installed().curation.scorers["ecs"])

@@ -105,7 +105,7 @@ def try_folder(
     """
     from assets.holdings import of_manifest
     from assets.new_manifest.make import dataset_named_after
-    from orchestration.plans import plan_of
+    from orchestration.forecasts import plan_of
     from orchestration.settings import settings
 
     started = time.monotonic()
@@ -150,8 +150,8 @@ def _ingest(folder: Path, dataset: str) -> None:
     from db.manifest.rejects import list_rejects
     from db.reports.summary import unreadable_videos
     from orchestration.cli.refusals import Refused
+    from orchestration.forecasts import plan_of_dataset
     from orchestration.launch import run_ingest
-    from orchestration.plans import plan_of_dataset
     from orchestration.platform import installed
 
     _stage(1, "ingest: every row is checked, and every clip decoded")
@@ -176,10 +176,8 @@ def _describe_and_score(dataset: str, said: Collection[str]) -> list[str]:
     """
     from assets.datasets import dataset_of_key
     from db.scores.present import active_scorers
-    from orchestration.describing import run_facts
-    from orchestration.forecasts import metrics_without_values
-    from orchestration.launch import run_scoring
-    from orchestration.plans import plan_of_dataset
+    from orchestration.forecasts import metrics_without_values, plan_of_dataset
+    from orchestration.launch import run_facts, run_scoring
     from orchestration.platform import installed
 
     _stage(2, "facts: captions and videos are described without a model")
@@ -222,7 +220,7 @@ def _report(dataset: str) -> Path:
 def _show(dataset: str, metrics: Collection[str]) -> None:
     """Say which columns have a number for every caption, and print the first captions with some of them."""
     from db.evidence.facts import fact_spreads, some_samples
-    from orchestration.plans import plan_of_dataset
+    from orchestration.forecasts import plan_of_dataset
     from orchestration.platform import installed
 
     n = plan_of_dataset(dataset).holdings.samples

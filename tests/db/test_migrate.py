@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from importlib import import_module
 
 import pytest
 import sqlalchemy as sa
 from alembic.util.exc import CommandError
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import URL, Engine
+from sqlalchemy.schema import CreateIndex, CreateTable
 
 from assets.scores.registry import METRIC_INPUTS
 from db.schema import METADATA
-from db.schema.migrate import check_schema, is_current, migrate
+from db.schema.migrate import REVISION, check_schema, is_current, migrate
 from db.schema.views import VIEWS, create_views
 from db.server.engine import open_engine
 from db.server.urls import DatabaseUnavailable, sibling_url
@@ -33,6 +37,17 @@ def test_upgrade_from_empty_makes_every_table_and_view(engine: Engine) -> None:
 def test_tables_and_metadata_agree(engine: Engine) -> None:
     with engine.connect() as connection:
         check_schema(connection)
+
+
+def test_a_table_changes_only_with_the_revision() -> None:
+    made = [
+        str(element.compile(dialect=postgresql.dialect()))
+        for table in METADATA.sorted_tables
+        for element in (CreateTable(table), *map(CreateIndex, sorted(table.indexes, key=lambda index: str(index.name))))
+    ]
+    found = sha256("".join(made).encode()).hexdigest()
+    migration = import_module(f"db.migrations.versions.first_{REVISION}")
+    assert found == migration.TABLES_SHA256, "rename the migration to a new revision, and write this digest there"
 
 
 def test_check_notices_a_table_that_differs(engine: Engine) -> None:

@@ -24,9 +24,8 @@ from assets.scores.registry import METRICS, scoring_assets
 from db.manifest.datasets import Dataset
 from db.server.engine import open_engine
 from db.server.urls import DAGSTER, sibling_url
-from orchestration.calibration import run_calibration
 from orchestration.definitions import defs
-from orchestration.launch import run_conclusions, run_ingest, run_scoring
+from orchestration.launch import run_calibration, run_conclusions, run_ingest, run_scoring
 from orchestration.platform import PROJECT, installed
 from orchestration.retention import KEEP_DAYS
 from orchestration.runs import run_job

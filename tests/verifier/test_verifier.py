@@ -18,8 +18,8 @@ from lab.verifier.record_tables import evidence_text
 from metrics_core.models.nli_inputs import HypothesisTooLong
 from metrics_core.protocols import EntailmentModel
 from verifier import FOLDER, WEIGHTS, WHOLE_TEXT, default_threshold, offline_verifier
-from verifier.classifier import OfflineVerifier
 from verifier.lexical import FEATURES, LEXICAL_VERSION
+from verifier.model import OfflineVerifier
 
 ENTAILED = [
     ("A man in a blue shirt is riding a brown horse on the beach.", "A man is riding a horse."),

@@ -26,9 +26,8 @@ from lab.verifier.whole_text import (
 )
 from metrics_core.ecs import plan_keypoints, verify, verify_early_exit
 from verifier import default_threshold, offline_verifier, pair_threshold
-from verifier.likeness import WordLikeness
 from verifier.model import new_tokenizer
-from verifier.whole_text import EVIDENCE, Evidence, WholeText, log_odds
+from verifier.whole_text import EVIDENCE, Evidence, WholeText, WordLikeness, log_odds
 
 WORDS = WordLikeness()
 
