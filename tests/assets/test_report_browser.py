@@ -52,6 +52,23 @@ TEXT_ON_TEXT = """[...document.querySelectorAll("svg")].flatMap(svg => {
 CUT_OFF = """[...document.querySelectorAll(".table, nav ol, figure, summary, .answer")].filter(each =>
     each.checkVisibility() && each.scrollWidth > each.clientWidth + 1
 ).map(each => each.getAttribute("aria-label") || each.className || each.textContent.slice(0, 60))"""
+# The links that, clicked one after the other, do not bring their target to the top of the window within some frames.
+LEADS_ELSEWHERE = """async links => {
+    const frame = () => new Promise(requestAnimationFrame);
+    const isThere = id => {
+        const y = document.getElementById(id).getBoundingClientRect().top;
+        const isEnd = innerHeight + scrollY >= document.documentElement.scrollHeight - 2;
+        return location.hash.slice(1) === id && (isEnd ? y < innerHeight : y >= -2 && y < 120);
+    };
+    const wrong = [];
+    for (const link of links) {
+        const id = link.getAttribute("href").slice(1);
+        link.click();
+        for (let left = 120; left && !isThere(id); left--) await frame();
+        if (!isThere(id)) wrong.push(id);
+    }
+    return wrong;
+}"""
 OPEN_ALL = "document.querySelectorAll('details').forEach(each => { each.open = true; })"
 
 
@@ -112,16 +129,7 @@ def test_every_link_leads_to_its_section(page: Page) -> None:
     # On a phone a table has no head, and its links with it.
     links = page.locator("a[href^='#']:visible")
     assert links.count() > 8
-    for number in range(links.count()):
-        target = (links.nth(number).get_attribute("href") or "")[1:]
-        links.nth(number).click()
-        assert page.evaluate("location.hash.slice(1)") == target
-        page.wait_for_function(
-            "id => { const y = document.getElementById(id).getBoundingClientRect().top;"
-            " const end = innerHeight + scrollY >= document.documentElement.scrollHeight - 2;"
-            " return end ? y < innerHeight : y >= -2 && y < 120; }",
-            arg=target,
-        )
+    assert links.evaluate_all(LEADS_ELSEWHERE) == []
 
 
 def test_opening_everything_shows_it_and_nothing_overflows(page: Page) -> None:

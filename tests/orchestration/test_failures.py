@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ import pytest
 
 from assets.models.settings import DEVICE
 from assets.partitions import range_tags
-from assets.sources.assets import model_pool
+from assets.sources.assets import model_pool, source_assets
 from orchestration.dead_runs import own_tags
 from orchestration.definitions import defs
 from orchestration.platform import installed
@@ -151,18 +150,10 @@ def test_without_a_variable_nobody_is_told(tmp_path: Path) -> None:
 
 def test_machines_and_devices_have_pools_of_their_own() -> None:
     """A step waits for the steps of its own machine, or device, only."""
-    query = "from assets.sources.assets import source_assets; print({asset.op.pool for asset in source_assets})"
-    found = [
-        subprocess.run(
-            [sys.executable, "-c", query],
-            env={**os.environ, DEVICE: name},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.strip()
-        for name in ("", "gpu 0", "gpu 1")
-    ]
-    assert found == [repr({model_pool()}), repr({"encoder_gpu_0"}), repr({"encoder_gpu_1"})]
+    assert {asset.op.pool for asset in source_assets} == {model_pool()}
+    for device in ("gpu 0", "gpu 1"):
+        with patch.dict(os.environ, {DEVICE: device}):
+            assert model_pool() == f"encoder_{device.replace(' ', '_')}"
 
 
 def test_runs_of_a_dead_process_are_retried_and_those_of_the_command_line_are_not() -> None:

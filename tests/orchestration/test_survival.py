@@ -173,6 +173,7 @@ def test_who_waits_says_for_whom_and_goes_on_when_that_one_dies(fresh: Home, man
     assert slots_taken(url) == 0
 
 
+@pytest.mark.dear
 def test_a_scoring_that_lost_its_lease_takes_it_again_and_is_not_closed(fresh: Home) -> None:
     url = fresh.url
     with hold(url, "score", "true") as held:
@@ -208,6 +209,7 @@ def test_what_comes_in_after_the_last_look_of_a_run_is_scored_by_the_next_comman
     assert count(url, "score") == N_SAMPLES
 
 
+@pytest.mark.dear
 def test_a_scoring_killed_between_two_batches_goes_on_from_there(finished: Home, undisturbed: State) -> None:
     url = finished.url
     with connect(url) as connection:
@@ -236,6 +238,7 @@ def test_a_scoring_stopped_by_hand_says_so_and_goes_on_from_there(finished: Home
     assert scored(url) == {table: undisturbed[table] for table in scored(url)}
 
 
+@pytest.mark.dear
 def test_two_scorings_of_one_shard_at_once_end_as_one_does(fresh: Home, undisturbed: State) -> None:
     url = fresh.url
     with hold(url, "score", "true") as writing:
