@@ -51,7 +51,10 @@ def _clip_of(row: dict[str, Any]) -> str:
     return str(row.get("video_id") or row["caption_id"].partition("__")[0])
 
 
-@pytest.fixture(scope="module", params=[s3_store, google_store], ids=["s3", "gs"])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(s3_store, id="s3"), pytest.param(google_store, id="gs", marks=pytest.mark.dear)],
+)
 def bucket(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, clips: Path
 ) -> Generator[Bucket, None, None]:

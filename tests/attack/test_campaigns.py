@@ -50,6 +50,7 @@ def test_hostile_folders(engine: Engine, tmp_path: Path) -> None:
     assert campaign.counts["things left out"] > 20
 
 
+@pytest.mark.dear
 def test_hostile_media_servers(engine: Engine, tmp_path: Path) -> None:
     pytest.importorskip("aiohttp", reason="the extra `http` is not installed")
     campaign = Campaign("media", SEED)

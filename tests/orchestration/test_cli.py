@@ -560,9 +560,10 @@ def test_a_mistake_gets_one_sentence(run: Run, scored: dict[str, Any], arguments
     [
         ({"CURATION_DB_URL": "mysql://localhost/x"}, "needs Postgres"),
         # The password in both places: the command tries for five seconds.
-        (
+        pytest.param(
             {"CURATION_DB_URL": "postgresql://someone:hunter2@127.0.0.1:1/films?password=hunter2"},
             "no connection to database films",
+            marks=pytest.mark.dear,
         ),
         ({"REELSIEVE_VCS_LCT": "-1"}, "REELSIEVE_VCS_LCT"),
         ({"REELSIEVE_TEXT_ENCODER": "no/such-model", "HF_HUB_OFFLINE": "1"}, "no/such-model"),

@@ -67,7 +67,7 @@ class Channel(ThreadingHTTPServer):
 @contextmanager
 def channel(status: int = 204) -> Iterator[Channel]:
     with Channel(status) as opened:
-        threading.Thread(target=opened.serve_forever, daemon=True).start()
+        threading.Thread(target=opened.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         yield opened
         opened.shutdown()
 

@@ -127,7 +127,7 @@ def page(browser: Browser, address: str) -> Generator[Page, None, None]:
 def other_site() -> Generator[str, None, None]:
     """The address of a page of another origin: its port is another one."""
     with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as site:
-        threading.Thread(target=site.serve_forever, daemon=True).start()
+        threading.Thread(target=site.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         yield f"http://127.0.0.1:{site.server_port}/"
         site.shutdown()
 
