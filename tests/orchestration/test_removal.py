@@ -30,12 +30,12 @@ METRICS = ["vcs", "ecs"]
 
 @pytest.fixture(scope="module")
 def scored(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> Installation:
-    """Two scored datasets with conclusions; the second one stays as it is."""
+    """Two scored datasets, the first with conclusions; the second one stays as it is."""
     other = write_manifest(tmp_path_factory.mktemp("other"), n_videos=3, prefix="other")
     for name, folder in (("first", installation.manifest), ("other", other)):
         run_ingest(folder, name, None, 2)
         list(run_scoring(name, METRICS))
-        run_conclusions(name)
+    run_conclusions("first")
     return installation
 
 
