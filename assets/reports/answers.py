@@ -182,7 +182,7 @@ def _steps(
     if any(each.status == "stale" for metric in metrics for each in metric.statuses):
         yield Step("Score anew what is stale.", f"reelsieve score --dataset {dataset}")
     if any(metric.n_defined for metric in metrics):
-        yield from _more_ratings(trust)
+        yield from _more_ratings(dataset, trust)
         yield from _selection(dataset, trust, labels)
     else:
         yield Step("Look at facts, which need neither reference nor model.", f"reelsieve facts --dataset {dataset}")
@@ -192,7 +192,8 @@ def _steps(
     for why, names in grouped(missing).items():
         yield Step(f"{listed(names)} {'has' if len(names) == 1 else 'have'} no value: {why}.")
     if trust.aspects and all(each.n_raters < RATERS_WANTED for each in trust.aspects):
-        yield Step("Let a second person rate the same captions: nothing tells yet how far people agree.")
+        second = "Let a second person rate the same captions: nothing tells yet how far people agree."
+        yield Step(second, _rating(dataset, trust))
 
 
 def _first_steps(dataset: str, described: Described | None, plan: Plan) -> Iterator[Step]:
@@ -221,19 +222,27 @@ def _commonest(metric: MetricFacts) -> str | None:
     return max(reasoned, key=lambda each: each.n).reason if reasoned else None
 
 
-def _more_ratings(trust: TrustFacts) -> Iterator[Step]:
+def _rating(dataset: str, trust: TrustFacts) -> str:
+    """The command by which people rate what is rated so far, and where nothing is, all in all."""
+    aspect = trust.aspects[0].aspect if trust.aspects else "overall"
+    return f"reelsieve rate {dataset} {'--keypoints' if aspect == LABELS else f'--aspect {shlex.quote(aspect)}'}"
+
+
+def _more_ratings(dataset: str, trust: TrustFacts) -> Iterator[Step]:
     """Ask for ratings where too few leave everything open."""
+    command = _rating(dataset, trust)
     n_videos = max((n for aspect in trust.aspects for n in aspect.n_videos.values()), default=0)
     levels = {found.level for aspect in trust.aspects for found in aspect.verdicts.values()}
     if not trust.aspects:
         who = f"Let two people rate captions of {FEWEST_VIDEOS} videos or more"
-        yield Step(f"{who}, put `ratings` into the manifest, and ingest it again: they tell which metric to trust.")
+        yield Step(f"{who}, in a browser or as `ratings` of the manifest: they tell which metric to trust.", command)
     elif levels and n_videos < FEWEST_VIDEOS:
         yield Step(
-            f"Rate captions of {FEWEST_VIDEOS - n_videos} more videos: below {FEWEST_VIDEOS} nothing is claimed."
+            f"Rate captions of {FEWEST_VIDEOS - n_videos} more videos: below {FEWEST_VIDEOS} nothing is claimed.",
+            command,
         )
     elif levels <= {"open", "undefined"}:
-        yield Step("Rate captions of more videos: so far the intervals are too wide for a verdict.")
+        yield Step("Rate captions of more videos: so far the intervals are too wide for a verdict.", command)
 
 
 def _selection(dataset: str, trust: TrustFacts, labels: Mapping[str, str]) -> Iterator[Step]:

@@ -268,9 +268,18 @@ def synthetic(engine: Engine, dataset: Dataset) -> None:
                 "There are no ratings and no labels",
                 "Nobody rated it.",
                 "Let two people rate captions of 10 videos or more",
+                "reelsieve rate bad --aspect overall",
             ],
         ),
-        (one_rater, ["One rater alone: there is no second one", "no second rater", "Let a second person rate"]),
+        (
+            one_rater,
+            [
+                "One rater alone: there is no second one",
+                "no second rater",
+                "Let a second person rate",
+                "--aspect coverage",
+            ],
+        ),
         (one_system, ["alone alone has values", "One system alone was rated"]),
         (four_systems, ["VCS: 4 systems are too few for a claim about their order: it takes 5."]),
         (one_video, ["Samples of one video alone were rated", "by coverage is open: 1 video, 10 needed."]),
@@ -281,6 +290,7 @@ def synthetic(engine: Engine, dataset: Dataset) -> None:
                 "VCS: alpha has the highest mean; whether it is best is open: 3 videos, 10 needed.",
                 "VCS: the order of 5 systems is open: 3 videos, 10 needed.",
                 "Rate captions of 7 more videos: below 10 nothing is claimed.",
+                "reelsieve rate bad --aspect coverage",
                 "good coverage: no threshold, since 15 rated samples of 3 videos have a score, and a threshold needs "
                 "20 of 10 videos.",
             ],
