@@ -61,7 +61,7 @@ def write_manifest(folder: Path) -> None:
 
 def scored(dataset: str, folder: Path) -> dict[str, Any]:
     """Ingest and score a folder; components by video and system, statuses, and the seconds of every asset."""
-    from db.scores.listing import list_scores
+    from db.scores.present import list_scores
     from orchestration.launch import run_ingest, run_scoring
     from orchestration.platform import installed
 

@@ -13,7 +13,7 @@ from metrics_core.agreement.groupings import DECIMALS
 from metrics_core.agreement.pairs import TOLERANCE, sums_of
 from metrics_core.arithmetic import ratio, wilson_interval
 from metrics_core.arrays import FloatArray
-from metrics_core.calibration.intervals import limits
+from metrics_core.calibration.threshold import limits
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from assets.scores.pending import registered
 from assets.sources.base import load_evidence
 from db.evidence.facts import facts_of
 from db.manifest.datasets import Dataset
-from db.scores.explain import sample_of_key, sample_score
+from db.scores.present import sample_of_key, sample_score
 from db.scores.work import load_samples
 
 

@@ -14,9 +14,8 @@ from assets.sources.base import BATCH_SIZE, Forecast, Order, Source, chain
 from db.evidence.models import fingerprint
 from db.manifest.datasets import Dataset
 from db.scores.quality import reasons_by_status
-from db.scores.shards import PENDING, shard_counts
 from db.scores.stored import activate_scorer, find_scorer, register_scorer
-from db.scores.work import batches, load_samples, pending_samples
+from db.scores.work import PENDING, batches, load_samples, pending_samples, shard_counts
 
 
 def register(engine: Engine, scorer: Scorer) -> int:

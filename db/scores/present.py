@@ -1,4 +1,4 @@
-"""Samples with their present scores, as tables to join: those that a statement asks nothing of are not read."""
+"""Samples with their present scores: as tables to join, as a list best first, and one sample in full."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection
+from sqlalchemy.engine import Connection, RowMapping
 
-from db.manifest.datasets import Dataset
+from db.manifest.datasets import Dataset, find_dataset
 from db.schema import sample, score, text_fact, video, video_fact
 from db.schema.facts import VIDEO_FACTS
 from db.sql import read_sql
@@ -164,3 +164,72 @@ def present_scores(
         shown[f"{metric}_models"] = sa.case((is_scored[metric], sa.literal(scorers[metric].models, sa.Text)))
     columns = {**shown, **_FROZEN_TOO, "sample_id": sample_id}
     return PresentScores(rows, of_dataset, shown, columns, is_scored, components)
+
+
+def list_scores(
+    connection: Connection,
+    dataset: str,
+    by: str,
+    limit: int | None,
+    *,
+    kind: str | None = None,
+    components: bool = False,
+) -> list[dict[str, Any]]:
+    """Samples of a dataset with value, status and models of every metric, best first, undefined values last as None.
+
+    kind: of which samples; None for all. components: whether the parts of each score come along as
+    `<metric>_components`; those of a stale score are None.
+    """
+    found = find_dataset(connection, dataset)
+    if found is None:
+        return []
+    metrics, scorers = known_metrics(connection), active_scorers(connection, found)
+    prepare_for_joins(connection)
+    if limit is not None:
+        best = _table(present_scores(found, metrics, scorers, by), by, metrics, components, kind)
+        rows = connection.execute(best.limit(limit)).mappings().all() if by in scorers else []
+        if len(rows) == limit:
+            return [dict(row) for row in rows]
+    everything = _table(present_scores(found, metrics, scorers), by, metrics, components, kind)
+    return [dict(row) for row in connection.execute(everything.limit(limit)).mappings()]
+
+
+def _table(
+    scores: PresentScores, by: str, metrics: list[str], components: bool, kind_wanted: str | None
+) -> sa.Select[Any]:
+    of_metrics = [f"{metric}{about}" for metric in metrics for about in ("", "_status", "_models")]
+    columns = [scores.columns[name].label(name) for name in ("sample", "video", "kind", "system", *of_metrics)]
+    if components:
+        columns += [scores.components[metric].label(f"{metric}_components") for metric in metrics]
+    kind, key = scores.columns["kind"], sa.collate(scores.columns["sample"], "C")
+    in_order = (scores.columns[by].desc().nulls_last(), kind, key)
+    query = sa.select(*columns).select_from(scores.rows).where(scores.of_dataset).order_by(*in_order)
+    return query if kind_wanted is None else query.where(kind == kind_wanted)
+
+
+def sample_of_key(connection: Connection, dataset_id: int, key: str) -> int | None:
+    """The id of a dataset's sample; None where there is none. A caption comes before a question of the same key."""
+    query = sa.text("SELECT sample_id FROM sample WHERE dataset_id = :dataset_id AND key = :key ORDER BY kind LIMIT 1")
+    found: int | None = connection.scalar(query, {"dataset_id": dataset_id, "key": key})
+    return found
+
+
+def sample_score(
+    connection: Connection, dataset_id: int, key: str, metric: str, kind: str | None = None
+) -> RowMapping | None:
+    """A sample with its score by the metric's active scorer, whose columns are None without a score.
+
+    None where the dataset has no sample of this key, and kind if one is given; else a caption comes before a
+    question-answer pair of the same key.
+    """
+    query = sa.text(
+        "SELECT s.sample_id, s.key AS sample, s.kind, s.system, v.key AS video, s.text, c.value, c.status, c.error, "
+        "p.components, r.models, r.scorer_id "
+        "FROM sample s JOIN video v USING (video_id) "
+        "LEFT JOIN scorer r ON r.metric = :metric AND r.status = 'active' "
+        "LEFT JOIN current_score c ON c.scorer_id = r.scorer_id AND c.sample_id = s.sample_id "
+        "LEFT JOIN score p ON p.scorer_id = r.scorer_id AND p.sample_id = s.sample_id "
+        "WHERE s.dataset_id = :dataset_id AND s.key = :key AND s.kind = coalesce(:kind, s.kind) ORDER BY s.kind LIMIT 1"
+    )
+    values = {"dataset_id": dataset_id, "key": key, "metric": metric, "kind": kind}
+    return connection.execute(query, values).mappings().one_or_none()

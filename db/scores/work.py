@@ -1,19 +1,24 @@
-"""The work list: which samples of a shard a scorer still has to score, and the inputs it reads of them."""
+"""The work list: which samples of a shard a scorer still has to score, their inputs, and counts by shard."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from db.schema import sample
+from db.schema import sample, shard, shard_count
 from db.schema.inputs import Input, in_order, statement_over
 from db.sql import read_sql
 
 T = TypeVar("T")
+Counts = dict[tuple[int, int], Mapping[str, int]]
+"""By (dataset_id, shard), the number of samples of each status; without those that are 0."""
+
+# The statuses of samples that are still to be scored.
+PENDING = ("unscored", "stale", "failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,3 +96,30 @@ def _pending(row: dict[str, Any], inputs: Collection[Input[Any]]) -> PendingSamp
     values = {item.name: item.decode(row.pop(f"input_{item.name}")) for item in inputs}
     digest = bytes(row.pop("input_sha256"))
     return PendingSample(**row, input_sha256=digest, inputs=values)
+
+
+def shard_counts(connection: Connection, scorer_id: int | None, dataset_ids: Iterable[int]) -> Counts:
+    """The samples of every shard that has some: "unscored", "stale", or the status of a score of present inputs.
+
+    scorer_id: None for a scorer that never ran.
+    """
+    is_its = sa.and_(
+        *(shard_count.c[name] == shard.c[name] for name in ("dataset_id", "shard")),
+        shard_count.c.scorer_id == scorer_id,
+    )
+    query = (
+        sa.select(shard, shard_count.c.status, shard_count.c.n)
+        .outerjoin(shard_count, is_its)
+        .where(shard.c.dataset_id.in_(list(dataset_ids)))
+    )
+    counts: dict[tuple[int, int], dict[str, int]] = {}
+    for row in connection.execute(query):
+        of_shard = counts.setdefault((row.dataset_id, row.shard), {"unscored": row.n_samples})
+        if row.status is not None:
+            of_shard[row.status] = row.n
+            of_shard["unscored"] -= row.n
+    return {
+        place: present
+        for place, of_shard in counts.items()
+        if (present := {status: n for status, n in of_shard.items() if n})
+    }

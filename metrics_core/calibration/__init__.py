@@ -3,12 +3,15 @@
 docs/metrics/ecs.md explains the choices, and docs/selections.md those of `rated_cut`, on scores and ratings.
 """
 
-from metrics_core.calibration.by_dimension import DimensionThresholds, thresholds_by_dimension
-from metrics_core.calibration.intervals import threshold_interval
 from metrics_core.calibration.labels import calibration_mask, split_position
 from metrics_core.calibration.rated import Baseline, Estimate, RatedCut, rated_cut
 from metrics_core.calibration.result import CalibrationWarning, Confusion, Threshold, ThresholdInterval
-from metrics_core.calibration.threshold import best_threshold
+from metrics_core.calibration.threshold import (
+    DimensionThresholds,
+    best_threshold,
+    threshold_interval,
+    thresholds_by_dimension,
+)
 
 __all__ = [
     "Baseline",

@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from metrics_core.arrays import BoolArray, FloatArray, IntArray
-from metrics_core.calibration.intervals import threshold_interval
 from metrics_core.calibration.labels import checked_labels
-from metrics_core.calibration.threshold import Parameters, find_threshold
+from metrics_core.calibration.threshold import Parameters, find_threshold, threshold_interval
 from metrics_core.intervals import estimate
 
 # The results of a cut by ratings: the cut, its interval, and what it is worth beside baselines.

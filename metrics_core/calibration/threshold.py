@@ -1,18 +1,26 @@
-"""Finds the best threshold of a set of labelled scores."""
+"""Finds the best threshold of labelled scores with its interval, and one for each dimension with labels enough."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.arrays import FloatArray, IntArray
+from metrics_core.arrays import FloatArray, IntArray, numbered
 from metrics_core.calibration.labels import Labelled, checked_labels
-from metrics_core.calibration.result import CalibrationWarning, Confusion, Objective, Status, Threshold
+from metrics_core.calibration.result import (
+    CalibrationWarning,
+    Confusion,
+    Objective,
+    Status,
+    Threshold,
+    ThresholdInterval,
+)
 
 # The search for a threshold: its settings, its candidates, and the choice of the best one.
 
@@ -188,3 +196,156 @@ def doubts(labelled: Labelled, counts: Confusion) -> tuple[str, ...]:
             sentence += f": F1 is {counts.f1:.3f}, and {counts.all_positive_f1:.3f} for always saying yes"
         sentences.append(f"{sentence}.")
     return tuple(sentences)
+
+
+@dataclass(frozen=True, slots=True)
+class DimensionThresholds:
+    """The threshold of every dimension, and the pooled threshold, which comes from the labels of all dimensions."""
+
+    pooled: Threshold
+    by_dimension: Mapping[str, Threshold]
+
+
+def thresholds_by_dimension(
+    scores: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    dimensions: Sequence[str],
+    objective: Objective = "f1",
+    *,
+    names: Sequence[str] = (),
+    groups: Sequence[object] | None = None,
+    grid_step: float | None = None,
+    min_labels: int = 20,
+    level: float = 0.95,
+    n_resamples: int = 1000,
+    seed: int = 0,
+) -> DimensionThresholds:
+    """Find `best_threshold` and `threshold_interval` of every dimension. Their arguments and errors apply here, too.
+
+    dimensions (n,): the dimension of every label. names: dimensions to list first in the result, even those without a
+    label. A dimension gets the pooled threshold with its interval and a warning where it has fewer than min_labels
+    labels, no positive label, or labels on which the objective is not defined; `counts` then still counts the
+    dimension's own labels. Where the pooled threshold is not defined either, its status says why. One
+    CalibrationWarning tells all warnings, and every threshold keeps its own.
+
+    >>> scores, labels = [0.9, 0.8, 0.3, 0.2] * 5 + [0.6], [True, True, False, False] * 5 + [False]
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", CalibrationWarning)
+    ...     thresholds = thresholds_by_dimension(scores, labels, ["events"] * 20 + ["camera"]).by_dimension
+    >>> {name: (threshold.value, threshold.pooled) for name, threshold in thresholds.items()}
+    {'events': (0.8, False), 'camera': (0.8, True)}
+    """
+    parameters = Parameters(objective, grid_step, level, n_resamples, seed)
+    everything, order = checked_labels(scores, labels, groups)
+    if len(dimensions) != order.size:
+        raise ValueError(f"There are {len(dimensions)} dimensions for {order.size} labels: give one for each label.")
+    dimension_of = np.array(dimensions, dtype=object)[order]
+    pooled = calibrated(everything, parameters)
+    by_dimension = {
+        name: own_or_pooled(everything.only(dimension_of == name), pooled, parameters, min_labels)
+        for name in dict.fromkeys([*names, *dimensions])
+    }
+    warn_of_all({"all dimensions": pooled, **by_dimension})
+    return DimensionThresholds(pooled, by_dimension)
+
+
+def calibrated(labelled: Labelled, parameters: Parameters) -> Threshold:
+    """Find the threshold of a set of labels, with its interval."""
+    return replace(find_threshold(labelled, parameters), interval=interval_of(labelled, parameters))
+
+
+def own_or_pooled(labelled: Labelled, pooled: Threshold, parameters: Parameters, min_labels: int) -> Threshold:
+    """Find the threshold of a dimension's own labels; where they do not suffice, return the pooled threshold."""
+    n, n_positive = labelled.labels.size, labelled.n_positive
+    status = status_of(parameters.objective, n_positive, n) if n_positive else "no_positive"
+    if n < min_labels:
+        why = f"there are {n} label(s), fewer than {min_labels}"
+    elif status != "ok":
+        why = REASONS[status]
+    else:
+        return calibrated(labelled, parameters)
+    if pooled.value is None:
+        return replace(pooled, n=n, n_positive=n_positive, pooled=True)
+    warning = f"The threshold of all dimensions together applies, because {why}."
+    counts = labelled.confusion(pooled.value)
+    return replace(pooled, n=n, n_positive=n_positive, counts=counts, pooled=True, warnings=(warning,))
+
+
+def warn_of_all(thresholds: Mapping[str, Threshold]) -> None:
+    """Warn the caller's caller once, with the warnings of all thresholds."""
+    sentences = [f"{name}: {warning}" for name, threshold in thresholds.items() for warning in threshold.warnings]
+    if sentences:
+        warnings.warn("\n".join(sentences), CalibrationWarning, stacklevel=3)
+
+
+# Resamples are drawn in batches whose weights hold up to this many numbers (8 MiB); a batch has at least one resample.
+CELLS = 1 << 20
+
+
+def threshold_interval(
+    scores: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    objective: Objective = "f1",
+    *,
+    groups: Sequence[object] | None = None,
+    grid_step: float | None = None,
+    level: float = 0.95,
+    n_resamples: int = 1000,
+    seed: int = 0,
+) -> ThresholdInterval:
+    """Compute a percentile bootstrap interval of `best_threshold`. Its arguments and errors apply here, too.
+
+    groups (n,): the group of every label, such as its video. The bootstrap draws groups with replacement; None draws
+    single labels. The labels of a video resemble each other, so drawing them one by one makes the interval too narrow.
+    The limits are thresholds that occurred. A wide interval means that the labels hardly decide where the threshold
+    lies. Also raises ValueError unless level is between 0 and 1 and n_resamples at least 1.
+
+    >>> interval = threshold_interval([0.9, 0.8, 0.7, 0.3, 0.2, 0.1], [1, 1, 1, 0, 0, 0])
+    >>> interval.low, interval.high
+    (0.7, 0.9)
+    """
+    parameters = Parameters(objective, grid_step, level, n_resamples, seed)
+    return interval_of(checked_labels(scores, labels, groups)[0], parameters)
+
+
+def interval_of(labelled: Labelled, parameters: Parameters) -> ThresholdInterval:
+    """Compute `threshold_interval` of checked labels."""
+    # Groups are numbered along the sorted labels, so that equal labels give equal intervals whatever labels came along.
+    group_of = numbered(labelled.groups.tolist())
+    n_groups = int(group_of.max(initial=-1)) + 1
+    if n_groups < 2:
+        return ThresholdInterval(None, None, parameters.level, n_groups, parameters.n_resamples, 0)
+    cuts = cuts_of(labelled, parameters.grid_step)
+    batches = []
+    for weights in resamples(group_of, n_groups, parameters):
+        totals = np.stack([weights @ labelled.labels, weights.sum(axis=1)], axis=1)
+        defined = np.array([status_of(parameters.objective, *row) == "ok" for row in totals.tolist()])
+        n_positive, n = totals[defined, :1], totals[defined, 1:]
+        hits, predicted = counts_at(cuts, weights[defined] * labelled.labels), counts_at(cuts, weights[defined])
+        batches.append(cuts.thresholds[best_cuts(parameters.objective, hits, predicted, n_positive, n)])
+    thresholds = np.concatenate(batches)
+    low, high = limits(thresholds, parameters.level)
+    n_undefined = parameters.n_resamples - thresholds.size
+    return ThresholdInterval(low, high, parameters.level, n_groups, parameters.n_resamples, n_undefined)
+
+
+def resamples(group_of: IntArray, n_groups: int, parameters: Parameters) -> Iterator[IntArray]:
+    """Yield batches of resamples as counts (resamples, n): how often every label was drawn.
+
+    A resample draws n_groups groups with replacement, and a label is drawn as often as its group.
+    """
+    rng = np.random.default_rng(parameters.seed)
+    at_once = max(1, CELLS // group_of.size)
+    for start in range(0, parameters.n_resamples, at_once):
+        rows = min(at_once, parameters.n_resamples - start)
+        drawn = rng.integers(n_groups, size=(rows, n_groups)) + n_groups * np.arange(rows)[:, None]
+        yield np.bincount(drawn.ravel(), minlength=rows * n_groups).reshape(rows, n_groups)[:, group_of]
+
+
+def limits(thresholds: FloatArray, level: float) -> tuple[float | None, float | None]:
+    """Return the limits of the middle `level` of the thresholds, which are thresholds themselves; None without any."""
+    if thresholds.size == 0:
+        return None, None
+    outside = (1 - level) / 2
+    low, high = np.quantile(thresholds, [outside, 1 - outside], method="inverted_cdf")
+    return float(low), float(high)

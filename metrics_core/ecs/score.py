@@ -8,8 +8,8 @@ from typing import Literal
 from metrics_core.ecs.result import ECSResult, Mode
 from metrics_core.ecs.verdict import KeypointVerdict
 from metrics_core.sodam import Alignment, count_covered, coverage, score_clip
-from metrics_core.sodam.coverage import Average
 from metrics_core.sodam.result import Compat, Status
+from metrics_core.sodam.score import Average
 
 FlatMode = Literal["flat_micro", "flat_macro"]
 AVERAGES: dict[str, Average] = {"flat_micro": "micro", "flat_macro": "macro"}

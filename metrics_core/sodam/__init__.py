@@ -4,12 +4,9 @@ The code follows the published recurrence; docs/metrics/ecs.md explains the numb
 """
 
 from metrics_core.sodam.alignment import align, align_batch
-from metrics_core.sodam.coverage import count_covered, coverage, verifier_passes
-from metrics_core.sodam.merging import merged_spans, merged_texts
 from metrics_core.sodam.result import Alignment, ClipScore, DimensionScore, PairScore, SystemScore, TemporalScore
-from metrics_core.sodam.score import score_clip, system_score
-from metrics_core.sodam.spans import SodamWarning, iou_of_spans
-from metrics_core.sodam.temporal import temporal_score
+from metrics_core.sodam.score import count_covered, coverage, score_clip, system_score, temporal_score, verifier_passes
+from metrics_core.sodam.spans import SodamWarning, iou_of_spans, merged_spans, merged_texts
 
 __all__ = [
     "Alignment",

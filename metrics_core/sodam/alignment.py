@@ -8,9 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from metrics_core.arrays import FloatArray, IntArray, stacks_of
-from metrics_core.sodam.merging import owners_of
 from metrics_core.sodam.result import Alignment, Compat
-from metrics_core.sodam.spans import checked_spans, iou_of_spans, time_order, warn_of_swapped
+from metrics_core.sodam.spans import checked_spans, iou_of_spans, owners_of, time_order, warn_of_swapped
 
 # The dynamic programme that pairs two sequences in order, and the two ways to read the pairs off its table.
 

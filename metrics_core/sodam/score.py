@@ -1,12 +1,83 @@
-"""Scores a clip along its alignment, and a system by its clips."""
+"""Scores a clip along its alignment: coverage of keypoints and fit of times; and a system by its clips."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
+import numpy as np
+import numpy.typing as npt
+
+from metrics_core.arithmetic import harmonic_mean
+from metrics_core.arrays import FloatArray
 from metrics_core.sodam.alignment import is_official
-from metrics_core.sodam.coverage import Average, Counts, coverage
-from metrics_core.sodam.result import Alignment, ClipScore, Compat, DimensionScore, PairScore, Status, SystemScore
+from metrics_core.sodam.result import (
+    Alignment,
+    ClipScore,
+    Compat,
+    DimensionScore,
+    PairScore,
+    Status,
+    SystemScore,
+    TemporalScore,
+)
+from metrics_core.sodam.spans import checked_spans, iou_of_spans, merged_spans
+
+Counts = Mapping[str, tuple[int, int]]
+"""By dimension: (covered keypoints, all keypoints)."""
+
+Average = Literal["micro", "macro"]
+THRESHOLDS = (0.3, 0.5, 0.7, 0.9)
+
+
+def count_covered(dimensions: Iterable[str], covered: Iterable[bool]) -> dict[str, tuple[int, int]]:
+    """Count (covered, all) keypoints by dimension, given the dimension and the verdict of every keypoint.
+
+    Dimensions come in order of first appearance.
+
+    >>> count_covered(["events", "camera", "events"], [True, False, False])
+    {'events': (1, 2), 'camera': (0, 1)}
+    """
+    counts: dict[str, tuple[int, int]] = {}
+    for dimension, is_covered in zip(dimensions, covered, strict=True):
+        hits, total = counts.get(dimension, (0, 0))
+        counts[dimension] = hits + bool(is_covered), total + 1
+    return counts
+
+
+def coverage(counts: Counts, average: Average = "micro") -> float | None:
+    """Compute the covered share of the keypoints, in [0, 1]; None where there is no keypoint.
+
+    "micro" counts every keypoint alike (Eq. 2 of arXiv 2602.08711); "macro" averages over the dimensions that have
+    keypoints. The coverage of a reference segment is the score of a pair; the coverage of a whole clip is its score
+    without alignment (flat_micro, flat_macro). Raises ValueError for another average and for impossible counts.
+
+    >>> counts = {"events": (2, 4), "camera": (1, 1), "speech": (0, 0)}
+    >>> coverage(counts), coverage(counts, "macro"), coverage({"speech": (0, 0)})
+    (0.6, 0.75, None)
+    """
+    if average not in ("micro", "macro"):
+        raise ValueError(f'average is {average!r}: give "micro" or "macro".')
+    for dimension, (covered, total) in counts.items():
+        if not 0 <= covered <= total:
+            raise ValueError(f"{dimension!r} has {covered} of {total} keypoints covered: give 0 <= covered <= all.")
+    filled = [(covered, total) for covered, total in counts.values() if total]
+    if not filled:
+        return None
+    if average == "macro":
+        return sum(covered / total for covered, total in filled) / len(filled)
+    return sum(covered for covered, _ in filled) / sum(total for _, total in filled)
+
+
+def verifier_passes(n_keypoints: int, n_sentences: int, r: int | None = None) -> int:
+    """Count the verifier's forward passes on one text: every keypoint meets its best r sentences, or all (r=None).
+
+    >>> verifier_passes(3, 5, r=2), verifier_passes(3, 5), verifier_passes(3, 1, r=2), verifier_passes(3, 0, r=2)
+    (6, 15, 3, 0)
+    """
+    if r is not None and r < 1:
+        raise ValueError(f"r is {r}: give at least 1 sentence for each keypoint, or None for all of them.")
+    return n_keypoints * (n_sentences if r is None else min(r, n_sentences))
 
 
 def score_clip(
@@ -107,3 +178,53 @@ def mean_of(values: Sequence[float | None]) -> float | None:
     """Average the values that are not None; None where all are."""
     numbers = [value for value in values if value is not None]
     return sum(numbers) / len(numbers) if numbers else None
+
+
+def temporal_score(
+    reference_spans: npt.ArrayLike,
+    predicted_spans: npt.ArrayLike,
+    alignment: Alignment,
+    thresholds: Sequence[float] = THRESHOLDS,
+) -> TemporalScore:
+    """Compute temporal precision, recall, F1 and mean IoU of one clip's merged predictions and orphans.
+
+    Give the spans that `align` was given, (N, 2) and (M, 2) in seconds. At an IoU threshold in [0, 1), precision is the
+    share of merged predictions whose IoU with some reference is above the threshold; recall is the share of references
+    whose IoU with some merged prediction is. Raises ValueError without thresholds, for thresholds outside [0, 1), and
+    for spans that `align` refuses.
+
+    >>> score = temporal_score([[0, 10], [10, 20]], [[0, 8]], Alignment(((0, 0),), {0: (0,)}, (), 0.8))
+    >>> score.precision, score.recall, score.f1, score.miou
+    (0.75, 0.375, 0.5, 0.4)
+    """
+    levels = [float(threshold) for threshold in thresholds]
+    if not levels or not all(0 <= level < 1 for level in levels):
+        raise ValueError(f"thresholds are {levels}: give at least one IoU in [0, 1).")
+    references, _ = checked_spans("reference_spans", reference_spans)
+    predictions = merged_spans(predicted_spans, alignment)
+    iou = iou_of_spans(references, predictions)
+    status: Status = "no_reference" if len(references) == 0 else "ok" if len(predictions) else "no_prediction"
+    best_prediction = iou.max(axis=1, initial=0.0)
+    precision_at = shares_above(iou.max(axis=0, initial=0.0), levels, defined=status == "ok")
+    recall_at = shares_above(best_prediction, levels, defined=status != "no_reference")
+    precision, recall = mean_share(precision_at), mean_share(recall_at)
+    return TemporalScore(
+        status=status,
+        precision=precision,
+        recall=recall,
+        f1=None if recall is None else harmonic_mean(precision or 0.0, recall),
+        miou=None if status == "no_reference" else float(best_prediction.mean()),
+        precision_at=precision_at,
+        recall_at=recall_at,
+    )
+
+
+def shares_above(best: FloatArray, levels: Sequence[float], defined: bool) -> dict[float, float | None]:
+    """Compute the share of values strictly above each level; None where the shares are not defined."""
+    return {level: float((best > level).mean()) if defined else None for level in levels}
+
+
+def mean_share(shares: dict[float, float | None]) -> float | None:
+    """Average the shares over the levels; None where they are not defined."""
+    numbers = [share for share in shares.values() if share is not None]
+    return float(np.mean(numbers)) if numbers else None

@@ -186,8 +186,7 @@ def scores(
     """
     from assets.datasets import dataset_of_key
     from assets.reports.labels import metric_label
-    from db.scores.listing import list_scores
-    from db.scores.present import active_scorers
+    from db.scores.present import active_scorers, list_scores
     from orchestration.platform import installed
 
     metrics = shown_metrics()
@@ -251,7 +250,7 @@ def _captions(connection: Connection, dataset: str, by: str, best: Sequence[Mapp
 
     One order of both would compare values of two scales.
     """
-    from db.scores.listing import list_scores
+    from db.scores.present import list_scores
 
     if not any(row["kind"] == Kind.QA.value and row[by] is not None for row in best):
         return []

@@ -12,7 +12,7 @@ from assets.selection.making import make_selection, prepared
 from db import schema
 from db.manifest.datasets import Dataset
 from db.schema.views import create_views
-from db.scores.listing import list_scores
+from db.scores.present import list_scores
 from db.scores.thresholds import Cutoff, store_cutoffs
 from db.selections.diff import selection_diff
 from db.selections.frozen import Selection, find_selection, selection_rows

@@ -16,8 +16,7 @@ from sqlalchemy.engine import Engine
 from assets.selection.making import pick
 from db.manifest.datasets import Dataset
 from db.schema.views import create_views
-from db.scores.listing import list_scores
-from db.scores.present import active_scorers
+from db.scores.present import active_scorers, list_scores
 from db.selections.frozen import freeze_selection, selection_rows
 from db.selections.recipes import SelectionError, recipe_of
 from tests.db.builders import (

@@ -21,8 +21,7 @@ from db import schema
 from db.manifest.datasets import Dataset
 from db.manifest.removal import drop_dataset, rename_dataset
 from db.schema.views import create_views
-from db.scores.listing import list_scores
-from db.scores.present import known_metrics
+from db.scores.present import known_metrics, list_scores
 from db.selections.filters import FilterError
 from db.selections.freezing import kept
 from db.selections.frozen import (

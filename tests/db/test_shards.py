@@ -19,10 +19,9 @@ from db import schema
 from db.evidence.verdicts import unfinished_shards
 from db.schema.inputs import TEXT, Input
 from db.schema.views import create_views
-from db.scores.shards import PENDING, shard_counts
 from db.scores.stored import ScoreRow, status_counts, write_scores
 from db.scores.thresholds import LabelThreshold, replace_label_thresholds
-from db.scores.work import load_samples, pending_samples
+from db.scores.work import PENDING, load_samples, pending_samples, shard_counts
 from tests.db.builders import (
     activate,
     add_keypoint,

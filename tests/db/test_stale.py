@@ -13,7 +13,7 @@ from sqlalchemy.engine import Engine
 from db import schema
 from db.evidence.embeddings import text_sha256
 from db.manifest.datasets import Dataset
-from db.scores.listing import list_scores
+from db.scores.present import list_scores
 from db.scores.quality import mean_scores, reasons_by_status, shard_quality
 from db.scores.stored import (
     best_and_worst,

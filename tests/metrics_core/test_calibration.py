@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import metrics_core.calibration
-import metrics_core.calibration.intervals
+import metrics_core.calibration.threshold
 from metrics_core.calibration import (
     CalibrationWarning,
     Confusion,
@@ -27,8 +27,7 @@ from metrics_core.calibration import (
     threshold_interval,
     thresholds_by_dimension,
 )
-from metrics_core.calibration.intervals import resamples
-from metrics_core.calibration.threshold import Parameters
+from metrics_core.calibration.threshold import Parameters, resamples
 
 pytestmark = pytest.mark.filterwarnings("ignore::metrics_core.calibration.CalibrationWarning")
 
@@ -359,7 +358,7 @@ def test_intervals_repeat_themselves_and_do_not_depend_on_the_size_of_batches(mo
     assert threshold_interval(scores, labels, "mcc", level=0.5, n_resamples=50) == whole
     assert len({threshold_interval(scores, labels, "mcc", level=0.5, n_resamples=50, seed=i) for i in range(5)}) > 1
     for cells in (1, 95):
-        monkeypatch.setattr(metrics_core.calibration.intervals, "CELLS", cells)
+        monkeypatch.setattr(metrics_core.calibration.threshold, "CELLS", cells)
         assert threshold_interval(scores, labels, "mcc", level=0.5, n_resamples=50) == whole
 
 
