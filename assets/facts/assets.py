@@ -8,8 +8,7 @@ from sqlalchemy.engine import Engine
 
 from assets.curation import Curation
 from assets.datasets import TOGETHER
-from assets.facts.texts import describe_texts
-from assets.facts.videos import measure_videos
+from assets.facts.describing import describe_texts, measure_videos
 from assets.leases import leased
 from assets.partitions import SHARDS
 from assets.progress import sparsely

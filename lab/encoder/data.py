@@ -12,8 +12,7 @@ from PIL import Image
 
 from demo import render
 from demo.describe import describe
-from demo.motion import view_at
-from demo.render import Frame
+from demo.render import Frame, view_at
 from demo.story import make_clip
 from demo.wording import VOICES
 from demo.world import Actor, Clip

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.facts.texts import describe_texts
+from assets.facts.describing import describe_texts
 from assets.selection.making import make_selection
 from db import schema
 from db.manifest.datasets import Dataset

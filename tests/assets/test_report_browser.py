@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.facts.texts import describe_texts
+from assets.facts.describing import describe_texts
 from assets.scores.base import Explanation
 from db import schema
 from db.evidence.facts import VideoFacts, store_video_facts

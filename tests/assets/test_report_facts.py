@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.facts.texts import describe_texts
+from assets.facts.describing import describe_texts
 from db import schema
 from db.evidence.facts import VideoFacts, store_video_facts
 from db.manifest.datasets import Dataset

@@ -12,8 +12,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.facts.texts import describe_texts
-from assets.facts.videos import measure_videos
+from assets.facts.describing import describe_texts, measure_videos
 from assets.ingest.run import ingest_folder
 from assets.selection.making import make_selection
 from db.evidence.facts import VideoFacts, store_video_facts, unmeasured_videos

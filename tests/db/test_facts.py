@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.facts.texts import describe_texts
+from assets.facts.describing import describe_texts
 from db.evidence.facts import fact_spreads, store_text_facts, undescribed_texts
 from db.manifest.datasets import Dataset
 from db.schema import text_fact

@@ -1,4 +1,4 @@
-"""Facts about the videos of a shard, each content once, several videos at a time. Knows no Dagster."""
+"""Facts about the texts and the videos of a shard, each distinct one once. Knows no Dagster."""
 
 from __future__ import annotations
 
@@ -14,13 +14,33 @@ from sqlalchemy.engine import Engine
 
 from assets.sources.base import Tell
 from assets.sources.frames import VIDEOS_PER_WRITE, held_file
-from db.evidence.facts import VideoFacts, store_video_facts, unmeasured_videos
+from db.evidence.facts import VideoFacts, store_text_facts, store_video_facts, undescribed_texts, unmeasured_videos
 from db.evidence.frames import PendingVideo, Status
 from db.manifest.datasets import Dataset
+from metrics_core.facts.languages import language_of
 from metrics_core.facts.pictures import PICTURE_RULE
+from metrics_core.facts.texts import TEXT_RULE, text_facts
 from metrics_core.frames import DecodingWorker, FrameReadError
 from metrics_core.frames.encoding import MOST_DECODERS, TIMEOUT_PER_SECOND_OF_VIDEO, TIMEOUT_S
 from metrics_core.frames.records import DecoderFailed
+from metrics_core.models.sentence_splitter import RuleSplitter
+
+# Texts between two writes: a crash costs at most so many.
+TEXTS_PER_WRITE = 1_000
+
+
+def describe_texts(engine: Engine, dataset: Dataset, shard: int, tell: Tell) -> int:
+    """Describe the texts of a shard that lack facts by the present rule; returns their number."""
+    split, n = RuleSplitter().split, 0
+    while True:
+        with engine.connect() as connection:
+            texts = undescribed_texts(connection, TEXT_RULE, dataset.dataset_id, shard, TEXTS_PER_WRITE)
+        if not texts:
+            return n
+        facts = {key: asdict(text_facts(text, split, language_of)) for key, text in texts.items()}
+        store_text_facts(engine, TEXT_RULE, facts)
+        n += len(facts)
+        tell(f"{n} texts described")
 
 
 def measure_videos(engine: Engine, dataset: Dataset, shard: int, tell: Tell) -> int:
