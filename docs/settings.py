@@ -1,4 +1,4 @@
-"""Makes docs/settings.md from the settings themselves:  .venv/bin/python docs/settings.py"""
+"""Makes docs/settings.md from the settings, and the profiles in docs/models.md:  .venv/bin/python docs/settings.py"""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from typing import get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from assets.models.profiles import PROFILES, Model
 from assets.settings import PREFIX, variable_of
 from orchestration.settings import Settings, fields, groups
 
 PAGE = Path(__file__).with_suffix(".md")
+MODELS = PAGE.with_name("models.md")
+# What stands between them in docs/models.md is made here.
+BEGIN, END = "<!-- made by docs/settings.py -->\n", "<!-- end -->\n"
 INTRODUCTION = """# All settings
 
 A setting stands in `reelsieve.toml` under its name, or in the environment as the variable `REELSIEVE_` and its name
@@ -33,11 +37,12 @@ name that was probably meant.
     image_text_checkpoint = "dfn2b"
     image_text_precision = "bf16"
 
-With `REELSIEVE_PROFILE=gpu` the values of `[profile.gpu]` come before the others. What a variable writes as JSON is a
-table or a list in the file. Three settings stand in the environment alone: `failure_command` and `failure_url`,
-because a file that came with somebody else's folder should start no command and hold no secret, and `profile`. The
-file may name servers that texts, videos and keys are sent to: read it before the first command in a folder that is
-not yours.
+With `REELSIEVE_PROFILE=gpu` the values of `[profile.gpu]` come before the others. Three profiles come with Reelsieve:
+[models.md](models.md) has them. A table of such a name changes single values of that profile. What a variable writes
+as JSON is a table or a list in the file. Three settings stand in the environment alone: `failure_command` and
+`failure_url`, because a file that came with somebody else's folder should start no command and hold no secret, and
+`profile`. The file may name servers that texts, videos and keys are sent to: read it before the first command in a
+folder that is not yours.
 
 The page is made by `docs/settings.py`.
 """
@@ -47,6 +52,29 @@ def page() -> str:
     """The text of the page."""
     sections = [f"## {title}\n\n{table}" for title, table in _sections()]
     return "\n".join([INTRODUCTION, *sections])
+
+
+def models_page() -> str:
+    """The text of docs/models.md, its profiles made anew."""
+    before, _, rest = MODELS.read_text(encoding="utf-8").partition(BEGIN)
+    return f"{before}{BEGIN}{profiles()}{END}{rest.partition(END)[2]}"
+
+
+def profiles() -> str:
+    """A table for each profile, with its agreement with people."""
+    head = "| setting | model | commit | licence | GB | for |\n|---|---|---|---|---|---|\n"
+    parts = [
+        f"**`{name}`**: {profile.meaning}. VATEX-EVAL: {profile.agreement}.\n\n"
+        f"{head}{''.join(map(_model_row, profile.models))}\n"
+        for name, profile in PROFILES.items()
+    ]
+    return "\n".join(["", *parts])
+
+
+def _model_row(model: Model) -> str:
+    size = "not known" if model.gb is None else f"{model.gb:.3g}"
+    commit = f"`{model.commit[:12]}`" if model.commit else model.unpinned
+    return f"| `{model.setting}` | `{model.name}` | {commit} | {model.licence} | {size} | {model.purpose} |\n"
 
 
 def _sections() -> Iterator[tuple[str, str]]:
@@ -71,3 +99,4 @@ def _row(name: str, field: FieldInfo) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
+    MODELS.write_text(models_page(), encoding="utf-8")

@@ -18,6 +18,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from assets.home import find_home, nearest
 from assets.media.settings import MediaSettings
+from assets.models.profiles import CHOSEN, PROFILES
 from assets.models.settings import DEVICE
 from assets.scores.registry import SCORERS
 from assets.settings import PREFIX, SettingsError, give, read_settings, variable_of
@@ -51,7 +52,9 @@ class Settings(BaseSettings):
     owners: tuple[Annotated[str, Field(pattern=r"^(team:.+|[^@ ]+@[^@ ]+)$")], ...] = Field(
         default=(), description='owners of all assets in Dagster, as JSON: ["team:data", "ada@example.org"]'
     )
-    profile: str = Field(default="", description=f"the profile of {FILE} whose values come before the others")
+    profile: str = Field(
+        default="", description=f"{', '.join(PROFILES)} or one of {FILE}: its values come before the others"
+    )
     failure_command: str | None = Field(default=None, description="run when a run failed, with a notice on its input")
     failure_url: SecretStr | None = Field(default=None, description="receives a notice when a run failed")
     ray_actors: int | None = Field(default=None, ge=1, description="actors without a GPU; default: as many as fit")
@@ -136,20 +139,29 @@ def settings_file() -> Path | None:
 def _values_of_files() -> dict[str, tuple[str, str]]:
     """By variable, its text and its place: values of the chosen profile before the others."""
     chosen, path = os.environ.get(variable_of(PROFILE), ""), settings_file()
-    if path is None:
-        if chosen:
-            raise SettingsError(f"{variable_of(PROFILE)} is {chosen}, and there is no {FILE} with profiles")
-        return {}
-    values = _parsed(path)
+    values = {} if path is None else _parsed(path)
     profiles = values.pop(PROFILE, {})
     if not isinstance(profiles, dict) or not all(isinstance(each, dict) for each in profiles.values()):
         raise SettingsError(f"{path}: write profiles as tables, such as [profile.gpu]")
-    if chosen and chosen not in profiles:
-        there = f"it has {', '.join(profiles)}" if profiles else "it has none"
-        raise SettingsError(f"{path} has no profile {chosen}: {there}")
+    if chosen and chosen not in {*PROFILES, *profiles}:
+        there = ", ".join(dict.fromkeys([*PROFILES, *profiles]))
+        raise SettingsError(
+            f"{variable_of(PROFILE)} is {chosen}: name one of {there}, or write [profile.{chosen}] into {path or FILE}"
+        )
+    if path is None:
+        return _of_profile(chosen)
     # All profiles are looked at, so that a mistake does not wait for the day when one is chosen.
     by_profile = {name: _texts(path, f"[profile.{name}] ", table) for name, table in profiles.items()}
-    return _texts(path, "", values) | by_profile.get(chosen, {})
+    return _texts(path, "", values) | _of_profile(chosen) | by_profile.get(chosen, {})
+
+
+def _of_profile(chosen: str) -> dict[str, tuple[str, str]]:
+    """The values of a profile that Reelsieve brings; nothing for another one."""
+    if chosen not in PROFILES:
+        return {}
+    defaults = {name: field.default for name, field in fields().items() if name in CHOSEN}
+    values = defaults | PROFILES[chosen].settings
+    return {variable_of(name): (value, f"profile {chosen}: {name}") for name, value in values.items()}
 
 
 def _parsed(path: Path) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Literal, Protocol, runtime_checkable
 
@@ -18,7 +18,7 @@ from metrics_core.models.chat.records import CacheMode, Ledger, ReplyCache
 from metrics_core.models.chat.spending import Prices, Spending, add_usage
 from metrics_core.models.chat.surroundings import RetryPolicy
 from metrics_core.models.served_encoder import ServedTextEncoder
-from metrics_core.protocols import ModelIdentity
+from metrics_core.protocols import ModelIdentity, TextEncoder
 
 # In place of a server: the model runs in this process.
 LOCAL = "local"
@@ -88,6 +88,7 @@ class ChatSettings(BaseModel):
             policy=RetryPolicy(deadline_s=self.chat_deadline_s),
             prices=prices,
             spending=purse,
+            mode=self.chat_mode,
         )
 
     def _money_for(self, model: str) -> tuple[Prices | None, Spending | None]:
@@ -108,6 +109,13 @@ class ChatSettings(BaseModel):
         if isinstance(chat, Remembering):
             return chat.remembering(PostgresReplies(engine), self.chat_mode, PostgresLedger(engine, run_id))
         return chat
+
+
+def recording(encoder: TextEncoder, engine: Engine, run_id: str) -> TextEncoder:
+    """The same text encoder; where it asks a server, each call becomes a row of table chat_call."""
+    return (
+        replace(encoder, ledger=PostgresLedger(engine, run_id)) if isinstance(encoder, ServedTextEncoder) else encoder
+    )
 
 
 class BudgetWithoutPrice(ValueError):

@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field, ValidationInfo, field_validator
 
 from assets.models.chat import KEY_VARIABLE, ChatSettings
 from metrics_core.models.clip_encoder import OpenClipEncoder
+from metrics_core.models.revision import name_and_pin
 from metrics_core.models.sentence_splitter import make_splitter
 from metrics_core.models.text_encoder import OFFLINE, make_text_encoder
 from metrics_core.protocols import SentenceSplitter, TextEncoder
@@ -27,7 +28,7 @@ class TextEncoderSettings(ChatSettings):
 
     text_encoder: str = Field(
         default=OFFLINE,
-        description="local folder, hub id or `offline`; with an address, the server's name of the model",
+        description="local folder, hub id, hub id@commit or `offline`; with an address, the server's name of the model",
     )
     text_encoder_url: str = Field(
         default="",
@@ -50,8 +51,9 @@ class TextEncoderSettings(ChatSettings):
         """The encoder, which loads or is asked when it is first used."""
         if not self.text_encoder_url:
             return make_text_encoder(self.text_encoder)
+        name, commit = name_and_pin(self.text_encoder)
         return self.make_served_encoder(
-            self.text_encoder, self.text_encoder_url, self.text_encoder_key_variable, self.text_encoder_revision
+            name, self.text_encoder_url, self.text_encoder_key_variable, commit or self.text_encoder_revision
         )
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from assets.ecs.scorer import OFFLINE, make_verifier, pair_threshold
-from assets.models.chat import TalliedChat, Tally
+from assets.models.chat import TalliedChat, Tally, recording
 from assets.qeva.material import FramesMaterial, Material, NotesMaterial
 from assets.qeva.settings import ROLES, QEVASettings
 from assets.sources.base import Forecast, Order
@@ -254,7 +254,7 @@ class Roles:
         return self._seated(
             lambda chat: TalliedChat(settings.remembering(chat, engine, run_id), tally),
             RememberingVerifier(engine, self._verifier, "questions and answers", tell),
-            RememberingEncoder(engine, self._encoder, tell),
+            RememberingEncoder(engine, recording(self._encoder, engine, run_id), tell),
             tally,
         )
 

@@ -8,12 +8,14 @@ from typing import Any, ClassVar
 import numpy as np
 from sqlalchemy.engine import Engine
 
-from assets.sources.base import Evidence, Order, Source, Tell
+from assets.models.chat import recording
+from assets.sources.base import Evidence, Forecast, Order, Source, Tell
 from assets.sources.memo import ask_missing
 from db.evidence.embeddings import StoredVectors, load_texts, missing_texts, store_texts
 from db.evidence.frames import Files
 from db.schema.inputs import Input
 from db.scores.work import PendingSample
+from metrics_core.models.served_encoder import ServedTextEncoder
 from metrics_core.models.unusable import ModelUnusable
 from metrics_core.protocols import ModelIdentity, TextEncoder, texts_in_chunks
 
@@ -60,17 +62,29 @@ class TextVectors(Source[StoredVectors]):
 
     def make(self, order: Order, sample_ids: list[int]) -> Mapping[str, int | str]:
         """Embed every distinct text of the samples that has no vector yet."""
-        wanted = dict.fromkeys(
-            text for samples in order.samples(sample_ids, self.inputs) for text in self.wanted(order.engine, samples)
-        )
-        with order.engine.connect() as connection:
-            missing = missing_texts(connection, self.model_id(connection), wanted)
-        embed_texts(order.engine, self.encoder, missing, order.tell)
+        wanted, missing = self._wanted_and_missing(order, sample_ids)
+        embed_texts(order.engine, recording(self.encoder, order.engine, order.run_id), missing, order.tell)
         return {
             "texts_wanted": len(wanted),
             "texts_embedded": len(missing),
             "encoder": self.encoder.identity.model_id,
         }
+
+    def _wanted_and_missing(self, order: Order, sample_ids: list[int]) -> tuple[Collection[str], Sequence[str]]:
+        """The distinct texts of the samples, and those without a vector."""
+        wanted = dict.fromkeys(
+            text for samples in order.samples(sample_ids, self.inputs) for text in self.wanted(order.engine, samples)
+        )
+        with order.engine.connect() as connection:
+            return wanted, missing_texts(connection, self.model_id(connection), wanted)
+
+    def forecast(self, order: Order, sample_ids: list[int]) -> Sequence[Forecast]:
+        """The calls for every distinct text without a vector, where a server makes them."""
+        if not isinstance(self.encoder, ServedTextEncoder):
+            return ()
+        _, missing = self._wanted_and_missing(order, sample_ids)
+        usage, name = self.encoder.usage_of(missing), self.model.model_id
+        return [Forecast(self.asset, name, usage.calls, usage.tokens_in, 0, usage.money)] if missing else []
 
     def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> StoredVectors:
         """Load the vectors (dim,) of all texts that the samples need. Raises MissingEvidence where a text has none."""

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from metrics_core.models.files import check_files
 from metrics_core.models.nli_inputs import encode_pairs, token_batches
 from metrics_core.models.precision import precision_in_use, torch_dtype
-from metrics_core.models.revision import model_revision
+from metrics_core.models.revision import model_revision, name_and_pin
 from metrics_core.models.unusable import CheckpointMismatch, ModelUnusable, check_tokenizer, loading
 from metrics_core.protocols import Entailments, ModelIdentity
 
@@ -124,7 +125,8 @@ PRECISIONS = ("fp32", "bf16", "fp16")
 class NliClassifier:
     """A fine-tuned NLI model. It is loaded when the first pair is judged.
 
-    `model` is a local folder or a hub id. The names of the classes in its configuration tell which one is entailment.
+    `model` is a local folder, a hub id or a "hub id@commit". The names of the classes in its configuration tell which
+    one is entailment.
     A CPU always computes in float32; `precision` ("fp32", "bf16", "fp16") counts on a GPU. A batch holds at most
     `max_tokens` tokens, padding included, and at least one pair. Only safetensors are read, and no code of the model.
     """
@@ -134,7 +136,8 @@ class NliClassifier:
             raise ValueError(f"precision is {precision!r}: give one of {', '.join(PRECISIONS)}.")
         if max_tokens < 1:
             raise ValueError(f"max_tokens is {max_tokens}: give the tokens that a batch may hold, 1 or more.")
-        self._model_id = model
+        self._source = model
+        self._model_id = name_and_pin(model)[0]
         self._precision = precision
         self._max_tokens = max_tokens
 
@@ -142,7 +145,7 @@ class NliClassifier:
     def identity(self) -> ModelIdentity:
         """Name, revision, and the precision that this machine computes in."""
         params = {"precision": precision_in_use(self._precision)}
-        return ModelIdentity(self._model_id, model_revision(self._model_id), params)
+        return ModelIdentity(self._model_id, model_revision(self._source), params)
 
     def entailment(self, pairs: Sequence[tuple[str, str]]) -> Entailments:
         """Judge (premise, hypothesis) pairs: P(entailment) in their order, by the softmax over all classes in float64.
@@ -172,8 +175,9 @@ class NliClassifier:
 
     @cached_property
     def _loaded(self) -> LoadedClassifier:
-        revision = model_revision(self._model_id)
+        revision = model_revision(self._source)
         with loading(self._model_id):
+            check_files(self._source)
             return load_classifier(self._model_id, revision, precision_in_use(self._precision))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import threading
 from contextlib import suppress
 from functools import lru_cache
@@ -10,6 +11,7 @@ from pathlib import Path
 
 _WEIGHTS = {".safetensors", ".bin", ".pt", ".pth", ".onnx"}
 _CHUNK = 1 << 22
+_COMMIT = re.compile(r"[0-9a-f]{40}")
 PATIENCE_S = 5.0
 
 
@@ -19,17 +21,37 @@ class ModelNotFound(FileNotFoundError):
     plain = True
 
 
+def name_and_pin(model: str) -> tuple[str, str | None]:
+    """A local path or hub id as it stands; of "hub id@commit" the hub id and the commit.
+
+    Raises ModelNotFound for a pin that could move.
+
+    >>> name_and_pin("somebody/model@" + "0123456789" * 4)
+    ('somebody/model', '0123456789012345678901234567890123456789')
+    >>> name_and_pin("somebody/model")
+    ('somebody/model', None)
+    """
+    name, sign, commit = model.partition("@")
+    if not sign or Path(model).expanduser().exists():
+        return model, None
+    if not _COMMIT.fullmatch(commit):
+        raise ModelNotFound(f"model {model!r}: give a commit of 40 hexadecimal digits after the @, which never moves")
+    return name, commit
+
+
 @lru_cache(maxsize=32)
 def model_revision(model: str) -> str:
-    """Return the revision of a local folder or of a hub id.
+    """Return the revision of a local folder, or of a hub id, behind which a commit may stand: "hub id@commit".
 
-    A local folder has the revision "sha256:...", a hash of its configuration and weight files. A hub id has the commit
-    of its main branch, in the local cache or else on the hub. Raises ModelNotFound when neither knows the model.
+    A local folder has the revision "sha256:...", a hash of its configuration and weight files. A hub id has its commit,
+    else that of its main branch, in the local cache or else on the hub. Raises ModelNotFound when neither knows the
+    model.
     """
     folder = Path(model).expanduser()
     if folder.exists():
         return f"sha256:{folder_sha256(folder)}"
-    return _hub_commit(model)
+    name, commit = name_and_pin(model)
+    return commit or _hub_commit(name)
 
 
 def folder_sha256(folder: Path) -> str:
@@ -83,20 +105,34 @@ def hub_answers() -> bool:
     return not constants.HF_HUB_OFFLINE
 
 
+def hub_names(model: str) -> list[str]:
+    """The hub ids that a name may mean: sentence-transformers resolves a bare one inside its own organisation."""
+    return [model] if "/" in model else [f"sentence-transformers/{model}", model]
+
+
+def cache_folder(name: str) -> Path:
+    """The folder of a hub id in the local cache, whether it is there or not."""
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    return Path(HF_HUB_CACHE) / f"models--{name.replace('/', '--')}"
+
+
+def cached_main(name: str) -> str | None:
+    """The commit of the main branch of a hub id, as the local cache has it."""
+    main = cache_folder(name) / "refs" / "main"
+    return main.read_text().strip() if main.is_file() else None
+
+
 def _hub_commit(model: str) -> str:
     from huggingface_hub import HfApi
-    from huggingface_hub.constants import HF_HUB_CACHE
     from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]  # imported there, not exported
 
     answers = hub_answers()
-    # sentence-transformers resolves a bare name inside its own organisation.
-    names = [model] if "/" in model else [f"sentence-transformers/{model}", model]
-    for name in names:
-        main = Path(HF_HUB_CACHE) / f"models--{name.replace('/', '--')}" / "refs" / "main"
-        if main.is_file():
-            return main.read_text().strip()
+    for name in hub_names(model):
+        if commit := cached_main(name):
+            return commit
     if answers:
-        for name in names:
+        for name in hub_names(model):
             try:
                 sha = HfApi().model_info(name, timeout=10).sha
             except (HTTPError, OSError, ValueError):

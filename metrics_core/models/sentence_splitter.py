@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
-from metrics_core.models.revision import model_revision
+from metrics_core.models.revision import model_revision, name_and_pin
 from metrics_core.models.unusable import PackageMissing, loading
 from metrics_core.protocols import ModelIdentity, SentenceSplitter
 
@@ -44,17 +45,19 @@ class RuleSplitter:
 class SaTSplitter:
     """Segment any Text from the package wtpsplit, which users of this setting install themselves.
 
-    `model` is a hub id such as sat-12l-sm or a local folder. Raises PackageMissing without wtpsplit.
+    `model` is a name inside the hub's organisation of SaT such as sat-12l-sm, perhaps with "@commit", or a local
+    folder. Raises PackageMissing without wtpsplit.
     """
 
     def __init__(self, model: str) -> None:
-        self._model_id = model
+        self._model_id = name_and_pin(model)[0]
+        self._source = sat_source(model)
         self._model: Any = None
 
     @property
     def identity(self) -> ModelIdentity:
         """The SaT model and its revision."""
-        return ModelIdentity(f"sat:{self._model_id}", model_revision(self._model_id))
+        return ModelIdentity(f"sat:{self._model_id}", model_revision(self._source))
 
     def split(self, text: str) -> list[str]:
         """Split a text into sentences."""
@@ -67,9 +70,20 @@ class SaTSplitter:
                 raise PackageMissing(
                     "REELSIEVE_SENTENCE_SPLITTER asks for SaT: install it with `pip install wtpsplit`"
                 ) from None
+            revision = model_revision(self._source)
+            where = {} if revision.startswith("sha256:") else {"revision": revision}
             with loading(self._model_id):
-                self._model = SaT(self._model_id)
+                self._model = SaT(self._model_id, from_pretrained_kwargs=where)
         return [part.strip() for part in self._model.split(text) if part.strip()]
+
+
+def sat_source(model: str) -> str:
+    """The folder or hub id of a SaT model: wtpsplit looks for names in one organisation.
+
+    >>> sat_source("sat-12l-sm")
+    'segment-any-text/sat-12l-sm'
+    """
+    return model if Path(model).expanduser().is_dir() else f"segment-any-text/{model}"
 
 
 @lru_cache(maxsize=4)

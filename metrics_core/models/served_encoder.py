@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from metrics_core.models.chat.client import Time
+from metrics_core.models.chat.protocol import Usage
+from metrics_core.models.chat.records import CacheMode, Ledger, Outcome
 from metrics_core.models.chat.server import HttpAnswer, Server, Unreachable, in_threads, open_client, post, shown
 from metrics_core.models.chat.spending import Prices, Spending, text_tokens, usage_of_call
+from metrics_core.models.chat.structured import canonical_json
 from metrics_core.models.chat.surroundings import ConcurrencyLimit, RetryPolicy, is_retried, retry_after_s
 from metrics_core.models.chat.wire import complaint_of, is_credible, same_model
 from metrics_core.models.unusable import ModelUnusable
@@ -37,7 +41,7 @@ class ServedTextEncoder:
 
     model: the name that the server knows. revision: what tells two models of one name apart, such as a commit; a server
     does not say. A batch that the server cannot take is halved until one text is left. Texts longer than the model
-    reads are the server's to cut or to refuse.
+    reads are the server's to cut or to refuse. mode: "offline" asks nothing. ledger: stores every call.
     """
 
     model: str
@@ -48,6 +52,8 @@ class ServedTextEncoder:
     policy: RetryPolicy = field(default_factory=RetryPolicy)
     prices: Prices | None = None
     spending: Spending | None = None
+    mode: CacheMode = "normal"
+    ledger: Ledger | None = None
     time: Time = field(default_factory=Time, repr=False)
 
     @property
@@ -59,8 +65,10 @@ class ServedTextEncoder:
         """Unit vectors (n, dim) in float32, in the order of the texts.
 
         Raises ModelUnusable where the server refuses or stays silent, answers with vectors of different lengths or
-        without direction, or where the spending limit is reached; ServerUnusable without the key.
+        without direction, where the spending limit is reached, or offline; ServerUnusable without the key.
         """
+        if self.mode == "offline" and texts:
+            raise ModelUnusable(f"{len(texts)} texts have no stored vector of {self.model}: run once without offline")
         # By length, so that little is spent on padding where a server pads.
         order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
         batches = [order[start : start + self.batch_size] for start in range(0, len(order), self.batch_size)]
@@ -108,16 +116,20 @@ class ServedTextEncoder:
                     f"{self._named} is not asked: the spending limit {self.spending.limit:g} is reached"
                 )
             with limit.slot() as mark:
-                answer, said = self._asked(client, texts, deadline - self.time.clock())
+                started = self.time.clock()
+                answer, said = self._asked(client, texts, deadline - started)
+                seconds = self.time.clock() - started
                 if answer is not None and answer.status == 200:
                     limit.good()
-                    return self._read(answer, texts)
+                    return self._read(answer, texts, retries, seconds)
                 if answer is not None and answer.status == 429:
                     limit.too_many(mark)
+            is_passing = answer is None or is_retried(answer.status)
+            status = None if answer is None else answer.status
+            self._record(texts, retries, "unreachable" if is_passing else "rejected", said, Usage(1), status, seconds)
             retry_after = None if answer is None else retry_after_s(answer.headers)
             wait = self.policy.wait_s(retries, self.time.random(), retry_after)
-            is_final = answer is not None and not is_retried(answer.status)
-            if is_final or retries >= self.policy.transport_retries or self.time.clock() + wait > deadline:
+            if not is_passing or retries >= self.policy.transport_retries or self.time.clock() + wait > deadline:
                 if answer is not None and (answer.status in _TOO_MUCH or answer.status >= 500):
                     raise _Refused(said)
                 raise ModelUnusable(f"{self._named} gave no vectors: {said}")
@@ -142,22 +154,66 @@ class ServedTextEncoder:
         remedy = {401: ". Check the key", 404: ". Check the model's name and the address, which ends in /v1"}
         return answer, f"the server answered {answer.status}: {complaint}{remedy.get(answer.status, '')}"
 
-    def _read(self, answer: HttpAnswer, texts: list[str]) -> NDArray[np.float32]:
+    def _read(self, answer: HttpAnswer, texts: list[str], attempt: int, seconds: float) -> NDArray[np.float32]:
         body = answer.body if isinstance(answer.body, dict) else {}
-        self._count(body.get("usage"), texts)
-        answered = body.get("model")
-        if isinstance(answered, str) and answered and not same_model(self.model, answered):
-            raise ModelUnusable(f"asked for {self._named}, but {shown(answered)} answered: name it as the server does")
-        return unit_vectors(body.get("data"), texts, self._named)
+        usage, answered = self._count(body.get("usage"), texts), body.get("model")
+        other = answered if isinstance(answered, str) and answered and not same_model(self.model, answered) else None
+        try:
+            if other:
+                said = f"asked for {self._named}, but {shown(other)} answered: name it as the server does"
+                raise ModelUnusable(said)
+            vectors = unit_vectors(body.get("data"), texts, self._named)
+        except ModelUnusable as error:
+            outcome: Outcome = "wrong_model" if other else "malformed"
+            self._record(texts, attempt, outcome, str(error), usage, answer.status, seconds)
+            raise
+        self._record(texts, attempt, "ok", None, usage, answer.status, seconds)
+        return vectors
 
-    def _count(self, usage: Any, texts: list[str]) -> None:
-        if self.spending is None:
+    def _record(
+        self,
+        texts: list[str],
+        attempt: int,
+        outcome: Outcome,
+        error: str | None,
+        usage: Usage,
+        http_status: int | None,
+        duration_s: float,
+    ) -> None:
+        if self.ledger is None:
             return
+        identity = self.identity.as_dict()
+        asked = canonical_json({"model": identity, "texts": texts})
+        self.ledger.record(
+            {
+                "request_sha256": hashlib.sha256(asked.encode("utf-8", "surrogatepass")).digest(),
+                "model": identity,
+                "purpose": "text vectors",
+                "attempt": attempt,
+                "outcome": outcome,
+                "error": error,
+                "http_status": http_status,
+                "tokens_in": usage.tokens_in,
+                "tokens_out": usage.tokens_out,
+                "money": usage.money,
+                "duration_s": duration_s,
+            }
+        )
+
+    def _count(self, usage: Any, texts: list[str]) -> Usage:
         tokens = usage.get("prompt_tokens") if isinstance(usage, dict) else None
         if not is_credible(tokens):
             # The server does not say. A spending stop that counted nothing would never stop.
             tokens = sum(map(text_tokens, texts))
-        self.spending.add(usage_of_call(tokens, 0, self.prices))
+        spent = usage_of_call(tokens, 0, self.prices)
+        if self.spending is not None:
+            self.spending.add(spent)
+        return spent
+
+    def usage_of(self, texts: Sequence[str]) -> Usage:
+        """About what it takes to encode these texts."""
+        usage = usage_of_call(sum(map(text_tokens, texts)), 0, self.prices)
+        return replace(usage, calls=math.ceil(len(texts) / self.batch_size))
 
 
 def unit_vectors(data: Any, texts: Sequence[str], named: str) -> NDArray[np.float32]:

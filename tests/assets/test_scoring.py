@@ -142,6 +142,9 @@ def test_a_server_of_embeddings_gives_the_scores_of_its_model(shard: Shard) -> N
         n_asked = len(served.asked)
         embed_and_score(shard, there)
         assert len(served.asked) == n_asked
+    with engine.connect() as connection:
+        calls = connection.execute(sa.text("SELECT purpose, outcome FROM chat_call")).all()
+    assert calls == [("text vectors", "ok")] * n_asked
     values = [{key: row.value for key, row in stored(engine, scorer).items()} for scorer in (here, there)]
     assert values[0]["good"] is not None
     assert values[1] == pytest.approx(values[0], abs=1e-6)

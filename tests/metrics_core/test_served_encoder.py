@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from metrics_core.models.chat.server import Server
 from metrics_core.models.chat.spending import Prices, Spending
 from metrics_core.models.served_encoder import ServedTextEncoder, unit_vectors
 from metrics_core.models.unusable import ModelUnusable
-from tests.metrics_core.chat_fakes import FakeTime
+from tests.metrics_core.chat_fakes import FakeTime, MemoryLedger
 from tests.metrics_core.chat_server import Answer, Loopback, Script, complaint, loopback
 
 
@@ -134,6 +135,35 @@ def test_the_spending_stop_counts_tokens_and_ends_asking() -> None:
             spending=spending,
         )
     assert spending.spent == pytest.approx(0.00002)
+
+
+def test_every_call_is_in_the_ledger_with_its_price() -> None:
+    ledger = MemoryLedger()
+    answers = iter(
+        [complaint(503, "loading"), embedded(["a"], data=[]), embedded(["a"], model="other"), embedded(["a"])]
+    )
+    with loopback(lambda number, body: next(answers, complaint(400, "no"))) as served:
+        encoder = ServedTextEncoder(
+            "tiny", Server(served.url), time=FakeTime().as_time(), prices=Prices(2.0, 0.0), ledger=ledger
+        )
+        for _ in range(4):
+            with suppress(ModelUnusable):
+                encoder.encode(["a"])
+    assert [(call["outcome"], call["attempt"], call["http_status"], call["tokens_in"]) for call in ledger.calls] == [
+        ("unreachable", 0, 503, 0),
+        ("malformed", 1, 200, 10),
+        ("wrong_model", 0, 200, 10),
+        ("ok", 0, 200, 10),
+        ("rejected", 0, 400, 0),
+    ]
+    assert [call["money"] for call in ledger.calls] == [None, 2e-5, 2e-5, 2e-5, None]
+    assert [call["error"] is None for call in ledger.calls] == [False, False, False, True, False]
+    assert len({call["request_sha256"] for call in ledger.calls}) == 1
+
+
+def test_offline_asks_nothing() -> None:
+    with pytest.raises(ModelUnusable, match="2 texts have no stored vector of tiny: run once without offline"):
+        ask(lambda number, body: embedded(body["input"]), ["a", "b"], mode="offline")
 
 
 def test_the_key_is_sent_and_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:

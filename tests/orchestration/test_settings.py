@@ -11,8 +11,10 @@ import sys
 from collections.abc import Generator
 from pathlib import Path
 
+import huggingface_hub
 import pytest
 
+from assets.models.profiles import PROFILES
 from assets.settings import give
 from orchestration.settings import fields, known_variables, settings
 from tests.command_line import run_command
@@ -165,6 +167,44 @@ def test_a_profile_comes_before_the_others(project: Path, monkeypatch: pytest.Mo
     assert found["vcs_short_text"][0] is True
 
 
+def test_a_profile_of_reelsieve_names_all_models_and_a_file_changes_single_values(project: Path) -> None:
+    text = 'text_encoder_url = "vllm"\nframes_cap = 64\n[profile.gpu]\nimage_text_precision = "fp16"'
+    (project / "reelsieve.toml").write_text(text)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("REELSIEVE_PROFILE", "gpu")
+        patched.setenv("REELSIEVE_ECS_VERIFIER", "mine")
+        found = in_force()
+    assert found["text_encoder"][0].startswith("Qwen/Qwen3-Embedding-0.6B@")
+    assert found["text_encoder"][1] == "profile gpu: text_encoder"
+    # The address of another model does not reach this one, and what no profile names is the file's.
+    assert (found["text_encoder_url"][0], found["frames_cap"][0]) == ("", 64)
+    assert found["image_text_precision"] == ("fp16", "reelsieve.toml: [profile.gpu] image_text_precision")
+    assert found["ecs_verifier"] == ("mine", "environment")
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_profile_lists_the_files_of_its_models(
+    project: Path, tmp_path: Path, profile: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    done = run_command("doctor", "--models", "--json", REELSIEVE_PROFILE=profile)
+    found = json.loads(done.stdout)
+    rows = {row["setting"]: row for row in found["models"]}
+    assert found["profile"] == profile
+    assert set(rows) >= {model.setting for model in PROFILES[profile].models}
+    for model in PROFILES[profile].models:
+        row = rows[model.setting]
+        assert (row["model"], row["licence"], row["gb_in_all"]) == (model.name, model.licence, model.gb)
+        assert (row["state"] == "missing") == bool(row["missing"]) == bool(row["remedy"])
+    assert done.returncode == any(row["missing"] for row in rows.values()) == (profile != "laptop")
+    if profile == "laptop":
+        # What a profile says of the models that are installed is their real size.
+        assert {row["gb"] == pytest.approx(row["gb_in_all"], rel=0.15) for row in rows.values()} == {True}
+    forget_installation()
+    wide = run_command("doctor", "--models", REELSIEVE_PROFILE=profile, COLUMNS="100").stdout
+    assert all(len(line) <= 100 for line in wide.splitlines()[: len(rows) + 2])
+
+
 def test_a_file_that_changed_is_read_anew(project: Path) -> None:
     (project / "reelsieve.toml").write_text("frames_cap = 64")
     assert in_force()["frames_cap"][0] == 64
@@ -240,9 +280,11 @@ def test_a_mistake_in_the_file_is_one_sentence(project: Path, text: str, wrong: 
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
-        ("", "reelsieve.toml has no profile big: it has none"),
-        ("[profile.gpu]\n[profile.paper]", "reelsieve.toml has no profile big: it has gpu, paper"),
-        (None, "error: REELSIEVE_PROFILE is big, and there is no reelsieve.toml with profiles"),
+        ("[profile.mine]", "is big: name one of laptop, gpu, paper, mine, or write [profile.big] into /"),
+        (
+            None,
+            "error: REELSIEVE_PROFILE is big: name one of laptop, gpu, paper, or write [profile.big] into reelsieve.t",
+        ),
     ],
 )
 def test_a_profile_that_does_not_exist(project: Path, text: str | None, wrong: str) -> None:
@@ -282,3 +324,13 @@ def test_a_secret_is_shown_by_its_name_only(project: Path) -> None:
 def test_the_page_of_all_settings_is_up_to_date() -> None:
     made = runpy.run_path(str(PROJECT / "docs" / "settings.py"))
     assert made["PAGE"].read_text(encoding="utf-8") == made["page"](), "make it anew: .venv/bin/python docs/settings.py"
+    assert made["MODELS"].read_text(encoding="utf-8") == made["models_page"](), "make it anew, likewise"
+
+
+def test_figures_of_agreement_are_those_of_the_papers_page() -> None:
+    row = next(
+        line for line in (PROJECT / "docs" / "papers.md").read_text().splitlines() if "VCS_short, lct 1 |" in line
+    )
+    ours, published = re.findall(r"(\S+ \(.*?\)) \*(.*?)\*", row)[::2], re.findall(r"\*(.*?)\*", row)[::2]
+    assert all(figure in PROFILES["laptop"].agreement for figure, _ in ours)
+    assert all(figure in PROFILES["paper"].agreement for figure in published)

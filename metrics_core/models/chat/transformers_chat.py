@@ -19,8 +19,9 @@ from metrics_core.models.chat.records import Bookkeeping, CacheMode, Ledger, Out
 from metrics_core.models.chat.spending import add_usage
 from metrics_core.models.chat.structured import Malformed, ordered_json, read_answer
 from metrics_core.models.chat.transformers_generation import Generator, LoadedChat, Unanswerable, load_chat
+from metrics_core.models.files import check_files
 from metrics_core.models.precision import precision_in_use
-from metrics_core.models.revision import model_revision
+from metrics_core.models.revision import model_revision, name_and_pin
 from metrics_core.models.unusable import ModelUnusable, loading
 from metrics_core.protocols import ModelIdentity
 
@@ -93,12 +94,12 @@ RETRY_TEMPERATURE = 0.7
 class TransformersChatModel:
     """Answers one request after the other; the model is loaded when the first one has no stored answer.
 
-    `model` is a local folder or a hub id. Only safetensors are read, and no code of the model. A CPU always computes in
-    float32; `precision` ("fp32", "bf16", "fp16") counts on a GPU. Where llguidance is installed (extra `constrained`)
-    the model can write nothing but JSON that fits the schema; without it, an answer that does not fit is asked again,
-    twice, by sampling with the next seed. Requests with the same system message and images come one after the other,
-    and what the model computed for their common beginning is kept: always of texts, of images for the models that
-    `transformers_generation` lists. Others encode the images again for every request.
+    `model` is a local folder, a hub id or a "hub id@commit". Only safetensors are read, and no code of the model. A CPU
+    always computes in float32; `precision` ("fp32", "bf16", "fp16") counts on a GPU. Where llguidance is installed
+    (extra `constrained`) the model can write nothing but JSON that fits the schema; without it, an answer that does not
+    fit is asked again, twice, by sampling with the next seed. Requests with the same system message and images come one
+    after the other, and what the model computed for their common beginning is kept: always of texts, of images for the
+    models that `transformers_generation` lists. Others encode the images again for every request.
     """
 
     def __init__(
@@ -112,7 +113,8 @@ class TransformersChatModel:
         clock: Callable[[], float] = time.monotonic,
         constrained: bool = True,
     ) -> None:
-        self._model_id = model
+        self._source = model
+        self._model_id = name_and_pin(model)[0]
         self._precision = precision
         self._cache = cache
         self._mode: CacheMode = mode
@@ -127,7 +129,7 @@ class TransformersChatModel:
     def identity(self) -> ModelIdentity:
         """Name, revision, the precision that this machine computes in, and what keeps answers to their schema."""
         params = {"precision": precision_in_use(self._precision), "decoding": self._decoding}
-        return ModelIdentity(self._model_id, model_revision(self._model_id), params)
+        return ModelIdentity(self._model_id, model_revision(self._source), params)
 
     def remembering(self, cache: ReplyCache, mode: CacheMode, ledger: Ledger) -> TransformersChatModel:
         """The same model, loaded once for both, with a cache and a ledger."""
@@ -197,8 +199,9 @@ class TransformersChatModel:
 
     @cached_property
     def _loaded(self) -> LoadedChat:
-        revision = model_revision(self._model_id)
+        revision = model_revision(self._source)
         with loading(self._model_id):
+            check_files(self._source)
             return load_chat(self._model_id, revision, precision_in_use(self._precision))
 
     @cached_property

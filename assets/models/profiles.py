@@ -1,0 +1,168 @@
+"""Profiles: models chosen together in one word, with what is known of each: licence, size and agreement with people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from metrics_core.models.revision import name_and_pin
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model of a profile. value: of the setting that names it. gb: what is fetched or copied; None: not known here.
+
+    also: settings that go with it.
+    """
+
+    setting: str
+    value: str
+    licence: str
+    gb: float | None
+    purpose: str
+    also: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def commit(self) -> str | None:
+        """The commit that the profile pins."""
+        return self.also.get("text_encoder_revision") or name_and_pin(self.value)[1]
+
+    @property
+    def unpinned(self) -> str:
+        """Who chooses the revision where the profile pins none."""
+        if self.value in {"offline", "demo"}:
+            return "installed"
+        if f"{self.setting.removesuffix('_model')}_url" in self.also:
+            return "the server's"
+        return "of the tag" if "image_text_checkpoint" in self.also else "pin one"
+
+    @property
+    def name(self) -> str:
+        """The model without its commit, an image-text encoder with its checkpoint."""
+        checkpoint = self.also.get("image_text_checkpoint")
+        return f"{self.value} / {checkpoint}" if checkpoint else name_and_pin(self.value)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Models that are chosen together. agreement: with people on VATEX-EVAL, who measured it and when."""
+
+    meaning: str
+    models: tuple[Model, ...]
+    agreement: str
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Every setting that the profile gives a value."""
+        named = [{model.setting: model.value, **model.also} for model in self.models]
+        return {name: value for each in named for name, value in each.items()}
+
+
+_NLI = Model(
+    "ecs_verifier",
+    "cross-encoder/nli-deberta-v3-large",
+    "apache-2.0",
+    # Its 434 million weights in float32, as its architecture has them.
+    1.7,
+    "ECS: judges whether a sentence entails a keypoint",
+    {"ecs_verifier_precision": "bf16"},
+)
+LAPTOP, GPU, PAPER = "laptop", "gpu", "paper"
+PROFILES: Mapping[str, Profile] = {
+    LAPTOP: Profile(
+        "Reelsieve's own defaults: everything is installed, no network, no GPU",
+        (
+            Model("text_encoder", "offline", "apache-2.0", 0.09, "VCS, VCS_short, ECS: all-MiniLM-L6-v2"),
+            Model("image_text_encoder", "demo", "Reelsieve's own", 0.004, "EVQAScore of the demo's drawn clips alone"),
+            Model("ecs_verifier", "offline", "Reelsieve's own", 0.004, "ECS: a small NLI model on all-MiniLM-L6-v2"),
+        ),
+        "VCS_short at lct 1, Kendall 22.6 (20.9 to 24.3) with 1 reference and 36.1 (34.7 to 37.6) with 9: this "
+        "project, 2026-11-23; other metrics: not measured",
+    ),
+    GPU: Profile(
+        "open models that fit a GPU of 24 GB together; those of QEVA behind Ollama on this machine",
+        (
+            Model(
+                "text_encoder",
+                "Qwen/Qwen3-Embedding-0.6B@b22da495047858cce924d27d76261e96be6febc0",
+                "apache-2.0",
+                1.2,
+                "VCS, VCS_short, ECS; reads 32,768 tokens",
+            ),
+            Model(
+                "image_text_encoder",
+                "ViT-H-14",
+                "mit",
+                3.9,
+                "EVQAScore; laion/CLIP-ViT-H-14-laion2B-s32B-b79K on the hub",
+                {"image_text_checkpoint": "laion2b_s32b_b79k", "image_text_precision": "bf16"},
+            ),
+            _NLI,
+            Model(
+                "qeva_video_model", "qwen2.5vl:7b", "apache-2.0", 6.0, "QEVA: sees frames", {"qeva_video_url": "ollama"}
+            ),
+            Model(
+                "qeva_text_model", "qwen2.5:7b", "apache-2.0", 4.7, "QEVA: reads summaries", {"qeva_text_url": "ollama"}
+            ),
+        ),
+        "not measured",
+    ),
+    PAPER: Profile(
+        "what the papers used, as far as it can run on machines of one's own; three servers",
+        (
+            Model(
+                "text_encoder",
+                "nvidia/NV-Embed-v2",
+                "cc-by-nc-4.0",
+                15.7,
+                "VCS, VCS_short; a server runs it, for it brings code. ECS's paper has BAAI/bge-m3 (mit, 2.3 GB)",
+                {
+                    "text_encoder_url": "http://127.0.0.1:8002/v1",
+                    "text_encoder_revision": "7604d305b621f14095a1aa23d351674c2859553a",
+                },
+            ),
+            Model(
+                "sentence_splitter",
+                "sat:sat-12l-sm",
+                "mit",
+                None,
+                "VCS: segments; needs the package wtpsplit, and the tokenizer of FacebookAI/xlm-roberta-base",
+            ),
+            Model(
+                "image_text_encoder",
+                "ViT-B-32-quickgelu",
+                "mit",
+                0.6,
+                "EVQAScore: CLIP as the paper names it; the weights of PAC-S in its tables have no licence",
+                {"image_text_checkpoint": "openai"},
+            ),
+            _NLI,
+            Model(
+                "qeva_video_model",
+                "Qwen/Qwen2.5-VL-7B-Instruct",
+                "apache-2.0",
+                None,
+                "QEVA: sees frames, of the open pair in Table 4. The paper's first choice, Gemini 1.5 Pro, is hosted",
+                {"qeva_video_url": "vllm"},
+            ),
+            Model(
+                "qeva_text_model",
+                "meta-llama/Llama-3.1-8B-Instruct",
+                "llama3.1",
+                None,
+                "QEVA: reads summaries, of the same pair; the first choice is GPT-4o",
+                {"qeva_text_url": "http://127.0.0.1:8001/v1"},
+            ),
+        ),
+        "not measured here; the authors of VCS_short print Kendall 30.0 with 1 reference and 41.5 with 9",
+    ),
+}
+# What a profile says nothing of has its default, whatever stands in a settings file: models belong together.
+CHOSEN = frozenset(name for profile in PROFILES.values() for name in profile.settings)
+
+
+def known_model(setting: str, value: str) -> Model | None:
+    """What the profiles say of a model, whichever of them it belongs to and whatever commit stands behind it."""
+    name = name_and_pin(value)[0]
+    models = (model for profile in PROFILES.values() for model in profile.models)
+    return next((model for model in models if model.setting == setting and name_and_pin(model.value)[0] == name), None)
