@@ -54,6 +54,8 @@ def write_checkpoint(file: str, seed: int = 0) -> None:
     writer.add_eos_token_id(0)
     writer.add_add_bos_token(False)
     writer.add_chat_template(TEMPLATE)
+    # Of a text's vectors, where vectors are asked for.
+    writer.add_pooling_type(gguf.PoolingType.MEAN)
     for name, shape in shapes(len(tokens)).items():
         is_norm = len(shape) == 1
         weights = np.ones(shape) if is_norm else random.normal(0, 0.3, shape)

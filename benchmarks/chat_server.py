@@ -24,13 +24,18 @@ import urllib.request
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import RESULTS, save
 from metrics_core.models.chat.client import HttpChatModel, make_chat_model
 from metrics_core.models.chat.protocol import ChatReply, ChatRequest, ImagePart, TextPart
+from metrics_core.models.chat.server import Server
+from metrics_core.models.chat.spending import Prices
+from metrics_core.models.served_encoder import ServedTextEncoder
+from metrics_core.models.unusable import ModelUnusable
 
 VARIABLE = "REELSIEVE_CHAT_SERVER_PYTHON"
 START_S = 120.0
@@ -51,14 +56,18 @@ SCHEMA = {
 
 
 @contextmanager
-def llama_server(python: str) -> Iterator[str]:
-    """Run llama.cpp's server with a tiny checkpoint named "tiny"; yields its address, which ends in /v1."""
+def llama_server(python: str, *, vectors: bool = False) -> Iterator[str]:
+    """Run llama.cpp's server with a tiny checkpoint named "tiny"; yields its address, which ends in /v1.
+
+    vectors: whether it gives vectors of texts, and answers no chat.
+    """
     with tempfile.TemporaryDirectory() as folder:
         checkpoint = Path(folder) / "tiny.gguf"
         writer = Path(__file__).with_name("chat_checkpoint.py")
         subprocess.run([python, str(writer), str(checkpoint)], check=True)
         port = _unused_port()
         options = ["--model_alias", "tiny", "--n_ctx", "8192", "--n_threads", "1", "--verbose", "false"]
+        options += ["--embedding", str(vectors).lower()]
         address = ["--host", "127.0.0.1", "--port", str(port)]
         with _running([python, "-m", "llama_cpp.server", "--model", str(checkpoint), *options, *address], port) as url:
             yield url
@@ -172,9 +181,39 @@ def with_llama(python: str) -> dict[str, Any]:
         rows["cut"] = asked("cut", model, requests(1, max_tokens=8))
         rows["too long"] = asked("too long", model, requests(1, system="word " * 9000))
     rows["server gone"] = asked("server gone", model, requests(1, prompt_version="3"))
+    with llama_server(python, vectors=True) as url:
+        rows["vectors"] = embedded(url)
     offline = make_chat_model("tiny", url=url, mode="offline", **given)
     rows["offline"] = asked("offline", offline, requests(20, prompt_version="2"))
     return rows
+
+
+def embedded(url: str, n: int = 200) -> dict[str, Any]:
+    """Vectors of n texts in batches and one by one, of a text that is too long, and of another model."""
+    memory, texts = Memory(), [f"A dog runs after ball {i}{', and again' * (i % 7)}." for i in range(n)]
+    encoder = ServedTextEncoder("tiny", Server(url), prices=Prices(1.0, 0.0), ledger=memory, concurrency=2)
+    started = time.monotonic()
+    vectors = encoder.encode(texts)
+    seconds = time.monotonic() - started
+    alone = replace(encoder, batch_size=1, ledger=None).encode(texts[:20])
+    row: dict[str, Any] = {
+        "shape": list(vectors.shape),
+        "seconds": round(seconds, 2),
+        "outcomes": dict(Counter(call["outcome"] for call in memory.calls)),
+        "tokens_in": sum(call["tokens_in"] for call in memory.calls),
+        "greatest difference to one by one": float(abs(vectors[:20] - alone).max()),
+        "least difference between two texts": float(min(abs(a - b).max() for a, b in combinations(vectors[:50], 2))),
+    }
+    for name, other, text in (
+        ("too long", encoder, "word " * 9000),
+        ("another model", replace(encoder, model="big"), "a"),
+    ):
+        try:
+            row[name] = list(other.encode([text]).shape)
+        except ModelUnusable as error:
+            row[name] = str(error).replace(url, "URL")
+    print(f"vectors: {row}")
+    return row
 
 
 def with_transformers(python: str) -> dict[str, Any]:

@@ -72,9 +72,8 @@ def profiles() -> str:
 
 
 def _model_row(model: Model) -> str:
-    size = "not known" if model.gb is None else f"{model.gb:.3g}"
     commit = f"`{model.commit[:12]}`" if model.commit else model.unpinned
-    return f"| `{model.setting}` | `{model.name}` | {commit} | {model.licence} | {size} | {model.purpose} |\n"
+    return f"| `{model.setting}` | `{model.name}` | {commit} | {model.licence} | {model.size} | {model.purpose} |\n"
 
 
 def _sections() -> Iterator[tuple[str, str]]:

