@@ -16,7 +16,7 @@ from typing_extensions import Never
 from assets.ingest.run import ingest_folder
 from assets.scores.base import Scorer
 from assets.scores.checks import ENOUGH_TO_VARY, RANGE_TOLERANCE, judge
-from assets.scores.pending import activate_if_complete, pending, pending_by_shard, register
+from assets.scores.pending import activate_if_complete, forecast, pending, pending_by_shard, register
 from assets.scores.run import score_shard
 from assets.scores.vcs import VCSScorer, VCSSettings, VCSShortScorer, VCSShortSettings
 from assets.sources.base import BATCH_SIZE, Evidence, MissingEvidence
@@ -136,15 +136,27 @@ def test_a_server_of_embeddings_gives_the_scores_of_its_model(shard: Shard) -> N
     here = vcs_scorer(hashed)
     embed_and_score(shard, here)
     with loopback(script) as served:
-        settings = VCSSettings(text_encoder="words", text_encoder_url=served.url, text_encoder_revision="1")
+        settings = VCSSettings(
+            text_encoder="words",
+            text_encoder_url=served.url,
+            text_encoder_revision="1",
+            chat_prices={"words": (2.0, 0.0)},
+        )
         there = VCSScorer.from_settings(settings)
+        _, (expected,) = forecast(engine, there, shard[1], 0)
+        assert served.asked == []
         embed_and_score(shard, there)
+        assert forecast(engine, there, shard[1], 0)[1] == []
         n_asked = len(served.asked)
         embed_and_score(shard, there)
         assert len(served.asked) == n_asked
     with engine.connect() as connection:
-        calls = connection.execute(sa.text("SELECT purpose, outcome FROM chat_call")).all()
-    assert calls == [("text vectors", "ok")] * n_asked
+        calls = connection.execute(sa.text("SELECT purpose, outcome, tokens_in, money FROM chat_call")).all()
+    assert [call[:2] for call in calls] == [("text vectors", "ok")] * n_asked
+    # This server does not say how many tokens it read, so both are by the same rule of thumb.
+    assert expected.calls == n_asked
+    assert expected.tokens_in == sum(call.tokens_in for call in calls) > 0
+    assert expected.money == pytest.approx(expected.tokens_in * 2e-6) == sum(call.money for call in calls)
     values = [{key: row.value for key, row in stored(engine, scorer).items()} for scorer in (here, there)]
     assert values[0]["good"] is not None
     assert values[1] == pytest.approx(values[0], abs=1e-6)
