@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from huggingface_hub import constants
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from metrics_core.models.files import files_of_model
+from metrics_core.models.files import ModelFiles, files_of_checkpoint, files_of_model
 from metrics_core.models.revision import ModelNotFound, model_revision
 from metrics_core.models.sentence_splitter import RuleSplitter, make_splitter
 from metrics_core.models.text_encoder import SentenceTransformerEncoder
@@ -330,6 +331,24 @@ for model in ("owner/tiny", "owner/tiny@{"c" * 40}", "owner/tiny@main"):
         in elsewhere
     )
     assert branch == "model 'owner/tiny@main': give a commit of 40 hexadecimal digits after the @, which never moves"
+
+
+def test_a_tag_of_open_clip_is_here_in_either_format_and_with_its_tokenizer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    cache = tmp_path / "models--timm--ViT-B-16-SigLIP"
+    snapshot = cache / "snapshots" / ("d" * 40)
+    lost = files_of_checkpoint("ViT-B-16-SigLIP", "webli")
+    assert lost.missing == ("open_clip_model.safetensors", "tokenizer.json of timm/ViT-B-16-SigLIP")
+    assert lost.folder == cache / "snapshots" / "COMMIT"
+    assert lost.remedy.endswith(f"into {lost.folder}, and the commit into {cache / 'refs' / 'main'}")
+    snapshot.mkdir(parents=True)
+    (cache / "refs").mkdir()
+    (cache / "refs" / "main").write_text("d" * 40)
+    (snapshot / "open_clip_pytorch_model.bin").write_bytes(b"12345")
+    (snapshot / "tokenizer.json").write_text("{}")
+    assert files_of_checkpoint("ViT-B-16-SigLIP", "webli") == ModelFiles(snapshot, (), 7, "d" * 40)
 
 
 def test_missing_files_of_a_folder_are_counted_by_what_it_says_it_has(tmp_path: Path) -> None:
