@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +20,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from metrics_core.models.files import ModelFiles, files_of_checkpoint, files_of_model
-from metrics_core.models.revision import ModelNotFound, model_revision
+from metrics_core.models.revision import ModelNotFound, hub_answers, model_revision
 from metrics_core.models.sentence_splitter import RuleSplitter, make_splitter
 from metrics_core.models.text_encoder import SentenceTransformerEncoder
 from metrics_core.models.unusable import ModelUnusable
@@ -291,7 +293,7 @@ def test_hub_models_are_known_by_the_commit_in_the_cache(tmp_path: Path) -> None
         main.write_text(f"{commit}\n")
     # Nothing listens on port 9: a hub that cannot be reached.
     code = """
-from metrics_core.models.revision import ModelNotFound, model_revision
+from metrics_core.models.revision import ModelNotFound, hub_answers, model_revision
 print(model_revision("owner/model"), model_revision("short"))
 try:
     model_revision("owner/other")
@@ -303,41 +305,42 @@ except ModelNotFound as error:
     assert missing.startswith("model 'owner/other' is neither a local folder nor a model of the hub")
 
 
-@pytest.mark.slow
-def test_a_pinned_model_loads_out_of_a_copied_cache(checkpoint: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def hub_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty cache of the hub, and no hub."""
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    model_revision.cache_clear()
+    hub_answers.cache_clear()
+    yield tmp_path / "hub"
+    model_revision.cache_clear()
+    hub_answers.cache_clear()
+
+
+def test_a_pinned_model_loads_out_of_a_copied_cache(checkpoint: Path, hub_cache: Path) -> None:
     """The main branch moved on, and is not complete: a pin stays with its commit."""
-    pin, moved, cache = "a" * 40, "b" * 40, tmp_path / "models--owner--tiny"
+    pin, moved, cache = "a" * 40, "b" * 40, hub_cache / "models--owner--tiny"
     shutil.copytree(checkpoint, cache / "snapshots" / pin)
     shutil.copytree(checkpoint, cache / "snapshots" / moved)
     (cache / "snapshots" / moved / "1_Pooling" / "config.json").unlink()
     (cache / "refs").mkdir()
     (cache / "refs" / "main").write_text(moved)
-    code = f"""
-from metrics_core.models.text_encoder import SentenceTransformerEncoder
-pinned, here = (SentenceTransformerEncoder(model) for model in ("owner/tiny@{pin}", {str(checkpoint)!r}))
-vectors = [encoder.encode(["a cat"]) for encoder in (pinned, here)]
-print(pinned.identity.model_id, pinned.identity.revision == "{pin}", (vectors[0] == vectors[1]).all())
-for model in ("owner/tiny", "owner/tiny@{"c" * 40}", "owner/tiny@main"):
-    try:
-        SentenceTransformerEncoder(model).encode(["a"])
-    except FileNotFoundError as error:
-        print(error)
-"""
-    loaded, incomplete, elsewhere, branch = python(code, HF_HUB_CACHE=str(tmp_path), HF_HUB_OFFLINE="1")
-    assert loaded == "owner/tiny True True"
-    assert f"put 1_Pooling/config.json into {cache / 'snapshots' / moved};" in incomplete
-    assert (
-        f"model.safetensors into {cache / 'snapshots' / ('c' * 40)}; there is commit {pin}, {moved} instead"
-        in elsewhere
-    )
-    assert branch == "model 'owner/tiny@main': give a commit of 40 hexadecimal digits after the @, which never moves"
+    pinned, here = (SentenceTransformerEncoder(model) for model in (f"owner/tiny@{pin}", str(checkpoint)))
+    assert (pinned.identity.model_id, pinned.identity.revision) == ("owner/tiny", pin)
+    np.testing.assert_array_equal(pinned.encode(TEXTS), here.encode(TEXTS))
+    lacks = f"put 1_Pooling/config.json into {cache / 'snapshots' / moved};"
+    elsewhere = f"into {cache / 'snapshots' / ('c' * 40)}; there is commit {pin}, {moved} instead"
+    for model, said in (("owner/tiny", lacks), (f"owner/tiny@{'c' * 40}", elsewhere)):
+        with pytest.raises(ModelNotFound, match=re.escape(said)):
+            SentenceTransformerEncoder(model).encode(TEXTS)
+    with pytest.raises(ModelNotFound, match="give a commit of 40 hexadecimal digits after the @, which never moves"):
+        SentenceTransformerEncoder("owner/tiny@main")
 
 
 def test_a_tag_of_open_clip_is_here_in_either_format_and_with_its_tokenizer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hub_cache: Path,
 ) -> None:
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
-    cache = tmp_path / "models--timm--ViT-B-16-SigLIP"
+    cache = hub_cache / "models--timm--ViT-B-16-SigLIP"
     snapshot = cache / "snapshots" / ("d" * 40)
     lost = files_of_checkpoint("ViT-B-16-SigLIP", "webli")
     assert lost.missing == ("open_clip_model.safetensors", "tokenizer.json of timm/ViT-B-16-SigLIP")
@@ -382,7 +385,7 @@ def test_a_hub_that_never_answers_is_asked_once_and_said_in_one_sentence(tmp_pat
 import sys
 from metrics_core.models import revision
 from metrics_core.models.clip_encoder import OpenClipEncoder
-from metrics_core.models.revision import ModelNotFound, model_revision
+from metrics_core.models.revision import ModelNotFound, hub_answers, model_revision
 from metrics_core.models.text_encoder import SentenceTransformerEncoder
 revision.PATIENCE_S = 0.5
 def bare(): model_revision("bare")
