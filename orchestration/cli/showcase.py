@@ -18,7 +18,7 @@ from orchestration.cli.refusals import Refused
 DATASET = DEMO_DATASET
 MARKER = "complete.json"
 # Verdicts on agreement need 10 videos, and most of the time goes by the clip.
-FIRST_CLIPS = 12
+FIRST_CLIPS = 10
 
 
 def demo(

@@ -18,7 +18,7 @@ from orchestration.cli.output import console, print_plan, print_rows, progress
 
 # A table of the result has so many captions and these facts; sample_scores has them all.
 SHOWN = 10
-SHOWN_FACTS = ("words", "words_per_second", "frame_change", "sharpness", "brightness", "cuts")
+SHOWN_FACTS = ("words", "frame_change", "sharpness", "brightness", "cuts")
 # Of rows and videos that cannot be used for one reason, so many are named.
 NAMED = 3
 _DIGITS = 8
@@ -159,6 +159,8 @@ def _ingest(folder: Path, dataset: str) -> None:
     with installed().engine.connect() as connection:
         dataset_id = dataset_of_key(installed().engine, dataset).dataset_id
         refused, unreadable = list_rejects(connection, dataset_id), unreadable_videos(connection, dataset_id)
+    # A video first: its captions are refused since it is.
+    refused.sort(key=lambda row: not row["source"].startswith("videos."))
     for code in dict.fromkeys(row["code"] for row in refused):
         _name_some(
             "refused",

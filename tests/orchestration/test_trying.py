@@ -202,6 +202,10 @@ def test_what_is_broken_is_named_and_the_rest_is_done(folder: Path) -> None:
         assert f"left out: {why} (1, such as {which})\n" in done.stdout
     for name in ("broken.mp4", "song.mp4"):
         assert re.search(rf"refused: videos.jsonl line \d: [^:]*{name}", done.stdout), done.stdout
+    # The cause comes first: captions are refused since their videos are.
+    refused = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("refused: ")]
+    assert refused == sorted(refused, reverse=True)
+    assert set(refused) == {"videos.jsonl", "captions.jsonl"}
     rows = query("SELECT video, language, brightness FROM sample_scores WHERE dataset = 'mixed' ORDER BY 1")
     assert [(row["video"], row["language"]) for row in rows] == [("english", "en"), ("french", "fr"), ("german", "de")]
     assert all(row["brightness"] is not None for row in rows)
