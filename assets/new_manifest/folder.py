@@ -10,7 +10,6 @@ from typing import Literal
 
 from assets.ingest import hygiene
 from assets.ingest.files import PathRejected, fault_as_written, open_inside, resolve_inside
-from assets.ingest.rejects import Code
 from assets.new_manifest.found import Findings
 
 VIDEO_SUFFIXES = frozenset(
@@ -81,7 +80,7 @@ class Folder:
             with open_inside(self.path, file) as opened:
                 return opened.read(size)
         except PathRejected as refused:
-            self._refuse(refused.code, file)
+            self.findings.refuse("file", refused.code, file)
         except OSError as error:
             self.findings.leave_out(f"a file that cannot be read ({error.strerror})", file)
         return None
@@ -134,8 +133,5 @@ class Folder:
             except PathRejected as refused:
                 code = refused.code
         if code is not None:
-            self._refuse(code, file)
+            self.findings.refuse("file", code, file)
         return code is None
-
-    def _refuse(self, code: Code, file: str) -> None:
-        self.findings.leave_out(f"a file that ingest would refuse ({code})", file)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from assets.ingest.checking import validate
-from assets.ingest.rejects import CODES, Reject
+from assets.ingest.rejects import CODES, Code, Reject
 from assets.ingest.rows import MAX_ID, RawRow
 
 # Who wrote a caption whose source does not say so.
@@ -126,8 +126,12 @@ class Findings:
         """Whether ingest will accept a row of a manifest; else it is left out, for the reason of ingest."""
         checked = validate(RawRow("", 0, kind, dict(row), None, ""))
         if isinstance(checked, Reject):
-            self.leave_out(f"a {kind} that ingest would refuse ({checked.code}): {CODES[checked.code]}", where)
+            self.refuse(kind, checked.code, where)
         return not isinstance(checked, Reject)
+
+    def refuse(self, kind: str, code: Code, where: str) -> None:
+        """Leave out what ingest would refuse, for its reason."""
+        self.leave_out(f"a {kind} that ingest would refuse ({code}): {CODES[code]}", where)
 
     def said(self) -> str:
         """What was left out, in words; nothing where all was taken."""

@@ -117,7 +117,7 @@ class ShardReader:
                     if content is not None:
                         self._read(content, member, part, suffix, sample, shard)
         except PathRejected as refused:
-            self.findings.leave_out(f"a file that ingest would refuse ({refused.code})", shard)
+            self.findings.refuse("file", refused.code, shard)
         except (tarfile.TarError, EOFError, OSError, ValueError, OverflowError, zlib.error) as error:
             if isinstance(error, NoManifest):
                 raise

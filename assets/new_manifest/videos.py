@@ -141,7 +141,7 @@ class Videos:
         if is_address(path):
             return self._address(path, where) is not None
         if (code := fault_as_written(path)) is not None:
-            self._findings.leave_out(f"a file that ingest would refuse ({code})", where)
+            self._findings.refuse("file", code, where)
         return code is None
 
     def _file(self, cell: str, beside: str, row: str) -> str | None:

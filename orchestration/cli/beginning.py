@@ -76,17 +76,20 @@ def _roots() -> dict[str, str]:
 
 def print_findings(made: Made) -> None:
     """Print what a source was taken for, what was guessed, and what the manifest has."""
+    from assets.reports.text import plural
+
     written, extracted = made.written, made.extracted
     console.print(f"found: {made.kind}", markup=False, soft_wrap=True)
     for guess in made.findings.guesses:
         console.print(f"guessed: {guess}", markup=False, soft_wrap=True)
-    captions = [f"{n} captions of system {system!r}" for system, n in written.systems.most_common(5)]
-    captions += [f"{len(written.systems) - 5} more systems"] if len(written.systems) > 5 else []
-    captions += [f"{written.references} references"] if written.references else []
-    captions += [f"{written.ratings} ratings"] if written.ratings else []
-    console.print(f"manifest: {written.videos} videos, {', '.join(captions)}", markup=False, soft_wrap=True)
+    captions = [f"{plural(n, 'caption')} of system {system!r}" for system, n in written.systems.most_common(5)]
+    captions += [plural(n_more, "more system")] if (n_more := len(written.systems) - 5) > 0 else []
+    captions += [plural(written.references, "reference")] if written.references else []
+    captions += [plural(written.ratings, "rating")] if written.ratings else []
+    has = ", ".join([plural(written.videos, "video"), *captions])
+    console.print(f"manifest: {has}", markup=False, soft_wrap=True)
     if extracted.n:
-        size = f"{extracted.n} videos, {extracted.size_bytes / 1e6:.1f} MB"
+        size = f"{plural(extracted.n, 'video')}, {extracted.size_bytes / 1e6:.1f} MB"
         console.print(f"videos: {size}, in {made.folder / 'videos'}", markup=False, soft_wrap=True)
     for offer in made.findings.offers():
         console.print(f"ratings: {offer}", markup=False, soft_wrap=True)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from assets.ingest.rejects import CODES
 from assets.scores.registry import METRICS
 from orchestration.cli.trying import manifest_of
 from orchestration.platform import installed
@@ -196,8 +197,8 @@ def test_what_is_broken_is_named_and_the_rest_is_done(folder: Path) -> None:
         "a caption in a file that counts less: .txt counts before .json, .vtt and .srt": "english.json",
         "a video without a caption beside it": "silent.avi",
         "a file that is no video, caption file, table or tar shard": "sound.wav",
-        "a file that ingest would refuse (file_missing)": "gone.mp4",
-        "a file that ingest would refuse (not_a_file)": "pipe.mp4",
+        f"a file that ingest would refuse (file_missing): {CODES['file_missing']}": "gone.mp4",
+        f"a file that ingest would refuse (not_a_file): {CODES['not_a_file']}": "pipe.mp4",
     }.items():
         assert f"left out: {why} (1, such as {which})\n" in done.stdout
     for name in ("broken.mp4", "song.mp4"):
