@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from metrics_core.models.batches import in_batches, token_batches
 from metrics_core.models.clip_loading import merge_adapters
 from metrics_core.models.nli import class_probabilities
-from metrics_core.models.nli_inputs import encode_pairs, token_batches
+from metrics_core.models.nli_inputs import encode_pairs
 from metrics_core.models.revision import file_sha256, model_revision
 from metrics_core.models.text_encoder import bundled_minilm, pack_linears
 from metrics_core.protocols import Entailments, ModelIdentity
@@ -132,15 +133,16 @@ class OfflineVerifier:
         """Compute logits (n, 3), in the order of CLASSES, and whether the premise was cut (n,)."""
         import torch
 
-        logits = np.empty((len(pairs), len(CLASSES)))
         if not pairs:
-            return logits.astype(np.float64), np.zeros(0, dtype=np.bool_)
+            return np.empty((0, len(CLASSES))), np.zeros(0, dtype=np.bool_)
         tokenizer, encoder, head = self._loaded
         encoded, features = encode_pairs(tokenizer, pairs, MAX_TOKENS), torch.from_numpy(feature_matrix(pairs))
-        for rows in token_batches(encoded.lengths, TOKENS_PER_BATCH):
-            with torch.inference_mode():
-                logits[rows] = pair_logits(encoder, head, encoded.batch(rows), features[rows]).numpy()
-        return logits, encoded.truncated
+        logits = in_batches(
+            len(pairs),
+            token_batches(encoded.lengths, TOKENS_PER_BATCH),
+            lambda rows: pair_logits(encoder, head, encoded.batch(rows), features[rows]),
+        )
+        return logits.astype(np.float64), encoded.truncated
 
     @cached_property
     def _loaded(self) -> tuple[Any, Any, Any]:

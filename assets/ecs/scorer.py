@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 from assets.ecs.checklist import Checklist, Reading, is_verifiable
 from assets.ecs.labelling import Labeller
 from assets.ecs.verdicts import KeypointVerdicts
-from assets.models.chat import KEY_VARIABLE, URL
+from assets.models.chat import KEY_VARIABLE, PRECISION, URL, Precision
 from assets.models.settings import SplitterSettings, TextEncoderSettings
 from assets.scores.base import Explanation, Outcome
 from assets.sources.base import Evidence, Source
@@ -132,7 +132,7 @@ class ECSSettings(TextEncoderSettings, SplitterSettings):
     """The settings of ECS."""
 
     ecs_verifier: str = Field(default="offline", description="folder or hub id of an NLI model, `offline`, `lexical`")
-    ecs_verifier_precision: Literal["fp32", "bf16", "fp16"] = Field(default="fp32", description="counts on a GPU only")
+    ecs_verifier_precision: Precision = Field(default="fp32", description=PRECISION)
     ecs_sentences: Annotated[int, Field(ge=1)] | Literal["all"] = Field(
         default=8, description="sentences verified per keypoint, the nearest first, or `all`"
     )

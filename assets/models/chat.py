@@ -26,6 +26,9 @@ LOCAL = "local"
 _PRESETS = ", ".join(name for name, preset in PRESETS.items() if preset.url)
 URL = f"preset ({_PRESETS}), address of a server, or `{LOCAL}` for a model in this process"
 KEY_VARIABLE = "name of the environment variable that holds the key; empty for a server without one"
+# Of the numbers that a model in this process computes in.
+Precision = Literal["fp32", "bf16", "fp16"]
+PRECISION = "counts on a GPU only"
 
 
 @runtime_checkable
@@ -48,6 +51,7 @@ class ChatSettings(BaseModel):
     chat_prices: dict[str, tuple[float, float]] = Field(
         default={}, description='money per million tokens in and out by model, as JSON: {"model": [2.5, 10]}'
     )
+    chat_precision: Precision = Field(default="fp32", description=f"of a `{LOCAL}` model; {PRECISION}")
     chat_budget: float | None = Field(default=None, ge=0, description="money after which a process asks nothing more")
 
     @field_validator("chat_budget")
@@ -64,7 +68,7 @@ class ChatSettings(BaseModel):
         a budget but no price of the model.
         """
         if url == LOCAL:
-            return _local_model(model)
+            return _local_model(model, self.chat_precision)
         prices, purse = self._money_for(model)
         return make_chat_model(
             model,
@@ -179,7 +183,7 @@ def _purse(budget: float) -> Spending:
 
 
 @lru_cache(maxsize=4)
-def _local_model(model: str) -> ChatModel:
+def _local_model(model: str, precision: str) -> ChatModel:
     from metrics_core.models.chat.transformers_chat import TransformersChatModel
 
-    return TransformersChatModel(model)
+    return TransformersChatModel(model, precision=precision)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Literal
 
 from pydantic import BaseModel, Field, ValidationInfo, field_validator
 
-from assets.models.chat import KEY_VARIABLE, ChatSettings
+from assets.models.chat import KEY_VARIABLE, PRECISION, ChatSettings, Precision
 from metrics_core.models.clip_encoder import OpenClipEncoder
 from metrics_core.models.revision import name_and_pin
 from metrics_core.models.sentence_splitter import make_splitter
@@ -39,6 +38,7 @@ class TextEncoderSettings(ChatSettings):
         default="as served", description="of a server's model: tells apart two of one name, such as by a commit"
     )
     text_encoder_key_variable: str = Field(default="", description=KEY_VARIABLE)
+    text_encoder_precision: Precision = Field(default="fp32", description=PRECISION)
 
     @field_validator("text_encoder_url")
     @classmethod
@@ -50,7 +50,7 @@ class TextEncoderSettings(ChatSettings):
     def make_text_encoder(self) -> TextEncoder:
         """The encoder, which loads or is asked when it is first used."""
         if not self.text_encoder_url:
-            return make_text_encoder(self.text_encoder)
+            return make_text_encoder(self.text_encoder, self.text_encoder_precision)
         name, commit = name_and_pin(self.text_encoder)
         return self.make_served_encoder(
             name, self.text_encoder_url, self.text_encoder_key_variable, commit or self.text_encoder_revision
@@ -76,7 +76,7 @@ class ImageTextSettings(BaseModel):
 
     image_text_encoder: str = Field(default=DEMO, description="`demo`, an architecture of open_clip or a JSON file")
     image_text_checkpoint: str = Field(default="", description="file, or a tag of open_clip", validate_default=True)
-    image_text_precision: Literal["fp32", "bf16", "fp16"] = Field(default="fp32", description="counts on a GPU only")
+    image_text_precision: Precision = Field(default="fp32", description=PRECISION)
 
     @field_validator("image_text_checkpoint")
     @classmethod

@@ -23,7 +23,8 @@ from lab.verifier.mixture import Shares, Sources, epoch, read_sources
 from lab.verifier.record import write_record
 from lab.verifier.repeatable import repeatable
 from lab.verifier.whole_text import add_whole_text
-from metrics_core.models.nli_inputs import encode_pairs, token_batches
+from metrics_core.models.batches import token_batches
+from metrics_core.models.nli_inputs import encode_pairs
 from verifier import FOLDER, WEIGHTS
 from verifier.lexical import FEATURES, LEXICAL_VERSION, feature_matrix
 from verifier.model import (

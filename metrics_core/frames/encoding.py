@@ -143,9 +143,10 @@ def encode_videos(
                 images += decoded.images
                 # The batch holds them now.
                 decoded.images.clear()
-            while len(images) >= encoder.images.batch_size:
-                rows.extend(encoder.images.encode_preprocessed(images[: encoder.images.batch_size]))
-                del images[: encoder.images.batch_size]
+            # Several batches in one call: a GPU computes one while the next is prepared.
+            if whole := len(images) // encoder.images.batch_size * encoder.images.batch_size:
+                rows.extend(encoder.images.encode_preprocessed(images[:whole]))
+                del images[:whole]
             yield from _complete(waiting, rows)
     if images:
         rows.extend(encoder.images.encode_preprocessed(images))

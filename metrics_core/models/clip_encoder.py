@@ -9,7 +9,7 @@ loads in the same way; low-rank adapters in a checkpoint (`*.lora_A`, `*.lora_B`
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metrics_core.frames.fit import Fit
+from metrics_core.models.batches import (
+    GPU_TOKENS,
+    Rows,
+    in_batches,
+    in_order,
+    lacks_memory,
+    to_device,
+    token_batches,
+)
 from metrics_core.models.clip_loading import (
     LoadedClip,
     check_model,
@@ -105,10 +114,12 @@ class OpenClipEncoder:
     def encode_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Encode texts into features (n, dim). A text that is too long is cut, but keeps its end token.
 
-        Texts of one length share a batch and are not padded to the context. The text tower is causal, so padding after
-        the end token would not change the feature at the end token.
+        Texts of one length share a batch, on a GPU of like length, and are not padded to the context: the text tower is
+        causal, so padding after the end token would not change the feature at the end token.
         """
-        return _zero_unless_finite(text_features(self._loaded, texts, self.dim, self.batch_size))
+        if not texts:
+            return np.empty((0, self.dim), np.float32)
+        return _zero_unless_finite(text_features(self._loaded, texts, self.batch_size, self._lacking("text")))
 
     def encode_images(self, images: Sequence[Pixels]) -> NDArray[np.float32]:
         """Encode RGB images, uint8 (H, W, 3) of any size, into features (n, dim)."""
@@ -122,15 +133,21 @@ class OpenClipEncoder:
 
     def encode_preprocessed(self, images: Sequence[Any]) -> NDArray[np.float32]:
         """Encode images that went through `preprocess` into features (n, dim)."""
+        if not images:
+            return np.empty((0, self.dim), np.float32)
         import torch
 
         loaded = self._loaded
-        features = [np.empty((0, self.dim), np.float32)]
-        with torch.inference_mode():
-            for start in range(0, len(images), self.batch_size):
-                batch = torch.stack(list(images[start : start + self.batch_size]))
-                features.append(loaded.model.encode_image(batch.to(loaded.device, loaded.dtype)).float().cpu().numpy())
-        return _zero_unless_finite(np.concatenate(features))
+
+        def compute(rows: Rows) -> Any:
+            batch = torch.stack([images[row] for row in rows])
+            return loaded.model.encode_image(to_device(batch, loaded.device).to(loaded.dtype))
+
+        batches = in_order(range(len(images)), self.batch_size)
+        return _zero_unless_finite(in_batches(len(images), batches, compute, lacking=self._lacking("picture")))
+
+    def _lacking(self, one: str) -> str:
+        return lacks_memory(self._name, one, "REELSIEVE_IMAGE_TEXT_PRECISION")
 
     @cached_property
     def _tokenizer(self) -> Any:
@@ -172,34 +189,37 @@ def _zero_unless_finite(features: NDArray[np.float32]) -> NDArray[np.float32]:
 # Text features without padding: texts run at their own lengths.
 
 
-def text_features(loaded: LoadedClip, texts: Sequence[str], dim: int, batch_size: int) -> NDArray[np.float32]:
+def text_features(loaded: LoadedClip, texts: Sequence[str], batch_size: int, lacking: str) -> NDArray[np.float32]:
     """Encode texts into features (n, dim) in float32, in the order of the texts."""
-    import torch
-
-    features = np.empty((len(texts), dim), np.float32)
-    if not texts:
-        return features
     tokens = loaded.tokenizer(list(texts))
+    lengths = _lengths(loaded, tokens)
     encode = encode_short if _runs_at_own_length(loaded.model) else type(loaded.model).encode_text
-    with torch.inference_mode():
-        for length, members in _by_length(loaded, tokens).items():
-            for start in range(0, len(members), batch_size):
-                part = members[start : start + batch_size]
-                encoded = encode(loaded.model, tokens[part, :length].to(loaded.device))
-                features[part] = encoded.float().cpu().numpy()
-    return features
+
+    def compute(rows: Rows) -> Any:
+        part = tokens[rows, : max(lengths[row] for row in rows)]
+        return encode(loaded.model, to_device(part, loaded.device))
+
+    on_gpu = loaded.device.type == "cuda"
+    batches = token_batches(lengths, GPU_TOKENS) if on_gpu else _of_one_length(lengths, batch_size)
+    return in_batches(len(texts), batches, compute, lacking=lacking)
 
 
-def _by_length(loaded: LoadedClip, tokens: Any) -> dict[int, list[int]]:
-    """Group the rows of the tokens by the length at which they may run."""
+def _lengths(loaded: LoadedClip, tokens: Any) -> list[int]:
+    """The tokens of every text that the model has to see, to the end token."""
     if not _runs_at_own_length(loaded.model):
-        return {tokens.shape[1]: list(range(len(tokens)))}
-    groups: dict[int, list[int]] = defaultdict(list)
+        return [tokens.shape[1]] * len(tokens)
     # Every text has one end token, even a text that was cut.
-    lengths = (tokens == loaded.tokenizer.eot_token_id).int().argmax(dim=1) + 1
-    for row, length in enumerate(lengths.tolist()):
+    lengths: list[int] = ((tokens == loaded.tokenizer.eot_token_id).int().argmax(dim=1) + 1).tolist()
+    return lengths
+
+
+def _of_one_length(lengths: Sequence[int], batch_size: int) -> Iterator[Rows]:
+    """Batches without padding, which is what a CPU pays for."""
+    groups: dict[int, Rows] = defaultdict(list)
+    for row, length in enumerate(lengths):
         groups[length].append(row)
-    return groups
+    for rows in groups.values():
+        yield from in_order(rows, batch_size)
 
 
 def encode_short(model: Any, tokens: Any) -> Any:

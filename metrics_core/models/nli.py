@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from metrics_core.models.batches import GPU_TOKENS, in_batches, lacks_memory, to_device, token_batches
 from metrics_core.models.files import check_files
-from metrics_core.models.nli_inputs import encode_pairs, token_batches
+from metrics_core.models.nli_inputs import encode_pairs
 from metrics_core.models.precision import precision_in_use, torch_dtype
 from metrics_core.models.revision import model_revision, name_and_pin
 from metrics_core.models.unusable import CheckpointMismatch, ModelUnusable, check_tokenizer, loading
@@ -43,14 +44,10 @@ class LoadedClassifier:
     entailment: int
     max_length: int
 
-    def logits(self, batch: Any) -> npt.NDArray[np.float64]:
-        """Compute the model's raw output (n, classes) for a batch of input tensors."""
-        import torch
-
-        with torch.inference_mode():
-            output = self.model(**batch.to(self.model.device)).logits
-        logits: npt.NDArray[np.float64] = output.float().cpu().numpy().astype(np.float64)
-        return logits
+    def logits(self, batch: Any) -> Any:
+        """The model's raw output (n, classes) for a batch of input tensors, on the model's device."""
+        device = self.model.device
+        return self.model(**{name: to_device(tensor, device) for name, tensor in batch.items()}).logits
 
 
 def load_classifier(source: str, revision: str, precision: str) -> LoadedClassifier:
@@ -120,6 +117,8 @@ def longest_input(model: Any, tokenizer: Any, source: str) -> int:
 
 
 PRECISIONS = ("fp32", "bf16", "fp16")
+# Tokens of a batch on a CPU.
+CPU_TOKENS = 4096
 
 
 class NliClassifier:
@@ -128,13 +127,14 @@ class NliClassifier:
     `model` is a local folder, a hub id or a "hub id@commit". The names of the classes in its configuration tell which
     one is entailment.
     A CPU always computes in float32; `precision` ("fp32", "bf16", "fp16") counts on a GPU. A batch holds at most
-    `max_tokens` tokens, padding included, and at least one pair. Only safetensors are read, and no code of the model.
+    `max_tokens` tokens, padding included, and at least one pair; by default as many as suit a CPU or a GPU. Only
+    safetensors are read, and no code of the model.
     """
 
-    def __init__(self, model: str, *, precision: str = "fp32", max_tokens: int = 4096) -> None:
+    def __init__(self, model: str, *, precision: str = "fp32", max_tokens: int | None = None) -> None:
         if precision not in PRECISIONS:
             raise ValueError(f"precision is {precision!r}: give one of {', '.join(PRECISIONS)}.")
-        if max_tokens < 1:
+        if max_tokens is not None and max_tokens < 1:
             raise ValueError(f"max_tokens is {max_tokens}: give the tokens that a batch may hold, 1 or more.")
         self._source = model
         self._model_id = name_and_pin(model)[0]
@@ -156,22 +156,25 @@ class NliClassifier:
         finite, and ModelUnusable, NoEntailmentClass, CheckpointMismatch or ModelNotFound for a model that cannot be
         used.
         """
-        probabilities = np.empty(len(pairs))
         if not pairs:
-            return Entailments(probabilities, np.zeros(0, dtype=np.bool_))
+            return Entailments(np.empty(0), np.zeros(0, dtype=np.bool_))
         loaded = self._loaded
         encoded = encode_pairs(loaded.tokenizer, pairs, loaded.max_length)
-        for rows in token_batches(encoded.lengths, self._max_tokens):
-            logits = loaded.logits(encoded.batch(rows))
-            bad = np.flatnonzero(~np.isfinite(logits).all(axis=1))
-            if bad.size:
-                premise, hypothesis = pairs[rows[bad[0]]]
-                raise ModelUnusable(
-                    f"{self._model_id} gave an output that is not finite for the premise {premise[:80]!r} and the "
-                    f"hypothesis {hypothesis[:80]!r}: try another precision"
-                )
-            probabilities[rows] = class_probabilities(logits, loaded.entailment)
-        return Entailments(probabilities, encoded.truncated)
+        budget = self._max_tokens or (GPU_TOKENS if loaded.model.device.type == "cuda" else CPU_TOKENS)
+        logits = in_batches(
+            len(pairs),
+            token_batches(encoded.lengths, budget),
+            lambda rows: loaded.logits(encoded.batch(rows)),
+            lacking=lacks_memory(self._model_id, "pair", "REELSIEVE_ECS_VERIFIER_PRECISION"),
+        ).astype(np.float64)
+        bad = np.flatnonzero(~np.isfinite(logits).all(axis=1))
+        if bad.size:
+            premise, hypothesis = pairs[bad[0]]
+            raise ModelUnusable(
+                f"{self._model_id} gave an output that is not finite for the premise {premise[:80]!r} and the "
+                f"hypothesis {hypothesis[:80]!r}: try another precision"
+            )
+        return Entailments(class_probabilities(logits, loaded.entailment), encoded.truncated)
 
     @cached_property
     def _loaded(self) -> LoadedClassifier:

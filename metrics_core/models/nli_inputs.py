@@ -1,8 +1,8 @@
-"""Turns (premise, hypothesis) pairs into a model's input: tokenised, cut where they are too long, batched by length."""
+"""Turns (premise, hypothesis) pairs into a model's input: tokenised, and cut where they are too long."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,19 +66,3 @@ def check_room(tokenizer: Any, hypotheses: Sequence[str], max_length: int) -> No
     too_long = [text for text, tokens in zip(different, alone, strict=True) if len(tokens) >= max_length]
     if too_long:
         raise HypothesisTooLong(too_long, max_length)
-
-
-def token_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
-    """Yield batches of rows of like length: at most `max_tokens` after padding, or a single row.
-
-    The longest rows come first, so that a batch that is too large for the memory fails at once.
-
-    >>> list(token_batches([3, 9, 4, 1], max_tokens=8))
-    [[1], [2, 0], [3]]
-    """
-    order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
-    start = 0
-    while start < len(order):
-        size = max(1, max_tokens // lengths[order[start]])
-        yield order[start : start + size]
-        start += size

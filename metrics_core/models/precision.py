@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+# What torch calls them.
+DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+
 
 def precision_in_use(precision: str) -> str:
     """Return `precision` ("fp32", "bf16" or "fp16") where there is a GPU, else "fp32"."""
@@ -18,4 +21,4 @@ def torch_dtype(precision: str) -> Any:
     """Return torch's type for a name from `precision_in_use`."""
     import torch
 
-    return {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
+    return getattr(torch, DTYPES[precision])

@@ -40,9 +40,9 @@ def loading(model: str) -> Iterator[None]:
             raise
         said = str(error).strip().splitlines()
         reason = f"{type(error).__name__}: {said[0]}" if said else type(error).__name__
-        raise ModelUnusable(
-            f"model {model} cannot be loaded ({reason}): check its files, or name another one"
-        ) from error
+        lacks_memory = type(error).__name__ == "OutOfMemoryError"
+        remedy = "end what else runs on the GPU" if lacks_memory else "check its files"
+        raise ModelUnusable(f"model {model} cannot be loaded ({reason}): {remedy}, or name another one") from error
 
 
 def check_tokenizer(tokenizer: Any, model: str) -> None:

@@ -62,11 +62,12 @@ class WordTokenizer:
         """Tokenise texts: LongTensor (n, context_length) from start to end, padded with 0. A cut text keeps its end."""
         import torch
 
-        tokens = torch.zeros(len(texts), self.context_length, dtype=torch.long)
-        for row, text in enumerate(texts):
-            words = self.encode(text)[: self.context_length - 2]
-            tokens[row, : len(words) + 2] = torch.tensor([self.sot_token_id, *words, self.eot_token_id])
-        return tokens
+        rows = []
+        for text in texts:
+            row = [self.sot_token_id, *self.encode(text)[: self.context_length - 2], self.eot_token_id]
+            rows.append(row + [0] * (self.context_length - len(row)))
+        # One tensor for all: making one for each takes longer than a small model.
+        return torch.tensor(rows, dtype=torch.long).reshape(len(texts), self.context_length)
 
 
 def split_words(text: str) -> list[str]:

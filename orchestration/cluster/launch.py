@@ -20,6 +20,7 @@ from assets.progress import sparsely
 from assets.scores.registry import source_kinds
 from assets.sources.base import Tell
 from assets.steps import Step
+from orchestration.cluster.plan import Machine, plan
 from orchestration.launch import run_scoring
 from orchestration.platform import installed
 from orchestration.settings import settings
@@ -116,7 +117,10 @@ def run_on_ray(
     options: Mapping[str, bool] | None = None,
     shards: Collection[int] | None = None,
 ) -> Iterator[tuple[str, dict[str, int]]]:
-    """As `orchestration.launch.run_scoring`, with actors at work. Raises RayMissing, NoCluster and SightDiffers too."""
+    """As `orchestration.launch.run_scoring`, with actors at work.
+
+    Raises RayMissing, NoCluster, BadSize and SightDiffers too.
+    """
     check_installed()
     dataset_of_key(installed().engine, dataset)
     resource = installed().curation
@@ -137,7 +141,8 @@ class _Crew:
         self._pools = self._pools or self._started(step)
         is_source = step.asset in source_kinds()
         needs_model = is_source and "pytorch" in source_kinds()[step.asset].kinds
-        pool = self._pools["gpu" if needs_model and "gpu" in self._pools else "cpu"]
+        own, other = ("gpu", "cpu") if needs_model else ("cpu", "gpu")
+        pool = self._pools.get(own) or self._pools[other]
         steps = [replace(step, shards=(shard,)) for shard in step.shards]
         progress = sparsely(tell)
         for done, results in enumerate(pool.take(steps, tell), 1):
@@ -148,27 +153,18 @@ class _Crew:
         wanted = settings()
         cores = wanted.ray_cpus * ((wanted.ray_actors or 0) + (wanted.ray_gpu_actors or 0))
         self._stack.enter_context(session(cores))
+        sizes = plan(_machines(), self._metrics, wanted)
         # Imported here: Ray reads its variables when it is imported.
         from orchestration.cluster.pool import Pool
         from orchestration.cluster.worker import sight_of
 
         concerns = (step.shards[0].dataset, self._metrics)
         sight = sight_of(self._curation, *concerns)
-        return {kind: Pool(size, concerns, sight) for kind, size in _sizes(self._metrics).items()}
+        return {kind: Pool(size, concerns, sight) for kind, size in sizes.items()}
 
 
-def _sizes(metrics: Sequence[str]) -> dict[str, Any]:
-    """The actors without a GPU, and where a source needs models those with one: as settings say, or as many as fit."""
+def _machines() -> list[Machine]:
     import ray
 
-    from orchestration.cluster.pool import Size
-
-    wanted, room = settings(), ray.cluster_resources()
-    cores, gpus = room.get("CPU", 0.0), room.get("GPU", 0.0)
-    n_gpu = 0
-    if any("pytorch" in kind.kinds for kind in source_kinds(metrics).values()):
-        fitting = math.floor(min(gpus / wanted.ray_gpus, cores / wanted.ray_cpus))
-        n_gpu = fitting if wanted.ray_gpu_actors is None else wanted.ray_gpu_actors
-    n_cpu = wanted.ray_actors or max(1, math.floor(cores / wanted.ray_cpus) - n_gpu)
-    sizes = {"cpu": Size(n_cpu, wanted.ray_cpus)}
-    return sizes | ({"gpu": Size(n_gpu, wanted.ray_cpus, wanted.ray_gpus)} if n_gpu else {})
+    found = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    return [Machine(each.get("CPU", 0.0), each.get("GPU", 0.0)) for each in found]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import ray
@@ -14,6 +13,7 @@ from ray.exceptions import RayError, RayTaskError
 from assets.sources.base import Tell
 from assets.steps import GivenUp, Step
 from db.manifest.datasets import Dataset
+from orchestration.cluster.plan import Size
 from orchestration.cluster.worker import Worker
 
 # Seconds without an actor at work after which the pool says that it waits for room.
@@ -34,15 +34,6 @@ class NoActors(RuntimeError):
     """Actors end before they can begin; the message has the reason that Ray gives."""
 
     plain = True
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """How many actors, and how many cores and GPUs each takes of its machine."""
-
-    n: int
-    cpus: float
-    gpus: float = 0.0
 
 
 class Pool:

@@ -1,10 +1,16 @@
-"""Ways in which the folder of a model comes to be broken, by name."""
+"""Ways in which the folder of a model comes to be broken, by name; and too little memory for one."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from metrics_core.models.unusable import ModelUnusable
 
 
 def _without_tokenizer(folder: Path) -> None:
@@ -35,3 +41,25 @@ def broken(source: Path, to: Path, how: str) -> Path:
     shutil.copytree(source, to)
     BREAKS[how](to)
     return to
+
+
+def assert_halves_batches(module: Any, run: Callable[[], Any], setting: str) -> None:
+    """A model gives the same where its module has memory for one row; where for none, a sentence names the setting."""
+    import torch
+
+    fits = 1
+
+    def refuse(_: Any, args: tuple[Any, ...], given: dict[str, Any]) -> None:
+        first = args[0] if args else given
+        if len(first["input_ids"] if isinstance(first, Mapping) else first) > fits:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+    whole = run()
+    handle = module.register_forward_pre_hook(refuse, with_kwargs=True)
+    try:
+        np.testing.assert_allclose(run(), whole, atol=1e-5)
+        fits = 0
+        with pytest.raises(ModelUnusable, match=f"for one .* at a time: set {setting} to bf16"):
+            run()
+    finally:
+        handle.remove()

@@ -14,6 +14,7 @@ from safetensors.torch import save_file
 from metrics_core.models.clip_encoder import OpenClipEncoder
 from metrics_core.models.clip_loading import merge_adapters
 from metrics_core.models.unusable import CheckpointMismatch, ModelUnusable
+from tests.metrics_core.broken_models import assert_halves_batches
 
 CONFIGURATION = {
     "embed_dim": 16,
@@ -59,6 +60,13 @@ def test_tokens_are_counted_uncut(model: Any) -> None:
     encoder = encoder_of(model)
     assert [encoder.count_tokens(text) for text in TEXTS] == [4, 10, 2, 202, 4]
     assert encoder.context_length == 77
+
+
+def test_batches_that_do_not_fit_into_the_memory_are_encoded_in_parts(model: Any) -> None:
+    encoder, pictures = encoder_of(model), [np.full((20, 30, 3), grey, np.uint8) for grey in (0, 120, 240)]
+    tower, setting = encoder._loaded.model, "REELSIEVE_IMAGE_TEXT_PRECISION"
+    assert_halves_batches(tower.visual, lambda: encoder.encode_images(pictures), setting)
+    assert_halves_batches(tower.transformer, lambda: encoder.encode_texts(TEXTS), setting)
 
 
 def test_images_of_any_size_keep_their_order(model: Any) -> None:

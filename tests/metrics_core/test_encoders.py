@@ -25,7 +25,7 @@ from metrics_core.models.sentence_splitter import RuleSplitter, make_splitter
 from metrics_core.models.text_encoder import SentenceTransformerEncoder
 from metrics_core.models.unusable import ModelUnusable
 from tests.conftest import PROJECT
-from tests.metrics_core.broken_models import BREAKS, broken
+from tests.metrics_core.broken_models import BREAKS, assert_halves_batches, broken
 
 if TYPE_CHECKING:
     import torch
@@ -213,6 +213,11 @@ def test_a_long_text_moves_no_bit_of_the_others(checkpoint: Path) -> None:
     plain = SentenceTransformer(str(checkpoint), device="cpu").encode(texts, batch_size=3, normalize_embeddings=True)
     same = [(own == other).all() for own, other in zip(encoder.encode(texts), plain, strict=True)]
     assert same == [text != texts[len(TEXTS)] for text in texts]
+
+
+def test_texts_that_do_not_fit_into_the_memory_are_encoded_in_smaller_batches(checkpoint: Path) -> None:
+    encoder = SentenceTransformerEncoder(str(checkpoint), batch_size=4)
+    assert_halves_batches(encoder._loaded, lambda: encoder.encode(TEXTS), "REELSIEVE_TEXT_ENCODER_PRECISION")
 
 
 def copied(folder: Path, to: Path) -> Path:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from metrics_core.models.batches import token_batches
 from metrics_core.models.nli import (
     NliClassifier,
     NoEntailmentClass,
@@ -20,10 +21,10 @@ from metrics_core.models.nli import (
     entailment_index,
     longest_input,
 )
-from metrics_core.models.nli_inputs import HypothesisTooLong, token_batches
+from metrics_core.models.nli_inputs import HypothesisTooLong
 from metrics_core.models.revision import ModelNotFound
 from metrics_core.models.unusable import CheckpointMismatch, ModelUnusable
-from tests.metrics_core.broken_models import BREAKS, broken
+from tests.metrics_core.broken_models import BREAKS, assert_halves_batches, broken
 
 WORDS = ["a", "cat", "dog", "runs", "sleeps", "red", "box", "the", "man", "opens", "."]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
@@ -369,6 +370,13 @@ def test_an_input_without_a_known_limit_is_refused() -> None:
 
 
 # Batches
+
+
+def test_pairs_that_do_not_fit_into_the_memory_are_judged_in_smaller_batches(model: NliClassifier) -> None:
+    def run() -> Any:
+        return model.entailment(PAIRS).probabilities
+
+    assert_halves_batches(model._loaded.model, run, "REELSIEVE_ECS_VERIFIER_PRECISION")
 
 
 @given(st.lists(st.integers(1, 60), max_size=40), st.integers(1, 200))

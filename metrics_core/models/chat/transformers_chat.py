@@ -188,7 +188,11 @@ class TransformersChatModel:
             return "rejected", str(error), None, (0, 0)
         except torch.OutOfMemoryError:
             generator.forget()
-            return "rejected", "the GPU lacks memory for this request: give fewer or smaller frames", None, (0, 0)
+            said = (
+                "the GPU lacks memory for this request: lower REELSIEVE_QEVA_FRAMES or REELSIEVE_QEVA_FRAME_SIZE, or "
+                "set REELSIEVE_CHAT_PRECISION to bf16"
+            )
+            return "rejected", said, None, (0, 0)
         tokens = written.tokens_in, written.tokens_out
         if written.cut:
             return "truncated", f"the answer was cut at {request.max_tokens} tokens: allow more", None, tokens

@@ -1,0 +1,190 @@
+"""How busy the models are kept: `python -m benchmarks.throughput`, a minute or two on two cores.
+
+shares: what encoders and verifier do in a second, and how much of it is the model. On a GPU that is against a bare
+loop: the same forward passes on the same batches, laid on the device beforehand. On a CPU it is the part of a run's CPU
+seconds that forward passes take, which other load does not change. The rest is tokenising, batches and checks.
+rates: EVQAScore from clip to score with decoding, and the tokens that a chat model in this process writes for QEVA.
+It measures the models that settings name, so a GPU is measured by `REELSIEVE_PROFILE=gpu python -m
+benchmarks.throughput`; a chat model counts where QEVA's text model is `local`, else one is written with random weights.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.chat_server import Memory, requests
+from benchmarks.evqa import pipeline_calls
+from benchmarks.measure import RESULTS, Spread, alternate, save, seconds, spread
+
+RUNS = 5
+N_CLIPS, N_REQUESTS = 15, 2
+WANTED = {"cpu": 0.95, "cuda": 0.6}
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop over n inputs, and the module inside that computes; of a text tower its first part and its last too."""
+
+    n: int
+    module: Any
+    run: Callable[[], object]
+    first: Any = None
+    last: Any = None
+
+    def share(self) -> float:
+        """The part of a run's CPU seconds that its forward passes take."""
+        inside, whole = [0.0], -time.process_time()
+        first, last = self.first or self.module, self.last or self.module
+        before = first.register_forward_pre_hook(lambda *_: inside.append(-time.process_time()))
+        after = last.register_forward_hook(lambda *_: inside.append(time.process_time()))
+        self.run()
+        whole += time.process_time()
+        before.remove()
+        after.remove()
+        return sum(inside) / whole
+
+    def bare(self) -> float:
+        """Seconds of a run's forward passes alone, one after the other."""
+        import torch
+
+        passes: list[tuple[Any, Any]] = []
+        handle = self.module.register_forward_pre_hook(
+            lambda _, args, given: passes.append((_copied(args), dict(given))), with_kwargs=True
+        )
+        self.run()
+        handle.remove()
+
+        def run() -> None:
+            with torch.inference_mode():
+                for args, given in passes:
+                    self.module(*_copied(args), **given)
+            torch.cuda.synchronize()
+
+        run()
+        return seconds(run)
+
+
+def _copied(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    # A module of sentence-transformers writes its output into the mapping that it is given.
+    return tuple(dict(arg) if isinstance(arg, Mapping) else arg for arg in args)
+
+
+def loops(settings: Any) -> dict[str, Loop]:
+    """The loops of this project, on captions, keypoints and pictures of the demo's world."""
+    from assets.ecs.scorer import make_verifier
+    from demo.build import demo_clips, manifest_rows
+    from lab.encoder.data import frames_at
+
+    clips = demo_clips(N_CLIPS, 7)
+    rows = manifest_rows(clips)
+    texts = [str(row["text"]) for row in rows["captions"]]
+    keypoints: dict[object, list[str]] = {}
+    for row in rows["keypoints"]:
+        keypoints.setdefault(row["video_id"], []).append(str(row["text"]))
+    captions = [(str(row["text"]), keypoints.get(row["video_id"], [])) for row in rows["captions"]]
+    pairs = [(text.split(". ")[0], keypoint) for text, of_video in captions for keypoint in of_video][::3]
+    encoder = settings.make_text_encoder()
+    images = settings.make_image_text_encoder()
+    verifier = make_verifier(settings.ecs_verifier, settings.ecs_verifier_precision)
+    pictures = [picture for clip in clips.values() for picture in frames_at(clip, range(0, clip.n_frames, 30))]
+    prepared = [images.preprocess(picture) for picture in pictures]
+    for model in (lambda: encoder.encode(texts[:2]), lambda: verifier.entailment(pairs[:2])):
+        model()
+    clip = images._loaded.model
+    tower = getattr(clip, "text", clip)
+
+    def run_texts() -> object:
+        return images.encode_texts(texts)
+
+    judge = verifier._loaded
+    return {
+        "VCS texts": Loop(len(texts), encoder._loaded, lambda: encoder.encode(texts)),
+        "ECS pairs": Loop(
+            len(pairs), judge[1] if isinstance(judge, tuple) else judge.model, lambda: verifier.entailment(pairs)
+        ),
+        "EVQAScore frames": Loop(len(prepared), clip.visual, lambda: images.encode_preprocessed(prepared)),
+        "EVQAScore texts": Loop(len(texts), tower.transformer, run_texts, tower.token_embedding, tower.ln_final),
+    }
+
+
+def shares(settings: Any, device: str) -> dict[str, Any]:
+    """Inputs a second of each loop, and its share of the bare one's."""
+    found = {}
+    print(f"\n{'':<20}{'n':>7}  {'a second':<24}{'share of the model':<28}wanted {WANTED[device]:g}")
+    for name, loop in loops(settings).items():
+        loop.run()
+        rates, of_model = [], []
+        for _ in range(RUNS):
+            taken = seconds(loop.run)
+            rates.append(loop.n / taken)
+            of_model.append(loop.share() if device == "cpu" else loop.bare() / taken)
+        print(f"{name:<20}{loop.n:>7}  {Spread.of(rates)!s:<24}{Spread.of(of_model)}", flush=True)
+        found[name] = {"n": loop.n, "a_second": spread(rates), "share": spread(of_model), "wanted": WANTED[device]}
+    return found
+
+
+def file_to_score(settings: Any, folder: Path) -> dict[str, Any]:
+    """Clips a second from file to EVQAScore, and the share of time in which the encoder works."""
+    from demo.build import build_demo
+
+    build_demo(folder, n_clips=20)
+    paths = sorted(folder.rglob("*.mp4"))
+    calls = pipeline_calls(settings.make_image_text_encoder(), paths)
+    calls["pipeline"]()
+    taken = alternate(calls, RUNS)
+    rate = [len(paths) / whole for whole in taken["pipeline"]]
+    share = [encoder / whole for encoder, whole in zip(taken["encoder"], taken["pipeline"], strict=True)]
+    print(f"\nEVQAScore: {Spread.of(rate)} clips a second; the encoder works in {Spread.of(share)} of the time")
+    return {"clips": len(paths), "a_second": spread(rate), "encoder_share": spread(share)}
+
+
+def written(settings: Any, folder: Path) -> dict[str, Any]:
+    """Tokens a second that a chat model in this process writes."""
+    from assets.models.chat import LOCAL
+    from metrics_core.models.chat.transformers_chat import TransformersChatModel
+    from tests.metrics_core.chat_checkpoints import write_text_model
+
+    named = settings.qeva_text_model if settings.qeva_text_url == LOCAL else ""
+    memory = Memory()
+    model = TransformersChatModel(named or str(write_text_model(folder / "chat")), ledger=memory)
+    model.chat(requests(1, max_tokens=20))
+    rates = []
+    for _ in range(RUNS):
+        memory.calls.clear()
+        taken = seconds(lambda: model.chat(requests(N_REQUESTS, max_tokens=100)))
+        rates.append(sum(call["tokens_out"] for call in memory.calls) / taken)
+    print(f"QEVA: {Spread.of(rates)} tokens a second written by {named or 'a tiny chat model with random weights'}")
+    return {"model": named or "random weights", "requests": N_REQUESTS, "tokens_a_second": spread(rates)}
+
+
+def main() -> None:
+    """Measure, print and write results/throughput.json."""
+    import torch
+
+    from orchestration.settings import settings
+
+    argparse.ArgumentParser(description=__doc__).parse_args()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    before = os.getloadavg()
+    result: dict[str, Any] = {"device": torch.cuda.get_device_name() if device == "cuda" else device, "runs": RUNS}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        result["shares"] = shares(settings(), device)
+        result["file_to_score"] = file_to_score(settings(), folder / "clips")
+        result["qeva"] = written(settings(), folder)
+    least = min(row["share"]["median"] for row in result["shares"].values())
+    print(f"the least share is {least:.3f}, wanted {WANTED[device]:g}")
+    if device == "cpu":
+        result["gpu"] = "not measured"
+    print(f"\nwritten to {save(RESULTS / 'throughput.json', result, load_before=before)}")
+
+
+if __name__ == "__main__":
+    main()

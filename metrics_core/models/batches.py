@@ -1,0 +1,102 @@
+"""One loop for every model of this process: batches of like length, the next one prepared while a GPU computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from metrics_core.models.unusable import ModelUnusable
+
+Rows = list[int]
+# Tokens, padding included, that keep a GPU busy. A CPU gains nothing from more than a few thousand.
+GPU_TOKENS = 16384
+
+
+def token_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[Rows]:
+    """Yield batches of rows of like length: at most `max_tokens` after padding, or a single row.
+
+    The longest rows come first, so that a batch that is too large for the memory fails at once.
+
+    >>> list(token_batches([3, 9, 4, 1], max_tokens=8))
+    [[1], [2, 0], [3]]
+    """
+    order = sorted(range(len(lengths)), key=lambda row: -lengths[row])
+    start = 0
+    while start < len(order):
+        size = max(1, max_tokens // lengths[order[start]])
+        yield order[start : start + size]
+        start += size
+
+
+def in_order(rows: Sequence[int], size: int) -> Iterator[Rows]:
+    """Yield batches of so many rows, in their order."""
+    return (list(rows[start : start + size]) for start in range(0, len(rows), size))
+
+
+def to_device(tensor: Any, device: Any) -> Any:
+    """The tensor on a device. To a GPU it goes by pinned memory, so that nobody waits for the copy."""
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
+
+
+def in_batches(n: int, batches: Iterable[Rows], compute: Callable[[Rows], Any], lacking: str = "") -> npt.NDArray[Any]:
+    """Compute n rows batch by batch, without gradients: float32 (n, ...), in the order of the rows.
+
+    compute: returns a tensor with a row for each of the given rows. A batch for which a GPU lacks memory is halved, and
+    the ones after it are cut as small; where one row is too much, raises ModelUnusable with the sentence `lacking`,
+    which a model that never leaves the CPU need not give.
+    """
+    computed = np.empty((n, 0), dtype=np.float32)
+    waiting: tuple[Rows, Any, Any] | None = None
+
+    def keep(rows: Rows, numbers: Any, done: Any) -> None:
+        nonlocal computed
+        if done is not None:
+            done.synchronize()
+        if not computed.size:
+            computed = np.empty((n, *numbers.shape[1:]), dtype=np.float32)
+        computed[rows] = numbers.numpy()
+
+    for part in _that_fit(batches, compute, lacking):
+        if waiting is not None:
+            keep(*waiting)
+        waiting = part
+    if waiting is not None:
+        keep(*waiting)
+    return computed
+
+
+def _that_fit(batches: Iterable[Rows], compute: Callable[[Rows], Any], lacking: str) -> Iterator[tuple[Rows, Any, Any]]:
+    """Yield rows, their numbers on their way to the CPU, and the event of their arrival; None where they are there."""
+    import torch
+
+    n_parts = 1
+    for rows in batches:
+        start = 0
+        while start < len(rows):
+            part = rows[start : start + -(-len(rows) // n_parts)]
+            try:
+                with torch.inference_mode():
+                    numbers = compute(part).float()
+                    arriving = numbers.to("cpu", non_blocking=numbers.is_cuda)
+            except torch.OutOfMemoryError:
+                if len(part) == 1:
+                    raise ModelUnusable(lacking) from None
+                n_parts *= 2
+                arriving = None
+            if arriving is None:
+                # Not before the error is gone, whose traceback holds what the batch had made.
+                torch.cuda.empty_cache()
+                continue
+            yield part, arriving, torch.cuda.current_stream().record_event() if numbers.is_cuda else None
+            start += len(part)
+
+
+def lacks_memory(model: str, one: str, setting: str) -> str:
+    """Say that a GPU is too small for a model; `one` is what a row is, `setting` the variable of its precision."""
+    return (
+        f"the GPU lacks memory for {model}, even for one {one} at a time: set {setting} to bf16, end what else runs on "
+        "the GPU, or name a smaller model"
+    )
