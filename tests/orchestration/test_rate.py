@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from assets.agreement.settling import draw, question_of
 from db.schema import keypoint_label, preference, rating, sample
+from tests.browser import barriers
 from tests.db.builders import change_text
 from tests.orchestration.looking import HOSTILE, SYSTEMS, Shown, browser, page, shown
 
@@ -52,6 +53,7 @@ def test_keys_answer_skip_and_undo_and_each_answer_is_stored_at_once(page: Page,
     page.goto("/look/clips")
     page.get_by_role("link", name="Rate", exact=True).click()
     page.get_by_label("Your name").fill(rater)
+    assert barriers(page) == []
     page.get_by_label("What you rate").fill("coverage")
     page.get_by_role("button", name="Begin").click()
     page.get_by_text(f"{rater}: 0 of 30 rated").wait_for()
@@ -283,6 +285,7 @@ def test_facts_are_labelled_by_keys_and_two_windows_store_one_label(page: Page, 
     page.goto("/look/clips/rate")
     page.get_by_role("link", name="label facts").click()
     page.get_by_label("Your name").fill(rater)
+    assert barriers(page) == []
     page.get_by_role("button", name="Begin").click()
     page.get_by_text(f"{rater}: 0 facts labelled").wait_for()
     assert f"A dog runs {HOSTILE}" in page.locator(".rate .answer").inner_text()
