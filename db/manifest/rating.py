@@ -11,12 +11,16 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import sqlalchemy as sa
+from psycopg import sql
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
 from db.schema import preference, rating, sample, video
+from db.server.bulk import read_arrays
 
 EVERY = 10
 """One of so many answers is to a repeat."""
@@ -342,30 +346,35 @@ class Mark(NamedTuple):
     least: float | None
 
 
-class Caption(NamedTuple):
-    """A caption that may be drawn. chance, video_chance: random numbers in (0, 1] of a seed and of both keys."""
+class Captions(NamedTuple):
+    """The captions of a dataset that may be drawn, by number; each array (n,).
 
-    sample_id: int
-    video_id: int
-    system: str
-    chance: float
-    video_chance: float
+    systems: the place of a caption's system among those that were asked for, or -1. chances, video_chances: random
+    numbers in (0, 1] of a seed and of the keys of caption and video.
+    """
+
+    ids: npt.NDArray[np.int64]
+    videos: npt.NDArray[np.int64]
+    systems: npt.NDArray[np.int32]
+    chances: npt.NDArray[np.float64]
+    video_chances: npt.NDArray[np.float64]
 
 
-def captions_of(connection: Connection, dataset: Dataset, seed: int) -> list[Caption]:
-    """All captions of a dataset, by number."""
-    number = sa.literal(seed, sa.BigInteger)
-    hashes = (sa.func.hashtextextended(column, number) for column in (sample.c.key, video.c.key))
-    query = (
-        sa.select(sample.c.sample_id, sample.c.video_id, sample.c.system, *hashes)
-        .join(video, video.c.video_id == sample.c.video_id)
-        .where(sample.c.dataset_id == dataset.dataset_id, sample.c.kind == "caption")
-        .order_by(sample.c.sample_id)
-    )
-    # The hash is a whole number of 64 bits with a sign.
-    return [
-        Caption(*row[:3], *((number + 2**63 + 0.5) / 2**64 for number in row[3:])) for row in connection.execute(query)
-    ]
+def captions_of(connection: Connection, dataset: Dataset, seed: int, systems: Sequence[str] = ()) -> Captions:
+    """All captions of a dataset."""
+    query = sql.SQL(
+        "SELECT sample_id, video_id, COALESCE(array_position(CAST({systems} AS text[]), s.system), 0) - 1, "
+        "hashtextextended(s.key, {seed}), hashtextextended(v.key, {seed}) FROM sample s JOIN video v USING (video_id) "
+        "WHERE s.dataset_id = {dataset} AND s.kind = 'caption' ORDER BY sample_id"
+    ).format(systems=list(systems), seed=seed, dataset=dataset.dataset_id)
+    *found, hashes, video_hashes = read_arrays(connection, query, ["i8", "i8", "i4", "i8", "i8"])
+    return Captions(*found, _chance(hashes), _chance(video_hashes))
+
+
+def _chance(hashes: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Random numbers from whole numbers of 64 bits with a sign."""
+    counted = hashes.view(np.uint64) ^ np.uint64(2**63)
+    return (counted.astype(np.float64) + 0.5) / 2.0**64
 
 
 def systems_of_captions(connection: Connection, dataset: Dataset) -> set[str]:

@@ -1,17 +1,27 @@
-"""Bulk writes: binary COPY into a temporary table, then one INSERT .. ON CONFLICT DO UPDATE where something changed."""
+"""Bulk writes: binary COPY into a temporary table, then one INSERT .. ON CONFLICT DO UPDATE where something changed.
+
+Bulk reads of numbers, by binary COPY into arrays.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import psycopg
 import sqlalchemy as sa
 from pgvector.sqlalchemy import VECTOR
 from psycopg import adapters, sql
 from psycopg.adapt import PyFormat
 from sqlalchemy.dialects.postgresql import dialect
+from sqlalchemy.engine import Connection
+
+# Bytes before the first row of a binary COPY, and of a batch of rows.
+_HEADER = 19
+_BATCH = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,3 +207,31 @@ def _type_name(column: sa.Column[Any]) -> str:
     if isinstance(column.type, VECTOR):
         return "vector"
     return column.type.compile(dialect=dialect()).lower()  # type: ignore[no-untyped-call]  # SQLAlchemy leaves dialects untyped
+
+
+def binary_rows(connection: Connection, query: sql.Composed, row: np.dtype[Any]) -> Iterator[npt.NDArray[Any]]:
+    """The rows of a query whose values all have one length: numbers, and no NULL. row: a row of a binary COPY."""
+    statement = sql.SQL("COPY ({}) TO STDOUT (FORMAT binary)").format(query)
+    driver: Any = connection.connection.driver_connection
+    taken = bytearray()
+    start = _HEADER
+    with driver.cursor() as cursor, cursor.copy(statement) as copy:
+        for block in copy:
+            taken += block
+            if len(taken) > _BATCH:
+                n = (len(taken) - start) // row.itemsize
+                yield np.frombuffer(bytes(taken[start : start + n * row.itemsize]), dtype=row)
+                del taken[: start + n * row.itemsize]
+                start = 0
+    n = (len(taken) - start) // row.itemsize
+    if n:
+        yield np.frombuffer(bytes(taken), dtype=row, count=n, offset=start)
+
+
+def read_arrays(connection: Connection, query: sql.Composed, kinds: Sequence[str]) -> list[npt.NDArray[Any]]:
+    """The columns of a query as arrays of these kinds, "i4", "i8" or "f8"; no value may be NULL."""
+    # A row of a binary COPY: the number of its fields, then every field behind its length.
+    fields = [part for n, kind in enumerate(kinds) for part in ((f"length_{n}", ">i4"), (f"value_{n}", f">{kind}"))]
+    row = np.dtype([("fields", ">i2"), *fields])
+    rows = np.concatenate([np.empty(0, row), *binary_rows(connection, query, row)])
+    return [rows[f"value_{n}"].astype(kind) for n, kind in enumerate(kinds)]

@@ -111,22 +111,23 @@ def test_cuts_and_systems(engine: Engine, clips: Dataset) -> None:
     assert "Youden's J of 0.5 less that of 0.3" in state(engine, clips, cuts).sentence()
     systems = drawn(engine, clips, "poor:good")
     order = rate_drawn(engine, clips, systems, 30, "bob")
-    videos = [systems.captions[systems.row_of[i]].video_id for i in order]
+    rows = [row for i in order if (row := systems.row_of(i)) is not None]
+    videos = systems.captions.videos[rows].tolist()
     assert videos[::2] == videos[1::2]
     found = state(engine, clips, systems)
     assert found.answer is not None
     assert found.answer.n == 14
     values = {i: 1.0 + round(4 * value_of(i)) for i in order[:28]}
-    system = {i: systems.captions[systems.row_of[i]].system for i in values}
-    means = {s: np.mean([value for i, value in values.items() if system[i] == s]) for s in SYSTEMS}
-    assert found.answer.value == pytest.approx(means["good"] - means["poor"])
+    system = dict(zip(order, systems.captions.systems[rows].tolist(), strict=True))
+    poor, good = (np.mean([value for i, value in values.items() if system[i] == place]) for place in (0, 1))
+    assert found.answer.value == pytest.approx(good - poor)
 
 
 def test_statistics_read_only_what_is_a_random_sample(engine: Engine, clips: Dataset) -> None:
     made = drawn(engine, clips, "evqa:vcs")
     rate_drawn(engine, clips, made, 40)
-    chance = {each.sample_id: each.chance for each in made.captions}
-    last = made.keys[made.row_of[made.order[39]]]
+    chance = dict(zip(made.captions.ids.tolist(), made.captions.chances.tolist(), strict=True))
+    last = made.keys[made.row_of(made.order[39])]
     assert made.least is not None
     even = {i for i in made.order[:40] if chance[i] < last * made.least}
     assert 5 < len(even) < 40
