@@ -7,9 +7,11 @@ A question is a text: `vcs:cosine` (which metric is closer to people), `vcs:0.3:
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from threading import Lock, Thread
 from typing import Literal
 
 import numpy as np
@@ -39,6 +41,10 @@ from metrics_core.calibration.rated import FEWEST_VIDEOS
 
 BASELINES: Mapping[str, str] = {"cosine": COSINE, "words": COMMON_WORDS, "length": LENGTH}
 """Baselines by the names that a question gives them."""
+# A draw of a million captions takes 100 MB.
+_MOST_DRAWS = 4
+RENEWING = "draw"
+"""The name of the thread that makes a draw anew."""
 FORMS = "METRIC:METRIC, METRIC:CUT:CUT or SYSTEM:SYSTEM, such as vcs:cosine, vcs:0.3:0.5 or gpt:llava"
 
 
@@ -154,6 +160,43 @@ def draw(connection: Connection, dataset: Dataset, question: Question, seed: int
         raise BadQuestion(f"no caption of {dataset.name} has the values that {question.text} asks for: score it first")
     unit, keys = np.arange(shares.size), keys_of(shares, captions.chances)
     return Draw(question, captions, unit, shares, keys, both, float(shares[shares > 0].min()))
+
+
+class Draws:
+    """The draws of a server, each made once by whoever asks first; an old one serves while it is made anew."""
+
+    def __init__(self, engine: Engine, fresh_s: float = 60.0) -> None:
+        """fresh_s: how long a draw is kept before the scores are read again."""
+        self._engine, self._fresh_s = engine, fresh_s
+        self._made: dict[tuple[Dataset, str, int], tuple[float, Draw]] = {}
+        self._first = Lock()
+
+    def of(self, dataset: Dataset, text: str, seed: int) -> Draw:
+        """The draw of a question, a moment old or two. Raises BadQuestion."""
+        name = dataset, text, seed
+        with self._first:
+            if name not in self._made:
+                self._draw(name)
+            made_at, drawn = self._made[name]
+            if time.monotonic() - made_at >= self._fresh_s:
+                self._made[name] = time.monotonic(), drawn
+                Thread(target=self._renew, args=[name], name=RENEWING, daemon=True).start()
+        return drawn
+
+    def _renew(self, name: tuple[Dataset, str, int]) -> None:
+        try:
+            self._draw(name)
+        except Exception:
+            # Whoever asks next is told why.
+            self._made.pop(name, None)
+
+    def _draw(self, name: tuple[Dataset, str, int]) -> None:
+        dataset, text, seed = name
+        with self._engine.connect() as connection:
+            drawn = draw(connection, dataset, question_of(connection, dataset, text), seed)
+        self._made[name] = time.monotonic(), drawn
+        if len(self._made) > _MOST_DRAWS:
+            del self._made[min(self._made, key=lambda each: self._made[each][0])]
 
 
 def _draw_of_systems(question: Question, captions: Captions) -> Draw:

@@ -367,14 +367,15 @@ def captions_of(connection: Connection, dataset: Dataset, seed: int, systems: Se
         "hashtextextended(s.key, {seed}), hashtextextended(v.key, {seed}) FROM sample s JOIN video v USING (video_id) "
         "WHERE s.dataset_id = {dataset} AND s.kind = 'caption' ORDER BY sample_id"
     ).format(systems=list(systems), seed=seed, dataset=dataset.dataset_id)
-    *found, hashes, video_hashes = read_arrays(connection, query, ["i8", "i8", "i4", "i8", "i8"])
-    return Captions(*found, _chance(hashes), _chance(video_hashes))
+    ids, videos, places, of_captions, of_videos = read_arrays(connection, query, ["i8", "i8", "i4", "i8", "i8"])
+    return Captions(ids, videos, places, _chance(of_captions), _chance(of_videos))
 
 
 def _chance(hashes: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
     """Random numbers from whole numbers of 64 bits with a sign."""
     counted = hashes.view(np.uint64) ^ np.uint64(2**63)
-    return (counted.astype(np.float64) + 0.5) / 2.0**64
+    chance: npt.NDArray[np.float64] = (counted.astype(np.float64) + 0.5) / 2.0**64
+    return chance
 
 
 def systems_of_captions(connection: Connection, dataset: Dataset) -> set[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.agreement.settling import BadQuestion, Draw, State, draw, question_of, state_of, told
+from assets.agreement.settling import RENEWING, BadQuestion, Draw, Draws, State, draw, question_of, state_of, told
 from db.evidence.embeddings import text_sha256
 from db.manifest.datasets import Dataset
 from db.manifest.rating import DRAWN, Rater, next_item, store_rating
@@ -102,6 +104,26 @@ def test_ratings_of_another_draw_are_named_and_count_when_drawn_again(engine: En
     later = state(engine, clips, again)
     assert later.answer is not None
     assert later.answer.n >= 5
+
+
+def until_renewed() -> None:
+    for thread in threading.enumerate():
+        if thread.name == RENEWING:
+            thread.join()
+
+
+def test_an_old_draw_serves_while_it_is_made_anew(engine: Engine, clips: Dataset) -> None:
+    kept, draws = Draws(engine), Draws(engine, fresh_s=0.0)
+    first = kept.of(clips, "evqa:vcs", 0)
+    old = draws.of(clips, "evqa:vcs", 0)
+    until_renewed()
+    set_scores(engine, {first.order[0]: 0.123})
+    assert draws.of(clips, "evqa:vcs", 0).keys.tolist() == old.keys.tolist()
+    until_renewed()
+    assert draws.of(clips, "evqa:vcs", 0).keys.tolist() != old.keys.tolist()
+    assert kept.of(clips, "evqa:vcs", 0) is first
+    with pytest.raises(BadQuestion, match="neither a baseline"):
+        draws.of(clips, "evqa:nothing", 0)
 
 
 def test_cuts_and_systems(engine: Engine, clips: Dataset) -> None:
