@@ -224,8 +224,9 @@ def _values(connection: Connection, dataset: Dataset, name: str, captions: Capti
     if scorer_id is not None:
         found = np.full(captions.ids.size, np.nan)
         ids, values = all_values_of(connection, scorer_id, dataset.dataset_id)
-        _, rows, places = np.intersect1d(captions.ids, ids, assume_unique=True, return_indices=True)
-        found[rows] = values[places]
+        rows = np.searchsorted(captions.ids, ids)
+        is_caption = captions.ids[np.minimum(rows, found.size - 1)] == ids if found.size else ids < 0
+        found[rows[is_caption]] = values[is_caption]
         return found
     ids_and_videos = list(zip(captions.ids.tolist(), captions.videos.tolist(), strict=True))
     texts = named_samples(connection, captions.ids.tolist())

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
-from psycopg import sql
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Connection
 
@@ -362,12 +361,15 @@ class Captions(NamedTuple):
 
 def captions_of(connection: Connection, dataset: Dataset, seed: int, systems: Sequence[str] = ()) -> Captions:
     """All captions of a dataset."""
-    query = sql.SQL(
-        "SELECT sample_id, video_id, COALESCE(array_position(CAST({systems} AS text[]), s.system), 0) - 1, "
-        "hashtextextended(s.key, {seed}), hashtextextended(v.key, {seed}) FROM sample s JOIN video v USING (video_id) "
-        "WHERE s.dataset_id = {dataset} AND s.kind = 'caption' ORDER BY sample_id"
-    ).format(systems=list(systems), seed=seed, dataset=dataset.dataset_id)
-    ids, videos, places, of_captions, of_videos = read_arrays(connection, query, ["i8", "i8", "i4", "i8", "i8"])
+    query = (
+        "SELECT sample_id, video_id, COALESCE(array_position(CAST(:systems AS text[]), s.system), 0) - 1 AS place, "
+        "hashtextextended(s.key, CAST(:seed AS bigint)) AS of_caption, "
+        "hashtextextended(v.key, CAST(:seed AS bigint)) AS of_video FROM sample s JOIN video v USING (video_id) "
+        "WHERE s.dataset_id = :dataset_id AND s.kind = 'caption' ORDER BY sample_id"
+    )
+    kinds = {"sample_id": "i8", "video_id": "i8", "place": "i4", "of_caption": "i8", "of_video": "i8"}
+    said = {"systems": list(systems), "seed": seed, "dataset_id": dataset.dataset_id}
+    ids, videos, places, of_captions, of_videos = read_arrays(connection, kinds, query, said)
     return Captions(ids, videos, places, _chance(of_captions), _chance(of_videos))
 
 

@@ -12,7 +12,10 @@ from psycopg import sql
 from sqlalchemy.engine import Connection
 
 from db.evidence.verdicts import MANIFEST_LABELS
-from db.server.bulk import binary_rows
+
+# Bytes before the first row of a binary COPY, and of a batch of rows.
+_HEADER = 19
+_BATCH = 1 << 18
 
 
 def count_videos(connection: Connection, kind: str, *, judged: bool) -> int:
@@ -77,7 +80,8 @@ def _by_video(connection: Connection, query: sql.Composed, n_columns: int, syste
     """The rows (video_id, system, value_0, ...) of a query."""
     values = [sql.SQL("COALESCE({}, 'NaN')").format(sql.Identifier(f"value_{number}")) for number in range(n_columns)]
     statement = sql.SQL(
-        "SELECT video_id, COALESCE(array_position({}, system), 0) - 1, {} FROM ({}) AS sample ORDER BY 1"
+        "COPY (SELECT video_id, COALESCE(array_position({}, system), 0) - 1, {} FROM ({}) AS sample ORDER BY 1) "
+        "TO STDOUT (FORMAT binary)"
     ).format(sql.Literal(list(systems)), sql.SQL(", ").join(values), query)
     # A row of a binary COPY: the number of its fields, then every field behind its length.
     row = np.dtype(
@@ -88,7 +92,7 @@ def _by_video(connection: Connection, query: sql.Composed, n_columns: int, syste
         ]
     )
     rest = np.empty(0, dtype=row)
-    for batch in binary_rows(connection, statement, row):
+    for batch in _rows(connection, statement, row):
         rows = np.concatenate([rest, batch])
         n_whole = int(np.searchsorted(rows["video"], rows["video"][-1]))
         if n_whole:
@@ -102,3 +106,21 @@ def _samples(rows: npt.NDArray[Any]) -> Samples:
     return Samples(
         rows["video"].astype(np.int64), rows["system"].astype(np.int64), rows["values"]["value"].astype(np.float64)
     )
+
+
+def _rows(connection: Connection, statement: sql.Composed, row: np.dtype[Any]) -> Iterator[npt.NDArray[Any]]:
+    """The rows of a binary COPY whose fields all have one length."""
+    driver: Any = connection.connection.driver_connection
+    taken = bytearray()
+    start = _HEADER
+    with driver.cursor() as cursor, cursor.copy(statement) as copy:
+        for block in copy:
+            taken += block
+            if len(taken) > _BATCH:
+                n = (len(taken) - start) // row.itemsize
+                yield np.frombuffer(bytes(taken[start : start + n * row.itemsize]), dtype=row)
+                del taken[: start + n * row.itemsize]
+                start = 0
+    n = (len(taken) - start) // row.itemsize
+    if n:
+        yield np.frombuffer(bytes(taken), dtype=row, count=n, offset=start)

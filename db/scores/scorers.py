@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy.typing as npt
 import sqlalchemy as sa
-from psycopg import sql
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.engine import Connection
 
@@ -106,12 +105,13 @@ def values_of(
 
 
 def all_values_of(connection: Connection, scorer_id: int, dataset_id: int) -> list[npt.NDArray[Any]]:
-    """The samples of a dataset that a scorer has a value for, and these values; each (n,), by sample number."""
-    query = sql.SQL(
-        "SELECT sample_id, value FROM current_score WHERE scorer_id = {} AND dataset_id = {} AND value IS NOT NULL "
-        "ORDER BY sample_id"
+    """The samples of a dataset that a scorer has a value for, and these values; each (n,)."""
+    query = (
+        "SELECT sample_id, value FROM current_score "
+        "WHERE scorer_id = :scorer_id AND dataset_id = :dataset_id AND value IS NOT NULL"
     )
-    return read_arrays(connection, query.format(scorer_id, dataset_id), ["i8", "f8"])
+    said = {"scorer_id": scorer_id, "dataset_id": dataset_id}
+    return read_arrays(connection, {"sample_id": "i8", "value": "f8"}, query, said)
 
 
 def named_samples(connection: Connection, sample_ids: Sequence[int]) -> dict[int, NamedSample]:

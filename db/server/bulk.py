@@ -1,11 +1,11 @@
 """Bulk writes: binary COPY into a temporary table, then one INSERT .. ON CONFLICT DO UPDATE where something changed.
 
-Bulk reads of numbers, by binary COPY into arrays.
+Bulk reads: columns of numbers as arrays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,9 +19,8 @@ from psycopg.adapt import PyFormat
 from sqlalchemy.dialects.postgresql import dialect
 from sqlalchemy.engine import Connection
 
-# Bytes before the first row of a binary COPY, and of a batch of rows.
-_HEADER = 19
-_BATCH = 1 << 18
+# Bytes of an array of Postgres before its first value; each value stands behind its length.
+_HEADER = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,29 +208,15 @@ def _type_name(column: sa.Column[Any]) -> str:
     return column.type.compile(dialect=dialect()).lower()  # type: ignore[no-untyped-call]  # SQLAlchemy leaves dialects untyped
 
 
-def binary_rows(connection: Connection, query: sql.Composed, row: np.dtype[Any]) -> Iterator[npt.NDArray[Any]]:
-    """The rows of a query whose values all have one length: numbers, and no NULL. row: a row of a binary COPY."""
-    statement = sql.SQL("COPY ({}) TO STDOUT (FORMAT binary)").format(query)
-    driver: Any = connection.connection.driver_connection
-    taken = bytearray()
-    start = _HEADER
-    with driver.cursor() as cursor, cursor.copy(statement) as copy:
-        for block in copy:
-            taken += block
-            if len(taken) > _BATCH:
-                n = (len(taken) - start) // row.itemsize
-                yield np.frombuffer(bytes(taken[start : start + n * row.itemsize]), dtype=row)
-                del taken[: start + n * row.itemsize]
-                start = 0
-    n = (len(taken) - start) // row.itemsize
-    if n:
-        yield np.frombuffer(bytes(taken), dtype=row, count=n, offset=start)
-
-
-def read_arrays(connection: Connection, query: sql.Composed, kinds: Sequence[str]) -> list[npt.NDArray[Any]]:
-    """The columns of a query as arrays of these kinds, "i4", "i8" or "f8"; no value may be NULL."""
-    # A row of a binary COPY: the number of its fields, then every field behind its length.
-    fields = [part for n, kind in enumerate(kinds) for part in ((f"length_{n}", ">i4"), (f"value_{n}", f">{kind}"))]
-    row = np.dtype([("fields", ">i2"), *fields])
-    rows = np.concatenate([np.empty(0, row), *binary_rows(connection, query, row)])
-    return [rows[f"value_{n}"].astype(kind) for n, kind in enumerate(kinds)]
+def read_arrays(
+    connection: Connection, kinds: Mapping[str, str], query: str, values: Mapping[str, Any]
+) -> list[npt.NDArray[Any]]:
+    """Columns of a query as arrays of NumPy's kinds "i4", "i8" or "f8", by name; no value may be NULL."""
+    columns = ", ".join(f"array_send(array_agg({name}))" for name in kinds)
+    (sent,) = connection.execute(sa.text(f"SELECT {columns} FROM ({query}) AS found"), values)
+    found = []
+    for each, kind in zip(sent, kinds.values(), strict=True):
+        row = np.dtype([("length", ">i4"), ("value", f">{kind}")])
+        # Without a row there is no array.
+        found.append(np.frombuffer(each or bytes(_HEADER), row, offset=_HEADER)["value"].astype(kind))
+    return found

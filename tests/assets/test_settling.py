@@ -12,7 +12,7 @@ from sqlalchemy.engine import Engine
 from assets.agreement.settling import RENEWING, BadQuestion, Draw, Draws, State, draw, question_of, state_of, told
 from db.evidence.embeddings import text_sha256
 from db.manifest.datasets import Dataset
-from db.manifest.rating import DRAWN, Rater, next_item, store_rating
+from db.manifest.rating import DRAWN, Rater, captions_of, next_item, store_rating
 from db.reports.agreement import judged_samples, ratings_of
 from db.reports.summary import drawn_apart
 from tests.assets.reporting import rate
@@ -124,6 +124,17 @@ def test_an_old_draw_serves_while_it_is_made_anew(engine: Engine, clips: Dataset
     assert kept.of(clips, "evqa:vcs", 0) is first
     with pytest.raises(BadQuestion, match="neither a baseline"):
         draws.of(clips, "evqa:nothing", 0)
+
+
+def test_of_nothing_nothing_is_drawn(engine: Engine, clips: Dataset) -> None:
+    with engine.begin() as connection:
+        connection.execute(sa.text("UPDATE score SET value = NULL, status = 'undefined', error = 'it is too short'"))
+    with pytest.raises(BadQuestion, match="no caption of clips has the values"):
+        drawn(engine, clips, "evqa:vcs")
+    with engine.begin() as connection:
+        connection.execute(sa.text("DELETE FROM sample"))
+    with engine.connect() as connection:
+        assert [each.size for each in captions_of(connection, clips, 0)] == [0] * 5
 
 
 def test_cuts_and_systems(engine: Engine, clips: Dataset) -> None:
