@@ -1,21 +1,23 @@
 """How long pages of `reelsieve look` take: `python -m benchmarks.look [--samples 1000000] [--json RESULT]`.
 
 Fills a database as `benchmarks.million` does, and asks a server for pages as a browser does. The first answer of each
-stands apart from the median of the others, which find in memory what they read.
+stands apart from the median of the others, which find in memory what they read. A rater answers, and is asked again.
 """
 
 from __future__ import annotations
 
 import argparse
+import html
 import os
+import re
 import socket
 import tempfile
 import threading
 import time
-import urllib.request
 from pathlib import Path
 from statistics import median
 from urllib.parse import quote
+from urllib.request import Request, urlopen
 
 import uvicorn
 
@@ -45,8 +47,19 @@ PAGES = {
     "histogram of durations": "/histogram?column=duration_s",
     "systems": "/histogram?column=system",
     "systems under a brush": f"/histogram?column=system&only={quote('vcs >= 0.2 and vcs < 0.3')}",
-    "next caption to rate": "/rate?rater=ann&aspect=coverage",
+    "sample": "/sample/500001",
+    "systems on a video": "/video/100001",
 }
+# What a rater is asked, and answers again and again.
+RATED = {
+    "captions at random": ("/rate?rater=ann&aspect=coverage", "4"),
+    "pairs": ("/rate?rater=ann&aspect=coverage&pairs=1", "tie"),
+    "captions drawn for two metrics": ("/rate?rater=ann&aspect=metrics&to-settle=vcs:evqa", "4"),
+    "captions drawn for two cuts": ("/rate?rater=ann&aspect=cuts&to-settle=vcs:0.3:0.5", "4"),
+    "captions drawn for two systems": ("/rate?rater=ann&aspect=systems&to-settle=system_1:system_2", "4"),
+    "facts": ("/rate/facts?rater=ann", "yes"),
+}
+N_ANSWERS = 20
 
 
 def main() -> None:
@@ -71,6 +84,9 @@ def main() -> None:
             for name, path in PAGES.items():
                 found[name] = _seconds(f"http://127.0.0.1:{port}/look/{NAME}{path}", given.repeats)
                 print(f"{name:<36}{found[name][0]:>8.3f} s first {found[name][1]:>8.3f} s median", flush=True)
+            for name, (path, answer) in RATED.items():
+                found[name] = _rated(f"http://127.0.0.1:{port}", f"/look/{NAME}{path}", answer)
+                print(f"{name:<36}{found[name][0]:>8.3f} s first {found[name][1]:>8.3f} s median", flush=True)
             server.should_exit = True
             thread.join()
         engine.dispose()
@@ -85,8 +101,24 @@ def _seconds(address: str, repeats: int) -> tuple[float, float]:
     taken = []
     for _ in range(1 + repeats):
         started = time.perf_counter()
-        with urllib.request.urlopen(address, timeout=120) as answer:
+        with urlopen(address, timeout=120) as answer:
             answer.read()
+        taken.append(time.perf_counter() - started)
+    return taken[0], median(taken[1:])
+
+
+def _rated(server: str, path: str, answer: str) -> tuple[float, float]:
+    """The seconds to the first question, and the median from an answer until the next question is there."""
+    taken: list[float] = []
+    page = ""
+    for _ in range(1 + N_ANSWERS):
+        started = time.perf_counter()
+        for about in re.findall('data-answer="([^"]+)"', page):
+            address = f"{server}{html.unescape(about)}&answer={answer}"
+            with urlopen(Request(address, b"{}", {"Content-Type": "application/json"}), timeout=120):
+                pass
+        with urlopen(f"{server}{path}", timeout=120) as shown:
+            page = shown.read().decode()
         taken.append(time.perf_counter() - started)
     return taken[0], median(taken[1:])
 

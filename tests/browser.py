@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 EXECUTABLES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = [
@@ -42,3 +42,13 @@ def chromium() -> Iterator[Browser]:
         opened = driver.chromium.launch(executable_path=path, args=FLAGS)
         yield opened
         opened.close()
+
+
+def barriers(page: Page) -> list[str]:
+    """What axe-core finds on a page that keeps people out who use a keyboard, a screen reader or weak eyes."""
+    from axe_playwright_python.base import AXE_SCRIPT
+
+    page.evaluate(AXE_SCRIPT)
+    found = page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
+    grave = [each for each in found if each["impact"] in ("serious", "critical")]
+    return [f"{each['id']}: {node['html'][:120]}" for each in grave for node in each["nodes"]]

@@ -7,9 +7,11 @@ A question is a text: `vcs:cosine` (which metric is closer to people), `vcs:0.3:
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from threading import Lock, Thread
 from typing import Literal
 
 import numpy as np
@@ -20,9 +22,9 @@ from assets.agreement.rows import COMMON_WORDS, COSINE, LENGTH, baselines_of
 from assets.settings import read_settings
 from assets.thresholds.settings import RatingSettings
 from db.manifest.datasets import Dataset
-from db.manifest.rating import Caption, Mark, captions_of, drawn_ratings, questions_of, systems_of_captions
+from db.manifest.rating import Captions, Mark, captions_of, drawn_ratings, questions_of, systems_of_captions
 from db.reports.agreement import JudgedSample
-from db.scores.scorers import list_scorers, named_samples, scored_datasets, values_of
+from db.scores.scorers import all_values_of, list_scorers, named_samples, scored_datasets
 from metrics_core.agreement.sampling import (
     Answer,
     better_cut,
@@ -39,6 +41,10 @@ from metrics_core.calibration.rated import FEWEST_VIDEOS
 
 BASELINES: Mapping[str, str] = {"cosine": COSINE, "words": COMMON_WORDS, "length": LENGTH}
 """Baselines by the names that a question gives them."""
+# A draw of a million captions takes 100 MB.
+_MOST_DRAWS = 4
+RENEWING = "draw"
+"""The name of the thread that makes a draw anew."""
 FORMS = "METRIC:METRIC, METRIC:CUT:CUT or SYSTEM:SYSTEM, such as vcs:cosine, vcs:0.3:0.5 or gpt:llava"
 
 
@@ -68,29 +74,30 @@ class Draw:
     """
 
     question: Question
-    captions: Sequence[Caption]
+    captions: Captions
     unit: IntArray
     shares: FloatArray
     keys: FloatArray
     values: tuple[FloatArray, FloatArray]
     least: float | None
 
-    @cached_property
-    def row_of(self) -> dict[int, int]:
-        """The row of each caption, by its id."""
-        return {each.sample_id: row for row, each in enumerate(self.captions)}
+    def row_of(self, sample_id: int) -> int | None:
+        """The row of a caption."""
+        row = int(np.searchsorted(self.captions.ids, sample_id))
+        return row if row < self.captions.ids.size and self.captions.ids[row] == sample_id else None
 
     @cached_property
     def order(self) -> list[int]:
         """Ids of the captions that may be drawn, the first to rate first."""
         rows = np.flatnonzero(np.isfinite(self.keys))
         # Both captions of a pair have one key; which comes first tells nothing of its system.
-        rows = rows[np.lexsort(([self.captions[row].chance for row in rows.tolist()], self.keys[rows]))]
-        return [self.captions[row].sample_id for row in rows.tolist()]
+        rows = rows[np.lexsort((self.captions.chances[rows], self.keys[rows]))]
+        found: list[int] = self.captions.ids[rows].tolist()
+        return found
 
     def mark_of(self, sample_id: int) -> Mark | None:
         """What is stored with a rating of a caption; None for one that is not drawn."""
-        row = self.row_of.get(sample_id)
+        row = self.row_of(sample_id)
         if row is None or not math.isfinite(self.keys[row]):
             return None
         return Mark(self.question.text, float(self.shares[row]), float(self.keys[row]), self.least)
@@ -139,7 +146,8 @@ def _scorer_or_baseline(connection: Connection, dataset: Dataset, name: str) -> 
 
 def draw(connection: Connection, dataset: Dataset, question: Question, seed: int) -> Draw:
     """Draw all captions of a dataset for a question. Raises BadQuestion where nothing can be drawn."""
-    captions = captions_of(connection, dataset, seed)
+    systems = (question.first, question.second) if question.kind == "systems" else ()
+    captions = captions_of(connection, dataset, seed, systems)
     if question.kind == "systems":
         return _draw_of_systems(question, captions)
     values = _values(connection, dataset, question.first, captions)
@@ -150,44 +158,83 @@ def draw(connection: Connection, dataset: Dataset, question: Question, seed: int
         shares = shares_of_metrics(*both)
     if not (shares > 0).any():
         raise BadQuestion(f"no caption of {dataset.name} has the values that {question.text} asks for: score it first")
-    keys = keys_of(shares, np.array([each.chance for each in captions]))
-    return Draw(question, captions, np.arange(len(captions)), shares, keys, both, float(shares[shares > 0].min()))
+    unit, keys = np.arange(shares.size), keys_of(shares, captions.chances)
+    return Draw(question, captions, unit, shares, keys, both, float(shares[shares > 0].min()))
 
 
-def _draw_of_systems(question: Question, captions: Sequence[Caption]) -> Draw:
-    """Videos at random, of those that have one caption of each system."""
-    by_video: dict[int, dict[str, list[int]]] = {}
-    for row, each in enumerate(captions):
-        if each.system in (question.first, question.second):
-            by_video.setdefault(each.video_id, {}).setdefault(each.system, []).append(row)
-    pairs = [rows for rows in by_video.values() if len(rows) == 2]
-    if not pairs:
+class Draws:
+    """The draws of a server, each made once by whoever asks first; an old one serves while it is made anew."""
+
+    def __init__(self, engine: Engine, fresh_s: float = 60.0) -> None:
+        """fresh_s: how long a draw is kept before the scores are read again."""
+        self._engine, self._fresh_s = engine, fresh_s
+        self._made: dict[tuple[Dataset, str, int], tuple[float, Draw]] = {}
+        self._first = Lock()
+
+    def of(self, dataset: Dataset, text: str, seed: int) -> Draw:
+        """The draw of a question, a moment old or two. Raises BadQuestion."""
+        name = dataset, text, seed
+        with self._first:
+            if name not in self._made:
+                self._draw(name)
+            made_at, drawn = self._made[name]
+            if time.monotonic() - made_at >= self._fresh_s:
+                self._made[name] = time.monotonic(), drawn
+                Thread(target=self._renew, args=[name], name=RENEWING, daemon=True).start()
+        return drawn
+
+    def _renew(self, name: tuple[Dataset, str, int]) -> None:
+        try:
+            self._draw(name)
+        except Exception:
+            # Whoever asks next is told why.
+            self._made.pop(name, None)
+
+    def _draw(self, name: tuple[Dataset, str, int]) -> None:
+        dataset, text, seed = name
+        with self._engine.connect() as connection:
+            drawn = draw(connection, dataset, question_of(connection, dataset, text), seed)
+        self._made[name] = time.monotonic(), drawn
+        if len(self._made) > _MOST_DRAWS:
+            del self._made[min(self._made, key=lambda each: self._made[each][0])]
+
+
+def _draw_of_systems(question: Question, captions: Captions) -> Draw:
+    """Videos at random, of those that have a caption of each system; of several by one system one by chance."""
+    rows = np.flatnonzero(captions.systems >= 0)
+    rows = rows[np.lexsort((captions.chances[rows], captions.systems[rows], captions.videos[rows]))]
+    of = np.stack([captions.videos[rows], captions.systems[rows]])
+    rows = rows[np.append(True, (of[:, 1:] != of[:, :-1]).any(axis=0))[: rows.size]]
+    # A video has one row for each system now, side by side.
+    is_pair = captions.videos[rows][:-1] == captions.videos[rows][1:]
+    pairs = np.stack([rows[:-1][is_pair], rows[1:][is_pair]])
+    n = pairs.shape[1]
+    if not n:
         raise BadQuestion(f"no video has captions of both {question.first} and {question.second}: name other systems")
-    unit, shares, keys = np.full(len(captions), -1), np.zeros(len(captions)), np.full(len(captions), np.inf)
-    for number, of_pair in enumerate(pairs):
-        one, other = (min(rows, key=lambda row: captions[row].chance) for rows in of_pair.values())
-        unit[[one, other]], shares[[one, other]] = number, 1 / len(pairs)
-        keys[[one, other]] = captions[one].video_chance * len(pairs)
-    none = np.full(len(captions), np.nan)
+    size = captions.ids.size
+    unit, shares, keys = np.full(size, -1), np.zeros(size), np.full(size, np.inf)
+    unit[pairs], shares[pairs], keys[pairs] = np.arange(n), 1 / n, captions.video_chances[pairs[0]] * n
+    none = np.full(size, np.nan)
     return Draw(question, captions, unit, shares, keys, (none, none), None)
 
 
-def _values(connection: Connection, dataset: Dataset, name: str, captions: Sequence[Caption]) -> FloatArray:
+def _values(connection: Connection, dataset: Dataset, name: str, captions: Captions) -> FloatArray:
     """The values of a scorer or a baseline, (n,), NaN for none."""
-    scorer_id, ids = _scorer_or_baseline(connection, dataset, name), [each.sample_id for each in captions]
+    scorer_id = _scorer_or_baseline(connection, dataset, name)
     if scorer_id is not None:
-        stored = values_of(connection, scorer_id, dataset.dataset_id)
-        found = [stored.get(sample_id, (None, ""))[0] for sample_id in ids]
-        return np.array([math.nan if value is None else value for value in found])
-    texts = named_samples(connection, ids)
-    samples = [
-        JudgedSample(each.sample_id, 0, each.video_id, each.system, texts[each.sample_id].text or "", None)
-        for each in captions
-    ]
-    values = baselines_of(connection, dataset.dataset_id, samples).get(BASELINES[name])
-    if values is None:
+        found = np.full(captions.ids.size, np.nan)
+        ids, values = all_values_of(connection, scorer_id, dataset.dataset_id)
+        rows = np.searchsorted(captions.ids, ids)
+        is_caption = captions.ids[np.minimum(rows, found.size - 1)] == ids if found.size else ids < 0
+        found[rows[is_caption]] = values[is_caption]
+        return found
+    ids_and_videos = list(zip(captions.ids.tolist(), captions.videos.tolist(), strict=True))
+    texts = named_samples(connection, captions.ids.tolist())
+    samples = [JudgedSample(i, 0, video, "", texts[i].text or "", None) for i, video in ids_and_videos]
+    baseline = baselines_of(connection, dataset.dataset_id, samples).get(BASELINES[name])
+    if baseline is None:
         raise BadQuestion(f"no encoder knows the captions of {dataset.name}, which {name} needs: score vcs first")
-    return values
+    return baseline
 
 
 # What the ratings say so far.
@@ -257,9 +304,9 @@ def state_of(connection: Connection, dataset: Dataset, aspect: str, drawn: Draw)
     Every rating of a caption whose key comes before the end of the draw counts, whoever gave it and why.
     """
     end, n_other = 0.0, 0
-    people = np.full(len(drawn.captions), np.nan)
+    people = np.full(drawn.captions.ids.size, np.nan)
     for sample_id, value, marks in drawn_ratings(connection, dataset, aspect):
-        row = drawn.row_of.get(sample_id)
+        row = drawn.row_of(sample_id)
         if row is None:
             continue
         people[row] = value
@@ -273,7 +320,7 @@ def state_of(connection: Connection, dataset: Dataset, aspect: str, drawn: Draw)
 
 def _answered(drawn: Draw, people: FloatArray, rated: IntArray, aspect: str) -> Answer:
     """What the rated captions say."""
-    question, videos = drawn.question, [drawn.captions[row].video_id for row in rated.tolist()]
+    question, videos = drawn.question, drawn.captions.videos[rated].tolist()
     weights = weights_of(drawn.keys[rated], drawn.shares[rated])
     first, second = (side[rated] for side in drawn.values)
     if question.kind == "metrics":
@@ -281,11 +328,11 @@ def _answered(drawn: Draw, people: FloatArray, rated: IntArray, aspect: str) -> 
     if question.kind == "cuts":
         least = read_settings(RatingSettings).good_ratings.get(aspect, middle_rating(people[rated], weights))
         return better_cut(first, people[rated] >= least, *question.cuts, weights, videos)
-    side = np.array([drawn.captions[row].system == question.second for row in rated.tolist()])
-    by_unit: dict[int, dict[bool, int]] = {}
-    for place, (unit, is_second) in enumerate(zip(drawn.unit[rated].tolist(), side.tolist(), strict=True)):
-        by_unit.setdefault(unit, {})[is_second] = place
-    pairs = np.array([(rows[False], rows[True]) for rows in by_unit.values() if len(rows) == 2], dtype=np.int64)
+    by_unit: dict[int, dict[int, int]] = {}
+    sides = zip(drawn.unit[rated].tolist(), drawn.captions.systems[rated].tolist(), strict=True)
+    for place, (unit, side) in enumerate(sides):
+        by_unit.setdefault(unit, {})[side] = place
+    pairs = np.array([(rows[0], rows[1]) for rows in by_unit.values() if len(rows) == 2], dtype=np.int64)
     pairs = pairs.reshape(-1, 2)
     moved = people[rated][pairs[:, 1]] - people[rated][pairs[:, 0]]
     return better_system(moved, weights[pairs[:, 0]], [videos[place] for place in pairs[:, 0].tolist()])

@@ -122,7 +122,8 @@ class DataFacts:
     """The dataset's content. counts: the row of view dataset_summary. refused: rows that ingest refused, by code.
 
     raters, ratings: the number of ratings by rater and by aspect. labelled: the samples with a label of a keypoint.
-    repeats: how consistent raters are, who were asked the same twice.
+    rated_between: the days of the first and the last answer in a browser. repeats: how consistent raters are, who were
+    asked the same twice.
     n_drawn_apart: the ratings that a question drew and that are no random sample, left out of all numbers but counts.
     """
 
@@ -137,6 +138,7 @@ class DataFacts:
     labelled: int
     synthetic_ratings: bool
     n_drawn_apart: int
+    rated_between: tuple[str, str] | None = None
     repeats: tuple[OwnRepeats, ...] = ()
 
 

@@ -44,6 +44,7 @@ from db.reports.summary import (
     drawn_apart,
     duration_spread,
     has_synthetic_ratings,
+    rated_between,
     raters_of,
     refused_rows,
     video_statuses,
@@ -78,6 +79,7 @@ def gather_data(connection: Connection, dataset: Dataset) -> DataFacts:
         refused=refused_rows(connection, dataset_id),
         labelled=count_labelled(connection, dataset_id),
         synthetic_ratings=has_synthetic_ratings(connection, dataset_id),
+        rated_between=rated_between(connection, dataset_id),
         repeats=own_repeats(repeats_of(connection, dataset_id)),
         n_drawn_apart=drawn_apart(connection, dataset_id),
     )

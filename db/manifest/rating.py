@@ -11,12 +11,15 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
 from db.schema import preference, rating, sample, video
+from db.server.bulk import read_arrays
 
 EVERY = 10
 """One of so many answers is to a repeat."""
@@ -342,30 +345,39 @@ class Mark(NamedTuple):
     least: float | None
 
 
-class Caption(NamedTuple):
-    """A caption that may be drawn. chance, video_chance: random numbers in (0, 1] of a seed and of both keys."""
+class Captions(NamedTuple):
+    """The captions of a dataset that may be drawn, by number; each array (n,).
 
-    sample_id: int
-    video_id: int
-    system: str
-    chance: float
-    video_chance: float
+    systems: the place of a caption's system among those that were asked for, or -1. chances, video_chances: random
+    numbers in (0, 1] of a seed and of the keys of caption and video.
+    """
+
+    ids: npt.NDArray[np.int64]
+    videos: npt.NDArray[np.int64]
+    systems: npt.NDArray[np.int32]
+    chances: npt.NDArray[np.float64]
+    video_chances: npt.NDArray[np.float64]
 
 
-def captions_of(connection: Connection, dataset: Dataset, seed: int) -> list[Caption]:
-    """All captions of a dataset, by number."""
-    number = sa.literal(seed, sa.BigInteger)
-    hashes = (sa.func.hashtextextended(column, number) for column in (sample.c.key, video.c.key))
+def captions_of(connection: Connection, dataset: Dataset, seed: int, systems: Sequence[str] = ()) -> Captions:
+    """All captions of a dataset."""
     query = (
-        sa.select(sample.c.sample_id, sample.c.video_id, sample.c.system, *hashes)
-        .join(video, video.c.video_id == sample.c.video_id)
-        .where(sample.c.dataset_id == dataset.dataset_id, sample.c.kind == "caption")
-        .order_by(sample.c.sample_id)
+        "SELECT sample_id, video_id, COALESCE(array_position(CAST(:systems AS text[]), s.system), 0) - 1 AS place, "
+        "hashtextextended(s.key, CAST(:seed AS bigint)) AS of_caption, "
+        "hashtextextended(v.key, CAST(:seed AS bigint)) AS of_video FROM sample s JOIN video v USING (video_id) "
+        "WHERE s.dataset_id = :dataset_id AND s.kind = 'caption' ORDER BY sample_id"
     )
-    # The hash is a whole number of 64 bits with a sign.
-    return [
-        Caption(*row[:3], *((number + 2**63 + 0.5) / 2**64 for number in row[3:])) for row in connection.execute(query)
-    ]
+    kinds = {"sample_id": "i8", "video_id": "i8", "place": "i4", "of_caption": "i8", "of_video": "i8"}
+    said = {"systems": list(systems), "seed": seed, "dataset_id": dataset.dataset_id}
+    ids, videos, places, of_captions, of_videos = read_arrays(connection, kinds, query, said)
+    return Captions(ids, videos, places, _chance(of_captions), _chance(of_videos))
+
+
+def _chance(hashes: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Random numbers from whole numbers of 64 bits with a sign."""
+    counted = hashes.view(np.uint64) ^ np.uint64(2**63)
+    chance: npt.NDArray[np.float64] = (counted.astype(np.float64) + 0.5) / 2.0**64
+    return chance
 
 
 def systems_of_captions(connection: Connection, dataset: Dataset) -> set[str]:

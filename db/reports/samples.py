@@ -122,9 +122,17 @@ def history_of(connection: Connection, sample_id: int) -> list[dict[str, Any]]:
 
 
 def ratings_of(connection: Connection, sample_id: int) -> list[dict[str, Any]]:
-    """The ratings of a sample: aspect, rater, value from 1 to 5; answer and time where a browser gave it."""
+    """What people say of a sample: aspect, rater, answer, and the time where a browser gave it.
+
+    value: a rating from 1 to 5; None for a comparison of both texts as they are, whose answer names the other sample.
+    """
     query = sa.text(
         "SELECT aspect, rater, value, extra->>'answer' AS answer, extra->>'rated_at' AS rated_at FROM rating "
-        "WHERE sample_id = :sample_id ORDER BY aspect, rater"
+        "WHERE sample_id = :sample_id UNION ALL SELECT p.aspect, p.rater, NULL, CASE "
+        "WHEN p.value = 0 THEN 'as good as ' WHEN (p.value > 0) = (p.sample_id = :sample_id) THEN 'better than ' "
+        "ELSE 'worse than ' END || CASE WHEN a.sample_id = :sample_id THEN b.key ELSE a.key END, p.extra->>'rated_at' "
+        "FROM preference p JOIN sample a ON a.sample_id = p.sample_id AND a.text_sha256 = p.text_sha256 "
+        "JOIN sample b ON b.sample_id = p.other_id AND b.text_sha256 = p.other_sha256 "
+        "WHERE :sample_id IN (p.sample_id, p.other_id) ORDER BY aspect, rater, value, answer"
     )
     return [dict(row) for row in connection.execute(query, {"sample_id": sample_id}).mappings()]

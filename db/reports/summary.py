@@ -107,6 +107,17 @@ def aspects_of(connection: Connection, dataset_id: int) -> dict[str, int]:
     return _rating_counts(connection, dataset_id, rating.c.aspect)
 
 
+def rated_between(connection: Connection, dataset_id: int) -> tuple[str, str] | None:
+    """The days of the first and the last answer that people gave in a browser; None where there is none."""
+    query = sa.text(
+        "SELECT min(day), max(day) FROM (SELECT sample_id, left(extra->>'rated_at', 10) AS day FROM rating "
+        "UNION ALL SELECT sample_id, left(extra->>'rated_at', 10) FROM preference) AS given "
+        "JOIN sample USING (sample_id) WHERE dataset_id = :dataset_id AND day ~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}$'"
+    )
+    first, last = connection.execute(query, {"dataset_id": dataset_id}).one()
+    return None if first is None else (first, last)
+
+
 def refused_rows(connection: Connection, dataset_id: int) -> dict[str, int]:
     """The rows that ingest refused, by the code of the reason, the commonest first."""
     n = sa.func.sum(ingest_reject.c.n_rows)

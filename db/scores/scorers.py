@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy.typing as npt
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.engine import Connection
 
 from db.schema import dataset, sample, score, scorer
 from db.scores.stored import current_score
+from db.server.bulk import read_arrays
 
 UNSCORED = "not scored"
 """The reason of a sample that a scorer has no row for."""
@@ -100,6 +102,16 @@ def values_of(
         view.scorer_id == scorer_id, view.dataset_id == dataset_id, wanted
     )
     return {sample_id: (value, status) for sample_id, value, status in connection.execute(query)}
+
+
+def all_values_of(connection: Connection, scorer_id: int, dataset_id: int) -> list[npt.NDArray[Any]]:
+    """The samples of a dataset that a scorer has a value for, and these values; each (n,)."""
+    query = (
+        "SELECT sample_id, value FROM current_score "
+        "WHERE scorer_id = :scorer_id AND dataset_id = :dataset_id AND value IS NOT NULL"
+    )
+    said = {"scorer_id": scorer_id, "dataset_id": dataset_id}
+    return read_arrays(connection, {"sample_id": "i8", "value": "f8"}, query, said)
 
 
 def named_samples(connection: Connection, sample_ids: Sequence[int]) -> dict[int, NamedSample]:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from db.evidence.verdicts import MANIFEST_LABELS
 from db.schema import keypoint_threshold, score_threshold, scorer
 from db.sql import read_sql
 
@@ -37,7 +38,7 @@ class DecidedKeypoint:
 def decided_keypoints(connection: Connection, dataset_id: int) -> list[DecidedKeypoint]:
     """Every decision on a labelled keypoint of a dataset, by the keys of caption and keypoint."""
     statement = sa.text(read_sql("decided_keypoints"))
-    values = {"dataset_id": dataset_id, "method_labels": METHOD_LABELS}
+    values = {"dataset_id": dataset_id, "method_labels": METHOD_LABELS, "source": MANIFEST_LABELS}
     return [DecidedKeypoint(**row) for row in connection.execute(statement, values).mappings()]
 
 

@@ -21,4 +21,6 @@ JOIN ecs_verdict e USING (sample_id, keypoint_id)
 JOIN scorer r ON r.scorer_id = e.scorer_id AND r.status = 'active'
 WHERE s.dataset_id = :dataset_id
   AND k.label IS NOT NULL
+  -- By the few captions with a label: of a million verdicts that takes a hundredth of the time.
+  AND k.sample_id = ANY (ARRAY(SELECT l.sample_id FROM keypoint_label l WHERE l.source = :source))
 ORDER BY s.key COLLATE "C", k.keypoint COLLATE "C"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote, urlencode
 
 import typer
 
 from orchestration.cli.output import console
 from orchestration.cli.refusals import Refused, UsageError
+
+if TYPE_CHECKING:
+    from assets.agreement.settling import Draws
 
 Port = Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0.1.")]
 
@@ -55,8 +58,9 @@ def rate(
         raise UsageError("--scale is for one caption at a time: leave it out with --pairs")
     if scale is not None and scale not in SCALES:
         raise UsageError(f"--scale: there is no scale {scale!r}: choose one of {', '.join(SCALES)}")
+    draws = None
     if to_settle is not None and aspect is not None:
-        _print_question(dataset, aspect, to_settle, seed)
+        draws = _print_question(dataset, aspect, to_settle, seed)
     said = {
         "aspect": aspect,
         "rater": rater,
@@ -66,22 +70,23 @@ def rate(
         "to-settle": to_settle,
     }
     query = urlencode({name: value for name, value in said.items() if value is not None})
-    _serve(f"/look/{quote(dataset)}/rate{'/facts' if keypoints else ''}?{query}", dataset, port)
+    _serve(f"/look/{quote(dataset)}/rate{'/facts' if keypoints else ''}?{query}", dataset, port, draws)
 
 
-def _print_question(name: str, aspect: str, text: str, seed: int) -> None:
-    """Say what is known of a question so far. Raises BadQuestion before a server is started."""
-    from assets.agreement.settling import draw, question_of, state_of
+def _print_question(name: str, aspect: str, text: str, seed: int) -> Draws:
+    """Say what is known of a question so far; the draw serves the pages. Raises BadQuestion before they are served."""
+    from assets.agreement.settling import Draws, state_of
     from assets.datasets import dataset_of_key
     from orchestration.platform import installed
 
-    dataset = dataset_of_key(installed().engine, name)
+    dataset, draws = dataset_of_key(installed().engine, name), Draws(installed().engine)
+    drawn = draws.of(dataset, text, seed)
     with installed().engine.connect() as connection:
-        drawn = draw(connection, dataset, question_of(connection, dataset, text), seed)
         console.print(state_of(connection, dataset, aspect, drawn).sentence(), soft_wrap=True, markup=False)
+    return draws
 
 
-def _serve(path: str, dataset: str | None, port: int) -> None:
+def _serve(path: str, dataset: str | None, port: int, draws: Draws | None = None) -> None:
     """Serve the pages for ever, and say at which address one of them is."""
     check_port(port)
     from assets.datasets import dataset_of_key
@@ -91,7 +96,7 @@ def _serve(path: str, dataset: str | None, port: int) -> None:
     if dataset is not None:
         dataset_of_key(installed().engine, dataset)
     console.print(f"http://127.0.0.1:{port}{path} in a moment; Ctrl-C ends it", soft_wrap=True, markup=False)
-    serve(port)
+    serve(port, draws)
 
 
 def check_port(port: int) -> None:

@@ -21,6 +21,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
+from assets.agreement.settling import Draws
 from assets.datasets import dataset_of_key
 from assets.scores.base import Explanation, Scorer
 from assets.scores.explain import explain_score
@@ -67,11 +68,15 @@ FOR_A_DAY = {"Cache-Control": "private, max-age=86400"}
 
 @dataclass(frozen=True)
 class Look:
-    """What the pages rest on. scorers: makes the scorers of all metrics. has_lineage: whether Dagster serves beside."""
+    """What the pages rest on.
+
+    make_scorers: of all metrics. has_lineage: whether Dagster serves beside. draws: those that are made already.
+    """
 
     engine: Engine
     make_scorers: Callable[[], Mapping[str, Scorer]]
     has_lineage: bool
+    draws: Draws | None = None
     explaining: Lock = field(default_factory=Lock, init=False)
 
     @cached_property
@@ -95,7 +100,8 @@ class Look:
         }
         routes = [Route(path, told(answer)) for path, answer in pages.items()]
         routes.append(Route(f"{own}/selection", told(self.freeze), methods=["POST"]))
-        routes += RatePages(self.engine).routes(own) + LabelPages(self.engine).routes(own)
+        draws = self.draws or Draws(self.engine)
+        routes += RatePages(self.engine, draws).routes(own) + LabelPages(self.engine).routes(own)
         routes.append(Route("/", lambda _: RedirectResponse("/look")))
         files = Mount("/look/files", StaticFiles(directory=FILES))
         return Starlette(routes=[files, *routes], middleware=[Middleware(Headed)])

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
@@ -17,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from assets.agreement.progress import Progress, progress_of
-from assets.agreement.settling import Draw, draw, question_of, state_of
+from assets.agreement.settling import Draw, Draws, state_of
 from assets.datasets import dataset_of_key
 from assets.ingest.hygiene import check
 from assets.ingest.rows import RatingRow
@@ -36,8 +35,6 @@ SCALES: Mapping[str, Mapping[str, float]] = {
 # Which of two captions is better: A, which stands on the left or above, or B; 1 for A.
 PREFERENCES: Mapping[str, int] = {"a": 1, "tie": 0, "b": -1}
 _MOST = 2**63
-# So long a draw is kept before the scores are read again.
-_FRESH_S = 60.0
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -85,7 +82,7 @@ class RatePages:
     """The pages where people rate."""
 
     engine: Engine
-    _draws: dict[tuple[int, str, int], tuple[float, Draw]] = field(default_factory=dict)
+    draws: Draws
 
     def routes(self, own: str) -> list[Route]:
         """Where they stand, below the path of a dataset's pages."""
@@ -103,7 +100,8 @@ class RatePages:
             return page("rater.html", dataset=dataset.name, said=said, scales=SCALES)
         with self.engine.connect() as connection:
             session = _session(connection, dataset, said)
-            drawn = self._drawn(connection, session)
+        drawn = self._drawn(session)
+        with self.engine.connect() as connection:
             items = asked(connection, session.rater, session.skipped, drawn.order if drawn else None)
             n, total = n_rated(connection, session.rater)
             shown = beside(connection, dataset, items[0].video_id) if items else {}
@@ -122,8 +120,10 @@ class RatePages:
     def answer(self, request: Request) -> Response:
         """Store an answer."""
         dataset, said = dataset_of_key(self.engine, request.path_params["dataset"]), request.query_params
-        with self.engine.begin() as connection:
+        with self.engine.connect() as connection:
             session = _session(connection, dataset, said)
+        drawn = self._drawn(session)
+        with self.engine.begin() as connection:
             value, about = session.answers.get(said.get("answer", "")), _answered(said)
             if value is None or len(about) != 1 + session.rater.pairs:
                 raise BadAnswer(f"this is no answer to the question about {session.rater.aspect}: open the page again")
@@ -133,7 +133,7 @@ class RatePages:
                 value = value if about[0] < about[1] else -value
             else:
                 extra["scale"] = session.scale
-            if (drawn := self._drawn(connection, session)) and (mark := drawn.mark_of(about[0][0])):
+            if drawn and (mark := drawn.mark_of(about[0][0])):
                 extra[DRAWN] = mark._asdict()
             is_stored = store_answer(connection, session.rater, about, value, extra, session.skipped)
         if is_stored:
@@ -141,18 +141,10 @@ class RatePages:
         why = "this was answered in another window, changed or dropped meanwhile: that answer was not stored"
         return JSONResponse({"told": why}, 409)
 
-    def _drawn(self, connection: Connection, session: Session) -> Draw | None:
+    def _drawn(self, session: Session) -> Draw | None:
         """The draw of a session; None for a random order. Raises BadQuestion."""
-        if not session.to_settle:
-            return None
-        dataset, seed = session.rater.dataset, session.rater.seed
-        name, now = (dataset.dataset_id, session.to_settle, seed), time.monotonic()
-        made, drawn = self._draws.get(name, (-_FRESH_S, None))
-        if drawn is None or now - made >= _FRESH_S:
-            drawn = draw(connection, dataset, question_of(connection, dataset, session.to_settle), seed)
-            self._draws.clear()
-            self._draws[name] = (now, drawn)
-        return drawn
+        rater = session.rater
+        return self.draws.of(rater.dataset, session.to_settle, rater.seed) if session.to_settle else None
 
     def undo(self, request: Request) -> Response:
         """Take the rater's last answer back."""

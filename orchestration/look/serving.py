@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uvicorn
 
+from assets.agreement.settling import Draws
 from orchestration.look.app import Look
 from orchestration.platform import installed
 from orchestration.web.guard import Guard
@@ -12,15 +13,18 @@ from orchestration.web.guard import Guard
 PATIENCE_S = 1
 
 
-def look(*, has_lineage: bool) -> Look:
+def look(*, has_lineage: bool, draws: Draws | None = None) -> Look:
     """The pages of this installation."""
-    return Look(installed().engine, lambda: installed().curation.scorers, has_lineage)
+    return Look(installed().engine, lambda: installed().curation.scorers, has_lineage, draws)
 
 
-def serve(port: int) -> None:
-    """Serve the pages on 127.0.0.1 until a signal comes, which leaves here as KeyboardInterrupt."""
+def serve(port: int, draws: Draws | None) -> None:
+    """Serve the pages on 127.0.0.1 until a signal comes, which leaves here as KeyboardInterrupt.
+
+    draws: those that are made already.
+    """
     config = uvicorn.Config(
-        Guard(look(has_lineage=False).app(), port),
+        Guard(look(has_lineage=False, draws=draws).app(), port),
         host="127.0.0.1",
         port=port,
         log_level="warning",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from assets.agreement.progress import CEILING, progress_of
 from assets.agreement.rows import store_agreement
 from db.manifest.datasets import Dataset
 from db.manifest.rating import Rater, store_answer
+from db.reports.samples import ratings_of
 from db.schema import rating, sample
 from tests.assets.reporting import add_captions, rate, report_on
 from tests.db.builders import change_text, make_dataset, set_scores
@@ -77,6 +79,7 @@ def test_the_report_shows_preferences_beside_baselines(
     assert "Coverage, two captions side by side" in made.text
     assert "one rater" in {row["metric"] for row in made.numbers["trust"]["side_by_side"]["coverage"]}
     assert "People compared captions side by side" in json.dumps(made.numbers["answers"])
+    assert re.search(r"People answered in a browser from (\d{4}-\d\d-\d\d) to \d{4}-\d\d-\d\d\.", made.text)
 
 
 def test_who_compares_sees_where_it_stands(module_engine: Engine, judged: tuple[Dataset, list[int]]) -> None:
@@ -95,6 +98,23 @@ def test_who_compares_sees_where_it_stands(module_engine: Engine, judged: tuple[
     assert unrated.sentences == ("Nobody has rated captions by coverage yet.",)
 
 
+def test_a_sample_says_what_it_was_compared_with(module_engine: Engine, judged: tuple[Dataset, list[int]]) -> None:
+    one, other = judged[1][:2]
+    with module_engine.connect() as connection:
+        keys = [connection.scalar(sa.select(sample.c.key).where(sample.c.sample_id == i)) for i in (one, other)]
+        first, second = ([(row["rater"], row["answer"]) for row in ratings_of(connection, i)] for i in (one, other))
+    assert first == [
+        ("ann", f"better than {keys[1]}"),
+        ("bob", f"better than {keys[1]}"),
+        ("cid", f"as good as {keys[1]}"),
+    ]
+    assert second == [
+        ("ann", f"worse than {keys[0]}"),
+        ("bob", f"worse than {keys[0]}"),
+        ("cid", f"as good as {keys[0]}"),
+    ]
+
+
 def test_a_preference_about_another_text_counts_nowhere(module_engine: Engine) -> None:
     dataset = make_dataset(module_engine, "changed")
     one, other = add_captions(module_engine, dataset, 1, ("a", "b"))
@@ -102,6 +122,8 @@ def test_a_preference_about_another_text_counts_nowhere(module_engine: Engine) -
     prefer(module_engine, Rater(dataset, "ann", "fun", pairs=True), one, other, 1)
     change_text(module_engine, other, "it says something else")
     assert store_agreement(module_engine, dataset, METRICS) == []
+    with module_engine.connect() as connection:
+        assert ratings_of(connection, one) == []
 
 
 def test_ratings_say_how_many_more_are_needed_and_how_consistent_a_rater_is(
@@ -127,7 +149,9 @@ def test_ratings_say_how_many_more_are_needed_and_how_consistent_a_rater_is(
     line = "r0 gave 1 of 4 captions that came twice the same answer again (fun; 25 %, interval 5 % to 70 %), 1.2 points"
     assert found.sentences[-1].startswith(line)
     assert "came twice" not in " ".join(other.sentences)
-    assert line in report_on(module_engine, dataset, tmp_path, METRICS).text
+    report = report_on(module_engine, dataset, tmp_path, METRICS).text
+    assert line in report
+    assert "Most are by r0 (40), r1 (40)." in report
 
 
 def test_without_scores_the_page_says_what_makes_some(module_engine: Engine) -> None:

@@ -20,7 +20,7 @@ from tests.assets.manifests import write_clip
 from tests.assets.reporting import MadeReport, rate, report_on
 from tests.assets.test_report import HOSTILE, SYSTEMS, value_of
 from tests.assets.test_report_facts import described
-from tests.browser import chromium
+from tests.browser import barriers, chromium
 from tests.db.builders import add_reference, add_sample, add_video, make_dataset, set_scores
 
 if TYPE_CHECKING:
@@ -223,6 +223,8 @@ def test_every_part_has_a_name(page: Page) -> None:
     assert page.evaluate("[...document.querySelectorAll('section')].every(s => s.getAttribute('aria-labelledby'))")
     assert page.evaluate("[...document.images].every(image => image.alt)")
     assert page.evaluate("document.documentElement.lang") == "en"
+    page.evaluate(OPEN_ALL)
+    assert barriers(page) == []
 
 
 def test_it_prints_without_the_navigation(page: Page, tmp_path: Path) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.agreement.settling import BadQuestion, Draw, State, draw, question_of, state_of, told
+from assets.agreement.settling import RENEWING, BadQuestion, Draw, Draws, State, draw, question_of, state_of, told
 from db.evidence.embeddings import text_sha256
 from db.manifest.datasets import Dataset
-from db.manifest.rating import DRAWN, Rater, next_item, store_rating
+from db.manifest.rating import DRAWN, Rater, captions_of, next_item, store_rating
 from db.reports.agreement import judged_samples, ratings_of
 from db.reports.summary import drawn_apart
 from tests.assets.reporting import rate
@@ -104,6 +106,37 @@ def test_ratings_of_another_draw_are_named_and_count_when_drawn_again(engine: En
     assert later.answer.n >= 5
 
 
+def until_renewed() -> None:
+    for thread in threading.enumerate():
+        if thread.name == RENEWING:
+            thread.join()
+
+
+def test_an_old_draw_serves_while_it_is_made_anew(engine: Engine, clips: Dataset) -> None:
+    kept, draws = Draws(engine), Draws(engine, fresh_s=0.0)
+    first = kept.of(clips, "evqa:vcs", 0)
+    old = draws.of(clips, "evqa:vcs", 0)
+    until_renewed()
+    set_scores(engine, {first.order[0]: 0.123})
+    assert draws.of(clips, "evqa:vcs", 0).keys.tolist() == old.keys.tolist()
+    until_renewed()
+    assert draws.of(clips, "evqa:vcs", 0).keys.tolist() != old.keys.tolist()
+    assert kept.of(clips, "evqa:vcs", 0) is first
+    with pytest.raises(BadQuestion, match="neither a baseline"):
+        draws.of(clips, "evqa:nothing", 0)
+
+
+def test_of_nothing_nothing_is_drawn(engine: Engine, clips: Dataset) -> None:
+    with engine.begin() as connection:
+        connection.execute(sa.text("UPDATE score SET value = NULL, status = 'undefined', error = 'it is too short'"))
+    with pytest.raises(BadQuestion, match="no caption of clips has the values"):
+        drawn(engine, clips, "evqa:vcs")
+    with engine.begin() as connection:
+        connection.execute(sa.text("DELETE FROM sample"))
+    with engine.connect() as connection:
+        assert [each.size for each in captions_of(connection, clips, 0)] == [0] * 5
+
+
 def test_cuts_and_systems(engine: Engine, clips: Dataset) -> None:
     cuts = drawn(engine, clips, "vcs:0.5:0.3")
     assert cuts.question.cuts == (0.3, 0.5)
@@ -111,22 +144,23 @@ def test_cuts_and_systems(engine: Engine, clips: Dataset) -> None:
     assert "Youden's J of 0.5 less that of 0.3" in state(engine, clips, cuts).sentence()
     systems = drawn(engine, clips, "poor:good")
     order = rate_drawn(engine, clips, systems, 30, "bob")
-    videos = [systems.captions[systems.row_of[i]].video_id for i in order]
+    rows = [row for i in order if (row := systems.row_of(i)) is not None]
+    videos = systems.captions.videos[rows].tolist()
     assert videos[::2] == videos[1::2]
     found = state(engine, clips, systems)
     assert found.answer is not None
     assert found.answer.n == 14
     values = {i: 1.0 + round(4 * value_of(i)) for i in order[:28]}
-    system = {i: systems.captions[systems.row_of[i]].system for i in values}
-    means = {s: np.mean([value for i, value in values.items() if system[i] == s]) for s in SYSTEMS}
-    assert found.answer.value == pytest.approx(means["good"] - means["poor"])
+    system = dict(zip(order, systems.captions.systems[rows].tolist(), strict=True))
+    poor, good = (np.mean([value for i, value in values.items() if system[i] == place]) for place in (0, 1))
+    assert found.answer.value == pytest.approx(good - poor)
 
 
 def test_statistics_read_only_what_is_a_random_sample(engine: Engine, clips: Dataset) -> None:
     made = drawn(engine, clips, "evqa:vcs")
     rate_drawn(engine, clips, made, 40)
-    chance = {each.sample_id: each.chance for each in made.captions}
-    last = made.keys[made.row_of[made.order[39]]]
+    chance = dict(zip(made.captions.ids.tolist(), made.captions.chances.tolist(), strict=True))
+    last = made.keys[made.row_of(made.order[39])]
     assert made.least is not None
     even = {i for i in made.order[:40] if chance[i] < last * made.least}
     assert 5 < len(even) < 40

@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 import pytest
 import sqlalchemy as sa
 
+from tests.browser import barriers
 from tests.orchestration.looking import (
     MISSING,
     N_VIDEOS,
@@ -164,6 +165,7 @@ def test_a_sample_shows_its_scores_and_why(page: Page, shown: Shown) -> None:
     page.get_by_role("row", name="r1 4 – with the manifest").wait_for()
     page.get_by_text("History of values").click()
     page.get_by_role("rowheader", name="evqa@").wait_for()
+    assert barriers(page) == []
     page.get_by_role("link", name="All systems on this video").click()
     page.get_by_text("3 samples side by side").wait_for()
     assert page.locator(".card .system").all_inner_texts() == sorted(SYSTEMS)

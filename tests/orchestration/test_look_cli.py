@@ -23,7 +23,7 @@ from orchestration.launch import run_ingest
 from orchestration.platform import installed
 from tests.command_line import run_command
 from tests.conftest import PROJECT
-from tests.orchestration.conftest import Installation
+from tests.orchestration.conftest import SYSTEMS, Installation
 from tests.orchestration.test_ui import free_port
 
 pytestmark = pytest.mark.slow
@@ -48,7 +48,7 @@ def started(command: list[str], end: signal.Signals) -> Iterator[str]:
     process = subprocess.Popen([program, *command, "--port", port], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
-        address, _, rest = process.stdout.readline().partition(" ")
+        address, _, rest = next(line for line in process.stdout if line.startswith("http")).partition(" ")
         assert rest == "in a moment; Ctrl-C ends it\n"
         limit = time.monotonic() + DEADLINE_S
         while not _answers(address):
@@ -95,8 +95,10 @@ def test_an_answer_outlives_a_kill() -> None:
         (row,) = connection.execute(sa.select(rating.c.rater, rating.c.aspect, rating.c.value)).all()
         (other,) = connection.execute(sa.select(preference.c.rater, preference.c.aspect, preference.c.value)).all()
     assert (tuple(row), tuple(other)) == (("ann", "coverage", 4.0), ("ann", "coverage", 0))
-    with started([*RATE, "--rater", "ann"], signal.SIGTERM) as address:
-        assert "1 of 36 rated" in text_of(address)
+    with started([*RATE, "--rater", "ann", "--to-settle", ":".join(SYSTEMS[:2])], signal.SIGTERM) as address:
+        page = text_of(address)
+        assert "1 of 36 rated" in page
+        assert "open so far, by 0 ratings that count" in page
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 import pytest
 import sqlalchemy as sa
 
 from assets.agreement.settling import draw, question_of
 from db.schema import keypoint_label, preference, rating, sample
+from tests.browser import barriers
 from tests.db.builders import change_text
 from tests.orchestration.looking import HOSTILE, SYSTEMS, Shown, browser, page, shown
 
@@ -52,6 +53,7 @@ def test_keys_answer_skip_and_undo_and_each_answer_is_stored_at_once(page: Page,
     page.goto("/look/clips")
     page.get_by_role("link", name="Rate", exact=True).click()
     page.get_by_label("Your name").fill(rater)
+    assert barriers(page) == []
     page.get_by_label("What you rate").fill("coverage")
     page.get_by_role("button", name="Begin").click()
     page.get_by_text(f"{rater}: 0 of 30 rated").wait_for()
@@ -179,10 +181,17 @@ def test_what_is_no_answer_is_refused(shown: Shown, said: str) -> None:
 
 
 def test_another_site_stores_nothing(shown: Shown) -> None:
-    path = f"/look/clips/rate?rater=z&aspect=coverage&sample={shown.ids[0]}&answer=4&text={'0' * 64}"
-    assert shown.ask(path, "POST", {}, Origin="http://evil.example").status == 403
-    assert shown.ask(path, "POST", Content_Type="text/plain").status == 415
-    assert stored(shown, "z") == []
+    one, other = (f"&sample={i}&text={digest(shown, i)}" for i in shown.ids[:2])
+    for said in (
+        f"?rater=z&aspect=coverage&answer=4{one}",
+        f"?rater=z&aspect=coverage&pairs=1&answer=a{one}{other}",
+        "/undo?rater=z&aspect=coverage",
+        f"/facts?rater=z&answer=yes&keypoint=1&sample={shown.ids[0]}",
+        "/facts/undo?rater=z",
+    ):
+        assert shown.ask(f"/look/clips/rate{said}", "POST", {}, Origin="http://evil.example").status == 403
+        assert shown.ask(f"/look/clips/rate{said}", "POST", Content_Type="text/plain").status == 415
+    assert (stored(shown, "z"), preferred(shown, "z"), labels(shown, "z")) == ([], [], [])
 
 
 # Two side by side, repeats, and agreement so far.
@@ -218,6 +227,13 @@ def test_two_captions_of_a_video_are_compared_by_keys(page: Page, shown: Shown, 
         seen.append(pair)
         press(page, key)
         assert preferred(shown, rater) == wanted
+    other = page.context.browser.new_page(base_url=shown.address)  # type: ignore[union-attr]  # a page has one
+    other.goto(page.url.replace(quote_plus(rater), quote_plus(f"{rater} too")))
+    other.get_by_text(f"{rater} too: 0 pairs compared").wait_for()
+    assert sorted(both(other)) == sorted(seen[0]), "raters of one seed share the order"
+    press(other, "t")
+    assert preferred(shown, f"{rater} too") == [(*sorted(seen[0]), 0)]
+    other.close()
     skipped = both(page)
     press(page, "s")
     assert both(page) not in (skipped, *seen)
@@ -279,15 +295,17 @@ def labels(shown: Shown, rater: str) -> list[tuple[int, bool]]:
         return [tuple(row) for row in connection.execute(query.order_by(label.extra["rated_at"].astext))]
 
 
-def test_facts_are_labelled_by_keys_and_two_windows_store_one_label(page: Page, shown: Shown, rater: str) -> None:
+def test_facts_are_labelled_by_keys_and_two_raters_store_one_label(page: Page, shown: Shown, rater: str) -> None:
     page.goto("/look/clips/rate")
     page.get_by_role("link", name="label facts").click()
     page.get_by_label("Your name").fill(rater)
+    assert barriers(page) == []
     page.get_by_role("button", name="Begin").click()
     page.get_by_text(f"{rater}: 0 facts labelled").wait_for()
     assert f"A dog runs {HOSTILE}" in page.locator(".rate .answer").inner_text()
-    other = page.context.new_page()
-    other.goto(page.url)
+    other = page.context.browser.new_page(base_url=shown.address)  # type: ignore[union-attr]  # a page has one
+    other.goto(page.url.replace(quote_plus(rater), quote_plus(f"{rater} too")))
+    other.get_by_text(f"{rater} too: 0 facts labelled").wait_for()
     first = now(page)
     press(page, "y")
     second = now(page)
@@ -300,7 +318,8 @@ def test_facts_are_labelled_by_keys_and_two_windows_store_one_label(page: Page, 
     assert labels(shown, rater) == [(first, True)]
     other.keyboard.press("n")
     other.get_by_role("status").get_by_text("that answer was not stored").wait_for()
-    assert labels(shown, rater) == [(first, True)]
+    assert (labels(shown, rater), labels(shown, f"{rater} too")) == ([(first, True)], [])
+    other.close()
 
 
 def test_a_dataset_that_changes_meanwhile_is_asked_anew(page: Page, shown: Shown, rater: str) -> None:
