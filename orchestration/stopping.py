@@ -105,6 +105,8 @@ class StopSignals:
             is_ending, self._is_ending = self._is_ending, True
         if is_ending:
             time.sleep(PATIENCE_S)  # another thread ends this process
+        # Other threads still work, and what they say from now on is no news: this sentence is the last one.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         # Where nobody reads, writing would wait.
         if select.select([], [self._stderr], [], 0)[1]:
             os.write(self._stderr, f"{STOPPED}\n".encode())

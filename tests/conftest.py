@@ -86,7 +86,7 @@ def _temporary_folder() -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put files with slow tests first: of two processes, neither then waits at the end for the other's long file."""
+    """Put files with slow tests first: no process then waits at the end for the long file of another."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
 

@@ -148,8 +148,8 @@ def _of_other_tokenizer(architecture: dict[str, dict[str, str]]) -> Iterator[str
 
 
 def _size(place: Path) -> int:
-    """Bytes of a file, or of all files below a folder; links of the cache count as what they point to."""
+    """Bytes of a file, or of all files below a folder but code; links of the cache count as what they point to."""
     if place.is_file():
         return place.stat().st_size
     paths = (Path(at) / name for at, _, names in os.walk(place) for name in names)
-    return sum(path.stat().st_size for path in paths if path.is_file())
+    return sum(path.stat().st_size for path in paths if path.is_file() and path.suffix not in {".py", ".pyc"})

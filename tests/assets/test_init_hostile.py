@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from assets.ingest.rejects import CODES
 from assets.new_manifest.columns import Named
 from assets.new_manifest.extract import Extracted
 from assets.new_manifest.folder import Folder
@@ -79,8 +80,8 @@ def test_nothing_is_read_through_a_link_out_of_the_folder(tmp_path: Path) -> Non
     made = make_manifest(folder)
     assert texts(made) == {"b__captions": "A box."}
     assert left_out(made) == {
-        f"{REFUSED} (path_escape)": 4,  # a link to nothing outside leads out too
-        f"{REFUSED} (file_missing)": 1,
+        f"{REFUSED} (path_escape): {CODES['path_escape']}": 4,  # a link to nothing outside leads out too
+        f"{REFUSED} (file_missing): {CODES['file_missing']}": 1,
         "a video without a caption beside it": 1,
         "a caption file without a video beside it": 1,
     }
@@ -237,7 +238,7 @@ def test_names_that_no_manifest_can_hold(tmp_path: Path) -> None:
     assert list(texts(made).values()) == ["A box."]
     assert left_out(made) == {
         "a file whose name is not valid UTF-8, or has control characters": 6,
-        f"{REFUSED} (path_absolute)": 4,
+        f"{REFUSED} (path_absolute): {CODES['path_absolute']}": 4,
     }
 
 

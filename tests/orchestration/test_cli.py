@@ -142,7 +142,7 @@ def test_init_says_what_can_be_scored_and_offers_ratings(run: Run, tmp_path: Pat
     assert "plan: ecs needs keypoints: none found\n" in shown
     assert "ratings: column 'score' holds numbers from 4 to 4: --rating score makes them" in shown
     rated = run("init", str(table), "--rating", "score", "--to", str(tmp_path / "rated"))
-    assert (rated.returncode, "1 ratings" in rated.stdout) == (0, True)
+    assert (rated.returncode, "1 rating\n" in rated.stdout) == (0, True)
     assert "written: ratings.jsonl, captions.jsonl, videos.jsonl in " in rated.stdout
     table.write_text("video,reference\nv,A red ball.\n")
     needs = read_json(run("init", str(table), "--dry-run", "--json"))["needs"]
