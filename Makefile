@@ -58,8 +58,7 @@ demo: setup
 	@$(BIN)/reelsieve demo
 
 test: develop
-	@# One process more than two cores: a test often waits for a server, a browser or a command that it started.
-	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not dear"
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not dear"
 
 # A campaign takes some minutes and prints its seed, what it did and what broke; SEED=1 repeats a run whose seed was 1.
 CAMPAIGNS := manifests folders media filters queries chat_servers backups answers stopped kills
