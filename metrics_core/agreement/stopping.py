@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -50,7 +50,8 @@ class Race:
 class Standing:
     """Agreement so far: each metric's, the best first, with the items that count; None where undefined.
 
-    ceiling: one rater against others; None until two raters have judged the same. race: None with a single number.
+    Below FEWEST_VIDEOS videos a number has no interval. ceiling: one rater against others; None until two raters have
+    judged the same. race: None with a single number.
     """
 
     found: Mapping[str, tuple[Estimate, int]]
@@ -123,10 +124,16 @@ def _standing(
         n_videos = np.unique(video[both]).size
         race = _race(leaders[0], leaders[1], *first.less(second, statistic), first.n[statistic], n_videos)
     return Standing(
-        {name: (each[name].estimate(statistic), each[name].n[statistic]) for name in order},
-        ceiling.estimate(statistic) if ceiling else None,
+        {name: (_claimed(each[name], statistic), each[name].n[statistic]) for name in order},
+        _claimed(ceiling, statistic) if ceiling else None,
         race,
     )
+
+
+def _claimed(found: Found, statistic: str) -> Estimate:
+    """A number so far, with its interval where the videos are enough for one that means something."""
+    number = found.estimate(statistic)
+    return number if found.n_blocks >= FEWEST_VIDEOS else replace(number, low=None, high=None)
 
 
 def _race(first: str, second: str, value: float | None, left_out: FloatArray, n: int, n_videos: int) -> Race:

@@ -158,6 +158,16 @@ def test_equal_metrics_end_as_alike_and_few_videos_claim_nothing() -> None:
     few = standing({"a": a[:18], "b": -a[:18]}, {}, ratings[:18], [place % 9 for place in range(18)])
     assert few.race is not None
     assert (few.race.state, few.race.n_videos) == ("few videos", 9)
+    assert [(each.low, each.high) for each, _ in few.found.values()] == [(None, None)] * 2
+    # Only those that people judged count.
+    two = np.stack([np.where(np.arange(60) < 9, ratings[:60, 0], np.nan)] * 2, axis=1)
+    judged = standing({"a": a[:60]}, {}, two, range(60))
+    assert judged.ceiling is not None
+    assert (judged.found["a"][0].low, judged.ceiling.low) == (None, None)
+    two[9] = 1.0
+    judged = standing({"a": a[:60]}, {}, two, range(60))
+    assert judged.ceiling is not None
+    assert None not in (judged.found["a"][0].low, judged.ceiling.low)
     assert standing({"a": a[:9]}, {}, ratings[:9], range(9)).race is None
 
 
