@@ -180,9 +180,9 @@ def export_target(path: Path, form: ExportFormat | None = None, *, replace: bool
         target = path.expanduser().resolve()
         if not target.parent.is_dir():
             raise SelectionError(f"{target.parent}: no such folder: make it first")
+        _check_free(path, target, may_be_file=replace and found in BY_SUFFIX.values())
         if not os.access(target.parent, os.W_OK, effective_ids=True):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        _check_free(path, target, may_be_file=replace and found in BY_SUFFIX.values())
         for suffix in _further(found):
             beside = target.with_name(target.name + suffix)
             if suffix == PASSPORT_SUFFIX:

@@ -123,7 +123,7 @@ def has_embedded(home: Path) -> bool:
 
 
 def running_homes() -> list[Path]:
-    """The home folders whose embedded server runs on this machine, as far as this user may see its processes."""
+    """The home folders whose embedded server runs on this machine, but for those that this user may not read."""
     import psutil  # type: ignore[import-untyped]  # published without annotations
 
     found = []
@@ -131,9 +131,10 @@ def running_homes() -> list[Path]:
         words = process.info["cmdline"] or []
         if process.info["name"] == "postgres" and "-D" in words[:-1]:
             data = Path(words[words.index("-D") + 1])
-            home = data.parent.resolve()
-            if data.name == "postgres" and (home / START_LOCK).exists() and is_embedded_running(home):
-                found.append(home)
+            with suppress(PermissionError):
+                home = data.parent.resolve()
+                if data.name == "postgres" and (home / START_LOCK).exists() and is_embedded_running(home):
+                    found.append(home)
     return sorted(set(found))
 
 

@@ -12,6 +12,7 @@ from db.server.embedded import is_embedded_running, running_homes, stop_embedded
 from orchestration.platform import note_of_second_server
 from tests.command_line import run_command
 from tests.orchestration.conftest import forget_installation
+from tests.ordinary_user import ordinary_user
 
 
 def test_the_nearest_home_upwards_is_taken(tmp_path: Path) -> None:
@@ -44,6 +45,12 @@ def test_homes_below_and_beside_are_near(tmp_path: Path) -> None:
         tmp_path / "here" / "below" / ".reelsieve",
         tmp_path / "beside" / ".reelsieve",
     ]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_a_server_of_another_user_is_passed_over(server_home: Path) -> None:
+    with ordinary_user():
+        assert server_home not in running_homes()
 
 
 def test_a_command_says_that_it_starts_a_second_server(
