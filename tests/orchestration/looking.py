@@ -180,6 +180,8 @@ def page(request: pytest.FixtureRequest, browser: Browser, shown: Shown) -> Gene
     page.on("request", lambda request: asked.append(request.url))
     page.on("pageerror", lambda error: errors.append(str(error)))
     yield page
+    # A page that is on its way has no style yet, and is as wide as it likes.
+    page.wait_for_load_state()
     assert page.evaluate("window.hit") is None
     assert page.evaluate(TOO_WIDE) == []
     assert page.evaluate(UNNAMED) == []

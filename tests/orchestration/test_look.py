@@ -106,7 +106,8 @@ def test_conditions_order_and_brushes_stand_in_the_address(page: Page, shown: Sh
     seen = keys(page)
     page.reload()
     assert keys(page) == seen
-    page.get_by_role("link", name="Remove the condition vcs").click()
+    with page.expect_navigation():
+        page.get_by_role("link", name="Remove the condition vcs").click()
     page.get_by_role("status").get_by_text("6 samples").wait_for()
 
 
