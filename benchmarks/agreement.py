@@ -22,7 +22,7 @@ import numpy as np
 from sqlalchemy.engine import Engine
 from threadpoolctl import threadpool_limits
 
-from benchmarks.measure import DATA, RESULTS, save
+from benchmarks.measure import RESULTS, save, vatex_source
 from benchmarks.rank_agreement import correlation
 from benchmarks.vatex_eval import (
     Clock,
@@ -116,9 +116,7 @@ def measure(engine: Engine, source: Path, folder: Path) -> dict[str, Any]:
 
 def main() -> None:
     """Run on VATEX-EVAL, print the table and write the result."""
-    source = DATA / "vatex_eval" / "vatex_eval.jsonl"
-    if not source.is_file():
-        raise SystemExit(f"no VATEX-EVAL in {DATA}: set REELSIEVE_TEST_DATA to the folder of the test data")
+    source = vatex_source()
     with (
         tempfile.TemporaryDirectory(prefix="reelsieve-") as temporary,
         temporary_engine(Path(temporary) / "home") as engine,

@@ -101,3 +101,11 @@ def save(path: Path, result: Mapping[str, Any], **of_machine: Any) -> Path:
     content = {"machine": machine(**of_machine), **result}
     path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
     return path
+
+
+def vatex_source() -> Path:
+    """The file of VATEX-EVAL in the folder of the test data. Raises SystemExit where it is not there."""
+    source = DATA / "vatex_eval" / "vatex_eval.jsonl"
+    if not source.is_file():
+        raise SystemExit(f"no VATEX-EVAL in {DATA}: set REELSIEVE_TEST_DATA to the folder of the test data")
+    return source

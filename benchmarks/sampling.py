@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy.engine import Engine
 
-from benchmarks.measure import DATA, RESULTS, save
+from benchmarks.measure import RESULTS, save, vatex_source
 from benchmarks.vatex_eval import Clock, ingested, judged_captions, scores_by_name, temporary_engine
 from db.reports.agreement import judged_samples, references_of
 from metrics_core.agreement import common_words
@@ -258,9 +258,7 @@ def main() -> None:
         "--half", choices=("design", "evaluated"), default="evaluated", help="videos that are drawn from"
     )
     given = parser.parse_args()
-    source = DATA / "vatex_eval" / "vatex_eval.jsonl"
-    if not source.is_file():
-        raise SystemExit(f"no VATEX-EVAL in {DATA}: set REELSIEVE_TEST_DATA to the folder of the test data")
+    source = vatex_source()
     with (
         tempfile.TemporaryDirectory(prefix="reelsieve-") as temporary,
         temporary_engine(Path(temporary) / "home") as engine,

@@ -33,7 +33,7 @@ from assets.scores.vcs import VCSShortScorer, VCSShortSettings
 from assets.sources.base import Order
 from assets.sources.texts import TextVectors
 from benchmarks.installation import temporary_server
-from benchmarks.measure import DATA, RESULTS, TEXT_ENCODER, save
+from benchmarks.measure import RESULTS, TEXT_ENCODER, save, vatex_source
 from db.manifest.datasets import Dataset, find_dataset
 from db.schema.inputs import REFERENCES
 from db.schema.migrate import migrate
@@ -206,9 +206,7 @@ def table(rows: list[dict[str, Any]]) -> Iterator[str]:
 
 def main() -> None:
     """Evaluate both settings, print the table and write the result."""
-    source = DATA / "vatex_eval" / "vatex_eval.jsonl"
-    if not source.is_file():
-        raise SystemExit(f"no VATEX-EVAL in {DATA}: set REELSIEVE_TEST_DATA to the folder of the test data")
+    source = vatex_source()
     clock, rows = Clock(), []
     with (
         tempfile.TemporaryDirectory(prefix="reelsieve-") as temporary,

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.agreement import ROUNDED
-from benchmarks.measure import DATA, RESULTS, save
+from benchmarks.measure import RESULTS, save, vatex_source
 from benchmarks.vatex_eval import REFERENCE_COUNTS, TOLERANCES
 from db.server.embedded import stop_embedded
 from lab.adapters import vatex_eval
@@ -125,9 +125,7 @@ def table(figures: list[dict[str, Any]]) -> Iterator[str]:
 
 def on_vatex_eval(measure: Callable[[Path, Path], dict[str, Any]]) -> dict[str, Any]:
     """What `measure` finds on the file of VATEX-EVAL, given a folder for the time being, in a home of its own."""
-    source = DATA / "vatex_eval" / "vatex_eval.jsonl"
-    if not source.is_file():
-        raise SystemExit(f"no VATEX-EVAL in {DATA}: set REELSIEVE_TEST_DATA to the folder of the test data")
+    source = vatex_source()
     os.environ.pop("CURATION_DB_URL", None)
     with tempfile.TemporaryDirectory(prefix="reelsieve-") as temporary:
         os.environ["REELSIEVE_HOME"] = str(Path(temporary) / "home")

@@ -15,7 +15,7 @@ from typing import Any
 
 from assets.ecs.scorer import LEXICAL
 from assets.models.chat import LOCAL
-from assets.models.profiles import LAPTOP, known_model
+from assets.models.profiles import LAPTOP, known_model, url_setting
 from assets.models.settings import DEMO
 from assets.reports.labels import STAND_INS
 from assets.sources.base import Source
@@ -253,7 +253,7 @@ def models_here() -> tuple[str, list[ModelHere]]:
 def _names_model(name: str, values: Mapping[str, str]) -> bool:
     if name == "sentence_splitter":
         return values[name].startswith("sat:")
-    is_chat = name.endswith("_model") and f"{name.removesuffix('_model')}_url" in values
+    is_chat = name.endswith("_model") and url_setting(name) in values
     return name in {"text_encoder", "image_text_encoder", "ecs_verifier"} or bool(is_chat and values[name])
 
 
@@ -267,7 +267,7 @@ def _here(setting: str, values: Mapping[str, str]) -> ModelHere:
         "setting": setting,
         "model": f"{value} / {checkpoint}" if checkpoint else name_and_pin(value)[0],
     }
-    url = values.get(f"{setting.removesuffix('_model')}_url", "")
+    url = values.get(url_setting(setting), "")
     if url and url != LOCAL:
         revision = values.get(f"{setting}_revision")
         preset = PRESETS.get(url)

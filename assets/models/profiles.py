@@ -8,6 +8,15 @@ from dataclasses import dataclass, field, replace
 from metrics_core.models.revision import name_and_pin
 
 
+def url_setting(setting: str) -> str:
+    """The setting with the address of the server of a model that another setting names.
+
+    >>> url_setting("qeva_video_model"), url_setting("text_encoder")
+    ('qeva_video_url', 'text_encoder_url')
+    """
+    return f"{setting.removesuffix('_model')}_url"
+
+
 @dataclass(frozen=True, slots=True)
 class Model:
     """A model of a profile. value: of the setting that names it. gb: what is fetched or copied; None: not known here.
@@ -42,7 +51,7 @@ class Model:
         """Who chooses the revision where the profile pins none."""
         if self.value in {"offline", "demo"}:
             return "installed"
-        if f"{self.setting.removesuffix('_model')}_url" in self.also:
+        if url_setting(self.setting) in self.also:
             return "the server's"
         return "of the tag" if "image_text_checkpoint" in self.also else "pin one"
 

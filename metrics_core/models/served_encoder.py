@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from metrics_core.models.chat.client import Time
 from metrics_core.models.chat.protocol import Usage
-from metrics_core.models.chat.records import CacheMode, Ledger, Outcome
+from metrics_core.models.chat.records import CacheMode, Ledger, Outcome, attempted
 from metrics_core.models.chat.server import HttpAnswer, Server, Unreachable, in_threads, open_client, post, shown
 from metrics_core.models.chat.spending import Prices, Spending, text_tokens, usage_of_call
 from metrics_core.models.chat.structured import canonical_json
@@ -184,21 +184,9 @@ class ServedTextEncoder:
             return
         identity = self.identity.as_dict()
         asked = canonical_json({"model": identity, "texts": texts})
-        self.ledger.record(
-            {
-                "request_sha256": hashlib.sha256(asked.encode("utf-8", "surrogatepass")).digest(),
-                "model": identity,
-                "purpose": "text vectors",
-                "attempt": attempt,
-                "outcome": outcome,
-                "error": error,
-                "http_status": http_status,
-                "tokens_in": usage.tokens_in,
-                "tokens_out": usage.tokens_out,
-                "money": usage.money,
-                "duration_s": duration_s,
-            }
-        )
+        digest = hashlib.sha256(asked.encode("utf-8", "surrogatepass")).digest()
+        how = attempted(attempt, outcome, error, usage, duration_s, http_status)
+        self.ledger.record({"request_sha256": digest, "model": identity, "purpose": "text vectors", **how})
 
     def _count(self, usage: Any, texts: list[str]) -> Usage:
         tokens = usage.get("prompt_tokens") if isinstance(usage, dict) else None

@@ -28,12 +28,6 @@ from orchestration.cli import (
     showcase,
     trying,
 )
-from orchestration.cli import data as removing
-from orchestration.cli import querying as searching
-from orchestration.cli import reporting as comparing
-from orchestration.cli import reporting as overview
-from orchestration.cli import scoring as calibrating
-from orchestration.cli import selections as exporting
 from orchestration.cli.output import hide_connection_attempts, print_error
 from orchestration.stopping import StopSignals
 
@@ -145,24 +139,24 @@ app.command("rejects")(data.rejects)
 app.command("facts")(explaining.facts)
 app.command("score")(scoring.score)
 app.command("scores")(scoring.scores)
-app.command("calibrate")(calibrating.calibrate)
+app.command("calibrate")(scoring.calibrate)
 app.command("explain")(explaining.explain)
 app.command("look")(looking.look)
 app.command("rate")(looking.rate)
-app.command("compare")(comparing.compare)
+app.command("compare")(reporting.compare)
 app.command("report")(reporting.report)
 app.command("select")(selecting.select)
-app.command("export")(exporting.export)
-app.command("drop")(removing.drop)
-app.command("rename")(removing.rename)
-app.command("status")(overview.status)
-app.command("search")(searching.search)
+app.command("export")(selections.export)
+app.command("drop")(data.drop)
+app.command("rename")(data.rename)
+app.command("status")(reporting.status)
+app.command("search")(querying.search)
 app.command("sql")(querying.sql)
 app.command("prune")(database.prune)
-app.command("ui")(overview.ui)
+app.command("ui")(reporting.ui)
 app.command("dagster", context_settings=passing.THEIRS)(passing.dagster)
 app.command("dg", context_settings=passing.THEIRS)(passing.dg)
-app.command("doctor")(overview.doctor)
+app.command("doctor")(reporting.doctor)
 app.add_typer(configuring.config, name="config")
 app.add_typer(selections.selections, name="selections")
 app.add_typer(database.db, name="db")

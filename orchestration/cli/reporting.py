@@ -92,13 +92,14 @@ def _print_movers(found: Comparison) -> None:
 def _print_people(found: Comparison) -> None:
     """Both scorers against people, and the conclusions."""
     from assets.agreement.comparing import sentences
+    from assets.reports.text import plural
 
     for people in found.people:
-        raters = f"{people.n_raters} rater{'' if people.n_raters == 1 else 's'}"
+        raters = plural(people.n_raters, "rater")
         console.print(f"\n[bold]{escape(people.aspect)}[/bold]: {people.n} samples, {raters}", soft_wrap=True)
         print_rows([_against(people, name) for name in STATISTICS], empty="")
     for choices in found.choices:
-        raters = f"{choices.n_raters} rater{'' if choices.n_raters == 1 else 's'}"
+        raters = plural(choices.n_raters, "rater")
         console.print(f"\n[bold]{escape(choices.aspect)}[/bold], side by side: {choices.n} answers, {raters}")
         columns = {"A": choices.first, "B": choices.second, "B - A": choices.difference}
         shares = {letter: with_interval(each) for letter, each in columns.items()}

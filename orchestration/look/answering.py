@@ -87,3 +87,8 @@ def _verdict(error: Exception) -> tuple[int, str]:
     if sentence is None:
         return 500, record(error)
     return (404 if isinstance(error, NotFound | UnknownDataset) else 400), sentence
+
+
+def changed(is_done: bool, done: str, why: str) -> JSONResponse:
+    """What a change ends in: `done` where it was made, else status 409 and why it was not."""
+    return JSONResponse({"told": done if is_done else why}, 200 if is_done else 409)

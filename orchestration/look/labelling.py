@@ -7,13 +7,13 @@ from urllib.parse import urlencode
 
 from sqlalchemy.engine import Engine
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from assets.datasets import dataset_of_key
 from db.manifest.labelling import Fact, Labeller, n_labelled, next_fact, store_label, take_back_label
-from orchestration.look.answering import page, told
-from orchestration.look.rating import BadAnswer, beside, check_names, whole_number
+from orchestration.look.answering import changed, page, told
+from orchestration.look.rating import NOTHING_GIVEN, BadAnswer, beside, check_names, whole_number
 
 ANSWERS = {"yes": True, "no": False}
 
@@ -66,18 +66,14 @@ class LabelPages:
         key = whole_number(ids[0]), whole_number(ids[1])
         with self.engine.begin() as connection:
             is_stored = store_label(connection, session.rater, key, said.get("digest", ""), covered=covered)
-        if is_stored:
-            return JSONResponse({"told": "stored"})
         why = "somebody labelled this meanwhile, or it was changed or dropped: that answer was not stored"
-        return JSONResponse({"told": why}, 409)
+        return changed(is_stored, "stored", why)
 
     def undo(self, request: Request) -> Response:
         """Take the rater's last label back."""
         with self.engine.begin() as connection:
             is_gone = take_back_label(connection, self._session(request).rater)
-        return JSONResponse(
-            {"told": "taken back" if is_gone else "there is no answer to take back"}, 200 if is_gone else 409
-        )
+        return changed(is_gone, "taken back", NOTHING_GIVEN)
 
     def _session(self, request: Request, *, named: bool = True) -> Session:
         """The session of an address. Raises BadAnswer."""

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from sqlalchemy.engine import Connection, Engine
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from assets.agreement.progress import Progress, progress_of
@@ -23,7 +23,7 @@ from assets.ingest.rows import RatingRow
 from db.manifest.datasets import Dataset
 from db.manifest.rating import DRAWN, Item, Key, Rater, asked, n_rated, scale_of, store_answer, take_back
 from db.reports.samples import references_of, video_of
-from orchestration.look.answering import page, told
+from orchestration.look.answering import changed, page, told
 from orchestration.look.media import no_file
 
 # By name, the answers and their value from 1 to 5, which ratings everywhere have: 5 is best.
@@ -34,6 +34,7 @@ SCALES: Mapping[str, Mapping[str, float]] = {
 }
 # Which of two captions is better: A, which stands on the left or above, or B; 1 for A.
 PREFERENCES: Mapping[str, int] = {"a": 1, "tie": 0, "b": -1}
+NOTHING_GIVEN = "there is no answer to take back"
 _MOST = 2**63
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -136,10 +137,8 @@ class RatePages:
             if drawn and (mark := drawn.mark_of(about[0][0])):
                 extra[DRAWN] = mark._asdict()
             is_stored = store_answer(connection, session.rater, about, value, extra, session.skipped)
-        if is_stored:
-            return JSONResponse({"told": "stored"})
         why = "this was answered in another window, changed or dropped meanwhile: that answer was not stored"
-        return JSONResponse({"told": why}, 409)
+        return changed(is_stored, "stored", why)
 
     def _drawn(self, session: Session) -> Draw | None:
         """The draw of a session; None for a random order. Raises BadQuestion."""
@@ -151,9 +150,7 @@ class RatePages:
         dataset = dataset_of_key(self.engine, request.path_params["dataset"])
         with self.engine.begin() as connection:
             is_gone = take_back(connection, _session(connection, dataset, request.query_params).rater)
-        return JSONResponse(
-            {"told": "taken back" if is_gone else "there is no answer to take back"}, 200 if is_gone else 409
-        )
+        return changed(is_gone, "taken back", NOTHING_GIVEN)
 
 
 def _session(connection: Connection, dataset: Dataset, said: QueryParams) -> Session:

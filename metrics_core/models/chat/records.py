@@ -50,6 +50,22 @@ class Ledger(Protocol):
         ...
 
 
+def attempted(
+    attempt: int, outcome: Outcome, error: str | None, usage: Usage, duration_s: float, http_status: int | None
+) -> dict[str, Any]:
+    """How an attempt ended and what it took, as the ledger has it."""
+    return {
+        "attempt": attempt,
+        "outcome": outcome,
+        "error": error,
+        "http_status": http_status,
+        "tokens_in": usage.tokens_in,
+        "tokens_out": usage.tokens_out,
+        "money": usage.money,
+        "duration_s": duration_s,
+    }
+
+
 def request_keys(identity: ModelIdentity, request: ChatRequest, attempts: int) -> list[bytes]:
     """SHA-256 of all that decides the answer to each attempt at a request.
 
@@ -136,19 +152,8 @@ class Bookkeeping:
     ) -> None:
         """Store an attempt in the ledger, where there is one; see `Ledger.record`."""
         if self.ledger is not None:
-            self.ledger.record(
-                {
-                    **self._asked(pending, content_attempt),
-                    "attempt": attempt,
-                    "outcome": outcome,
-                    "error": error,
-                    "http_status": http_status,
-                    "tokens_in": usage.tokens_in,
-                    "tokens_out": usage.tokens_out,
-                    "money": usage.money,
-                    "duration_s": duration_s,
-                }
-            )
+            how = attempted(attempt, outcome, error, usage, duration_s, http_status)
+            self.ledger.record({**self._asked(pending, content_attempt), **how})
 
     def keep(self, pending: Pending, content_attempt: int, data: Mapping[str, Any], usage: Usage) -> None:
         """Store a valid answer in the cache, where there is one. usage: of all attempts at it."""
