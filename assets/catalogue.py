@@ -19,8 +19,8 @@ _TABLES = {asset_name(metric): "score" for metric in METRICS} | {
     "ecs_thresholds": "keypoint_threshold",
     "training_subset": "selection_item",
 }
-# Both are made anew when scores change. Where none of any dataset is made for so long, nobody may be running them.
-_CONCLUSIONS = {"dataset_report", "training_subset"}
+# The report is made anew when scores change. Where that of no dataset is made for so long, nobody may be running it.
+_REPORT = "dataset_report"
 _FRESHNESS = dg.FreshnessPolicy.time_window(fail_window=timedelta(days=31), warn_window=timedelta(days=7))
 
 
@@ -32,7 +32,7 @@ def catalogued(definitions: dg.Definitions, owners: Sequence[str]) -> dg.Definit
 
     def described(spec: dg.AssetSpec) -> dg.AssetSpec:
         name = spec.key.to_user_string()
-        policy = _FRESHNESS if name in _CONCLUSIONS else spec.freshness_policy
+        policy = _FRESHNESS if name == _REPORT else spec.freshness_policy
         return spec.replace_attributes(owners=[*spec.owners, *owners], freshness_policy=policy).merge_attributes(
             metadata=_of_table(_TABLES.get(name, name))
         )

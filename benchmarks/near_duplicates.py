@@ -51,7 +51,10 @@ from metrics_core.selection.spread import farthest_first
 
 AT_LEAST, SHARE, DIMENSIONS, SEED = 0.95, 0.05, 384, 7
 STRETCH = 300
-RECIPES = {"dedupe": {"by": "vcs", "dedupe": AT_LEAST}, "diverse": {"by": "vcs", "choose": "diverse", "keep": 0.125}}
+RECIPES = {
+    "dedupe": {"by": "vcs", "dedupe": AT_LEAST, "keep": 0.125},
+    "diverse": {"by": "vcs", "choose": "diverse", "keep": 0.125},
+}
 
 
 class Stored:

@@ -38,13 +38,13 @@ from db.server.engine import open_engine, psycopg_transaction
 from db.server.urls import sibling_url
 
 RECIPES: Mapping[str, Mapping[str, Any]] = {
-    "best 12.5 %": {"by": "vcs"},
-    "condition over two metrics": {"by": "vcs", "where": "vcs > 0.3 and evqa > 0.2"},
+    "best 12.5 %": {"by": "vcs", "keep": 0.125},
+    "condition over two metrics": {"by": "vcs", "where": "vcs > 0.3 and evqa > 0.2", "keep": 0.125},
     "least values": {"by": "vcs", "at_least": {"vcs": 0.5, "evqa": 0.5}, "keep": 0.5},
     "mean of ranks": {"by": {"ecs": 2, "vcs": 1}, "keep": 0.125},
     "count by system": {"by": "vcs", "per": "system", "count": 1000},
     "quotas by band": {"by": "vcs", "per": "duration_s", "bands": [5, 20], "quotas": {"*": 1000}},
-    "length of texts": {"by": "n_characters", "keep": 0.125},
+    "length of texts": {"by": "n_characters", "keep": 0.125, "ties": "random"},
     "random": {"by": "vcs", "choose": "random", "keep": 0.125},
 }
 # The videos whose number ends in 0.

@@ -10,7 +10,7 @@ import dagster as dg
 from assets.datasets import shard_keys
 from assets.scores.registry import METRICS, asset_name
 from db.manifest.datasets import Dataset
-from orchestration.jobs import CONCLUSIONS
+from orchestration.jobs import CONCLUSIONS, SUBSET
 
 
 def newest(instance: dg.DagsterInstance, assets: list[str]) -> list[dict[str, int]]:
@@ -27,16 +27,17 @@ def of_dataset(numbers: list[dict[str, int]], dataset: Dataset, *, latest: bool)
     return max(each) if latest else min(each)
 
 
-def stored_conclusions(instance: dg.DagsterInstance, dataset: Dataset) -> dict[str, dict[str, Any]] | None:
-    """The metadata of each asset of conclusions, as `run_conclusions` gives it, where they need not be drawn anew.
+def stored_results(instance: dg.DagsterInstance, dataset: Dataset) -> dict[str, dict[str, Any]] | None:
+    """The metadata of conclusions and subset, by asset as their runs give it, where they need not be made anew.
 
     None where one is missing or older than a score, and where a file of theirs is gone. Ratings and labels do not
     count: an ingest that changes nothing materialises them too, so its caller must know that it changed nothing.
     """
     scored = of_dataset(newest(instance, [asset_name(metric) for metric in METRICS]), dataset, latest=True)
-    if of_dataset(newest(instance, CONCLUSIONS), dataset, latest=False) <= scored:
+    results = [*CONCLUSIONS, SUBSET]
+    if of_dataset(newest(instance, results), dataset, latest=False) <= scored:
         return None
-    found = {asset: _metadata(instance, asset, dataset.name) for asset in CONCLUSIONS}
+    found = {asset: _metadata(instance, asset, dataset.name) for asset in results}
     paths = [Path(values["path"]) for values in found.values() if "path" in values]
     return found if all(path.is_file() for path in paths) else None
 

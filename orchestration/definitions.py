@@ -9,7 +9,15 @@ from assets.catalogue import catalogued
 from assets.curation import Curation
 from assets.results import Results
 from orchestration.dead_runs import LEASED, hold_lease
-from orchestration.jobs import calibration_job, dataset_job, facts_job, ingest_job, prune_job, scoring_job
+from orchestration.jobs import (
+    calibration_job,
+    dataset_job,
+    facts_job,
+    ingest_job,
+    prune_job,
+    scoring_job,
+    subset_job,
+)
 from orchestration.platform import installed, keep_connected
 from orchestration.schedules import prune_weekly, score_missing
 from orchestration.sensors import conclusions, failures, inbox
@@ -39,7 +47,7 @@ def of_datasets() -> dg.Definitions:
     return dg.Definitions.merge(
         catalogued(dg.load_definitions_from_package_module(assets), settings().owners),
         dg.Definitions(
-            jobs=[ingest_job, scoring_job, facts_job, calibration_job, dataset_job],
+            jobs=[ingest_job, scoring_job, facts_job, calibration_job, dataset_job, subset_job],
             schedules=[score_missing],
             sensors=[inbox, conclusions],
         ),

@@ -1,4 +1,4 @@
-"""The jobs: ingest a dataset, score shards, draw the conclusions of a dataset, prune Dagster's tables."""
+"""The jobs: ingest a dataset, score shards, draw conclusions of a dataset, freeze a subset, prune Dagster's tables."""
 
 from datetime import datetime, timedelta, timezone
 
@@ -8,7 +8,8 @@ from assets.ecs.assets import ecs_thresholds
 from assets.scores.registry import METRICS, scoring_assets
 
 FACTS = ["text_fact", "video_fact"]
-CONCLUSIONS = ["threshold", "rating_threshold", "training_subset", "agreement", "dataset_report"]
+CONCLUSIONS = ["threshold", "rating_threshold", "agreement", "dataset_report"]
+SUBSET = "training_subset"
 
 ingest_job = dg.define_asset_job(
     "ingest_job",
@@ -38,7 +39,14 @@ dataset_job = dg.define_asset_job(
     "dataset_job",
     selection=dg.AssetSelection.assets(*CONCLUSIONS),
     executor_def=dg.in_process_executor,
-    description="Thresholds, training subset, agreement with people and report of a dataset.",
+    description="Thresholds, agreement with people and report of a dataset.",
+)
+# No conclusion: scores do not say how much to take, so that somebody must.
+subset_job = dg.define_asset_job(
+    "subset_job",
+    selection=dg.AssetSelection.assets(SUBSET),
+    executor_def=dg.in_process_executor,
+    description="Freeze what the recipe of its configuration takes of a dataset, and write it as Parquet.",
 )
 
 

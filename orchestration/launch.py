@@ -25,7 +25,7 @@ from db.scores.thresholds import metrics_with_cutoffs
 from db.scores.work import shard_state
 from db.selections.recipes import Recipe
 from orchestration.dead_runs import close_dead_runs
-from orchestration.jobs import FACTS
+from orchestration.jobs import FACTS, SUBSET
 from orchestration.platform import installed
 from orchestration.requests import stretches
 from orchestration.runs import FAILED, RunFailed, execute, options_by_source, run_job
@@ -133,9 +133,18 @@ def _failed_before(known: Sequence[str]) -> set[str]:
 
 
 def run_conclusions(dataset: str) -> dict[str, dict[str, Any]]:
-    """Thresholds, training subset and report of a dataset; returns the metadata of each asset."""
+    """Thresholds, agreement and report of a dataset; returns the metadata of each asset."""
     dataset_of_key(installed().engine, dataset)
-    result = run_job("dataset_job", dataset, {})
+    return _metadata(run_job("dataset_job", dataset, {}))
+
+
+def run_subset(dataset: str, recipe: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Freeze and write what a recipe takes of a dataset; returns the metadata of the asset by its name."""
+    dataset_of_key(installed().engine, dataset)
+    return _metadata(run_job("subset_job", dataset, {"ops": {SUBSET: {"config": {"recipe": dict(recipe)}}}}))
+
+
+def _metadata(result: dg.ExecuteInProcessResult) -> dict[str, dict[str, Any]]:
     return {
         event.asset_key.to_user_string(): {
             name: value.value for name, value in event.step_materialization_data.materialization.metadata.items()

@@ -85,7 +85,7 @@ class Attempts:
 _FAILED = (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
 
 
-# Conclusions follow the scores: thresholds, subset, agreement and report of a dataset whose scores are newer.
+# Conclusions follow the scores: thresholds, agreement and report of a dataset whose scores are newer.
 
 # The newest event that a run of conclusions knows of: a failed run is tried again, newer scores are not its failures.
 KNOWS = ".dagster/reelsieve_knows"

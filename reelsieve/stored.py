@@ -23,8 +23,8 @@ _RATINGS = (
     "WHERE d.name = {} ORDER BY s.kind, s.key, r.rater, r.aspect"
 )
 _SELECTIONS = (
-    "SELECT selection_id, dataset_name AS dataset, n, n_eligible, cutoff, score_hash, created_at, spec "
-    "FROM selection ORDER BY selection_id"
+    "SELECT selection_id, dataset_name AS dataset, n, n_eligible, cutoff, n_tied, n_tied_left, score_hash, "
+    "created_at, spec FROM selection ORDER BY selection_id"
 )
 _ITEMS = "SELECT * FROM selection_item WHERE selection_id = {} ORDER BY rank"
 
@@ -132,7 +132,8 @@ def select(
     """Freeze a selection of a dataset by a recipe, a mapping or a YAML file, as `reelsieve select --recipe` does.
 
     Returns what the command prints with --json: selection_id, n, n_eligible, cutoff, score_hash and others. The same
-    recipe and scores give the same selection. home, url: as in `connect`.
+    recipe and scores give the same selection. home, url: as in `connect`. Raises ReelsieveError for a recipe that does
+    not say how much to take, and names what each share would keep.
 
     >>> import reelsieve as rs
     >>> rs.select({"by": "vcs", "kep": 0.5}, "mine")

@@ -249,7 +249,7 @@ def test_noisy_pairs_stay_out_of_the_best_eighth(demo: Done) -> None:
 
     def share(*options: str) -> float:
         # Another test has corrected a caption, whose scores are of other inputs now.
-        which = ("--where", "kind = 'qa'", "--stale", "leave_out")
+        which = ("--where", "kind = 'qa'", "--stale", "leave_out", "--keep", "0.125")
         chosen = run_command("select", "-d", "demo", *which, *options, "--json")
         assert chosen.returncode == 0, chosen.stderr
         selection = json.loads(chosen.stdout)

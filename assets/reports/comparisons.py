@@ -32,6 +32,7 @@ from db.manifest.datasets import Dataset
 from db.reports.values import (
     RatingsBeside,
     SystemLeft,
+    count_equal,
     drawn_values,
     histogram,
     left_by,
@@ -111,21 +112,31 @@ def _cuts(connection: Connection, kind: str, metrics: Sequence[MetricFacts], dat
     }
     left = left_by(connection, kind, values)
     for metric, own in values.items():
+        n_at = count_equal(connection, kind, metric, own)
         for place, value in enumerate(own):
             ratings = ratings_beside(connection, kind, metric, value) if data.ratings else []
-            yield _cut(metric, kind, place, value, left[metric], ratings)
+            yield _cut(metric, kind, place, value, n_at[place], left[metric], ratings)
 
 
 def _cut(
-    metric: str, kind: str, place: int, value: float, rows: Sequence[SystemLeft], ratings: Sequence[RatingsBeside]
+    metric: str,
+    kind: str,
+    place: int,
+    value: float,
+    n_at: int,
+    rows: Sequence[SystemLeft],
+    ratings: Sequence[RatingsBeside],
 ) -> Cut:
     """The cut that keeps the share at this place of SHARES."""
+    n = sum(n for _, n, _ in rows)
     return Cut(
         metric=metric,
         kind=kind,
         share=SHARES[place],
+        n_asked=kept(SHARES[place], n),
         n_kept=sum(left[place] for *_, left in rows),
-        n=sum(n for _, n, _ in rows),
+        n_at=n_at,
+        n=n,
         value=value,
         by_system={system: (left[place], n) for system, n, left in rows},
         ratings={aspect: (above, below) for aspect, above, below, _ in ratings},

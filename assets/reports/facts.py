@@ -267,12 +267,18 @@ class MetricSpread:
 
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """A threshold that keeps a share of all samples of a kind with a value, and what it keeps of each system."""
+    """A threshold that keeps a share of all samples of a kind with a value, and what it keeps of each system.
+
+    n_asked: how many samples the share is; n_kept: how many reach the value, more where several samples have it. n_at:
+    how many have exactly the value.
+    """
 
     metric: str
     kind: str
     share: float
+    n_asked: int
     n_kept: int
+    n_at: int
     n: int
     value: float
     by_system: Mapping[str, tuple[int, int]]

@@ -17,6 +17,7 @@ from assets.scores.registry import METRICS, asset_name
 from assets.selection.export import export_selection
 from assets.selection.making import make_selection
 from assets.selection.vectors import text_encoder
+from assets.selection.wording import tell_thresholds, tell_ties
 from assets.sources.base import Tell
 from db.manifest.datasets import Dataset
 from db.selections.choosing import NothingToSelect
@@ -25,7 +26,7 @@ from db.selections.recipes import Recipe, recipe_of
 
 
 class SelectionConfig(dg.Config):
-    """The recipe of a selection, as in its YAML file. Without one: the best eighth, stale scores left out."""
+    """The recipe of a selection, as in its YAML file. Without one the asset fails, and names what each share keeps."""
 
     recipe: dict[str, Any] = Field(default={"by": METRICS[0], "stale": "leave_out"})
 
@@ -40,7 +41,7 @@ class SelectionConfig(dg.Config):
 def training_subset(
     context: dg.AssetExecutionContext, config: SelectionConfig, curation: dg.ResourceParam[Curation]
 ) -> dg.MaterializeResult:
-    """The best share of the dataset by a metric, frozen in the database and written as Parquet."""
+    """What a recipe takes of the dataset, frozen in the database and written as Parquet."""
     dataset, recipe = dataset_of_key(curation.engine, context.partition_key), recipe_of(config.recipe)
     return subset_made(curation, dataset, recipe, context.log.info)
 
@@ -65,6 +66,7 @@ def subset_made(curation: Curation, dataset: Dataset, recipe: Recipe, tell: Tell
         label = " and ".join(metric_label(connection, metric) for metric in recipe.by)
         told = metrics_told(connection, dataset.dataset_id, recipe.by)
     unjudged = {metric: itemised(by_status) for metric, by_status in chosen.unjudged.items() if by_status}
+    at_cut = [*tell_ties(chosen.n, chosen.n_tied, chosen.n_tied_left, recipe.spec()), *tell_thresholds(chosen.cuts)]
     preview = [[str(row["rank"]), row["sample"], row["system"], f"{row['value']:.4f}"] for row in first]
     return dg.MaterializeResult(
         metadata={
@@ -75,6 +77,7 @@ def subset_made(curation: Curation, dataset: Dataset, recipe: Recipe, tell: Tell
             **{f"samples without {metric}": said for metric, said in unjudged.items()},
             "ranked by": label,
             "cutoff": round(chosen.cutoff, 4),
+            **({"at the cut": "; ".join(at_cut)} if at_cut else {}),
             **told,
             "path": dg.MetadataValue.path(str(path)),
             "first rows": dg.MetadataValue.md(markdown_table(["rank", "sample", "system", label], preview)),

@@ -10,15 +10,18 @@ import numpy as np
 import numpy.typing as npt
 from sqlalchemy.engine import Connection, Engine
 
+from assets.reports.text import listed, plural
 from assets.selection.vectors import embed_whole_texts, unit_vectors
 from assets.sources.base import Tell
+from assets.thresholds.settings import SHARES
 from db.manifest.datasets import Dataset
 from db.selections.candidates import Candidates
 from db.selections.choosing import Pick, Picked, candidates_now
 from db.selections.exports import without_folders
 from db.selections.freezing import kept
 from db.selections.frozen import Selection, freeze_selection
-from db.selections.recipes import REST, Recipe, SelectionError
+from db.selections.recipes import REST, Recipe, SelectionError, SizeMissing
+from db.selections.ties import SizeCut
 from db.spelling import did_you_mean
 from metrics_core.facts.signatures import units_of
 from metrics_core.protocols import TextEncoder
@@ -26,6 +29,7 @@ from metrics_core.selection.combining import mean_rank, weighted_mean
 from metrics_core.selection.duplicates import without_near_duplicates
 from metrics_core.selection.places import first_of_each, in_proportion
 from metrics_core.selection.spread import farthest_first
+from metrics_core.selection.ties import ends_of
 
 # How a recipe picks among candidates: it combines values, drops near-duplicates and divides places over strata.
 
@@ -37,11 +41,12 @@ Vectors = Callable[[Sequence[bytes]], npt.NDArray[np.float32]]
 def pick(candidates: Candidates, recipe: Recipe, vectors: Vectors, tell: Tell) -> Picked:
     """What a recipe takes of its candidates, in order of rank.
 
-    The best come in order of value, a random draw in order of its numbers, a diverse subset in the order of choosing.
+    The best come in order of value, and of equal values by their draws where ties are random; a random draw comes in
+    order of its numbers, a diverse subset in the order of choosing.
     Raises SelectionError where the candidates are fewer than the recipe asks for.
     """
     values = _combined(candidates, recipe)
-    order: Positions = np.argsort(-values, kind="stable")
+    order = _ranked(candidates, recipe, values)
     n_copies = 0
     if recipe.dedupe_videos is not None:
         tell(f"compares {len(candidates.signatures)} videos with one another")
@@ -56,14 +61,18 @@ def pick(candidates: Candidates, recipe: Recipe, vectors: Vectors, tell: Tell) -
         n_duplicates = int(len(keep) - keep.sum())
         order = order[keep]
         units = units[keep] if recipe.choose == "diverse" else None
-    places = places_of(candidates, recipe, order)
+    places, cuts = places_of(candidates, recipe, order), None
+    if recipe.choose == "best":
+        cuts = cuts_of(candidates, values, order, places)
+        places = [cuts[number].n_taken(recipe.ties) if number in cuts else 0 for number in range(len(places))]
     if recipe.choose == "diverse" and units is not None:
         chosen = order[_spread(units, candidates.stratum[order], places, tell)]
     else:
         if recipe.choose == "random":
             order = order[np.argsort(candidates.draws[order], kind="stable")]
         chosen = order[first_of_each(candidates.stratum[order], places)]
-    return Picked(chosen.tolist(), values[chosen].tolist(), n_copies + n_duplicates)
+    ends = None if cuts is None else tuple(cuts.values())
+    return Picked(chosen.tolist(), values[chosen].tolist(), ends, n_copies + n_duplicates)
 
 
 def without_copies(candidates: Candidates, order: Positions, at_least: float) -> npt.NDArray[np.bool_]:
@@ -94,7 +103,7 @@ def places_of(candidates: Candidates, recipe: Recipe, order: Positions) -> list[
                 "count, or loosen its conditions"
             )
         return in_proportion(recipe.count, sizes)
-    share = recipe.share
+    share = recipe.keep
     return sizes if share is None else [kept(share, size) if size else 0 for size in sizes]
 
 
@@ -112,6 +121,25 @@ def _by_quota(recipe: Recipe, strata: Sequence[str], sizes: Sequence[int]) -> li
             )
     most = recipe.quotas.get(REST, 0)
     return [recipe.quotas.get(name, min(most, size)) for name, size in found.items()]
+
+
+def cuts_of(
+    candidates: Candidates, values: npt.NDArray[np.float64], order: Positions, places: Sequence[int]
+) -> dict[int, SizeCut]:
+    """Where so many places of each stratum end in `order`, the best first, by the number of the stratum."""
+    ends = ends_of(values[order], candidates.stratum[order], places)
+    lists = zip(*[part.tolist() for part in ends], strict=True)
+    return {
+        number: SizeCut(candidates.strata[number], value, places[number], n_above, n_at)
+        for number, value, n_above, n_at in lists
+    }
+
+
+def _ranked(candidates: Candidates, recipe: Recipe, values: npt.NDArray[np.float64]) -> Positions:
+    """Positions from the best to the worst. Equal values are in order of kind and key, or of draws."""
+    if recipe.ties == "random":
+        return np.lexsort((candidates.draws, -values))
+    return np.argsort(-values, kind="stable")
 
 
 def _combined(candidates: Candidates, recipe: Recipe) -> npt.NDArray[np.float64]:
@@ -137,6 +165,24 @@ def _tell_progress(tell: Tell, n: int, done: int) -> None:
     tell(f"{done} of {n} diverse samples chosen")
 
 
+def what_shares_keep(candidates: Candidates, recipe: Recipe, dataset: str) -> str:
+    """Say that a size is missing, and what each share would keep of the candidates with the value of the cut there."""
+    values = _combined(candidates, recipe)
+    order = _ranked(candidates, recipe, values)
+    curve = []
+    for share in SHARES:
+        places = places_of(candidates, recipe.model_copy(update={"keep": share}), order)
+        cuts = cuts_of(candidates, values, order, places).values()
+        down_to = f" (down to {min(cut.value for cut in cuts):.4g})" if recipe.choose == "best" else ""
+        curve.append(f"{share:g} keeps {sum(places):,}{down_to}")
+    before = ", before near-duplicates are left out" if recipe.dedupe or recipe.dedupe_videos else ""
+    return (
+        f"nothing is selected, since nothing says how much to take: of the {plural(len(order), 'sample')} of {dataset} "
+        f"with {' and '.join(recipe.by)}{before}, a share of {listed(curve)}; give keep (--keep), count (--count) or "
+        "at_least (--at-least)"
+    )
+
+
 def make_selection(
     engine: Engine, dataset: Dataset, recipe: Recipe, encoder: Callable[[], TextEncoder], tell: Tell
 ) -> Selection:
@@ -153,7 +199,13 @@ def make_selection(
 def prepared(
     engine: Engine, dataset: Dataset, recipe: Recipe, encoder: Callable[[], TextEncoder], tell: Tell
 ) -> Pick | None:
-    """What picks by the recipe, once all vectors that it needs are stored; None where the database cuts by itself."""
+    """What picks by the recipe, once all vectors that it needs are stored; None where the database cuts by itself.
+
+    Raises SizeMissing for a recipe that does not say how much to take.
+    """
+    if not recipe.has_size:
+        with engine.begin() as connection:
+            raise SizeMissing(what_shares_keep(candidates_now(connection, dataset, recipe), recipe, dataset.name))
     if recipe.is_plain:
         return None
     if not recipe.needs_vectors:

@@ -92,9 +92,14 @@ def _metric(
             found = distribution(connection, kind, SHARES)
             assert found is not None
             told |= _told(f"{label} of {KINDS[kind]}s", dataset, found)
-            cutoffs += [Cutoff(None, kind, objective(share), value, found.n) for share, value in found.cutoffs.items()]
+            cutoffs += [
+                Cutoff(None, kind, objective(share), value, found.n, found.n_kept[share])
+                for share, value in found.cutoffs.items()
+            ]
             of_shards = shard_cutoffs(connection, kind, SHARES)
-            cutoffs += [Cutoff(row.shard, kind, objective(row.share), row.value, row.n) for row in of_shards]
+            cutoffs += [
+                Cutoff(row.shard, kind, objective(row.share), row.value, row.n, row.n_kept) for row in of_shards
+            ]
             means, shards = video_means(connection, kind) if dataset.n_shards > 1 else ([], [])
             name = metric if len(kinds) == 1 else f"{metric} of {KINDS[kind]}s"
             shifted += [(name, shift) for shift in shifts(means, shards) if shift.is_shifted]
@@ -107,12 +112,17 @@ def _metric(
 
 def _told(scores: str, dataset: Dataset, found: Distribution) -> dict[str, dg.MetadataValue]:
     """A table of thresholds and a picture of the distribution. scores: their name."""
-    rows = [[f"{share:.2%}", str(kept(share, found.n)), f"{value:.4f}"] for share, value in found.cutoffs.items()]
+    rows = [
+        [f"{share:.2%}", str(kept(share, found.n)), str(found.n_kept[share]), f"{value:.4f}"]
+        for share, value in found.cutoffs.items()
+    ]
     lines = {f"{share:g}": value for share, value in found.cutoffs.items()}
     plot = counted_histogram(found.low, found.high, found.counts, scores, f"{scores} in {dataset.name}", lines)
     picture = markdown_image(plot, f"distribution of {scores} with its thresholds")
     return {
-        f"thresholds of {scores}": dg.MetadataValue.md(markdown_table(["share", "samples", "at least"], rows)),
+        f"thresholds of {scores}": dg.MetadataValue.md(
+            markdown_table(["share", "asked for", "kept", "at least"], rows)
+        ),
         f"distribution of {scores}": dg.MetadataValue.md(picture),
     }
 

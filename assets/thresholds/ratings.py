@@ -159,12 +159,16 @@ def beside(cut: RatedCut, *, knows: bool = True) -> str:
 def _cutoff(found: FoundCut, kind: str, *, is_synthetic: bool) -> Cutoff:
     cut = found.cut
     assert cut.at_least is not None
+    assert cut.kept_good is not None
+    assert cut.kept_others is not None
     return Cutoff(
         found.shard,
         kind,
         found.objective,
         cut.at_least,
         cut.n,
+        # Both are shares of whole numbers, so that rounding gives these back.
+        round(cut.kept_good * cut.n_good) + round(cut.kept_others * (cut.n - cut.n_good)),
         cut.low,
         cut.high,
         cut.n_good,

@@ -147,6 +147,14 @@ def lowest_kept(connection: Connection, kind: str, metric: str, places: Sequence
     return values
 
 
+def count_equal(connection: Connection, kind: str, metric: str, values: Sequence[float]) -> list[int]:
+    """How many samples of a kind have exactly each of these values of a metric, in their order."""
+    names = {f"value_{place}": value for place, value in enumerate(values)}
+    counts = ", ".join(f"count(*) FILTER (WHERE {metric} = :{name})" for name in names)
+    query = sa.text(f"SELECT {counts} FROM reported WHERE kind = :kind")
+    return list(connection.execute(query, {"kind": kind, **names}).one())
+
+
 def left_by(connection: Connection, kind: str, cuts: Mapping[str, Sequence[float]]) -> dict[str, list[SystemLeft]]:
     """What cuts on metrics leave of every system's samples of a kind, by metric."""
     values: dict[str, float | str] = {"kind": kind}

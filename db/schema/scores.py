@@ -55,6 +55,7 @@ score_threshold = _threshold(
         sa.Column("at_least", sa.Double, nullable=False),
         sa.Column("low", sa.Double, nullable=True),
         sa.Column("high", sa.Double, nullable=True),
+        sa.Column("n_kept", sa.BigInteger, nullable=False),
         sa.Column("n_good", sa.BigInteger, nullable=True),
         sa.CheckConstraint("kind IN ('caption', 'qa')", name="kind"),
     ],

@@ -20,6 +20,9 @@ selection = sa.Table(
     # As they were when it was made.
     sa.Column("n_eligible", sa.BigInteger, nullable=False),
     sa.Column("n_duplicates", sa.BigInteger, nullable=False),
+    # NULL where no value decides: in a random draw and in a diverse subset.
+    sa.Column("n_tied", sa.BigInteger, nullable=True),
+    sa.Column("n_tied_left", sa.BigInteger, nullable=True),
     json("unjudged", nullable=False),
     # Of each metric the models of its active scorer, NULL without one; rows have their scores in the same order.
     sa.Column("metrics", sa.ARRAY(sa.Text), nullable=False),

@@ -23,12 +23,16 @@ _COLLECTED = sa.text(
 
 
 class ShardCutoff(NamedTuple):
-    """The lowest of the best scores of a shard, `kept(share, n)` of its n defined scores."""
+    """The lowest of the best scores of a shard, `kept(share, n)` of its n defined scores.
+
+    n_kept: how many of its scores are at least as high; more than that where several have this value.
+    """
 
     shard: int
     n: int
     share: float
     value: float
+    n_kept: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,7 @@ class Distribution:
 
     low, high: the extremes. counts: the scores in equal bins from low to high; a score on a limit belongs to the bin
     above it, and high to the last one. Where all scores are equal, all are in the first bin. cutoffs: by share, the
-    lowest of the best scores, `kept(share, n)` of them.
+    lowest of the best scores, `kept(share, n)` of them. n_kept: by share, how many scores are at least as high.
     """
 
     n: int
@@ -45,6 +49,7 @@ class Distribution:
     high: float
     counts: tuple[int, ...]
     cutoffs: Mapping[float, float]
+    n_kept: Mapping[float, int]
 
 
 def collect_defined(connection: Connection, dataset: Dataset, scorer_id: int) -> list[str]:
@@ -72,14 +77,15 @@ def distribution(
     counts = [0] * bins
     for place, n in row.counts.items():
         counts[int(place) - 1] = n
-    return Distribution(row.n, row.low, row.high, tuple(counts), dict(zip(shares, row.cutoffs or (), strict=True)))
+    cutoffs, n_kept = (dict(zip(shares, found or (), strict=True)) for found in (row.cutoffs, row.n_kept))
+    return Distribution(row.n, row.low, row.high, tuple(counts), cutoffs, n_kept)
 
 
 def shard_cutoffs(connection: Connection, kind: str, shares: Sequence[float]) -> list[ShardCutoff]:
     """The cutoffs of each shard with a collected score of a kind, by shard and share."""
     statement = sa.text(read_sql("shard_cutoffs"))
     rows = connection.execute(statement, {"kind": kind, "shares": [str(share) for share in shares]})
-    return [ShardCutoff(row.shard, row.n, float(row.share), row.value) for row in rows]
+    return [ShardCutoff(row.shard, row.n, float(row.share), row.value, row.n_kept) for row in rows]
 
 
 def video_means(connection: Connection, kind: str) -> tuple[list[float], list[int]]:

@@ -67,9 +67,9 @@ class LabelThreshold:
 class Cutoff:
     """A cut on the scores of a kind of samples in a dataset, or in a shard.
 
-    `at_least` is the lowest score on the good side of it. n: the number of scores that it was found on. low, high: its
-    95 % interval, and n_good: the number of samples that people find good; None for a share. details: plain data that
-    says how it was found.
+    `at_least` is the lowest score on the good side of it. n: the number of scores that it was found on, of which it
+    keeps `n_kept`. low, high: its 95 % interval, and n_good: the number of samples that people find good; None for a
+    share. details: plain data that says how it was found.
     """
 
     shard: int | None
@@ -77,6 +77,7 @@ class Cutoff:
     objective: str
     at_least: float
     n: int
+    n_kept: int
     low: float | None = None
     high: float | None = None
     n_good: int | None = None

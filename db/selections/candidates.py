@@ -17,6 +17,7 @@ from db.schema import rating, sample, video, video_fact
 from db.scores.present import Column, PresentScores, is_number, names_of
 from db.selections.filters import names_in, parse_filter
 from db.selections.recipes import Recipe, SelectionError
+from db.selections.ties import ALL
 
 # Columns that a recipe may use beside those of sample_scores: length, own fields of the manifest, ratings.
 
@@ -204,7 +205,7 @@ def read_candidates(connection: Connection, recipe: Recipe, found: Eligible) -> 
     wanted |= {f"value_{place}": value for place, value in enumerate(found.by)}
     if recipe.per:
         wanted["stratum"] = _stratum(found.columns, recipe)
-    if recipe.choose == "random":
+    if recipe.draws:
         wanted["draw"] = sa.func.left(sa.func.md5(sa.func.concat_ws("\t", str(recipe.seed), kind, key)), 16)
     if recipe.needs_vectors:
         wanted["text_sha256"] = sample.c.text_sha256
@@ -221,14 +222,14 @@ def read_candidates(connection: Connection, recipe: Recipe, found: Eligible) -> 
 def _as_arrays(batches: Iterable[Mapping[str, Sequence[Any]]], recipe: Recipe) -> Candidates:
     ids, draws = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.uint64)]
     values, labels = [np.empty((len(recipe.by), 0))], [np.empty(0, dtype=np.intp)]
-    numbers: dict[str, int] = {} if recipe.per else {"all": 0}
+    numbers: dict[str, int] = {} if recipe.per else {ALL: 0}
     text_sha256: list[bytes] = []
     videos, signatures = [np.empty(0, dtype=np.int64)], dict[int, bytes]()
     for columns in batches:
         n = len(columns["sample_id"])
         ids.append(np.array(columns["sample_id"], dtype=np.int64))
         values.append(np.array([columns[f"value_{place}"] for place in range(len(recipe.by))], dtype=np.float64))
-        of_rows = columns.get("stratum", ["all"] * n)
+        of_rows = columns.get("stratum", [ALL] * n)
         labels.append(np.array([numbers.setdefault(label, len(numbers)) for label in of_rows], dtype=np.intp))
         draws.append(np.array([int(draw, 16) for draw in columns.get("draw", ())], dtype=np.uint64))
         text_sha256.extend(bytes(digest) for digest in columns.get("text_sha256", ()))
@@ -284,7 +285,7 @@ def _stored_cut(connection: Connection, dataset: Dataset, metric: str, objective
             f"at_least names a threshold of {metric}, and each is of one kind: give kind caption or qa"
         )
     query = sa.text(
-        "SELECT objective, at_least, low, high, n, n_good FROM dataset_thresholds "
+        "SELECT objective, at_least, low, high, n, n_kept, n_good FROM dataset_thresholds "
         "WHERE dataset_id = :dataset_id AND metric = :metric AND kind = :kind"
     )
     rows = connection.execute(query, {"dataset_id": dataset.dataset_id, "metric": metric, "kind": kind}).mappings()

@@ -13,8 +13,9 @@ from db.scores.present import ActiveScorer, active_scorers, known_metrics, prepa
 from db.scores.stored import status_counts
 from db.selections.candidates import KINDS, Candidates, Eligible, columns_named, eligible, own_columns, read_candidates
 from db.selections.filters import names_in
-from db.selections.freezing import Size, choose_best, choose_these, size_of, size_of_all
+from db.selections.freezing import Size, choose_best, choose_these, cut_all, cut_some
 from db.selections.recipes import Recipe, SelectionError
+from db.selections.ties import SizeCut, check_ties, count_ties
 
 
 class NothingToSelect(SelectionError):
@@ -24,12 +25,14 @@ class NothingToSelect(SelectionError):
 class Picked(NamedTuple):
     """What a recipe takes of its candidates: positions in order of rank with the values that ranked them.
 
-    n_duplicates: how many candidates were left out as near-duplicates. encoder: the identity of the model by whose
-    vectors they were picked, None where none was asked.
+    cuts: where the size ends in each stratum that it takes samples of; None where no value decides. n_duplicates: how
+    many candidates were left out as near-duplicates. encoder: the identity of the model by whose vectors they were
+    picked, None where none was asked.
     """
 
     positions: Sequence[int]
     values: Sequence[float]
+    cuts: Sequence[SizeCut] | None
     n_duplicates: int
     encoder: Mapping[str, Any] | None = None
 
@@ -88,8 +91,15 @@ def choose_by_recipe(
 
 
 def candidates_now(connection: Connection, dataset: Dataset, recipe: Recipe) -> Candidates:
-    """What a recipe would choose among now. Must begin a transaction. Raises as `choose_by_recipe` does."""
-    return read_candidates(connection, recipe, _ground(connection, dataset, recipe, lock=False).found)
+    """What a recipe would choose among now, one sample at least. Must begin a transaction.
+
+    Raises as `choose_by_recipe` does.
+    """
+    ground = _ground(connection, dataset, recipe, lock=False)
+    candidates = read_candidates(connection, recipe, ground.found)
+    if not len(candidates.sample_ids):
+        raise NothingToSelect(_nothing(dataset, recipe, ground.unjudged))
+    return candidates
 
 
 def _ground(connection: Connection, dataset: Dataset, recipe: Recipe, *, lock: bool) -> _Ground:
@@ -128,15 +138,18 @@ def _spec(recipe: Recipe, ground: _Ground, encoder: Mapping[str, Any] | None) ->
 
 def _best(connection: Connection, recipe: Recipe, ground: _Ground) -> _Taken | None:
     """Choose the best share by one column, which the database cuts by itself."""
-    (by,), share, found = recipe.by, recipe.share, ground.found
+    (by,), share, found = recipe.by, recipe.keep, ground.found
     assert share is not None
     value, condition = found.columns[by], sa.and_(*found.filters) if found.filters else None
     if by in ground.scorers and condition is None:
-        size = size_of_all(connection, found.scores, by, share, ground.scorers[by].n_defined)
+        n_eligible = ground.scorers[by].n_defined
+        cut = cut_all(connection, found.scores, by, share, n_eligible)
     else:
-        size = size_of(connection, found.scores, value, share, condition)
-    if size is None:
+        n_eligible, cut = cut_some(connection, found.scores, value, share, condition) or (0, None)
+    if cut is None:
         return None
+    check_ties(recipe, [cut])
+    size = Size(n_eligible, cut.n_asked, cut.value, cut.n_tied, cut.n_left)
     return _Taken(size, choose_best(connection, found.scores, value, size, condition, ground.metrics))
 
 
@@ -147,11 +160,14 @@ def _picked(connection: Connection, recipe: Recipe, ground: _Ground, pick: Pick 
     if not len(candidates.sample_ids):
         return None
     picked = pick(connection, candidates)
+    check_ties(recipe, picked.cuts or ())
     if not picked.positions:
-        raise NothingToSelect("the recipe takes no sample: raise its count, share or quotas")
+        of_ties = ", or let ties include all" if recipe.ties == "exclude" else ""
+        raise NothingToSelect(f"the recipe takes no sample: raise its count, share or quotas{of_ties}")
     sample_ids = [int(candidates.sample_ids[position]) for position in picked.positions]
     score_hash = choose_these(connection, ground.found.scores, sample_ids, picked.values, ground.metrics)
-    size = Size(len(candidates.sample_ids), len(sample_ids), min(picked.values))
+    tied = (None, None) if picked.cuts is None else count_ties(picked.cuts, recipe.ties)
+    size = Size(len(candidates.sample_ids), len(sample_ids), min(picked.values), *tied)
     return _Taken(size, score_hash, picked.n_duplicates, picked.encoder)
 
 

@@ -14,6 +14,7 @@ from sqlalchemy.ext.compiler import compiles
 
 from db.schema import selection_item
 from db.scores.present import Column, PresentScores
+from db.selections.ties import ALL, SizeCut
 
 # What a frozen row keeps of a sample and its video, by the names of the columns.
 FROZEN = ("sample", "video", "kind", "system", "text", "question", "answer", "uri", "content_sha256")
@@ -22,11 +23,17 @@ _CHOSEN = sa.table("chosen", *[sa.column(c.name, c.type) for c in selection_item
 
 
 class Size(NamedTuple):
-    """How many samples are eligible, how many of them are kept, and the value of the worst one kept."""
+    """How many samples are eligible, how many of them are kept, and the value of the worst one kept.
+
+    n_tied: how many of those kept have the value at which the size asked for ends, summed over the strata; n_tied_left:
+    how many with this value are left. Both are None where no value decides, as in a random draw.
+    """
 
     n_eligible: int
     n: int
     cutoff: float
+    n_tied: int | None
+    n_tied_left: int | None
 
 
 def kept(share: float, n: int) -> int:
@@ -38,26 +45,43 @@ def kept(share: float, n: int) -> int:
     return max(1, int(Fraction(str(share)) * n))
 
 
-def size_of_all(connection: Connection, scores: PresentScores, by: str, keep: float, n_eligible: int) -> Size | None:
-    """How much is kept of so many samples, all that have a score `by`; None of none."""
+def cut_all(connection: Connection, scores: PresentScores, by: str, keep: float, n_eligible: int) -> SizeCut | None:
+    """Where a share ends of so many samples, all that have a score `by`; None of none."""
     if not n_eligible:
         return None
     n, value = kept(keep, n_eligible), scores.columns[by]
     eligible = sa.select(value).select_from(scores.rows).where(scores.of_dataset, value.is_not(None))
     worst = eligible.order_by(value.desc().nulls_last()).offset(n - 1).limit(1)
-    return Size(n_eligible, n, connection.execute(worst).scalar_one())
+    return _cut(connection, scores, value, None, n, connection.execute(worst).scalar_one())
 
 
-def size_of(
+def cut_some(
     connection: Connection, scores: PresentScores, value: Column, keep: float, condition: sa.ColumnElement[bool] | None
-) -> Size | None:
-    """How much is kept of the samples that have a value and fulfil the condition; None where there are none."""
+) -> tuple[int, SizeCut] | None:
+    """How many samples have a value and fulfil the condition, and where a share of them ends; None of none."""
     place = sa.func.greatest(1, sa.func.floor(sa.literal(Decimal(str(keep)), sa.Numeric) * sa.func.count()))
     in_order = sa.type_coerce(sa.func.array_agg(aggregate_order_by(value, value.desc())), sa.ARRAY(sa.Double))
     query = sa.select(sa.func.count(), in_order[sa.cast(place, sa.Integer)]).select_from(scores.rows)
     query = query.where(scores.of_dataset, value.is_not(None))
-    n_eligible, cutoff = connection.execute(query if condition is None else query.where(condition)).one()
-    return Size(n_eligible, kept(keep, n_eligible), cutoff) if n_eligible else None
+    n_eligible, worst = connection.execute(query if condition is None else query.where(condition)).one()
+    if not n_eligible:
+        return None
+    return n_eligible, _cut(connection, scores, value, condition, kept(keep, n_eligible), worst)
+
+
+def _cut(
+    connection: Connection,
+    scores: PresentScores,
+    value: Column,
+    condition: sa.ColumnElement[bool] | None,
+    n: int,
+    worst: float,
+) -> SizeCut:
+    """The cut whose value is that of the n-th best sample."""
+    is_above, is_at = sa.func.count().filter(value > worst), sa.func.count().filter(value == worst)
+    query = sa.select(is_above, is_at).select_from(scores.rows).where(scores.of_dataset, value >= worst)
+    n_above, n_at = connection.execute(query if condition is None else query.where(condition)).one()
+    return SizeCut(ALL, worst, n, n_above, n_at)
 
 
 def choose_best(

@@ -24,7 +24,7 @@ class Selection:
 
     n_duplicates: eligible rows left out as near-duplicates of better ones. unjudged: for each metric of the rule the
     samples of the dataset without a value, by the status that says why; "stale" and "unscored" are among them. kind,
-    n_others: as in `Eligible`.
+    n_others, cuts: as in `Eligible`. n_tied, n_tied_left: as in `Size`.
     """
 
     selection_id: int
@@ -37,6 +37,9 @@ class Selection:
     unjudged: Mapping[str, Mapping[str, int]]
     kind: str
     n_others: int
+    cuts: Mapping[str, Mapping[str, Any]]
+    n_tied: int | None
+    n_tied_left: int | None
 
 
 def freeze_selection(connection: Connection, dataset: Dataset, recipe: Recipe, pick: Pick | None = None) -> Selection:
@@ -60,6 +63,9 @@ def freeze_selection(connection: Connection, dataset: Dataset, recipe: Recipe, p
         chosen.unjudged,
         chosen.found.kind,
         chosen.found.n_others,
+        chosen.found.cuts,
+        size.n_tied,
+        size.n_tied_left,
     )
 
 
@@ -84,6 +90,8 @@ def _add(connection: Connection, dataset: Dataset, chosen: Chosen) -> int:
         "score_hash": chosen.score_hash,
         "n_eligible": chosen.size.n_eligible,
         "n_duplicates": chosen.n_duplicates,
+        "n_tied": chosen.size.n_tied,
+        "n_tied_left": chosen.size.n_tied_left,
         "unjudged": chosen.unjudged,
         "spec": chosen.spec,
         "metrics": list(chosen.models),

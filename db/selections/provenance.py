@@ -17,7 +17,7 @@ _A_PATH = re.compile(r"(\w+:)?/[^/]")
 _THRESHOLDS = {
     score_threshold: (
         *("scorer_id", "kind", "method", "objective", "at_least"),
-        *("low", "high", "n", "n_good", "details", "created_at"),
+        *("low", "high", "n", "n_kept", "n_good", "details", "created_at"),
     ),
     keypoint_threshold: (
         *("scorer_id", "dimension", "method", "objective"),

@@ -9,7 +9,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from db.spelling import did_you_mean
 
-DEFAULT_SHARE = 0.125
 REST = "*"
 """The quota of every stratum that has none of its own."""
 
@@ -36,6 +35,7 @@ _WANTED = {
     "count": "give a whole number of samples, 1 or more",
     "per": "give the name of a column",
     "bands": "give the limits of the bands in a list, such as [10, 30, 60]",
+    "ties": "give refuse, random, include or exclude",
     "quotas": "give a whole number of samples by stratum, names in quotes, such as {'brief': 100, '2001': 5, '*': 10}",
     "stale": "give refuse or leave_out",
 }
@@ -45,6 +45,10 @@ class SelectionError(ValueError):
     """A selection that cannot be made; the message says why and what to do."""
 
     plain = True
+
+
+class SizeMissing(SelectionError):
+    """A recipe that does not say how much to take; the message names what each share would keep."""
 
 
 class Recipe(BaseModel):
@@ -59,8 +63,11 @@ class Recipe(BaseModel):
     one with the better sample stays, with all its samples. choose: the best, a random draw (`seed`), or a diverse
     subset of the rest. keep, count: the share or number to take, in all or, with `per`, of each stratum or divided over
     the strata. per: the column whose values are the strata; bands: the inner limits of bands, where it is a number.
-    quotas: a number of samples by stratum; "*" is the most that every other stratum sends. stale: whether samples with
-    a stale score stop the selection or are left out.
+    quotas: a number of samples by stratum; "*" is the most that every other stratum sends. ties: what becomes of the
+    samples that share the value at which the size ends, see `db.selections.ties`. stale: whether samples with a stale
+    score stop the selection or are left out.
+
+    A recipe without keep, count, quotas and at_least has no size yet, and nothing can be selected by it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -79,6 +86,7 @@ class Recipe(BaseModel):
     per: Name | None = None
     bands: list[Number] = Field(default=[])
     quotas: dict[str, Annotated[int, Field(ge=0, le=_MOST)]] = Field(default={})
+    ties: Literal["refuse", "random", "include", "exclude"] = "refuse"
     stale: Literal["refuse", "leave_out"] = "refuse"
 
     @field_validator("by", mode="before")
@@ -104,13 +112,19 @@ class Recipe(BaseModel):
             raise ValueError("bands must rise, such as [10, 30, 60]")
         if self.quotas and (self.keep is not None or self.count is not None):
             raise ValueError("quotas say how many samples to take: leave keep and count out")
+        if self.ties != "refuse" and self.choose != "best":
+            raise ValueError(f"ties decide where the best end: leave ties out, or {self.choose} in choose")
         return self
 
     @property
-    def share(self) -> float | None:
-        """The share to take: the best eighth, unless the recipe says otherwise; None where it gives numbers."""
-        has_number = self.count is not None or bool(self.quotas) or (bool(self.at_least) and self.keep is None)
-        return None if has_number else self.keep or DEFAULT_SHARE
+    def has_size(self) -> bool:
+        """Whether it says how much to take."""
+        return self.keep is not None or self.count is not None or bool(self.quotas) or bool(self.at_least)
+
+    @property
+    def draws(self) -> bool:
+        """Whether a random number of each sample, by `seed`, decides on its place."""
+        return "random" in (self.choose, self.ties)
 
     @property
     def needs_vectors(self) -> bool:
@@ -121,14 +135,14 @@ class Recipe(BaseModel):
     def is_plain(self) -> bool:
         """Whether it takes the best share by one column, which the database can cut by itself."""
         default = Recipe(by=self.by, **{name: getattr(self, name) for name in _OF_PLAIN})
-        return len(self.by) == 1 and self == default
+        return len(self.by) == 1 and self.keep is not None and self == default
 
     def spec(self) -> dict[str, Any]:
         """The recipe as plain data, without what it leaves at its default; `recipe_of` makes it again."""
         said = self.model_dump(exclude_defaults=True)
         name, *others = self.by
         said["by"] = dict(self.by) if others else name
-        return said | ({} if self.share is None else {"keep": self.share})
+        return said
 
 
 def recipe_of(said: Any) -> Recipe:

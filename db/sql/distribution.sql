@@ -1,4 +1,5 @@
--- Number, extremes, histogram and cutoffs of the collected scores of a kind of samples.
+-- Number, extremes, histogram and cutoffs of the collected scores of a kind of samples, and how many scores the cutoffs
+-- keep: more than the share where several scores have the value of the cutoff.
 -- The k-th best of n values is their discrete quantile at (k - 1/2) / n from above: no rounding moves it.
 WITH of_kind AS (
     SELECT value
@@ -21,11 +22,16 @@ places AS (
     SELECT array_agg((GREATEST(1, floor(CAST(s.share AS numeric) * e.n)) - 0.5) / e.n ORDER BY s.place) AS fractions
     FROM extremes e
     CROSS JOIN unnest(CAST(:shares AS text[])) WITH ORDINALITY s (share, place)
-    WHERE e.n > 0)
+    WHERE e.n > 0),
+cut AS (
+    SELECT percentile_disc(CAST((SELECT fractions FROM places) AS float8[])) WITHIN GROUP (ORDER BY value DESC) AS cutoffs
+    FROM of_kind)
 SELECT e.n,
        e.low,
        e.high,
        (SELECT jsonb_object_agg(place, n) FROM binned) AS counts,
-       (SELECT percentile_disc(CAST((SELECT fractions FROM places) AS float8[])) WITHIN GROUP (ORDER BY value DESC)
-        FROM of_kind) AS cutoffs
+       c.cutoffs,
+       (SELECT array_agg((SELECT count(*) FROM of_kind k WHERE k.value >= u.cutoff) ORDER BY u.place)
+        FROM unnest(c.cutoffs) WITH ORDINALITY u (cutoff, place)) AS n_kept
 FROM extremes e
+CROSS JOIN cut c

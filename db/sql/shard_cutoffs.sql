@@ -1,11 +1,14 @@
--- Of every shard with collected scores of a kind their number, and the lowest of the best scores by share.
+-- Of every shard with collected scores of a kind their number, the lowest of the best scores by share, and how many
+-- scores are at least as high.
 SELECT r.shard,
        r.n,
        s.share,
-       r.value
+       r.value,
+       r.n_kept
 FROM (SELECT shard,
              value,
              row_number() OVER (PARTITION BY shard ORDER BY value DESC) AS place,
+             count(*) OVER (PARTITION BY shard ORDER BY value DESC) AS n_kept,
              count(*) OVER (PARTITION BY shard) AS n
       FROM defined
       WHERE kind = :kind) r

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -93,7 +94,7 @@ def _number(option: str, text: str) -> float:
 
 def show_selection(chosen: Selection, rule: Recipe, dataset: str, path: Path | None, *, as_json: bool) -> None:
     """Print a frozen selection. path: the file that it was written to, if any."""
-    facts = _facts(chosen, chosen, chosen.kind)
+    facts = _facts(chosen, chosen, chosen.kind, chosen.cuts)
     if as_json:
         facts = {"selection_id": chosen.selection_id, **facts, "score_hash": chosen.score_hash, "by": _label(rule)}
         print_json({**facts, "path": str(path) if path else None})
@@ -106,7 +107,7 @@ def show_selection(chosen: Selection, rule: Recipe, dataset: str, path: Path | N
 
 def show_preview(found: Preview, rule: Recipe, dataset: str, *, as_json: bool) -> None:
     """Print what a recipe would take."""
-    facts = _facts(found.chosen.size, found.chosen, found.chosen.found.kind)
+    facts = _facts(found.chosen.size, found.chosen, found.chosen.found.kind, found.chosen.found.cuts)
     systems, metrics = [asdict(row) for row in found.systems], [asdict(row) for row in found.metrics]
     if as_json:
         print_json({**facts, "systems": systems, "metrics": metrics})
@@ -120,8 +121,16 @@ def show_preview(found: Preview, rule: Recipe, dataset: str, *, as_json: bool) -
     print_rows(metrics, empty="no metric")
 
 
-def left_out(n_duplicates: int, unjudged: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
-    """Sentences on near-duplicates that were left out, and on samples that a metric could not judge."""
+def told_of(facts: Mapping[str, Any], recipe: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is to know of a selection beside its size: ties, thresholds, near-duplicates, and missing values.
+
+    facts: the columns of its row in table `selection`, and `cuts`. recipe: as plain data.
+    """
+    from assets.selection.wording import tell_thresholds, tell_ties
+
+    yield from tell_ties(facts["n"], facts["n_tied"], facts["n_tied_left"], recipe)
+    yield from tell_thresholds(facts["cuts"])
+    n_duplicates, unjudged = facts["n_duplicates"], facts["unjudged"]
     if n_duplicates:
         yield f"{n_duplicates} near-duplicates of better samples are left out"
     for metric, counts in unjudged.items():
@@ -130,14 +139,19 @@ def left_out(n_duplicates: int, unjudged: Mapping[str, Mapping[str, int]]) -> It
         )
 
 
-def _facts(size: Size | Selection, rest: Chosen | Selection, kind: str) -> dict[str, Any]:
+def _facts(
+    size: Size | Selection, rest: Chosen | Selection, kind: str, cuts: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
     return {
         "n": size.n,
         "n_eligible": size.n_eligible,
         "cutoff": size.cutoff,
         "kind": kind,
+        "n_tied": size.n_tied,
+        "n_tied_left": size.n_tied_left,
         "n_duplicates": rest.n_duplicates,
         "unjudged": rest.unjudged,
+        "cuts": {name: dict(cut) for name, cut in cuts.items()},
     }
 
 
@@ -149,7 +163,7 @@ def _print_facts(beginning: str, facts: Mapping[str, Any], dataset: str, rule: R
         console.print(
             f"captions alone: {n_others} question-answer pairs have values of another scale; --kind qa takes them"
         )
-    for line in left_out(facts["n_duplicates"], facts["unjudged"]):
+    for line in told_of(facts, rule.spec()):
         console.print(line, markup=False)
 
 
@@ -177,7 +191,7 @@ def select(
     context: typer.Context,
     dataset: DatasetName,
     by: Annotated[list[str] | None, typer.Option(help="Metric that ranks the samples; several as NAME=WEIGHT.")] = None,
-    keep: Annotated[float | None, typer.Option(help="Share to keep of the eligible samples; 0.125 by default.")] = None,
+    keep: Annotated[float | None, typer.Option(help="Share to keep of the eligible samples.")] = None,
     count: Annotated[int | None, typer.Option(help="Number of samples to keep, instead of a share.")] = None,
     kind: Annotated[
         str | None, typer.Option(help="caption, qa or all; captions by default where both could be taken.")
@@ -194,7 +208,7 @@ def select(
         float | None, typer.Option(help="Of videos whose pictures are this much alike, such as 0.6, keep the best.")
     ] = None,
     choose: Annotated[str | None, typer.Option(help="best, random or diverse.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of a random choice.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of random numbers.")] = None,
     per: Annotated[
         str | None, typer.Option(help="Column of strata, such as system, duration_s or extra_FIELD.")
     ] = None,
@@ -202,13 +216,19 @@ def select(
     quota: Annotated[
         list[str] | None, typer.Option(help="Samples of a stratum as NAME=NUMBER; *=NUMBER caps the others.")
     ] = None,
+    ties: Annotated[
+        str | None, typer.Option(help="Samples of equal value where the size ends: refuse, random, include or exclude.")
+    ] = None,
     stale: Annotated[str | None, typer.Option(help="Stale scores: refuse or leave_out.")] = None,
     recipe: Annotated[Path | None, typer.Option(help="All of the above from a YAML file.")] = None,
     preview: Annotated[bool, typer.Option("--preview", help="Show what it would take; freeze nothing.")] = False,
     export: Annotated[Path | None, typer.Option(help="Also write it to this .parquet, .jsonl or .csv file.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Freeze samples by a recipe: rows, rule, cutoff and score hash. The same recipe and scores give the same rows."""
+    """Freeze samples by a recipe: rows, rule, cutoff and score hash. The same recipe and scores give the same rows.
+
+    One of --keep, --count, --quota and --at-least says how much to take.
+    """
     from assets.datasets import dataset_of_key
     from assets.selection.export import export_selection, export_target
     from assets.selection.making import make_selection, prepared
@@ -226,16 +246,28 @@ def select(
         with progress() as tell:
             make_named_thresholds(dataset_row, rule, tell)
     if preview:
-        with progress() as tell:
+        with progress() as tell, _without_size_is_usage():
             chooser = prepared(installed().engine, dataset_row, rule, _encoder, tell)
             with installed().engine.begin() as connection:
                 found = preview_of(connection, dataset_row, rule, chooser)
         show_preview(found, rule, dataset, as_json=as_json)
         return
-    with progress() as tell:
+    with progress() as tell, _without_size_is_usage():
         chosen = make_selection(installed().engine, dataset_row, rule, _encoder, tell)
         path = export_selection(installed().engine, chosen.selection_id, export, tell=tell).path if export else None
     show_selection(chosen, rule, dataset, path, as_json=as_json)
+
+
+@contextmanager
+def _without_size_is_usage() -> Iterator[None]:
+    """Refuse options that do not say how much to take as other options that cannot be used, by exit code 2."""
+    from db.selections.recipes import SizeMissing
+    from orchestration.cli.refusals import UsageError
+
+    try:
+        yield
+    except SizeMissing as error:
+        raise UsageError(str(error)) from error
 
 
 def _encoder() -> Any:

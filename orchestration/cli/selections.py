@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from orchestration.cli.output import AsJson, console, print_json, print_rows, progress, visible
-from orchestration.cli.selecting import left_out
+from orchestration.cli.selecting import told_of
 
 if TYPE_CHECKING:
     from db.selections.diff import Difference
@@ -162,8 +162,8 @@ def as_file(found: Mapping[str, Any]) -> str:
     size = _size(found["n"], found["n_eligible"])
     lines = [
         f"selection {number}: {size} samples, score hash {found['score_hash'][:16]}…",
-        *left_out(found["n_duplicates"], found["unjudged"]),
-        *_beside(spec),
+        *told_of({**found, "cuts": spec.get("cuts", {})}, spec),
+        *_compared_by(spec),
     ]
     comments = "".join(f"# {visible(' '.join(line.split()))}\n" for line in lines)
     recipe, escaped = (
@@ -173,11 +173,8 @@ def as_file(found: Mapping[str, Any]) -> str:
     return comments + (recipe if visible(recipe) == recipe else escaped)
 
 
-def _beside(spec: dict[str, Any]) -> Iterator[str]:
-    """What a recipe cannot say: which stored cuts its numbers were, and whose vectors it compared."""
-    for metric, cut in spec.get("cuts", {}).items():
-        between = "" if cut["low"] is None else f" ({cut['low']:.4g} to {cut['high']:.4g})"
-        yield f"{metric} of at least {cut['at_least']:.4g}{between} was {cut['objective']!r}, from {cut['n']} scores"
+def _compared_by(spec: dict[str, Any]) -> Iterator[str]:
+    """What a recipe cannot say: whose vectors it compared."""
     if encoder := spec.get("encoder"):
         yield f"texts compared by {encoder['model_id']}, revision {encoder['revision'][:19]}"
 

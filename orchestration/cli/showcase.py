@@ -19,6 +19,8 @@ DATASET = DEMO_DATASET
 MARKER = "complete.json"
 # Verdicts on agreement need 10 videos, and most of the time goes by the clip.
 FIRST_CLIPS = 10
+KEPT = 0.125
+"""The share of the captions that the training subset of the demo keeps."""
 
 
 def demo(
@@ -30,8 +32,8 @@ def demo(
     """Build the demo dataset, ingest, score and select it, and show the results. A second run scores nothing anew."""
     from assets.datasets import dataset_of_key
     from assets.scores.registry import METRICS
-    from orchestration.conclusions import stored_conclusions
-    from orchestration.launch import run_conclusions, run_ingest, run_scoring
+    from orchestration.conclusions import stored_results
+    from orchestration.launch import run_conclusions, run_ingest, run_scoring, run_subset
     from orchestration.platform import installed
     from orchestration.settings import settings
 
@@ -47,25 +49,25 @@ def demo(
     console.print(f"scored: {done}")
     _stage(4, "calibrate the thresholds of ecs on labels")
     has_calibrated = _calibrate()
-    _stage(5, "conclude: agreement with ratings, training subset, report")
+    _stage(5, "conclude: agreement with ratings, report; freeze the best eighth")
     is_unchanged = not (sum(report["accepted"].values()) or written or has_calibrated)
-    stored = (
-        stored_conclusions(installed().instance, dataset_of_key(installed().engine, DATASET)) if is_unchanged else None
-    )
-    conclusions = stored or run_conclusions(DATASET)
+    dataset = dataset_of_key(installed().engine, DATASET)
+    stored = stored_results(installed().instance, dataset) if is_unchanged else None
+    recipe = {"by": METRICS[0], "keep": KEPT, "stale": "leave_out"}
+    results = stored or {**run_conclusions(DATASET), **run_subset(DATASET, recipe)}
     if stored:
         console.print("concluded: the conclusions are of these scores already")
     _show_systems(METRICS)
     _show_best_and_worst(METRICS[0])
-    subset = conclusions["training_subset"]
+    subset = results["training_subset"]
     query = (
         "SELECT system, avg(vcs) AS vcs, avg(evqa) AS evqa, min(evqa_models) AS evqa_by FROM sample_scores "
         "GROUP BY 1 ORDER BY 2 DESC NULLS LAST"
     )
     console.print(
-        f"\ntraining subset: {subset['dagster/row_count']} samples, "
+        f"\ntraining subset: the best eighth, {subset['dagster/row_count']} samples, "
         f"{METRICS[0]} at least {subset['cutoff']:.4f}: {subset['path']}"
-        f"\nreport:          {conclusions['dataset_report']['path']}"
+        f"\nreport:          {results['dataset_report']['path']}"
         f"\nwhy this score:  reelsieve explain clip_001__sys_shuffled --dataset demo --metric vcs"
         f"\nlineage:         reelsieve ui   (opens on 127.0.0.1:3000)"
         f'\nask it:          reelsieve sql "{query}"',

@@ -26,6 +26,7 @@ from assets.datasets import dataset_of_key
 from assets.scores.base import Explanation, Scorer
 from assets.scores.explain import explain_score
 from assets.selection.making import make_selection, prepared
+from assets.selection.wording import tell_ties
 from assets.sources.base import MissingEvidence
 from db.evidence.facts import facts_of
 from db.manifest.datasets import Dataset, list_datasets
@@ -259,7 +260,10 @@ class Look:
         command = ["reelsieve", "select", "--dataset", dataset.name, "--by", *recipe.by, "--keep", "1"]
         command += ["--where", recipe.where] if recipe.where else []
         command += ["--kind", recipe.kind] if recipe.kind else []
-        said: dict[str, Any] = {"dataset": dataset.name, "view": view, "found": found, "command": shlex.join(command)}
+        size = found.chosen.size
+        ties = [*tell_ties(size.n, size.n_tied, size.n_tied_left, recipe.spec())]
+        said: dict[str, Any] = {"dataset": dataset.name, "view": view, "found": found, "ties": ties}
+        said["command"] = shlex.join(command)
         return page("selection.html", **said, recipe=yaml.safe_dump(recipe.spec(), allow_unicode=True, sort_keys=False))
 
     def freeze(self, request: Request) -> Response:

@@ -66,6 +66,8 @@ def test_it_names_selection_recipe_scorers_and_counts(engine: Engine, clips: Cli
         "score_hash": stored["score_hash"],
         "n_eligible": len(TEXTS),
         "n_duplicates": 0,
+        "n_tied": 1,
+        "n_tied_left": 0,
         "unjudged": {},
         "created_at": stored["created_at"].isoformat(),
     }

@@ -41,7 +41,7 @@ def clips(module_engine: Engine) -> Dataset:
         engine, {(captions | pairs)[key]: value for key, value in (CAPTIONS | PAIRS).items()}, metric="evqa"
     )
     with engine.begin() as connection:
-        cuts = [Cutoff(None, "caption", "keep 0.5", 0.3, 4), Cutoff(None, "qa", "keep 0.5", 1.2, 4)]
+        cuts = [Cutoff(None, "caption", "keep 0.5", 0.3, 4, 2), Cutoff(None, "qa", "keep 0.5", 1.2, 4, 2)]
         store_cutoffs(connection, evqa, dataset.dataset_id, "quantile", cuts)
     return dataset
 

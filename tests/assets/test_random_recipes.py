@@ -113,13 +113,15 @@ def random_recipe(random: Random) -> dict[str, Any]:
         said["per"] = random.choice(["system", "kind", "duration_s", "extra_year"])
         if said["per"] in ("duration_s", "extra_year"):
             said["bands"] = random.choice([[2], [10, 30], [2.5, 29.5]])
-    how = random.choice(["keep", "count", "quotas", "nothing"])
+    how = random.choice(["keep", "keep", "count", "count", "quotas", "nothing"])
     if how == "keep":
         said["keep"] = random.choice([0.1, 0.29, 0.5, 0.7, 1])
     elif how == "count":
         said["count"] = random.choice([1, 2, 5, 9])
     elif how == "quotas" and "per" in said:
         said["quotas"] = {"none": random.randint(0, 2), "*": random.randint(0, 4)}
+    if "choose" not in said and random.random() < 0.7:
+        said |= {"ties": random.choice(["random", "include", "exclude"]), "seed": random.randint(0, 3)}
     return said
 
 
@@ -132,7 +134,12 @@ def expected(rows: Sequence[Row], recipe: Recipe, encoder: HashEncoder) -> list[
         raise Refused("no sample of dataset")
     for row in found:
         row.values = tuple(getattr(row, name) for name in recipe.by)
-    ranked = sorted(((row, value(row, found, recipe)) for row in found), key=lambda pair: -pair[1])
+    if recipe.keep is None and recipe.count is None and not recipe.quotas and not recipe.at_least:
+        raise Refused("nothing is selected, since nothing says how much to take")
+    ranked = [(row, value(row, found, recipe)) for row in found]
+    if recipe.ties == "random":
+        ranked.sort(key=lambda pair: draw(pair[0], recipe))
+    ranked.sort(key=lambda pair: -pair[1])
     if recipe.dedupe is not None:
         kept: list[tuple[Row, Fraction]] = []
         for pair in ranked:
@@ -142,7 +149,11 @@ def expected(rows: Sequence[Row], recipe: Recipe, encoder: HashEncoder) -> list[
     names = sorted({stratum(row, recipe) for row in found})
     places = divided(recipe, {name: sum(stratum(row, recipe) == name for row, _ in ranked) for name in names})
     if recipe.choose == "random":
-        ranked.sort(key=lambda pair: hashlib.md5(f"{recipe.seed}\t{pair[0].kind}\t{pair[0].key}".encode()).digest()[:8])
+        ranked.sort(key=lambda pair: draw(pair[0], recipe))
+    else:
+        for name in names:
+            own = [number for row, number in ranked if stratum(row, recipe) == name]
+            places[name] = with_ties(own, places[name], recipe.ties)
     taken = []
     for row, number in ranked:
         if places[stratum(row, recipe)]:
@@ -151,6 +162,21 @@ def expected(rows: Sequence[Row], recipe: Recipe, encoder: HashEncoder) -> list[
     if not taken:
         raise Refused("the recipe takes no sample")
     return taken
+
+
+def draw(row: Row, recipe: Recipe) -> bytes:
+    return hashlib.md5(f"{recipe.seed}\t{row.kind}\t{row.key}".encode()).digest()[:8]
+
+
+def with_ties(best: Sequence[Fraction], n: int, ties: str) -> int:
+    """How many of these are taken where n were asked for."""
+    inside, outside = best[:n], best[n:]
+    if not inside or inside[-1] not in outside:
+        return n
+    if ties == "refuse" and 20 * inside.count(inside[-1]) > n:
+        raise Refused("nothing is selected: ")
+    more = {"include": outside.count(inside[-1]), "exclude": -inside.count(inside[-1])}
+    return n + more.get(ties, 0)
 
 
 def kinds_of(rows: Sequence[Row], recipe: Recipe) -> set[str]:
@@ -224,7 +250,7 @@ def divided(recipe: Recipe, sizes: dict[str, int]) -> dict[str, int]:
         return places
     if recipe.keep is None and recipe.at_least:
         return sizes
-    share = Fraction(str(recipe.keep or 0.125))
+    share = Fraction(str(recipe.keep))
     return {name: max(1, int(share * size)) if size else 0 for name, size in sizes.items()}
 
 

@@ -134,11 +134,13 @@ def test_a_recipe_takes_what_the_cut_keeps_and_its_passport_says_which_cut(
     chosen = make(engine, clips, "good coverage")
     taken = [each["value"] for batch in selection_rows(engine, chosen.selection_id, batch_size=9) for each in batch]
     assert taken == sorted(VALUES[row.at_least <= VALUES].tolist(), reverse=True)
-    made_with = {name: getattr(row, name) for name in ("objective", "at_least", "low", "high", "n", "n_good")}
+    made_with = {name: getattr(row, name) for name in ("objective", "at_least", "low", "high", "n", "n_kept", "n_good")}
     path = export_selection(engine, chosen.selection_id, tmp_path / "x.parquet").path
     passport = json.loads(pq.read_schema(path).metadata[b"reelsieve"])
     assert passport["recipe"]["at_least"] == {"vcs": "good coverage"}
     assert passport["recipe"]["cuts"] == {"vcs": made_with}
+    assert made_with["n_kept"] == chosen.n, "every sample is rated"
+    assert chosen.cuts == {"vcs": made_with}
     (cut,) = passport["score_thresholds"]
     assert (cut["at_least"], cut["low"], cut["high"], cut["n_good"]) == (row.at_least, row.low, row.high, row.n_good)
     assert cut["details"] == row.details
@@ -271,7 +273,7 @@ def test_cuts_by_share_and_those_of_other_datasets_stay(
     engine: Engine, clips: Dataset, rated: list[int], tmp_path: Path
 ) -> None:
     other = make_dataset(engine, "other")
-    common = {"scope": "dataset", "kind": "caption", "n": 3, "at_least": 0.5}
+    common = {"scope": "dataset", "kind": "caption", "n": 3, "n_kept": 2, "at_least": 0.5}
     with engine.begin() as connection:
         scorer_id = connection.scalar(sa.select(schema.scorer.c.scorer_id))
         for dataset, method in ((other, RATINGS), (clips, "quantile")):

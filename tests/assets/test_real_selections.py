@@ -147,6 +147,26 @@ def test_the_best_share_by_one_metric(real: Real) -> None:
     assert taken(real, select(real, real.vatex, by="vcs_short", keep=0.1)) == keys(rows[: len(rows) // 10])
 
 
+def test_where_one_reference_leaves_most_captions_at_0_somebody_says_what_to_do(real: Real) -> None:
+    """The best half of VATEX-EVAL with one reference ends among hundreds of captions of value 0."""
+    rows = best(captions(real), lambda row: row.vcs_short)
+    n, n_above = len(rows) // 2, sum(row.vcs_short > 0 for row in rows)
+    n_at = sum(row.vcs_short == 0 for row in rows)
+    assert n_above < 0.9 * n < 0.9 * (n_above + n_at), "what is to be decided is a part of the test"
+    with pytest.raises(SelectionError) as refusal:
+        select(real, real.vatex, by="vcs_short", keep=0.5)
+    told = f"{n - n_above} of the {n} best by vcs_short have the same value, 0, as {n_above + n_at - n} more"
+    assert told in str(refusal.value)
+    assert f"include (takes {n_above + n_at}) or exclude (takes {n_above})" in str(refusal.value)
+    drawn = best(sorted(captions(real), key=draw(4)), lambda row: row.vcs_short)[:n]
+    for ties, expected in (("random", drawn), ("include", rows[: n_above + n_at]), ("exclude", rows[:n_above])):
+        chosen = select(real, real.vatex, by="vcs_short", keep=0.5, ties=ties, seed=4)
+        assert taken(real, chosen) == keys(expected), ties
+        n_tied = len(expected) - n_above
+        assert (chosen.n_tied, chosen.n_tied_left) == (n_tied, n_at - n_tied)
+        assert chosen.cutoff == expected[-1].vcs_short
+
+
 def test_ranks_and_values_of_several_columns(real: Real) -> None:
     rows = [row for row in captions(real) if row.vcs_short is not None]
     frame = pandas.DataFrame({"short": [row.vcs_short for row in rows], "rating": [float(row.rating) for row in rows]})
@@ -191,12 +211,13 @@ def test_conditions_over_fields_ratings_and_thresholds(real: Real) -> None:
 
 
 def test_quotas_and_bands(real: Real) -> None:
-    rows = best(captions(real), lambda row: row.vcs_short)
+    rows = best(sorted(captions(real), key=draw(3)), lambda row: row.vcs_short)
+    by: dict[str, Any] = {"by": "vcs_short", "ties": "random", "seed": 3}
     quotas = {"candidate_2": 11, "candidate_5": 3, "*": 2}
     expected = of_each(
         rows, lambda row: row.system, {f"candidate_{n}": quotas.get(f"candidate_{n}", 2) for n in range(7)}
     )
-    assert taken(real, select(real, real.vatex, by="vcs_short", per="system", quotas=quotas)) == expected
+    assert taken(real, select(real, real.vatex, **by, per="system", quotas=quotas)) == expected
 
     def band(row: Row) -> str:
         if row.start is None:
@@ -207,9 +228,9 @@ def test_quotas_and_bands(real: Real) -> None:
     per = {"per": "extra_start", "bands": [10, 60], "quotas": quotas}
     expected = of_each(rows, band, {"none": 4, "10 to 60": 9, "below 10": 5, "60 and more": 5})
     assert len(expected) == 23
-    assert taken(real, select(real, real.vatex, by="vcs_short", **per)) == expected
+    assert taken(real, select(real, real.vatex, **by, **per)) == expected
     # One of each video: near-equal captions of six systems.
-    one_each = select(real, real.vatex, by="vcs_short", per="video", quotas={"*": 1})
+    one_each = select(real, real.vatex, **by, per="video", quotas={"*": 1})
     assert taken(real, one_each) == of_each(rows, lambda row: row.video, {row.video: 1 for row in rows})
 
 
@@ -250,8 +271,8 @@ def test_random_and_stratified_draws(real: Real) -> None:
 # The formats that hold rows; tasks of Label Studio are none.
 ROWS = [form for form in ExportFormat if form is not ExportFormat.LABEL_STUDIO]
 RECIPES: dict[str, dict[str, Any]] = {
-    "best": {"by": "vcs_short", "keep": 0.5},
-    "ranks": {"by": ["vcs", "vcs_short"], "count": 20, "per": "system"},
+    "best": {"by": "vcs_short", "keep": 0.5, "ties": "include"},
+    "ranks": {"by": ["vcs", "vcs_short"], "count": 20, "per": "system", "ties": "random"},
     "random of all": {"by": "n_characters", "choose": "random", "keep": 1.0},
     "no duplicates": {"by": "n_characters", "dedupe": 0.8, "keep": 1.0},
 }
@@ -271,7 +292,7 @@ def test_every_format_says_what_the_database_says(real: Real, tmp_path: Path, fo
 
 
 def test_texts_without_videos_in_every_format_that_needs_none(real: Real, tmp_path: Path) -> None:
-    chosen = select(real, real.vatex, by="vcs_short", keep=0.5)
+    chosen = select(real, real.vatex, by="vcs_short", keep=0.5, ties="exclude")
     expected = frozen(real, chosen)
     for form in ROWS:
         target = tmp_path / f"{form.value}{SUFFIXES.get(form, '')}"

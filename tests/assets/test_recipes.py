@@ -19,11 +19,12 @@ from db import schema
 from db.manifest.datasets import Dataset
 from db.schema.views import create_views
 from db.scores.thresholds import LabelThreshold, replace_label_thresholds
+from db.selections.choosing import NothingToSelect
 from db.selections.diff import selection_diff
 from db.selections.filters import FilterError
 from db.selections.frozen import Selection, find_selection, selection_rows
 from db.selections.preview import preview
-from db.selections.recipes import SelectionError, recipe_in, recipe_of
+from db.selections.recipes import SelectionError, SizeMissing, recipe_in, recipe_of
 from metrics_core.protocols import ModelIdentity
 from tests.db.builders import TWO_METRICS, activate, add_sample, add_video, make_dataset, set_scores, store_threshold
 
@@ -121,8 +122,17 @@ def keys(engine: Engine, chosen: Selection) -> str:
         ({"by": "vcs", "where": "extra_Year is null", "keep": 1.0}, "c"),
         ({"by": "vcs", "where": "extra_site = 'site 1' and not extra_year = 2001", "keep": 1.0}, "bdef"),
         ({"by": "extra_Year", "count": 2}, "gf"),
-        # "text f 180.0" is the longest; of equal lengths the first key.
-        ({"by": "n_characters", "where": "n_characters > 10", "count": 2}, "fc"),
+        # "text f 180.0" is the longest; those of c, d and e are equally long.
+        ({"by": "n_characters", "where": "n_characters > 10", "count": 4}, "fcde"),
+        ({"by": "n_characters", "where": "n_characters > 10", "count": 2, "ties": "include"}, "fcde"),
+        ({"by": "n_characters", "where": "n_characters > 10", "count": 3, "ties": "exclude"}, "f"),
+        ({"by": "n_characters", "where": "n_characters > 10", "count": 4, "ties": "exclude"}, "fcde"),
+        # c has no equal within its stratum.
+        (
+            {"by": "n_characters", "per": "system", "where": "sample in ('c', 'd', 'e')", "ties": "exclude"}
+            | {"quotas": {"brief": 1, "long": 1}},
+            "c",
+        ),
         ({"by": "rating_overall", "count": 2}, "gf"),
         ({"by": "vcs", "where": "rating_overall > 99.5", "keep": 1.0}, "cdef"),
         ({"by": "vcs", "at_least": {"evqa": "keep 0.25"}}, "cd"),
@@ -180,7 +190,7 @@ def test_a_text_without_a_direction_is_named(module_engine: Engine, clips: Datas
             return super().encode(texts) * [[text != "text d 41.0"] for text in texts]
 
     sentence = "sample 'd' has a text of which the encoder speechless says nothing: its vector is zero; leave"
-    for said in ({"dedupe": 0.9}, {"choose": "diverse", "count": 2}):
+    for said in ({"dedupe": 0.9, "keep": 0.5}, {"choose": "diverse", "count": 2}):
         with pytest.raises(SelectionError, match=sentence):
             make(module_engine, clips, Speechless(), by="vcs", **said)
     chosen = make(module_engine, clips, Speechless(), by="vcs", dedupe=0.9, keep=1.0, where="sample != 'd'")
@@ -291,12 +301,12 @@ def test_a_preview_stands_beside_a_random_choice_and_freezes_nothing(module_engi
     sigma = np.std([0.9, 0.8, 0.7, 0.6, 0.5, 0.4])
     assert by_metric["vcs"].margin == pytest.approx(1.96 * sigma / np.sqrt(2) * np.sqrt(4 / 5))
     assert by_metric["evqa"].random == pytest.approx(np.mean([0.1, 0.2, 0.9, 0.8, 0.7]))
-    # Of the three that have most letters or come first, two have an evqa: so the margin is that of two of five.
-    without = recipe_of({"by": "n_characters", "where": "vcs > 0", "count": 3})
+    # Of the first three, which are f, e and d, two have an evqa: so the margin is that of two of five.
+    without = recipe_of({"by": "rating_overall", "where": "vcs > 0", "count": 3})
     with module_engine.begin() as connection:
         chooser = prepared(module_engine, clips, without, lambda: None, lambda _: None)  # type: ignore[arg-type, return-value]  # never asked
         shift = next(row for row in preview(connection, clips, without, chooser).metrics if row.metric == "evqa")
-    assert shift.chosen == pytest.approx((0.9 + 0.8) / 2)
+    assert shift.chosen == pytest.approx((0.8 + 0.7) / 2)
     sigma = np.std([0.1, 0.2, 0.9, 0.8, 0.7])
     assert shift.margin == pytest.approx(1.96 * sigma / np.sqrt(2) * np.sqrt(3 / 4))
     with module_engine.connect() as connection:
@@ -315,7 +325,7 @@ def test_a_preview_stands_beside_a_random_choice_and_freezes_nothing(module_engi
     # The database's own cut has a preview too.
     plain = recipe_of({"by": "vcs", "keep": 0.5})
     with module_engine.begin() as connection:
-        assert preview(connection, clips, plain, None).chosen.size == (6, 3, 0.7)
+        assert preview(connection, clips, plain, None).chosen.size == (6, 3, 0.7, 1, 0)
 
 
 def test_a_diff_says_who_left_who_came_and_why(engine: Engine) -> None:
@@ -346,6 +356,79 @@ def test_a_diff_says_who_left_who_came_and_why(engine: Engine) -> None:
         went = list(selection_diff(connection, second.selection_id, drawn.selection_id))
     sentence = f"selection {drawn.selection_id} drew others at random, or left it out by a condition"
     assert {row.reason for row in went if row.change == "went out"} == {sentence}
+
+
+def test_ties_are_asked_for_within_each_stratum(module_engine: Engine, clips: Dataset) -> None:
+    """Of d, e and f, all of `brief`, two are equally long; c is the only one of `long`."""
+    rule = {"by": "n_characters", "per": "system", "quotas": {"brief": 2, "long": 1}, "where": "n_characters > 10"}
+    told = (
+        "nothing is selected: 1 of the 2 best by n_characters in system 'brief' has the same value, 11, as 1 more, so "
+        "that only their ids would choose: set ties (--ties) to random (drawn by seed), include (takes 4) or exclude "
+        "(takes 2)"
+    )
+    with pytest.raises(SelectionError) as refusal:
+        make(module_engine, clips, **rule)
+    assert str(refusal.value) == told
+    for seed in range(8):
+        chosen = make(module_engine, clips, **rule, ties="random", seed=seed)
+        assert (chosen.n, chosen.n_tied, chosen.n_tied_left) == (3, 2, 1)
+        assert keys(module_engine, chosen) in ("fcd", "fce", "fdc", "fec")
+    for ties, taken, counts in (("include", "fcde", (4, 3, 0)), ("exclude", "fc", (2, 1, 2))):
+        chosen = make(module_engine, clips, **rule, ties=ties)
+        assert keys(module_engine, chosen) == taken
+        assert (chosen.n, chosen.n_tied, chosen.n_tied_left) == counts
+
+
+def test_a_draw_among_equals_depends_on_the_seed_and_takes_all_equally_often(
+    module_engine: Engine, clips: Dataset
+) -> None:
+    rule = {"by": "n_characters", "where": "n_characters > 10", "count": 2, "ties": "random"}
+    drawn = [keys(module_engine, make(module_engine, clips, **rule, seed=seed)) for seed in range(60)]
+    assert {taken[0] for taken in drawn} == {"f"}
+    counts = {key: sum(taken[1] == key for taken in drawn) for key in "cde"}
+    # The seeds are fixed, so that this is no matter of luck: 20 times on average.
+    assert min(counts.values()) >= 8
+    again = make(module_engine, clips, **rule, seed=7)
+    assert (again.is_new, keys(module_engine, again)) == (False, drawn[7])
+
+
+def test_no_value_decides_in_a_draw_and_in_a_diverse_subset(
+    module_engine: Engine, clips: Dataset, encoder: Compass
+) -> None:
+    for choose in ("random", "diverse"):
+        chosen = make(module_engine, clips, encoder, by="n_characters", choose=choose, count=2)
+        assert (chosen.n_tied, chosen.n_tied_left) == (None, None)
+    with pytest.raises(SelectionError, match="ties decide where the best end: leave ties out, or random in choose"):
+        recipe_of({"by": "vcs", "choose": "random", "ties": "include", "count": 2})
+
+
+def test_ties_that_are_excluded_may_leave_nothing(module_engine: Engine, clips: Dataset) -> None:
+    with pytest.raises(SelectionError, match=r"the recipe takes no sample: .*, or let ties include all"):
+        make(module_engine, clips, by="n_characters", where="sample in ('c', 'd')", count=1, ties="exclude")
+
+
+def test_a_recipe_without_a_size_is_answered_by_what_each_share_keeps(module_engine: Engine, clips: Dataset) -> None:
+    """Of a to f the best half ends at .7, the best quarter at .9, the best half of each system at .8 and .6."""
+    with module_engine.connect() as connection:
+        before = connection.scalar(sa.select(sa.func.count()).select_from(schema.selection))
+    told = {
+        (): "of the 6 samples of clips with vcs, a share of 0.5 keeps 3 (down to 0.7), 0.25 keeps 1 (down to 0.9), "
+        "0.125 keeps 1 (down to 0.9) and 0.0625 keeps 1 (down to 0.9); give",
+        (("per", "system"),): "a share of 0.5 keeps 2 (down to 0.6), 0.25 keeps 2 (down to 0.6)",
+        (("where", "vcs < 0.7"),): "of the 3 samples of clips with vcs, a share of 0.5 keeps 1 (down to 0.6)",
+        (("dedupe", 0.9),): "with vcs, before near-duplicates are left out, a share of 0.5 keeps 3 (down to 0.7)",
+        (("choose", "random"),): "a share of 0.5 keeps 3, 0.25 keeps 1",
+    }
+    for said, part in told.items():
+        with pytest.raises(SizeMissing) as refusal:
+            make(module_engine, clips, by="vcs", **dict(said))
+        assert str(refusal.value).startswith("nothing is selected, since nothing says how much to take: of the ")
+        assert part in str(refusal.value)
+        assert str(refusal.value).endswith("; give keep (--keep), count (--count) or at_least (--at-least)")
+    with pytest.raises(NothingToSelect, match="no sample of dataset 'clips' has a vcs score and passes"):
+        make(module_engine, clips, by="vcs", where="vcs > 2")
+    with module_engine.connect() as connection:
+        assert connection.scalar(sa.select(sa.func.count()).select_from(schema.selection)) == before
 
 
 @pytest.mark.parametrize(

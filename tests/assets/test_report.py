@@ -130,7 +130,9 @@ def test_thresholds_keep_what_they_say(full: tuple[MadeReport, list[int], Datase
     for cut in full[0].numbers["cuts"]:
         if cut["metric"] == "vcs":
             assert cut["value"] == values[int(60 * cut["share"]) - 1]
+            assert cut["n_asked"] == int(60 * cut["share"])
             assert cut["n_kept"] == sum(value >= cut["value"] for value in values)
+            assert cut["n_at"] == values.count(cut["value"])
             assert sum(kept for kept, _ in cut["by_system"].values()) == cut["n_kept"]
 
 
@@ -300,7 +302,13 @@ def synthetic(engine: Engine, dataset: Dataset) -> None:
             ["VCS: 5 systems stand in people's order.", "ECS: there is no order of systems, since one has scores and"],
         ),
         (constant_ratings, ["All 30 samples have the same rating, 4", "its values or the ratings are all equal"]),
-        (constant_scores, ["its values or the ratings are all equal", "so a threshold keeps more than its share"]),
+        (
+            constant_scores,
+            [
+                "its values or the ratings are all equal",
+                "The best 50 % would be 10 samples: 10 of these share the value 0.5000 with 10 more, which the threshold keeps too.",
+            ],
+        ),
         (rated_failures, ["none of the rated captions has a score", "10 have no value (most of all: undefined)"]),
         (
             stale_scores,

@@ -53,7 +53,7 @@ def test_another_dataset_is_the_reason(engine: Engine, clips: Dataset) -> None:
     other = make_dataset(engine, "other")
     add(engine, clips, {"a": 0.5})
     add(engine, other, {"b": 0.4})
-    first, second = make(engine, clips, by="vcs"), make(engine, other, by="vcs")
+    first, second = make(engine, clips, by="vcs", count=1), make(engine, other, by="vcs", count=1)
     assert reasons(engine, first, second) == {
         "a": f"selection {second} is of dataset 'other'",
         "b": f"selection {first} is of dataset 'clips'",
@@ -75,7 +75,8 @@ def test_a_sample_that_is_gone_has_no_known_score(engine: Engine, clips: Dataset
 @pytest.mark.parametrize("by", [["vcs", "evqa"], "duration_s"])
 def test_a_combination_and_a_field_have_no_score_of_then(engine: Engine, clips: Dataset, by: Any) -> None:
     ids = add(engine, clips, {"a": 0.5, "b": 0.4})
-    rule: dict[str, Any] = {"by": by, "count": 1, "per": "system"}
+    # Both have the same duration, and the first draw takes a.
+    rule: dict[str, Any] = {"by": by, "count": 1, "per": "system", "ties": "random"}
     first = make(engine, clips, **rule)
     for metric in TWO_METRICS:
         set_scores(engine, {ids["b"]: 0.9}, metric=metric)

@@ -69,9 +69,10 @@ def test_the_cutoffs_of_shards_and_the_means_of_videos_are_those_by_hand(engine:
         found = shard_cutoffs(connection, "caption", SHARES)
         means, shards = video_means(connection, "caption")
     expected = [
-        (shard, len(rows), share, sorted((value for _, value in rows), reverse=True)[kept(share, len(rows)) - 1])
+        (shard, len(rows), share, cut, sum(value >= cut for _, value in rows))
         for shard, rows in by_shard.items()
         for share in sorted(SHARES)
+        for cut in [sorted((value for _, value in rows), reverse=True)[kept(share, len(rows)) - 1]]
     ]
     assert [tuple(row) for row in found] == expected
     videos: dict[tuple[int, int], list[float]] = {}

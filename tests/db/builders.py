@@ -198,7 +198,7 @@ def store_threshold(
     connection: sa.Connection, *, scorer_id: int, dataset_id: int, method: str, objective: str, value: float, n: int
 ) -> None:
     """Store one cut of a dataset in place of all others of the same method."""
-    store_cutoffs(connection, scorer_id, dataset_id, method, [Cutoff(None, "caption", objective, value, n)])
+    store_cutoffs(connection, scorer_id, dataset_id, method, [Cutoff(None, "caption", objective, value, n, n)])
 
 
 def empty(engine: Engine) -> None:

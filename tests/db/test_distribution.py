@@ -43,6 +43,7 @@ def test_any_values(engine: Engine, values: list[float]) -> None:
     best = sorted(values, reverse=True)
     assert (made.n, made.low, made.high) == (len(values), min(values), max(values))
     assert made.cutoffs == {share: best[kept(share, len(best)) - 1] for share in SHARES}
+    assert made.n_kept == {share: sum(value >= cut for value in values) for share, cut in made.cutoffs.items()}
     assert sum(made.counts) == len(values)
     width = (made.high - made.low) / 4
     if width > 1e-300:
@@ -61,9 +62,10 @@ def test_only_fresh_scores_of_the_dataset_count(engine: Engine) -> None:
     scorer_id = set_scores(engine, dict(zip([*samples, elsewhere], [0.1, 0.2, 0.3, 0.9, 0.7], strict=True)))
     change_text(engine, samples[3], "Another.")
     assert found(engine, scorer_id, clips, 2) == Distribution(
-        3, 0.1, 0.3, (1, 2), {0.5: 0.3, 0.25: 0.3, 0.125: 0.3, 0.1: 0.3}
+        3, 0.1, 0.3, (1, 2), {0.5: 0.3, 0.25: 0.3, 0.125: 0.3, 0.1: 0.3}, dict.fromkeys(SHARES, 1)
     )
-    assert found(engine, scorer_id, other, 2) == Distribution(1, 0.7, 0.7, (1, 0), dict.fromkeys(SHARES, 0.7))
+    of_one = Distribution(1, 0.7, 0.7, (1, 0), dict.fromkeys(SHARES, 0.7), dict.fromkeys(SHARES, 1))
+    assert found(engine, scorer_id, other, 2) == of_one
 
 
 def test_each_kind_has_a_distribution_and_cutoffs_of_its_own(engine: Engine) -> None:

@@ -93,7 +93,31 @@ def test_ties_are_broken_by_kind_and_by_the_bytes_of_the_key(engine: Engine, cli
     add_scored(engine, clips, dict.fromkeys(["A", "0"], 0.5), kind="qa", question="q", answer="a")
     chosen = freeze(engine, clips, 1, kind="all")
     assert keys(engine, chosen) == ["10", "9", "B", "_", "a", "b", "é", "0", "A"]
-    assert keys(engine, freeze(engine, clips, 0.34, kind="all")) == ["10", "9", "B"]
+
+
+def test_more_than_a_twentieth_of_ties_at_the_cut_is_refused(engine: Engine, clips: Dataset) -> None:
+    """Of 40 the best half ends among equals: one in 20 may be taken by its key, two may not."""
+    values = {f"s{place:02}": 1.0 - place for place in range(40)}
+    add_scored(engine, clips, {**values, "s19": -19.0, "s20": -19.0})
+    chosen = freeze(engine, clips, 0.5)
+    assert (chosen.n, chosen.cutoff, chosen.n_tied, chosen.n_tied_left) == (20, -19.0, 1, 1)
+    assert keys(engine, chosen)[-1] == "s19"
+    with engine.connect() as connection:
+        found = find_selection(connection, chosen.selection_id)
+    assert found is not None
+    assert (found["n_tied"], found["n_tied_left"]) == (1, 1)
+    empty(engine)
+    clips = make_dataset(engine, clips.name)
+    add_scored(engine, clips, {**values, "s18": -19.0, "s19": -19.0, "s20": -19.0, "s21": -19.0})
+    told = (
+        "nothing is selected: 2 of the 20 best by vcs have the same value, -19, as 2 more, so that only their "
+        "ids would choose: set ties (--ties) to random (drawn by seed), include (takes 22) or exclude (takes 18)"
+    )
+    for where in (None, "vcs is not null"):  # the two ways in which the database finds the cut
+        with pytest.raises(SelectionError, match=f"^{re.escape(told)}$"):
+            freeze(engine, clips, 0.5, where)
+    everything = freeze(engine, clips, 0.55)
+    assert (everything.n, everything.n_tied, everything.n_tied_left) == (22, 4, 0)
 
 
 @pytest.mark.parametrize(
@@ -404,10 +428,16 @@ def test_any_selection_equals_the_one_by_hand(
             freeze(engine, dataset, float(keep), where, kind=kind)
         return
     expected = eligible[: max(1, int((keep * len(eligible)).to_integral_value(ROUND_FLOOR)))]
+    n_tied, n_equal = (sum(row[2] == expected[-1][2] for row in some) for some in (expected, eligible))
+    if n_tied < n_equal and n_tied / len(expected) > 0.05:
+        with pytest.raises(SelectionError, match="nothing is selected"):
+            freeze(engine, dataset, float(keep), where, kind=kind)
+        return
     chosen = freeze(engine, dataset, float(keep), where, kind=kind)
     found = [(row["sample"], row["kind"], row["value"]) for row in rows(engine, chosen, batch_size=7)]
     assert found == expected
     assert (chosen.n, chosen.n_eligible, chosen.cutoff) == (len(expected), len(eligible), expected[-1][2])
+    assert (chosen.n_tied, chosen.n_tied_left) == (n_tied, n_equal - n_tied)
 
 
 def test_two_that_freeze_the_same_rule_at_once_get_one_selection(engine: Engine, clips: Dataset) -> None:

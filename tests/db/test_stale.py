@@ -233,8 +233,8 @@ def test_a_selection_leaves_stale_scores_out(one_stale: Scored) -> None:
 
 def test_a_selection_refuses_stale_scores_unless_told_to_leave_them_out(one_stale: Scored) -> None:
     for recipe, stale in (
-        ({"by": "vcs"}, "vcs: 1"),
-        ({"by": "evqa", "where": "VCS > 0"}, "evqa: 1, vcs: 1"),
+        ({"by": "vcs", "keep": 0.5}, "vcs: 1"),
+        ({"by": "evqa", "where": "VCS > 0", "keep": 0.5}, "evqa: 1, vcs: 1"),
         ({"by": "evqa", "at_least": {"vcs": 0.0}}, "evqa: 1, vcs: 1"),
     ):
         refused = rf"^dataset 'clips' has scores of other inputs than now \({stale}\): run reelsieve score "

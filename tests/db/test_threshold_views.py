@@ -28,12 +28,12 @@ def two(engine: Engine) -> dict[str, Dataset]:
     scorers = {metric: set_scores(engine, samples, metric) for metric in ("vcs", "evqa")}
     with engine.begin() as connection:
         for name, dataset in datasets.items():
-            of_dataset = Cutoff(None, "caption", "keep 0.5", CUTS[name], 4)
-            of_shards = [Cutoff(shard, "caption", "keep 0.5", 0.3 * shard, 2) for shard in range(N_SHARDS)]
+            of_dataset = Cutoff(None, "caption", "keep 0.5", CUTS[name], 4, 2)
+            of_shards = [Cutoff(shard, "caption", "keep 0.5", 0.3 * shard, 2, 1) for shard in range(N_SHARDS)]
             store_cutoffs(connection, scorers["vcs"], dataset.dataset_id, "quantile", [of_dataset, *of_shards])
             store_cutoffs(connection, retired, dataset.dataset_id, "quantile", [of_dataset])
             # A cut that equals a score, and a probability that equals a cut: a join by values would find them.
-            other = Cutoff(None, "caption", "keep 0.25", 0.9, 4)
+            other = Cutoff(None, "caption", "keep 0.25", 0.9, 4, 1)
             store_cutoffs(connection, scorers["evqa"], dataset.dataset_id, "quantile", [of_dataset, other])
             on_keypoints = LabelThreshold("dataset", None, "events", "f1", 0.5, 9, 4, {})
             replace_label_thresholds(connection, scorers["vcs"], dataset.dataset_id, [on_keypoints])

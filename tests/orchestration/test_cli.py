@@ -229,9 +229,9 @@ def test_a_recipe_is_previewed_frozen_shown_and_compared(run: Run, scored: dict[
     again = read_json(run("select", "-d", "cli", "--recipe", str(tmp_path / "again.yaml"), "--json"))
     assert again["selection_id"] == frozen["selection_id"], "what is shown is a recipe file"
 
-    drawn = run("select", "-d", "cli", "--choose", "random", "--seed", "7", "--preview").stdout
+    drawn = run("select", "-d", "cli", "--choose", "random", "--seed", "7", "--keep", "1", "--preview").stdout
     assert "drawn at random by seed 7; nothing is frozen" in " ".join(drawn.split())
-    diverse = run("select", "-d", "cli", "--choose", "diverse", "--preview").stdout
+    diverse = run("select", "-d", "cli", "--choose", "diverse", "--count", "2", "--preview").stdout
     assert "a diverse subset; nothing is frozen" in " ".join(diverse.split())
 
     long = " or ".join(f"system = 'a system with a name of {n} words'" for n in range(9)) + " or vcs >= 0"
@@ -263,9 +263,56 @@ def test_a_threshold_that_a_recipe_names_is_made_where_there_is_none(run: Run, s
     best = read_json(run("select", "-d", "cli", "--by", "vcs", "--keep", "0.5", "--json"))
     named = read_json(run("select", "-d", "cli", "--by", "vcs", "--at-least", "vcs=keep 0.5", "--json"))
     assert (named["n"], named["cutoff"]) == (best["n"], best["cutoff"])
-    assert "selection" in run("selections", "show", str(named["selection_id"])).stdout
+    told = "'keep 0.5' of vcs is a value of at least {0:.4g}, which keeps {1} of {2} scores"
+    (cut,) = named["cuts"].values()
+    told = told.format(cut["at_least"], cut["n_kept"], cut["n"])
+    assert told in run("selections", "show", str(named["selection_id"])).stdout
+    again = run("select", "-d", "cli", "--by", "vcs", "--at-least", "vcs=keep 0.5").stdout
+    assert told in " ".join(again.split())
     none = run("select", "-d", "cli", "--by", "vcs", "--at-least", "n_words=keep 0.5")
     assert none.returncode == 1
+
+
+def test_select_asks_how_much_to_take(run: Run, scored: dict[str, Any]) -> None:
+    """Nothing is frozen by a share that nobody named; the answer is that of arguments that cannot be used."""
+    before = read_json(run("selections", "--json"))
+    for further in ([], ["--preview"], ["--choose", "random"]):
+        done = run("select", "-d", "cli", "--by", "vcs", *further)
+        assert done.returncode == 2
+        assert done.stdout == ""
+        assert done.stderr.startswith(
+            "error: nothing is selected, since nothing says how much to take: of the 2 samples"
+        )
+        assert "a share of 0.5 keeps 1" in done.stderr
+        assert done.stderr.endswith("; give keep (--keep), count (--count) or at_least (--at-least)\n")
+    assert read_json(run("selections", "--json")) == before
+
+
+def test_select_asks_what_to_do_with_ties_and_tells_them(run: Run, scored: dict[str, Any], tmp_path: Path) -> None:
+    """All captions are in shard 0, so that a share by the shard would be a share by ids."""
+    select = ("select", "-d", "cli", "--by", "shard", "--where", "vcs is not null", "--keep", "0.5")
+    refused = run(*select)
+    assert refused.returncode == 1
+    assert "error: nothing is selected: 1 of the 1 best by shard has the same value, 0, as 1 more" in refused.stderr
+    assert run(*select, "--preview").stderr == refused.stderr
+    both = read_json(run(*select, "--ties", "include", "--json"))
+    assert (both["n"], both["n_tied"], both["n_tied_left"]) == (2, 2, 0)
+    for further in ((), ("--preview",)):
+        told = run(*select, "--ties", "random", "--seed", "5", *further).stdout
+        sentence = (
+            "1 of the 1 taken shares the value of the cut, and 1 more with this value is left; the draw is by seed 5"
+        )
+        assert sentence in " ".join(told.split())
+    drawn = read_json(run(*select, "--ties", "random", "--seed", "5", "--json"))
+    shown = run("selections", "show", str(drawn["selection_id"])).stdout
+    assert f"# {sentence}\n" in shown
+    assert "ties: random\n" in shown
+    assert run("export", str(drawn["selection_id"]), "--to", str(tmp_path / "drawn.jsonl")).returncode == 0
+    passport = json.loads((tmp_path / "drawn.jsonl.passport.json").read_text())
+    assert (passport["selection"]["n_tied"], passport["selection"]["n_tied_left"]) == (1, 1)
+    assert (passport["recipe"]["ties"], passport["recipe"]["seed"]) == ("random", 5)
+    none = run(*select, "--ties", "exclude")
+    assert "the recipe takes no sample" in none.stderr
 
 
 def test_select_freezes_and_exports(run: Run, scored: dict[str, Any], tmp_path: Path) -> None:
@@ -520,6 +567,10 @@ def test_an_argument_that_cannot_be_used_ends_with_code_2(
         (["selections", "-d", "clii"], "there is no dataset 'clii', did you mean 'cli'?"),
         (["drop", "clii"], "there is no dataset 'clii', did you mean 'cli'?"),
         (["rename", "-d", "clii", "films"], "there is no dataset 'clii', did you mean 'cli'?"),
+        (
+            ["select", "-d", "cli", "--ties", "all"],
+            "the recipe's ties is 'all': give refuse, random, include or exclude",
+        ),
         (["select", "-d", "cli", "--keep", "1.5"], "the recipe's keep is '1.5': give the share"),
         (["select", "-d", "cli", "--by", "bleu"], "there is no column 'bleu'"),
         (["select", "-d", "cli", "--at-least", "vcs"], "--at-least vcs: give it as NAME=VALUE"),

@@ -58,7 +58,8 @@ def test_they_are_a_column_of_every_process(imported: Installation) -> None:
     assert (value is None or value != value, status) == (True, "undefined")
     done = run_command("scores", "--dataset", "mine", "--by", "human_like", "--json")
     assert [row["human_like"] for row in json.loads(done.stdout)[:2]] == [1.0, 0.99]
-    done = run_command("select", "--dataset", "mine", "--by", "human_like", "--where", "human_like > 0.9", "--json")
+    choice = ("--by", "human_like", "--where", "human_like > 0.9", "--keep", "1")
+    done = run_command("select", "--dataset", "mine", *choice, "--json")
     assert json.loads(done.stdout)["n_eligible"] == 10
     (explained,) = json.loads(
         run_command("explain", KEYS[3], "--dataset", "mine", "--metric", "human_like", "--json").stdout

@@ -64,12 +64,12 @@ def test_without_pandas_they_are_tables_of_arrow(scored: Installation, monkeypat
 
 
 def test_a_selection_is_that_of_the_command(scored: Installation, tmp_path: Path) -> None:
-    here, recipe = rs.connect(scored.home), {"by": "vcs", "count": 4}
+    here, recipe = rs.connect(scored.home), {"by": "vcs", "count": 4, "ties": "random"}
     made = rs.select(recipe, "mine")
     file = tmp_path / "recipe.yaml"
-    file.write_text("by: vcs\ncount: 4\n")
+    file.write_text("by: vcs\ncount: 4\nties: random\n")
     assert rs.select(file, "mine", home=scored.home) == made
-    done = run_command("select", "--dataset", "mine", "--by", "vcs", "--count", "4", "--json")
+    done = run_command("select", "--dataset", "mine", "--by", "vcs", "--count", "4", "--ties", "random", "--json")
     assert json.loads(done.stdout) == made
     (row,) = here.selections().to_dict("records")
     assert (row["selection_id"], row["n"]) == (made["selection_id"], 4)
@@ -92,6 +92,10 @@ def test_bad_input_is_one_sentence(scored: Installation, tmp_path: Path) -> None
         (lambda: here.selection(99), "there is no selection 99"),
         (lambda: rs.select({"by": "vsc"}, "mine"), "vsc"),
         (lambda: rs.select({"by": "vcs", "kep": 1}, "mine"), "the recipe has no field 'kep', did you mean 'keep'?"),
+        (
+            lambda: rs.select({"by": "vcs"}, "mine"),
+            "nothing says how much to take: of the 24 samples of mine with vcs, a",
+        ),
         (lambda: rs.select({"by": "vcs"}, "minee"), "there is no dataset 'minee', did you mean 'mine'?"),
         (lambda: rs.select(3, "mine"), "a recipe is a mapping of fields to values"),  # type: ignore[arg-type]
         (lambda: rs.select(tmp_path / "gone.yaml", "mine"), "the recipe cannot be read"),

@@ -15,13 +15,15 @@ import sqlalchemy as sa
 
 from assets.datasets import BadDatasetName, dataset_of_key
 from assets.partitions import range_tags
+from db.selections.recipes import SizeMissing
 from db.server.engine import open_engine
 from db.server.urls import DAGSTER, sibling_url
-from orchestration.conclusions import stored_conclusions
+from orchestration.conclusions import stored_results
 from orchestration.definitions import defs
 from orchestration.jobs import CONCLUSIONS
-from orchestration.launch import run_conclusions, run_ingest, run_scoring
+from orchestration.launch import run_conclusions, run_ingest, run_scoring, run_subset
 from orchestration.platform import installed
+from orchestration.runs import run_job
 from orchestration.sensors import FIRST_PAUSE, LIMIT, SETTLED_AFTER_S, conclusions, inbox
 from tests.assets.manifests import candidate, write_clip
 from tests.assets.manifests import write_manifest as tables
@@ -69,7 +71,7 @@ def carry_out(job: str, request: dg.RunRequest) -> dg.ExecuteInProcessResult:
 
 
 def stored(dataset: str) -> dict[str, dict[str, Any]] | None:
-    return stored_conclusions(installed().instance, dataset_of_key(installed().engine, dataset))
+    return stored_results(installed().instance, dataset_of_key(installed().engine, dataset))
 
 
 def let_pass(pause: timedelta) -> None:
@@ -224,7 +226,10 @@ def test_conclusions_follow_the_scores_of_their_own_data_set(tmp_path: Path) -> 
     assert stored("second") is None
     drawn = run_conclusions("second")
     assert asked() == set()
-    assert stored("second") == drawn
+    assert stored("second") is None, "nobody has frozen a subset"
+    subset = run_subset("second", {"by": "vcs", "keep": 0.5})
+    assert asked() == set()
+    assert stored("second") == {**drawn, **subset}
 
     # New scores are waited for while a run of the dataset has not ended.
     list(run_scoring("first", ["vcs_short"]))
@@ -259,4 +264,18 @@ def test_a_data_set_without_scores_is_no_failure(tmp_path: Path) -> None:
     run_ingest(write_manifest(tmp_path, n_videos=2, prefix="bare"), "bare", None, 1)
     found = run_conclusions("bare")
     assert set(found) == set(CONCLUSIONS)
-    assert found["training_subset"]["dagster/row_count"] == 0
+    subset = run_subset("bare", {"by": "vcs", "keep": 0.5})
+    assert subset["training_subset"]["dagster/row_count"] == 0
+
+
+def test_a_subset_without_a_size_is_refused_with_what_each_share_keeps(tmp_path: Path) -> None:
+    """A job that nobody configured freezes nothing, and no conclusion waits for it."""
+    run_ingest(write_manifest(tmp_path, n_videos=2, prefix="sized"), "sized", None, 1)
+    list(run_scoring("sized", ["vcs"]))
+    assert "training_subset" not in run_conclusions("sized")
+    for config in ({}, {"ops": {"training_subset": {"config": {"recipe": {"by": "vcs"}}}}}):
+        with pytest.raises(SizeMissing, match=r"nothing says how much to take: of the .* samples of sized with vcs, a"):
+            run_job("subset_job", "sized", config)
+    with installed().engine.connect() as connection:
+        named = sa.text("SELECT count(*) FROM selection WHERE dataset_name = 'sized'")
+        assert connection.scalar(named) == 0

@@ -17,7 +17,7 @@ from orchestration.cli.selections import as_file
 # Words of any length, with all that YAML, a terminal and a console could take for something else.
 WORDS = st.lists(st.text(alphabet="ab'\":#-,%é犬[]{}&*!|> \t\n\r_😀\x07\x85\u2028\u202e", max_size=60), max_size=6)
 TEXTS = st.tuples(WORDS, st.sampled_from([" ", "  ", "x" * 90])).map(lambda said: said[1].join(said[0]))
-CUT = {"objective": "good overall", "at_least": 0.1 + 0.2, "low": 0.25, "high": 0.5, "n": 12_345, "n_good": 6}
+CUT = {"objective": "good overall", "at_least": 0.1 + 0.2, "low": 0.25, "high": 0.5, "n": 12_345, "n_kept": 17}
 
 
 @given(TEXTS, TEXTS, st.floats(1e-6, 1e6), st.floats(allow_nan=False, allow_infinity=False), TEXTS)
@@ -33,7 +33,14 @@ def test_a_shown_recipe_is_read_back_unchanged(
     }
     encoder = {"model_id": f"a-company/with-a-long-name/{model}", "revision": "0" * 40}
     spec = recipe_of(said).spec() | {"cuts": {"vcs": CUT}, "encoder": encoder}
-    counts = {"n": 5, "n_eligible": None, "n_duplicates": 0, "unjudged": {"ecs": {"unscored": 3}}}
+    counts = {
+        "n": 5,
+        "n_eligible": None,
+        "n_tied": 2,
+        "n_tied_left": 1,
+        "n_duplicates": 0,
+        "unjudged": {"ecs": {"unscored": 3}},
+    }
     shown = as_file({"selection_id": 7, "score_hash": "f" * 64, "spec": spec, **counts})
     assert visible(shown) == shown, "a terminal obeys nothing of it"
     with TemporaryDirectory() as folder:

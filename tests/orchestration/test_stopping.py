@@ -55,7 +55,7 @@ AT_A_TABLE = {
     "explain": "explain clip_00_brief_0 -d d",
     "compare": "compare vcs evqa -d d",
     "report": "report -d d --to FOLDER/page",
-    "select": "select -d d --export FOLDER/best.parquet",
+    "select": "select -d d --keep 0.5 --export FOLDER/best.parquet",
     "export": "export 1 --to FOLDER/best --format webdataset",
     "drop": "drop d --yes",
     "rename": "rename d e",

@@ -22,7 +22,7 @@ import dagster as dg
 import psutil
 import pytest
 
-from orchestration.launch import run_conclusions, run_ingest, run_scoring
+from orchestration.launch import run_conclusions, run_ingest, run_scoring, run_subset
 from orchestration.platform import PROJECT, installed
 from orchestration.stopping import STOPPED
 from tests.browser import chromium, executable
@@ -81,6 +81,7 @@ def address(installation: Installation, log: Path, terminal: Path) -> Generator[
     run_ingest(installation.manifest, DATASET, None, 2)
     list(run_scoring(DATASET, ["vcs"]))
     run_conclusions(DATASET)
+    run_subset(DATASET, {"by": "vcs", "keep": 0.5})
     port = free_port()
     # As a script's background job starts it: with SIGINT ignored. It must end on SIGTERM all the same.
     in_background = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh"]

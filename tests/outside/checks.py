@@ -57,7 +57,7 @@ def test_only_its_own_source_was_made(scored: Installation) -> None:
 
 def test_the_command_line_knows_it(scored: Installation) -> None:
     assert answer("scores", "--dataset", "set", "--by", "letters")[0]["letters"] is not None
-    assert answer("select", "--dataset", "set", "--by", "letters", "--where", "letters > 0.1")["n"] > 0
+    assert answer("select", "--dataset", "set", "--by", "letters", "--where", "letters > 0.1", "--keep", "1")["n"] > 0
     assert answer("status")[0]["letters_pending"] == 0
     (explained,) = answer("explain", "clip_00_faithful_0", "--dataset", "set", "--metric", "letters")
     assert explained["explanation"]["lines"] == [f"{explained['value'] * 200:.0f} letters of at most 200"]
