@@ -306,7 +306,7 @@ def synthetic(engine: Engine, dataset: Dataset) -> None:
             constant_scores,
             [
                 "its values or the ratings are all equal",
-                "The best 50 % would be 10 samples: 10 of these share the value 0.5000 with 10 more, which the threshold keeps too.",
+                "The best 50 % would be 10 samples: 10 of these share the value 0.5000 with 10 more, which",
             ],
         ),
         (rated_failures, ["none of the rated captions has a score", "10 have no value (most of all: undefined)"]),

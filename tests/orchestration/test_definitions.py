@@ -57,7 +57,8 @@ def scored(installation: Installation) -> dict[str, dict[str, Any]]:
         METRICS, 36
     )
     run_calibration(DATASET, "f1", "all")
-    return {**run_conclusions(DATASET), **run_subset(DATASET, {"by": "vcs", "keep": 0.125, "stale": "leave_out"})}
+    recipe = {"by": "vcs", "keep": 0.125, "ties": "random"}
+    return {**run_conclusions(DATASET), **run_subset(DATASET, recipe)}
 
 
 def materialisation(asset: str, partition: str, storage: dg.DagsterInstance | None = None) -> dg.EventLogRecord:
@@ -346,7 +347,9 @@ def test_threshold_metadata_holds_cutoffs_and_plot(scored: dict[str, dict[str, A
 def test_subset_and_report_lie_where_the_metadata_says(scored: dict[str, dict[str, Any]]) -> None:
     subset = scored["training_subset"]
     assert (subset["eligible"], subset["dagster/row_count"]) == (24, 3)
-    assert "cutoff" in subset
+    assert subset["at the cut"] == (
+        "3 of the 3 taken share the value of the cut, and 9 more with this value are left; the draw is by seed 0"
+    )
     assert pq.read_table(subset["path"]).num_rows == 3
     report = scored["dataset_report"]
     assert Path(report["path"]).read_text(encoding="utf-8").startswith("<!doctype html>")

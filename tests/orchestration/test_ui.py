@@ -81,7 +81,7 @@ def address(installation: Installation, log: Path, terminal: Path) -> Generator[
     run_ingest(installation.manifest, DATASET, None, 2)
     list(run_scoring(DATASET, ["vcs"]))
     run_conclusions(DATASET)
-    run_subset(DATASET, {"by": "vcs", "keep": 0.5})
+    run_subset(DATASET, {"by": "vcs", "keep": 0.5, "ties": "random"})
     port = free_port()
     # As a script's background job starts it: with SIGINT ignored. It must end on SIGTERM all the same.
     in_background = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh"]
