@@ -14,7 +14,7 @@ from assets.partitions import DATASETS, SHARDS, range_tags
 from db import schema
 from db.manifest.datasets import find_dataset
 from orchestration.jobs import CONCLUSIONS
-from orchestration.launch import run_conclusions, run_ingest, run_scoring
+from orchestration.launch import run_conclusions, run_ingest, run_scoring, run_subset
 from orchestration.platform import installed
 from orchestration.runs import definitions
 from tests.command_line import run_command
@@ -30,12 +30,13 @@ METRICS = ["vcs", "ecs"]
 
 @pytest.fixture(scope="module")
 def scored(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> Installation:
-    """Two scored datasets, the first with conclusions; the second one stays as it is."""
+    """Two scored datasets, the first with conclusions and a subset; the second one stays as it is."""
     other = write_manifest(tmp_path_factory.mktemp("other"), n_videos=3, prefix="other")
     for name, folder in (("first", installation.manifest), ("other", other)):
         run_ingest(folder, name, None, 2)
         list(run_scoring(name, METRICS))
     run_conclusions("first")
+    run_subset("first", {"by": "vcs", "keep": 0.125, "ties": "random"})
     return installation
 
 
