@@ -23,6 +23,8 @@ from db.sql import read_sql
 
 # A view comes after the views that it reads.
 VIEWS = (
+    "current_rating",
+    "current_label",
     "random_rating",
     "threshold_in_force",
     "dataset_thresholds",
