@@ -11,6 +11,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Connection, Engine
 
 from db.schema import keypoint, keypoint_label, sample
+from db.server.conflicts import retry_conflicts
 from db.server.locking import lock_ids
 
 _STORED = ("covered", "extra", "row_sha256", "text_sha256", "keypoint_sha256")
@@ -66,6 +67,7 @@ def label_digests(connection: Connection, source: str, sample_ids: Collection[in
     return {(row.sample_id, row.keypoint_id): bytes(row.digest) for row in rows}
 
 
+@retry_conflicts
 def delete_labels(engine: Engine, source: str, keys: Collection[Key]) -> None:
     """Delete the labels of this source on these keypoints."""
     statement = sa.text(
@@ -79,6 +81,7 @@ def delete_labels(engine: Engine, source: str, keys: Collection[Key]) -> None:
             connection.execute(statement, values)
 
 
+@retry_conflicts
 def write_labels(engine: Engine, source: str, labels: Sequence[JudgedLabel]) -> int:
     """Store labels in one transaction and return how many; they replace those of the same source.
 

@@ -13,6 +13,7 @@ from sqlalchemy.engine import URL, Connection
 
 from db.schema.marks import MetricInputs
 from db.schema.views import create_views
+from db.server.conflicts import retry_conflicts
 from db.server.engine import no_connection, open_engine
 from db.server.leases import Leases
 from db.server.reader import create_reader_role
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 REVISION = "0130"
 
 
+@retry_conflicts
 def migrate(url: URL, metrics: MetricInputs, tables: Sequence[sa.Table] = ()) -> str:
     """Create what is missing and upgrade to the newest revision; returns that revision.
 

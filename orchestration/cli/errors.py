@@ -22,6 +22,7 @@ import psycopg2
 import sqlalchemy as sa
 
 from assets.settings import SettingsError
+from db.server.conflicts import is_conflict
 from db.server.engine import NO_ROOM
 from orchestration.cli.refusals import UsageError
 from orchestration.passwords import without_passwords
@@ -101,6 +102,11 @@ def explain(error: BaseException) -> str | None:
         if getattr(cause, "plain", False):
             return str(cause)
     for shown in _shown(error):
+        if is_conflict(shown):
+            return (
+                "this command and another one waited for each other, and the database ended this one: what was written "
+                "stays; run the same command again"
+            )
         if isinstance(shown, psycopg.OperationalError | psycopg2.OperationalError):
             return _of_database(shown)
         if isinstance(shown, sa.exc.OperationalError | sa.exc.InterfaceError):
