@@ -207,6 +207,8 @@ def store_answer(
     if key == due_repeat(connection, rater, skipped):
         again = sa.func.jsonb_build_object("again", with_time({**extra, "value": value}))
         same = [column == part for column, part in zip(rater.key, key, strict=True)]
+        digests = [rater.table.c.text_sha256, *([preference.c.other_sha256] if rater.pairs else [])]
+        same += [column == digest for column, (_, digest) in zip(digests, about, strict=True)]
         # Only once: the window that comes second finds it there.
         changed = sa.update(rater.table).where(rater.own, *same, _again_at(rater.table).is_(None))
         return connection.execute(changed.values(extra=rater.table.c.extra.op("||")(again))).rowcount > 0

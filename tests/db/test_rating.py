@@ -374,6 +374,7 @@ def test_a_repeat_is_stored_once_and_never_of_a_text_that_changed(
     change_text(engine, due, "a dog runs")
     (item,) = ask(engine, rater)
     assert item.sample_id == due
+    assert not reply(engine, rater, [item._replace(text_sha256=b"another")], 1.0), "an answer about another text"
     assert reply(engine, rater, [item], 5.0)
     assert not reply(engine, rater, [item], 1.0), "the other window comes too late"
     with engine.connect() as connection:

@@ -72,13 +72,13 @@ def requests(shown: Shown) -> dict[tuple[str, str], str]:
     settling = urlencode({**named, "to-settle": "vcs:length"})
     answer = urlencode({**named, "answer": "4", **about(shown, 0)})
     label = urlencode({"rater": "ann", "answer": "yes", **fact(shown)})
-    video = f"{own}/video/{{video_id:int}}"
+    video = f"{own}/video/{{video_id:row}}"
     at = {
         ("GET", "/"): "/",
         ("GET", "/look"): "/look",
         ("GET", own): "/look/clips",
         ("GET", f"{own}/histogram"): "/look/clips/histogram?column=vcs",
-        ("GET", f"{own}/sample/{{sample_id:int}}"): f"/look/clips/sample/{shown.ids[0]}",
+        ("GET", f"{own}/sample/{{sample_id:row}}"): f"/look/clips/sample/{shown.ids[0]}",
         ("GET", video): f"/look/clips/video/{PLAYING + 1}",
         ("GET", f"{video}/file"): f"/look/clips/video/{PLAYING + 1}/file",
         ("GET", f"{video}/frames.jpg"): f"/look/clips/video/{PLAYING + 1}/frames.jpg",
