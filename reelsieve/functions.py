@@ -197,10 +197,9 @@ def to_float(given: Any) -> float | None:
     >>> to_float(10**400), to_float(3), to_float("3"), to_float(True)
     (inf, 3.0, None, 1.0)
     """
-    if not isinstance(given, Real):
-        return None
+    is_real = isinstance(given, Real)
     try:
-        return float(given)
+        return float(given) if is_real else None
     except OverflowError:
         return math.inf if given > 0 else -math.inf
     except Exception:
