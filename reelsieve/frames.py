@@ -64,6 +64,8 @@ def _scorers(metrics: Sequence[str | FunctionMetric], settings: Mapping[str, Any
     from assets.scores.registry import SCORERS
     from db.spelling import did_you_mean
 
+    if metrics is None or isinstance(metrics, int | float):
+        raise ReelsieveError(f"metrics is {metrics}: name some of {', '.join(SCORERS)}")
     wanted = [metrics] if isinstance(metrics, str | FunctionMetric) else list(metrics)
     if not wanted:
         raise ReelsieveError(f"metrics is empty: name some of {', '.join(SCORERS)}")

@@ -6,6 +6,7 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, lru_cache, update_wrapper
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 # What a function may ask for: the caption, and what people wrote about its video.
 PARAMETERS = ("text", "references", "keypoints")
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_STATUS = re.compile(r"[a-z][a-z_]{1,39}")
 
 
 class FunctionMetric:
@@ -100,8 +102,23 @@ class FunctionMetric:
         try:
             found = self._function(*(values[name] for name in self._parameters))
         except Exception as error:
-            return Outcome(None, "failed", _one_line(f"{self.metric} raised {type(error).__name__}: {error}"))
-        return found if isinstance(found, Outcome) else self._outcome(found)
+            return Outcome(
+                None, "failed", _one_line(f"{self.metric} raised {type(error).__name__}: {_show(str, error)}")
+            )
+        return self._checked(found) if isinstance(found, Outcome) else self._outcome(found)
+
+    def _checked(self, outcome: Outcome) -> Outcome:
+        """An outcome of the function that can be stored: a number in range, or a status and a reason of plain text."""
+        from assets.scores.base import Outcome
+
+        if outcome.status == "ok":
+            return replace(self._outcome(outcome.value), components=outcome.components)
+        if outcome.value is not None or not isinstance(outcome.status, str) or not _STATUS.fullmatch(outcome.status):
+            wanted = "give an Outcome a value, or a status such as no_audio"
+            shown = f"value {_show(repr, outcome.value)} and status {_show(repr, outcome.status)}"
+            return Outcome(None, "failed", _one_line(f"{self.metric} returned {shown}: {wanted}"))
+        reason = f"{self.metric} says why in no word" if outcome.reason is None else _show(str, outcome.reason)
+        return replace(outcome, reason=_one_line(reason))
 
     def _values(self, sample: PendingSample) -> dict[str, Any]:
         from db.schema.inputs import KEYPOINTS, REFERENCES
@@ -117,15 +134,14 @@ class FunctionMetric:
         if found is None:
             return Outcome(None, "undefined", f"{self.metric} gives this caption no value")
         low, high = self.value_range
-        if not isinstance(found, Real) or math.isnan(found):
+        value = to_float(found)
+        if value is None or math.isnan(value):
             wanted = "return a number, None, or an Outcome with a status and a reason"
-            return Outcome(None, "failed", _one_line(f"{self.metric} returned {found!r}: {wanted}"))
-        if not low <= float(found) <= high:
+            return Outcome(None, "failed", _one_line(f"{self.metric} returned {_show(repr, found)}: {wanted}"))
+        if not low <= value <= high:
             wanted = "correct the function or its value_range"
-            return Outcome(
-                None, "failed", f"{self.metric} returned {float(found):g}, not {low:g} to {high:g}: {wanted}"
-            )
-        return Outcome(float(found))
+            return Outcome(None, "failed", f"{self.metric} returned {value:g}, not {low:g} to {high:g}: {wanted}")
+        return Outcome(value)
 
 
 def metric(
@@ -175,5 +191,31 @@ def _no_settings() -> Any:
     return NoSettings
 
 
+def to_float(given: Any) -> float | None:
+    """A number as a float, infinite where it is too great for one; None for what is no real number.
+
+    >>> to_float(10**400), to_float(3), to_float("3"), to_float(True)
+    (inf, 3.0, None, 1.0)
+    """
+    is_real = isinstance(given, Real)
+    try:
+        return float(given) if is_real else None
+    except OverflowError:
+        return math.inf if given > 0 else -math.inf
+    except Exception:
+        return None  # a class of its own, whose conversion fails
+
+
+def _show(how: Callable[[Any], str], given: object) -> str:
+    """`str` or `repr` of an object of somebody else's class; a note where its own code fails."""
+    try:
+        return how(given)
+    except Exception as error:
+        return f"what cannot be shown ({type(error).__name__})"
+
+
 def _one_line(text: str) -> str:
-    return " ".join(text.split())[:500]
+    """A text in one line of at most 500 characters that every table can store."""
+    from assets.ingest.hygiene import storable
+
+    return " ".join(storable(text.encode("utf-8", "backslashreplace")).split())[:500]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from reelsieve.errors import ReelsieveError, plainly
 from reelsieve.frames import kind_of
+from reelsieve.functions import to_float
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection, Engine
@@ -61,6 +61,8 @@ def import_scores(
 
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ReelsieveError(f"metric name {name!r}: write 3 to 40 lower-case letters, digits and _")
+    if source is not None and not (isinstance(source, str) and source.strip() and _is_storable(source)):
+        raise ReelsieveError(f"source {_short(source)} is no plain text: say who made the numbers, or leave it out")
     rows = _rows(frame, name)
     place = found_url(home, url)
     engine = ready_engine(place)
@@ -105,7 +107,7 @@ def _rows(frame: Any, name: str) -> list[dict[str, Any]]:
             "text": row.get("text"),
             **_outcome(number, row[value], row.get("status"), row.get("reason")),
         }
-        if not isinstance(meant["key"], str):
+        if not isinstance(meant["key"], str) or not _is_storable(meant["key"]):
             raise ReelsieveError(f"row {number}: {key} {meant['key']!r} is no text: give the key of a sample")
         first = places.setdefault((meant["kind"], meant["key"]), number)
         if first != number:
@@ -120,23 +122,34 @@ def _one_of(columns: Sequence[str], names: Any) -> str | None:
 
 def _outcome(number: int, value: Any, status: Any, reason: Any) -> dict[str, Any]:
     """Value, status and reason of a row: a number alone is "ok", and no number alone is "undefined"."""
-    if isinstance(value, bool) or not isinstance(value, Real | None):
+    found = math.nan if value is None else to_float(value)
+    if isinstance(value, bool) or found is None:
         raise ReelsieveError(f"row {number}: value {_short(value)} is no number: give a number, or leave it empty")
-    found = math.nan if value is None else float(value)
     has_value = not math.isnan(found)
     if math.isinf(found):
-        raise ReelsieveError(f"row {number}: value {value} is not finite: leave it empty, and say why as its status")
+        wanted = "leave it empty, and say why as its status"
+        raise ReelsieveError(f"row {number}: value {_short(value)} is not finite: {wanted}")
     said = status or ("ok" if has_value else "undefined")
     if has_value and said != "ok":
         raise ReelsieveError(f"row {number}: status {_short(said)} has a value: leave one of both out")
     if not has_value and (not isinstance(said, str) or not _STATUS.fullmatch(said) or said in _OWN_STATUSES):
         raise ReelsieveError(f"row {number}: status {_short(said)} has no value: say why, as in no_audio")
     why = None if has_value else str(reason or "it was imported without a value")[:500]
+    if why and not _is_storable(why):
+        raise ReelsieveError(
+            f"row {number}: reason {_short(why)} has a character that no database can store: remove it"
+        )
     return {"value": found if has_value else None, "status": said, "reason": why}
 
 
+def _is_storable(text: str) -> bool:
+    """Whether Postgres can store a text: it has no NUL and no half of a surrogate pair."""
+    return "\x00" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
+
+
 def _short(value: Any) -> str:
-    text = repr(value)
+    # Python refuses to write out whole numbers of more than some thousand digits.
+    text = f"{value.bit_length()} bits long" if type(value) is int and value.bit_length() > 1000 else repr(value)
     return text if len(text) <= 40 else f"{text[:39]}…"
 
 

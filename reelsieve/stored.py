@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Place = str | os.PathLike[str]
 _RATINGS = (
     "SELECT s.key AS sample, s.kind, s.system, r.rater, r.aspect, r.value "
-    "FROM rating r JOIN sample s USING (sample_id) JOIN dataset d USING (dataset_id) "
+    "FROM current_rating r JOIN sample s USING (sample_id) JOIN dataset d USING (dataset_id) "
     "WHERE d.name = {} ORDER BY s.kind, s.key, r.rater, r.aspect"
 )
 _SELECTIONS = (
@@ -47,7 +47,7 @@ class Connection:
 
     @plainly
     def ratings(self, dataset: str) -> Any:
-        """A row for each number that a person gave a sample of a dataset: sample, rater, aspect, value."""
+        """A row for each number that a person gave a sample of a dataset as it is now: sample, rater, aspect, value."""
         return self._of(_RATINGS, dataset)
 
     @plainly

@@ -14,6 +14,7 @@ from sqlalchemy.engine import Engine
 from assets.ecs.checklist import Checklist, MissingTimes
 from assets.models.chat import ChatSettings, TalliedChat, Tally
 from assets.sources.base import Tell
+from db.evidence.embeddings import text_sha256
 from db.evidence.labels import (
     JudgedLabel,
     Key,
@@ -54,13 +55,17 @@ class Labelled:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """Keypoints of one caption that are held against one text. digests: of what a judge is asked about each."""
+    """Keypoints of one caption that are held against one text.
+
+    digests: of what a judge is asked about each keypoint. text_sha256: of the whole caption.
+    """
 
     sample_id: int
     name: str
     keypoint_ids: tuple[int, ...]
     checked: Checked
     digests: tuple[bytes, ...]
+    text_sha256: bytes
 
     @property
     def expected(self) -> dict[Key, bytes]:
@@ -77,13 +82,16 @@ class Sheet:
             tuple(self.keypoint_ids[i] for i in kept),
             Checked(self.checked.sentences, tuple(self.checked.keypoints[i] for i in kept)),
             tuple(self.digests[i] for i in kept),
+            self.text_sha256,
         )
 
     def labels(self, judgement: Judgement) -> Iterator[JudgedLabel]:
         """The labels of the keypoints, with the sentence that covers them."""
-        for keypoint_id, digest, label in zip(self.keypoint_ids, self.digests, judgement.labels, strict=True):
+        facts = zip(self.keypoint_ids, self.checked.keypoints, self.digests, judgement.labels, strict=True)
+        for keypoint_id, fact, digest, label in facts:
             sentence = None if label.sentence is None else self.checked.sentences[label.sentence]
-            yield JudgedLabel(self.sample_id, keypoint_id, label.covered, digest, {"sentence": sentence})
+            texts, extra = (self.text_sha256, text_sha256(fact)), {"sentence": sentence}
+            yield JudgedLabel(self.sample_id, keypoint_id, label.covered, digest, *texts, extra)
 
 
 class Labeller:
@@ -173,6 +181,7 @@ def _sheet(sample: PendingSample, sentences: Sequence[str], places: Sequence[int
         tuple(keypoint.keypoint_id for keypoint in keypoints),
         Checked(tuple(sentences), texts),
         tuple(_digest([identity.as_dict(), list(sentences), text]) for text in texts),
+        text_sha256(sample.text),
     )
 
 

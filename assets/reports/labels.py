@@ -9,7 +9,7 @@ from sqlalchemy.engine import Connection
 
 from assets.models.settings import DEMO_ENCODER, HUMAN_NOTES
 from assets.reports.text import spelled
-from db.reports.summary import drawn_apart, has_synthetic_ratings
+from db.reports.summary import count_old_ratings, drawn_apart, has_synthetic_ratings
 from db.scores.stored import active_models
 
 # What stands in for a model that a metric asks for, with the remedy.
@@ -81,7 +81,19 @@ def ratings_note(connection: Connection, dataset_id: int) -> dict[str, str]:
         note["ratings"] = "synthetic: made by a program, not by people"
     if n := drawn_apart(connection, dataset_id):
         note["ratings left out"] = apart(n)
+    if n := count_old_ratings(connection, dataset_id):
+        note["old ratings"] = explain_old_ratings(n)
     return note
+
+
+def explain_old_ratings(n: int) -> str:
+    """Return why n ratings do not count, and what to do.
+
+    >>> explain_old_ratings(1)
+    '1 rating does not count, since its text has changed: reelsieve rate asks for it again'
+    """
+    does, its = ("rating does", "its text has") if n == 1 else ("ratings do", "their texts have")
+    return f"{n:,} {does} not count, since {its} changed: reelsieve rate asks for {'it' if n == 1 else 'them'} again"
 
 
 def apart(n: int) -> str:

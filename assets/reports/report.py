@@ -31,7 +31,7 @@ from assets.reports.comparisons import (
 )
 from assets.reports.described import gather_described
 from assets.reports.facts import DataFacts, MetricFacts, Report, SystemCount, SystemTable
-from assets.reports.labels import STAND_INS, apart, metric_label, shown_name, stand_ins
+from assets.reports.labels import STAND_INS, apart, explain_old_ratings, metric_label, shown_name, stand_ins
 from assets.reports.looked_at import choose, gather_samples
 from assets.reports.write import MOST_SYSTEMS, ReportFiles, writable_folder, write_report
 from assets.scores.base import Scorer
@@ -262,6 +262,8 @@ def notices(data: DataFacts, metrics: Sequence[MetricFacts], judged: Judged) -> 
         yield "The ratings are synthetic: made by a program, not by people."
     if data.n_drawn_apart:
         yield f"{apart(data.n_drawn_apart)}."
+    if n_old := data.counts["old_ratings"]:
+        yield f"{explain_old_ratings(n_old)}."
     for metric in metrics:
         for name, remedy in metric.stand_ins.items():
             yield f"{shown_name(metric.name)} was made with the {name}; {remedy}."

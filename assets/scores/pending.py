@@ -16,8 +16,10 @@ from db.manifest.datasets import Dataset
 from db.scores.quality import reasons_by_status
 from db.scores.stored import activate_scorer, find_scorer, register_scorer
 from db.scores.work import PENDING, batches, load_samples, pending_samples, shard_counts
+from db.server.conflicts import retry_conflicts
 
 
+@retry_conflicts
 def register(engine: Engine, scorer: Scorer) -> int:
     """Return the scorer's id; a new scorer is stored first. It does not become the active one."""
     with engine.begin() as connection:
@@ -34,6 +36,7 @@ def fingerprint_of(scorer: Scorer) -> str:
     return fingerprint(_identity(scorer))
 
 
+@retry_conflicts
 def activate(engine: Engine, scorer_id: int, datasets: Sequence[Dataset]) -> None:
     """Make the scorer its metric's active one if its scores on these datasets allow it; see `activate_scorer`."""
     with engine.begin() as connection:

@@ -11,20 +11,28 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Connection, Engine
 
 from db.schema import keypoint, keypoint_label, sample
+from db.server.conflicts import retry_conflicts
 from db.server.locking import lock_ids
 
+_STORED = ("covered", "extra", "row_sha256", "text_sha256", "keypoint_sha256")
 # (sample_id, keypoint_id)
 Key = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedLabel:
-    """A judge's label. row_sha256: the digest of what the judge was asked. extra: the sentence that decided."""
+    """A judge's label. row_sha256: the digest of what the judge was asked. extra: the sentence that decided.
+
+    text_sha256, keypoint_sha256: the digests of caption and keypoint as the judge read them; the label counts while
+    both have these texts.
+    """
 
     sample_id: int
     keypoint_id: int
     covered: bool
     row_sha256: bytes
+    text_sha256: bytes
+    keypoint_sha256: bytes
     extra: Mapping[str, Any] | None = None
 
 
@@ -49,15 +57,17 @@ def captions_to_label(connection: Connection, dataset_id: int) -> list[int]:
 
 
 def label_digests(connection: Connection, source: str, sample_ids: Collection[int]) -> dict[Key, bytes]:
-    """The digest of each label of this source on these captions."""
-    label = keypoint_label.c
-    query = sa.select(label.sample_id, label.keypoint_id, label.row_sha256).where(
-        label.source == source, label.sample_id == sa.any_(sa.bindparam("ids"))
+    """The digest of each label of this source on these captions; an empty one of a label on texts of before."""
+    query = sa.text(
+        "SELECT l.sample_id, l.keypoint_id, CASE WHEN c.sample_id IS NOT NULL THEN l.row_sha256 ELSE '' END AS digest "
+        "FROM keypoint_label l LEFT JOIN current_label c USING (keypoint_id, sample_id, source) "
+        "WHERE l.source = :source AND l.sample_id = ANY(:ids)"
     )
-    rows = connection.execute(query, {"ids": list(sample_ids)})
-    return {(row.sample_id, row.keypoint_id): bytes(row.row_sha256) for row in rows}
+    rows = connection.execute(query, {"source": source, "ids": list(sample_ids)})
+    return {(row.sample_id, row.keypoint_id): bytes(row.digest) for row in rows}
 
 
+@retry_conflicts
 def delete_labels(engine: Engine, source: str, keys: Collection[Key]) -> None:
     """Delete the labels of this source on these keypoints."""
     statement = sa.text(
@@ -71,6 +81,7 @@ def delete_labels(engine: Engine, source: str, keys: Collection[Key]) -> None:
             connection.execute(statement, values)
 
 
+@retry_conflicts
 def write_labels(engine: Engine, source: str, labels: Sequence[JudgedLabel]) -> int:
     """Store labels in one transaction and return how many; they replace those of the same source.
 
@@ -87,6 +98,8 @@ def write_labels(engine: Engine, source: str, labels: Sequence[JudgedLabel]) -> 
                 "covered": label.covered,
                 "extra": label.extra,
                 "row_sha256": label.row_sha256,
+                "text_sha256": label.text_sha256,
+                "keypoint_sha256": label.keypoint_sha256,
             }
             # By key order: two runs that write the same rows then wait for each other instead of deadlocking.
             for label in sorted(labels, key=lambda label: (label.sample_id, label.keypoint_id))
@@ -94,7 +107,7 @@ def write_labels(engine: Engine, source: str, labels: Sequence[JudgedLabel]) -> 
         ]
         if rows:
             new = insert(keypoint_label)
-            replaced = {name: new.excluded[name] for name in ("covered", "extra", "row_sha256")}
+            replaced = {name: new.excluded[name] for name in _STORED}
             key = ["keypoint_id", "sample_id", "source"]
             connection.execute(new.on_conflict_do_update(index_elements=key, set_=replaced), rows)
     return len(rows)

@@ -18,6 +18,7 @@ from sqlalchemy.engine import Connection, Engine
 from db.schema import ecs_verdict, keypoint, sample, verdict_set
 from db.schema.inputs import KEYPOINTS, SEGMENTS, TEXT, statement_over
 from db.server.bulk import copy_rows
+from db.server.conflicts import retry_conflicts
 from db.server.engine import psycopg_transaction
 from db.server.locking import lock_ids_for_copy
 from db.sql import read_sql
@@ -109,6 +110,7 @@ def unfinished_shards(engine: Engine, scorer_id: int, dataset_id: int) -> set[in
         return set(connection.scalars(statement, {**values, "shards": list(shards)}))
 
 
+@retry_conflicts
 def write_verdicts(engine: Engine, scorer_id: int, run_id: str, sets: Sequence[VerdictSet]) -> int:
     """Replace the stored sets of these samples in one transaction; returns how many sets were stored.
 

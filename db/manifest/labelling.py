@@ -20,6 +20,11 @@ from db.manifest.datasets import Dataset
 from db.manifest.rating import video_draws, with_time
 from db.schema import keypoint, keypoint_label, sample
 
+_IS_CURRENT = sa.and_(
+    keypoint_label.c.text_sha256 == sample.c.text_sha256,
+    keypoint_label.c.keypoint_sha256 == sa.func.sha256(sa.func.utf8(keypoint.c.text)),
+)
+"""Whether a label is of the texts that its caption and its keypoint have now."""
 _RATER, _RATED_AT = (keypoint_label.c.extra[name].astext for name in ("rater", "rated_at"))
 
 
@@ -52,11 +57,13 @@ class Fact(NamedTuple):
 
 
 _FACT = (keypoint.c.keypoint_id, sample.c.sample_id, keypoint.c.text, sample.c.text, sample.c.video_id)
+_STORED = ("covered", "extra", "row_sha256", "text_sha256", "keypoint_sha256")
+_SAME_KEYPOINT = keypoint.c.keypoint_id == keypoint_label.c.keypoint_id
 _OF_ONE_VIDEO = keypoint.c.video_id == sample.c.video_id
 
 
 def next_fact(connection: Connection, rater: Labeller, skipped: Collection[tuple[int, int]] = ()) -> Fact | None:
-    """The first keypoint in the order of the seed that nobody has labelled and the rater has not skipped.
+    """The first keypoint in the order of the seed that nobody has labelled as it is now and the rater has not skipped.
 
     Captions come in a random order, those of some videos first, and the keypoints of a caption one after the other.
     skipped: ids of keypoint and caption.
@@ -71,7 +78,7 @@ def _next_fact(
     label = keypoint_label.c
     is_labelled = sa.select(sa.literal(1)).where(
         *(label.keypoint_id == keypoint.c.keypoint_id, label.sample_id == sample.c.sample_id),
-        label.source == MANIFEST_LABELS,
+        *(label.source == MANIFEST_LABELS, _IS_CURRENT),
     )
     wanted = [rater.captions, _OF_ONE_VIDEO, sample.c.video_id.in_(videos), ~is_labelled.exists()]
     if skipped:
@@ -85,7 +92,8 @@ def _next_fact(
 def store_label(connection: Connection, rater: Labeller, ids: tuple[int, int], digest: str, *, covered: bool) -> bool:
     """Store whether a caption states a keypoint. ids: of keypoint and caption. digest: of the texts that were shown.
 
-    False, and nothing is stored, where a text is another one by now, or somebody has labelled it already.
+    It replaces a label of older texts. False, and nothing is stored, where a text is another one by now, or somebody
+    has labelled it already.
     """
     its = sa.select(*_FACT).where(rater.captions, _OF_ONE_VIDEO, keypoint.c.keypoint_id == ids[0])
     # Both rows stay as they are until the label is stored.
@@ -99,10 +107,17 @@ def store_label(connection: Connection, rater: Labeller, ids: tuple[int, int], d
         source=MANIFEST_LABELS,
         covered=covered,
         extra=with_time(said),
-        row_sha256=hashlib.sha256(json.dumps([*ids, said]).encode()).digest(),
+        row_sha256=hashlib.sha256(json.dumps([*ids, said, digest]).encode()).digest(),
     )
-    stored = new.on_conflict_do_nothing().returning(keypoint_label.c.sample_id)
-    return connection.execute(stored).one_or_none() is not None
+    label = keypoint_label.c
+    texts = sa.tuple_(label.text_sha256, label.keypoint_sha256)
+    stored = new.on_conflict_do_update(
+        index_elements=["keypoint_id", "sample_id", "source"],
+        set_={name: new.excluded[name] for name in _STORED},
+        # A trigger fills in both digests, of the texts that are locked above.
+        where=texts != sa.tuple_(new.excluded.text_sha256, new.excluded.keypoint_sha256),
+    )
+    return connection.execute(stored.returning(label.sample_id)).one_or_none() is not None
 
 
 def take_back_label(connection: Connection, rater: Labeller) -> bool:
@@ -118,6 +133,7 @@ def take_back_label(connection: Connection, rater: Labeller) -> bool:
 
 
 def n_labelled(connection: Connection, rater: Labeller) -> int:
-    """How many labels this rater has given in a browser."""
-    labels = sa.select(sa.func.count()).select_from(keypoint_label.join(sample))
-    return connection.execute(labels.where(rater.captions, rater.name == _RATER, _RATED_AT.is_not(None))).scalar_one()
+    """How many labels this rater has given in a browser on texts as they are now."""
+    labels = sa.select(sa.func.count()).select_from(keypoint_label.join(sample).join(keypoint, _SAME_KEYPOINT))
+    own = (rater.captions, _IS_CURRENT, rater.name == _RATER, _RATED_AT.is_not(None))
+    return connection.execute(labels.where(*own)).scalar_one()

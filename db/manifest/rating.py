@@ -99,17 +99,19 @@ def asked(
 def next_item(
     connection: Connection, rater: Rater, skipped: Collection[int] = (), drawn: Iterable[int] | None = None
 ) -> Item | None:
-    """The first caption in the rater's order that they have neither rated nor skipped; None at the end.
+    """The first caption in the rater's order that they have neither rated as it is now nor skipped; None at the end.
 
     The order is that of a hash of seed and key: the same for every rater of a seed, and of neither system nor score.
     drawn: the ids of captions in an order of their own, see `metrics_core.agreement.sampling`.
     """
     if drawn is not None:
-        done = {*skipped, *connection.scalars(sa.select(rating.c.sample_id).where(rater.own))}
+        rated = sa.select(rating.c.sample_id).join(sample).where(rater.own, _has_its_texts(rater))
+        done = {*skipped, *connection.scalars(rated)}
         # A caption that was dropped or is none any more is passed over.
         found = (_item(connection, rater, sample_id) for sample_id in drawn if sample_id not in done)
         return next((item for item in found if item is not None), None)
-    is_rated = sa.select(sa.literal(1)).where(rating.c.sample_id == sample.c.sample_id, rater.own).exists()
+    its = (rating.c.sample_id == sample.c.sample_id, rating.c.text_sha256 == sample.c.text_sha256)
+    is_rated = sa.select(sa.literal(1)).where(*its, rater.own).exists()
     wanted = [rater.captions, ~is_rated, sample.c.sample_id.not_in(list(skipped))]
     order = sa.func.hashtextextended(sample.c.key, sa.literal(rater.seed, sa.BigInteger))
     row = connection.execute(
@@ -205,6 +207,8 @@ def store_answer(
     if key == due_repeat(connection, rater, skipped):
         again = sa.func.jsonb_build_object("again", with_time({**extra, "value": value}))
         same = [column == part for column, part in zip(rater.key, key, strict=True)]
+        digests = [rater.table.c.text_sha256, *([preference.c.other_sha256] if rater.pairs else [])]
+        same += [column == digest for column, (_, digest) in zip(digests, about, strict=True)]
         # Only once: the window that comes second finds it there.
         changed = sa.update(rater.table).where(rater.own, *same, _again_at(rater.table).is_(None))
         return connection.execute(changed.values(extra=rater.table.c.extra.op("||")(again))).rowcount > 0
@@ -218,16 +222,23 @@ def store_rating(
 ) -> bool:
     """Store a rating from 1 to 5 of a caption whose text has this hash.
 
-    False, and nothing is stored, where the text is another one by now, or the rater has rated it already.
+    It replaces the rater's rating of an older text. False, and nothing is stored, where the text is another one by now,
+    or the rater has rated it already.
     """
     said = {"sample_id": sample_id, "rater": rater.name, "aspect": rater.aspect, "value": value, **extra}
     digest = hashlib.sha256(json.dumps(said, sort_keys=True).encode("utf-8")).digest()
-    given = with_time({**extra, "text_sha256": text_sha256.hex()})
     # The row of the sample stays as it is until the rating is stored.
-    its = sa.select(sample.c.sample_id, *map(sa.literal, (rater.name, rater.aspect, value)), given, sa.literal(digest))
-    its = its.where(rater.captions, sample.c.sample_id == sample_id, sample.c.text_sha256 == text_sha256)
-    names = ["sample_id", "rater", "aspect", "value", "extra", "row_sha256"]
-    stored = insert(rating).from_select(names, its.with_for_update(key_share=True)).on_conflict_do_nothing()
+    its = sa.select(sample.c.sample_id, *map(sa.literal, (rater.name, rater.aspect, value)), with_time(extra))
+    its = its.add_columns(sa.literal(digest), sample.c.text_sha256).where(
+        rater.captions, sample.c.sample_id == sample_id, sample.c.text_sha256 == text_sha256
+    )
+    names = ["sample_id", "rater", "aspect", "value", "extra", "row_sha256", "text_sha256"]
+    new = insert(rating).from_select(names, its.with_for_update(key_share=True))
+    stored = new.on_conflict_do_update(
+        index_elements=names[:3],
+        set_={name: new.excluded[name] for name in names[3:]},
+        where=rating.c.text_sha256 != new.excluded.text_sha256,
+    )
     return connection.execute(stored.returning(rating.c.sample_id)).one_or_none() is not None
 
 
@@ -276,8 +287,9 @@ def take_back(connection: Connection, rater: Rater) -> bool:
 
 
 def n_rated(connection: Connection, rater: Rater) -> tuple[int, int]:
-    """How many captions, or pairs of them, the rater has answered, and how many captions there are."""
-    rated = sa.select(sa.func.count()).select_from(rater.table.join(*_samples(rater))).where(rater.captions, rater.own)
+    """How many captions, or pairs of them, the rater has answered as they are now, and how many captions there are."""
+    answers = sa.select(sa.func.count()).select_from(rater.table.join(*_samples(rater)))
+    rated = answers.where(rater.captions, rater.own, _has_its_texts(rater))
     of_all = sa.select(sa.func.count()).select_from(sample).where(rater.captions)
     return connection.execute(rated).scalar_one(), connection.execute(of_all).scalar_one()
 
@@ -302,9 +314,7 @@ def _samples(rater: Rater) -> tuple[sa.Table, sa.ColumnElement[bool]]:
 def _has_its_texts(rater: Rater) -> sa.ColumnElement[bool]:
     """Whether an answer's captions have the texts that it was about."""
     if not rater.pairs:
-        is_same: sa.ColumnElement[bool]
-        is_same = sa.func.encode(sample.c.text_sha256, "hex") == rating.c.extra["text_sha256"].astext
-        return is_same
+        return sample.c.text_sha256 == rating.c.text_sha256
     other = sample.alias("other")
     others = sa.select(sa.literal(1)).where(
         other.c.sample_id == preference.c.other_id, other.c.text_sha256 == preference.c.other_sha256
@@ -387,11 +397,11 @@ def systems_of_captions(connection: Connection, dataset: Dataset) -> set[str]:
 
 
 def drawn_ratings(connection: Connection, dataset: Dataset, aspect: str) -> Iterator[tuple[int, float, list[Mark]]]:
-    """For every rated caption its id, its mean rating by an aspect, and the marks of its ratings."""
+    """Id, mean rating by an aspect and marks of the ratings of each caption that is rated as it is now."""
     mark = rating.c.extra[DRAWN]
     query = (
         sa.select(rating.c.sample_id, sa.func.avg(rating.c.value), sa.func.array_agg(mark))
-        .join(sample, sample.c.sample_id == rating.c.sample_id)
+        .join(sample, sa.and_(sample.c.sample_id == rating.c.sample_id, sample.c.text_sha256 == rating.c.text_sha256))
         .where(sample.c.dataset_id == dataset.dataset_id, sample.c.kind == "caption", rating.c.aspect == aspect)
         .group_by(rating.c.sample_id)
     )

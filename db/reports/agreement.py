@@ -10,10 +10,14 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.evidence.verdicts import MANIFEST_LABELS
-from db.schema import agreement, dataset, keypoint_label, preference, rating, reference, sample
+from db.schema import agreement, dataset, preference, rating, reference, sample
 
-# What statistics rest on: see the view. What a question drew is read by db/manifest/rating.py.
-random_rating = sa.table("random_rating", *map(sa.column, ("sample_id", "rater", "aspect", "value")))
+# Judgements of texts as they are now, and the part of the ratings that statistics may use: see the views. What a
+# question drew is read by db/manifest/rating.py.
+_RATING = ("sample_id", "rater", "aspect", "value")
+current_rating = sa.table("current_rating", *map(sa.column, (*_RATING, "extra")))
+random_rating = sa.table("random_rating", *map(sa.column, _RATING))
+current_label = sa.table("current_label", *map(sa.column, ("keypoint_id", "sample_id", "source", "covered")))
 # Ratings held at a time.
 ROWS = 2000
 
@@ -41,11 +45,11 @@ def judged_samples(connection: Connection, dataset_id: int) -> list[JudgedSample
     """
     covered = (
         sa.select(
-            keypoint_label.c.sample_id, sa.func.avg(sa.case((keypoint_label.c.covered, 1.0), else_=0.0)).label("share")
+            current_label.c.sample_id, sa.func.avg(sa.case((current_label.c.covered, 1.0), else_=0.0)).label("share")
         )
-        .join(sample, sample.c.sample_id == keypoint_label.c.sample_id)
-        .where(sample.c.dataset_id == dataset_id, keypoint_label.c.source == MANIFEST_LABELS)
-        .group_by(keypoint_label.c.sample_id)
+        .join(sample, sample.c.sample_id == current_label.c.sample_id)
+        .where(sample.c.dataset_id == dataset_id, current_label.c.source == MANIFEST_LABELS)
+        .group_by(current_label.c.sample_id)
         .subquery()
     )
     is_rated = sa.exists().where(random_rating.c.sample_id == sample.c.sample_id)

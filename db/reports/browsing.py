@@ -172,9 +172,11 @@ def _with_value(on: Ground, sort: str, after: Place | None, n: int) -> list[Plac
     value, sample_id = _sortable(column_of(sort, columns).expression), scores.columns["sample_id"]
     query = sa.select(value, sample_id).select_from(scores.rows).where(scores.of_dataset, value.is_not(None))
     if after is not None:
-        if not isinstance(after.value, (int, float) if is_number(value) else value.type.python_type):
+        kinds = (int, float) if is_number(value) else (value.type.python_type,)
+        if type(after.value) not in kinds:
             raise FilterError(NO_PLACE)
-        last = sa.literal(after.value, value.type)
+        # A number of the address may be none that the column can hold: it is compared as what it is.
+        last = sa.literal(_to_double(after.value)) if is_number(value) else sa.literal(after.value, value.type)
         is_beyond, is_no_better = (
             (value < last, value <= last) if on.sight.descending else (value > last, value >= last)
         )
@@ -184,6 +186,14 @@ def _with_value(on: Ground, sort: str, after: Place | None, n: int) -> list[Plac
     order = value.desc().nulls_last() if on.sight.descending else value.asc().nulls_first()
     query = query.where(*_conditions(on.sight, columns)).order_by(order, sample_id).limit(n)
     return [Place(*row) for row in on.connection.execute(query)]
+
+
+def _to_double(value: Any) -> float:
+    """A number as Postgres compares it. Raises FilterError where it is too great."""
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise FilterError(NO_PLACE) from error
 
 
 def _without_value(on: Ground, sort: str | None, after: Place | None, n: int) -> list[Place]:

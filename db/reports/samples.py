@@ -86,7 +86,7 @@ def texts_of(connection: Connection, sample_ids: Sequence[int]) -> dict[int, dic
 def ratings_by_sample(connection: Connection, sample_ids: Sequence[int]) -> dict[int, dict[str, dict[str, float]]]:
     """The ratings of each of these samples, by aspect and rater."""
     query = sa.text(
-        "SELECT sample_id, aspect, rater, value FROM rating WHERE sample_id = ANY(:ids) "
+        "SELECT sample_id, aspect, rater, value FROM current_rating WHERE sample_id = ANY(:ids) "
         "ORDER BY sample_id, aspect, rater"
     )
     found: dict[int, dict[str, dict[str, float]]] = {}
@@ -125,12 +125,15 @@ def ratings_of(connection: Connection, sample_id: int) -> list[dict[str, Any]]:
     """What people say of a sample: aspect, rater, answer, and the time where a browser gave it.
 
     value: a rating from 1 to 5; None for a comparison of both texts as they are, whose answer names the other sample.
+    is_old: whether the sample had another text when it was rated, so that the rating does not count.
     """
     query = sa.text(
-        "SELECT aspect, rater, value, extra->>'answer' AS answer, extra->>'rated_at' AS rated_at FROM rating "
-        "WHERE sample_id = :sample_id UNION ALL SELECT p.aspect, p.rater, NULL, CASE "
+        "SELECT g.aspect, g.rater, g.value, g.extra->>'answer' AS answer, g.extra->>'rated_at' AS rated_at, "
+        "g.text_sha256 <> s.text_sha256 AS is_old FROM rating g JOIN sample s USING (sample_id) "
+        "WHERE g.sample_id = :sample_id UNION ALL SELECT p.aspect, p.rater, NULL, CASE "
         "WHEN p.value = 0 THEN 'as good as ' WHEN (p.value > 0) = (p.sample_id = :sample_id) THEN 'better than ' "
-        "ELSE 'worse than ' END || CASE WHEN a.sample_id = :sample_id THEN b.key ELSE a.key END, p.extra->>'rated_at' "
+        "ELSE 'worse than ' END || CASE WHEN a.sample_id = :sample_id THEN b.key ELSE a.key END, "
+        "p.extra->>'rated_at', false "
         "FROM preference p JOIN sample a ON a.sample_id = p.sample_id AND a.text_sha256 = p.text_sha256 "
         "JOIN sample b ON b.sample_id = p.other_id AND b.text_sha256 = p.other_sha256 "
         "WHERE :sample_id IN (p.sample_id, p.other_id) ORDER BY aspect, rater, value, answer"

@@ -8,9 +8,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.evidence.verdicts import MANIFEST_LABELS
-from db.reports.agreement import random_rating
+from db.reports.agreement import current_label, current_rating, random_rating
 from db.reports.values import QUANTILES, Spread
-from db.schema import ingest_reject, keypoint_label, rating, sample, video
+from db.schema import ingest_reject, rating, sample, video
 
 
 def dataset_summary(connection: Connection, name: str) -> dict[str, Any]:
@@ -22,9 +22,9 @@ def dataset_summary(connection: Connection, name: str) -> dict[str, Any]:
 def count_labelled(connection: Connection, dataset_id: int) -> int:
     """The samples with a label of a keypoint in the manifest; a judge's labels do not count."""
     query = (
-        sa.select(sa.func.count(keypoint_label.c.sample_id.distinct()))
-        .join(sample, sample.c.sample_id == keypoint_label.c.sample_id)
-        .where(sample.c.dataset_id == dataset_id, keypoint_label.c.source == MANIFEST_LABELS)
+        sa.select(sa.func.count(current_label.c.sample_id.distinct()))
+        .join(sample, sample.c.sample_id == current_label.c.sample_id)
+        .where(sample.c.dataset_id == dataset_id, current_label.c.source == MANIFEST_LABELS)
     )
     return connection.scalar(query) or 0
 
@@ -47,10 +47,17 @@ def drawn_apart(connection: Connection, dataset_id: int) -> int:
         .select_from(table.join(sample, table.c.sample_id == sample.c.sample_id))
         .where(sample.c.dataset_id == dataset_id)
         .scalar_subquery()
-        for table in (rating, random_rating)
+        for table in (current_rating, random_rating)
     )
     n: int = connection.execute(sa.select(next(counts) - next(counts))).scalar_one()
     return n
+
+
+def count_old_ratings(connection: Connection, dataset_id: int) -> int:
+    """The number of ratings of texts that have changed since, which count nowhere."""
+    of_dataset = sa.and_(sample.c.sample_id == rating.c.sample_id, sample.c.dataset_id == dataset_id)
+    query = sa.select(sa.func.count()).select_from(rating.join(sample, of_dataset))
+    return connection.execute(query.where(rating.c.text_sha256 != sample.c.text_sha256)).scalar_one()
 
 
 def video_statuses(connection: Connection, dataset_id: int) -> dict[str, int]:
@@ -99,18 +106,18 @@ def word_spreads(connection: Connection, dataset_id: int) -> list[Spread]:
 
 def raters_of(connection: Connection, dataset_id: int) -> dict[str, int]:
     """The number of ratings by rater, the busiest first."""
-    return _rating_counts(connection, dataset_id, rating.c.rater)
+    return _rating_counts(connection, dataset_id, current_rating.c.rater)
 
 
 def aspects_of(connection: Connection, dataset_id: int) -> dict[str, int]:
     """The number of ratings by aspect, the commonest first."""
-    return _rating_counts(connection, dataset_id, rating.c.aspect)
+    return _rating_counts(connection, dataset_id, current_rating.c.aspect)
 
 
 def rated_between(connection: Connection, dataset_id: int) -> tuple[str, str] | None:
     """The days of the first and the last answer that people gave in a browser; None where there is none."""
     query = sa.text(
-        "SELECT min(day), max(day) FROM (SELECT sample_id, left(extra->>'rated_at', 10) AS day FROM rating "
+        "SELECT min(day), max(day) FROM (SELECT sample_id, left(extra->>'rated_at', 10) AS day FROM current_rating "
         "UNION ALL SELECT sample_id, left(extra->>'rated_at', 10) FROM preference) AS given "
         "JOIN sample USING (sample_id) WHERE dataset_id = :dataset_id AND day ~ '^[0-9]{4}-[0-9]{2}-[0-9]{2}$'"
     )
@@ -131,7 +138,7 @@ def _rating_counts(connection: Connection, dataset_id: int, column: sa.ColumnEle
     n = sa.func.count()
     query = (
         sa.select(column, n)
-        .join(sample, sample.c.sample_id == rating.c.sample_id)
+        .join(sample, sample.c.sample_id == current_rating.c.sample_id)
         .where(sample.c.dataset_id == dataset_id)
         .group_by(column)
         .order_by(n.desc(), sa.collate(column, "C"))

@@ -21,7 +21,7 @@ _BATCH = 1 << 18
 def count_videos(connection: Connection, kind: str, *, judged: bool) -> int:
     """The videos with samples of a kind, or with rated or labelled ones alone."""
     table = "(SELECT * FROM reported r WHERE EXISTS (SELECT 1 FROM random_rating g WHERE g.sample_id = r.sample_id) OR "
-    table += "EXISTS (SELECT 1 FROM keypoint_label l WHERE l.sample_id = r.sample_id AND l.source = :source)) AS judged"
+    table += "EXISTS (SELECT 1 FROM current_label l WHERE l.sample_id = r.sample_id AND l.source = :source)) AS judged"
     query = f"SELECT count(DISTINCT video_id) FROM {table if judged else 'reported'} WHERE kind = :kind"
     n: int = connection.execute(sa.text(query), {"kind": kind, "source": MANIFEST_LABELS}).scalar_one()
     return n
@@ -58,7 +58,7 @@ def judgements_by_video(
     columns = [sql.SQL("avg(value) FILTER (WHERE aspect = {})").format(sql.Literal(aspect)) for aspect in aspects]
     query = sql.SQL(
         "SELECT video_id, system, {columns} FROM reported JOIN (SELECT sample_id, aspect, value FROM random_rating "
-        "UNION ALL SELECT sample_id, {labels}, CASE WHEN covered THEN 1.0 ELSE 0.0 END FROM keypoint_label "
+        "UNION ALL SELECT sample_id, {labels}, CASE WHEN covered THEN 1.0 ELSE 0.0 END FROM current_label "
         "WHERE source = {source}) AS judged USING (sample_id) WHERE kind = {kind} GROUP BY sample_id, video_id, system"
     ).format(
         columns=_named(columns),

@@ -140,6 +140,7 @@ sample = sa.Table(
     sa.CheckConstraint("kind IN ('caption', 'qa')", name="kind"),
 )
 
+# A rating, and a label on a keypoint, count while the texts are those that were judged. Triggers fill the digests in.
 rating = sa.Table(
     "rating",
     METADATA,
@@ -149,6 +150,7 @@ rating = sa.Table(
     sa.Column("value", sa.Double, nullable=False),
     json("extra"),
     digest("row_sha256"),
+    digest("text_sha256"),
 )
 
 # Of two captions of a video. It counts while both have the texts that were compared.
@@ -177,6 +179,8 @@ keypoint_label = sa.Table(
     sa.Column("covered", sa.Boolean, nullable=False),
     json("extra"),
     digest("row_sha256"),
+    digest("text_sha256"),
+    digest("keypoint_sha256"),
     sa.Index("ix_keypoint_label_sample_id", "sample_id"),
 )
 

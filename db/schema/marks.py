@@ -33,16 +33,40 @@ _PREFIX = "reelsieve_marks"
 
 def mark_functions(metrics: MetricInputs) -> dict[str, str]:
     """The statements that make both functions, by name. Inputs of other metrics than these are never compared."""
-    digest = by_metric({metric: input_digest(inputs, "r.scorer_id") for metric, inputs in metrics.items()})
     return {
-        COMPARE: read_sql("compare_scores").format(digest_by_metric=digest),
+        COMPARE: read_sql("compare_scores").format(digest_by_metric=by_metric(rules_of(metrics))),
         MARK: read_sql("mark_scores"),
     }
 
 
-def mark_all_scores(connection: Connection) -> None:
-    """Compare every score with its sample's inputs, as after a change of the rules by which they are compared."""
-    connection.exec_driver_sql(f"SELECT {MARK}(ARRAY(SELECT sample_id FROM sample))")
+def rules_of(metrics: MetricInputs) -> dict[str, str]:
+    """By metric the SQL expression that digests the inputs of its scores: the rule by which they are compared."""
+    return {metric: input_digest(inputs, "r.scorer_id") for metric, inputs in metrics.items()}
+
+
+def has_scores(connection: Connection, metrics: Collection[str]) -> bool:
+    """Whether some scorer of these metrics, active or not, has stored a score."""
+    query = "SELECT EXISTS (SELECT 1 FROM shard_count JOIN scorer USING (scorer_id) WHERE metric = ANY(:metrics))"
+    return bool(connection.scalar(sa.text(query), {"metrics": list(metrics)}))
+
+
+def lock_shards(connection: Connection) -> None:
+    """Wait until nobody writes scores, and let nobody write any until the transaction ends.
+
+    To be called before the transaction locks a view: who writes scores locks a shard first, and then reads views.
+    """
+    connection.exec_driver_sql("SELECT 1 FROM shard ORDER BY dataset_id, shard FOR UPDATE")
+
+
+def mark_scores_of(connection: Connection, metrics: Collection[str]) -> None:
+    """Compare every score of these metrics with its sample's inputs, as after a change of their rules."""
+    connection.execute(
+        sa.text(
+            f"SELECT {COMPARE}(ARRAY(SELECT DISTINCT sample_id FROM score JOIN scorer USING (scorer_id) "
+            "WHERE metric = ANY(:metrics)), ARRAY(SELECT scorer_id FROM scorer WHERE metric = ANY(:metrics)))"
+        ),
+        {"metrics": list(metrics)},
+    )
 
 
 def by_metric(expressions: Mapping[str, str], otherwise: str = "c.input_sha256") -> str:

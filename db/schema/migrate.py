@@ -13,6 +13,7 @@ from sqlalchemy.engine import URL, Connection
 
 from db.schema.marks import MetricInputs
 from db.schema.views import create_views
+from db.server.conflicts import retry_conflicts
 from db.server.engine import no_connection, open_engine
 from db.server.leases import Leases
 from db.server.reader import create_reader_role
@@ -22,9 +23,10 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 # The newest migration. Alembic itself is imported only to migrate: most commands find the schema as it should be.
-REVISION = "0122"
+REVISION = "0130"
 
 
+@retry_conflicts
 def migrate(url: URL, metrics: MetricInputs, tables: Sequence[sa.Table] = ()) -> str:
     """Create what is missing and upgrade to the newest revision; returns that revision.
 

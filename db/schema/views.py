@@ -16,13 +16,24 @@ from db.schema import view_definition
 from db.schema.comments import FILE as COMMENTS
 from db.schema.comments import write_comments
 from db.schema.inputs import input_digest, input_marks
-from db.schema.marks import COMPARE, MetricInputs, by_metric, mark_all_scores, mark_functions, watch_tables
+from db.schema.marks import (
+    MetricInputs,
+    by_metric,
+    has_scores,
+    lock_shards,
+    mark_functions,
+    mark_scores_of,
+    rules_of,
+    watch_tables,
+)
 from db.scores.imported import with_imported
 from db.scores.thresholds import METHOD_LABELS
 from db.sql import read_sql
 
 # A view comes after the views that it reads.
 VIEWS = (
+    "current_rating",
+    "current_label",
     "random_rating",
     "threshold_in_force",
     "dataset_thresholds",
@@ -37,6 +48,8 @@ VIEWS = (
 )
 SCORER_ID = "r.scorer_id"
 STALE = "'its inputs changed since it was scored: run reelsieve score again'"
+# What the rule of a metric is called in table view_definition.
+_RULE = "rule_of_"
 _METRIC = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
@@ -44,25 +57,31 @@ def create_views(connection: Connection, metrics: MetricInputs) -> None:
     """Drop and make all views, functions and comments, unless those of the database are up to date.
 
     sample_scores has columns `<metric>`, `<metric>_status`, `<metric>_is_stale` and `<metric>_models` for each metric,
-    and for each whose scores were imported. Where another rule tells stale scores than before, all scores are compared
-    again. Raises ValueError for a metric whose name is no plain lower-case identifier, and for an input that reads a
-    table that does not exist.
+    and for each whose scores were imported. Where another rule tells stale scores of a metric than before, its scores
+    are compared again. Raises ValueError for a metric whose name is no plain lower-case identifier, and for an input
+    that reads a table that does not exist.
     """
     metrics = with_imported(connection, metrics)
     definitions, before = _definitions(metrics), _made(connection)
     digests = {name: _digest(definition) for name, definition in definitions.items()}
     if before == digests:
         return
+    rules = {f"{_RULE}{metric}": rule for metric, rule in rules_of(metrics).items()}
+    digests |= {name: hashlib.sha256(rule.encode()).digest() for name, rule in rules.items()}
+    ruled = _rules_made(connection)
+    changed = [name.removeprefix(_RULE) for name in rules if ruled.get(name) != digests[name]]
+    # A metric that is new has no scores to compare, and nobody's work needs to wait for it.
+    if any(f"{_RULE}{metric}" in ruled for metric in changed) or has_scores(connection, changed):
+        lock_shards(connection)
     for name in reversed(VIEWS):
         connection.exec_driver_sql(f"DROP VIEW IF EXISTS {name}")
     connection.execute(sa.delete(view_definition))
-    for name, definition in definitions.items():
+    for definition in definitions.values():
         # A statement without parameters, in which a percent sign is one.
         connection.exec_driver_sql(definition)
-        connection.execute(sa.insert(view_definition).values(name=name, sql_sha256=digests[name]))
+    connection.execute(sa.insert(view_definition), [{"name": n, "sql_sha256": d} for n, d in digests.items()])
     watch_tables(connection, metrics)
-    if before.get(COMPARE) != digests[COMPARE]:
-        mark_all_scores(connection)
+    mark_scores_of(connection, changed)
     write_comments(connection, metrics)
 
 
@@ -80,6 +99,13 @@ def _made(connection: Connection) -> dict[str, bytes]:
     is_there = sa.or_(sa.func.to_regclass(name).is_not(None), sa.func.to_regproc(name).is_not(None))
     query = sa.select(name, view_definition.c.sql_sha256).where(is_there)
     return {row.name: bytes(row.sql_sha256) for row in connection.execute(query)}
+
+
+def _rules_made(connection: Connection) -> dict[str, bytes]:
+    """The digests of the rules by which the scores of each metric were compared so far, by _RULE and its name."""
+    query = sa.select(view_definition.c.name, view_definition.c.sql_sha256)
+    rows = connection.execute(query.where(view_definition.c.name.startswith(_RULE, autoescape=True)))
+    return {row.name: bytes(row.sql_sha256) for row in rows}
 
 
 def _definitions(metrics: MetricInputs) -> dict[str, str]:

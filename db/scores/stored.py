@@ -13,6 +13,7 @@ from sqlalchemy.engine import Connection, Engine
 from db.evidence.models import fingerprint
 from db.schema import sample, score, scorer
 from db.server.bulk import Upserted, upsert
+from db.server.conflicts import retry_conflicts
 from db.server.engine import psycopg_transaction
 from db.server.locking import lock_ids_for_copy
 from db.sql import read_sql
@@ -112,6 +113,7 @@ def active_models(connection: Connection, metric: str) -> list[str]:
     return [model["model_id"] for model in (used or {}).values()]
 
 
+@retry_conflicts
 def write_scores(engine: Engine, scorer_id: int, run_id: str, rows: Sequence[ScoreRow]) -> Upserted:
     """Write one batch of scores in one transaction. Rows whose sample is gone by now are left out.
 

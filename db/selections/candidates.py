@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
+from db.reports.agreement import current_rating
 from db.schema import rating, sample, video, video_fact
 from db.scores.present import Column, PresentScores, is_number, names_of
 from db.selections.filters import names_in, parse_filter
@@ -89,7 +90,9 @@ def _field(name: str, key: str, types: list[str]) -> Column:
 
 
 def _mean_rating(aspect: str, sample_id: Column) -> Column:
-    mean = sa.select(sa.func.avg(rating.c.value)).where(rating.c.sample_id == sample_id, rating.c.aspect == aspect)
+    mean = sa.select(sa.func.avg(current_rating.c.value)).where(
+        current_rating.c.sample_id == sample_id, current_rating.c.aspect == aspect
+    )
     return sa.type_coerce(mean.scalar_subquery(), sa.Double)
 
 

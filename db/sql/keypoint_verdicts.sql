@@ -33,5 +33,5 @@ JOIN video v ON v.video_id = s.video_id
 JOIN dataset d ON d.dataset_id = s.dataset_id
 LEFT JOIN score c ON c.scorer_id = e.scorer_id AND c.sample_id = e.sample_id
 LEFT JOIN LATERAL (SELECT CAST(c.components->'thresholds'->>k.dimension AS float8) AS threshold) decided ON true
-LEFT JOIN keypoint_label l
+LEFT JOIN current_label l
        ON l.keypoint_id = e.keypoint_id AND l.sample_id = e.sample_id AND l.source = '{label_source}'

@@ -5,7 +5,7 @@ SELECT s.shard,
        e.probability,
        e.is_lower_bound,
        l.covered
-FROM keypoint_label l
+FROM current_label l
 JOIN ecs_verdict e USING (keypoint_id, sample_id)
 JOIN keypoint k USING (keypoint_id)
 JOIN sample s USING (sample_id)

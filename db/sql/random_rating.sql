@@ -11,11 +11,11 @@ WITH drawn AS (
                 THEN CAST(g.extra->'to_settle'->'key' AS float8) END AS key,
            CASE WHEN jsonb_typeof(g.extra->'to_settle'->'least') = 'number'
                 THEN CAST(g.extra->'to_settle'->'least' AS float8) END AS least
-      FROM rating g JOIN sample s USING (sample_id)
+      FROM current_rating g JOIN sample s USING (sample_id)
      WHERE g.extra->'to_settle'->>'question' IS NOT NULL
 )
 SELECT g.sample_id, g.rater, g.aspect, g.value
-  FROM rating g
+  FROM current_rating g
  WHERE g.extra->'to_settle'->>'question' IS NULL
 UNION ALL
 SELECT d.sample_id, d.rater, d.aspect, d.value

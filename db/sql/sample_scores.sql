@@ -50,7 +50,7 @@ SELECT d.name AS dataset,
        f.has_sound,
        (SELECT count(DISTINCT r.text) FROM reference r WHERE r.video_id = s.video_id) AS n_references,
        (SELECT jsonb_object_agg(g.aspect, g.mean)
-          FROM (SELECT aspect, avg(value) AS mean FROM rating WHERE rating.sample_id = s.sample_id GROUP BY aspect) g)
+          FROM (SELECT aspect, avg(value) AS mean FROM current_rating r WHERE r.sample_id = s.sample_id GROUP BY aspect) g)
            AS mean_ratings,
        -- A field of the sample counts before that of its video, unless it is null.
        CASE WHEN s.extra IS NULL THEN v.extra

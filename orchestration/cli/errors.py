@@ -22,10 +22,14 @@ import psycopg2
 import sqlalchemy as sa
 
 from assets.settings import SettingsError
+from db.server.conflicts import is_conflict
 from db.server.engine import NO_ROOM
 from orchestration.cli.refusals import UsageError
 from orchestration.passwords import without_passwords
 from orchestration.settings import settings
+
+MOST_LOGS = 100
+"""The logs of faults that a folder keeps."""
 
 # Faults of the program: their traceback goes to a log file, and one sentence names it.
 
@@ -47,12 +51,20 @@ def record(error: BaseException) -> str:
             descriptor, name = tempfile.mkstemp(".log", "fault_", folder)
             with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
                 file.write(trace)
+            _remove_oldest(folder)
         except OSError as problem:
             refused.append(f"{folder}: {problem.strerror}")
         else:
             aside = f" ({'; '.join(refused)})" if refused else ""
             return f"{fault}: please report it with its traceback, which is in {name}{aside}"
     return f"{fault}: please report it with this traceback, for no log can be written ({'; '.join(refused)})\n{trace}"
+
+
+def _remove_oldest(folder: Path) -> None:
+    """Remove the oldest logs of faults in a folder, so that MOST_LOGS stay: a page may fail at every request."""
+    with suppress(OSError):  # another process may remove the same ones
+        for log in sorted(folder.glob("fault_*.log"), key=lambda log: log.stat().st_mtime_ns)[:-MOST_LOGS]:
+            log.unlink(missing_ok=True)
 
 
 def _folders() -> Iterator[Path]:
@@ -101,6 +113,11 @@ def explain(error: BaseException) -> str | None:
         if getattr(cause, "plain", False):
             return str(cause)
     for shown in _shown(error):
+        if is_conflict(shown):
+            return (
+                "this command and another one waited for each other, and the database ended this one: what was written "
+                "stays; run the same command again"
+            )
         if isinstance(shown, psycopg.OperationalError | psycopg2.OperationalError):
             return _of_database(shown)
         if isinstance(shown, sa.exc.OperationalError | sa.exc.InterfaceError):

@@ -7,6 +7,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
+import psycopg
 from sqlalchemy.exc import OperationalError
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
@@ -82,10 +83,12 @@ def told(answer: Callable[[Request], Response]) -> Callable[[Request], Response]
 def _verdict(error: Exception) -> tuple[int, str]:
     """Status and sentence of an error."""
     if isinstance(error, OperationalError) and getattr(error.orig, "sqlstate", None) == CANCELLED:
-        return 503, f"the database took longer than {TIMEOUT_S} s for this: narrow it by a condition on a metric"
+        return 400, f"the database took longer than {TIMEOUT_S} s for this: narrow it by a condition on a metric"
     sentence = explain(error)
     if sentence is None:
         return 500, record(error)
+    if isinstance(error, OperationalError | psycopg.OperationalError | OSError):
+        return 503, sentence  # trouble of the machine, such as a full disk
     return (404 if isinstance(error, NotFound | UnknownDataset) else 400), sentence
 
 

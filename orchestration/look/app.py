@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 from sqlalchemy.engine import Connection, Engine
 from starlette.applications import Starlette
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
@@ -56,6 +57,22 @@ from orchestration.look.media import VideoFile, no_file, sheet
 from orchestration.look.rating import RatePages
 from orchestration.look.view import View, after, bars, equals, links, quoted
 
+
+class RowId(Convertor[int]):
+    """The number of a row in a path. Python reads no number of thousands of digits: one too long for a row is 2^63."""
+
+    regex = "[0-9]+"
+
+    def convert(self, value: str) -> int:
+        """Read the number."""
+        return int(value) if len(value) <= 30 else 2**63
+
+    def to_string(self, value: int) -> str:
+        """Write the number."""
+        return str(value)
+
+
+register_url_convertor("row", RowId())
 FILES = Path(__file__).parent / "files"
 PER_PAGE = 24
 # Rows of an explanation on a page.
@@ -92,10 +109,10 @@ class Look:
             "/look": self.datasets,
             own: self.grid,
             f"{own}/histogram": self.histogram,
-            f"{own}/sample/{{sample_id:int}}": self.sample,
-            f"{own}/video/{{video_id:int}}": self.video,
-            f"{own}/video/{{video_id:int}}/file": self.file,
-            f"{own}/video/{{video_id:int}}/frames.jpg": self.frames,
+            f"{own}/sample/{{sample_id:row}}": self.sample,
+            f"{own}/video/{{video_id:row}}": self.video,
+            f"{own}/video/{{video_id:row}}/file": self.file,
+            f"{own}/video/{{video_id:row}}/frames.jpg": self.frames,
             f"{own}/selection": self.selection,
             f"{own}/sql": self.sql,
         }

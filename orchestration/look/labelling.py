@@ -71,8 +71,9 @@ class LabelPages:
 
     def undo(self, request: Request) -> Response:
         """Take the rater's last label back."""
+        rater = self._session(request).rater
         with self.engine.begin() as connection:
-            is_gone = take_back_label(connection, self._session(request).rater)
+            is_gone = take_back_label(connection, rater)
         return changed(is_gone, "taken back", NOTHING_GIVEN)
 
     def _session(self, request: Request, *, named: bool = True) -> Session:

@@ -36,6 +36,8 @@ SCALES: Mapping[str, Mapping[str, float]] = {
 PREFERENCES: Mapping[str, int] = {"a": 1, "tie": 0, "b": -1}
 NOTHING_GIVEN = "there is no answer to take back"
 _MOST = 2**63
+# Python refuses to read longer ones than some thousand digits.
+_MOST_DIGITS = 30
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -209,6 +211,6 @@ def check_names(rater: str, aspect: str) -> None:
 
 def whole_number(text: str) -> int:
     """A number of an address. Raises BadAnswer."""
-    if not text.isdecimal() or not text.isascii() or int(text) >= _MOST:
+    if not text.isdecimal() or not text.isascii() or len(text) > _MOST_DIGITS or int(text) >= _MOST:
         raise BadAnswer(f"{text[:40]!r} is no whole number of the address: open the page again")
     return int(text)

@@ -79,7 +79,7 @@ class View:
             return None
         try:
             value, sample_id = json.loads(self.after)
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise FilterError(NO_PLACE) from error
         is_plain = (
             value is None or isinstance(value, bool | int | float) or (isinstance(value, str) and _can_be_stored(value))

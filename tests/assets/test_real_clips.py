@@ -172,6 +172,7 @@ def test_every_row_is_accounted_for(run: Run, shared_data: Path) -> None:
         "ratings": len(lines["ratings"]),
         "rejects": 0,
         "scores": 5 * len(CAPTIONED) - N_TOO_SHORT,
+        "old_ratings": 0,
     }
     n_samples = roles.count("candidate") + len(lines["qa"])
     assert sum(shard.n_written for shard in run.scores) == n_samples

@@ -243,6 +243,13 @@ def rated_failures(engine: Engine, dataset: Dataset) -> None:
 
 def stale_scores(engine: Engine, dataset: Dataset) -> None:
     ids = scored(engine, dataset)
+    for sample_id in ids[:3]:
+        change_text(engine, sample_id, "another text")
+    rate(engine, {i: (place % 5, place % 3) for place, i in enumerate(ids)})
+
+
+def old_ratings(engine: Engine, dataset: Dataset) -> None:
+    ids = scored(engine, dataset)
     rate(engine, {i: (place % 5, place % 3) for place, i in enumerate(ids)})
     for sample_id in ids[:3]:
         change_text(engine, sample_id, "another text")
@@ -319,6 +326,7 @@ def synthetic(engine: Engine, dataset: Dataset) -> None:
                 "Score anew",
             ],
         ),
+        (old_ratings, ["6 ratings do not count, since their texts have changed"]),
         (synthetic, ["The ratings are synthetic: made by a program, not by people.", "begin with your own clips"]),
     ],
 )

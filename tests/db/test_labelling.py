@@ -6,12 +6,16 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
+from db.evidence.embeddings import text_sha256
 from db.evidence.verdicts import MANIFEST_LABELS
 from db.manifest.datasets import Dataset
 from db.manifest.labelling import Fact, Labeller, n_labelled, next_fact, store_label, take_back_label
+from db.manifest.store import write_rows
 from db.reports.agreement import judged_samples
-from db.schema import keypoint, keypoint_label
-from tests.db.builders import add_keypoint, add_sample, add_video, change_text, make_dataset, remove
+from db.reports.summary import count_labelled
+from db.schema import keypoint, keypoint_label, sample
+from db.server.engine import psycopg_transaction
+from tests.db.builders import add_keypoint, add_sample, add_video, change, change_text, make_dataset, remove
 
 
 @pytest.fixture
@@ -69,9 +73,10 @@ def test_a_second_label_and_one_about_another_text_are_not_stored(engine: Engine
     assert not answer(engine, bob, fact, covered=False)
     second = following(engine, bob)
     assert second is not None
+    assert second.sample_id == fact.sample_id
     change_text(engine, second.sample_id, "it says something else")
     assert not answer(engine, bob, second)
-    third = following(engine, bob, (second[:2],))
+    third = following(engine, bob, (fact[:2], second[:2]))
     assert third is not None
     assert third[:2] not in (fact[:2], second[:2])
     with engine.begin() as connection:
@@ -100,3 +105,61 @@ def test_only_own_labels_of_a_browser_are_taken_back(engine: Engine, clips: Data
         assert not take_back_label(connection, Labeller(clips, "bob"))
         assert take_back_label(connection, ann)
         assert not take_back_label(connection, ann)
+
+
+def test_a_label_of_older_texts_counts_nowhere_and_its_fact_is_asked_again(engine: Engine, clips: Dataset) -> None:
+    ann, bob = Labeller(clips, "ann"), Labeller(clips, "bob")
+    fact = following(engine, ann)
+    assert fact is not None
+
+    def labelled() -> tuple[list[float | None], int, int]:
+        with engine.connect() as connection:
+            shares = [each.covered for each in judged_samples(connection, clips.dataset_id)]
+            return shares, count_labelled(connection, clips.dataset_id), n_labelled(connection, ann)
+
+    assert answer(engine, ann, fact)
+    assert labelled() == ([1.0], 1, 1)
+    for table, key in ((sample, fact.sample_id), (keypoint, fact.keypoint_id)):
+        (text,) = texts(engine, table, key)
+        set_text(engine, table, key, "something else")
+        assert labelled() == ([], 0, 0)
+        again = following(engine, bob)
+        assert again is not None
+        assert again[:2] == fact[:2], "it is asked again"
+        set_text(engine, table, key, text)
+        assert labelled() == ([1.0], 1, 1), "as soon as the text is the old one, the label counts"
+    set_text(engine, sample, fact.sample_id, "something else")
+    again = following(engine, bob)
+    assert again is not None
+    assert answer(engine, bob, again, covered=False)
+    assert not answer(engine, ann, again)
+    assert labelled() == ([0.0], 1, 0)
+
+
+def test_a_row_of_a_manifest_counts_for_the_texts_beside_which_it_was_given(engine: Engine, clips: Dataset) -> None:
+    fact = following(engine, Labeller(clips, "ann"))
+    assert fact is not None
+    key = {"keypoint_id": fact.keypoint_id, "sample_id": fact.sample_id, "source": MANIFEST_LABELS}
+
+    def ingest(row: bytes) -> int:
+        with psycopg_transaction(engine) as driver:
+            rows = [{**key, "covered": True, "extra": None, "row_sha256": row}]
+            write_rows(driver, "keypoint_label", rows, is_held=True)
+        with engine.connect() as connection:
+            return count_labelled(connection, clips.dataset_id)
+
+    assert ingest(b"first") == 1
+    set_text(engine, sample, fact.sample_id, "something else")
+    assert ingest(b"first") == 0, "an unchanged row is about the text of before"
+    assert ingest(b"second") == 1, "a changed row is about the text of now"
+
+
+def texts(engine: Engine, table: sa.Table, row_id: int) -> list[str]:
+    (key,) = table.primary_key.columns
+    with engine.connect() as connection:
+        return list(connection.scalars(sa.select(table.c.text).where(key == row_id)))
+
+
+def set_text(engine: Engine, table: sa.Table, row_id: int, text: str) -> None:
+    digest = {"text_sha256": text_sha256(text)} if table is sample else {}
+    change(engine, table, row_id, text=text, **digest)

@@ -8,8 +8,18 @@ import pytest
 from sqlalchemy.engine import Engine
 
 from db import schema
+from db.evidence.embeddings import text_sha256
 from db.evidence.labels import JudgedLabel, captions_to_label, delete_labels, judge_source, label_digests, write_labels
-from tests.db.builders import add_keypoint, add_label, add_sample, add_video, labels_by_source, make_dataset, remove
+from tests.db.builders import (
+    add_keypoint,
+    add_label,
+    add_sample,
+    add_video,
+    change_text,
+    labels_by_source,
+    make_dataset,
+    remove,
+)
 
 JUDGE, OTHER = judge_source("tiny"), judge_source("other")
 
@@ -26,7 +36,9 @@ class Shelf:
             return label_digests(connection, source, self.samples)
 
     def all_labels(self) -> list[JudgedLabel]:
-        return [JudgedLabel(s, k, True, b"asked", {"sentence": "So."}) for s in self.samples for k in self.keypoints]
+        texts = text_sha256("a dog runs"), text_sha256("A dog runs.")
+        pairs = [(s, k) for s in self.samples for k in self.keypoints]
+        return [JudgedLabel(s, k, True, b"asked", *texts, {"sentence": "So."}) for s, k in pairs]
 
 
 @pytest.fixture
@@ -62,6 +74,19 @@ def test_labels_of_a_judge_replace_its_own(shelf: Shelf) -> None:
     assert {digest for other, digest in shelf.digests().items() if other != key} == {b"asked"}
     assert shelf.digests(OTHER) == {key: b"asked"}
     assert labels_by_source(shelf.engine) == {JUDGE: 6, OTHER: 1, "manifest": 1}
+
+
+def test_a_label_is_about_the_texts_that_the_judge_read(shelf: Shelf) -> None:
+    labels = shelf.all_labels()
+    change_text(shelf.engine, shelf.samples[0], "a cat sleeps")
+    write_labels(shelf.engine, JUDGE, labels)  # the judge had read the text of before
+    digests = shelf.digests()
+    assert {key: digest for key, digest in digests.items() if not digest} == {
+        (shelf.samples[0], keypoint): b"" for keypoint in shelf.keypoints
+    }
+    again = [replace(label, text_sha256=text_sha256("a cat sleeps")) for label in labels[:2]]
+    write_labels(shelf.engine, JUDGE, again)
+    assert set(shelf.digests().values()) == {b"asked"}
 
 
 def test_labels_are_deleted_of_one_source(shelf: Shelf) -> None:

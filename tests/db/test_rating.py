@@ -17,6 +17,7 @@ from db.manifest.rating import (
     Key,
     Rater,
     asked,
+    drawn_ratings,
     due_repeat,
     n_rated,
     next_item,
@@ -25,10 +26,16 @@ from db.manifest.rating import (
     store_rating,
     take_back,
 )
-from db.reports.agreement import preferences_of, repeats_of
+from db.manifest.store import write_rows
+from db.reports.agreement import judged_samples, preferences_of, ratings_of, repeats_of
+from db.reports.samples import ratings_by_sample
+from db.reports.samples import ratings_of as ratings_on_page
+from db.reports.summary import count_old_ratings, dataset_summary, raters_of
 from db.schema import rating
+from db.schema.views import create_views
+from db.server.engine import psycopg_transaction
 from tests.assets.reporting import rate
-from tests.db.builders import add_sample, add_video, change_text, make_dataset, remove
+from tests.db.builders import TWO_METRICS, add_sample, add_video, change_text, make_dataset, remove
 
 N = 12
 TEXT = text_sha256("a dog runs")
@@ -103,6 +110,84 @@ def test_a_second_answer_and_one_about_another_text_are_not_stored(
     assert not answer(engine, rater, third)
     with engine.connect() as connection:
         assert list(connection.scalars(sa.select(rating.c.value))) == [2.0]
+
+
+def test_a_rating_of_an_older_text_counts_nowhere_and_its_caption_is_asked_again(
+    engine: Engine, clips: tuple[Dataset, list[int]]
+) -> None:
+    dataset, (first, *_) = clips
+    rater = Rater(dataset, "ann", "fun")
+
+    def counted() -> dict[str, Any]:
+        """What each reader of ratings takes this one for, and the count of old ones."""
+        with engine.begin() as connection:
+            create_views(connection, TWO_METRICS)
+            means = connection.exec_driver_sql("SELECT mean_ratings->>'fun' FROM sample_scores WHERE sample = 'c0'")
+            summary = dataset_summary(connection, dataset.name)
+            return {
+                "mean": means.scalar(),
+                "random": list(ratings_of(connection, dataset.dataset_id)),
+                "drawn": [row[:2] for row in drawn_ratings(connection, dataset, "fun")],
+                "judged": [each.sample_id for each in judged_samples(connection, dataset.dataset_id)],
+                "rated": n_rated(connection, rater)[0],
+                "raters": raters_of(connection, dataset.dataset_id),
+                "shown": ratings_by_sample(connection, [first]),
+                "counts": (summary["ratings"], summary["old_ratings"]),
+                "old": count_old_ratings(connection, dataset.dataset_id),
+            }
+
+    assert answer(engine, rater, first, 2.0)
+    now = counted()
+    assert now == {
+        "mean": "2",
+        "random": [(first, "ann", "fun", 2.0)],
+        "drawn": [(first, 2.0)],
+        "judged": [first],
+        "rated": 1,
+        "raters": {"ann": 1},
+        "shown": {first: {"fun": {"ann": 2.0}}},
+        "counts": (1, 0),
+        "old": 0,
+    }
+    change_text(engine, first, "a cat sleeps")
+    nothing = {"mean": None, "random": [], "drawn": [], "judged": [], "rated": 0, "raters": {}, "shown": {}}
+    assert counted() == nothing | {"counts": (0, 1), "old": 1}
+    with engine.connect() as connection:
+        assert [(row["value"], row["is_old"]) for row in ratings_on_page(connection, first)] == [(2.0, True)]
+        item = next_item(connection, rater, drawn=[first])
+        assert item is not None
+        assert item.sample_id == first
+    assert following(engine, rater, tuple(clips[1][1:])) == first
+    change_text(engine, first, "a dog runs")
+    assert counted() == now, "as soon as the text is the old one, the rating counts"
+    change_text(engine, first, "a cat sleeps")
+    assert not answer(engine, rater, first, 5.0), "an answer about the text of before"
+    assert answer(engine, rater, first, 5.0, text_sha256("a cat sleeps"))
+    assert counted() == {
+        **now,
+        "mean": "5",
+        "random": [(first, "ann", "fun", 5.0)],
+        "drawn": [(first, 5.0)],
+        "shown": {first: {"fun": {"ann": 5.0}}},
+    }
+
+
+def test_a_row_of_a_manifest_counts_for_the_text_beside_which_it_was_given(
+    engine: Engine, clips: tuple[Dataset, list[int]]
+) -> None:
+    dataset, (first, *_) = clips
+
+    def ingest(row: bytes) -> int:
+        with psycopg_transaction(engine) as driver:
+            said = {"sample_id": first, "rater": "ann", "aspect": "fun", "value": 3.0, "extra": None}
+            write_rows(driver, "rating", [{**said, "row_sha256": row}], is_held=True)
+        with engine.connect() as connection:
+            return len(list(ratings_of(connection, dataset.dataset_id)))
+
+    assert ingest(b"first") == 1
+    change_text(engine, first, "a cat sleeps")
+    assert ingest(b"first") == 0, "an unchanged row is about the text of before"
+    assert ingest(b"second") == 1, "a changed row is about the text of now"
 
 
 def test_only_captions_of_the_dataset_are_rated(engine: Engine, clips: tuple[Dataset, list[int]]) -> None:
@@ -289,6 +374,7 @@ def test_a_repeat_is_stored_once_and_never_of_a_text_that_changed(
     change_text(engine, due, "a dog runs")
     (item,) = ask(engine, rater)
     assert item.sample_id == due
+    assert not reply(engine, rater, [item._replace(text_sha256=b"another")], 1.0), "an answer about another text"
     assert reply(engine, rater, [item], 5.0)
     assert not reply(engine, rater, [item], 1.0), "the other window comes too late"
     with engine.connect() as connection:

@@ -206,6 +206,7 @@ def test_dataset_summary_counts_each_thing_of_its_own_dataset(engine: Engine, cl
         "ratings": 2,
         "rejects": 1,
         "scores": 3,
+        "old_ratings": 0,
     }
     assert summary == [
         {"dataset": "clips", "shards": 1, **counts},

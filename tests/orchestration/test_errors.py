@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import signal
 import tempfile
 from collections.abc import Callable, Iterator
@@ -175,6 +176,17 @@ def test_a_fault_leaves_its_traceback_in_the_home_folder(home: Path) -> None:
     assert "KeyError: 'frames'" in text
     assert "direct cause" in text
     assert log.stat().st_mode & 0o077 == 0
+
+
+def test_the_newest_logs_of_faults_stay(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orchestration.cli.errors.MOST_LOGS", 3)
+    kept: list[Path] = []
+    for number in range(5):
+        assert judge(KeyError(str(number))).exit_code == FAULT
+        (new,) = set((home / "logs").iterdir()) - set(kept)
+        os.utime(new, ns=(number, number))
+        kept.append(new)
+    assert set((home / "logs").iterdir()) == set(kept[2:])
 
 
 def test_a_home_that_takes_no_log_sends_it_to_the_temporary_folder(home: Path) -> None:

@@ -167,6 +167,15 @@ def test_bad_tables_are_one_sentence_and_store_nothing(imported: Installation) -
         ({"sample": [], "value": []}, "extra", "the table has no rows"),
         ({**good, "value": ["high", "low"]}, "extra", "row 1: value 'high' is no number"),
         ({**good, "value": [0.1, float("inf")]}, "extra", "row 2: value inf is not finite"),
+        ({**good, "value": [10**400, 1]}, "extra", "row 1: value 1329 bits long is not finite"),
+        ({**good, "sample": ["a\x00", "b"]}, "extra", "row 1: sample 'a\\x00' is no text"),
+        ({**good, "sample": ["a\ud800", "b"]}, "extra", "row 1: sample 'a\\ud800' is no text"),
+        (
+            {**good, "value": [None, 1], "status": ["no_audio", "ok"], "reason": ["\ud800", ""]},
+            "extra",
+            "row 1: reason '\\ud800' has a character that no database can store",
+        ),
+        ({**good, "value": [None, 1], "status": ["\x00", "ok"]}, "extra", "row 1: status '\\x00' has no value"),
         ({**good, "value": [True, False]}, "extra", "row 1: value True is no number"),
         ({**good, "sample": [KEYS[0]] * 2}, "extra", f"rows 1 and 2 are both about sample '{KEYS[0]}'"),
         (gone, "extra", "a row names a sample that dataset 'mine' does not have, such as 'gone' in row 2"),
@@ -182,8 +191,12 @@ def test_bad_tables_are_one_sentence_and_store_nothing(imported: Installation) -
         (good, "My Metric", "metric name 'My Metric': write 3 to 40 lower-case letters"),
     ]:
         with pytest.raises(rs.ReelsieveError, match=r"^[^\n]*$") as error:
-            rs.import_scores(pd.DataFrame(columns), name, "mine")
+            # As objects, for the other kind of column takes no half of a pair.
+            rs.import_scores(pd.DataFrame(columns, dtype=object), name, "mine")
         assert str(error.value).startswith(sentence)
+    for source in ("\x00", "\ud800", " ", 5):
+        with pytest.raises(rs.ReelsieveError, match=r"^source .* is no plain text"):
+            rs.import_scores(pd.DataFrame(good), "extra", "mine", source=source)  # type: ignore[arg-type]  # on purpose
     with pytest.raises(rs.ReelsieveError, match="did you mean 'mine'"):
         rs.import_scores(pd.DataFrame(good), "extra", "minee")
     with pytest.raises(rs.ReelsieveError, match=r"^builtins.list is no table: give one of pandas"):

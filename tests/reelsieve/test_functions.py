@@ -13,6 +13,15 @@ from assets.scores.base import Outcome
 TABLE = pa.table({"caption": ["a b"], "references": [["c", "d e"]], "keypoints": [["f"]]})
 
 
+class Unshowable(Exception):
+    """Its own code fails, as an object of somebody else may."""
+
+    def __str__(self) -> str:
+        raise RuntimeError
+
+    __repr__ = __str__
+
+
 def scored(function: Any, low: float = 0.0, high: float = 1.0) -> tuple[Any, ...]:
     """Value, status and reason that the function gives the only caption."""
     made = rs.metric("mine", version="1", value_range=(low, high))(function)
@@ -41,6 +50,17 @@ def test_it_is_given_what_its_parameters_name() -> None:
         (7.0, "failed", "mine returned 7, not 0 to 1: correct the function or its value_range"),
         ([1.0], "failed", "mine returned [1.0]"),
         (Outcome(None, "too_quiet", "it says nothing"), "too_quiet", "it says nothing"),
+        (10**400, "failed", "mine returned inf, not 0 to 1"),
+        (-(10**400), "failed", "mine returned -inf, not 0 to 1"),
+        ("\ud800", "failed", "mine returned '\\ud800'"),
+        (Unshowable(), "failed", "mine returned what cannot be shown (RuntimeError): return a number"),
+        (Outcome(None, "too_quiet", "half \ud800 and \x00"), "too_quiet", "half \\ud800 and \\x00"),
+        (Outcome(None, "too_quiet", None), "too_quiet", "mine says why in no word"),
+        (Outcome(10**400), "failed", "mine returned inf, not 0 to 1"),
+        (Outcome(float("nan")), "failed", "mine returned nan: return a number"),
+        (Outcome(None), "undefined", "mine gives this caption no value"),
+        (Outcome(0.5, "no_audio"), "failed", "mine returned value 0.5 and status 'no_audio'"),
+        (Outcome(None, "\x00"), "failed", "mine returned value None and status '\\x00'"),
     ],
 )
 def test_what_is_no_number_is_a_status(result: Any, status: str, reason: str) -> None:
@@ -61,6 +81,29 @@ def test_an_error_costs_its_own_caption_a_value() -> None:
     assert rows["mine"].to_pylist() == [0.5, None, 0.5]
     assert rows["mine_reason"].to_pylist() == [None, "mine raised KeyError: 'no such\\ntext'", None]
     assert (picky("a"), picky.__name__, picky.__doc__) == (0.5, "picky", "Raises for one text.")
+
+
+def test_an_error_that_cannot_be_shown_costs_its_own_caption_a_value() -> None:
+    @rs.metric("mine", version="1", value_range=(0, 1))
+    def picky(text: str) -> float:
+        if text == "b":
+            raise Unshowable
+        if text == "c":
+            raise ValueError("half of a pair \ud800 and \x00")
+        return 0.5
+
+    rows = rs.score(pa.table({"caption": ["a", "b", "c"]}), picky)
+    assert rows["mine"].to_pylist() == [0.5, None, None]
+    assert rows["mine_reason"].to_pylist()[1:] == [
+        "mine raised Unshowable: what cannot be shown (RuntimeError)",
+        "mine raised ValueError: half of a pair \\ud800 and \\x00",
+    ]
+
+
+@pytest.mark.parametrize("metrics", [None, 5])
+def test_no_metrics_are_one_sentence(metrics: Any) -> None:
+    with pytest.raises(rs.ReelsieveError, match=f"^metrics is {metrics}: name some of vcs"):
+        rs.score(TABLE, metrics)
 
 
 def test_question_answer_pairs_are_not_its_business() -> None:

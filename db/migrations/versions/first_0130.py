@@ -12,12 +12,12 @@ from alembic import op
 
 from db.schema import METADATA
 
-revision = "0122"
+revision = "0130"
 down_revision = None
 branch_labels = None
 depends_on = None
 # Of the statements that make the tables. A test compares it, so that no table changes under a revision that stays.
-TABLES_SHA256 = "e33d0929cd585d97cbfef93389c4869db2257afda3c328e70fdbb51bc3f22fcb"
+TABLES_SHA256 = "b4355ef1e72ee53a05eaeb2b141c7c34c777c36b9ac2e941cfbd4c134c28b0ff"
 
 FUNCTIONS = Path(__file__).with_suffix(".sql")
 # An UPDATE fires twice, since a row may leave one shard or video for another.
@@ -27,6 +27,7 @@ CHANGES = (
     ("updated", "UPDATE", "NEW"),
     ("moved_away", "UPDATE", "OLD"),
 )
+JUDGED = {"rating": "note_rated_text()", "keypoint_label": "note_labelled_texts()"}
 DIGESTS = {"reference": "refresh_reference_digests()", "keypoint": "refresh_keypoint_digests()"}
 # Whose scores a change may make stale; of the tables of a metric from outside db/schema/marks.py takes care.
 MARKED = {"sample": "mark_samples()", "video": "mark_videos()"}
@@ -39,6 +40,10 @@ INGESTED = {
 def upgrade() -> None:
     op.get_bind().exec_driver_sql(FUNCTIONS.read_text())
     METADATA.create_all(op.get_bind())
+    for table, function in JUDGED.items():
+        op.execute(
+            f"CREATE TRIGGER {table}_texts BEFORE INSERT OR UPDATE ON {table} FOR EACH ROW EXECUTE FUNCTION {function}"
+        )
     for table, function in DIGESTS.items():
         for name, event, side in CHANGES:
             _trigger(f"{table}_{name}", event, table, side, function)

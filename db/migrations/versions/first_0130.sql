@@ -1,4 +1,4 @@
--- The functions of revision 0121, which its triggers call.
+-- The functions of revision 0130, which its triggers call.
 
 CREATE FUNCTION utf8(text) RETURNS bytea
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
@@ -256,4 +256,31 @@ BEGIN
     WHERE v.video_id = made.video_id
       AND (v.references_sha256, v.reference_segments_digest) IS DISTINCT FROM (made.texts, made.segments);
     RETURN NULL;
+END $$;
+
+-- The texts that a rating or a label is about: those of now, unless whoever writes it says which. A changed row of a
+-- manifest is about the texts that stand beside it; an unchanged one keeps the texts that it was first given for.
+
+CREATE FUNCTION note_rated_text() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF NEW.text_sha256 IS NULL
+       OR (TG_OP = 'UPDATE' AND NEW.row_sha256 <> OLD.row_sha256 AND NEW.text_sha256 = OLD.text_sha256) THEN
+        NEW.text_sha256 := (SELECT text_sha256 FROM sample WHERE sample_id = NEW.sample_id);
+    END IF;
+    RETURN NEW;
+END $$;
+
+CREATE FUNCTION note_labelled_texts() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF NEW.text_sha256 IS NULL
+       OR (TG_OP = 'UPDATE' AND NEW.row_sha256 <> OLD.row_sha256
+           AND (NEW.text_sha256, NEW.keypoint_sha256) = (OLD.text_sha256, OLD.keypoint_sha256)) THEN
+        NEW.text_sha256 := (SELECT text_sha256 FROM sample WHERE sample_id = NEW.sample_id);
+        NEW.keypoint_sha256 := (SELECT sha256(utf8(text)) FROM keypoint WHERE keypoint_id = NEW.keypoint_id);
+    END IF;
+    RETURN NEW;
 END $$;

@@ -1,0 +1,123 @@
+"""Commands that change views or scores at once: no deadlock between them, and one that comes is tried again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from assets.scores.registry import METRIC_INPUTS
+from db.schema.inputs import TEXT
+from db.schema.marks import MetricInputs
+from db.schema.views import create_views
+from db.scores.imported import IMPORTED
+from db.scores.stored import register_scorer
+from db.server.conflicts import is_conflict, retry_conflicts
+from db.server.engine import psycopg_transaction
+from orchestration.cli.errors import MISTAKE, judge
+from tests.db.builders import add_sample, add_video, make_dataset, set_scores, wait_for_lock
+
+
+def begin_to_write(connection: psycopg.Connection[tuple[object, ...]], sample_id: int) -> None:
+    """Take the first locks of a batch of scores."""
+    connection.execute("SELECT 1 FROM sample WHERE sample_id = %s FOR KEY SHARE", [sample_id])
+    connection.execute("SELECT 1 FROM shard FOR KEY SHARE")
+
+
+def end_writing(connection: psycopg.Connection[tuple[object, ...]], sample_id: int) -> None:
+    """Compare the scores as the end of a batch does; the rule of ecs reads a view."""
+    connection.execute("SELECT compare_scores(ARRAY[%s::bigint])", [sample_id])
+
+
+@pytest.mark.parametrize("others", [(), ("vcs",)], ids=["a new metric", "another rule of a metric with scores"])
+def test_views_are_made_anew_beside_a_batch_of_scores(engine: Engine, others: Collection[str]) -> None:
+    with engine.begin() as connection:
+        create_views(connection, METRIC_INPUTS)
+    dataset = make_dataset(engine)
+    sample_id = add_sample(engine, dataset, add_video(engine, dataset, "v"), "s")
+    set_scores(engine, {sample_id: 0.5})
+    set_scores(engine, {sample_id: 0.5}, metric="ecs")
+    with engine.begin() as connection:
+        register_scorer(connection, metric="clip_score", models={}, params={}, code_version=IMPORTED)
+    metrics: MetricInputs = {**METRIC_INPUTS, **dict.fromkeys(others, (TEXT,))}
+
+    def make_views() -> None:
+        with engine.begin() as connection:
+            create_views(connection, metrics)
+
+    with ThreadPoolExecutor(1) as pool:
+        with psycopg_transaction(engine) as writer:
+            begin_to_write(writer, sample_id)
+            made = pool.submit(make_views)
+            wait_for_lock(engine, made)
+            assert made.done() is not bool(others), "a new metric waits for nobody"
+            end_writing(writer, sample_id)
+        made.result()
+    with engine.connect() as connection:
+        assert connection.scalar(sa.text("SELECT clip_score_status FROM sample_scores")) is None
+
+
+def test_a_deadlock_is_tried_again(engine: Engine) -> None:
+    """Two transactions take the same two locks in opposite order, and meet in between on the first try."""
+    with ThreadPoolExecutor(1) as pool, engine.connect() as beside:
+        beside.exec_driver_sql("SET deadlock_timeout = '1h'")
+        beside.exec_driver_sql("SELECT pg_advisory_lock(2)")
+        tries = []
+
+        def cross() -> None:
+            beside.exec_driver_sql("SELECT pg_advisory_lock(1)")
+            beside.exec_driver_sql("SELECT pg_advisory_unlock_all()")
+
+        @retry_conflicts
+        def work() -> None:
+            tries.append(1)
+            with engine.begin() as connection:
+                connection.exec_driver_sql("SET LOCAL deadlock_timeout = '10ms'")
+                connection.exec_driver_sql("SELECT pg_advisory_xact_lock(1)")
+                if len(tries) == 1:
+                    wait_for_lock(engine, pool.submit(cross))
+                connection.exec_driver_sql("SELECT pg_advisory_xact_lock(2)")
+
+        work()
+        assert len(tries) == 2
+
+
+@pytest.mark.parametrize("state", ["40P01", "40001"])
+def test_what_conflicts_every_time_ends_in_a_sentence(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    monkeypatch.setattr("db.server.conflicts._PAUSES", (0.0, 0.0, 0.0))
+    tries = []
+
+    @retry_conflicts
+    def work() -> None:
+        tries.append(1)
+        with engine.begin() as connection:
+            connection.exec_driver_sql(f"DO $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '{state}'; END $$")
+
+    with pytest.raises(sa.exc.DBAPIError) as caught:
+        work()
+    assert is_conflict(caught.value)
+    assert len(tries) == 4
+    verdict = judge(caught.value)
+    assert verdict.exit_code == MISTAKE
+    assert "waited for each other" in verdict.sentence
+    assert "mend that" not in verdict.sentence
+
+
+def test_another_error_is_not_tried_again(engine: Engine) -> None:
+    tries = []
+
+    @retry_conflicts
+    def work() -> None:
+        tries.append(1)
+        with engine.begin() as connection:
+            connection.exec_driver_sql("SELECT 1 / 0")
+
+    with pytest.raises(sa.exc.DataError):
+        work()
+    assert tries == [1]

@@ -1,0 +1,112 @@
+"""A page of `reelsieve look` holds one connection at a time: pages that wait for a second one hold up all others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import urlencode
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+from starlette.applications import Starlette
+from starlette.routing import Route
+
+from db.manifest.labelling import Fact
+from db.schema import keypoint
+from orchestration.look.app import Look
+from tests.orchestration.looking import PLAYING, Shown, shown
+
+__all__ = ["shown"]  # a fixture
+
+
+@contextmanager
+def counting(engine: Engine) -> Iterator[list[int]]:
+    """A list of how many connections were held at each checkout of one."""
+    held, seen = 0, [0]
+
+    def taken(*_: object) -> None:
+        nonlocal held
+        held += 1
+        seen.append(held)
+
+    def given_back(*_: object) -> None:
+        nonlocal held
+        held -= 1
+
+    event.listen(engine, "checkout", taken)
+    event.listen(engine, "checkin", given_back)
+    try:
+        yield seen
+    finally:
+        event.remove(engine, "checkout", taken)
+        event.remove(engine, "checkin", given_back)
+
+
+def ask(shown: Shown, method: str, path: str) -> tuple[int, str]:
+    answer = shown.ask(path, method, {} if method == "POST" else None, Origin=shown.address, Host="127.0.0.1:{port}")
+    return answer.status, answer.read().decode(errors="replace")
+
+
+def about(shown: Shown, place: int) -> dict[str, str]:
+    """What an answer says of the caption at a place."""
+    query = "SELECT encode(text_sha256, 'hex') FROM sample WHERE sample_id = :id"
+    with shown.engine.connect() as connection:
+        digest = connection.scalar(sa.text(query), {"id": shown.ids[place]})
+    return {"sample": str(shown.ids[place]), "text": str(digest)}
+
+
+def fact(shown: Shown) -> dict[str, str]:
+    """What a label says of the first fact and the first caption."""
+    query = sa.text("SELECT text FROM sample WHERE sample_id = :id")
+    with shown.engine.connect() as connection:
+        keypoint_id, text = connection.execute(sa.select(keypoint.c.keypoint_id, keypoint.c.text).limit(1)).one()
+        caption = connection.scalar(query, {"id": shown.ids[0]})
+    one = Fact(keypoint_id, shown.ids[0], text, str(caption), 0)
+    return {"keypoint": str(keypoint_id), "sample": str(shown.ids[0]), "digest": one.digest}
+
+
+def requests(shown: Shown) -> dict[tuple[str, str], str]:
+    """An address for each method and route."""
+    own, named = "/look/{dataset}", {"rater": "ann", "aspect": "coverage"}
+    settling = urlencode({**named, "to-settle": "vcs:length"})
+    answer = urlencode({**named, "answer": "4", **about(shown, 0)})
+    label = urlencode({"rater": "ann", "answer": "yes", **fact(shown)})
+    video = f"{own}/video/{{video_id:row}}"
+    at = {
+        ("GET", "/"): "/",
+        ("GET", "/look"): "/look",
+        ("GET", own): "/look/clips",
+        ("GET", f"{own}/histogram"): "/look/clips/histogram?column=vcs",
+        ("GET", f"{own}/sample/{{sample_id:row}}"): f"/look/clips/sample/{shown.ids[0]}",
+        ("GET", video): f"/look/clips/video/{PLAYING + 1}",
+        ("GET", f"{video}/file"): f"/look/clips/video/{PLAYING + 1}/file",
+        ("GET", f"{video}/frames.jpg"): f"/look/clips/video/{PLAYING + 1}/frames.jpg",
+        ("GET", f"{own}/selection"): "/look/clips/selection?sort=vcs",
+        ("POST", f"{own}/selection"): "/look/clips/selection?sort=vcs",
+        ("GET", f"{own}/sql"): "/look/clips/sql",
+        ("GET", f"{own}/rate"): f"/look/clips/rate?{settling}",
+        ("POST", f"{own}/rate"): f"/look/clips/rate?{answer}",
+        ("POST", f"{own}/rate/undo"): f"/look/clips/rate/undo?{urlencode(named)}",
+        ("GET", f"{own}/rate/progress"): f"/look/clips/rate/progress?{urlencode(named)}",
+        ("GET", f"{own}/rate/facts"): "/look/clips/rate/facts?rater=ann",
+        ("POST", f"{own}/rate/facts"): f"/look/clips/rate/facts?{label}",
+        ("POST", f"{own}/rate/facts/undo"): "/look/clips/rate/facts/undo?rater=ann",
+    }
+    return at
+
+
+def test_no_page_holds_two_connections(shown: Shown) -> None:
+    asked = requests(shown)
+    app = Look(shown.engine, dict, has_lineage=True).app()
+    assert isinstance(app, Starlette)
+    routes = [route for route in app.routes if isinstance(route, Route)]
+    known = {(method, route.path) for route in routes for method in route.methods or () if method != "HEAD"}
+    assert set(asked) == known, "each route is asked here"
+    most: dict[tuple[str, str], int] = {}
+    for route, path in asked.items():
+        with counting(shown.engine) as seen:
+            status, text = ask(shown, route[0], path)
+        assert status in (200, 307), (route, status, text[:300])
+        most[route] = max(seen)
+    assert {route: n for route, n in most.items() if n > 1} == {}
