@@ -167,13 +167,26 @@ class Notable:
 
 
 @dataclass(frozen=True, slots=True)
+class Copy:
+    """A video that is a copy of another one, or nearly, by their keys. similarity: of their signatures, at most 1."""
+
+    key: str
+    original: str
+    similarity: float
+
+
+@dataclass(frozen=True, slots=True)
 class Described:
-    """What facts tell of so many videos and captions that have some."""
+    """What facts tell of so many videos and captions that have some.
+
+    copies: by key, each with the video before it that is most like it; none where too many videos are to be compared.
+    """
 
     n_videos: int
     n_captions: int
     facts: tuple[DescribedFact, ...]
     notable: tuple[Notable, ...]
+    copies: tuple[Copy, ...]
 
 
 @dataclass(frozen=True, slots=True)

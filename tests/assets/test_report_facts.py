@@ -40,7 +40,8 @@ def described(engine: Engine, name: str = "facts") -> Dataset:
     for key, (motion, still, brightness, cuts, has_sound, bits) in VIDEOS.items():
         content = key.encode()
         facts: dict[str, Any] = {"motion": motion, "static_share": still, "brightness": brightness, "cuts": cuts}
-        facts |= {"has_sound": has_sound, "signature": bytes([bits]) * 64, "black_share": 0.0}
+        signs = bytes([bits]) * 64 + bytes([255 - bits]) * 64
+        facts |= {"has_sound": has_sound, "signature": signs, "black_share": 0.0}
         video_id = add_video(engine, dataset, key, content=content, uri=None)
         rows.append(VideoFacts(video_id, hashlib.sha256(content).digest(), facts))
         for caption, (video, text) in CAPTIONS.items():
@@ -85,10 +86,16 @@ def test_what_stands_out_is_counted_and_named_with_its_condition(page: MadeRepor
         "boilerplate > 0": "1 of 5 captions has a stock phrase: c2.",
         "language <> 'en'": "1 of 5 captions is not in the language of most, en: c3.",
         "dedupe: 1": "2 of 5 captions have the text of another one: c0, c1.",
-        "dedupe_videos: 0.6": "1 of 4 videos is a copy of another one, or nearly: v1.",
+        "dedupe_videos: 0.6": "1 of 4 videos is a copy of another one, or nearly: v1 of v0.",
     }
     for sentence in notable.values():
         assert sentence in page.text
+
+
+def test_every_copy_is_named_with_the_video_that_it_is_most_like(page: MadeReport) -> None:
+    assert page.numbers["described"]["copies"] == [{"key": "v1", "original": "v0", "similarity": pytest.approx(1)}]
+    table = page.text[page.text.index("Which video is a copy of which") :]
+    assert table.index("v1") < table.index("v0") < table.index("1.00")
 
 
 def test_without_a_score_the_first_screen_has_facts_and_what_each_metric_needs(page: MadeReport) -> None:
