@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sqlalchemy.engine import Connection
 
-from assets.reports.facts import Copy, Described, DescribedFact, Notable
+from assets.reports.facts import Copy, Described, DescribedFact, Notable, Proposed
 from assets.reports.text import quantified
 from db.manifest.datasets import Dataset
 from db.reports.facts import (
@@ -14,6 +14,7 @@ from db.reports.facts import (
     Of,
     collect_facts,
     commonest_language,
+    count_captions,
     meeting,
     same_texts,
     signatures,
@@ -50,6 +51,16 @@ _NOTABLE: tuple[tuple[Of, str, str, str], ...] = (
     ("caption", "boilerplate > 0", "has a stock phrase", "have stock phrases"),
 )
 _LANGUAGE = ("is not in the language of most, {}", "are not in the language of most, {}")
+# Conditions that leave out what hardly anybody trains with, the plainest first; so many are proposed together.
+_CONDITIONS = (
+    "words >= 5",
+    "static_share < 0.9",
+    "black_share < 0.1",
+    "repetition < 0.1",
+    "letterbox < 0.1",
+    "boilerplate = 0",
+)
+MOST_CONDITIONS = 2
 NAMED = 3
 # Videos that are this much alike are copies, as docs/facts.md measures; so many are compared on a page.
 ALIKE, MOST_COMPARED = 0.6, 5000
@@ -67,7 +78,8 @@ def gather_described(connection: Connection, dataset: Dataset) -> Described | No
         if found is not None
     )
     copies = _copies(connection) if n["video"] <= MOST_COMPARED else ()
-    return Described(n["video"], n["caption"], facts, tuple(_notable(connection, n, copies)), copies)
+    notable, proposed = tuple(_notable(connection, n, copies)), _proposed(connection, n["caption"])
+    return Described(n["video"], n["caption"], facts, notable, copies, proposed)
 
 
 def _notable(connection: Connection, n: Mapping[Of, int], copies: Sequence[Copy]) -> Iterator[Notable]:
@@ -85,6 +97,20 @@ def _notable(connection: Connection, n: Mapping[Of, int], copies: Sequence[Copy]
         has, have = "is a copy of another one, or nearly", "are copies of others, or nearly"
         pairs = [f"{copy.key} of {copy.original}" for copy in copies[:NAMED]]
         yield Notable(_sentence(len(copies), n["video"], "video", has, have, pairs), f"dedupe_videos: {ALIKE}")
+
+
+def _proposed(connection: Connection, n_captions: int) -> Proposed | None:
+    """The first conditions that leave out some captions, and together no more than half of them; None without one."""
+    chosen: list[str] = []
+    left = n_captions
+    for condition in _CONDITIONS:
+        n = count_captions(connection, " and ".join([*chosen, condition]))
+        if n_captions / 2 <= n < left:
+            chosen.append(condition)
+            left = n
+        if len(chosen) == MOST_CONDITIONS:
+            break
+    return Proposed(" and ".join(chosen), left) if chosen else None
 
 
 def _copies(connection: Connection) -> tuple[Copy, ...]:

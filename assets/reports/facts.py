@@ -176,10 +176,19 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
+class Proposed:
+    """A condition on facts that n of the captions meet: half of them or more, and not all."""
+
+    condition: str
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
 class Described:
     """What facts tell of so many videos and captions that have some.
 
     copies: by key, each with the video before it that is most like it; none where too many videos are to be compared.
+    proposed: a condition to select captions by, None where none takes a proper part of them.
     """
 
     n_videos: int
@@ -187,6 +196,7 @@ class Described:
     facts: tuple[DescribedFact, ...]
     notable: tuple[Notable, ...]
     copies: tuple[Copy, ...]
+    proposed: Proposed | None
 
 
 @dataclass(frozen=True, slots=True)

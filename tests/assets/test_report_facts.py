@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 import statistics
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from assets.facts.describing import describe_texts
+from assets.selection.making import make_selection
 from db import schema
 from db.evidence.facts import VideoFacts, store_video_facts
-from db.manifest.datasets import Dataset
+from db.manifest.datasets import Dataset, find_dataset
+from db.selections.recipes import recipe_of
 from tests.assets.reporting import MadeReport, add_captions, report_on
 from tests.db.builders import add_sample, add_video, change_text, make_dataset, set_scores
 
@@ -110,6 +113,65 @@ def test_without_a_score_the_first_screen_has_facts_and_what_each_metric_needs(p
     commands = [step["command"] for step in page.numbers["answers"]["steps"]]
     assert commands[0] == "reelsieve look facts"
     assert not [command for command in commands if command and "score" in command]
+
+
+def selected(engine: Engine, dataset: Dataset, command: str) -> int:
+    """How many captions the command of a step takes."""
+    words = shlex.split(command)
+    assert words[:4] == ["reelsieve", "select", "--dataset", dataset.name]
+    options = dict(zip(words[4::2], words[5::2], strict=True))
+    rule = {name.removeprefix("--"): value for name, value in options.items()}
+    rule |= {"seed": int(options["--seed"]), "keep": float(options["--keep"])}
+    return make_selection(engine, dataset, recipe_of(rule), lambda: pytest.fail("no text"), lambda _: None).n
+
+
+def proposals(made: MadeReport) -> list[tuple[str, str]]:
+    steps = [(step["sentence"], step["command"] or "") for step in made.numbers["answers"]["steps"]]
+    return [(sentence, command) for sentence, command in steps if " select " in command]
+
+
+def test_the_proposed_condition_takes_as_many_as_the_page_says(page: MadeReport, module_engine: Engine) -> None:
+    ((sentence, command),) = proposals(page)
+    # c4 is short, c2 has a stock phrase. Clips that stand still have three of the five captions: too many.
+    assert sentence == "Freeze the 3 of 5 captions that meet a condition on facts."
+    assert "--where 'words >= 5 and boilerplate = 0'" in command
+    with module_engine.connect() as connection:
+        dataset = find_dataset(connection, "facts")
+    assert dataset is not None
+    assert selected(module_engine, dataset, command) == 3
+
+
+@pytest.mark.parametrize(
+    ("still", "words", "condition"),
+    [
+        ((1.0, 1.0, 1.0, 1.0), "A dog runs over the lawn.", None),
+        ((0.0, 0.0, 0.0, 0.0), "A dog runs over the lawn.", None),
+        ((None, None, None, None), "A dog.", None),
+        ((1.0, 1.0, 1.0, 0.0), "A dog runs over the lawn.", None),
+        ((1.0, 1.0, 0.0, 0.0), "A dog runs over the lawn.", "static_share < 0.9"),
+        ((None, 0.0, 0.0, 1.0), "A dog runs over the lawn.", "static_share < 0.9"),
+    ],
+)
+def test_no_condition_is_proposed_that_takes_nothing_or_all(
+    engine: Engine, tmp_path: Path, still: tuple[float | None, ...], words: str, condition: str | None
+) -> None:
+    dataset = make_dataset(engine, "part")
+    for place, share in enumerate(still):
+        content = bytes([place])
+        video_id = add_video(engine, dataset, f"v{place}", content=content, uri=None)
+        add_sample(engine, dataset, video_id, f"c{place}", words)
+        facts = {"static_share": share, "black_share": 0.0, "letterbox": 0.0}
+        store_video_facts(engine, "rule", [VideoFacts(video_id, hashlib.sha256(content).digest(), facts)])
+    describe_texts(engine, dataset, 0, lambda _: None)
+    made = report_on(engine, dataset, tmp_path, ("vcs", "ecs"))
+    found = proposals(made)
+    if condition is None:
+        assert not found
+        return
+    ((sentence, command),) = found
+    assert sentence == "Freeze the 2 of 4 captions that meet a condition on facts."
+    assert f"--where '{condition}'" in command
+    assert selected(engine, dataset, command) == 2
 
 
 def test_without_a_score_the_samples_are_the_extremes_with_all_their_facts(page: MadeReport) -> None:
