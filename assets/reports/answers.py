@@ -22,7 +22,7 @@ from assets.reports.facts import (
     TrustFacts,
 )
 from assets.reports.labels import shown_name
-from assets.reports.text import listed, percent
+from assets.reports.text import listed, percent, quantified
 from metrics_core.agreement.verdicts import MOST_CHANCE, Level, too_few
 from metrics_core.calibration.rated import FEWEST_VIDEOS
 
@@ -204,8 +204,10 @@ def _first_steps(dataset: str, described: Described | None, plan: Plan) -> Itera
         yield Step("Look at facts, which need neither reference nor model.", f"reelsieve facts --dataset {dataset}")
         return
     yield Step("Look through clips and captions, in the order of any fact.", f"reelsieve look {dataset}")
-    keep = "--by words --choose random --seed 1 --keep 1 --where 'words >= 5 and static_share < 0.9'"
-    yield Step("Freeze those that meet conditions on facts.", f"reelsieve select --dataset {dataset} {keep}")
+    if proposed := described.proposed:
+        keep = f"--by words --choose random --seed 1 --keep 1 --where {shlex.quote(proposed.condition)}"
+        those = quantified(proposed.n, described.n_captions, "caption", "that meets", "that meet")
+        yield Step(f"Freeze the {those} a condition on facts.", f"reelsieve select --dataset {dataset} {keep}")
     if plan.needs and not plan.metrics:
         yield Step("Let metrics score: add what one of them needs, as docs/own-clips.md says.")
 

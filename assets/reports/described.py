@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from sqlalchemy.engine import Connection
 
-from assets.reports.facts import Described, DescribedFact, Notable
+from assets.reports.facts import Copy, Described, DescribedFact, Notable, Proposed
 from assets.reports.text import quantified
 from db.manifest.datasets import Dataset
 from db.reports.facts import (
@@ -14,13 +14,14 @@ from db.reports.facts import (
     Of,
     collect_facts,
     commonest_language,
+    count_captions,
     meeting,
     same_texts,
     signatures,
     summary_of,
 )
 from metrics_core.facts.signatures import units_of
-from metrics_core.selection.duplicates import without_near_duplicates
+from metrics_core.selection.duplicates import find_originals, without_near_duplicates
 
 # Which facts have a histogram, and what their numbers are.
 SHOWN: Mapping[str, str] = {
@@ -50,6 +51,16 @@ _NOTABLE: tuple[tuple[Of, str, str, str], ...] = (
     ("caption", "boilerplate > 0", "has a stock phrase", "have stock phrases"),
 )
 _LANGUAGE = ("is not in the language of most, {}", "are not in the language of most, {}")
+# Conditions that leave out what hardly anybody trains with, the plainest first; so many are proposed together.
+_CONDITIONS = (
+    "words >= 5",
+    "static_share < 0.9",
+    "black_share < 0.1",
+    "repetition < 0.1",
+    "letterbox < 0.1",
+    "boilerplate = 0",
+)
+MOST_CONDITIONS = 2
 NAMED = 3
 # Videos that are this much alike are copies, as docs/facts.md measures; so many are compared on a page.
 ALIKE, MOST_COMPARED = 0.6, 5000
@@ -66,10 +77,12 @@ def gather_described(connection: Connection, dataset: Dataset) -> Described | No
         for fact, found in summaries.items()
         if found is not None
     )
-    return Described(n["video"], n["caption"], facts, tuple(_notable(connection, n)))
+    copies = _copies(connection) if n["video"] <= MOST_COMPARED else ()
+    notable, proposed = tuple(_notable(connection, n, copies)), _proposed(connection, n["caption"])
+    return Described(n["video"], n["caption"], facts, notable, copies, proposed)
 
 
-def _notable(connection: Connection, n: Mapping[Of, int]) -> Iterator[Notable]:
+def _notable(connection: Connection, n: Mapping[Of, int], copies: Sequence[Copy]) -> Iterator[Notable]:
     language = commonest_language(connection)
     has, have = (each.format(language) for each in _LANGUAGE)
     other: tuple[tuple[Of, str, str, str], ...] = (("caption", f"language <> '{language}'", has, have),)
@@ -80,22 +93,34 @@ def _notable(connection: Connection, n: Mapping[Of, int]) -> Iterator[Notable]:
     n_same, keys = same_texts(connection, NAMED)
     if n_same:
         yield Notable(_sentence(n_same, n["caption"], "caption", "", "have the text of another one", keys), "dedupe: 1")
-    if n["video"] <= MOST_COMPARED:
-        copies = _copies(connection)
-        if copies:
-            has, have = "is a copy of another one, or nearly", "are copies of others, or nearly"
-            yield Notable(
-                _sentence(len(copies), n["video"], "video", has, have, copies[:NAMED]), f"dedupe_videos: {ALIKE}"
-            )
+    if copies:
+        has, have = "is a copy of another one, or nearly", "are copies of others, or nearly"
+        pairs = [f"{copy.key} of {copy.original}" for copy in copies[:NAMED]]
+        yield Notable(_sentence(len(copies), n["video"], "video", has, have, pairs), f"dedupe_videos: {ALIKE}")
 
 
-def _copies(connection: Connection) -> list[str]:
-    """The videos that are like one before them by their keys."""
+def _proposed(connection: Connection, n_captions: int) -> Proposed | None:
+    """The first conditions that leave out some captions, and together no more than half of them; None without one."""
+    chosen: list[str] = []
+    left = n_captions
+    for condition in _CONDITIONS:
+        n = count_captions(connection, " and ".join([*chosen, condition]))
+        if n_captions / 2 <= n < left:
+            chosen.append(condition)
+            left = n
+        if len(chosen) == MOST_CONDITIONS:
+            break
+    return Proposed(" and ".join(chosen), left) if chosen else None
+
+
+def _copies(connection: Connection) -> tuple[Copy, ...]:
+    """The videos that are like one before them by their keys, each with the one that it is most like."""
     keys, found = signatures(connection)
     if not keys:
-        return []
-    keep = without_near_duplicates(units_of(found), ALIKE)
-    return [key for key, is_kept in zip(keys, keep.tolist(), strict=True) if not is_kept]
+        return ()
+    units = units_of(found)
+    places = zip(*find_originals(units, without_near_duplicates(units, ALIKE)), strict=True)
+    return tuple(Copy(keys[one], keys[other], float(units[one] @ units[other])) for one, other in places)
 
 
 def _sentence(n: int, total: int, of: Of, has: str, have: str, keys: list[str]) -> str:

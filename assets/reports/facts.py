@@ -167,13 +167,36 @@ class Notable:
 
 
 @dataclass(frozen=True, slots=True)
+class Copy:
+    """A video that is a copy of another one, or nearly, by their keys. similarity: of their signatures, at most 1."""
+
+    key: str
+    original: str
+    similarity: float
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """A condition on facts that n of the captions meet: half of them or more, and not all."""
+
+    condition: str
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
 class Described:
-    """What facts tell of so many videos and captions that have some."""
+    """What facts tell of so many videos and captions that have some.
+
+    copies: by key, each with the video before it that is most like it; none where too many videos are to be compared.
+    proposed: a condition to select captions by, None where none takes a proper part of them.
+    """
 
     n_videos: int
     n_captions: int
     facts: tuple[DescribedFact, ...]
     notable: tuple[Notable, ...]
+    copies: tuple[Copy, ...]
+    proposed: Proposed | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -55,7 +55,13 @@ def collect_facts(connection: Connection, dataset: Dataset) -> dict[Of, int]:
         .where(video.c.dataset_id == dataset.dataset_id, video_fact.c.status == "ok")
     )
     captions = (
-        sa.select(sample.c.sample_id.label("row_id"), sample.c.key, sample.c.text_sha256, *_facts("caption"))
+        sa.select(
+            sample.c.sample_id.label("row_id"),
+            sample.c.key,
+            sample.c.text_sha256,
+            sample.c.video_id,
+            *_facts("caption"),
+        )
         .select_from(
             sample.join(text_fact, text_fact.c.text_sha256 == sample.c.text_sha256).join(
                 video, video.c.video_id == sample.c.video_id
@@ -99,6 +105,19 @@ def meeting(connection: Connection, of: Of, condition: str, most: int) -> tuple[
     table = _table(of)
     columns = {name: table.c[name] for name in _names(of)}
     return _counted(connection, sa.select(table.c.key).where(parse_filter(condition, columns)), most)
+
+
+def count_captions(connection: Connection, condition: str) -> int:
+    """Return how many captions meet a condition of the filter language on their facts and on those of their videos.
+
+    As with `select --where`, a caption without one of the facts does not meet it. `collect_facts` must have run. Raises
+    FilterError for a condition on anything else.
+    """
+    captions, videos = _table("caption"), _table("video")
+    columns = {name: (videos if name in OF_VIDEOS else captions).c[name] for name in FACT_COLUMNS}
+    rows = captions.outerjoin(videos, videos.c.row_id == captions.c.video_id)
+    query = sa.select(sa.func.count()).select_from(rows).where(parse_filter(condition, columns))
+    return connection.scalar(query) or 0
 
 
 def same_texts(connection: Connection, most: int) -> tuple[int, list[str]]:
@@ -145,6 +164,9 @@ def _facts(of: Of) -> list[Column]:
 
 
 def _table(of: Of) -> sa.TableClause:
-    own = [sa.column("signature", sa.LargeBinary)] if of == "video" else [sa.column("text_sha256", sa.LargeBinary)]
+    own: dict[Of, list[sa.ColumnClause[Any]]] = {
+        "video": [sa.column("signature", sa.LargeBinary)],
+        "caption": [sa.column("text_sha256", sa.LargeBinary), sa.column("video_id", sa.BigInteger)],
+    }
     facts = [sa.column(name, FACT_COLUMNS[name].type) for name in _names(of)]
-    return sa.table(_TABLES[of], sa.column("row_id", sa.BigInteger), sa.column("key", sa.Text), *own, *facts)
+    return sa.table(_TABLES[of], sa.column("row_id", sa.BigInteger), sa.column("key", sa.Text), *own[of], *facts)

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from metrics_core.facts.signatures import Bits, frame_bits, signature_of
+from metrics_core.facts.signatures import SignatureScan
 
 Luma = NDArray[np.uint8]
 Floats = NDArray[np.float64]
 Complex = NDArray[np.complex128]
 
 # Raised by hand when a number changes; videos are then measured anew.
-PICTURE_RULE = "1"
+PICTURE_RULE = "2"
 
 BLACK, WHITE = 16, 235
 # As FFmpeg's blackdetect: a pixel is dark up to a tenth of the range, and a picture black with so many dark pixels.
@@ -63,7 +63,7 @@ class PictureFacts:
         contrast: standard deviation of the luma on the same scale.
         cuts: number of hard cuts.
         letterbox: share of the picture that black bars at its edges take; None where all is black.
-        signature: 64 bytes in hexadecimal, by which a copy is known again.
+        signature: 128 bytes in hexadecimal, by which a copy is known again; None where all frames are flat.
     """
 
     motion: float | None = None
@@ -101,7 +101,7 @@ class FrameScan:
     contrast: list[float] = field(default_factory=list)
     sharpness: list[float] = field(default_factory=list)
     motions: list[Motion] = field(default_factory=list)
-    bits: list[Bits] = field(default_factory=list)
+    signature: SignatureScan = field(default_factory=SignatureScan)
     _last: NDArray[np.int16] | None = None
     _rows: Luma | None = None
     _columns: Luma | None = None
@@ -112,6 +112,7 @@ class FrameScan:
         grid = grid_of(luma).astype(np.int16)
         mean = int(grid.sum()) / grid.size
         self.light.append(mean)
+        self.signature.look(luma)
         if mean <= BRIGHTEST_BLACK:
             self.n_black += bool((grid <= DARK).mean() >= DARK_SHARE)
         if self._last is not None and self._last.shape == grid.shape:
@@ -121,8 +122,7 @@ class FrameScan:
         self._last = grid
 
     def look_closely(self, luma: Luma) -> None:
-        """Take in contrast, sharpness, bars and bits of a frame, shape (H, W)."""
-        self.bits.append(frame_bits(luma))
+        """Take in contrast, sharpness and bars of a frame, shape (H, W)."""
         self.contrast.append(float(grid_of(luma).std()))
         if (value := sharpness(luma)) is not None:
             self.sharpness.append(value)
@@ -151,7 +151,7 @@ class FrameScan:
             *_spread(spreads / scale),
             len(cuts(self.changes)) if self.light else None,
             bars,
-            None if (signature := signature_of(self.bits)) is None else signature.hex(),
+            None if (signature := self.signature.signature()) is None else signature.hex(),
         )
 
 

@@ -1,62 +1,122 @@
-"""Signatures of videos: bits of some frames that tell a copy after other coding, scaling or a small crop."""
+"""Signatures of videos: where looks at a video are bright beside dark, by which a copy is known again.
+
+A copy may be coded otherwise, scaled, cropped a little, shortened a little, or carry a logo.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-Bits = NDArray[np.bool_]
+Floats = NDArray[np.float64]
 
-# A frame has as many bits as its coarsest waves, side by side; a signature has so many frames.
-WAVES = 8
-FRAME_BITS = WAVES * WAVES
-FRAMES = 8
-# Means of a frame before its waves are taken, and pixels looked at for each.
+# Edges lie on so many rows and columns of a picture; a signature has those of so many moments of the video.
+PLACES, MOMENTS = 8, 4
+# Means of a picture before its edges are taken, and pixels that are looked at for each of them.
 _SIDE, _PIXELS = 32, 4
-# Of a flatter frame the waves are those of its coding.
-_LEAST_WAVE = 0.5
-_PARTS = np.repeat(np.eye(_SIDE), _PIXELS, axis=1) / _PIXELS
-_COSINES = np.cos(np.pi * np.arange(WAVES)[:, None] * (2 * np.arange(_SIDE) + 1) / (2 * _SIDE))
+# Edges are those of the picture blurred by so many means: finer ones are elsewhere after a small crop.
+_BLUR = 1.5
+# An edge counts by its direction; one that is weaker than this share of the median edge of its picture counts less, and
+# so does one below so many grey levels a mean, which is noise or coding.
+_WEAK, _NOISE = 0.3, 0.1
+# Looks that are kept: at least half as many, unless the video has fewer frames. Enough for each moment to be a mean.
+MOST_LOOKS = 32
+# A moment is a mean over looks around it, weighted by a bell of this width, as a share of the video: a copy without the
+# first second shows the same a little earlier.
+_WIDTH = 0.12
+# Of an edge a signature keeps the sign, and nothing where the edge is weaker than this share of the root mean square of
+# all. A video where that is less than this is flat: its slopes are of a third of a grey level over the whole picture.
+_LEAST, _FLAT = 0.4, 0.1
 
 
-def frame_bits(luma: NDArray[np.uint8]) -> Bits:
-    """Return which of the coarsest waves of a frame (H, W) exceed their median, shape (64,): the perceptual hash pHash.
+def _bell(places: Floats, centres: Floats, width: float) -> Floats:
+    """Weights of places around centres, each row of sum 1, shape (centres, places)."""
+    weights = np.exp(-0.5 * ((places - centres[:, None]) / width) ** 2)
+    shares: Floats = weights / weights.sum(axis=1, keepdims=True)
+    return shares
 
-    A flat frame has no bit set.
+
+def _pictures_to_edges() -> tuple[Floats, Floats]:
+    """Two matrices (PLACES, _SIDE * _PIXELS): one blurs a picture along an axis, one gives the slope of the blurred."""
+    means = np.arange(_SIDE, dtype=np.float64) + 0.5
+    centres = (np.arange(PLACES, dtype=np.float64) + 0.5) * _SIDE / PLACES
+    blur = _bell(means, centres, _BLUR)
+    slope = blur * (means - centres[:, None]) / _BLUR**2
+    # A bell that the border of the picture cuts off would see a slope in a flat picture.
+    slope -= blur * slope.sum(axis=1, keepdims=True)
+    parts = np.repeat(np.eye(_SIDE), _PIXELS, axis=1) / _PIXELS
+    return blur @ parts, slope @ parts
+
+
+_BLURRED, _SLOPE = _pictures_to_edges()
+
+
+def edges_of(luma: NDArray[np.uint8]) -> Floats:
+    """Return the edges of a frame (H, W): its slopes along x and along y at 8 x 8 places, shape (128,), from -1 to 1.
+
+    Contrast cancels out, so that light, a logo or a subtitle changes few of them. A flat frame has edges of 0.
     """
-    waves = _COSINES @ _means(luma) @ _COSINES.T / _SIDE**2
-    waves[0, 0] = 0.0
-    if np.abs(waves).max() < _LEAST_WAVE:
-        return np.zeros(FRAME_BITS, dtype=np.bool_)
-    bits: Bits = (waves > np.median(waves)).ravel()
-    return bits
+    for axis, size in enumerate(luma.shape):
+        luma = luma.take(np.arange(_SIDE * _PIXELS) * size // (_SIDE * _PIXELS), axis)
+    pixels = luma.astype(np.float64)
+    slopes = np.stack([_BLURRED @ pixels @ _SLOPE.T, _SLOPE @ pixels @ _BLURRED.T]).reshape(2, -1)
+    lengths = np.sqrt(np.einsum("an,an->n", slopes, slopes))
+    # The middle one by size; as a median, at a tenth of its time.
+    usual = np.partition(lengths, len(lengths) // 2)[len(lengths) // 2]
+    edges: Floats = (slopes / (lengths + _WEAK * usual + _NOISE)).ravel()
+    return edges
 
 
-def signature_of(frames: Sequence[Bits]) -> bytes | None:
-    """Return the signature of a video, 64 bytes, given the bits of frames at even distances; None without a frame."""
-    if not frames:
-        return None
-    return np.packbits([frames[len(frames) * place // FRAMES] for place in range(FRAMES)]).tobytes()
+@dataclass
+class SignatureScan:
+    """Looks at frames of one video at even distances, however many will come: `look` at each, then `signature`.
+
+    A short video is looked at in every frame. Where more looks than 32 are kept, every second one is dropped, and from
+    then on half as many frames are looked at. So no length or rate need be known before.
+
+    looks: the edges of the frames 0, every, 2 * every, ..., as `edges_of` returns them.
+    """
+
+    every: int = 1
+    looks: list[Floats] = field(default_factory=list)
+    _n: int = 0
+
+    def look(self, luma: NDArray[np.uint8]) -> None:
+        """Take in the next frame, shape (H, W)."""
+        if self._n % self.every == 0:
+            self.looks.append(edges_of(luma))
+            if len(self.looks) > MOST_LOOKS:
+                self.looks = self.looks[::2]
+                self.every *= 2
+        self._n += 1
+
+    def signature(self) -> bytes | None:
+        """Return the signature of the frames so far, 128 bytes; None without a frame, or where all are flat.
+
+        The first half has a bit for each edge that is positive, the second half one for each that is negative.
+        """
+        if not self.looks:
+            return None
+        times = (np.arange(len(self.looks), dtype=np.float64) * self.every + 0.5) / self._n
+        centres = (np.arange(MOMENTS, dtype=np.float64) + 0.5) / MOMENTS
+        edges = (_bell(times, centres, _WIDTH) @ np.array(self.looks)).ravel()
+        usual = np.sqrt(np.mean(edges**2))
+        if usual < _FLAT:
+            return None
+        return np.packbits([edges >= _LEAST * usual, edges <= -_LEAST * usual]).tobytes()
 
 
 def units_of(signatures: Sequence[bytes]) -> NDArray[np.float32]:
-    """Return the signatures as vectors (n, 512) of length 1: their cosine is 1 less twice the share of other bits.
+    """Return the signatures as vectors (n, 512) of length 1, whose cosine says how much alike two videos are.
 
-    >>> units = units_of([bytes(64), bytes(32) + b"\\xff" * 32])
-    >>> abs(float(units[0] @ units[1])) < 1e-6
-    True
+    >>> units = units_of([b"\\xff" * 64 + bytes(64), b"\\xf0" * 64 + b"\\x0f" * 64, b"\\xf0" * 64 + bytes(64)])
+    >>> np.round(units[0] @ units.T, 2) + 0.0
+    array([1.  , 0.  , 0.71], dtype=float32)
     """
-    bits = np.unpackbits(np.frombuffer(b"".join(signatures), dtype=np.uint8).reshape(len(signatures), -1), axis=1)
-    units: NDArray[np.float32] = (bits.astype(np.float32) * 2 - 1) / np.float32(np.sqrt(bits.shape[1]))
+    bits = np.unpackbits(np.frombuffer(b"".join(signatures), dtype=np.uint8).reshape(len(signatures), 2, -1), axis=2)
+    signs = bits[:, 0].astype(np.float32) - bits[:, 1]
+    units: NDArray[np.float32] = signs / np.linalg.norm(signs, axis=1, keepdims=True)
     return units
-
-
-def _means(luma: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """Means over 32 x 32 parts of a frame; a frame with fewer rows or columns repeats some."""
-    taken = [np.arange(_SIDE * _PIXELS) * size // (_SIDE * _PIXELS) for size in luma.shape]
-    pixels = luma[np.ix_(*taken)].astype(np.float64)
-    # A product of matrices is many times as fast as means over two axes.
-    means: NDArray[np.float64] = _PARTS @ pixels @ _PARTS.T
-    return means

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 # Raised by hand when a number changes; texts are then described anew.
-TEXT_RULE = "1"
+TEXT_RULE = "2"
 # Words whose sequence counts as repeated: shorter ones recur in good prose, such as "in the".
 REPEATED_WORDS = 3
 
@@ -16,19 +16,70 @@ REPEATED_WORDS = 3
 _ALONE = "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]"
 _LETTERS = rf"(?:(?!{_ALONE})[^\W_])+"
 _WORD = re.compile(rf"{_ALONE}|{_LETTERS}(?:['’.-]{_LETTERS})*")
-_MEDIUM = r"(?:video|clip|footage|image|picture|scene|frame)s?"
-_SHOWING = (
-    r"(?:show|depict|feature|capture|showcase|display|present|portray|illustrate|begin|start|open|end|conclude)"
-    r"(?:s|ed|ing)?"
+# A video that is spoken of, and no thing whose name begins or ends alike: a video game, a picture frame, a hair clip.
+_MEDIUM = (
+    r"(?<!hair )(?<!paper )(?<!money )(?<!tie )(?<!picture )(?<!photo )(?<!window )(?<!door )(?<!bike )(?<!bed )"
+    r"(?:videos?(?: clips?| footage| sequences?| segments?)?|clips?|footage|recording|montage|compilation|vlog"
+    r"|images?|pictures?|scenes?|frames?)\b"
+    r"(?! (?:games?|gaming|gamers?|cameras?|players?|screens?|monitors?|calls?|chats?|conferences?|cassettes?|tapes?"
+    r"|recorders?|editors?|editing|stores?|shops?|walls?|arcades?|consoles?|frames?|books?|windows?|boards?)\b)"
 )
+_THE = r"\b(?:the|this|these|that|our) (?:\w+ )?"
+# Words that may stand before a verb.
+_HOW = r"(?:\w+ly |then |also |further |first |now |next )*"
+_SHOWING = (
+    r"(?:show|depict|feature|capture|showcase|display|present|portray|illustrate|begin|start|open|end|conclude|continue"
+    r"|focus(?:es)?|highlight|follow|reveal|convey|provide|transition|switch(?:es)?|shift|unfold|include|document)"
+    r"(?:s|es|d|ed|ing)?"
+)
+# A clip may be a thing, too: one that is red, or removed, is not spoken of.
+_BEING = (
+    rf"(?:is|was|appears|seems) {_HOW}(?:to be )?(?:an?|about|of|set|shot|filmed|taken|recorded|captured"
+    r"|presented|titled|likely|focused|centered|divided|composed|accompanied|short|brief|silent|from|part"
+    r"|in (?:black|slow|colou?r))"
+)
+_MOOD = r"(?:sense|atmosphere|mood|ambiance|ambience|feel|vibe)\b"
 # English phrases that speak of the video instead of what is in it, and closing words that say nothing.
-_STOCK = re.compile(
-    rf"\b(?:the|this) (?:\w+ )?{_MEDIUM} {_SHOWING}\b"
-    rf"|\b(?:in|throughout|across|within|during) (?:the|this) (?:\w+ )?{_MEDIUM}\b"
-    r"|\b(?:overall|in summary|in conclusion|to summarize)\b,"
-    r"|\bas an ai\b|\bi (?:cannot|can't|am unable to)\b"
-    r"|\bthe overall (?:atmosphere|mood|tone|scene)\b"
-    r"|\b(?:adding|creating|contributing) (?:to )?(?:a|the|an) (?:\w+ )?(?:sense|atmosphere|mood|ambiance|feel)\b",
+_PHRASES = (
+    rf"{_THE}{_MEDIUM} {_HOW}(?:{_SHOWING}|{_BEING}|takes? place|cuts? to|fades?)\b",
+    rf"\b(?:in|throughout|across|within|during) (?:the|this) (?:\w+ )?{_MEDIUM}",
+    rf"\b(?:this|that|it|here|there)(?:'s| is| was| are| we have) (?:some |an? |the )?(?:\w+ )?{_MEDIUM} "
+    r"(?:of|showing|that|which|where|about|featuring|in which)\b",
+    rf"^\W*(?:(?:an?|some|the|this) )?(?:\w+ )?(?!images?|pictures?|scenes?|frames?){_MEDIUM} "
+    r"(?:of|showing|shows?|that shows|depicting|featuring|capturing|in which|where|about)\b",
+    # We see, as one who tells what is shown. Somebody in the video may see something, too.
+    r"(?:^\W*(?:(?:as|and|then|next|now|first|here),? )?|[,;] )(?:we|you|one|viewers|the viewers?) "
+    r"(?:can |could |also |then |now |first |next |clearly |get to )*(?:see|watch|observe|notice|witness)\b",
+    r"\b(?:we|viewers|the viewers?) (?:are|is) (?:then |also |first )?"
+    r"(?:shown|introduced|presented|taken|given|greeted)\b",
+    r"\bwe (?:get|catch) a (?:\w+ )?(?:glimpse|view|look|sense|shot)\b",
+    # The camera, where it tells what comes next. Where it moves, as to the left, is content.
+    rf"\bthe camera {_HOW}(?:focuses|captures|shows|reveals|highlights)\b",
+    rf"\bthe camera {_HOW}(?:pans?|tilts?|zooms?|cuts?|moves?|shifts?|switches|turns?|swings?)"
+    r"(?: (?:over|across|around|away|back|down|up|in|out|slowly))* (?:to|on|onto|towards?) "
+    r"(?!the (?:left|right|side)\b)",
+    # Answers of a model to a person who asked it.
+    r"\b(?:sure|certainly|of course)[,!] (?:here|the|this)\b",
+    r"\bhere(?:'s| is) (?:an?|the|my) (?:\w+ )?(?:description|caption|summary)\b",
+    rf"\b(?:based on|according to|judging by) (?:the|this|these) (?:\w+ )?{_MEDIUM}",
+    r"\bas an ai\b|\bi(?: am|'m) (?:sorry|unable)\b|\bi (?:cannot|can't|am unable to)\b",
+    # Closings, and words of mood.
+    r"\b(?:overall|in summary|in conclusion|in essence|to summarize|to sum up|to conclude|all in all),",
+    r"\bas the (?:video|clip|footage|scene) (?:progresses|continues|unfolds|goes on|ends|begins|opens|concludes)\b",
+    r"\b(?:it is|it's) (?:worth|important to) not(?:e|ing)\b",
+    r"\bthe (?:overall|general) (?:atmosphere|mood|tone|scene|impression|ambiance|feel|vibe)\b",
+    r"\bthe (?:atmosphere|mood|ambiance|tone)(?: of the \w+)? (?:is|appears|feels|seems|remains)\b",
+    r"\b(?:add|creat|contribut|convey|evok|giv|lend)(?:e|es|s|ed|ing) (?:to )?(?:a|the|an) (?:overall )?"
+    rf"(?:\w+ ){{0,2}}{_MOOD}",
+    r"\b(?:is|are|serves as|stands as) a testament to\b",
+    r"\bleav(?:es|ing) (?:the )?(?:viewers?|audience|us) with\b",
+)
+_STOCK = re.compile("|".join(_PHRASES), re.IGNORECASE)
+# One of these words is in every phrase. Few sentences have one, and the phrases take many times as long to look for.
+_SIGN = re.compile(
+    r"\b(?:videos?|clips?|footage|recording|montage|compilation|vlog|images?|pictures?|scenes?|frames?|camera|we|you|one"
+    r"|viewers?|audience|us|sure|certainly|course|description|caption|summary|i|overall|conclusion|essence|summarize|sum"
+    r"|conclude|all|worth|important|general|atmosphere|mood|ambiance|ambience|tone|sense|feel|vibe|testament)\b",
     re.IGNORECASE,
 )
 
@@ -41,7 +92,7 @@ class TextFacts:
         words: number of words; a Han or kana character is a word.
         sentences: number of sentences.
         repetition: share of the sequences of three words that stood in the text before.
-        boilerplate: share of the sentences with an English stock phrase, such as "the video shows".
+        boilerplate: share of the sentences with an English stock phrase, such as "the video shows" or "we can see".
         digit_share: share of the words that hold a digit.
         name_share: share of the words inside sentences, the first of each left out, that begin with a capital letter;
             so nouns of German count too.
@@ -90,11 +141,20 @@ def text_facts(text: str, split: Callable[[str], Sequence[str]], language_of: Ca
         words=len(words),
         sentences=len(sentences),
         repetition=repeated_share(words),
-        boilerplate=_share(sum(bool(_STOCK.search(sentence)) for sentence in sentences), len(sentences)),
+        boilerplate=_share(sum(map(has_stock_phrase, sentences)), len(sentences)),
         digit_share=_share(sum(any(map(str.isdigit, word)) for word in words), len(words)),
         name_share=_share(sum(word[0].isupper() and word != "I" for word in inside), len(inside)),
         language=language_of(text),
     )
+
+
+def has_stock_phrase(sentence: str) -> bool:
+    """Tell whether a sentence has an English stock phrase.
+
+    >>> has_stock_phrase("We see a man."), has_stock_phrase("A man sees a video game.")
+    (True, False)
+    """
+    return bool(_SIGN.search(sentence) and _STOCK.search(" ".join(sentence.replace("’", "'").split())))
 
 
 def repeated_share(words: Sequence[str]) -> float | None:

@@ -49,6 +49,26 @@ def without_near_duplicates(units: Rows, at_least: float) -> Mask:
     return keep
 
 
+def find_originals(units: Rows, keep: Mask) -> tuple[Positions, Positions]:
+    """Return the rows that `without_near_duplicates` drops, in order, and for each the earlier kept row most like it.
+
+    units: (n, d), the rows that it was given. keep: (n,), what it returned. Of rows equally alike the first is taken.
+
+    >>> units = np.float32([[1, 0], [0, 1], [0.8, 0.6]])
+    >>> dropped, originals = find_originals(units, without_near_duplicates(units, 0.5))
+    >>> dropped.tolist(), originals.tolist()
+    ([2], [0])
+    """
+    (dropped,), (kept,) = np.nonzero(~keep), np.nonzero(keep)
+    originals = np.empty(len(dropped), dtype=np.intp)
+    for start in range(0, len(dropped), _BLOCK):
+        rows = dropped[start : start + _BLOCK]
+        products = units[rows] @ units[kept].T
+        products[kept > rows[:, None]] = -np.inf
+        originals[start : start + _BLOCK] = kept[products.argmax(axis=1)]
+    return dropped, originals
+
+
 def _heads(units: Rows) -> Rows:
     """Short rows (n, _HEAD + 1) whose products are upper bounds of the cosines.
 

@@ -242,7 +242,7 @@ def _next_commands(dataset: str, metrics: Collection[str]) -> tuple[str, str, st
     choice = f"--by {next(iter(metrics))}" if metrics else "--by words --choose random --seed 1"
     return (
         f"reelsieve facts --dataset {dataset}",
-        f"reelsieve select --dataset {dataset} {choice} --keep 0.5 --where 'words > 3' --preview",
+        f"reelsieve select --dataset {dataset} {choice} --keep 0.5 --preview",
         f"reelsieve score --dataset {dataset} --dry-run",
     )
 

@@ -86,7 +86,8 @@ def made(module_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Mad
         with module_engine.begin() as connection:
             this = schema.video.c.video_id == video_id
             connection.execute(sa.update(schema.video).where(this).values({**media, "height": 32}))
-        facts = {"motion": video / 7, "static_share": 1.0, "sharpness": 10.0**video, "signature": content * 2}
+        signs = content + bytes(255 - byte for byte in content)
+        facts = {"motion": video / 7, "static_share": 1.0, "sharpness": 10.0**video, "signature": signs}
         store_video_facts(module_engine, "rule", [VideoFacts(video_id, content, facts)])
         for system in SYSTEMS:
             key, long = f"v{video}_{system}_{'x' * 60}", f"{system}_{'of_a_very_long_name' * 4}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 import statistics
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from assets.facts.describing import describe_texts
+from assets.selection.making import make_selection
 from db import schema
 from db.evidence.facts import VideoFacts, store_video_facts
-from db.manifest.datasets import Dataset
+from db.manifest.datasets import Dataset, find_dataset
+from db.selections.recipes import recipe_of
 from tests.assets.reporting import MadeReport, add_captions, report_on
 from tests.db.builders import add_sample, add_video, change_text, make_dataset, set_scores
 
@@ -40,7 +43,8 @@ def described(engine: Engine, name: str = "facts") -> Dataset:
     for key, (motion, still, brightness, cuts, has_sound, bits) in VIDEOS.items():
         content = key.encode()
         facts: dict[str, Any] = {"motion": motion, "static_share": still, "brightness": brightness, "cuts": cuts}
-        facts |= {"has_sound": has_sound, "signature": bytes([bits]) * 64, "black_share": 0.0}
+        signs = bytes([bits]) * 64 + bytes([255 - bits]) * 64
+        facts |= {"has_sound": has_sound, "signature": signs, "black_share": 0.0}
         video_id = add_video(engine, dataset, key, content=content, uri=None)
         rows.append(VideoFacts(video_id, hashlib.sha256(content).digest(), facts))
         for caption, (video, text) in CAPTIONS.items():
@@ -85,10 +89,16 @@ def test_what_stands_out_is_counted_and_named_with_its_condition(page: MadeRepor
         "boilerplate > 0": "1 of 5 captions has a stock phrase: c2.",
         "language <> 'en'": "1 of 5 captions is not in the language of most, en: c3.",
         "dedupe: 1": "2 of 5 captions have the text of another one: c0, c1.",
-        "dedupe_videos: 0.6": "1 of 4 videos is a copy of another one, or nearly: v1.",
+        "dedupe_videos: 0.6": "1 of 4 videos is a copy of another one, or nearly: v1 of v0.",
     }
     for sentence in notable.values():
         assert sentence in page.text
+
+
+def test_every_copy_is_named_with_the_video_that_it_is_most_like(page: MadeReport) -> None:
+    assert page.numbers["described"]["copies"] == [{"key": "v1", "original": "v0", "similarity": pytest.approx(1)}]
+    table = page.text[page.text.index("Which video is a copy of which") :]
+    assert table.index("v1") < table.index("v0") < table.index("1.00")
 
 
 def test_without_a_score_the_first_screen_has_facts_and_what_each_metric_needs(page: MadeReport) -> None:
@@ -103,6 +113,65 @@ def test_without_a_score_the_first_screen_has_facts_and_what_each_metric_needs(p
     commands = [step["command"] for step in page.numbers["answers"]["steps"]]
     assert commands[0] == "reelsieve look facts"
     assert not [command for command in commands if command and "score" in command]
+
+
+def selected(engine: Engine, dataset: Dataset, command: str) -> int:
+    """How many captions the command of a step takes."""
+    words = shlex.split(command)
+    assert words[:4] == ["reelsieve", "select", "--dataset", dataset.name]
+    options = dict(zip(words[4::2], words[5::2], strict=True))
+    rule = {name.removeprefix("--"): value for name, value in options.items()}
+    rule |= {"seed": int(options["--seed"]), "keep": float(options["--keep"])}
+    return make_selection(engine, dataset, recipe_of(rule), lambda: pytest.fail("no text"), lambda _: None).n
+
+
+def proposals(made: MadeReport) -> list[tuple[str, str]]:
+    steps = [(step["sentence"], step["command"] or "") for step in made.numbers["answers"]["steps"]]
+    return [(sentence, command) for sentence, command in steps if " select " in command]
+
+
+def test_the_proposed_condition_takes_as_many_as_the_page_says(page: MadeReport, module_engine: Engine) -> None:
+    ((sentence, command),) = proposals(page)
+    # c4 is short, c2 has a stock phrase. Clips that stand still have three of the five captions: too many.
+    assert sentence == "Freeze the 3 of 5 captions that meet a condition on facts."
+    assert "--where 'words >= 5 and boilerplate = 0'" in command
+    with module_engine.connect() as connection:
+        dataset = find_dataset(connection, "facts")
+    assert dataset is not None
+    assert selected(module_engine, dataset, command) == 3
+
+
+@pytest.mark.parametrize(
+    ("still", "words", "condition"),
+    [
+        ((1.0, 1.0, 1.0, 1.0), "A dog runs over the lawn.", None),
+        ((0.0, 0.0, 0.0, 0.0), "A dog runs over the lawn.", None),
+        ((None, None, None, None), "A dog.", None),
+        ((1.0, 1.0, 1.0, 0.0), "A dog runs over the lawn.", None),
+        ((1.0, 1.0, 0.0, 0.0), "A dog runs over the lawn.", "static_share < 0.9"),
+        ((None, 0.0, 0.0, 1.0), "A dog runs over the lawn.", "static_share < 0.9"),
+    ],
+)
+def test_no_condition_is_proposed_that_takes_nothing_or_all(
+    engine: Engine, tmp_path: Path, still: tuple[float | None, ...], words: str, condition: str | None
+) -> None:
+    dataset = make_dataset(engine, "part")
+    for place, share in enumerate(still):
+        content = bytes([place])
+        video_id = add_video(engine, dataset, f"v{place}", content=content, uri=None)
+        add_sample(engine, dataset, video_id, f"c{place}", words)
+        facts = {"static_share": share, "black_share": 0.0, "letterbox": 0.0}
+        store_video_facts(engine, "rule", [VideoFacts(video_id, hashlib.sha256(content).digest(), facts)])
+    describe_texts(engine, dataset, 0, lambda _: None)
+    made = report_on(engine, dataset, tmp_path, ("vcs", "ecs"))
+    found = proposals(made)
+    if condition is None:
+        assert not found
+        return
+    ((sentence, command),) = found
+    assert sentence == "Freeze the 2 of 4 captions that meet a condition on facts."
+    assert f"--where '{condition}'" in command
+    assert selected(engine, dataset, command) == 2
 
 
 def test_without_a_score_the_samples_are_the_extremes_with_all_their_facts(page: MadeReport) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from metrics_core.selection import duplicates, spread
 from metrics_core.selection.combining import mean_rank, weighted_mean
-from metrics_core.selection.duplicates import without_near_duplicates
+from metrics_core.selection.duplicates import find_originals, without_near_duplicates
 from metrics_core.selection.places import first_of_each, in_proportion
 from metrics_core.selection.spread import farthest_first
 
@@ -200,3 +200,18 @@ def test_of_equally_far_rows_the_better_comes_first_and_a_subset_begins_a_larger
     assert farthest_first(rows, 30)[:10].tolist() == farthest_first(rows, 10).tolist()
     with pytest.raises(ValueError, match="5 of 4 rows"):
         farthest_first(square, 5)
+
+
+def test_the_original_of_a_near_duplicate_is_the_kept_row_before_it_that_is_most_like_it() -> None:
+    rows = np.random.default_rng(6).normal(size=(60, 3)).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    keep = without_near_duplicates(rows, 0.8)
+    dropped, originals = find_originals(rows, keep)
+    assert dropped.tolist() == np.flatnonzero(~keep).tolist()
+    assert 10 < len(dropped) < 60
+    for row, original in zip(dropped.tolist(), originals.tolist(), strict=True):
+        before = [other for other in range(row) if keep[other]]
+        assert original == max(before, key=lambda other: float(rows[other] @ rows[row]))
+        assert rows[original] @ rows[row] >= 0.8 - 1e-6
+    none = find_originals(rows, np.ones(60, dtype=np.bool_))
+    assert [len(part) for part in none] == [0, 0]
