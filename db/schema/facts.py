@@ -26,7 +26,7 @@ _OF_PICTURES = (
     *("motion", "motion_min", "motion_max", "camera_motion", "object_motion"),
     *("frame_change", "frame_change_min", "frame_change_max", "static_share", "frozen_share", "black_share"),
     *("sharpness", "sharpness_min", "sharpness_max", "brightness", "brightness_min", "brightness_max"),
-    *("contrast", "contrast_min", "contrast_max", "letterbox"),
+    *("contrast", "contrast_min", "contrast_max", "letterbox", "repeated_share"),
 )
 # A row of another content than the video's now describes nothing: views and the work list compare the hashes.
 video_fact = sa.Table(

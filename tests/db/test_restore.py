@@ -78,11 +78,11 @@ def with_a_pipe(folder: Path) -> None:
         (without("backup.json"), "this is no back-up of reelsieve db dump: give the folder that it wrote"),
         (
             saying(revision="9999"),
-            r"the back-up is of another Reelsieve \(schema 9999, and this one has 0121\): install that",
+            r"the back-up is of another Reelsieve \(schema 9999, and this one has 0123\): install that",
         ),
         (
             saying(revision="0018"),
-            r"the back-up is of another Reelsieve \(schema 0018, and this one has 0121\): install that",
+            r"the back-up is of another Reelsieve \(schema 0018, and this one has 0123\): install that",
         ),
         (saying(revision="base"), "the back-up is incomplete, or of another version: give a whole one"),
         (saying(format=3), "the back-up is incomplete, or of another version: give a whole one"),

@@ -1,4 +1,4 @@
--- The functions of revision 0121, which its triggers call.
+-- The functions of revision 0123, which its triggers call.
 
 CREATE FUNCTION utf8(text) RETURNS bytea
     LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
