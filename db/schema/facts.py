@@ -26,7 +26,7 @@ _OF_PICTURES = (
     *("motion", "motion_min", "motion_max", "camera_motion", "object_motion"),
     *("frame_change", "frame_change_min", "frame_change_max", "static_share", "frozen_share", "black_share"),
     *("sharpness", "sharpness_min", "sharpness_max", "brightness", "brightness_min", "brightness_max"),
-    *("contrast", "contrast_min", "contrast_max", "letterbox", "repeated_share"),
+    *("contrast", "contrast_min", "contrast_max", "letterbox"),
 )
 # A row of another content than the video's now describes nothing: views and the work list compare the hashes.
 video_fact = sa.Table(
@@ -41,10 +41,11 @@ video_fact = sa.Table(
     sa.Column("cuts", sa.Integer, nullable=True),
     sa.Column("has_sound", sa.Boolean, nullable=True),
     sa.Column("signature", sa.LargeBinary, nullable=True),
+    sa.Column("repeated_share", sa.Double, nullable=True),
     now("measured_at"),
     sa.CheckConstraint("status IN ('ok', 'unreadable', 'failed')", name="status"),
     sa.CheckConstraint("(status = 'ok') = (error IS NULL)", name="reason_unless_ok"),
 )
 
 TEXT_FACTS = ("words", "sentences", "repetition", "boilerplate", "digit_share", "name_share", "language")
-VIDEO_FACTS = (*_OF_PICTURES, "cuts", "has_sound")
+VIDEO_FACTS = (*_OF_PICTURES, "cuts", "has_sound", "repeated_share")

@@ -32,11 +32,11 @@ BRIGHTEST_BLACK = DARK_SHARE * DARK + (1 - DARK_SHARE) * 255
 GRID_ROWS, GRID_COLUMNS = 40, 72
 SHARP_ROWS = 48
 # Change and motion are those of so many seconds, in pictures of so many rows, where the coding of single frames and
-# their number a second are hardly seen; motion is that of one step a second. In a step longer than the second limit,
+# their number a second are hardly seen; motion is that of every second step. In a step longer than the second limit,
 # where frames are rare, motion is not known.
 STEP_S, LONGEST_STEP_S = 0.2, 0.3
 SMALL_ROWS = 72
-MOTION_EVERY = 5
+MOTION_EVERY = 2
 # Stillness is judged by the blocks that change most, so that a small actor before a still camera is no still picture:
 # blocks of four by four pixels of the small picture, and the hundredth part of them.
 BLOCK = 4

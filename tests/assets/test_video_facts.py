@@ -34,7 +34,7 @@ def pan(pixels: int, seed: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
     return np.stack([wide[:, pixels * t : pixels * t + 160] for t in range(48)])
 
 
-def heights_a_second(pixels: int) -> float:
+def heights_a_second(pixels: float) -> float:
     """The motion of a clip of 96 rows that moves by so many pixels a frame."""
     return pixels * RATE / 96
 
@@ -84,7 +84,7 @@ def test_videos_are_measured_once_and_shown_beside_their_captions(engine: Engine
     assert found["text"] == (None, None, None, None)
     for key, pixels in CLIPS.items():
         motion, *others = found[key]
-        assert motion == pytest.approx(heights_a_second(pixels), rel=0.05, abs=0.01)
+        assert motion == pytest.approx(heights_a_second(pixels), abs=heights_a_second(0.15))
         assert others == [0, False, 0.0]
 
 
@@ -137,7 +137,7 @@ def test_another_file_has_no_facts_of_the_one_before(engine: Engine, clips: Data
     ingested(engine, folder)
     assert {key for key, (motion,) in shown(engine, "motion").items() if motion is None} == {"still", "fast", "text"}
     assert measure(engine, clips) == 2
-    assert shown(engine, "motion")["still"] == (pytest.approx(heights_a_second(3), rel=0.05),)
+    assert shown(engine, "motion")["still"] == (pytest.approx(heights_a_second(3), abs=heights_a_second(0.15)),)
 
 
 def test_a_file_that_is_gone_fails_and_is_tried_again(engine: Engine, clips: Dataset, folder: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_file_that_is_gone_fails_and_is_tried_again(engine: Engine, clips: Dat
     assert shown(engine, "motion")["slow"] == (None,)
     os.rename(folder / "elsewhere.mp4", folder / "slow.mp4")
     assert measure(engine, clips) == 1
-    assert shown(engine, "motion")["slow"] == (pytest.approx(heights_a_second(1), rel=0.05),)
+    assert shown(engine, "motion")["slow"] == (pytest.approx(heights_a_second(1), abs=heights_a_second(0.15)),)
 
 
 def test_a_video_that_cannot_be_read_is_not_tried_again_and_one_deleted_meanwhile_is_left_out(
