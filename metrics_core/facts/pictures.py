@@ -61,7 +61,7 @@ class PictureFacts:
 
     Attributes:
         motion: mean length of the motion of blocks, in picture heights a second; median over steps of 0.2 s. None for
-            videos shorter than that, of fewer than four frames a second, and without any structure.
+            videos shorter than that, with frames more than 0.3 s apart, and without any structure.
         camera_motion: the part of it that one shift, zoom and turn of the whole picture explains; median over steps.
         object_motion: mean length of what is left of the motion; median over steps.
         frame_change: mean absolute difference of two blurred pictures 0.2 s apart, in grey levels of 0 to 255.
