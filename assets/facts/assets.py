@@ -34,7 +34,7 @@ def text_fact(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Cura
 
 @dg.asset(deps=["video"], **_PLACED)
 def video_fact(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
-    """Facts about the pictures of each video: motion, change, sharpness, light, cuts, bars and sound."""
+    """Facts about the pictures of each video: motion, change, sharpness, light, cuts, bars, repeats and sound."""
     return _described(context, curation, "video_fact", measure_videos)
 
 

@@ -25,9 +25,9 @@ from metrics_core.selection.duplicates import find_originals, without_near_dupli
 
 # Which facts have a histogram, and what their numbers are.
 SHOWN: Mapping[str, str] = {
-    "motion": "pixels a frame, by motion vectors",
-    "frame_change": "grey levels from frame to frame",
-    "static_share": "share of the frames that stand still",
+    "motion": "picture heights a second",
+    "frame_change": "grey levels in 0.2 s",
+    "static_share": "share of the time that stands still",
     "sharpness": "variance of the Laplacian",
     "brightness": "mean luma, 0 to 1",
     "contrast": "deviation of the luma, 0 to 1",

@@ -41,10 +41,11 @@ video_fact = sa.Table(
     sa.Column("cuts", sa.Integer, nullable=True),
     sa.Column("has_sound", sa.Boolean, nullable=True),
     sa.Column("signature", sa.LargeBinary, nullable=True),
+    sa.Column("repeated_share", sa.Double, nullable=True),
     now("measured_at"),
     sa.CheckConstraint("status IN ('ok', 'unreadable', 'failed')", name="status"),
     sa.CheckConstraint("(status = 'ok') = (error IS NULL)", name="reason_unless_ok"),
 )
 
 TEXT_FACTS = ("words", "sentences", "repetition", "boilerplate", "digit_share", "name_share", "language")
-VIDEO_FACTS = (*_OF_PICTURES, "cuts", "has_sound")
+VIDEO_FACTS = (*_OF_PICTURES, "cuts", "has_sound", "repeated_share")

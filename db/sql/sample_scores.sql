@@ -48,6 +48,7 @@ SELECT d.name AS dataset,
        f.letterbox,
        f.cuts,
        f.has_sound,
+       f.repeated_share,
        (SELECT count(DISTINCT r.text) FROM reference r WHERE r.video_id = s.video_id) AS n_references,
        (SELECT jsonb_object_agg(g.aspect, g.mean)
           FROM (SELECT aspect, avg(value) AS mean FROM current_rating r WHERE r.sample_id = s.sample_id GROUP BY aspect) g)

@@ -2,81 +2,59 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from metrics_core.facts.pictures import LEAST_AREA, FrameScan, Luma, Motion, PictureFacts, motion_of
+from metrics_core.facts.pictures import FrameScan, Luma, PictureFacts
 
 if TYPE_CHECKING:
     from av.video.frame import VideoFrame
 
-# Codecs whose decoder in FFmpeg gives motion vectors; those of HEVC, VP9 and AV1 give none.
-WITH_VECTORS = ("h264", "mpeg4")
 # Formats whose first plane holds the luma in bytes, with black at 16 unless the frame says otherwise.
 PLANAR = ("yuv420p", "yuv422p", "yuv444p", "yuvj420p", "yuvj422p", "yuvj444p", "nv12", "gray")
 FULL_RANGE = 2
-# Frames a second that are looked at for contrast, sharpness and bars; and at most so many for motion.
-CLOSE_LOOKS, MOTION_LOOKS = 1.0, 2.0
+# Frames a second that are looked at for contrast, sharpness and bars.
+CLOSE_LOOKS = 1.0
+USUAL_FPS = 25.0
 
 
 class FrameMeasurer:
     """Measures the frames of a video as they are decoded, in the order in which they are shown.
 
-    codec: its name. fps: frames a second, None where unknown.
+    fps: frames a second. time_base: seconds of a unit of the frames' time stamps. Both are None where unknown.
     """
 
-    def __init__(self, codec: str, fps: float | None) -> None:
+    def __init__(self, fps: float | None, time_base: Fraction | None) -> None:
         self._scan = FrameScan()
-        self._takes_vectors = codec in WITH_VECTORS
-        self._every = max(1, round((fps or 25.0) / CLOSE_LOOKS))
-        self._motion_every = max(1, round((fps or 25.0) / MOTION_LOOKS))
-        self._n = self._next_motion = 0
-        self._since_anchor = 0
+        self._frame_s = 1 / (fps or USUAL_FPS)
+        self._tick_s = float(time_base) if time_base else None
+        self._every = max(1, round((fps or USUAL_FPS) / CLOSE_LOOKS))
+        self._n = 0
+        self._last_s = -self._frame_s
 
     def add(self, frame: VideoFrame) -> None:
         """Measure the next frame."""
         luma = luma_of(frame)
-        self._scan.look(luma)
+        self._scan.look(luma, self._time_of(frame))
         if self._n % self._every == 0:
             self._scan.look_closely(luma)
         self._n += 1
-        if self._takes_vectors and (motion := self._motion(frame)) is not None:
-            self._scan.motions.append(motion)
 
     def facts(self) -> PictureFacts:
         """Sum up the frames measured so far."""
         return self._scan.facts()
 
-    def _motion(self, frame: VideoFrame) -> Motion | None:
-        """The motion since the frame that this one is predicted from; None unless it is predicted from the past alone.
-
-        A frame of kind P is predicted from the last one of kind I or P. Frames of kind B between them refer to either,
-        and FFmpeg does not say how far away these are.
-        """
-        from av.video.frame import PictureType
-
-        self._since_anchor += 1
-        if frame.pict_type == PictureType.B:
-            return None
-        steps, self._since_anchor = self._since_anchor, 0
-        if frame.pict_type != PictureType.P or self._n <= self._next_motion:
-            return None
-        self._next_motion = self._n + self._motion_every
-        side_data: Any = frame.side_data.get("MOTION_VECTORS")
-        if side_data is None:
-            return None
-        blocks = side_data.to_ndarray()
-        blocks = blocks[blocks["source"] < 0]
-        areas = blocks["w"].astype(np.float64) * blocks["h"]
-        if areas.sum() < LEAST_AREA * frame.width * frame.height:
-            return None
-        places = blocks["dst_x"] + 1j * blocks["dst_y"]
-        # A vector points from the block to where it comes from, in fractions of a pixel.
-        scale = -np.maximum(blocks["motion_scale"], 1).astype(np.float64) * steps
-        vectors = (blocks["motion_x"] + 1j * blocks["motion_y"]) / scale
-        return motion_of(places, vectors, areas)
+    def _time_of(self, frame: VideoFrame) -> float:
+        """The second from which a frame is shown: by its stamp, or one frame on where that is missing or passed."""
+        time_s = self._last_s + self._frame_s
+        if frame.pts is not None and self._tick_s is not None:
+            stamped = frame.pts * self._tick_s
+            time_s = stamped if stamped > self._last_s or not self._n else time_s
+        self._last_s = time_s
+        return time_s
 
 
 def luma_of(frame: VideoFrame) -> Luma:
@@ -103,9 +81,8 @@ def measure_video(path: Path) -> tuple[PictureFacts, bool]:
     from metrics_core.frames.records import FrameReadError
 
     with open_video(path) as (container, stream):
-        ask_for_vectors(stream)
         rate = frame_rate(stream)
-        measurer = FrameMeasurer(stream.codec_context.codec.canonical_name, float(rate) if rate else None)
+        measurer = FrameMeasurer(float(rate) if rate else None, stream.time_base)
         n = 0
         for frame in decodable_frames(container, stream):
             measurer.add(frame)
@@ -113,10 +90,3 @@ def measure_video(path: Path) -> tuple[PictureFacts, bool]:
         if not n:
             raise FrameReadError(path, "no frame of the video can be decoded")
         return measurer.facts(), bool(container.streams.audio)
-
-
-def ask_for_vectors(stream: Any) -> None:
-    """Have the decoder of a stream keep motion vectors beside its frames; before the first frame is decoded."""
-    from av.codec.context import Flags2
-
-    stream.codec_context.flags2 |= Flags2.export_mvs

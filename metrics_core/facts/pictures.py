@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
+from math import floor
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from metrics_core.facts.motion import Motion, motion_between
 from metrics_core.facts.signatures import SignatureScan
 
 Luma = NDArray[np.uint8]
-Floats = NDArray[np.float64]
-Complex = NDArray[np.complex128]
+Floats = NDArray[np.floating[Any]]
 
 # Raised by hand when a number changes; videos are then measured anew.
 PICTURE_RULE = "2"
@@ -25,20 +28,29 @@ BLACK, WHITE = 16, 235
 DARK = BLACK + 0.1 * (WHITE - BLACK)
 DARK_SHARE = 0.98
 BRIGHTEST_BLACK = DARK_SHARE * DARK + (1 - DARK_SHARE) * 255
-# Bars are darker than a dark scene.
-BAR = BLACK + 0.05 * (WHITE - BLACK)
 # Rows and columns of the grid of pixels that are looked at in every frame; many rows of a frame for its sharpness.
 GRID_ROWS, GRID_COLUMNS = 40, 72
 SHARP_ROWS = 48
-# Mean difference of two frames in grey levels: the same picture again, and one in which next to nothing moves.
-FROZEN, STATIC = 0.1, 1.0
-# A cut changes the picture by so many grey levels, and by so many times more than each of the four pairs around it.
+# Change and motion are those of so many seconds, in pictures of so many rows, where the coding of single frames and
+# their number a second are hardly seen; motion is that of every second step. In a step longer than the second limit,
+# where frames are rare, motion is not known.
+STEP_S, LONGEST_STEP_S = 0.2, 0.3
+SMALL_ROWS = 72
+MOTION_EVERY = 2
+# Stillness is judged by the blocks that change most, so that a small actor before a still camera is no still picture:
+# blocks of four by four pixels of the small picture, and the hundredth part of them.
+BLOCK = 4
+MOST_CHANGED = 0.01
+# Grey levels by which these blocks change at least where something moves, and where the picture is another one at all.
+# Noise of still shots stays below the first, and the moves of a coded frozen picture below the second.
+STILL, FROZEN = 5.0, 1.0
+# A cut changes the picture by so many grey levels, and by so many times more than any other pair within a step.
 CUT_LEVELS, CUT_TIMES = 12.0, 2.5
-# Of a frame with fewer blocks, or with vectors on less of its area, the motion is not known.
-LEAST_BLOCKS, LEAST_AREA = 8, 0.5
-# Rounds of fitting the camera's motion, each without the blocks that move otherwise.
-ROUNDS = 4
-MOST_BLOCKS = 256
+# A frame repeats the one before if it differs by less than this in grey levels, or as a share of the pairs around it.
+REPEATED_LEVELS, REPEATED_SHARE = 0.1, 0.25
+# A row or column is in the picture, and no bar, where means over its parts reach a tenth of the range, or differ by so
+# many grey levels, in the looks above this quantile.
+BAR_PARTS, BAR_SPREAD, BAR_QUANTILE = 16, 8.0, 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +60,22 @@ class PictureFacts:
     A fact with `_min` and `_max` is the median over frames; these are the extremes.
 
     Attributes:
-        motion: mean length of the codec's motion vectors, in stored pixels a frame, over predicted frames. None for
-            codecs that give no vectors.
-        camera_motion: the part of it that one shift, zoom and turn of the whole picture explains; median over frames.
-        object_motion: mean length of what is left of the vectors; median over frames.
-        frame_change: mean absolute difference of two frames in a row, in grey levels of 0 to 255. For every codec, and
-            another thing than motion.
-        static_share, frozen_share: share of the pairs of frames that differ by less than a grey level on average, and
-            by less than a tenth.
-        black_share: share of the frames of which 98 % of the pixels are dark.
-        sharpness: variance of the Laplacian in grey levels, at the stored size. It grows with texture and noise: it is
-            no quality.
+        motion: mean length of the motion of blocks, in picture heights a second; median over steps of 0.2 s. None for
+            videos shorter than that, with frames more than 0.3 s apart, and without any structure.
+        camera_motion: the part of it that one shift, zoom and turn of the whole picture explains; median over steps.
+        object_motion: mean length of what is left of the motion; median over steps.
+        frame_change: mean absolute difference of two blurred pictures 0.2 s apart, in grey levels of 0 to 255.
+        static_share, frozen_share: share of the time in which the hundredth of the blocks that changes most changes by
+            less than five grey levels in 0.2 s, and by less than one.
+        black_share: share of the time in which 98 % of the pixels are dark.
+        sharpness: variance of the Laplacian in grey levels, at the stored size. It grows with texture and noise, and
+            falls with the bit rate: it is no quality.
         brightness: mean luma from black (0) to white (1).
         contrast: standard deviation of the luma on the same scale.
         cuts: number of hard cuts.
         letterbox: share of the picture that black bars at its edges take; None where all is black.
         signature: 128 bytes in hexadecimal, by which a copy is known again; None where all frames are flat.
+        repeated_share: share of the frames that show the picture before them once more.
     """
 
     motion: float | None = None
@@ -89,69 +101,99 @@ class PictureFacts:
     cuts: int | None = None
     letterbox: float | None = None
     signature: str | None = None
+    repeated_share: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What changed from one small picture to the next: grey levels on average, and in the blocks that change most."""
+
+    seconds: float
+    change: float
+    most: float
 
 
 @dataclass
 class FrameScan:
     """What the frames of one video have shown so far: `look` at each in order, at some `closely`, then `facts`."""
 
+    times: list[float] = field(default_factory=list)
     light: list[float] = field(default_factory=list)
-    n_black: int = 0
+    is_black: list[bool] = field(default_factory=list)
     changes: list[float] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
     contrast: list[float] = field(default_factory=list)
     sharpness: list[float] = field(default_factory=list)
     motions: list[Motion] = field(default_factory=list)
     signature: SignatureScan = field(default_factory=SignatureScan)
+    bars: BarScan = field(default_factory=lambda: BarScan())
     _last: NDArray[np.int16] | None = None
-    _rows: Luma | None = None
-    _columns: Luma | None = None
+    _small: Floats | None = None
+    _small_at: float = 0.0
+    _next_at: float = 0.0
 
-    def look(self, luma: Luma) -> None:
-        """Take in the next frame, shape (H, W); a frame of another size is compared with none."""
+    def look(self, luma: Luma, time_s: float) -> None:
+        """Take in the next frame, shape (H, W), shown from `time_s` on; one of another size is compared with none."""
         # Every frame comes by here: a few whole-number operations on few pixels, or it would cost as much as decoding.
         grid = grid_of(luma).astype(np.int16)
         mean = int(grid.sum()) / grid.size
         self.light.append(mean)
         self.signature.look(luma)
-        if mean <= BRIGHTEST_BLACK:
-            self.n_black += bool((grid <= DARK).mean() >= DARK_SHARE)
+        self.is_black.append(mean <= BRIGHTEST_BLACK and bool((grid <= DARK).mean() >= DARK_SHARE))
         if self._last is not None and self._last.shape == grid.shape:
             self._last -= grid
             np.abs(self._last, out=self._last)
             self.changes.append(int(self._last.sum()) / grid.size)
         self._last = grid
+        if not self.times:
+            self._next_at = time_s
+        # The frame nearest to the end of the step, as far as the frames so far tell.
+        if not self.times or time_s >= self._next_at - (time_s - self.times[-1]) / 2:
+            self._step(small_picture(luma), time_s)
+        self.times.append(time_s)
+
+    def _step(self, small: Floats, time_s: float) -> None:
+        """Compare the small picture of a frame with the one a step before."""
+        seconds = time_s - self._small_at
+        if self._small is not None and self._small.shape == small.shape:
+            self.steps.append(step_between(self._small, small, seconds))
+            if seconds <= LONGEST_STEP_S and len(self.steps) % MOTION_EVERY == 1:
+                motion = motion_between(self._small, small, seconds)
+                self.motions += [motion] if motion else []
+        self._small, self._small_at = small, time_s
+        # Steps keep their grid, so that frames that lie beside it make them no longer.
+        self._next_at += STEP_S * max(1, floor((time_s - self._next_at) / STEP_S + 1.5))
 
     def look_closely(self, luma: Luma) -> None:
         """Take in contrast, sharpness and bars of a frame, shape (H, W)."""
         self.contrast.append(float(grid_of(luma).std()))
         if (value := sharpness(luma)) is not None:
             self.sharpness.append(value)
-        rows, columns = luma.max(axis=1), luma.max(axis=0)
-        if self._rows is None or self._columns is None:
-            self._rows, self._columns = rows, columns
-        elif (len(rows), len(columns)) == (len(self._rows), len(self._columns)):
-            self._rows, self._columns = np.maximum(self._rows, rows), np.maximum(self._columns, columns)
+        self.bars.look(luma)
 
     def facts(self) -> PictureFacts:
         """Sum up the frames seen so far."""
         means, spreads = np.array(self.light), np.array(self.contrast)
-        changes, lengths = np.array(self.changes), [motion.length for motion in self.motions]
-        bars = None if self._rows is None or self._columns is None else letterbox(self._rows, self._columns)
+        shown = shown_seconds(self.times)
+        seconds = np.array([step.seconds for step in self.steps])
+        most = np.array([step.most for step in self.steps])
+        reach = max(2, round(STEP_S / float(np.median(shown)))) if len(shown) else 2
         scale = WHITE - BLACK
         return PictureFacts(
-            *_spread(lengths),
+            *_spread([motion.length for motion in self.motions]),
             _median([motion.camera for motion in self.motions]),
             _median([motion.objects for motion in self.motions]),
-            *_spread(changes),
-            _share(changes < STATIC),
-            _share(changes < FROZEN),
-            self.n_black / len(self.light) if self.light else None,
+            *_spread([step.change for step in self.steps]),
+            _share(most < STILL, seconds),
+            _share(most < FROZEN, seconds),
+            _share(np.array(self.is_black), shown),
             *_spread(self.sharpness),
             *_spread(np.clip((means - BLACK) / scale, 0, 1)),
             *_spread(spreads / scale),
-            len(cuts(self.changes)) if self.light else None,
-            bars,
+            len(cuts(self.changes, reach)) if self.light else None,
+            self.bars.share(),
             None if (signature := self.signature.signature()) is None else signature.hex(),
+            sum(repeats(self.changes, reach)) / len(self.light) if self.light else None,
         )
 
 
@@ -159,6 +201,48 @@ def grid_of(luma: Luma) -> Luma:
     """Return every so many pixels of a frame, about 40 rows by 72 columns: enough for its light and its change."""
     rows, columns = max(1, luma.shape[0] // GRID_ROWS), max(1, luma.shape[1] // GRID_COLUMNS)
     return luma[rows // 2 :: rows, columns // 2 :: columns]
+
+
+def small_picture(luma: Luma) -> Floats:
+    """Return the means of a frame over 72 rows of squares, shape (h, w); all pixels of a frame with fewer rows."""
+    height, width = luma.shape
+    n_rows = min(SMALL_ROWS, height)
+    n_columns = max(1, min(width, round(n_rows * width / height)))
+    rows, columns = _edges(height, n_rows)[:-1], _edges(width, n_columns)
+    # Whole rows are added, as many to every square: many times as fast as adding both ways at once.
+    sums = luma[rows].astype(np.uint32)
+    for row in range(1, height // n_rows):
+        sums += luma[rows + row]
+    areas = height // n_rows * np.diff(columns)
+    means: Floats = (np.add.reduceat(sums, columns[:-1], axis=1) / areas).astype(np.float32)
+    return means
+
+
+def step_between(before: Floats, after: Floats, seconds: float) -> Step:
+    """Compare two small pictures of the same shape, `seconds` apart.
+
+    A change is scaled to 0.2 s, unless frames are so rare that there is nothing nearer to compare: then it is what
+    changed from one frame to the next.
+    """
+    rows, columns = (_edges(side, max(1, round(side / BLOCK)))[:-1] for side in before.shape)
+    differences = np.add.reduceat(np.add.reduceat(after - before, rows, axis=0), columns, axis=1)
+    sizes = np.outer(np.diff([*rows, before.shape[0]]), np.diff([*columns, before.shape[1]]))
+    changes = np.sort(np.abs(differences / sizes), axis=None)
+    if seconds <= LONGEST_STEP_S:
+        changes = changes * (STEP_S / seconds)
+    return Step(seconds, float(changes.mean()), float(changes[-max(1, round(MOST_CHANGED * len(changes))) :].mean()))
+
+
+def shown_seconds(times: Sequence[float]) -> NDArray[np.float64]:
+    """Return how long each frame is shown, given when it begins; the last one as long as most, a single one a second.
+
+    >>> shown_seconds([0.0, 0.5, 1.0, 3.0]).tolist()
+    [0.5, 0.5, 2.0, 0.5]
+    """
+    if not times:
+        return np.empty(0)
+    shown = np.diff(times)
+    return np.append(shown, np.median(shown) if len(shown) else 1.0)
 
 
 def sharpness(luma: Luma) -> float | None:
@@ -176,84 +260,86 @@ def sharpness(luma: Luma) -> float | None:
     return float(laplacian.var(dtype=np.float64))
 
 
-def cuts(changes: Sequence[float]) -> list[int]:
+def cuts(changes: Sequence[float], reach: int) -> list[int]:
     """Return the frames that begin a new shot, given the change from frame t to t + 1 at place t.
 
-    A cut is one great change among small ones: a flash makes two, fast motion many, a fade none.
+    A cut is one great change among small ones: a flash makes two, fast motion many, a fade none. It is compared with
+    `reach` pairs on either side. These must go farther than frames are repeated: of ten pictures a second in a file of
+    thirty frames, every third pair is a great change and two are none.
 
-    >>> cuts([1, 1, 1, 40, 1, 1]), cuts([1, 1, 40, 40, 1, 1]), cuts([40, 38, 41, 40])
+    >>> cuts([1, 1, 1, 40, 1, 1], 2), cuts([1, 1, 40, 40, 1, 1], 2), cuts([0, 0, 40, 0, 0, 38, 0, 0, 41], 6)
     ([4], [], [])
     """
     found = []
     for place, change in enumerate(changes):
-        around = [*changes[max(0, place - 2) : place], *changes[place + 1 : place + 3]]
-        if around and change >= CUT_LEVELS and change >= CUT_TIMES * max(around):
-            found.append(place + 1)
+        if change >= CUT_LEVELS:
+            around = [*changes[max(0, place - reach) : place], *changes[place + 1 : place + 1 + reach]]
+            if around and change >= CUT_TIMES * max(around):
+                found.append(place + 1)
     return found
 
 
-def letterbox(rows: Luma, columns: Luma) -> float | None:
-    """Return the share of the picture that bars take; None where no row is bright in any frame.
+def repeats(changes: Sequence[float], reach: int) -> list[bool]:
+    """Return whether frame t + 1 repeats frame t, given their change at place t.
 
-    Args:
-        rows, columns: the brightest luma of each row and column over frames.
+    It does if they differ by less than a tenth of a grey level, or by less than a quarter of the greatest change within
+    `reach` pairs on either side, cuts left out. Coding draws a repeated picture a little otherwise.
 
-    >>> dark, bright = [16] * 2, [200] * 8
-    >>> letterbox(np.array([*dark, *bright], np.uint8), np.array(bright, np.uint8))
-    0.2
+    >>> repeats([0, 0.5, 9, 0.5, 0.5, 8, 0.5, 40, 2], 2)
+    [True, True, False, True, True, False, True, False, False]
     """
-    (lit_rows,), (lit_columns,) = np.nonzero(rows > BAR), np.nonzero(columns > BAR)
-    if not len(lit_rows) or not len(lit_columns):
-        return None
-    inside = (lit_rows[-1] - lit_rows[0] + 1) * (lit_columns[-1] - lit_columns[0] + 1)
-    return round(1 - float(inside) / (len(rows) * len(columns)), 12)
+    if not changes:
+        return []
+    kept = np.array(changes, dtype=np.float64)
+    kept[[frame - 1 for frame in cuts(changes, reach)]] = 0.0
+    greatest = np.lib.stride_tricks.sliding_window_view(np.pad(kept, reach), 2 * reach + 1).max(axis=1)
+    limits = np.maximum(REPEATED_LEVELS, REPEATED_SHARE * greatest)
+    is_repeat: list[bool] = (np.array(changes) < limits).tolist()
+    return is_repeat
 
 
-@dataclass(frozen=True, slots=True)
-class Motion:
-    """The motion of one frame, in pixels a frame.
+@dataclass
+class BarScan:
+    """In how many of the frames looked at a row and a column showed more than an even dark grey."""
 
-    length: of the mean vector's length. camera: of what one shift, zoom and turn explains. objects: of the rest.
-    """
+    n: int = 0
+    rows: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    columns: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
-    length: float
-    camera: float
-    objects: float
+    def look(self, luma: Luma) -> None:
+        """Take in a frame, shape (H, W); one of another size than the first is left out."""
+        if not self.n:
+            self.rows, self.columns = (np.zeros(side, np.int64) for side in luma.shape)
+        if luma.shape == (len(self.rows), len(self.columns)):
+            self.n += 1
+            self.rows += _is_lit(luma)
+            self.columns += _is_lit(luma.T)
+
+    def share(self) -> float | None:
+        """Return the share of the picture that bars take; None where no row or no column counts as lit.
+
+        A row counts that is lit in the looks above a quantile of .8: a white frame does not end a bar, nor does a dark
+        scene make one. With two looks it must be lit in both.
+        """
+        least = self.n - floor(BAR_QUANTILE * (self.n - 1))
+        (rows,), (columns,) = np.nonzero(self.rows >= least), np.nonzero(self.columns >= least)
+        if not len(rows) or not len(columns):
+            return None
+        inside = (rows[-1] - rows[0] + 1) * (columns[-1] - columns[0] + 1)
+        return round(1 - float(inside) / (len(self.rows) * len(self.columns)), 12)
 
 
-def motion_of(places: Complex, vectors: Complex, areas: Floats) -> Motion | None:
-    """Tell the motion of the camera from that of things in a frame; None for too few blocks.
-
-    Args:
-        places: centres of the blocks in pixels, x + iy, shape (n,).
-        vectors: how far each block has moved, in pixels a frame, shape (n,).
-        areas: pixels of each block, shape (n,).
-    """
-    if len(places) < LEAST_BLOCKS:
-        return None
-    camera = _camera(places, vectors, areas)
-    shares = areas / areas.sum()
-    return Motion(*(float(np.abs(each) @ shares) for each in (vectors, camera, vectors - camera)))
+def _is_lit(luma: Luma) -> NDArray[np.bool_]:
+    """Whether a row of a frame shows something, shape (H,); means over parts of it take the grain away."""
+    edges = _edges(luma.shape[1], min(BAR_PARTS, luma.shape[1]))
+    means = np.stack([luma[:, start:end].mean(axis=1, dtype=np.float32) for start, end in pairwise(edges)])
+    is_lit: NDArray[np.bool_] = (means.max(axis=0) > DARK) | (np.ptp(means, axis=0) > BAR_SPREAD)
+    return is_lit
 
 
-def _camera(places: Complex, vectors: Complex, areas: Floats) -> Complex:
-    """The vectors of the shift, zoom and turn that most blocks follow: least squares, repeated without the outliers.
-
-    A shift, a zoom and a turn are together one complex line: vector = shift + factor * place.
-    """
-    step = -(-len(places) // MOST_BLOCKS)
-    some, target, share = places[::step], vectors[::step], areas[::step]
-    # The median shift comes first: a thing that covers less than half of the picture does not draw the fit to it.
-    shift, factor, centre = complex(np.median(target.real), np.median(target.imag)), 0j, 0j
-    for _ in range(ROUNDS):
-        residual = np.abs(target - shift - factor * (some - centre))
-        weights = share * (residual <= max(0.5, 2 * float(np.median(residual))))
-        weights /= weights.sum()
-        centre, shift = complex(weights @ some), complex(weights @ target)
-        around = some - centre
-        spread = float(weights @ np.abs(around) ** 2)
-        factor = complex((weights * around.conj()) @ (target - shift)) / spread if spread else 0j
-    return shift + factor * (places - centre)
+def _edges(size: int, n: int) -> NDArray[np.int64]:
+    """Where n parts of a size begin and end, as equal as whole numbers allow."""
+    return np.arange(n + 1) * size // n
 
 
 def _spread(values: Sequence[float] | Floats) -> tuple[float | None, float | None, float | None]:
@@ -267,5 +353,6 @@ def _median(values: Sequence[float]) -> float | None:
     return float(np.median(values)) if values else None
 
 
-def _share(which: NDArray[np.bool_]) -> float | None:
-    return float(which.mean()) if len(which) else None
+def _share(which: NDArray[np.bool_], seconds: Floats) -> float | None:
+    """The share of the time for which something holds."""
+    return float(np.average(which, weights=seconds)) if len(which) else None

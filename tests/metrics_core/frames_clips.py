@@ -42,10 +42,12 @@ def encode(path: Path, n_frames: int = 60, codec: str = "libx264", options: dict
     return path
 
 
-def encode_pictures(path: Path, codec: str, pix_fmt: str, pictures: NDArray[np.uint8], **options: str) -> Path:
+def encode_pictures(
+    path: Path, codec: str, pix_fmt: str, pictures: NDArray[np.uint8], rate: int = RATE, **options: str
+) -> Path:
     """A clip of these pictures, uint8 (T, H, W, 3)."""
     with av.open(str(path), "w") as container:
-        stream = container.add_stream(codec, rate=RATE)
+        stream = container.add_stream(codec, rate=rate)
         stream.height, stream.width, stream.pix_fmt = *pictures.shape[1:3], pix_fmt
         stream.options = options
         for picture in pictures:

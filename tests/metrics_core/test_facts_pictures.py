@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
+import av
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter, zoom
 
 from metrics_core.facts.measure import measure_video
-from metrics_core.facts.pictures import PictureFacts, cuts, letterbox, motion_of, sharpness
+from metrics_core.facts.motion import motion_between, split_motion
+from metrics_core.facts.pictures import PictureFacts, cuts, repeats, sharpness, shown_seconds, small_picture
 from metrics_core.frames.records import FrameReadError
-from tests.metrics_core.frames_clips import encode_pictures, encode_sound
+from tests.metrics_core.frames_clips import RATE, encode_pictures, encode_sound
 
 HEIGHT, WIDTH, N = 144, 256, 48
 Picture = NDArray[np.uint8]
@@ -26,62 +31,92 @@ def photo(seed: int = 0, height: int = HEIGHT, width: int = WIDTH) -> Picture:
     return np.repeat(np.clip(128 + 30 * layer, 30, 225).astype(np.uint8)[..., None], 3, axis=2)
 
 
+def grey(pictures: Any) -> Picture:
+    """Luma of any type, shape (T, H, W), as pictures of three colours."""
+    return np.repeat(np.clip(np.stack(list(pictures)), 0, 255).astype(np.uint8)[..., None], 3, axis=3)
+
+
 def pan(pixels: int, n: int = N, seed: int = 0) -> Picture:
     wide = photo(seed, width=WIDTH + pixels * n)
     return np.stack([wide[:, pixels * t : pixels * t + WIDTH] for t in range(n)])
 
 
-def measured(folder: Path, pictures: Picture, codec: str = "libx264", **options: str) -> PictureFacts:
-    suffix = "avi" if codec == "mpeg4" else "mkv"
-    facts, has_sound = measure_video(encode_pictures(folder / f"clip.{suffix}", codec, "yuv420p", pictures, **options))
+def measured(folder: Path, pictures: Picture, codec: str = "libx264", rate: int = RATE, **options: str) -> PictureFacts:
+    path = folder / f"clip.{'avi' if codec == 'mpeg4' else 'mkv'}"
+    facts, has_sound = measure_video(encode_pictures(path, codec, "yuv420p", pictures, rate=rate, **options))
     assert not has_sound
     return facts
 
 
+# Codings of every kind that matters: with and without frames of both directions, few bits, key frames only, no vectors.
+CODINGS = {
+    "B-frames": ("libx264", {"bf": "3", "g": "24", "crf": "18"}),
+    "few bits": ("libx264", {"crf": "35"}),
+    "key frames only": ("libx264", {"g": "1", "crf": "23"}),
+    "mpeg4": ("mpeg4", {"bf": "2", "g": "12", "flags": "qscale", "global_quality": "300"}),
+    "hevc": ("libx265", {"x265-params": "log-level=none"}),
+    "vp9": ("libvpx-vp9", {"cpu-used": "8", "deadline": "realtime"}),
+}
+
+
+@pytest.mark.parametrize("coding", CODINGS)
 @pytest.mark.parametrize("speed", [0, 1, 4])
-@pytest.mark.parametrize(
-    ("codec", "options"),
-    [
-        ("libx264", {"bf": "0", "g": "24"}),
-        ("libx264", {"bf": "3", "g": "24", "crf": "18"}),
-        ("mpeg4", {"bf": "0", "g": "12", "qscale": "3", "flags": "qscale", "global_quality": "300"}),
-        ("mpeg4", {"bf": "2", "g": "12", "flags": "qscale", "global_quality": "300"}),
-    ],
-)
-def test_a_pan_moves_by_its_pixels_a_frame(tmp_path: Path, codec: str, options: dict[str, str], speed: int) -> None:
+def test_a_pan_moves_by_its_heights_a_second(tmp_path: Path, coding: str, speed: int) -> None:
+    codec, options = CODINGS[coding]
     facts = measured(tmp_path, pan(speed), codec, **options)
-    assert facts.motion == pytest.approx(speed, abs=0.15)
-    assert facts.camera_motion == pytest.approx(speed, abs=0.15)
-    assert facts.object_motion == pytest.approx(0, abs=0.25)
+    heights = speed * RATE / HEIGHT
+    assert facts.motion == pytest.approx(heights, rel=0.05, abs=0.003)
+    assert facts.camera_motion == pytest.approx(heights, rel=0.05, abs=0.003)
+    assert facts.object_motion == pytest.approx(0, abs=0.05)
     assert facts.cuts == 0
-    # A key frame draws the same picture a little otherwise.
-    assert facts.static_share is not None
-    assert (facts.static_share > 0.95) == (speed == 0)
+    assert facts.static_share == (1 if speed == 0 else 0)
 
 
-@pytest.mark.parametrize("codec", ["libvpx-vp9", "libx265"])
-def test_a_codec_without_vectors_has_no_motion_but_a_change(tmp_path: Path, codec: str) -> None:
-    options = {"x265-params": "log-level=none"} if codec == "libx265" else {"cpu-used": "8", "deadline": "realtime"}
-    still, moving = (measured(tmp_path, pan(speed, 24), codec, **options) for speed in (0, 4))
-    assert (moving.motion, moving.camera_motion, moving.object_motion) == (None, None, None)
-    assert still.frame_change is not None
-    assert moving.frame_change is not None
-    assert still.frame_change < 1 < 5 < moving.frame_change
+def test_motion_and_change_are_those_of_time_and_not_of_frames(tmp_path: Path) -> None:
+    frames = pan(2, 60)
+    whole, half, third = (measured(tmp_path, frames[::every], rate=RATE // every, crf="23") for every in (1, 2, 3))
+    for fact in ("motion", "camera_motion", "frame_change"):
+        value = getattr(whole, fact)
+        assert getattr(half, fact) == pytest.approx(value, rel=0.05)
+        assert getattr(third, fact) == pytest.approx(value, rel=0.05)
 
 
-def test_a_zoom_over_a_photo_is_motion_of_the_camera_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("pixels", [0.5, 1.5, 5, 12, 40, 61.5])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_shift_is_measured_to_a_fraction_of_a_pixel(pixels: float, seed: int) -> None:
+    """Against the exact shift of a periodic picture by its Fourier series."""
+    wide = photo(seed, 360, 720)[..., 0].astype(np.float64)
+    waves = np.exp(2j * np.pi * np.fft.fftfreq(wide.shape[1]) * pixels)
+    moved = np.fft.ifft(np.fft.fft(wide, axis=1) * waves, axis=1).real
+    before, after = (small_picture(np.clip(each[:, :640], 0, 255).astype(np.uint8)) for each in (wide, moved))
+    found = motion_between(before, after, 0.2)
+    assert found is not None
+    assert found.camera == pytest.approx(pixels / 360 / 0.2, rel=0.05)
+    assert found.length == pytest.approx(pixels / 360 / 0.2, rel=0.07)
+    assert found.objects < 0.02
+
+
+def test_the_motion_of_pictures_without_structure_is_not_known() -> None:
+    flat = np.full((72, 128), 90, np.float32)
+    assert motion_between(flat, flat + 5, 0.2) is None
+    assert motion_between(flat[:7], flat[:7], 0.2) is None
+
+
+def test_a_zoom_over_a_photo_is_motion_of_the_camera_only(tmp_path: Path) -> None:
     large = photo(1)[..., 0].astype(np.float64)
     frames = []
     for t in range(N):
         scaled = zoom(large, 1 + 0.01 * t, order=1)
         top, left = (scaled.shape[0] - HEIGHT) // 2, (scaled.shape[1] - WIDTH) // 2
         frames.append(scaled[top : top + HEIGHT, left : left + WIDTH])
-    grey = np.clip(np.stack(frames), 0, 255).astype(np.uint8)
-    facts = measured(tmp_path, np.repeat(grey[..., None], 3, axis=3), bf="0", crf="16")
+    facts = measured(tmp_path, grey(frames), crf="16")
     assert facts.camera_motion is not None
     assert facts.object_motion is not None
-    assert facts.camera_motion > 0.4
-    assert facts.object_motion < 0.5 * facts.camera_motion
+    # A point moves by a hundredth of its distance from the middle with every frame, in a picture 1.24 times as large.
+    y, x = np.mgrid[0:HEIGHT, 0:WIDTH]
+    distance = np.hypot(y - (HEIGHT - 1) / 2, x - (WIDTH - 1) / 2).mean() / HEIGHT
+    assert facts.camera_motion == pytest.approx(distance * 0.01 * RATE / 1.24, rel=0.15)
+    assert facts.object_motion < 0.3 * facts.camera_motion
 
 
 def test_a_thing_that_moves_before_a_still_camera(tmp_path: Path) -> None:
@@ -90,31 +125,58 @@ def test_a_thing_that_moves_before_a_still_camera(tmp_path: Path) -> None:
     for t in range(N):
         frames[t, 40:104, 4 + 3 * t : 68 + 3 * t] = thing
     facts = measured(tmp_path, frames, bf="0", crf="18")
-    assert facts.camera_motion == pytest.approx(0, abs=0.1)
+    assert facts.camera_motion == pytest.approx(0, abs=0.01)
     assert facts.object_motion is not None
     # The thing covers a ninth of the picture and moves three pixels a frame.
-    assert facts.object_motion == pytest.approx(3 * 64 * 64 / (HEIGHT * WIDTH), rel=0.5)
+    assert facts.object_motion == pytest.approx(3 * RATE / HEIGHT * 64 * 64 / (HEIGHT * WIDTH), rel=0.5)
+    assert facts.static_share == 0
 
 
 def test_motion_of_exact_vectors() -> None:
-    y, x = np.mgrid[0:10, 0:16] * 16.0
+    y, x = np.mgrid[8:160:16, 8:256:16] * 1.0
     places, areas = (x + 1j * y).ravel(), np.full(160, 256.0)
     shift = np.full(160, 3 - 4j)
-    found = motion_of(places, shift, areas)
+    found = split_motion(places, shift, areas, (160, 256), 0.5)
     assert found is not None
-    assert (found.length, found.camera, found.objects) == pytest.approx((5, 5, 0))
+    assert (found.length, found.camera, found.objects) == pytest.approx((2.5, 2.5, 0))
     turn = (places - places.mean()) * (0.02 + 0.01j)
-    found = motion_of(places, turn, areas)
+    found = split_motion(places, turn, areas, (160, 256), 1)
     assert found is not None
     assert found.camera == pytest.approx(np.abs(turn).mean())
     assert found.objects == pytest.approx(0, abs=1e-9)
     thing = shift.copy()
-    thing[:16] += 8
-    found = motion_of(places, thing, areas)
+    thing[16:32] += 8
+    found = split_motion(places, thing, areas, (160, 256), 1)
     assert found is not None
     assert (found.camera, found.objects) == pytest.approx((5, 0.8))
-    assert motion_of(places[:7], shift[:7], areas[:7]) is None
-    assert motion_of(np.zeros(9, complex), shift[:9], areas[:9]) is not None
+    # Blocks of no weight have no say.
+    found = split_motion(places, thing, areas * (thing == shift), (160, 256), 1)
+    assert found is not None
+    assert (found.length, found.camera, found.objects) == pytest.approx((5, 5, 0))
+    # Of blocks that leave the picture with the camera nothing is known.
+    assert split_motion(places, shift * 100, areas, (160, 256), 1) is None
+
+
+def test_a_small_actor_before_a_still_camera_is_no_still_picture(tmp_path: Path) -> None:
+    """What stands still and what does not, under many and under few bits."""
+    background, actor = photo(2)[..., 0], photo(3, 24, 10)[..., 0]
+    draw = np.random.default_rng(0)
+    noise = draw.normal(0, 4, (90, HEIGHT, WIDTH))
+    waving = np.repeat(background[None], 90, axis=0)
+    box = waving.copy()
+    for t in range(90):
+        left = round(120 + 8 * np.sin(2 * np.pi * t / 30))
+        waving[t, 80:104, left : left + 10] = actor
+        # At 125 pixels a second, over less than a hundredth of the picture.
+        box[t, 60:76, round(4 + 125 / RATE * t) % 240 :][:, :16] = 76
+    slow = pan(1, 90)[..., 0]
+    slow[1::2] = slow[:-1:2]
+    stills = [np.repeat(background[None], 90, axis=0), background + noise, np.full((90, HEIGHT, WIDTH), 120)]
+    for pictures, is_still in [*((each, True) for each in stills), (waving, False), (box, False), (slow, False)]:
+        for crf in ("18", "35"):
+            share = measured(tmp_path, grey(pictures), crf=crf).static_share
+            assert share is not None
+            assert share > 0.9 if is_still else share < 0.2
 
 
 def test_cuts_stand_at_their_frames_and_nothing_else_is_one(tmp_path: Path) -> None:
@@ -126,16 +188,68 @@ def test_cuts_stand_at_their_frames_and_nothing_else_is_one(tmp_path: Path) -> N
     assert measured(tmp_path, flash).cuts == 0
     fade = (pan(0, 24, 4) * np.linspace(1, 0, 24)[:, None, None, None]).astype(np.uint8)
     assert measured(tmp_path, fade).cuts == 0
-    assert cuts([1.0] * 19 + [30.0] + [2.0] * 14 + [45.0] + [0.0] * 12) == [20, 35]
-    assert cuts([30.0]) == []
+    assert cuts([1.0] * 19 + [30.0] + [2.0] * 14 + [45.0] + [0.0] * 12, 6) == [20, 35]
+    assert cuts([30.0], 2) == []
+
+
+@pytest.mark.parametrize("crf", ["18", "35"])
+def test_repeated_frames_are_counted_and_make_no_cuts(tmp_path: Path, crf: str) -> None:
+    """Fast pans of ten pictures a second in a file of thirty, and of 24 in one of 60; the second shot begins a cut."""
+    shots = np.concatenate([pan(9, 24, 4), pan(9, 16, 5)])
+    thirds = measured(tmp_path, np.repeat(shots, 3, axis=0), crf=crf)
+    assert thirds.cuts == measured(tmp_path, shots, rate=10, crf=crf).cuts
+    assert thirds.repeated_share == pytest.approx(2 / 3, abs=0.03)
+    pulled = measured(tmp_path, np.repeat(shots, [2, 3] * 20, axis=0), rate=60, crf=crf)
+    assert pulled.cuts == 0
+    assert pulled.repeated_share == pytest.approx(0.6, abs=0.03)
+    assert measured(tmp_path, shots, crf=crf).repeated_share == pytest.approx(0, abs=0.03)
+
+
+def test_a_cut_among_repeated_frames_is_one() -> None:
+    threes = [0.1, 0.3, 6.0]
+    changes = [*threes * 5, 0.1, 0.3, 40.0, *threes * 5]
+    assert cuts(changes, 6) == [18]
+    assert repeats(changes, 6) == [change < 1 for change in changes]
+    assert repeats([], 2) == []
 
 
 def test_black_and_frozen_tails(tmp_path: Path) -> None:
     frames = np.concatenate([pan(3, 30), np.zeros((10, HEIGHT, WIDTH, 3), np.uint8)])
-    assert measured(tmp_path, frames, crf="18").black_share == pytest.approx(10 / 40)
-    frames = np.concatenate([pan(3, 30), np.repeat(pan(3, 30)[-1:], 10, axis=0)])
-    assert measured(tmp_path, frames, crf="18").frozen_share == pytest.approx(10 / 39, abs=1.1 / 39)
+    assert measured(tmp_path, frames, crf="18").black_share == pytest.approx(10 / 40, abs=0.002)
+    frames = np.concatenate([pan(3, 30), np.repeat(pan(3, 30)[-1:], 30, axis=0)])
+    for crf in ("18", "35"):
+        facts = measured(tmp_path, frames, crf=crf)
+        # The step in which the pan ends counts as one that moves.
+        assert facts.static_share == pytest.approx(0.5, abs=0.11)
+        # Under few bits the picture is still worked out while it is frozen.
+        assert facts.frozen_share == pytest.approx(0.5, abs=0.11 if crf == "18" else 0.21)
     assert measured(tmp_path, frames[:30], crf="18").frozen_share == 0
+
+
+def test_black_share_is_one_of_the_time(tmp_path: Path) -> None:
+    """A black frame that is shown for two seconds of three."""
+    path = tmp_path / "slow.mkv"
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=30)
+        stream.height, stream.width, stream.pix_fmt, stream.time_base = HEIGHT, WIDTH, "yuv420p", Fraction(1, 30)
+        stream.codec_context.time_base = Fraction(1, 30)
+        for number, at in enumerate([*range(15), 75, *range(76, 90)]):
+            picture = np.zeros((HEIGHT, WIDTH, 3), np.uint8) if number == 14 else photo(2)
+            frame = av.VideoFrame.from_ndarray(picture, format="rgb24")
+            frame.pts, frame.time_base = at, Fraction(1, 30)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    assert measure_video(path)[0].black_share == pytest.approx(61 / 90, abs=0.01)
+    assert shown_seconds([4.0]).tolist() == [1.0]
+
+
+def test_what_a_video_is_too_short_or_too_slow_for_is_not_known(tmp_path: Path) -> None:
+    short = measured(tmp_path, pan(2, 4))
+    assert (short.motion, short.frame_change, short.static_share, short.frozen_share) == (None, None, None, None)
+    assert short.repeated_share == 0
+    slow = measured(tmp_path, pan(9, 8), rate=1)
+    assert (slow.motion, slow.static_share) == (None, 0)
+    assert slow.frame_change is not None
 
 
 def test_a_blurred_picture_is_less_sharp_the_more_it_is_blurred(tmp_path: Path) -> None:
@@ -176,9 +290,50 @@ def test_letterbox_is_the_share_of_the_bars(tmp_path: Path) -> None:
     frames[:, :, :32] = frames[:, :, -32:] = 0
     assert measured(tmp_path, frames, crf="16").letterbox == pytest.approx(1 - 0.75 * 0.75, abs=0.02)
     assert measured(tmp_path, np.zeros_like(frames)).letterbox is None
-    assert letterbox(np.array([16, 90], np.uint8), np.array([90, 90], np.uint8)) == 0.5
+
+
+@pytest.mark.parametrize("crf", ["16", "30"])
+def test_bars_may_be_grainy_or_grey_and_a_white_frame_does_not_end_them(tmp_path: Path, crf: str) -> None:
+    frames = np.concatenate([pan(2, 60), pan(2, 60, 3)])
+    frames[:, :18] = frames[:, -18:] = 0
+    white = frames.copy()
+    white[30] = 255
+    assert measured(tmp_path, white, crf=crf).letterbox == pytest.approx(0.25, abs=0.03)
+    draw = np.random.default_rng(1)
+    grain = np.clip(frames + draw.normal(0, 6, frames.shape[:3])[..., None], 0, 255).astype(np.uint8)
+    assert measured(tmp_path, grain, crf=crf).letterbox == pytest.approx(0.25, abs=0.03)
+    frames[:, :18] = frames[:, -18:] = 24
+    assert measured(tmp_path, frames, crf=crf).letterbox == pytest.approx(0.25, abs=0.03)
+
+
+def test_dark_structure_at_an_edge_is_no_bar(tmp_path: Path) -> None:
+    frames = pan(2, 60)
+    frames[:, :18] //= 8
+    assert measured(tmp_path, frames, crf="16").letterbox == pytest.approx(0, abs=0.02)
 
 
 def test_a_file_without_a_video_is_refused_as_everywhere(tmp_path: Path) -> None:
     with pytest.raises(FrameReadError):
         measure_video(encode_sound(tmp_path / "sound.mp4"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("key", ["great_wall_aerial", "eye_makeup", "coloured_eggs"])
+def test_facts_of_a_filmed_clip_hold_under_another_coding(tmp_path: Path, shared_data: Path, key: str) -> None:
+    """A cheap part of benchmarks/encodings.py: four seconds at few bits and half the frames, and at half the size."""
+    (path,) = (shared_data / "clips" / "videos").glob(f"{key}.*")
+    with av.open(str(path)) as container:
+        frames = [frame.to_ndarray(format="rgb24") for frame in islice(container.decode(video=0), 100)]
+    pictures = np.stack(frames)
+    own, *others = (
+        measured(tmp_path, pictures, rate=24, crf="12", preset="veryfast"),
+        measured(tmp_path, pictures[::2], rate=12, crf="35", preset="veryfast"),
+        measured(tmp_path, pictures[:, ::2, ::2], rate=24, crf="23", preset="veryfast"),
+    )
+    for other in others:
+        for fact in ("motion", "frame_change", "brightness", "contrast"):
+            assert getattr(other, fact) == pytest.approx(getattr(own, fact), rel=0.15)
+        assert own.static_share is not None
+        assert other.static_share == pytest.approx(own.static_share, abs=0.1)
+    # Of few frames a second a jump within fast motion may look like a cut.
+    assert others[1].cuts == own.cuts

@@ -215,7 +215,7 @@ def test_looks_lie_at_even_distances_and_are_enough_for_any_length(n: int) -> No
 @pytest.mark.parametrize("fps", [None, 1.0, 25.0, 240.0])
 def test_a_short_clip_of_any_rate_is_looked_at_eight_times_at_least(tmp_path: Path, fps: float | None) -> None:
     path = encode_pictures(tmp_path / "clip.mkv", "libx264", "yuv420p", scene(1)[:8])
-    measurer, lumas = FrameMeasurer("h264", fps), []
+    measurer, lumas = FrameMeasurer(fps, None), []
     with av.open(str(path)) as container:
         for frame in container.decode(video=0):
             measurer.add(frame)
