@@ -10,6 +10,7 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from assets.agreement.raters import rater_sentences
 from assets.agreement.rows import LABELS, SEED, Judged, StoredRow
 from assets.reports.answers import aspect_in_words, grouped
 from assets.reports.facts import (
@@ -232,6 +233,8 @@ def _aspect(
         baselines=baselines,
         strongest=_strongest(baselines),
         ceiling=_coefficient(pooled[ONE_RATER]) if ONE_RATER in pooled else None,
+        raters=tuple(rater_sentences(judged.rated[aspect], [each.video_id for each in judged.samples])),
+        beside_rater=tuple(_beside_rater(named[name], each) for name, each in same.items() if each.above_rater),
         verdicts=verdicts,
         n_videos={name: each.n_videos for name, each in same.items()},
         fewer=tuple(fewer),
@@ -247,6 +250,19 @@ def _fewer(label: str, same: SameItems, n_samples: int) -> str:
     if same.strongest is None:
         return f"{line}."
     return f"{line}; there, the strongest baseline is {same.strongest.name} with {number(same.strongest.value)}."
+
+
+def _beside_rater(label: str, same: SameItems) -> str:
+    """Say what a metric and one more rater reach with the same people: all raters but one."""
+    one, other, more = same.against_others, same.ceiling, same.above_rater
+    assert one is not None
+    assert other is not None
+    assert more is not None
+    size = f"{number(more.value)}, {number(more.low)} to {number(more.high)}"
+    return (
+        f"With the mean of all raters but one, {label} has τ-b {number(one.value)} and the one left out "
+        f"{number(other.value)} (difference {size})."
+    )
 
 
 def _strongest(baselines: Sequence[Coefficient]) -> Coefficient | None:
