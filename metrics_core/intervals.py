@@ -141,6 +141,41 @@ def estimate(
     return Estimate(value, *_t_limits(value, error, freedom, level, bounds))
 
 
+def estimate_at_any_time(
+    value: float | None,
+    left_out: FloatArray,
+    usual: float,
+    level: float = LEVEL,
+    bounds: tuple[float, float] = (-1.0, 1.0),
+) -> Estimate:
+    """A statistic with an interval that may be looked at after every new item: a confidence sequence.
+
+    All looks together miss the truth with a chance of 1 - level, where `estimate` misses it with that chance at one
+    look. left_out: the statistic without each video. usual: a difference that is worth finding; about such a one the
+    interval is narrowest beside that of one look, and it holds whatever it is. No limit lies outside the bounds.
+
+    It is Robbins' (1970) mixture of normal distributions, with a variance of usual squared, over the differences that
+    there may be, and the standard error in the place of the known one (asymptotic: Waudby-Smith and others 2024).
+    Student's t takes the place of the normal distribution at the same chance, as few videos give an uncertain error.
+
+    >>> found = estimate_at_any_time(0.5, np.linspace(0.48, 0.52, 30), 0.1)
+    >>> round(found.low, 3), round(found.high, 3)
+    (0.273, 0.727)
+    """
+    from scipy.special import ndtr, stdtrit
+
+    error, freedom = jackknife_error(left_out)
+    if value is None or error is None:
+        return Estimate(value, None, None)
+    if error <= _ROUNDING:
+        return Estimate(value, value, value)
+    information = (usual / error) ** 2
+    normal = math.sqrt((1 + 1 / information) * (math.log1p(information) - 2 * math.log(1 - level)))
+    # A chance below any float's has no quantile.
+    half = -float(stdtrit(freedom, max(1e-100, float(ndtr(-normal))))) * error
+    return Estimate(value, max(bounds[0], value - half), min(bounds[1], value + half))
+
+
 def jackknife_error(left_out: FloatArray) -> tuple[float | None, int]:
     """The jackknife's standard error, and its degrees of freedom; None where fewer than two blocks tell."""
     values = left_out[np.isfinite(left_out)]
