@@ -227,7 +227,7 @@ def load(engine: Engine, source: Path, folder: Path) -> Captions:
         scores = scores_by_name(engine, judged, 1.0)
         with engine.connect() as connection:
             samples = judged_samples(connection, dataset.dataset_id)
-            references = references_of(connection, dataset.dataset_id)
+            references = references_of(connection, dataset.dataset_id, {each.video_id for each in samples})
         if [each.sample_id for each in samples] != [row.sample_id for row in judged]:
             raise SystemExit("a caption has no score, and the benchmark takes all of them")
         texts = common_words([each.text for each in samples], [references[each.video_id] for each in samples])

@@ -210,7 +210,8 @@ class AspectFacts:
 
     strongest: of the baselines, turned round where it is negative. verdicts, n_videos: by metric. missing, fewer,
     orders: sentences on what cannot be said, on metrics with fewer samples, and on the order of systems. raters,
-    beside_rater: sentences on raters who are left out or far from the others, and on each metric beside one more rater.
+    ties, beside_rater: sentences on raters who are left out or far from the others, on the pairs that metrics tie, and
+    on each metric beside one more rater.
     """
 
     aspect: str
@@ -223,6 +224,7 @@ class AspectFacts:
     strongest: Coefficient | None
     ceiling: Coefficient | None
     raters: tuple[str, ...]
+    ties: tuple[str, ...]
     beside_rater: tuple[str, ...]
     verdicts: Mapping[str, Verdict]
     n_videos: Mapping[str, int]

@@ -19,7 +19,7 @@ from metrics_core.agreement.groupings import (
     without_length,
     without_system_means,
 )
-from metrics_core.agreement.pairs import held_out_accuracy, soft_accuracy_of
+from metrics_core.agreement.pairs import held_out_accuracy, pooled_held_out_accuracy, soft_accuracy_of
 from metrics_core.agreement.raters import OneRater, alphas, checked_ratings, list_counted, mean_rating, most_active
 from metrics_core.arrays import BoolArray, FloatArray, IntArray, numbered
 from metrics_core.intervals import BLOCKS, LEVEL, Found, blocks_of, mean_over_raters
@@ -225,7 +225,7 @@ def compared(inputs: Inputs, metric: FloatArray, people: FloatArray, kept: BoolA
     """Compute the statistics of the kept items, by grouping. Groupings that need systems are absent without them."""
     sides = inputs.sides(metric, people, kept)
     of_videos = _with_calibrated_ties(per_video(sides, inputs.n_videos), sides, inputs)
-    found = {"pooled": pooled(sides), "per_video": of_videos}
+    found = {"pooled": _with_pooled_ties(pooled(sides), sides, inputs), "per_video": of_videos}
     if inputs.lengths is not None:
         lengths = inputs.lengths[kept]
         found["pooled without length"] = pooled_rest(sides, lambda side, rows: without_length(side, lengths[rows]))
@@ -255,6 +255,15 @@ def _with_calibrated_ties(found: Found, sides: Sides, inputs: Inputs) -> Found:
     """Add the pairwise accuracy with a held-out epsilon. Its interval takes epsilon as known."""
     by_video = held_out_accuracy(sides.metric, sides.people, sides.video, inputs.n_videos, inputs.seed)
     return found.joined(averaged_videos({CALIBRATED: by_video}, sides))
+
+
+def _with_pooled_ties(found: Found, sides: Sides, inputs: Inputs) -> Found:
+    """Add the same over the pairs of all items."""
+    value, left_out = pooled_held_out_accuracy(
+        sides.metric, sides.people, sides.video, sides.block, inputs.n_videos, inputs.seed
+    )
+    n = {CALIBRATED: sides.metric.size}
+    return found.joined(Found({CALIBRATED: value}, {CALIBRATED: left_out}, n, {CALIBRATED: 0}, found.n_blocks))
 
 
 def _with_soft_accuracy(found: Found, sides: Sides, inputs: Inputs) -> Found:

@@ -90,6 +90,34 @@ def test_the_report_names_them_and_its_ceiling_is_that_of_the_others(
     assert set(ceiling) == {2 * N_VIDEOS}
 
 
+def test_the_page_says_how_many_pairs_a_metric_ties_and_counts_ties_where_they_are_many(
+    engine: Engine, tmp_path: Path
+) -> None:
+    dataset, rng = make_dataset(engine, "ties"), np.random.default_rng(4)
+    ids = add_captions(engine, dataset, 20, ("a", "b"))
+    ratings = rng.integers(1, 6, (len(ids), 2)).astype(float)
+    coarse = (ratings.mean(axis=1) > 3).astype(float)
+    set_scores(engine, dict(zip(ids, coarse.tolist(), strict=True)))
+    set_scores(engine, {i: place / 40 for place, i in enumerate(ids)}, "evqa")
+    rate(engine, dict(zip(ids, ratings.tolist(), strict=True)), ASPECT)
+    made = report_on(engine, dataset, tmp_path, ("vcs", "evqa"))
+    (aspect,) = made.numbers["trust"]["aspects"]
+    shares, many = aspect["ties"]
+    n = int(coarse.sum())
+    tied = 100 * (n * (n - 1) + (40 - n) * (39 - n)) / (40 * 39)
+    assert shares == f"Pairs of captions that get equal values, which τ-b cannot order: VCS {tied:.0f} %, EVQA 0 %."
+    rows = {row["metric"]: row for row in made.numbers["agreement"]
+            if (row["grouping"], row["statistic"]) == ("pooled", "pairwise_accuracy_calibrated")}  # fmt: skip
+    assert many.startswith(
+        "VCS ties so many that ties should count: where small differences are ties, it orders or ties "
+        f"{100 * rows['vcs']['value']:.0f} %, {100 * rows['vcs']['low']:.0f} % to {100 * rows['vcs']['high']:.0f} % of"
+    )
+    assert f"majority {100 * rows['majority']['value']:.0f} %" in many
+    assert many.endswith("How small was chosen on the other half of the videos.")
+    assert shares in made.text
+    assert many in made.text
+
+
 def test_the_order_of_answers_holds_repeats_and_is_of_time(module_engine: Engine, rated: Dataset) -> None:
     with module_engine.connect() as connection:
         answers = answers_of(connection, rated.dataset_id)
