@@ -7,7 +7,8 @@ nothing was chosen on. A caption's rating is that of one rater, or the mean of t
 
 - needed: ratings of captions after which 4 of 5 draws have an interval on the right side of 0; its interval
   resamples the draws.
-- held: how often the 95 % interval holds the value of all ratings, at worst over the numbers of ratings.
+- held: how often the 95 % interval for any number of looks holds the value of all ratings, at worst over the numbers
+  of ratings.
 - wrong: how often a rater who looks after each of these numbers, and stops where an interval excludes 0, stops at the
   wrong answer.
 
@@ -31,6 +32,7 @@ from benchmarks.vatex_eval import Clock, ingested, judged_captions, scores_by_na
 from db.reports.agreement import judged_samples, references_of
 from metrics_core.agreement import common_words
 from metrics_core.agreement.sampling import (
+    USUAL,
     Answer,
     better_cut,
     better_system,
@@ -41,7 +43,7 @@ from metrics_core.agreement.sampling import (
     weights_of,
 )
 from metrics_core.arrays import FloatArray, IntArray, numbered
-from metrics_core.intervals import blocks_of, estimate, without_each
+from metrics_core.intervals import blocks_of, estimate_at_any_time, without_each
 
 NUMBERS = (50, 71, 100, 141, 200, 283, 400, 566, 800, 1131, 1600)
 """Ratings of captions after which a draw is looked at."""
@@ -136,7 +138,7 @@ def _apart(captions: Captions, people: FloatArray, rows: IntArray, first: int, s
 
     video = numbered(captions.video[rows].tolist())
     found = without_each(difference, blocks_of(video, 0))
-    each = estimate(found.values["mean"], found.left_out["mean"], bounds=(-4.0, 4.0))
+    each = estimate_at_any_time(found.values["mean"], found.left_out["mean"], 4 * USUAL, bounds=(-4.0, 4.0))
     return Answer(each.value, each.low, each.high, video.size, int(video.max(initial=-1)) + 1)
 
 
@@ -225,7 +227,7 @@ def load(engine: Engine, source: Path, folder: Path) -> Captions:
         scores = scores_by_name(engine, judged, 1.0)
         with engine.connect() as connection:
             samples = judged_samples(connection, dataset.dataset_id)
-            references = references_of(connection, dataset.dataset_id)
+            references = references_of(connection, dataset.dataset_id, {each.video_id for each in samples})
         if [each.sample_id for each in samples] != [row.sample_id for row in judged]:
             raise SystemExit("a caption has no score, and the benchmark takes all of them")
         texts = common_words([each.text for each in samples], [references[each.video_id] for each in samples])

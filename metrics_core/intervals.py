@@ -57,7 +57,8 @@ class Found:
 
     def estimate(self, statistic: str, level: float = LEVEL) -> Estimate:
         """A statistic with its interval."""
-        bounds = (0.0 if "accuracy" in statistic or statistic == "f1" else -1.0, 1.0)
+        is_share = "accuracy" in statistic or statistic in ("f1", "tied_pairs")
+        bounds = (0.0 if is_share else -1.0, 1.0)
         return estimate(self.values[statistic], self.left_out[statistic], level, bounds)
 
     def joined(self, more: Found) -> Found:
@@ -110,13 +111,16 @@ def mean_left_out(values: FloatArray, block: IntArray) -> FloatArray:
     return found.left_out["mean"]
 
 
-def mean_over_raters(by_rater: Sequence[dict[str, Found]]) -> dict[str, Found]:
+def mean_over_raters(by_rater: Sequence[dict[str, Found]], weights: Sequence[float] | None = None) -> dict[str, Found]:
     """Average the raters' statistics by grouping; a rater without a value is left out.
 
-    n and n_undefined are those of the rater with the most items or groups.
+    weights: how much each rater counts, above 0; None for all alike. n and n_undefined are those of the rater with the
+    most items or groups.
     """
+    weight = np.ones(len(by_rater)) if weights is None else np.asarray(weights, dtype=np.float64)
     return {
-        grouping: _mean_found([each[grouping] for each in by_rater]) for grouping in (by_rater[0] if by_rater else ())
+        grouping: _mean_found([each[grouping] for each in by_rater], weight)
+        for grouping in (by_rater[0] if by_rater else ())
     }
 
 
@@ -135,6 +139,41 @@ def estimate(
     if value is None or error is None:
         return Estimate(value, None, None)
     return Estimate(value, *_t_limits(value, error, freedom, level, bounds))
+
+
+def estimate_at_any_time(
+    value: float | None,
+    left_out: FloatArray,
+    usual: float,
+    level: float = LEVEL,
+    bounds: tuple[float, float] = (-1.0, 1.0),
+) -> Estimate:
+    """A statistic with an interval that may be looked at after every new item: a confidence sequence.
+
+    All looks together miss the truth with a chance of 1 - level, where `estimate` misses it with that chance at one
+    look. left_out: the statistic without each video. usual: a difference that is worth finding; about such a one the
+    interval is narrowest beside that of one look, and it holds whatever it is. No limit lies outside the bounds.
+
+    It is Robbins' (1970) mixture of normal distributions, with a variance of usual squared, over the differences that
+    there may be, and the standard error in the place of the known one (asymptotic: Waudby-Smith and others 2024).
+    Student's t takes the place of the normal distribution at the same chance, as few videos give an uncertain error.
+
+    >>> found = estimate_at_any_time(0.5, np.linspace(0.48, 0.52, 30), 0.1)
+    >>> round(found.low, 3), round(found.high, 3)
+    (0.273, 0.727)
+    """
+    from scipy.special import ndtr, stdtrit
+
+    error, freedom = jackknife_error(left_out)
+    if value is None or error is None:
+        return Estimate(value, None, None)
+    if error <= _ROUNDING:
+        return Estimate(value, value, value)
+    information = (usual / error) ** 2
+    normal = math.sqrt((1 + 1 / information) * (math.log1p(information) - 2 * math.log(1 - level)))
+    # A chance below any float's has no quantile.
+    half = -float(stdtrit(freedom, max(1e-100, float(ndtr(-normal))))) * error
+    return Estimate(value, max(bounds[0], value - half), min(bounds[1], value + half))
 
 
 def jackknife_error(left_out: FloatArray) -> tuple[float | None, int]:
@@ -249,16 +288,19 @@ def _filled(found: Found, statistic: str) -> FloatArray:
     return np.where(np.isfinite(without), without, np.nan if value is None else value)
 
 
-def _mean_found(raters: Sequence[Found]) -> Found:
-    """The mean of the raters' statistics of one grouping."""
-    values, without = {}, {}
+def _mean_found(raters: Sequence[Found], weight: FloatArray) -> Found:
+    """The weighted mean of the raters' statistics of one grouping."""
+    values: dict[str, float | None] = {}
+    without = {}
     for name in raters[0].values:
+        is_known = np.array([each.values[name] is not None for each in raters])
         known = [each for each in raters if each.values[name] is not None]
-        values[name] = float(np.mean([each.values[name] for each in known])) if known else None
-        without[name] = np.full(BLOCKS, np.nan)
+        values[name], without[name] = None, np.full(BLOCKS, np.nan)
         if known:
+            own = weight[is_known]
+            values[name] = float(np.average(np.array([each.values[name] for each in known], dtype=float), weights=own))
             told = np.isfinite([each.left_out[name] for each in known]).any(axis=0)
-            without[name][told] = np.mean([_filled(each, name) for each in known], axis=0)[told]
+            without[name][told] = np.average([_filled(each, name) for each in known], axis=0, weights=own)[told]
     return Found(
         values,
         without,

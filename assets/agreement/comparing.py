@@ -345,7 +345,8 @@ def load(connection: Connection, dataset: Dataset, first: StoredScorer, second: 
         values = np.array([math.nan if value is None else value for value, _ in found])
         columns.append((Side(scorer, dict(without.most_common())), values))
     judged = judged_samples(connection, dataset.dataset_id)
-    ratings = by_aspect(judged, ratings_of(connection, dataset.dataset_id))
+    rated = by_aspect(judged, ratings_of(connection, dataset.dataset_id))
+    ratings = {aspect: each.values for aspect, each in rated.items()}
     (one, left), (other, right) = columns
     baselines = baselines_of(connection, dataset.dataset_id, judged)
     choices = choices_of(judged, preferences_of(connection, dataset.dataset_id))

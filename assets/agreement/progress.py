@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from sqlalchemy.engine import Connection
 
+from assets.agreement.raters import pattern_sentences, rater_sentences
 from assets.agreement.rows import MAJORITY, SEED, Judged, load_judged
 from assets.reports.labels import metric_label
 from assets.reports.text import number, percent, plural
 from db.manifest.datasets import Dataset
-from db.reports.agreement import Repeat, repeats_of
+from db.reports.agreement import Repeat, answers_of, repeats_of
 from db.scores.present import known_metrics
 from metrics_core.agreement import Consistency, Race, Standing, consistency, standing, standing_of_choices
 from metrics_core.agreement.verdicts import NEAR
@@ -46,7 +47,8 @@ def progress_of(connection: Connection, dataset: Dataset, aspect: str, rater: st
     """Where the ratings of an aspect stand, or with `pairs` the preferences, and how consistent one rater is."""
     judged = load_judged(connection, dataset, known_metrics(connection))
     own = [each for each in repeats_of(connection, dataset.dataset_id) if each[:3] == (rater, aspect, pairs)]
-    repeats = [each.sentence for each in own_repeats(own)]
+    answers = [each for each in answers_of(connection, dataset.dataset_id) if each[1:3] == (aspect, pairs)]
+    repeats = [*(each.sentence for each in own_repeats(own)), *pattern_sentences(answers)]
     found = _standing(judged, aspect, pairs)
     if found is None or not judged.metrics:
         nobody = f"Nobody has {'compared' if pairs else 'rated'} captions by {aspect} yet."
@@ -56,7 +58,8 @@ def progress_of(connection: Connection, dataset: Dataset, aspect: str, rater: st
     rows = [Row(labels.get(name, name), *_numbers(each), n) for name, (each, n) in found.found.items()]
     if found.ceiling:
         rows.append(Row(CEILING, *_numbers(found.ceiling), None))
-    lines = [*_race(found.race, labels, pairs), *_ceiling(found), *repeats]
+    beside = [] if pairs else rater_sentences(judged.rated[aspect], [each.video_id for each in judged.samples])
+    lines = [*_race(found.race, labels, pairs), *_ceiling(found), *beside, *repeats]
     is_enough = found.race is not None and found.race.state in ("apart", "alike")
     return Progress(pairs, tuple(rows), tuple(lines), is_enough)
 

@@ -109,8 +109,16 @@ _LAST: dict[bytes, list[StoredRow]] = {}
 
 
 @dataclass(frozen=True)
+class Rated:
+    """Ratings of one aspect (n, raters), NaN where there is none. raters: their names, in the order of the columns."""
+
+    values: npt.NDArray[np.float64]
+    raters: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Judged:
-    """A dataset's judged samples with their numbers, each (n,) or (n, raters), NaN where there is none.
+    """A dataset's judged samples with their numbers, each (n,), and ratings by aspect, NaN where there is none.
 
     They are all of one `kind`, whose scores lie on one scale: captions where people judged some. n_others: the judged
     samples of the other kind, which are left out. n_stale: for each metric the judged samples whose score is stale, and
@@ -122,12 +130,17 @@ class Judged:
     metrics: dict[str, npt.NDArray[np.float64]]
     scorers: dict[str, int]
     n_stale: dict[str, int]
-    ratings: dict[str, npt.NDArray[np.float64]]
+    rated: dict[str, Rated]
     baselines: dict[str, npt.NDArray[np.float64]]
     keypoints: Sequence[DecidedKeypoint] = ()
     kind: str = "caption"
     n_others: int = 0
     preferences: Sequence[Preference] = ()
+
+    @property
+    def ratings(self) -> dict[str, npt.NDArray[np.float64]]:
+        """The ratings (n, raters) by aspect."""
+        return {aspect: each.values for aspect, each in self.rated.items()}
 
     @property
     def choices(self) -> dict[str, Choices]:
@@ -205,10 +218,8 @@ def _number(value: float | None) -> float:
     return math.nan if value is None else value
 
 
-def by_aspect(
-    samples: Sequence[JudgedSample], ratings: Iterable[tuple[int, str, str, float]]
-) -> dict[str, npt.NDArray[np.float64]]:
-    """Ratings (n, raters) of these samples by aspect, and labels as the aspect LABELS of one rater."""
+def by_aspect(samples: Sequence[JudgedSample], ratings: Iterable[tuple[int, str, str, float]]) -> dict[str, Rated]:
+    """Ratings of these samples by aspect, and labels as the aspect LABELS of one rater, whose name is "labels"."""
     row_of = {each.sample_id: row for row, each in enumerate(samples)}
     raters: dict[str, dict[str, npt.NDArray[np.float64]]] = {}
     for sample_id, rater, aspect, value in ratings:
@@ -218,9 +229,12 @@ def by_aspect(
         if rater not in of_aspect:
             of_aspect[rater] = np.full(len(samples), math.nan)
         of_aspect[rater][row_of[sample_id]] = value
-    found = {aspect: np.stack(list(of_aspect.values()), axis=1) for aspect, of_aspect in raters.items()}
+    found = {
+        aspect: Rated(np.stack(list(of_aspect.values()), axis=1), tuple(of_aspect))
+        for aspect, of_aspect in raters.items()
+    }
     if any(each.covered is not None for each in samples):
-        found[LABELS] = np.array([[_number(each.covered)] for each in samples])
+        found[LABELS] = Rated(np.array([[_number(each.covered)] for each in samples]), ("labels",))
     return found
 
 

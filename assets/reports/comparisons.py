@@ -10,6 +10,7 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from assets.agreement.raters import rater_sentences
 from assets.agreement.rows import LABELS, SEED, Judged, StoredRow
 from assets.reports.answers import aspect_in_words, grouped
 from assets.reports.facts import (
@@ -24,7 +25,7 @@ from assets.reports.facts import (
     Scatter,
     TrustFacts,
 )
-from assets.reports.text import listed, number
+from assets.reports.text import listed, number, percent
 from assets.settings import read_settings
 from assets.thresholds.ratings import beside, rating_cuts, sentence
 from assets.thresholds.settings import SHARES, RatingSettings
@@ -45,9 +46,10 @@ from db.scores.thresholds import METHOD_LABELS
 from db.selections.freezing import kept
 from metrics_core.agreement import coefficient
 from metrics_core.agreement.choices import SIDE_BY_SIDE
+from metrics_core.agreement.coefficients import TIED
 from metrics_core.agreement.raters import mean_rating
 from metrics_core.agreement.same_items import STATISTIC, Coefficient, SameItems, on_same_items
-from metrics_core.agreement.table import ONE_RATER
+from metrics_core.agreement.table import CALIBRATED, ONE_RATER
 from metrics_core.agreement.verdicts import CLAIMS, system_verdict, verdict
 from metrics_core.arrays import FloatArray
 
@@ -56,6 +58,8 @@ MOST_DRAWN = 20_000
 BINS = 40
 MOST_POINTS = 2000
 TENTHS = 10
+MANY_TIES = 0.2
+"""Of a metric that ties a larger share of the pairs, the page also shows a statistic in which ties count."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,6 +247,9 @@ def _aspect(
         baselines=baselines,
         strongest=_strongest(baselines),
         ceiling=_coefficient(pooled[ONE_RATER]) if ONE_RATER in pooled else None,
+        raters=tuple(rater_sentences(judged.rated[aspect], [each.video_id for each in judged.samples])),
+        ties=tuple(_ties(own, named)),
+        beside_rater=tuple(_beside_rater(named[name], each) for name, each in same.items() if each.above_rater),
         verdicts=verdicts,
         n_videos={name: each.n_videos for name, each in same.items()},
         fewer=tuple(fewer),
@@ -258,6 +265,51 @@ def _fewer(label: str, same: SameItems, n_samples: int) -> str:
     if same.strongest is None:
         return f"{line}."
     return f"{line}; there, the strongest baseline is {same.strongest.name} with {number(same.strongest.value)}."
+
+
+def _ties(rows: Sequence[StoredRow], labels: Mapping[str, str]) -> Iterator[str]:
+    """Say how many pairs each metric ties, and of one that ties many how it does where ties count.
+
+    rows: of one aspect. labels: of the metrics, by name.
+    """
+    tied = {
+        row.metric: row.value
+        for row in rows
+        if (row.grouping, row.statistic) == ("pooled", TIED) and row.metric in labels and row.value is not None
+    }
+    if tied:
+        shares = ", ".join(f"{labels[name]} {percent(share)}" for name, share in tied.items())
+        yield f"Pairs of captions that get equal values, which τ-b cannot order: {shares}."
+    calibrated = {row.metric: row for row in rows if (row.grouping, row.statistic) == ("pooled", CALIBRATED)}
+    yield from (_many_ties(labels[name], name, calibrated) for name, share in tied.items() if share > MANY_TIES)
+
+
+def _many_ties(label: str, name: str, calibrated: Mapping[str, StoredRow]) -> str:
+    """The pairwise accuracy of a metric that ties many pairs, beside one more rater and baselines."""
+    own = calibrated[name]
+    beside = [row for row in calibrated.values() if row.value is not None and (row.baseline or row.metric == ONE_RATER)]
+    if own.value is None:
+        return f"{label} ties so many that ties should count, but two halves of the videos have no pairs to compare."
+    others = f" ({', '.join(f'{row.metric} {percent(row.value)}' for row in beside)})" if beside else ""
+    interval = "" if own.low is None else f", {percent(own.low)} to {percent(own.high)}"
+    return (
+        f"{label} ties so many that ties should count: where small differences are ties, it orders or ties "
+        f"{percent(own.value)}{interval} of the pairs as people do{others}. How small was chosen on the other half of "
+        "the videos."
+    )
+
+
+def _beside_rater(label: str, same: SameItems) -> str:
+    """Say what a metric and one more rater reach with the same people: all raters but one."""
+    one, other, more = same.against_others, same.ceiling, same.above_rater
+    assert one is not None
+    assert other is not None
+    assert more is not None
+    size = f"{number(more.value)}, {number(more.low)} to {number(more.high)}"
+    return (
+        f"With the mean of all raters but one, {label} has τ-b {number(one.value)} and the one left out "
+        f"{number(other.value)} (difference {size})."
+    )
 
 
 def _strongest(baselines: Sequence[Coefficient]) -> Coefficient | None:

@@ -232,7 +232,9 @@ class AspectFacts:
     """How the metrics agree with people by one aspect. Coefficients are Kendall's tau-b over all samples.
 
     strongest: of the baselines, turned round where it is negative. verdicts, n_videos: by metric. missing, fewer,
-    orders: sentences on what cannot be said, on metrics with fewer samples, and on the order of systems.
+    orders: sentences on what cannot be said, on metrics with fewer samples, and on the order of systems. raters,
+    ties, beside_rater: sentences on raters who are left out or far from the others, on the pairs that metrics tie, and
+    on each metric beside one more rater.
     """
 
     aspect: str
@@ -244,6 +246,9 @@ class AspectFacts:
     baselines: tuple[Coefficient, ...]
     strongest: Coefficient | None
     ceiling: Coefficient | None
+    raters: tuple[str, ...]
+    ties: tuple[str, ...]
+    beside_rater: tuple[str, ...]
     verdicts: Mapping[str, Verdict]
     n_videos: Mapping[str, int]
     fewer: tuple[str, ...]

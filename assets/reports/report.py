@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from assets.agreement.progress import own_repeats
+from assets.agreement.raters import pattern_sentences
 from assets.agreement.rows import LABELS, Judged, load_judged, rows_of
 from assets.holdings import of_dataset
 from assets.plan import make_plan
@@ -36,7 +37,7 @@ from assets.reports.looked_at import choose, gather_samples
 from assets.reports.write import MOST_SYSTEMS, ReportFiles, writable_folder, write_report
 from assets.scores.base import Scorer
 from db.manifest.datasets import Dataset
-from db.reports.agreement import repeats_of, replace_agreement
+from db.reports.agreement import answers_of, repeats_of, replace_agreement
 from db.reports.summary import (
     aspects_of,
     count_labelled,
@@ -227,7 +228,10 @@ def gather(
             dataset=dataset.name,
             made_at=datetime.now(timezone.utc),
             version=version("reelsieve"),
-            notices=tuple(notices(data, metrics, judged)),
+            notices=(
+                *notices(data, metrics, judged),
+                *pattern_sentences(answers_of(connection, dataset.dataset_id)),
+            ),
             answers=answers(dataset.name, data, described, plan, metrics, trust, systems),
             metrics=metrics,
             data=data,

@@ -130,6 +130,45 @@ def repeats_of(connection: Connection, dataset_id: int) -> list[Repeat]:
     return sorted(found)
 
 
+class GivenAnswer(NamedTuple):
+    """An answer of a rater: a rating, or with `pairs` which of two captions: 1 for A, -1 for B, 0 for neither.
+
+    is_timed: whether it was given in a browser, so that its place among the rater's answers is known.
+    """
+
+    rater: str
+    aspect: str
+    pairs: bool
+    answer: float
+    is_timed: bool
+
+
+def answers_of(connection: Connection, dataset_id: int) -> list[GivenAnswer]:
+    """List all answers of the raters of a dataset, repeats included, those of a browser in the order of their time."""
+    found = []
+    for table in (rating, preference):
+        columns = (table.c.rater, table.c.aspect, table.c.value, table.c.extra["answer"].astext)
+        # What another tool gave has a time, too, and no seed: that tool may have asked in an order of quality.
+        at = sa.case((table.c.extra["seed"].is_not(None), table.c.extra["rated_at"].astext))
+        again = table.c.extra["again"]
+        first = sa.select(*columns, at.label("at"), table.c.sample_id)
+        second = sa.select(*columns[:2], sa.cast(again["value"].astext, sa.Double), again["answer"].astext)
+        second = second.add_columns(again["rated_at"].astext, table.c.sample_id).where(at.is_not(None))
+        of_dataset = (sample.c.sample_id == table.c.sample_id, sample.c.dataset_id == dataset_id)
+        both = sa.union_all(
+            first.join(sample, of_dataset[0]).where(of_dataset[1]),
+            second.join(sample, of_dataset[0]).where(of_dataset[1], again["value"].astext.is_not(None)),
+        )
+        for row in connection.execute(both.order_by("rater", "aspect", "at", "sample_id")):
+            answer = _SIDES.get(row[3], row[2]) if table is preference else row[2]
+            found.append(GivenAnswer(row[0], row[1], table is preference, float(answer), row[4] is not None))
+    return found
+
+
+# Which of two captions a browser's answer names, whichever of them has the lower id.
+_SIDES: Mapping[str, int] = {"a": 1, "tie": 0, "b": -1}
+
+
 def references_of(connection: Connection, dataset_id: int, video_ids: Collection[int]) -> dict[int, list[str]]:
     """The texts of the references of each of these videos that has some."""
     query = (

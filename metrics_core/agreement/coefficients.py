@@ -10,12 +10,14 @@ import numpy.typing as npt
 
 from metrics_core.arrays import FloatArray, IntArray, numbered
 
-STATISTICS = ("pearson", "spearman", "kendall_b", "kendall_c", "pairwise_accuracy")
-"""Pearson's r, Spearman's rho, Kendall's tau-b and tau-c in [-1, 1]; pairwise accuracy with ties in [0, 1].
+TIED = "tied_pairs"
+"""The share of pairs, in [0, 1], to which the metric gives equal values."""
+STATISTICS = ("pearson", "spearman", "kendall_b", "kendall_c", "pairwise_accuracy", TIED)
+"""Pearson's r, Spearman's rho, Kendall's tau-b and tau-c in [-1, 1]; pairwise accuracy and tied pairs in [0, 1].
 
 Pairwise accuracy (acc_eq) is the share of pairs that both sides order alike or both tie (Deutsch et al. 2023).
 """
-OF_PAIRS = ("kendall_b", "kendall_c", "pairwise_accuracy")
+OF_PAIRS = ("kendall_b", "kendall_c", "pairwise_accuracy", TIED)
 SMALL = 128
 """Groups of up to this many items are compared pair by pair, larger ones by SciPy, one after the other."""
 
@@ -28,8 +30,8 @@ def coefficients(
 ) -> dict[str, float | None]:
     """Compute statistics of one group of finite sides (n,); None where one is not defined.
 
-    A constant side orders nothing, so correlations need two different numbers on each side, and pairwise accuracy two
-    items.
+    A constant side orders nothing, so correlations need two different numbers on each side; pairwise accuracy and the
+    share of tied pairs need two items.
 
     >>> found = coefficients(np.array([1.0, 2, 3, 4, 5, 5]), np.array([1.0, 3, 2, 4, 4, 6]))
     >>> {name: round(value, 6) for name, value in found.items()}["kendall_c"]
@@ -170,7 +172,7 @@ def _of_pairs(
     tied: FloatArray | int,
     levels: IntArray | int,
 ) -> Coefficients:
-    """Tau-b, tau-c and pairwise accuracy of groups of n items.
+    """Tau-b, tau-c, pairwise accuracy and the share of tied pairs of groups of n items.
 
     surplus: concordant less discordant pairs. untied_x, untied_y: pairs that differ on that side. tied: pairs tied on
     both sides. levels: the smaller number of different values of a side.
@@ -181,11 +183,13 @@ def _of_pairs(
         tau_b = np.divide(surplus, np.sqrt(untied_x) * np.sqrt(untied_y))
         tau_c = np.divide(2 * np.multiply(surplus, levels), np.multiply(n, n) * np.subtract(levels, 1.0))
         accuracy = np.divide(np.add(ordered, surplus) / 2 + tied, pairs)
+        tied_x = 1 - np.divide(untied_x, pairs)
     is_varied = np.isfinite(tau_b)
     return {
         "kendall_b": np.clip(tau_b, -1, 1),
         "kendall_c": np.where(is_varied, tau_c, np.nan),
         "pairwise_accuracy": np.where(np.greater(pairs, 0), accuracy, np.nan),
+        TIED: np.where(np.greater(pairs, 0), tied_x, np.nan),
     }
 
 

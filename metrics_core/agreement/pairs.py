@@ -11,9 +11,12 @@ import numpy.typing as npt
 
 from metrics_core.agreement.coefficients import both_sides, group_numbers, pairs_inside
 from metrics_core.arrays import BoolArray, FloatArray, IntArray
+from metrics_core.intervals import BLOCKS
 
 TOLERANCE = 1e-9
 """Smaller differences are rounding errors: 0.5 - 0.4 counts as a gap of 0.1, and 0.1 + 0.2 is tied with 0.3."""
+MOST_ITEMS = 2000
+"""The pairs of so many items at most choose and judge an epsilon: 9,048 captions have 41 million."""
 # Up to this many videos all flips of signs are tried.
 EXACT = 10
 
@@ -33,12 +36,13 @@ class TieCalibration:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Pairs of captions, each (pairs,): gap is the metric's absolute difference.
+    """Pairs of captions, each (pairs,): one and other are their positions, gap is the metric's absolute difference.
 
     tied: people tie them. agreeing: people do not, and the metric's difference has the sign of theirs.
     """
 
     one: IntArray
+    other: IntArray
     gap: FloatArray
     tied: BoolArray
     agreeing: BoolArray
@@ -70,7 +74,7 @@ def pairs_of(metric: FloatArray, people: FloatArray, group: IntArray) -> Pairs:
     one, other = pairs_inside(group)
     difference, wanted = metric[one] - metric[other], people[one] - people[other]
     tied = np.abs(wanted) <= TOLERANCE
-    return Pairs(one, np.abs(difference), tied, ~tied & (np.sign(difference) == np.sign(wanted)))
+    return Pairs(one, other, np.abs(difference), tied, ~tied & (np.sign(difference) == np.sign(wanted)))
 
 
 def best_epsilon(pairs: Pairs, chosen: BoolArray) -> TieCalibration:
@@ -100,15 +104,53 @@ def held_out_accuracy(
     pairs = pairs_of(metric, people, video)
     fold = np.random.default_rng(seed).permutation(n_videos) % n_folds
     of_pair = video[pairs.one]
-    correct, known = np.zeros(pairs.gap.size), np.zeros(pairs.gap.size)
-    for number in range(n_folds):
-        inside = fold[of_pair] == number
-        epsilon = best_epsilon(pairs, ~inside).epsilon
-        if epsilon is not None:
-            correct[inside], known[inside] = pairs.correct(epsilon)[inside], 1
+    correct, known = _held_out(pairs, fold[of_pair], n_folds)
     total = np.bincount(of_pair, known, n_videos)
     with np.errstate(invalid="ignore"):
         return np.where(total > 0, np.bincount(of_pair, correct, n_videos) / total, np.nan)
+
+
+def pooled_held_out_accuracy(
+    metric: FloatArray, people: FloatArray, video: IntArray, block: IntArray, n_videos: int, seed: int
+) -> tuple[float | None, FloatArray]:
+    """Compute the pairwise accuracy over the pairs of all items, and without each block of videos (BLOCKS,).
+
+    Videos are dealt to two halves at random. A pair lies in one half, and epsilon is best on the pairs of the other
+    one; without a block of videos epsilon stays. Of more than MOST_ITEMS items so many are drawn at random. None, and
+    NaN for the blocks, where a half has no pair; NaN also for a block that holds no item, or leaves no pair.
+    """
+    rng = np.random.default_rng(seed)
+    half = (rng.permutation(n_videos) % 2)[video]
+    if metric.size > MOST_ITEMS:
+        drawn = np.sort(rng.choice(metric.size, MOST_ITEMS, replace=False))
+        metric, people, block, half = metric[drawn], people[drawn], block[drawn], half[drawn]
+    pairs = pairs_of(metric, people, half)
+    correct, known = _held_out(pairs, half[pairs.one], 2)
+    if not known.all() or not known.size:
+        return None, np.full(BLOCKS, np.nan)
+    ends, is_inside = (block[pairs.one], block[pairs.other]), block[pairs.one] == block[pairs.other]
+
+    def left(counts: FloatArray) -> FloatArray:
+        """What a sum over pairs is without those that have an item of each block."""
+        one, other = (np.bincount(end, counts, BLOCKS) for end in ends)
+        both = np.bincount(ends[0], counts * is_inside, BLOCKS)
+        rest: FloatArray = counts.sum() - one - other + both
+        return rest
+
+    n_left, n_right = left(known), left(correct)
+    told = (np.bincount(block, minlength=BLOCKS) > 0) & (n_left > 0)
+    return float(correct.mean()), np.where(told, n_right / np.maximum(n_left, 1), np.nan)
+
+
+def _held_out(pairs: Pairs, fold: IntArray, n_folds: int) -> tuple[FloatArray, FloatArray]:
+    """Which pairs are right by the epsilon that is best on the pairs of other folds, and which have one: 0 or 1."""
+    correct, known = np.zeros(pairs.gap.size), np.zeros(pairs.gap.size)
+    for number in range(n_folds):
+        inside = fold == number
+        epsilon = best_epsilon(pairs, ~inside).epsilon
+        if epsilon is not None:
+            correct[inside], known[inside] = pairs.correct(epsilon)[inside], 1
+    return correct, known
 
 
 def soft_pairwise_accuracy(

@@ -19,6 +19,8 @@ Level = Literal["nominal", "ordinal", "interval"]
 LEVELS: tuple[Level, ...] = get_args(Level)
 MOST_RATERS = 20
 """Statistics of single raters are averaged over so many at most, since a crowd may have thousands."""
+FEWEST_SHARED = 30
+"""The human ceiling leaves out raters who share fewer rated items with the others: their coefficients are chance."""
 MOST_VALUES = 500
 """Alpha of ratings with more different values has no interval: each block would cost a table of values by values."""
 
@@ -124,19 +126,65 @@ def mean_rating(ratings: FloatArray) -> FloatArray:
     return mean
 
 
-def one_against_others(ratings: FloatArray) -> list[tuple[FloatArray, FloatArray, BoolArray]]:
-    """For each rater: the ratings, the mean of the other raters, both (items,), and the items that have both."""
-    sides = []
-    for rater in range(ratings.shape[1]):
-        one, others = ratings[:, rater], mean_rating(np.delete(ratings, rater, axis=1))
-        sides.append((one, others, ~np.isnan(one) & ~np.isnan(others)))
-    return [side for side in sides if side[2].any()]
+@dataclass(frozen=True)
+class OneRater:
+    """A rater beside the others: the ratings and the means of the other raters (items,), and the items with both.
+
+    n_shared: the number of these items, by which the rater counts in a mean over raters.
+    """
+
+    own: FloatArray
+    others: FloatArray
+    shared: BoolArray
+
+    @property
+    def n_shared(self) -> int:
+        """The number of items with both."""
+        return int(self.shared.sum())
 
 
-def most_active(ratings: FloatArray) -> FloatArray:
-    """The ratings (items, raters) of the MOST_RATERS raters who gave most, the first of equals, in their order."""
+def beside_others(ratings: FloatArray, rater: int) -> OneRater:
+    """Take one rater (a column) out of the ratings (items, raters)."""
+    own, others = ratings[:, rater], mean_rating(np.delete(ratings, rater, axis=1))
+    return OneRater(own, others, ~np.isnan(own) & ~np.isnan(others))
+
+
+def list_counted(ratings: FloatArray) -> list[OneRater]:
+    """List the raters of the human ceiling, the most active of those who count, each beside all others who count."""
+    counted = ratings[:, is_counted(ratings)]
+    return [beside_others(counted, rater) for rater in most_active(counted).tolist()]
+
+
+def is_counted(ratings: FloatArray) -> BoolArray:
+    """Tell which raters (raters,) share FEWEST_SHARED or more items with the other raters who count.
+
+    It is the largest set of raters of whom this holds. Without two raters of the same items it is empty.
+
+    >>> shared = np.ones((40, 3))
+    >>> shared[29:, 2] = np.nan
+    >>> is_counted(shared).tolist(), is_counted(shared[:29]).tolist()
+    ([True, True, False], [False, False, False])
+    """
+    given = ~np.isnan(ratings)
+    counts: BoolArray = np.ones(given.shape[1], dtype=np.bool_)
+    while counts.any():
+        # An item is shared where another rater who counts has rated it, too.
+        is_shared = (given & counts).sum(axis=1, keepdims=True) > 1
+        enough = counts & ((given & is_shared).sum(axis=0) >= FEWEST_SHARED)
+        if (enough == counts).all():
+            break
+        counts = enough
+    return counts
+
+
+def most_active(ratings: FloatArray) -> IntArray:
+    """Return the columns of the MOST_RATERS raters who gave most ratings (items, raters), in ascending order.
+
+    Of raters who gave equally many the first ones are taken.
+    """
     given = (~np.isnan(ratings)).sum(axis=0)
-    return ratings[:, np.sort(np.argsort(-given, kind="stable")[:MOST_RATERS])]
+    columns: IntArray = np.sort(np.argsort(-given, kind="stable")[:MOST_RATERS])
+    return columns
 
 
 def _rating_counts(rated: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -10,12 +10,12 @@ import numpy.typing as npt
 
 from metrics_core.agreement.coefficients import coefficient
 from metrics_core.agreement.groupings import pooled
-from metrics_core.agreement.raters import mean_rating, one_against_others
-from metrics_core.agreement.table import ONE_RATER, Inputs, checked_inputs
+from metrics_core.agreement.raters import OneRater, list_counted, mean_rating
+from metrics_core.agreement.table import CEILING, ONE_RATER, Inputs, checked_inputs, without_one_rater
 from metrics_core.arrays import BoolArray, FloatArray
 from metrics_core.intervals import LEVEL, Found, chance, estimate, mean_over_raters
 
-STATISTIC = "kendall_b"
+STATISTIC = CEILING
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,12 @@ class Coefficient:
 class SameItems:
     """A metric's coefficient, and on its items the coefficient of one more rater and of the strongest baseline.
 
-    ceiling: each rater with the mean of the others, on average.
+    ceiling: each rater with the mean of the others, on average. against_others: the metric with the same means.
     strongest: the baseline farthest from 0, turned round where it is negative: "the shorter, the better" is knowledge,
-    too. above_baseline, above_rater: the metric's coefficient less the strongest baseline's, and less one more
-    rater's, without the same videos; their intervals may be far from 0 where the intervals of both overlap. None where
-    nothing is defined; ceiling and above_rater also with a single rater. n_videos: of the metric's items.
+    too. above_baseline: the metric's coefficient less the strongest baseline's. above_rater: against_others less
+    ceiling, since a metric held against more raters than the rater is would seem better. Both leave out the same videos
+    on both sides; their intervals may be far from 0 where the intervals of both overlap. None where nothing is defined;
+    ceiling, against_others and above_rater also where no two raters share enough. n_videos: of the metric's items.
     """
 
     found: Coefficient
@@ -50,6 +51,7 @@ class SameItems:
     above_baseline: Coefficient | None
     above_rater: Coefficient | None
     n_videos: int
+    against_others: Coefficient | None = None
 
 
 def on_same_items(
@@ -76,7 +78,9 @@ def _on_items_of(inputs: Inputs, name: str, level: float) -> SameItems:
     people = mean_rating(rated)
     kept = np.isfinite(values) & np.isfinite(people)
     found = _pooled(inputs, values, people)
-    ceiling = ceiling_of(inputs, np.where(kept[:, None], rated, np.nan))
+    counted = list_counted(np.where(kept[:, None], rated, np.nan))
+    ceiling = ceiling_of(inputs, counted)
+    beside_rater = without_one_rater(inputs, values, counted) if counted else None
     strongest, above = strongest_baseline(inputs, people, kept, level), None
     if strongest:
         side = inputs.values[strongest.name]
@@ -93,8 +97,9 @@ def _on_items_of(inputs: Inputs, name: str, level: float) -> SameItems:
         _coefficient(ONE_RATER, ceiling, level) if ceiling else None,
         strongest,
         above,
-        _above(ONE_RATER, found, ceiling, level) if ceiling else None,
+        _above(ONE_RATER, beside_rater, ceiling, level) if ceiling and beside_rater else None,
         np.unique(inputs.video[kept]).size,
+        _coefficient(name, beside_rater, level) if beside_rater else None,
     )
 
 
@@ -121,10 +126,10 @@ def _pooled(inputs: Inputs, side: FloatArray, people: FloatArray) -> Found:
     return pooled(inputs.sides_of(side, people), (STATISTIC,))
 
 
-def ceiling_of(inputs: Inputs, ratings: FloatArray) -> Found | None:
-    """The mean of the raters' coefficients, each with the mean of the others; None without two raters of one item."""
-    sides = [pooled(inputs.sides(*side), (STATISTIC,)) for side in one_against_others(ratings)]
-    return mean_over_raters([{STATISTIC: each} for each in sides])[STATISTIC] if sides else None
+def ceiling_of(inputs: Inputs, counted: Sequence[OneRater]) -> Found | None:
+    """The mean of the raters' coefficients, each with the mean of the others; None without a rater who counts."""
+    found = [{STATISTIC: pooled(inputs.sides(each.own, each.others, each.shared), (STATISTIC,))} for each in counted]
+    return mean_over_raters(found, [each.n_shared for each in counted])[STATISTIC] if found else None
 
 
 def _coefficient(name: str, found: Found, level: float, sign: float = 1.0) -> Coefficient:

@@ -7,7 +7,8 @@ The draw is priority sampling (Duffield, Lund and Thorup 2007; the order is that
 1998). Unit i with share p_i and a random number u_i in (0, 1) has the key u_i / p_i. Raters take the units in the order
 of their keys, and may stop anywhere: where t is the key of the next unit, those before it were drawn with the chances
 min(1, t p_i), and sums that weigh them by the inverse (Horvitz and Thompson 1952) have no bias, sums over pairs
-included. Estimates are ratios of such sums (Hájek 1971); their intervals leave out videos (`metrics_core.intervals`).
+included. Estimates are ratios of such sums (Hájek 1971). Their intervals leave out one video at a time, and hold at all
+looks together, since raters look again after every answer (`estimate_at_any_time`).
 
 A part of every draw is spread evenly, so that no chance is 0. With the least share p of all units, those with u_i < t p
 are a random sample of all: a draw of equal chances by the same random numbers would hold them.
@@ -18,19 +19,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.agreement.coefficients import dense_ranks, mean_ranks
+from metrics_core.agreement.coefficients import dense_ranks, mean_ranks, pairs_inside
 from metrics_core.arrays import BoolArray, FloatArray, IntArray, numbered
 from metrics_core.calibration.rated import FEWEST_VIDEOS
-from metrics_core.intervals import BLOCKS, LEVEL, blocks_of, estimate
+from metrics_core.intervals import LEVEL, estimate_at_any_time
 
 EVEN = 0.4
 """The part of a draw that is spread evenly over all units."""
 FEWEST = 5
 """An interval of a cut needs so many good captions and so many others, between the cuts and elsewhere."""
+USUAL = 0.1
+"""A difference of tau-b or of Youden's J that is worth finding; of ratings it is this share of their scale."""
+T = TypeVar("T", FloatArray, npt.NDArray[np.int8])
 # So many pairs are compared at a time.
 CELLS = 1 << 16
 
@@ -39,8 +44,8 @@ CELLS = 1 << 16
 class Answer:
     """By how much the second of two is better, above 0, or the first, below 0; None where undefined.
 
-    low, high: its interval over videos. n: the units (captions, or of systems videos) that it rests on, of n_videos
-    videos.
+    low, high: its interval over videos, which may be looked at after every rating. n: the units (captions, or of
+    systems videos) that it rests on, of n_videos videos.
     """
 
     value: float | None
@@ -139,7 +144,6 @@ def closer_metric(
     videos: Sequence[object],
     *,
     level: float = LEVEL,
-    seed: int = 0,
 ) -> Answer:
     """By how much Kendall's tau-b of the second metric with people is above that of the first; all (n,), finite.
 
@@ -153,17 +157,13 @@ def closer_metric(
     weight = np.asarray(weights, dtype=np.float64)
     kept = weight > 0
     sides, weight, video = sides[:, kept], weight[kept], _videos(videos, kept)
-    block = blocks_of(video, seed)
     of_item = _pair_sums(sides, weight)
-    by_block = np.stack([np.bincount(block, each, BLOCKS) for each in of_item])
-    members = [np.flatnonzero(block == number) for number in range(BLOCKS)]
-    inside = np.stack([_pair_sums(sides[:, rows], weight[rows]).sum(axis=1) for rows in members], axis=1)
+    by_video = np.stack([np.bincount(video, each) for each in of_item])
     total = of_item.sum(axis=1)
-    # Without a block: all pairs less those with an item in it, where pairs inside it were taken twice.
-    held = np.bincount(block, minlength=BLOCKS) > 0
-    left = np.where(held, total[:, None] - 2 * by_block + inside, np.nan)
+    # Without a video: all pairs less those with an item of it, where pairs inside it were taken twice.
+    left = total[:, None] - 2 * by_video + _inside_videos(sides, weight, video)
     exact, left_out = (_tau_difference(each) for each in (total, left))
-    return _answer(float(exact), left_out, video, (-2.0, 2.0), level)
+    return _answer(float(exact), left_out, video, (-2.0, 2.0), USUAL, level)
 
 
 def _pair_sums(sides: FloatArray, weight: FloatArray) -> FloatArray:
@@ -173,10 +173,23 @@ def _pair_sums(sides: FloatArray, weight: FloatArray) -> FloatArray:
     for begin in range(0, weight.size, step):
         rows = slice(begin, begin + step)
         # Signs of one byte are compared several times faster than numbers.
-        one, other, people = ((s[rows, None] > s).view(np.int8) - (s[rows, None] < s).view(np.int8) for s in sides)
-        for number, pairs in enumerate((one * people, other * people, one * one, other * other, people * people)):
+        signs = ((s[rows, None] > s).view(np.int8) - (s[rows, None] < s).view(np.int8) for s in sides)
+        for number, pairs in enumerate(_products(*signs)):
             sums[number, rows] = pairs.astype(np.float64) @ weight
     return sums * weight
+
+
+def _inside_videos(sides: FloatArray, weight: FloatArray, video: IntArray) -> FloatArray:
+    """The same five sums over the pairs of items of one video, (5, videos), each pair twice."""
+    one, other = pairs_inside(video)
+    products, n_videos = 2 * weight[one] * weight[other], int(video.max(initial=-1)) + 1
+    signs = (np.sign(side[one] - side[other]) for side in sides)
+    return np.stack([np.bincount(video[one], pairs * products, n_videos) for pairs in _products(*signs)])
+
+
+def _products(one: T, other: T, people: T) -> tuple[T, T, T, T, T]:
+    """What pairs add to the five sums of `_tau_difference`, from the signs of their differences."""
+    return one * people, other * people, one * one, other * other, people * people
 
 
 def _tau_difference(sums: FloatArray) -> FloatArray:
@@ -200,7 +213,6 @@ def better_cut(
     videos: Sequence[object],
     *,
     level: float = LEVEL,
-    seed: int = 0,
 ) -> Answer:
     """By how much Youden's J of the upper cut is above that of the lower one, see `rated_cut`; all (n,).
 
@@ -221,7 +233,7 @@ def better_cut(
     def gain(sums: FloatArray) -> FloatArray:
         return sums[..., 3] / sums[..., 1] - sums[..., 2] / sums[..., 0]
 
-    found = _of_sums(columns[kept], gain, video, (-1.0, 1.0), level, seed)
+    found = _of_sums(columns[kept], gain, video, (-1.0, 1.0), USUAL, level)
     cells = np.bincount(2 * between[kept] + is_good[kept], minlength=4)
     return found if cells.min() >= FEWEST else replace(found, low=None, high=None)
 
@@ -246,7 +258,6 @@ def better_system(
     *,
     most: float = 4.0,
     level: float = LEVEL,
-    seed: int = 0,
 ) -> Answer:
     """The mean of the second system's rating less the first's of the same video; all (n,), an item for each video.
 
@@ -263,7 +274,7 @@ def better_system(
     def mean(sums: FloatArray) -> FloatArray:
         return sums[..., 0] / sums[..., 1]
 
-    return _of_sums(columns, mean, _videos(videos, kept), (-most, most), level, seed)
+    return _of_sums(columns, mean, _videos(videos, kept), (-most, most), USUAL * most, level)
 
 
 def _of_sums(
@@ -271,17 +282,16 @@ def _of_sums(
     of: Callable[[FloatArray], FloatArray],
     video: IntArray,
     bounds: tuple[float, float],
+    usual: float,
     level: float,
-    seed: int,
 ) -> Answer:
     """What is a function of the columns' sums over the units (n, columns), with its interval."""
-    sums = np.zeros((BLOCKS, columns.shape[1]))
-    np.add.at(sums, blocks_of(video, seed), columns)
-    held = np.bincount(blocks_of(video, seed), minlength=BLOCKS) > 0
+    sums = np.zeros((int(video.max(initial=-1)) + 1, columns.shape[1]))
+    np.add.at(sums, video, columns)
     total = sums.sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        exact, left_out = of(total), np.where(held, of(total - sums), np.nan)
-    return _answer(float(exact), left_out, video, bounds, level)
+        exact, left_out = of(total), of(total - sums)
+    return _answer(float(exact), left_out, video, bounds, usual, level)
 
 
 def _videos(videos: Sequence[object], kept: BoolArray) -> IntArray:
@@ -289,6 +299,8 @@ def _videos(videos: Sequence[object], kept: BoolArray) -> IntArray:
     return numbered([video for video, is_kept in zip(videos, kept.tolist(), strict=True) if is_kept])
 
 
-def _answer(value: float, left_out: FloatArray, video: IntArray, bounds: tuple[float, float], level: float) -> Answer:
-    found = estimate(value if math.isfinite(value) else None, left_out, level, bounds)
+def _answer(
+    value: float, left_out: FloatArray, video: IntArray, bounds: tuple[float, float], usual: float, level: float
+) -> Answer:
+    found = estimate_at_any_time(value if math.isfinite(value) else None, left_out, usual, level, bounds)
     return Answer(found.value, found.low, found.high, video.size, int(video.max(initial=-1)) + 1)

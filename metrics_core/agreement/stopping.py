@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from metrics_core.agreement.choices import ACCURACY, Choices, accuracy_of, one_rater
 from metrics_core.agreement.groupings import pooled
-from metrics_core.agreement.raters import mean_rating
+from metrics_core.agreement.raters import list_counted, mean_rating
 from metrics_core.agreement.same_items import STATISTIC, ceiling_of
 from metrics_core.agreement.table import checked_inputs
 from metrics_core.agreement.verdicts import NEAR
@@ -51,7 +51,7 @@ class Standing:
     """Agreement so far: each metric's, the best first, with the items that count; None where undefined.
 
     Below FEWEST_VIDEOS videos a number has no interval. ceiling: one rater against others; None until two raters have
-    judged the same. race: None with a single number.
+    judged enough of the same. race: None with a single number.
     """
 
     found: Mapping[str, tuple[Estimate, int]]
@@ -80,7 +80,8 @@ def standing(
         return pooled(inputs.sides_of(np.where(rows, inputs.values[name], np.nan), people), (STATISTIC,))
 
     known = {name: np.isfinite(side) & np.isfinite(people) for name, side in inputs.values.items()}
-    return _standing(STATISTIC, found_of, known, inputs.video, metrics, ceiling_of(inputs, inputs.ratings[STATISTIC]))
+    ceiling = ceiling_of(inputs, list_counted(inputs.ratings[STATISTIC]))
+    return _standing(STATISTIC, found_of, known, inputs.video, metrics, ceiling)
 
 
 def standing_of_choices(

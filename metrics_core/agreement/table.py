@@ -19,15 +19,22 @@ from metrics_core.agreement.groupings import (
     without_length,
     without_system_means,
 )
-from metrics_core.agreement.pairs import held_out_accuracy, soft_accuracy_of
-from metrics_core.agreement.raters import alphas, checked_ratings, mean_rating, most_active, one_against_others
+from metrics_core.agreement.pairs import held_out_accuracy, pooled_held_out_accuracy, soft_accuracy_of
+from metrics_core.agreement.raters import OneRater, alphas, checked_ratings, list_counted, mean_rating, most_active
 from metrics_core.arrays import BoolArray, FloatArray, IntArray, numbered
 from metrics_core.intervals import BLOCKS, LEVEL, Found, blocks_of, mean_over_raters
 
 ONE_RATER = "one rater"
-"""The metric's name in rows of the human ceiling: each rater against the mean of the others, averaged over raters."""
+"""The metric's name in rows of the human ceiling: each rater against the mean of the others, averaged over raters.
+
+A rater counts by the items that they share with others; see `is_counted` for those who are left out.
+"""
+WITHOUT_ONE_RATER = "pooled without one rater"
+"""The grouping in which a metric is held against the very means, on the very items, that ONE_RATER is held against."""
 BY_RATER = "pooled by rater"
 """The grouping in which a metric is compared with each rater alone, pooled; the mean over raters (VATEX-EVAL)."""
+CEILING = "kendall_b"
+"""The statistic in which a metric is compared with one more rater."""
 RATERS = "raters"
 """The metric's name in rows of Krippendorff's alpha, whose n and n_undefined count ratings."""
 CALIBRATED = "pairwise_accuracy_calibrated"
@@ -41,8 +48,8 @@ class AgreementRow:
     """One number of the agreement table, with its interval over videos.
 
     aspect: what people rated. grouping: how captions were grouped, see `Grouping`; "pooled without system means" and
-    "pooled without length" are partial correlations, "pooled by rater" is the mean over single raters. value, low,
-    high: None where undefined, and without an interval.
+    "pooled without length" are partial correlations, "pooled by rater" is the mean over single raters, "pooled without
+    one rater" over the means of all raters but one. value, low, high: None where undefined, and without an interval.
     n: the items of pooled, the videos of per_video, the systems of per_system and within_system that have a value.
     n_undefined: the items without a number on a side, or the groups without a value, which are left out.
     n_undefined_resamples: blocks of videos without which there is no value; they do not count for the interval.
@@ -191,7 +198,7 @@ def _of_aspect(inputs: Inputs, aspect: str, level: float) -> Iterator[AgreementR
             yield from rows_of(
                 (name, aspect, grouping), found, level, n_rated=n_rated, baseline=name in inputs.baselines
             )
-    of_raters = most_active(rated)
+    of_raters = rated[:, most_active(rated)]
     if of_raters.shape[1] > 1:
         for name, values in inputs.values.items():
             by_rater = [{BY_RATER: pooled(inputs.sides_of(values, one))} for one in of_raters.T]
@@ -199,9 +206,18 @@ def _of_aspect(inputs: Inputs, aspect: str, level: float) -> Iterator[AgreementR
             yield from rows_of(
                 (name, aspect, BY_RATER), found, level, n_rated=n_rated, baseline=name in inputs.baselines
             )
-    ceilings = [compared(inputs, *side) for side in one_against_others(of_raters)]
-    for grouping, found in mean_over_raters(ceilings).items():
+    counted = list_counted(rated)
+    ceilings = [compared(inputs, each.own, each.others, each.shared) for each in counted]
+    for grouping, found in mean_over_raters(ceilings, [each.n_shared for each in counted]).items():
         yield from rows_of((ONE_RATER, aspect, grouping), found, level, n_rated=n_rated)
+    for name, values in inputs.values.items() if counted else ():
+        yield from rows_of(
+            (name, aspect, WITHOUT_ONE_RATER),
+            without_one_rater(inputs, values, counted),
+            level,
+            n_rated=n_rated,
+            baseline=name in inputs.baselines,
+        )
     yield from rows_of((RATERS, aspect, "pooled"), alphas(rated, inputs.block), level)
 
 
@@ -209,7 +225,7 @@ def compared(inputs: Inputs, metric: FloatArray, people: FloatArray, kept: BoolA
     """Compute the statistics of the kept items, by grouping. Groupings that need systems are absent without them."""
     sides = inputs.sides(metric, people, kept)
     of_videos = _with_calibrated_ties(per_video(sides, inputs.n_videos), sides, inputs)
-    found = {"pooled": pooled(sides), "per_video": of_videos}
+    found = {"pooled": _with_pooled_ties(pooled(sides), sides, inputs), "per_video": of_videos}
     if inputs.lengths is not None:
         lengths = inputs.lengths[kept]
         found["pooled without length"] = pooled_rest(sides, lambda side, rows: without_length(side, lengths[rows]))
@@ -223,10 +239,31 @@ def compared(inputs: Inputs, metric: FloatArray, people: FloatArray, kept: BoolA
     return found
 
 
+def without_one_rater(inputs: Inputs, values: FloatArray, counted: Sequence[OneRater]) -> Found:
+    """Hold values (n,) against the mean of all raters but one, on that one's items; the mean over the raters.
+
+    counted: one rater or more. Raters count by the items that they share with others, with or without a value.
+    """
+    found = [
+        {WITHOUT_ONE_RATER: pooled(inputs.sides(values, each.others, each.shared & np.isfinite(values)), (CEILING,))}
+        for each in counted
+    ]
+    return mean_over_raters(found, [each.n_shared for each in counted])[WITHOUT_ONE_RATER]
+
+
 def _with_calibrated_ties(found: Found, sides: Sides, inputs: Inputs) -> Found:
     """Add the pairwise accuracy with a held-out epsilon. Its interval takes epsilon as known."""
     by_video = held_out_accuracy(sides.metric, sides.people, sides.video, inputs.n_videos, inputs.seed)
     return found.joined(averaged_videos({CALIBRATED: by_video}, sides))
+
+
+def _with_pooled_ties(found: Found, sides: Sides, inputs: Inputs) -> Found:
+    """Add the same over the pairs of all items."""
+    value, left_out = pooled_held_out_accuracy(
+        sides.metric, sides.people, sides.video, sides.block, inputs.n_videos, inputs.seed
+    )
+    n = {CALIBRATED: sides.metric.size}
+    return found.joined(Found({CALIBRATED: value}, {CALIBRATED: left_out}, n, {CALIBRATED: 0}, found.n_blocks))
 
 
 def _with_soft_accuracy(found: Found, sides: Sides, inputs: Inputs) -> Found:

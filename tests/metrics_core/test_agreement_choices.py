@@ -160,12 +160,13 @@ def test_equal_metrics_end_as_alike_and_few_videos_claim_nothing() -> None:
     assert (few.race.state, few.race.n_videos) == ("few videos", 9)
     assert [(each.low, each.high) for each, _ in few.found.values()] == [(None, None)] * 2
     # Only those that people judged count.
-    two = np.stack([np.where(np.arange(60) < 9, ratings[:60, 0], np.nan)] * 2, axis=1)
-    judged = standing({"a": a[:60]}, {}, two, range(60))
+    two = np.stack([np.where(np.arange(60) < 36, ratings[:60, 0], np.nan)] * 2, axis=1)
+    videos = [place // 4 for place in range(60)]
+    judged = standing({"a": a[:60]}, {}, two, videos)
     assert judged.ceiling is not None
     assert (judged.found["a"][0].low, judged.ceiling.low) == (None, None)
-    two[9] = 1.0
-    judged = standing({"a": a[:60]}, {}, two, range(60))
+    two[36] = 1.0
+    judged = standing({"a": a[:60]}, {}, two, videos)
     assert judged.ceiling is not None
     assert None not in (judged.found["a"][0].low, judged.ceiling.low)
     assert standing({"a": a[:9]}, {}, ratings[:9], range(9)).race is None

@@ -22,6 +22,7 @@ from metrics_core.agreement import (
 )
 from metrics_core.agreement.raters import MOST_RATERS
 from metrics_core.agreement.table import ONE_RATER, RATERS
+from metrics_core.arrays import FloatArray
 
 NAN = math.nan
 N_VIDEOS, SYSTEMS = 30, ("a", "b", "c", "d")
@@ -53,11 +54,12 @@ def test_every_grouping_has_its_statistics() -> None:
     rows = rows_of(20)
     groupings = {grouping: sum(key[:2] == ("good", grouping) for key in rows) for _, grouping, _ in rows}
     assert groupings == {
-        "pooled": 5,
-        "pooled by rater": 5,
-        "per_video": 6,
-        "per_system": 6,
-        "within_system": 5,
+        "pooled": 7,
+        "pooled by rater": 6,
+        "pooled without one rater": 1,
+        "per_video": 7,
+        "per_system": 7,
+        "within_system": 6,
         "pooled without length": 2,
         "pooled without system means": 2,
     }
@@ -124,7 +126,7 @@ def test_a_missing_number_leaves_out_its_item_alone() -> None:
 )
 def test_what_is_constant_or_missing_has_no_coefficient(changes: dict[str, Any]) -> None:
     for key, row in rows_of(10, **changes).items():
-        if key[0] == "good" and not key[2].startswith(("pairwise", "soft")):
+        if key[0] == "good" and not key[2].startswith(("tied", "pairwise", "soft")):
             assert (row.value, row.low, row.high) == (None, None, None), key
 
 
@@ -151,7 +153,25 @@ def test_a_constant_baseline_has_pairwise_accuracies_alone() -> None:
     ties = np.mean([people[i] == people[j] for i in range(120) for j in range(i)])
     assert rows["majority", "pooled", "pairwise_accuracy"].value == pytest.approx(ties)
     defined = {key[2] for key, row in rows.items() if key[0] == "majority" and row.value is not None}
-    assert defined == {"pairwise_accuracy", "pairwise_accuracy_calibrated", "soft_pairwise_accuracy"}
+    of_pairs = {"tied_pairs", "pairwise_accuracy", "pairwise_accuracy_calibrated"}
+    assert defined == {*of_pairs, "soft_pairwise_accuracy"}
+    tied = rows["majority", "pooled", "tied_pairs"]
+    assert (tied.value, tied.low, tied.high) == (1.0, 1.0, 1.0)
+
+
+def test_the_share_of_tied_pairs_is_what_counting_gives() -> None:
+    metric = np.round(world()["metrics"]["good"])
+    rows, systems = rows_of(10, metrics={"good": metric}), np.array(world()["systems"])
+
+    def tied(values: FloatArray) -> float:
+        return float(np.mean([values[i] == values[j] for i in range(values.size) for j in range(i)]))
+
+    assert rows["good", "pooled", "tied_pairs"].value == pytest.approx(tied(metric))
+    by_video = [tied(each) for each in metric.reshape(N_VIDEOS, 4)]
+    assert rows["good", "per_video", "tied_pairs"].value == pytest.approx(np.mean(by_video))
+    of_systems = [tied(metric[systems == system]) for system in SYSTEMS]
+    assert rows["good", "within_system", "tied_pairs"].value == pytest.approx(np.mean(of_systems))
+    assert rows["good", "pooled", "tied_pairs"].low >= 0
 
 
 def test_one_rater_one_system_one_video() -> None:
@@ -167,6 +187,7 @@ def test_one_rater_one_system_one_video() -> None:
     assert {grouping for _, grouping, _ in no_system} == {
         "pooled",
         "pooled by rater",
+        "pooled without one rater",
         "per_video",
         "pooled without length",
     }

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -29,7 +29,7 @@ from metrics_core.agreement import (
     without_system_means,
 )
 from metrics_core.agreement.coefficients import coefficient, coefficients
-from metrics_core.agreement.pairs import held_out_accuracy
+from metrics_core.agreement.pairs import held_out_accuracy, pooled_held_out_accuracy
 
 NAN = math.nan
 Q9 = [[1, 2, 3, 3, 2, 1, 4, 1, 2, NAN], [1, 2, 3, 3, 2, 2, 4, 1, 2, 5]]
@@ -96,6 +96,53 @@ def test_tie_calibration_is_the_best_of_all(items: list[tuple[int, int, int]]) -
     best = max(range(7), key=lambda epsilon: (right(epsilon), -epsilon))
     assert found.epsilon == best
     assert found.accuracy == pytest.approx(right(best) / len(pairs))
+
+
+def acc_eq(gaps: list[tuple[float, float]], epsilon: float) -> float:
+    """The share of pairs (metric's difference, people's difference) that both sides order alike or both tie."""
+    right = [(abs(x) <= epsilon + 1e-9) == (y == 0) and (y == 0 or x * y > 0) for x, y in gaps]
+    return sum(right) / len(right)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 5)), min_size=6, max_size=24))
+@settings(max_examples=60)
+def test_pooled_calibration_is_that_of_the_other_half_pair_by_pair(items: list[tuple[int, int, int]]) -> None:
+    metric, people, video = (np.array(side) for side in zip(*items, strict=True))
+    video = np.unique(video, return_inverse=True)[1]
+    n_videos = int(video.max()) + 1
+    half = (np.random.default_rng(5).permutation(n_videos) % 2)[video]
+
+    def gaps(number: int, without: int | None = None) -> list[tuple[float, float]]:
+        rows = [i for i in range(len(items)) if half[i] == number and video[i] != without]
+        return [
+            (float(metric[i] - metric[j]), float(people[i] - people[j])) for i, j in itertools.combinations(rows, 2)
+        ]
+
+    found, left_out = pooled_held_out_accuracy(metric / 1.0, people / 1.0, video, video + 3, n_videos, 5)
+    if not gaps(0) or not gaps(1):
+        assert found is None
+        return
+    epsilon = [max((0.0, 1.0, 2.0, 3.0), key=lambda e: (acc_eq(gaps(1 - number), e), -e)) for number in (0, 1)]
+
+    def accuracy(without: int | None) -> float:
+        own = [gaps(number, without) for number in (0, 1)]
+        n = sum(map(len, own))
+        return (
+            sum(acc_eq(each, e) * len(each) for each, e in zip(own, epsilon, strict=True) if each) / n
+            if n
+            else math.nan
+        )
+
+    assert found == pytest.approx(accuracy(None))
+    assert left_out[3 : 3 + n_videos] == pytest.approx([accuracy(each) for each in range(n_videos)], nan_ok=True)
+
+
+def test_pooled_calibration_by_hand() -> None:
+    # Both halves have gaps of .1 where people tie and of .9 where they do not: 6 of 6 pairs are right, 2 without ties.
+    metric, people = np.array([0.0, 0.1, 1.0, 0.0, 0.1, 1.0]), np.array([1.0, 1, 2, 1, 1, 2])
+    video = np.array([0, 0, 0, 1, 1, 1])
+    assert pooled_held_out_accuracy(metric, people, video, video, 2, 0)[0] == 1.0
+    assert pooled_held_out_accuracy(metric[:3], people[:3], video[:3], video[:3], 2, 0)[0] is None
 
 
 def test_held_out_epsilon_never_sees_its_video() -> None:

@@ -46,7 +46,9 @@ def written_out(metric: list[float], people: list[float]) -> dict[str, float]:
         }
     pairs = list(combinations(range(len(metric)), 2))
     right = [np.sign(metric[i] - metric[j]) == np.sign(people[i] - people[j]) for i, j in pairs]
-    return {**found, "pairwise_accuracy": float(np.mean(right)) if pairs else math.nan}
+    tied = [metric[i] == metric[j] for i, j in pairs]
+    of_pairs = {"pairwise_accuracy": right, "tied_pairs": tied}
+    return {**found, **{name: float(np.mean(each)) if pairs else math.nan for name, each in of_pairs.items()}}
 
 
 def of_items(sides: Sides, kept: Any) -> dict[str, float]:

@@ -8,7 +8,17 @@ from scipy import stats
 
 from metrics_core.agreement.groupings import Sides, pooled
 from metrics_core.arrays import FloatArray
-from metrics_core.intervals import BLOCKS, Estimate, Found, blocks_of, chance, estimate, mean_left_out, mean_over_raters
+from metrics_core.intervals import (
+    BLOCKS,
+    Estimate,
+    Found,
+    blocks_of,
+    chance,
+    estimate,
+    estimate_at_any_time,
+    mean_left_out,
+    mean_over_raters,
+)
 
 
 def test_up_to_so_many_videos_are_blocks_of_their_own() -> None:
@@ -76,3 +86,39 @@ def test_raters_are_averaged_block_by_block() -> None:
     assert found.values["x"] == pytest.approx(0.4)
     assert found.left_out["x"][:3] == pytest.approx([0.35, 0.4, np.nan], nan_ok=True)
     assert mean_over_raters([]) == {}
+
+
+def test_raters_count_by_their_weights() -> None:
+    raters = [of_rater(0.2, [0.1, 0.3]), of_rater(0.6, [np.nan, 0.5]), of_rater(None, [])]
+    found = mean_over_raters(raters, [3, 1, 9])["pooled"]
+    assert found.values["x"] == pytest.approx(0.3)
+    assert found.left_out["x"][:3] == pytest.approx([0.225, 0.35, np.nan], nan_ok=True)
+
+
+# Looking again and again.
+
+
+def test_at_any_time_few_draws_miss_the_truth_at_some_look() -> None:
+    rng, n_missed, n_missed_once = np.random.default_rng(12), 0, 0
+    looks = range(10, 401, 3)
+    for _ in range(200):
+        values = rng.normal(0.02, 0.5, 400)
+        missed, once = [], []
+        for n in looks:
+            seen = values[:n]
+            without = (seen.sum() - seen) / (n - 1)
+            for estimator, kept in ((estimate_at_any_time, missed), (estimate, once)):
+                options = (0.1,) if estimator is estimate_at_any_time else ()
+                found = estimator(float(seen.mean()), without, *options)
+                kept.append(not found.low <= 0.02 <= found.high)
+        n_missed, n_missed_once = n_missed + any(missed), n_missed_once + any(once)
+    assert n_missed <= 10, "5 % of 200"
+    assert n_missed_once > 40, "an interval of one look is missed at some look by one draw of five"
+
+
+def test_at_any_time_nothing_undefined_is_a_number() -> None:
+    assert estimate_at_any_time(None, np.array([0.1, 0.2]), 0.1) == Estimate(None, None, None)
+    assert estimate_at_any_time(0.5, np.array([0.1]), 0.1) == Estimate(0.5, None, None)
+    assert estimate_at_any_time(0.5, np.full(9, 0.5), 0.1) == Estimate(0.5, 0.5, 0.5)
+    # An error so large that the chance is below any float's: the bounds.
+    assert estimate_at_any_time(0.5, np.array([-9e5, 9e5]), 0.001) == Estimate(0.5, -1.0, 1.0)

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from metrics_core.agreement import coefficient
 from metrics_core.agreement.sampling import (
@@ -22,7 +23,7 @@ from metrics_core.agreement.sampling import (
 )
 from metrics_core.arrays import FloatArray
 from metrics_core.calibration.rated import FEWEST_VIDEOS
-from metrics_core.intervals import blocks_of, estimate
+from metrics_core.intervals import estimate_at_any_time
 
 N, DRAWS, RATED = 30, 4000, 10
 
@@ -65,7 +66,7 @@ def test_the_even_part_of_a_draw_is_a_random_sample_of_all_units() -> None:
     assert np.abs(times / DRAWS - chance).max() < 4.5 * math.sqrt(chance / DRAWS)
 
 
-def test_equal_weights_give_plain_tau_b_and_its_interval_without_blocks() -> None:
+def test_equal_weights_give_plain_tau_b_and_its_interval_leaves_out_each_video() -> None:
     rng = np.random.default_rng(2)
     first, second, people = (rng.integers(0, 6, 90).astype(float) for _ in range(3))
     videos = rng.integers(0, 70, 90).tolist()
@@ -78,11 +79,64 @@ def test_equal_weights_give_plain_tau_b_and_its_interval_without_blocks() -> Non
         return tau[1] - tau[0]
 
     number = {video: place for place, video in enumerate(dict.fromkeys(videos))}
-    block = blocks_of(np.array([number[video] for video in videos]), 0)
-    left_out = np.array([difference(np.flatnonzero(block != each)) for each in np.unique(block)])
-    expected = estimate(difference(np.arange(90)), left_out, bounds=(-2.0, 2.0))
+    video = np.array([number[each] for each in videos])
+    left_out = np.array([difference(np.flatnonzero(video != each)) for each in range(len(number))])
+    error, value = math.sqrt((len(number) - 1) * left_out.var()), difference(np.arange(90))
+    # Robbins' mixture of normal distributions with a deviation of .1, and t at the same chance.
+    v = error**2 / 0.1**2
+    normal = math.sqrt((1 + v) * (math.log((1 + v) / v) + 2 * math.log(20)))
+    half = stats.t.isf(stats.norm.sf(normal), len(number) - 1) * error
     assert (found.n, found.n_videos) == (90, len(number))
+    assert (found.value, found.low, found.high) == pytest.approx((value, value - half, value + half))
+
+
+def test_a_mean_per_system_leaves_out_each_video() -> None:
+    rng = np.random.default_rng(4)
+    moved, weights, videos = rng.normal(1.0, 1.0, 60), rng.uniform(1, 2, 60), (np.arange(60) // 2).tolist()
+    found = better_system(moved, weights, videos)
+    left_out = []
+    for video in range(30):
+        kept = np.array(videos) != video
+        left_out.append(float(np.average(moved[kept], weights=weights[kept])))
+    expected = estimate_at_any_time(float(np.average(moved, weights=weights)), np.array(left_out), 0.4, 0.95, (-4, 4))
     assert (found.value, found.low, found.high) == pytest.approx((expected.value, expected.low, expected.high))
+
+
+# Looking after every answer.
+
+
+def mirrored(seed: int, n: int = 300) -> tuple[FloatArray, FloatArray, FloatArray, list[int]]:
+    """Two metrics, ratings and videos of 2n captions, each with a mirror image: both metrics are equally good."""
+    rng = np.random.default_rng([seed, 7])
+    quality = rng.normal(size=n)
+    one, other = quality + rng.normal(0, 1.2, (2, n))
+    people = np.clip(np.round(3 + quality + rng.normal(0, 0.6, n)), 1, 5)
+    videos = rng.permutation(np.arange(2 * n) // 4).tolist()
+    return np.append(one, other), np.append(other, one), np.append(people, people), videos
+
+
+def is_told_apart(seed: int, most: int) -> bool:
+    """Whether a rater who looks after every answer sees one of two equally good metrics called better."""
+    one, other, people, videos = mirrored(seed)
+    shares = shares_of_metrics(one, other)
+    keys = keys_of(shares, np.random.default_rng([seed, 8]).random(shares.size))
+    order = np.argsort(keys)
+    for n in range(FEWEST_VIDEOS, most + 1):
+        rows = order[:n]
+        weights = weights_of(keys[rows], shares[rows])
+        answer = closer_metric(one[rows], other[rows], people[rows], weights, [videos[row] for row in rows.tolist()])
+        if answer.better is not None:
+            return True
+    return False
+
+
+def test_equally_good_metrics_are_rarely_told_apart_by_whoever_looks_after_every_answer() -> None:
+    assert sum(is_told_apart(seed, 80) for seed in range(30)) <= 3
+
+
+@pytest.mark.dear
+def test_equally_good_metrics_are_rarely_told_apart_in_many_draws() -> None:
+    assert sum(is_told_apart(seed, 300) for seed in range(200)) <= 10, "5 % of 200"
 
 
 def test_weighted_tau_is_that_of_repeated_items() -> None:

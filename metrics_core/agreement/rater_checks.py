@@ -1,0 +1,141 @@
+"""What is odd about single raters: too few shared items, far from all others, answers in a pattern."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from metrics_core.agreement.coefficients import coefficient
+from metrics_core.agreement.groupings import pooled
+from metrics_core.agreement.raters import OneRater, beside_others, is_counted, list_counted, most_active
+from metrics_core.agreement.same_items import STATISTIC, Coefficient, ceiling_of
+from metrics_core.agreement.table import ONE_RATER, Inputs, checked_inputs
+from metrics_core.arithmetic import holm_defined
+from metrics_core.arrays import FloatArray
+from metrics_core.intervals import LEVEL, chance
+
+FAR = 0.5
+"""A rater is far from the others where their coefficient is below this share of what the others have without them."""
+MOST_CHANCE = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class RaterCheck:
+    """How one rater stands to the others of an aspect.
+
+    n_shared: the items that another rater has rated, too. counts: whether the rater counts in the human ceiling, see
+    `is_counted`. own: Kendall's tau-b with the mean of the others who count. others: the human ceiling without this
+    rater. Both are None for a rater who does not count or is none of the most active. is_far: `own` is below the share
+    FAR of `others`, and the difference is more than chance.
+    """
+
+    n_shared: int
+    counts: bool
+    own: Coefficient | None = None
+    others: float | None = None
+    is_far: bool = False
+
+
+def compare_raters(ratings: npt.ArrayLike, videos: Sequence[object], *, seed: int = 0) -> tuple[RaterCheck, ...]:
+    """Hold every rater of one aspect against the others: a check for each column of the ratings (items, raters).
+
+    Chances are corrected for the number of raters who are checked (Holm). Of two raters nobody knows which one is far.
+    Arguments and errors are those of `agreement_rows`.
+
+    >>> ratings = np.stack([np.arange(40) % 5, np.arange(40) % 5, np.where(np.arange(40) < 9, 1, np.nan)], axis=1)
+    >>> [(check.n_shared, check.counts) for check in compare_raters(ratings, range(40))]
+    [(40, True), (40, True), (9, False)]
+    """
+    inputs = checked_inputs({}, {STATISTIC: ratings}, videos, seed=seed)
+    rated = inputs.ratings[STATISTIC]
+    given, counts = ~np.isnan(rated), is_counted(rated)
+    shared = (given & (given.sum(axis=1, keepdims=True) > 1)).sum(axis=0).tolist()
+    checks = [RaterCheck(n, is_in) for n, is_in in zip(shared, counts.tolist(), strict=True)]
+    of_counted = np.flatnonzero(counts)
+    chances: dict[int, float | None] = {}
+    for place in most_active(rated[:, counts]).tolist():
+        rater = int(of_counted[place])
+        checks[rater], chances[rater] = _check(inputs, rated[:, counts], place, checks[rater])
+    for rater, p in zip(chances, holm_defined([*chances.values()]), strict=True):
+        checks[rater] = replace(checks[rater], is_far=p is not None and p <= MOST_CHANCE)
+    return tuple(checks)
+
+
+def _check(inputs: Inputs, counted: FloatArray, rater: int, check: RaterCheck) -> tuple[RaterCheck, float | None]:
+    """Complete the check of a rater who counts, and return the chance of the distance from the others.
+
+    It is 1 for a rater who is not that far, and None beside a single other one.
+    """
+    side, others = beside_others(counted, rater), list_counted(np.delete(counted, rater, axis=1))
+    own = pooled(inputs.sides(side.own, side.others, side.shared), (STATISTIC,))
+    each = own.estimate(STATISTIC, LEVEL)
+    coefficient = Coefficient(ONE_RATER, each.value, each.low, each.high, own.n[STATISTIC])
+    theirs = _plain_ceiling(others)
+    check = replace(check, own=coefficient, others=theirs)
+    if each.value is None or theirs is None:
+        return check, None
+    if each.value >= FAR * theirs:
+        return check, 1.0
+    together = ceiling_of(inputs, others)
+    return check, chance(*own.less(together, STATISTIC)) if together else None
+
+
+def _plain_ceiling(counted: Sequence[OneRater]) -> float | None:
+    """The value of `ceiling_of`, without what its interval needs."""
+    taus = [coefficient(each.own[each.shared], each.others[each.shared], STATISTIC) for each in counted]
+    known = [(tau, each.n_shared) for tau, each in zip(taus, counted, strict=True) if tau is not None]
+    return float(np.average([tau for tau, _ in known], weights=[n for _, n in known])) if known else None
+
+
+LIKELIHOOD = 0.001
+"""A stretch of answers that chance gives less often than this is a pattern."""
+LONGEST_CYCLE = 10
+LEAST_SHARE = 0.5
+"""Chance is taken to repeat an answer at least this often, as a fair coin does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A stretch of n answers, of n_answers in all, that repeats a cycle: one answer, or several in turn."""
+
+    cycle: tuple[float, ...]
+    n: int
+    n_answers: int
+
+
+def find_pattern(answers: Sequence[float], share: float) -> Pattern | None:
+    """Find the longest stretch of a rater's answers, in the order in which they were given, that repeats a cycle.
+
+    share: of the commonest answer among those of the other raters, 0 without any: the chance that an answer is like an
+    earlier one. None where chance gives such a stretch to 1 of 1,000 raters or more.
+
+    >>> find_pattern([3, 1, *[1, 2, 3, 4, 5] * 5], 0.4)
+    Pattern(cycle=(1, 2, 3, 4, 5), n=25, n_answers=27)
+    """
+    given, likely = np.asarray(answers, dtype=np.float64), max(share, LEAST_SHARE)
+    best: tuple[int, int, int] | None = None
+    for length in range(1, min(LONGEST_CYCLE, given.size - 1) + 1):
+        begin, n_alike = _longest_run(given[length:] == given[:-length])
+        # Of stretches equally long the shortest cycle counts.
+        if best is None or n_alike + length > best[1]:
+            best = begin, n_alike + length, length
+    if best is None:
+        return None
+    begin, n, length = best
+    # Any of the answers may begin the stretch, and any cycle may be the one.
+    if given.size * LONGEST_CYCLE * likely ** (n - length) >= LIKELIHOOD:
+        return None
+    return Pattern(tuple(answers[begin : begin + length]), n, given.size)
+
+
+def _longest_run(flags: npt.NDArray[np.bool_]) -> tuple[int, int]:
+    """The place and the length of the first longest run of True."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8)))
+    begins, ends = edges[::2], edges[1::2]
+    if not begins.size:
+        return 0, 0
+    longest = int(np.argmax(ends - begins))
+    return int(begins[longest]), int(ends[longest] - begins[longest])

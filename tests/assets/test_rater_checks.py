@@ -1,0 +1,161 @@
+"""Raters who are left out, far from the others or answer in a pattern are named where people rate and in the report."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sqlalchemy.engine import Engine
+
+from assets.agreement.progress import progress_of
+from assets.agreement.raters import pattern_sentences
+from assets.agreement.rows import load_judged, rows_of
+from db.manifest.datasets import Dataset
+from db.manifest.rating import Rater, asked, store_answer
+from db.reports.agreement import GivenAnswer, answers_of
+from metrics_core.agreement.table import ONE_RATER
+from tests.assets.reporting import add_captions, rate, report_on
+from tests.db.builders import make_dataset, set_scores
+
+N_VIDEOS = 40
+ASPECT = "coverage"
+
+
+@pytest.fixture(scope="module")
+def rated(module_engine: Engine) -> Dataset:
+    """Two careful raters and one who rolls dice rate 80 captions; eve answers 27 times 1 to 5 in turn."""
+    dataset, rng = make_dataset(module_engine, "raters"), np.random.default_rng(11)
+    ids = add_captions(module_engine, dataset, N_VIDEOS, ("a", "b"))
+    truth = rng.normal(size=len(ids))
+    set_scores(module_engine, dict(zip(ids, (truth + rng.normal(0, 0.5, truth.size)).tolist(), strict=True)))
+    careful = np.clip(np.round(3 + 1.2 * truth[:, None] + rng.normal(0, 0.3, (truth.size, 2))), 1, 5)
+    ratings = np.concatenate([careful, rng.integers(1, 6, (truth.size, 1))], axis=1)
+    rate(module_engine, dict(zip(ids, ratings.tolist(), strict=True)), ASPECT)
+    answer_in_turn(module_engine, Rater(dataset, "eve", ASPECT), 27)
+    return dataset
+
+
+def answer_in_turn(engine: Engine, rater: Rater, n: int) -> None:
+    """Answer as the page of a rater does, repeats included."""
+    for number in range(n):
+        with engine.begin() as connection:
+            items = asked(connection, rater)
+            about = [(item.sample_id, item.text_sha256) for item in items]
+            value = 1.0 + number % 5
+            assert store_answer(connection, rater, about, value, {"answer": f"{value:g}", "seed": 0})
+
+
+def click_left(engine: Engine, rater: Rater, n: int) -> None:
+    """Prefer whichever of two captions stands on the left."""
+    for _ in range(n):
+        with engine.begin() as connection:
+            left, right = asked(connection, rater)
+            value = 1 if left.sample_id < right.sample_id else -1
+            about = [(item.sample_id, item.text_sha256) for item in (left, right)]
+            assert store_answer(connection, rater, about, value, {"answer": "a", "seed": 0, "a": left.sample_id})
+
+
+def test_who_rates_reads_who_answers_in_a_pattern_and_who_is_left_out(module_engine: Engine, rated: Dataset) -> None:
+    with module_engine.connect() as connection:
+        found = progress_of(connection, rated, ASPECT, "r0", pairs=False)
+    assert any(each.startswith("eve gave 27 answers in a row that repeat 1, 2, 3, 4, 5 (coverage)")
+               for each in found.sentences), found.sentences  # fmt: skip
+    assert any("leaves out those who share fewer than 30 captions with others: eve (2" in each
+               for each in found.sentences), found.sentences  # fmt: skip
+    assert sum(each.startswith("r2 is far from the other raters: τ-b ") for each in found.sentences) == 1
+    assert not any(each.startswith(("r0 is far", "r1 is far", "r0 gave", "r2 gave")) for each in found.sentences)
+
+
+def test_the_report_names_them_and_its_ceiling_is_that_of_the_others(
+    module_engine: Engine, rated: Dataset, tmp_path: Path
+) -> None:
+    made = report_on(module_engine, rated, tmp_path)
+    assert "eve gave 27 answers in a row that repeat 1, 2, 3, 4, 5 (coverage)" in made.text
+    assert any(each.startswith("eve gave 27") for each in made.numbers["notices"])
+    (aspect,) = made.numbers["trust"]["aspects"]
+    left_out, far = aspect["raters"]
+    assert left_out.startswith("One more rater leaves out those who share fewer than 30 captions with others: eve (")
+    assert far.startswith("r2 is far from the other raters: τ-b ")
+    assert left_out in made.text
+    assert far in made.text
+    (beside,) = aspect["beside_rater"]
+    assert beside.startswith("With the mean of all raters but one, VCS has τ-b ")
+    assert beside in made.text
+    with module_engine.connect() as connection:
+        judged = load_judged(connection, rated, ["vcs"])
+    assert judged.rated[ASPECT].raters == ("eve", "r0", "r1", "r2")
+    ceiling = [row.n for row in rows_of(judged) if (row.metric, row.grouping) == (ONE_RATER, "pooled")]
+    assert set(ceiling) == {2 * N_VIDEOS}
+
+
+def test_the_page_says_how_many_pairs_a_metric_ties_and_counts_ties_where_they_are_many(
+    engine: Engine, tmp_path: Path
+) -> None:
+    dataset, rng = make_dataset(engine, "ties"), np.random.default_rng(4)
+    ids = add_captions(engine, dataset, 20, ("a", "b"))
+    ratings = rng.integers(1, 6, (len(ids), 2)).astype(float)
+    coarse = (ratings.mean(axis=1) > 3).astype(float)
+    set_scores(engine, dict(zip(ids, coarse.tolist(), strict=True)))
+    set_scores(engine, {i: place / 40 for place, i in enumerate(ids)}, "evqa")
+    rate(engine, dict(zip(ids, ratings.tolist(), strict=True)), ASPECT)
+    made = report_on(engine, dataset, tmp_path, ("vcs", "evqa"))
+    (aspect,) = made.numbers["trust"]["aspects"]
+    shares, many = aspect["ties"]
+    n = int(coarse.sum())
+    tied = 100 * (n * (n - 1) + (40 - n) * (39 - n)) / (40 * 39)
+    assert shares == f"Pairs of captions that get equal values, which τ-b cannot order: VCS {tied:.0f} %, EVQA 0 %."
+    rows = {row["metric"]: row for row in made.numbers["agreement"]
+            if (row["grouping"], row["statistic"]) == ("pooled", "pairwise_accuracy_calibrated")}  # fmt: skip
+    assert many.startswith(
+        "VCS ties so many that ties should count: where small differences are ties, it orders or ties "
+        f"{100 * rows['vcs']['value']:.0f} %, {100 * rows['vcs']['low']:.0f} % to {100 * rows['vcs']['high']:.0f} % of"
+    )
+    assert f"majority {100 * rows['majority']['value']:.0f} %" in many
+    assert many.endswith("How small was chosen on the other half of the videos.")
+    assert shares in made.text
+    assert many in made.text
+
+
+def test_the_order_of_answers_holds_repeats_and_is_of_time(module_engine: Engine, rated: Dataset) -> None:
+    with module_engine.connect() as connection:
+        answers = answers_of(connection, rated.dataset_id)
+    eve = [each for each in answers if each.rater == "eve" and not each.pairs]
+    assert [each.answer for each in eve] == [1.0 + place % 5 for place in range(27)]
+    assert all(each.is_timed for each in eve)
+    assert not any(each.is_timed for each in answers if each.rater != "eve")
+
+
+def test_always_the_left_one_is_a_pattern_whichever_caption_stands_there(module_engine: Engine, rated: Dataset) -> None:
+    click_left(module_engine, Rater(rated, "lea", "fun", pairs=True), 24)
+    with module_engine.connect() as connection:
+        found = progress_of(connection, rated, "fun", "lea", pairs=True)
+        elsewhere = progress_of(connection, rated, ASPECT, "lea", pairs=False)
+    assert any(each.startswith("lea gave 24 answers in a row that are all A (fun)") for each in found.sentences)
+    assert not any("lea gave" in each for each in elsewhere.sentences)
+
+
+def test_without_a_known_order_only_equal_answers_are_a_pattern() -> None:
+    turn = (GivenAnswer("ann", "q", False, 1.0 + place % 5, False) for place in range(40))
+    same = (GivenAnswer("bob", "q", False, 3.0, False) for place in range(40))
+    assert [each.split(":")[0] for each in pattern_sentences([*turn, *same])] == [
+        "bob gave 40 answers in a row that are all 3 (q)"
+    ]
+    # Where others give hardly anything else, it is none.
+    usual = (GivenAnswer("cid", "q", False, 1.0 if place == 0 else 3.0, False) for place in range(99))
+    few = (GivenAnswer("dan", "q", False, 3.0, False) for place in range(40))
+    assert list(pattern_sentences([*usual, *few])) == []
+
+
+def test_where_nobody_shares_enough_there_is_no_ceiling(engine: Engine, tmp_path: Path) -> None:
+    dataset = make_dataset(engine, "few")
+    ids = add_captions(engine, dataset, 12, ("a", "b"))
+    values = count(1)
+    set_scores(engine, {i: 1 / next(values) for i in ids})
+    rate(engine, {i: (1 + i % 5, 1 + i * 3 % 5) for i in ids}, ASPECT)
+    (aspect,) = report_on(engine, dataset, tmp_path).numbers["trust"]["aspects"]
+    assert aspect["raters"] == [
+        "There is no human ceiling: no rater shares 30 captions with the others, only r0 (24) and r1 (24)."
+    ]
+    assert (aspect["ceiling"], aspect["beside_rater"]) == (None, [])
