@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy.engine import Engine
 
+from assets.home import make_home_folder
 from assets.results import Results
 from assets.scores.base import Scorer
 
@@ -51,6 +52,4 @@ class Curation:
 
     def folder(self, name: str) -> Path:
         """A folder below the home folder, made when it is missing."""
-        path = self.home / name
-        path.mkdir(parents=True, exist_ok=True)
-        return path
+        return make_home_folder(self.home, name)
