@@ -106,8 +106,8 @@ def _write_list(folder: Path, known: dict[str, str]) -> None:
 
 IDENTITY = "identity"
 _LONGEST_IDENTITY = 1000
-# What people may put into a home before its first command, and what Dagster's own commands make there.
-_BEFORE_FIRST_COMMAND = {"inbox", "reelsieve.toml", "dagster"}
+# What people may put into a home before its first command.
+_BEFORE_FIRST_COMMAND = {"inbox", "reelsieve.toml"}
 
 
 class UntrustedHome(SettingsError):
