@@ -26,12 +26,12 @@ class Curation:
 
     def __init__(
         self,
-        home: Path,
+        open_home: Callable[[], Path],
         settings: object,
         connect: Callable[[], Engine],
         scorers: Mapping[str, type[Scorer]],
     ) -> None:
-        self.home = home
+        self._open_home = open_home
         self._settings = settings
         self._connect = connect
         self._scorers = scorers
@@ -39,6 +39,11 @@ class Curation:
         self.others: Take | None = None
         # Of the run under way; the runs of a process follow one another.
         self.results = Results()
+
+    @cached_property
+    def home(self) -> Path:
+        """The home folder, made and checked on first use: who only computes for another machine needs none."""
+        return self._open_home()
 
     @cached_property
     def engine(self) -> Engine:

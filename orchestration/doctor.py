@@ -181,7 +181,9 @@ def _media() -> tuple[bool, str]:
     """The roots and the folder of copies. What a store says is asked at ingest: it may cost money."""
     from assets.media.settings import MediaSettings
     from assets.settings import read_settings
+    from orchestration.platform import installed
 
+    _ = installed().home  # in somebody else's home no folder is made
     media = read_settings(MediaSettings)
     missing = [name for name, place in media.media_roots.items() if "://" not in place and not Path(place).is_dir()]
     if missing:

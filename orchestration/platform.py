@@ -103,7 +103,7 @@ class Installation:
     @cached_property
     def curation(self) -> Curation:
         """The resource that assets ask for. Its models stay loaded from one run of this process to the next."""
-        return Curation(self.home, self.settings, lambda: self.engine, SCORERS)
+        return Curation(lambda: self.home, self.settings, lambda: self.engine, SCORERS)
 
     @cached_property
     def instance(self) -> dg.DagsterInstance:

@@ -720,7 +720,7 @@ def test_other_accounts_read_nothing_in_the_home(run: Run, scored: dict[str, Any
     home = installation.home
     # The server's folder is closed by itself, and those of other tests' models are none of the home.
     mine = [path for path in home.rglob("*") if "postgres" not in path.parts]
-    assert {path.name for path in mine} >= {"reports", "cli", "index.html", "dagster", "selections"}
+    assert {path.name for path in mine} >= {"reports", "cli", "index.html", "dagster"}
     assert [str(path) for path in mine if path.lstat().st_mode & 0o077] == []
     assert home.stat().st_mode & 0o066 == 0
     (home / "reports").chmod(0o755)

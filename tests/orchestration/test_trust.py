@@ -6,6 +6,8 @@ import json
 import os
 import shutil
 import stat
+import subprocess
+import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -71,7 +73,7 @@ def foreign_home(project: Path, migrated_home: Path, tmp_path: Path) -> tuple[Pa
     return home, trace
 
 
-@pytest.mark.parametrize("command", ["status", "db start", "db stop", "db url", "doctor", "sql SELECT", "ui", "demo"])
+@pytest.mark.parametrize("command", ["status", "db start", "db stop", "db url", "sql SELECT", "ui", "demo"])
 def test_no_command_works_in_a_home_of_somebody_else(foreign_home: tuple[Path, Path], command: str) -> None:
     home, trace = foreign_home
     before = sorted(home.rglob("*"))
@@ -84,6 +86,30 @@ def test_no_command_works_in_a_home_of_somebody_else(foreign_home: tuple[Path, P
     assert done.stderr == f"error: {refusal}\n"
     assert sorted(home.rglob("*")) == before, "nothing was started or written"
     assert not trace.exists()
+
+
+def test_doctor_names_a_home_of_somebody_else(
+    foreign_home: tuple[Path, Path], tiny_text_encoder: Path, tiny_verifier: Path
+) -> None:
+    home, trace = foreign_home
+    before = sorted(home.rglob("*"))
+    models = {"REELSIEVE_TEXT_ENCODER": str(tiny_text_encoder), "REELSIEVE_ECS_VERIFIER": str(tiny_verifier)}
+    done = run("doctor", "--json", **models)
+    findings = {found["what"]: found for found in json.loads(done.stdout)}
+    for what in ("home folder", "database", "read-only role", "media"):
+        assert findings[what]["detail"].endswith(f"run reelsieve config trust {home}"), what
+        assert not findings[what]["ok"]
+    assert sorted(home.rglob("*")) == before
+    assert not trace.exists()
+
+
+def test_dagsters_command_takes_no_module_from_the_folder(project: Path, tmp_path: Path) -> None:
+    for name in ("json", "dagster", "typing", "yaml"):
+        (project / f"{name}.py").write_text(f"open({str(tmp_path / 'trace')!r}, 'w')\n")
+    script = Path(sys.executable).with_name("reelsieve")
+    done = subprocess.run([script, "dagster", "--version"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.startswith("dagster, version")) == (0, True), done.stderr
+    assert not (tmp_path / "trace").exists()
 
 
 def test_a_home_is_trusted_by_name_and_by_the_environment(foreign_home: tuple[Path, Path]) -> None:
