@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy.engine import Engine
 
+from assets.home import make_home_folder
 from assets.results import Results
 from assets.scores.base import Scorer
 
@@ -25,12 +26,12 @@ class Curation:
 
     def __init__(
         self,
-        home: Path,
+        open_home: Callable[[], Path],
         settings: object,
         connect: Callable[[], Engine],
         scorers: Mapping[str, type[Scorer]],
     ) -> None:
-        self.home = home
+        self._open_home = open_home
         self._settings = settings
         self._connect = connect
         self._scorers = scorers
@@ -38,6 +39,11 @@ class Curation:
         self.others: Take | None = None
         # Of the run under way; the runs of a process follow one another.
         self.results = Results()
+
+    @cached_property
+    def home(self) -> Path:
+        """The home folder, made and checked on first use: who only computes for another machine needs none."""
+        return self._open_home()
 
     @cached_property
     def engine(self) -> Engine:
@@ -51,6 +57,4 @@ class Curation:
 
     def folder(self, name: str) -> Path:
         """A folder below the home folder, made when it is missing."""
-        path = self.home / name
-        path.mkdir(parents=True, exist_ok=True)
-        return path
+        return make_home_folder(self.home, name)

@@ -7,6 +7,7 @@ from typing import Any
 
 from dagster_postgres import DagsterPostgresStorage
 
+from assets.home import make_home_folder
 from db.server.leases import lease
 from db.server.urls import DAGSTER, dagster_url, sibling_url
 from orchestration.platform import installed
@@ -27,6 +28,8 @@ class HomeStorage(DagsterPostgresStorage):
     def from_config_value(cls, inst_data: Any, config_value: Any) -> HomeStorage:
         """Make the databases where they are missing, and open the storage. Raises the errors of the settings."""
         url = installed().engine.url
+        # Dagster's own commands would let other accounts read it.
+        make_home_folder(installed().home, "dagster")
         # Two processes that make Dagster's tables at once would make one of them fail.
         with lease(sibling_url(url, DAGSTER), "storage"):
             storage = cls(dagster_url(url), inst_data=inst_data)

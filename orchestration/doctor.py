@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from assets.ecs.scorer import LEXICAL
+from assets.home import is_open_to_others
 from assets.models.chat import LOCAL
 from assets.models.profiles import LAPTOP, known_model, url_setting
 from assets.models.settings import DEMO
@@ -81,11 +83,17 @@ def _packages() -> tuple[bool, str]:
 
 
 def _home() -> tuple[bool, str]:
-    home = settings().home_folder
-    home.mkdir(parents=True, exist_ok=True)
+    from orchestration.platform import installed
+
+    home = installed().home
     free = shutil.disk_usage(home).free / 1e9
     if fault := _fault_of(home, "REELSIEVE_HOME"):
         return False, fault
+    if is_open_to_others(home):
+        quoted = shlex.quote(str(home))
+        # As root the server runs as another user, who must pass through.
+        passage = f" && chmod go+x {quoted}" if os.geteuid() == 0 else ""
+        return False, f"other accounts may read {home}: run chmod -R go-rwx {quoted}{passage}"
     return free > ENOUGH_DISK_GB, f"{home}, {free:.0f} GB free (at least {ENOUGH_DISK_GB} GB are needed)"
 
 
@@ -173,7 +181,9 @@ def _media() -> tuple[bool, str]:
     """The roots and the folder of copies. What a store says is asked at ingest: it may cost money."""
     from assets.media.settings import MediaSettings
     from assets.settings import read_settings
+    from orchestration.platform import installed
 
+    _ = installed().home  # in somebody else's home no folder is made
     media = read_settings(MediaSettings)
     missing = [name for name, place in media.media_roots.items() if "://" not in place and not Path(place).is_dir()]
     if missing:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from sqlalchemy.engine import URL, Engine
 
 from assets.curation import Curation
-from assets.home import NAME, homes_nearby
+from assets.home import NAME, homes_nearby, make_home_folder
 from assets.scores.registry import METRIC_INPUTS, SCORERS, SOURCE_TABLES
 from assets.settings import SettingsError
+from assets.trust import open_home
 from db.schema.migrate import is_current, migrate
 from db.schema.views import is_up_to_date
 from db.server.embedded import curation_url, has_embedded, is_embedded_running, running_homes
@@ -41,7 +42,7 @@ def note_of_second_server(
     if is_embedded_running(home):
         return None
     running = [other for other in running_now() if other != home]
-    nearby = [] if home.exists() else homes_nearby(home.parent)
+    nearby = [] if has_embedded(home) else homes_nearby(home.parent)
     if not running and not nearby:
         return None
     starts = "finds no data" if only_looks else "starts a second server" if running else "makes a new home"
@@ -66,10 +67,19 @@ class Installation:
         self.settings = chosen
 
     @cached_property
+    def home(self) -> Path:
+        """The home folder, made where it is missing. Raises UntrustedHome for one that somebody else may have made."""
+        if note := open_home(self.settings.home_folder, is_asked=self.settings.is_home_asked):
+            self._say(note)
+        return self.settings.home_folder
+
+    @cached_property
     def database_url(self) -> URL:
         """The curation database's URL. Starts the embedded server where no other one is configured."""
+        # First of all: nothing in somebody else's home is read.
+        home = self.home
         self._say_which_home(only_looks=False)
-        return curation_url(self.settings.home_folder, self.settings.database)
+        return curation_url(home, self.settings.database)
 
     def known_url(self) -> URL | None:
         """The URL of the curation database where this process has asked for it."""
@@ -93,7 +103,7 @@ class Installation:
     @cached_property
     def curation(self) -> Curation:
         """The resource that assets ask for. Its models stay loaded from one run of this process to the next."""
-        return Curation(self.settings.home_folder, self.settings, lambda: self.engine, SCORERS)
+        return Curation(lambda: self.home, self.settings, lambda: self.engine, SCORERS)
 
     @cached_property
     def instance(self) -> dg.DagsterInstance:
@@ -124,8 +134,7 @@ class Installation:
             raise SettingsError(
                 f"{PROJECT / 'dagster.yaml'} is missing: install Reelsieve from a checkout with make setup"
             )
-        folder = self.settings.home_folder / "dagster"
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = make_home_folder(self.home, "dagster")
         return {
             "DAGSTER_HOME": chosen or str(PROJECT),
             # dagster.yaml says so too. Only this variable keeps Dagster's programs from making folders beside that file
@@ -133,7 +142,7 @@ class Installation:
             "DAGSTER_DISABLE_TELEMETRY": "1",
             # Materialisations of the partitions of a run are stored together, by far fewer statements.
             "DAGSTER_EVENT_BATCH_SIZE": "1000",
-            "REELSIEVE_HOME": str(self.settings.home_folder),
+            "REELSIEVE_HOME": str(self.home),
             "REELSIEVE_DAGSTER_DIR": str(folder),
         }
 
@@ -167,10 +176,13 @@ class Installation:
         if self.settings.database is not None or self.settings.is_home_named:
             return
         if note := note_of_second_server(self.settings.home_folder, only_looks=only_looks):
-            # Imported late: it imports Dagster, and a command that only looks starts at once.
-            from orchestration.terminal import say
+            self._say(note)
 
-            say("note", note)
+    def _say(self, note: str) -> None:
+        # Imported late: it imports Dagster, and a command that only looks starts at once.
+        from orchestration.terminal import say
+
+        say("note", note)
 
 
 @lru_cache(maxsize=1)

@@ -17,6 +17,7 @@ import psycopg
 import sqlalchemy as sa
 from dagster_postgres.utils import DagsterPostgresException
 
+from assets.home import private_files
 from assets.partitions import partitions_named, range_tags
 from assets.results import Results, ShardsFailed
 from assets.scores.registry import source_kinds
@@ -70,7 +71,7 @@ def execute(
     installed().curation.results = results
     quiet = redirect_stderr(cast(TextIO, WithoutOutages(sys.stderr)))
     # Held before others can see the run, so that nobody takes it for dead.
-    with lease(ledger(), lease_name(run_id)) as held, watching(run_id, held), quiet:
+    with lease(ledger(), lease_name(run_id)) as held, watching(run_id, held), quiet, private_files():
         done = (
             definitions()
             .resolve_job_def(name)

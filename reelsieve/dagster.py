@@ -21,6 +21,7 @@ from db.selections.recipes import recipe_of
 from db.spelling import did_you_mean
 from orchestration.definitions import CURATION, of_datasets
 from orchestration.platform import installed
+from orchestration.settings import settings
 from reelsieve.errors import ReelsieveError, plainly
 
 
@@ -111,7 +112,7 @@ class Dataset(dg.Component, dg.Resolvable, dg.Model):
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """The assets of the dataset. Raises ReelsieveError for an unknown metric, a bad name and a bad recipe."""
         folder = (context.path / Path(self.folder).expanduser()).resolve()
-        check_dataset_name(self.dataset, folder, installed().curation.home)
+        check_dataset_name(self.dataset, folder, settings().home_folder)
         for metric in self.metrics:
             if metric not in METRICS:
                 meant = did_you_mean(metric, METRICS)

@@ -114,6 +114,7 @@ def connect(home: Place | None = None, url: str | None = None) -> Connection:
 
 def found_url(home: Place | None, url: str | None) -> URL:
     """The URL of the database that `connect` opens. Starts the home's server. Raises ReelsieveError without data."""
+    from assets.trust import open_home
     from db.server.embedded import curation_url, has_embedded
     from orchestration.settings import settings
 
@@ -122,6 +123,8 @@ def found_url(home: Place | None, url: str | None) -> URL:
     if server is None and not has_embedded(folder):
         shown = str(home) if home is not None else str(folder)
         raise ReelsieveError(f"there is no data in {shown!r}: ingest some with reelsieve ingest")
+    if server is None and (note := open_home(folder, is_asked=home is not None or settings().is_home_asked)):
+        _tell(note)
     return curation_url(folder, server)
 
 

@@ -28,7 +28,7 @@ def made_once(name: str, make: Callable[[Path], None]) -> Path:
         if not folder.exists():
             unfinished = folder.with_suffix(".new")
             shutil.rmtree(unfinished, ignore_errors=True)  # of a process that failed at it
-            unfinished.mkdir()
+            unfinished.mkdir(mode=0o700)
             make(unfinished)
             unfinished.replace(folder)
     return folder

@@ -17,6 +17,7 @@ from assets.agreement.progress import own_repeats
 from assets.agreement.raters import pattern_sentences
 from assets.agreement.rows import LABELS, Judged, load_judged, rows_of
 from assets.holdings import of_dataset
+from assets.home import make_home_folder
 from assets.plan import make_plan
 from assets.reports.answers import answers
 from assets.reports.comparisons import (
@@ -198,8 +199,8 @@ def make_report(
 
 
 def report_folder(home: Path, dataset: str) -> Path:
-    """Where a dataset's report lies unless somebody names another folder."""
-    return home / "reports" / dataset
+    """Return where a dataset's report lies unless somebody names another folder; the folder of all reports is made."""
+    return make_home_folder(home, "reports") / dataset
 
 
 def gather(

@@ -22,7 +22,7 @@ from db.server.embedded import (
 )
 from db.server.engine import connect
 from db.server.reader import READER
-from db.server.urls import CURATION, DatabaseUnavailable, sibling_url
+from db.server.urls import CURATION, DatabaseUnavailable, sibling_url, written_url
 
 _WITHOUT_PASSWORD = re.compile(r"^(host\w*\s.*\s)(trust|peer|ident)\s*$", re.MULTILINE)
 # The first line that fits counts. It is said here, not in the databases: the next command may make one.
@@ -92,4 +92,4 @@ def _ask_for_passwords(connection: psycopg.Connection[Any], home: Path, listenin
 
 def owner_url(url: URL) -> str:
     """The URL of the curation database as psql writes it, with the owner's password if there is one."""
-    return url.set(drivername="postgresql", database=url.database or CURATION).render_as_string(hide_password=False)
+    return written_url(url.set(database=url.database or CURATION)).render_as_string(hide_password=False)

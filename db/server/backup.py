@@ -23,7 +23,13 @@ _FORMAT = 2
 _BLOCK = 1 << 20
 _REVISION = re.compile(r"[0-9]{4}")
 # Where psycopg and the programs of Postgres look for what a URL says.
-_VARIABLES = {"host": "PGHOST", "port": "PGPORT", "sslmode": "PGSSLMODE", "sslrootcert": "PGSSLROOTCERT"}
+_VARIABLES = {
+    "host": "PGHOST",
+    "port": "PGPORT",
+    "require_auth": "PGREQUIREAUTH",
+    "sslmode": "PGSSLMODE",
+    "sslrootcert": "PGSSLROOTCERT",
+}
 Tell = Callable[[str], object]
 
 

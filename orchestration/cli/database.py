@@ -32,9 +32,9 @@ def _let_listen(is_wanted: bool) -> None:
     from assets.scores.registry import METRIC_INPUTS, SOURCE_TABLES
     from db.schema.migrate import migrate as run_migrations
     from db.server.access import listen, listen_no_more
-    from orchestration.settings import settings
+    from orchestration.platform import installed
 
-    home = settings().home_folder
+    home = installed().home
     # The reader's password follows from the owner's.
     run_migrations(listen(home) if is_wanted else listen_no_more(home), METRIC_INPUTS, SOURCE_TABLES)
 
@@ -43,10 +43,10 @@ def _let_listen(is_wanted: bool) -> None:
 def stop(as_json: AsJson = False) -> None:
     """Stop the embedded Postgres. Its data stays."""
     from db.server.embedded import stop_embedded
-    from orchestration.settings import settings
+    from orchestration.platform import installed
 
     _refuse_foreign_server("stop")
-    stopped = stop_embedded(settings().home_folder)
+    stopped = stop_embedded(installed().home)
     if as_json:
         print_json({"stopped": stopped})
     else:

@@ -22,8 +22,10 @@ import psycopg2
 import sqlalchemy as sa
 
 from assets.settings import SettingsError
+from assets.trust import open_home
 from db.server.conflicts import is_conflict
 from db.server.engine import NO_ROOM
+from db.server.urls import DatabaseUnavailable
 from orchestration.cli.refusals import UsageError
 from orchestration.passwords import without_passwords
 from orchestration.settings import settings
@@ -46,7 +48,7 @@ def record(error: BaseException) -> str:
     refused = []
     for folder in _folders():
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, exist_ok=True)
             # Only this user may read the file: it may quote texts of the data.
             descriptor, name = tempfile.mkstemp(".log", "fault_", folder)
             with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
@@ -68,7 +70,8 @@ def _remove_oldest(folder: Path) -> None:
 
 
 def _folders() -> Iterator[Path]:
-    with suppress(SettingsError):  # the settings are wrong too, and the fault came before they were read
+    with suppress(SettingsError, DatabaseUnavailable):  # the settings are wrong too, or the home is no folder
+        open_home(settings().home_folder, is_asked=settings().is_home_asked)
         yield settings().home_folder / "logs"
     yield Path(tempfile.gettempdir())
 

@@ -26,7 +26,8 @@ def dagster(arguments: Arguments = None) -> None:
     # Many of its commands look for a project by this variable or an option alone.
     if not names_target(arguments or []):
         os.environ["DAGSTER_MODULE_NAME"] = MODULE
-    _become([sys.executable, "-m", "dagster", *(arguments or [])], Path.cwd())
+    # Not by python -m, which would take modules from the current folder, perhaps somebody else's.
+    _become([str(Path(sys.executable).with_name("dagster")), *(arguments or [])], Path.cwd())
 
 
 def names_target(arguments: Sequence[str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from assets.home import private_files
 from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_plan, print_rows, progress
 
 if TYPE_CHECKING:
@@ -256,7 +258,7 @@ def report(
 
     found = dataset_of_key(installed().engine, dataset)
     folder = to or report_folder(installed().curation.home, dataset)
-    with progress() as tell:
+    with progress() as tell, nullcontext() if to else private_files():
         files = make_report(installed().engine, found, installed().curation.scorers, folder, tell)
     if as_json:
         print_json({"dataset": dataset, "page": str(files.page), "numbers": str(files.numbers)})

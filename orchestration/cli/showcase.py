@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from assets.home import DEMO_DATASET
+from assets.home import DEMO_DATASET, private_files
 from orchestration.cli.output import console, print_rows
 from orchestration.cli.refusals import Refused
 
@@ -35,11 +35,11 @@ def demo(
     from orchestration.conclusions import stored_results
     from orchestration.launch import run_conclusions, run_ingest, run_scoring, run_subset
     from orchestration.platform import installed
-    from orchestration.settings import settings
 
     started = time.monotonic()
-    folder = settings().home_folder / DATASET
-    _build(folder, clips)
+    folder = installed().home / DATASET
+    with private_files():
+        _build(folder, clips)
     _stage(2, "ingest: every row is checked, and every clip decoded")
     report = run_ingest(folder, DATASET, None, None)
     console.print(f"ingested: {_counts(report['accepted'])}; there already: {_counts(report['unchanged'])}")

@@ -7,12 +7,14 @@ import os
 import shlex
 import time
 from collections.abc import Collection
+from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
 
+from assets.home import make_home_folder, private_files
 from orchestration.cli.beginning import print_findings
 from orchestration.cli.output import console, print_plan, print_rows, progress
 
@@ -37,6 +39,7 @@ def manifest_of(source: Path, home: Path) -> Manifest:
     """The manifest of a source, which is made where there is none. Raises NoManifest like `init`."""
     from assets.ingest.readers import SUFFIXES
     from assets.new_manifest.make import dataset_named_after, existing_source, make_manifest
+    from orchestration.platform import installed
 
     path = existing_source(source)
     folder = path if path.is_dir() else path.parent
@@ -49,7 +52,11 @@ def manifest_of(source: Path, home: Path) -> Manifest:
             return Manifest(place, _named(folder, place))
     target = folder if _has_place(folder) else aside
     export = _named(folder, target)
-    with progress() as tell:
+    with ExitStack() as stack:
+        tell = stack.enter_context(progress())
+        if target == aside:
+            make_home_folder(installed().home, "manifests")
+            stack.enter_context(private_files())
         made = make_manifest(source, None if target == folder else target, tell=tell)
     print_findings(made)
     for why, each in made.findings.left_out.items():
@@ -213,7 +220,7 @@ def _report(dataset: str) -> Path:
 
     _stage(4, "report: one page of what is there")
     folder = report_folder(installed().curation.home, dataset)
-    with progress() as tell:
+    with progress() as tell, private_files():
         return make_report(
             installed().engine, dataset_of_key(installed().engine, dataset), installed().curation.scorers, folder, tell
         ).page

@@ -10,6 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from assets.curation import Curation
+from assets.home import private_files
 from assets.scores.pending import fingerprint_of
 from assets.steps import Step, take_step
 from db.manifest.datasets import Dataset
@@ -41,4 +42,5 @@ class Worker:
 
     def take(self, step: Step) -> list[tuple[str, Any]]:
         """Take a step and return its results. Lines of progress only make sure that its leases are still held."""
-        return list(take_step(self._curation, step, lambda _: None))
+        with private_files():
+            return list(take_step(self._curation, step, lambda _: None))

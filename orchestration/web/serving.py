@@ -23,9 +23,9 @@ from dagster_webserver.app import create_app_from_workspace_process_context
 from starlette.responses import HTMLResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from assets.home import make_home_folder, private_files
 from orchestration.look.serving import look
 from orchestration.platform import PROJECT, installed
-from orchestration.settings import settings
 from orchestration.stopping import dying_along
 from orchestration.web.guard import Guard
 
@@ -77,8 +77,7 @@ class Terminal:
         """Send standard output and error of this process and of those that it starts to a new log file."""
         self.log = log
         self._shown: TextIO = os.fdopen(os.dup(1), "w", encoding="utf-8")
-        log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("w") as file:
+        with private_files(), log.open("w") as file:
             os.dup2(file.fileno(), 1)
             os.dup2(file.fileno(), 2)
 
@@ -114,9 +113,10 @@ def serve(port: int) -> None:
     """
     # Sets up Dagster's storage and its variables here, or the web server and the daemon would race to do it.
     installed().instance.dispose()
-    terminal = Terminal(settings().home_folder / "logs" / LOG)
+    terminal = Terminal(make_home_folder(installed().home, "logs") / LOG)
     try:
-        _serve(port, terminal)
+        with private_files():
+            _serve(port, terminal)
     except Exception:
         terminal.say(f"error: the web interface ended; {terminal.log} says why")
         raise

@@ -67,7 +67,7 @@ def materialised(engine: Engine, dataset: Dataset, home: Path) -> dict[str, Any]
     result = dg.materialize(
         [rating_threshold],
         partition_key=dataset.name,
-        resources={"curation": Curation(home, None, lambda: engine, SCORERS)},
+        resources={"curation": Curation(lambda: home, None, lambda: engine, SCORERS)},
         instance=instance,
         selection=["rating_threshold"],
     )

@@ -46,7 +46,7 @@ def fill(engine: Engine, dataset: Dataset, lift: float) -> tuple[int, dict[int, 
 
 
 def materialised(engine: Engine, dataset: Dataset, home: Path) -> dg.ExecuteInProcessResult:
-    curation = Curation(home, None, lambda: engine, SCORERS)
+    curation = Curation(lambda: home, None, lambda: engine, SCORERS)
     return dg.materialize(
         [threshold],
         partition_key=dataset.name,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import secrets
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -42,6 +44,22 @@ class Campaign:
         typer.echo(f"{len(self.faults):>8,} faults (seed {self.seed})")
         if self.faults:
             raise typer.Exit(1)
+
+
+@contextmanager
+def limited(seconds: int) -> Iterator[None]:
+    """A TimeoutError where the block takes longer, which is far too long."""
+
+    def stop(signal_number: int, frame: FrameType | None) -> None:
+        raise TimeoutError(f"still at work after {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 @contextmanager

@@ -9,13 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import signal
 import stat
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import sqlalchemy as sa
@@ -28,7 +24,7 @@ from db.schema.migrate import migrate
 from db.server.embedded import start_embedded
 from db.server.engine import open_engine
 from tests.assets.manifests import write_clip
-from tests.attack.campaign import Campaign, Seed, temporary_home
+from tests.attack.campaign import Campaign, Seed, limited, temporary_home
 from tests.attack.hostile_folders import SECRET, Source, hostile_source
 from tests.command_line import Done, run_command
 
@@ -106,27 +102,11 @@ def _check(engine: Engine, source: Source, campaign: Campaign) -> None:
 
 
 def _init(source: Source, campaign: Campaign, *options: str) -> Done:
-    with _limited():
+    with limited(HANGS_S):
         done = run_command("init", str(source.folder), "--json", *options)
     is_plain = done.returncode == 0 or (done.returncode == 1 and done.stderr.count("\n") == 1 and not done.stdout)
     campaign.expect(is_plain, f"{source.folder.name}: init ended with {done.returncode}: {done.stderr}")
     return done
-
-
-@contextmanager
-def _limited() -> Iterator[None]:
-    """A TimeoutError where the block takes far too long."""
-
-    def stop(signal_number: int, frame: FrameType | None) -> None:
-        raise TimeoutError(f"still at work after {HANGS_S} s")
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(HANGS_S)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def _check_captions(
@@ -164,7 +144,7 @@ def _check_captions(
 
 def _check_ingest(engine: Engine, source: Source, captions: list[Row], campaign: Campaign) -> None:
     name = source.folder.name
-    with _limited():
+    with limited(HANGS_S):
         report = ingest_folder(engine, source.folder, name)
     with engine.connect() as connection:
         dataset = connection.scalar(sa.text("SELECT dataset_id FROM dataset WHERE name = :name"), {"name": name})

@@ -21,7 +21,9 @@ from tests.attack import (
     manifests,
     media,
     queries,
+    settings_files,
     stopped,
+    strange_folders,
 )
 from tests.attack.campaign import Campaign, temporary_home
 from tests.attack.chat_kinds import KINDS
@@ -58,6 +60,21 @@ def test_hostile_media_servers(engine: Engine, tmp_path: Path) -> None:
     assert campaign.faults == []
     assert campaign.counts["videos"] > len(media.KINDS) > 30
     assert campaign.counts["refused as media_unavailable"] > 20
+
+
+def test_folders_of_somebody_else(migrated_home: Path, tmp_path: Path) -> None:
+    campaign = Campaign("strange_folders", SEED)
+    strange_folders.attack(migrated_home, tmp_path / "work", 25, campaign)
+    assert campaign.faults == []
+    assert campaign.counts["commands"] == 25
+
+
+def test_settings_files(tmp_path: Path) -> None:
+    campaign = Campaign("settings_files", SEED)
+    settings_files.attack(tmp_path, 80, campaign)
+    assert campaign.faults == []
+    assert campaign.counts["taken once trusted"] > 3
+    assert campaign.counts["values of strangers"] > 5
 
 
 def test_filters_against_raw_sql(engine: Engine, database: URL) -> None:

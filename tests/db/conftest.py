@@ -38,5 +38,6 @@ def guarded(own_home: Path) -> URL:
         connection.execute(sa.text("SELECT pg_reload_conf()"))
     superuser.dispose()
     url = server.set(username=OWNER, password=PASSWORD, database="guarded")
+    url = url.update_query_dict({"require_auth": "scram-sha-256,none"})
     migrate(url, METRIC_INPUTS)
     return url

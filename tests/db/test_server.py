@@ -193,7 +193,8 @@ with open_engine(url).connect() as connection:
 )
 def test_every_scheme_means_psycopg_3(scheme: str) -> None:
     url = parse_url(f"{scheme}://ann:s%40crt@db.example:6543/films?sslmode=require")
-    assert url == URL.create("postgresql+psycopg", "ann", "s@crt", "db.example", 6543, "films", {"sslmode": "require"})
+    query = {"sslmode": "require", "require_auth": "scram-sha-256"}
+    assert url == URL.create("postgresql+psycopg", "ann", "s@crt", "db.example", 6543, "films", query)
 
 
 @pytest.mark.parametrize(
@@ -224,7 +225,7 @@ def test_a_socket_folder_in_the_url() -> None:
 def test_user_password_and_database_may_stand_in_the_query() -> None:
     url = parse_url("postgresql://db/?user=ann&password=s%40crt&dbname=films&sslmode=require")
     assert (url.username, url.password, url.database) == ("ann", "s@crt", "films")
-    assert dict(url.query) == {"sslmode": "require"}
+    assert dict(url.query) == {"sslmode": "require", "require_auth": "scram-sha-256"}
     assert sibling_url(url, "other").database == "other"
 
 
@@ -234,6 +235,8 @@ def test_user_password_and_database_may_stand_in_the_query() -> None:
         ("postgresql://ann:hunter2@db/films", "postgresql://ann:***@db/films"),
         ("postgresql://db/films?password=hunter2&user=ann", "postgresql://ann:***@db/films"),
         ("postgresql://ann@db/films?sslkey=a&sslpassword=hunter2", "postgresql://ann@db/films?sslkey=a"),
+        ("postgresql://ann@db/films?require_auth=none", "postgresql://ann@db/films?require_auth=none"),
+        ("postgresql://ann@/films?host=/run/pg", "postgresql://ann@/films?host=%2Frun%2Fpg"),
     ],
 )
 def test_no_password_is_shown(text: str, shown: str) -> None:
@@ -261,4 +264,7 @@ def test_a_url_that_cannot_be_used_is_refused_without_its_password(text: str, wr
 
 def test_dagsters_url_keeps_the_password_and_takes_its_own_driver() -> None:
     url = parse_url("postgres://ann:s%40crt@db:6543/films?sslmode=require")
-    assert dagster_url(url) == "postgresql+psycopg2://ann:s%40crt@db:6543/dagster?sslmode=require"
+    assert (
+        dagster_url(url)
+        == "postgresql+psycopg2://ann:s%40crt@db:6543/dagster?require_auth=scram-sha-256&sslmode=require"
+    )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
+import subprocess
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -755,9 +757,31 @@ def test_report_writes_a_page_and_its_numbers(
     assert elsewhere.returncode == 0, elsewhere.stderr
     assert str(tmp_path / "there" / "index.html") in elsewhere.stdout
     assert "reading the scores" in elsewhere.stderr
+    umask = os.umask(0)
+    os.umask(umask)
+    assert (tmp_path / "there" / "index.html").stat().st_mode & 0o777 == 0o666 & ~umask, "as the user has files"
     refused = run("report", "--dataset", "cli", "--to", str(tmp_path / "there" / "index.html"))
     assert (refused.returncode, refused.stderr.count("\n")) == (1, refused.stderr.strip().count("\n") + 1)
     assert "name a folder with --to" in refused.stderr
+
+
+def test_other_accounts_read_nothing_in_the_home(run: Run, scored: dict[str, Any], installation: Installation) -> None:
+    assert run("report", "--dataset", "cli").returncode == 0
+    assert run("select", "--dataset", "cli", "--by", "vcs_short", "--keep", "1").returncode == 0
+    home = installation.home
+    # The server's folder is closed by itself, and those of other tests' models are none of the home.
+    mine = [path for path in home.rglob("*") if "postgres" not in path.parts]
+    assert {path.name for path in mine} >= {"reports", "cli", "index.html", "dagster"}
+    assert [str(path) for path in mine if path.lstat().st_mode & 0o077] == []
+    assert home.stat().st_mode & 0o066 == 0
+    (home / "reports").chmod(0o755)
+    home.chmod(0o755)
+    (finding,) = [found for found in json.loads(run("doctor", "--json").stdout) if found["what"] == "home folder"]
+    remedy = finding["detail"].partition(": run ")[2]
+    assert (finding["ok"], remedy.startswith(f"chmod -R go-rwx {home}")) == (False, True)
+    subprocess.run(remedy, shell=True, check=True)
+    (finding,) = [found for found in json.loads(run("doctor", "--json").stdout) if found["what"] == "home folder"]
+    assert finding["ok"], finding["detail"]
 
 
 def test_a_report_is_made_without_the_models(run: Run, scored: dict[str, Any], tmp_path: Path) -> None:

@@ -98,7 +98,8 @@ def test_status_in_an_empty_folder_starts_no_server(tmp_path: Path, monkeypatch:
 
 def test_a_new_home_beside_another_one_is_said_where_no_server_runs(tmp_path: Path) -> None:
     (tmp_path / "a" / ".reelsieve").mkdir(parents=True)
-    (tmp_path / "b" / ".reelsieve").mkdir(parents=True)
+    (tmp_path / "b" / ".reelsieve" / "postgres").mkdir(parents=True)
+    (tmp_path / "b" / ".reelsieve" / "postgres" / "PG_VERSION").touch()
     note = note_of_second_server(tmp_path / "c" / ".reelsieve", list)
     assert note == (
         f"this makes a new home in {tmp_path}/c/.reelsieve, and there is one in {tmp_path}/a/.reelsieve: "

@@ -121,6 +121,13 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+def write_trusted(folder: Path, text: str) -> None:
+    """Write the settings file of a folder, and let it count whatever it sets."""
+    (folder / "reelsieve.toml").write_text(text)
+    done = run_command("config", "trust", str(folder / "reelsieve.toml"))
+    assert done.returncode == 0, done.stderr
+
+
 def in_force() -> dict[str, tuple[object, str]]:
     """Value and origin of every setting, as `reelsieve config` has them."""
     done = run_command("config", "--json")
@@ -144,7 +151,7 @@ image_text_precision = "bf16"
 
 
 def test_a_file_behind_the_environment(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (project / "reelsieve.toml").write_text(FULL)
+    write_trusted(project, FULL)
     monkeypatch.setenv("REELSIEVE_TEXT_ENCODER", "mine")
     (project / "deeper").mkdir()
     monkeypatch.chdir(project / "deeper")
@@ -159,7 +166,7 @@ def test_a_file_behind_the_environment(project: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_profile_comes_before_the_others(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (project / "reelsieve.toml").write_text(FULL)
+    write_trusted(project, FULL)
     monkeypatch.setenv("REELSIEVE_PROFILE", "gpu")
     found = in_force()
     assert found["frames_cap"] == (32, "reelsieve.toml: [profile.gpu] frames_cap")
@@ -169,7 +176,7 @@ def test_a_profile_comes_before_the_others(project: Path, monkeypatch: pytest.Mo
 
 def test_a_profile_of_reelsieve_names_all_models_and_a_file_changes_single_values(project: Path) -> None:
     text = 'text_encoder_url = "vllm"\nframes_cap = 64\n[profile.gpu]\nimage_text_precision = "fp16"'
-    (project / "reelsieve.toml").write_text(text)
+    write_trusted(project, text)
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("REELSIEVE_PROFILE", "gpu")
         patched.setenv("REELSIEVE_ECS_VERIFIER", "mine")
@@ -254,11 +261,23 @@ def test_the_file_of_another_user_above_the_folder_is_not_read(project: Path, mo
             "[profile.b] fram_cap is no setting, did you mean",
         ),
         ("failure_url = 'http://x/b5f1-secret'", "failure_url is a secret: set the variable REELSIEVE_FAILURE_URL"),
-        (
-            "failure_command = 'rm -rf /'",
-            "failure_command starts a command: set the variable REELSIEVE_FAILURE_COMMAND",
-        ),
         ("curation_db_url = 'postgresql://a:b5f1-secret@h/d'", "curation_db_url holds a password: set PGPASSWORD"),
+        ("curation_db_url = 'postgresql://h/d?password=b5f1-secret'", "curation_db_url holds a password"),
+        ("curation_db_url = 'postgresql://h/d?%70assword=b5f1-secret'", "curation_db_url holds a password"),
+        ("curation_db_url = 'postgresql://h/d?sslpassword=b5f1-secret'", "curation_db_url holds a password"),
+        ("curation_db_url = 'b5f1-secret'", "curation_db_url: CURATION_DB_URL is not a URL"),
+        ('text_encoder = "a\\u0000b"', "text_encoder holds a NUL, which no setting can: remove it"),
+        ("frames_cap = 1\n\0", "is no TOML: Invalid statement (at line 2, column 1)"),
+        ('"a\\u0000\\nb" = 1', "'a\\x00\\nb' is no setting"),
+        (f"frames_cap = 1\nmedia_roots = {'[' * 3000}{']' * 3000}", "line 2 is nested too deep: shorten it"),
+        (f"media_roots.{'.'.join('a' * 3000)} = 1", "line 1 is nested too deep: shorten it"),
+        (f"media_roots = {'[' * 300}{']' * 300}", "media_roots is nested too deep: shorten it"),
+        (f"\n\nframes_cap = {'9' * 5000}", "line 3 has too many digits: shorten it"),
+        (f"frames_cap = [\n1,\n{'9' * 5000}\n]", "line 3 has too many digits: shorten it"),
+        (f"frames_cap = 0x{'f' * 5000}", "frames_cap has too many digits: shorten it"),
+        (f"{'a' * 1_000_000} = 1", "is longer than 64 KiB, which no settings file is: shorten it"),
+        (f"{'a' * 60_000} = 1", f": {'a' * 60}.. is no setting"),
+        (f"{'a.' * 30_000}b = 1", "is n"),
         ("media_roots = {clips = 'mnt'}", "media_roots is not usable: the place of clips is neither an absolute path"),
         ("good_ratings = 'b5f1-secret'", "good_ratings is not usable: it is no JSON; give least mean rating"),
         ("profile = 'gpu'", "write profiles as tables, such as [profile.gpu]"),
@@ -269,6 +288,7 @@ def test_the_file_of_another_user_above_the_folder_is_not_read(project: Path, mo
 def test_a_mistake_in_the_file_is_one_sentence(project: Path, text: str, wrong: str) -> None:
     path = project / "reelsieve.toml"
     path.write_bytes(text.encode(errors="surrogateescape"))
+    run_command("config", "trust", str(path))  # a broken file is refused
     done = run_command("status")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"error: {path}")
@@ -302,10 +322,10 @@ def test_the_file_that_init_writes_holds_every_setting_with_its_default(project:
     again = run_command("config", "init")
     assert again.stderr == f"error: {path} is there already: write into it, or remove it first\n"
     lines = re.findall(r"^# (\w+) = *(.*)$", path.read_text(), flags=re.MULTILINE)
-    assert {name for name, _ in lines} | {"profile", "failure_command", "failure_url"} == set(fields())
+    assert {name for name, _ in lines} | {"profile", "failure_url"} == set(fields())
     # What has no default is left out, and so is the precision in the example of a profile.
     given = [f"{name} = {value}" for name, value in dict(reversed(lines)).items() if value]
-    path.write_text("\n".join(given))
+    write_trusted(project, "\n".join(given))
     forget_installation()
     found = in_force()
     assert {name: value for name, (value, _) in found.items()} == {name: value for name, (value, _) in before.items()}

@@ -1,0 +1,223 @@
+"""Folders of somebody else, with a home and settings that run programs, send keys away and hang who looks at them.
+
+A command in such a folder ends in time, in one sentence; nothing in it runs, nothing in it or beside it changes, and no
+server is connected to. Run it with `python -m tests.attack.strange_folders --seed 1`.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from unittest.mock import patch
+
+import typer
+
+from assets.trust import IDENTITY
+from db.server.embedded import running_homes
+from tests.attack.campaign import Campaign, Seed, limited
+from tests.command_line import run_command
+from tests.homes import copy_home, make_home
+from tests.orchestration.conftest import forget_installation
+
+# More than any of these commands takes on a busy machine.
+HANGS_S = 60
+COMMANDS = (
+    *("status", "db start", "db start --listen", "db stop", "db url", "db migrate", "sql SELECT"),
+    *("scores -d x", "score -d x", "report -d x", "selections", "prune --yes", "drop -d x --yes", "search dog"),
+)
+KEY = "the-key-of-somebody-else"
+
+
+class Listener:
+    """A server on loopback that counts who connects to it."""
+
+    def __init__(self) -> None:
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._socket.getsockname()[1]
+        self.n_connections = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._socket.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = self._socket.accept()
+                self.n_connections += 1
+                connection.close()
+
+
+def main(folders: int = 300, seed: Seed = None) -> None:
+    """Try so many folders."""
+    campaign = Campaign("strange_folders", seed)
+    with TemporaryDirectory(prefix="reelsieve-attack-") as name:
+        home = Path(name) / "template"
+        make_home(home)
+        attack(home, Path(name) / "work", folders, campaign)
+    campaign.finish()
+
+
+def attack(template: Path, work: Path, folders: int, campaign: Campaign) -> None:
+    """Make so many folders, and run a command in each. template: a home to copy, whose server stands still."""
+    listener = Listener()
+    try:
+        for _ in range(folders):
+            work.mkdir()
+            _try(template, work, listener, campaign)
+            shutil.rmtree(work)
+    finally:
+        listener.close()
+
+
+def _try(template: Path, work: Path, listener: Listener, campaign: Campaign) -> None:
+    random = campaign.random
+    folder, trace, precious = work / "theirs", work / "trace", work / "precious"
+    (folder / "deeper").mkdir(parents=True)
+    precious.write_text("kept")
+    home = _strange_home(random, template, folder, trace, precious)
+    kinds = [home] + ([_strange_file(random, folder, trace, listener.port)] if random.random() < 0.6 else [])
+    place, command = random.choice([folder, folder / "deeper"]), random.choice(COMMANDS)
+    shown = f"{command} beside {' and '.join(kinds)}"
+    before, connections = _state(work), listener.n_connections
+    with _in_folder(place, work / "configuration"), limited(HANGS_S):
+        done = run_command(*command.split())
+    campaign.expect(done.returncode == 1, f"{shown}: ended with {done.returncode}: {done.stdout}{done.stderr}")
+    campaign.expect(
+        done.stderr.startswith("error: ") and done.stderr.count("\n") == 1 and not done.stdout,
+        f"{shown}: no single sentence: {done.stdout}{done.stderr}",
+    )
+    campaign.expect("reelsieve config trust" in done.stderr, f"{shown}: no remedy: {done.stderr}")
+    campaign.expect(_state(work) == before, f"{shown}: something was written")
+    campaign.expect(not trace.exists(), f"{shown}: a program ran")
+    campaign.expect(precious.read_text() == "kept", f"{shown}: another file changed")
+    campaign.expect(listener.n_connections == connections, f"{shown}: a server was connected to")
+    campaign.expect(KEY not in done.stderr, f"{shown}: the key was printed")
+    running = [other for other in running_homes() if other.is_relative_to(work)]
+    campaign.expect(not running, f"{shown}: a server was started")
+    campaign.counts[f"homes: {home}"] += 1
+    campaign.counts["commands"] += 1
+
+
+def _strange_home(random: Random, template: Path, folder: Path, trace: Path, precious: Path) -> str:
+    """Make a home in the folder, and say of which kind."""
+    home = folder / random.choice([".reelsieve", "h"])
+    kind = random.choice(sorted(HOMES))
+    HOMES[kind](home, template, trace, precious)
+    if home.name == "h":
+        (folder / "reelsieve.toml").write_text('home = "h"\n')
+        return f"{kind} that a file names"
+    return kind
+
+
+def _real(home: Path, template: Path, trace: Path, _: Path) -> None:
+    copy_home(template, home)
+    with suppress(FileNotFoundError):
+        (home / IDENTITY).unlink()
+    with (home / "postgres" / "postgresql.auto.conf").open("a") as file:
+        file.write(f"archive_mode = on\narchive_command = 'touch {trace}'\nrestore_command = 'touch {trace}'\n")
+
+
+def _guessed(home: Path, template: Path, trace: Path, precious: Path) -> None:
+    _real(home, template, trace, precious)
+    (home / IDENTITY).write_text(f"{secrets.token_hex(16)}\n")
+
+
+def _with(make: Callable[[Path, Path], object], *names: str) -> Callable[[Path, Path, Path, Path], None]:
+    def home_with(home: Path, _template: Path, _trace: Path, precious: Path) -> None:
+        for name in names:
+            (home / name).parent.mkdir(parents=True, exist_ok=True)
+            make(home / name, precious)
+
+    return home_with
+
+
+def _link(path: Path, target: Path) -> None:
+    path.symlink_to(target)
+
+
+def _pipe(path: Path, _: Path) -> None:
+    os.mkfifo(path)
+
+
+def _endless(path: Path, _: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def _lock_of_this_process(path: Path, _: Path) -> None:
+    path.write_text(f"{os.getpid()}\n{path.parent}\n1\n5432\n/tmp\n\n1 1\nready\n")
+
+
+def _port(path: Path, _: Path) -> None:
+    path.write_text('{"port": 1, "password": "x"}')
+
+
+HOMES: dict[str, Callable[[Path, Path, Path, Path], None]] = {
+    "a home that runs programs": _real,
+    "a home with a guessed mark": _guessed,
+    "links to another file": _with(_link, "start.lock", "logs", "postgres/log"),
+    "a link as data folder": _with(_link, "postgres"),
+    "a link as inbox": _with(_link, "inbox"),
+    "pipes": _with(_pipe, IDENTITY, "postgres/PG_VERSION", "postgres/postmaster.pid", "start.lock"),
+    "a pipe as port": _with(_pipe, "listening.json"),
+    "endless files": _with(_endless, IDENTITY, "postgres/PG_VERSION", "postgres/postmaster.pid", "listening.json"),
+    "the lock of another process": _with(_lock_of_this_process, "postgres/PG_VERSION", "postgres/postmaster.pid"),
+    "a port with a password": _with(_port, "listening.json"),
+}
+
+
+def _strange_file(random: Random, folder: Path, trace: Path, port: int) -> str:
+    """Add to the settings file of the folder what would harm, and say what."""
+    lines = {
+        "a server of a database": f'curation_db_url = "postgresql://127.0.0.1:{port}/films"',
+        "a server of vectors with a key": f'text_encoder_url = "http://127.0.0.1:{port}/v1"\n'
+        'text_encoder_key_variable = "AWS_SECRET_ACCESS_KEY"',
+        "a command": f'failure_command = "touch {trace}"',
+        "a model from a folder": 'text_encoder = "./theirs"',
+        "a folder of copies": f'media_cache = "{trace.parent}"',
+        "places of media": f'media_roots = {{clips = "http://127.0.0.1:{port}"}}',
+    }
+    kind = random.choice(sorted(lines))
+    with (folder / "reelsieve.toml").open("a") as file:
+        file.write(lines[kind] + "\n")
+    return kind
+
+
+@contextmanager
+def _in_folder(folder: Path, configuration: Path) -> Iterator[None]:
+    """This process as that of an account that stands in the folder, has keys, and has trusted nothing."""
+    before = Path.cwd()
+    variables = {"XDG_CONFIG_HOME": str(configuration), "AWS_SECRET_ACCESS_KEY": KEY, "PGPASSWORD": KEY}
+    forget_installation()
+    try:
+        with patch.dict(os.environ, variables):
+            for name in ("REELSIEVE_HOME", "CURATION_DB_URL"):
+                os.environ.pop(name, None)
+            os.chdir(folder)
+            yield
+    finally:
+        os.chdir(before)
+        forget_installation()
+
+
+def _state(folder: Path) -> dict[str, tuple[int, int, int]]:
+    """Kind, size and time of change of everything below the folder, but for the lock of this account's own list."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        if not path.is_relative_to(folder / "configuration"):
+            state = path.lstat()
+            found[str(path)] = (state.st_mode, state.st_size, state.st_mtime_ns)
+    return found
+
+
+if __name__ == "__main__":
+    typer.run(main)
