@@ -9,8 +9,9 @@ strongest floor .556. This rule, written before any comparison was computed here
   network is the same. Each way has its own features, other articles, and rule for the threshold.
 - What counts is Spearman over summaries of the share of covered statements, which is what `ecs` computes. The gain of
   the earlier way is paired by article, with a 95 % interval from 10,000 resamples of whole articles.
-- The earlier weights come back if that interval lies above 0. Else the present ones stay: the earlier ones see the order
-  of words, so that a shuffled caption can score above the faithful one, and other weights make all ECS scores stale.
+- The earlier weights come back if that interval lies above 0. Else the present ones stay: the earlier ones see the
+  order of words, so that a shuffled caption can score above the faithful one, and other weights make all ECS scores
+  stale.
 - The comparison is made once, and the record states its result whatever it is.
 """
 
@@ -150,7 +151,7 @@ def rows_of(material: Material, texts: Sequence[tuple[str, str]], unseen: BoolAr
 
 
 def compare_weights(data: Path, folder: Path) -> dict[str, Any]:
-    """Judge the unseen articles both ways, and compare: Spearman of shares and of means, and the earlier way's gains."""
+    """Judge the unseen articles both ways: Spearman of shares and of means, and what the earlier way gains."""
     network, parts, pairs = OfflineVerifier(folder / WEIGHTS), realsumm(data), snli(data)[CHOICE]
     statements = [each for part in parts.values() for each in part]
     seen = {each.article for each in parts[TRAIN]}
