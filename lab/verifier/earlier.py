@@ -17,6 +17,7 @@ strongest floor .556. This rule, written before any comparison was computed here
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from lab.verifier.agreement import correlations, judged_elsewhere, with_interval
 from lab.verifier.data import CHOICE, TRAIN, realsumm, snli
 from lab.verifier.evaluate import entailment_scores
 from lab.verifier.logistic import Logistic, fit_logistic
+from lab.verifier.record import record_comparison
 from lab.verifier.whole_text import Material, of_pairs, of_statements
 from metrics_core.arrays import BoolArray, FloatArray
 from metrics_core.calibration import best_threshold
@@ -183,10 +185,11 @@ def compare_weights(data: Path, folder: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Compare, and print the result."""
+    """Compare, print the result, and record it."""
     data, folder = Path(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) > 2 else FOLDER
-    for way, each in compare_weights(data, folder).items():
-        print(way, each)
+    compared = compare_weights(data, folder)
+    record_comparison(folder, compared)
+    print(json.dumps(compared, indent=1))
 
 
 if __name__ == "__main__":
