@@ -1,25 +1,43 @@
-"""What there is to score, in counts: in a manifest that was made or lies there already, or in a stored dataset."""
+"""What there is to score: counts, and the samples of the first videos, of a manifest or of a stored dataset."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from heapq import nsmallest
+from itertools import count
+from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy.engine import Connection
 
+from assets.ingest.checking import validate
+from assets.ingest.dimensions import find_dimensions
 from assets.ingest.files import PathRejected, resolve_inside
 from assets.ingest.readers import count_rows, find_tables, read_table
+from assets.ingest.rejects import Reject
+from assets.ingest.resolve import DEFAULT_QA_SYSTEM, qa_text
+from assets.ingest.rows import CaptionRow, KeypointRow, QARow, VideoRow
 from assets.media.address import is_address
-from assets.new_manifest.write import Written
+from assets.unstored import unstored_inputs
 from db.manifest.datasets import Dataset
-from db.reports.summary import dataset_summary, readable_files
+from db.reports.summary import count_readable, dataset_summary
+from db.schema.inputs import Input, VideoState
+from db.scores.work import PendingSample, load_samples, samples_of_first_videos
+
+# Scorers look at the samples of so many videos, by order of their keys, to say what can be scored.
+FIRST_VIDEOS = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
     """What a dataset or a manifest has, as counts; `files` are the videos with a file, `captions` no references.
 
-    size_bytes: of all files; None where nobody has looked. dataset: its name, where there is one yet.
+    size_bytes: of the files of a manifest, as far as they lie on this machine. dataset: its name, where there is one
+    yet. first: the samples of the first videos by order of keys, with the inputs that are known. videos_of_first: of a
+    manifest, the rows of these videos by the video_id of the samples.
     """
 
     videos: int
@@ -29,8 +47,10 @@ class Holdings:
     keypoints: int = 0
     ratings: int = 0
     questions: int = 0
-    size_bytes: int | None = None
+    size_bytes: int = 0
     dataset: str = ""
+    first: tuple[PendingSample, ...] = ()
+    videos_of_first: Mapping[int, VideoRow] = field(default_factory=dict)
 
     @property
     def samples(self) -> int:
@@ -38,50 +58,117 @@ class Holdings:
         return self.captions + self.questions
 
 
-def of_written(written: Written) -> Holdings:
-    """What a new manifest has."""
-    return Holdings(written.videos, written.files, written.candidates, written.references, ratings=written.ratings)
-
-
-def of_manifest(folder: Path) -> Holdings:
-    """What the tables in a folder have, before anybody checks their rows. Raises ManifestError for no manifest."""
+def of_manifest(folder: Path, dataset: str = "") -> Holdings:
+    """What the tables in a folder have, before anybody looks at the files. Raises ManifestError for no manifest."""
     tables = find_tables(folder)
     n = {kind: count_rows(path, kind) for kind, path in tables.items()}
-    rows = [row.payload or {} for row in read_table(tables["video"], "video")]
-    sizes = [_size(folder, str(row["path"])) for row in rows if row.get("path")]
+    videos: Iterator[dict[str, Any]] = (row.payload or {} for row in read_table(tables["video"], "video"))
+    paths = [str(row["path"]) for row in videos if row.get("path")]
     captions = read_table(tables["caption"], "caption") if "caption" in tables else ()
     n_references = sum((row.payload or {}).get("role") == "reference" for row in captions)
+    first = _FirstRows.of(folder, tables)
     return Holdings(
-        len(rows),
-        len(sizes),
+        n["video"],
+        len(paths),
         n.get("caption", 0) - n_references,
         n_references,
         n.get("keypoint", 0),
         n.get("rating", 0),
         n.get("qa", 0),
-        sum(sizes),
+        sum(size_of_file(folder, path) for path in paths),
+        dataset,
+        tuple(first.samples(dataset)),
+        first.videos,
     )
 
 
-def of_dataset(connection: Connection, dataset: Dataset) -> Holdings:
-    """What the database has of a dataset; a video that does not decode is one without a file."""
+def of_dataset(connection: Connection, dataset: Dataset, inputs: Collection[Input[Any]]) -> Holdings:
+    """What the database has of a dataset; a video that does not decode is one without a file.
+
+    inputs: of all scorers that are to look at the first samples.
+    """
     counts = dataset_summary(connection, dataset.name)
-    n_files, size_bytes = readable_files(connection, dataset.dataset_id)
+    first = samples_of_first_videos(connection, dataset.dataset_id, FIRST_VIDEOS)
     return Holdings(
         counts["videos"],
-        n_files,
+        count_readable(connection, dataset.dataset_id),
         counts["captions"],
         counts["references"],
         counts["keypoints"],
         counts["ratings"],
         counts["qa"],
-        size_bytes,
-        dataset.name,
+        dataset=dataset.name,
+        first=tuple(load_samples(connection, first, inputs)) if first and inputs else (),
     )
 
 
-def _size(folder: Path, path: str) -> int:
-    """The bytes of a file; 0 for one elsewhere, and for one that ingest will refuse."""
+@dataclass(frozen=True, slots=True)
+class _FirstRows:
+    """The valid rows of a manifest about its first videos, which have numbers."""
+
+    videos: Mapping[int, VideoRow]
+    captions: list[CaptionRow]
+    questions: list[QARow]
+    keypoints: list[KeypointRow]
+
+    @classmethod
+    def of(cls, folder: Path, tables: Mapping[str, Path]) -> _FirstRows:
+        dimensions = find_dimensions(folder)
+
+        def rows(kind: str) -> Iterator[Any]:
+            for raw in read_table(tables[kind], kind) if kind in tables else ():
+                if not isinstance(row := validate(raw, dimensions), Reject):
+                    yield row
+
+        videos = nsmallest(FIRST_VIDEOS, rows("video"), key=lambda row: row.video_id)
+        keys = {row.video_id for row in videos}
+        captions, questions, keypoints = (
+            [row for row in rows(kind) if row.video_id in keys] for kind in ("caption", "qa", "keypoint")
+        )
+        n_segments: Counter[str] = Counter()
+        for row in captions:
+            if row.role == "reference":
+                n_segments[row.video_id] = max(n_segments[row.video_id], len(row.segments or ()))
+        # Ingest refuses a keypoint of a segment that no reference has.
+        keypoints = [
+            row for row in keypoints if row.segment_index is None or row.segment_index < n_segments[row.video_id]
+        ]
+        return cls(dict(enumerate(videos, 1)), captions, questions, keypoints)
+
+    def samples(self, dataset: str) -> Iterator[PendingSample]:
+        """The samples with the inputs that ingest would give them if it could decode every file."""
+        references = _by_video((row for row in self.captions if row.role == "reference"), "caption_id")
+        keypoints = _by_video(self.keypoints, "keypoint_id")
+        numbers = {row.video_id: number for number, row in self.videos.items()}
+        ids = count(1)
+
+        def inputs(row: CaptionRow | QARow) -> dict[str, Any]:
+            video = self.videos[numbers[row.video_id]]
+            state = VideoState("text_only" if video.path is None else "ok")
+            return unstored_inputs(
+                row.content, references.get(row.video_id, []), keypoints.get(row.video_id, []), state
+            )
+
+        for row in self.captions:
+            if row.role == "candidate":
+                named = (dataset, row.caption_id, "caption", row.system, row.text)
+                yield PendingSample(next(ids), *named, None, None, numbers[row.video_id], inputs=inputs(row))
+        for pair in self.questions:
+            named = (dataset, pair.qa_id, "qa", pair.system or DEFAULT_QA_SYSTEM, qa_text(pair))
+            asked = (pair.question, pair.answer)
+            yield PendingSample(next(ids), *named, *asked, numbers[pair.video_id], inputs=inputs(pair))
+
+
+def _by_video(rows: Iterable[CaptionRow | KeypointRow], key: str) -> dict[str, list[dict[str, Any]]]:
+    """The fields of rows by the key of their video, in the order of their own keys."""
+    by_video: dict[str, list[dict[str, Any]]] = {}
+    for row in sorted((row.content for row in rows), key=itemgetter(key)):
+        by_video.setdefault(row["video_id"], []).append(row)
+    return by_video
+
+
+def size_of_file(folder: Path, path: str) -> int:
+    """The bytes of the file at a path of a manifest; 0 for one elsewhere, and for one that ingest will refuse."""
     try:
         return 0 if is_address(path) else resolve_inside(folder, path).stat().st_size
     except (PathRejected, OSError):

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from assets.holdings import Holdings
 from assets.home import DEMO_DATASET
 from assets.models.settings import DEMO_ENCODER
 from assets.reports.labels import STAND_INS
-from assets.scores.base import Scorer
+from assets.reports.text import plural
+from assets.scores.base import Refusing, Scorer
+from assets.scores.pending import reasons_in_words, refusals
 from db.schema.facts import TEXT_FACTS, VIDEO_FACTS
-from db.schema.inputs import KEYPOINTS, REFERENCES, VIDEO
+from db.schema.inputs import KEYPOINTS, REFERENCES, VIDEO, Input
 
-# Roughly, on two cores with the models that come along: what every command costs, what a video, a megabyte of it and a
-# text cost ingest and facts, and what a score costs.
-START_S = 8.0
-PER_VIDEO_S = 0.01
-PER_MEGABYTE_S = 0.6
-PER_TEXT_S = 0.003
-PER_SCORE_S = 0.06
 _NOTHING_TO_SCORE = "captions that are no references"
 
 
@@ -27,13 +23,13 @@ _NOTHING_TO_SCORE = "captions that are no references"
 class Plan:
     """What can be made of holdings. metrics: those that can score some sample. needs: by other metric, what it lacks.
 
-    seconds: about how long everything takes; None where nobody has looked at the files.
+    A metric that needs something gives none of the samples a value that it was asked about. One that can score may
+    still give none where models find nothing good enough, such as questions for QEVA.
     """
 
     holdings: Holdings
     metrics: tuple[str, ...]
     needs: Mapping[str, str]
-    seconds: float | None
 
     def lines(self) -> Iterator[str]:
         """The plan in sentences."""
@@ -45,21 +41,38 @@ class Plan:
         yield f"scores: {', '.join(self.metrics) or 'no metric can score this yet'}"
         for metric, needs in self.needs.items():
             yield f"{metric} needs {needs}"
-        if self.seconds is not None:
-            yield f"time: {_about(self.seconds)} for all of it with the models that come along, on two cores"
 
 
 def make_plan(holdings: Holdings, scorers: Mapping[str, Scorer]) -> Plan:
-    """The plan of what is there. Asks each scorer for its inputs and the names of its models, and loads none."""
+    """The plan of what is there: each scorer is asked what it would say of the first samples. Loads no model."""
     needs = {metric: lacks for metric, scorer in scorers.items() if (lacks := _lacks(holdings, scorer))}
     metrics = tuple(metric for metric in scorers if metric not in needs)
-    return Plan(holdings, metrics, needs, _seconds(holdings, len(metrics)))
+    return Plan(holdings, metrics, needs)
+
+
+def inputs_of(scorers: Iterable[Scorer]) -> list[Input[Any]]:
+    """The inputs of several scorers, each once."""
+    return list({each.name: each for scorer in scorers for each in scorer.inputs}.values())
 
 
 def _lacks(holdings: Holdings, scorer: Scorer) -> str | None:
     """What the scorer would need to score one of the samples; None where it can."""
     if not holdings.samples:
         return _NOTHING_TO_SCORE
+    known = holdings.first[0].inputs if holdings.first else {}
+    if not isinstance(scorer, Refusing) or any(each.name not in known for each in scorer.inputs):
+        return _missing_inputs(holdings, scorer)
+    if (reasons := refusals(scorer, holdings.first)) is None:
+        return None
+    n, why = reasons_in_words(reasons)
+    these = f"these {n:,}" if n > 1 else "this one"
+    if len(holdings.first) < holdings.samples:
+        these = f"the {n:,} of the first {plural(len({sample.video_id for sample in holdings.first}), 'video')}"
+    return _missing_inputs(holdings, scorer) or f"other samples than {these}: {why}"
+
+
+def _missing_inputs(holdings: Holdings, scorer: Scorer) -> str | None:
+    """Which inputs the whole dataset lacks, where the scorer has use for none of those that it has; else None."""
     has = {REFERENCES: holdings.references, KEYPOINTS: holdings.keypoints, VIDEO: holdings.files}
     wanted = [each for each in has if each in scorer.inputs]
     stand_in = _stand_in(holdings, scorer) if VIDEO in wanted else None
@@ -78,13 +91,6 @@ def _stand_in(holdings: Holdings, scorer: Scorer) -> str | None:
     known: Collection[str] = {DEMO_ENCODER} if holdings.dataset == DEMO_DATASET else ()
     names = (model["model_id"] for model in scorer.models().values())
     return next((name for name in names if name in STAND_INS and name not in known), None)
-
-
-def _seconds(holdings: Holdings, n_metrics: int) -> float | None:
-    if holdings.size_bytes is None:
-        return None
-    of_videos = holdings.files * PER_VIDEO_S + holdings.size_bytes / 1e6 * PER_MEGABYTE_S
-    return START_S + of_videos + holdings.samples * (PER_TEXT_S + n_metrics * PER_SCORE_S)
 
 
 def _counted(holdings: Holdings) -> str:
@@ -111,14 +117,3 @@ def _counted(holdings: Holdings) -> str:
 
 def _number(n: int, name: str) -> str:
     return f"{n:,} {name if n != 1 else name.removesuffix('s')}"
-
-
-def _about(seconds: float) -> str:
-    """A duration as one says it.
-
-    >>> [_about(s) for s in (22, 100, 5000, 20_000)]
-    ['about 30 s', 'about 2 minutes', 'about 83 minutes', 'about 6 hours']
-    """
-    if seconds < 90:
-        return f"about {max(1, round(seconds / 10 + 0.4)) * 10:.0f} s"
-    return f"about {seconds / 60:.0f} minutes" if seconds < 7200 else f"about {seconds / 3600:.0f} hours"

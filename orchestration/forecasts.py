@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from assets.datasets import chosen_shards, dataset_of_key
 from assets.holdings import Holdings, of_dataset
-from assets.plan import Plan, make_plan
-from assets.reports.text import spelled
-from assets.scores.pending import forecast, why_none
+from assets.plan import Plan, inputs_of, make_plan
+from assets.scores.base import Scorer
+from assets.scores.pending import forecast, reasons_in_words, why_none
 from assets.scores.registry import METRICS
 from assets.sources.base import Forecast
 from orchestration.platform import installed
@@ -45,11 +44,9 @@ def metrics_without_values(
     chosen = chosen_shards(found, shards).values()
     for metric in metrics:
         if reasons := why_none(installed().engine, installed().curation.scorers[metric], found, chosen):
-            # Samples of another kind say nothing of those that the metric is for.
-            meant = Counter({why: n for why, n in reasons.items() if why[0] != "not_applicable"}) or reasons
-            ((status, reason), n) = meant.most_common(1)[0]
-            most = f" (so {n} of them)" if n < meant.total() else ""
-            yield metric, f"{metric} can score none of the {meant.total()} samples: {spelled(status)}, {reason}{most}"
+            n, why = reasons_in_words(reasons)
+            cannot = f"can score none of the {n:,} samples" if n > 1 else "cannot score the only sample"
+            yield metric, f"{metric} {cannot}: {why}"
 
 
 def _summed(role: str | None, model: str | None, parts: Sequence[Forecast]) -> dict[str, Any]:
@@ -66,11 +63,15 @@ def _summed(role: str | None, model: str | None, parts: Sequence[Forecast]) -> d
 
 def plan_of(holdings: Holdings, metrics: Collection[str] = METRICS) -> Plan:
     """The plan of what is there, for these metrics. Opens no database and loads no model."""
-    return make_plan(holdings, {metric: installed().curation.scorers[metric] for metric in metrics})
+    return make_plan(holdings, _scorers(metrics))
 
 
 def plan_of_dataset(dataset: str, metrics: Collection[str] = METRICS) -> Plan:
     """The plan of what is stored. Raises UnknownDataset."""
     found = dataset_of_key(installed().engine, dataset)
     with installed().engine.connect() as connection:
-        return plan_of(of_dataset(connection, found), metrics)
+        return plan_of(of_dataset(connection, found, inputs_of(_scorers(metrics).values())), metrics)
+
+
+def _scorers(metrics: Collection[str]) -> dict[str, Scorer]:
+    return {metric: installed().curation.scorers[metric] for metric in metrics}

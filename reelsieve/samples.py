@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from reelsieve.errors import ReelsieveError
 
@@ -38,21 +38,16 @@ def make_sample(
 
     state: of the video, whose number is `video`.
     """
-    from db.schema.inputs import KEYPOINTS, REFERENCES, SEGMENTS, TEXT, THRESHOLDS, VIDEO
+    from assets.unstored import unstored_inputs
     from db.scores.work import PendingSample
 
     described = _text("caption", caption)
-    told = [_text(f"reference {n}", one, role="reference") for n, one in _each("references", references)]
-    texts = [{"key": str(n), "text": one["text"]} for n, one in enumerate(told, 1)]
-    times = {"caption": described.get("segments"), "references": [one.get("segments") for one in told]}
-    inputs: dict[str, Any] = {
-        TEXT.name: None,
-        REFERENCES.name: REFERENCES.decode(texts),
-        SEGMENTS.name: SEGMENTS.decode({**times, "parse_error": described.get("parse_error")}),
-        KEYPOINTS.name: KEYPOINTS.decode([_keypoint(n, one) for n, one in _each("keypoints", keypoints)]),
-        VIDEO.name: state,
-        THRESHOLDS.name: {},
-    }
+    told = [
+        {**_text(f"reference {n}", one, role="reference"), "caption_id": str(n)}
+        for n, one in _each("references", references)
+    ]
+    points = [_keypoint(n, one) for n, one in _each("keypoints", keypoints)]
+    inputs = unstored_inputs(described, told, points, state)
     text = described["text"]
     return PendingSample(number, "", str(number), "caption", system, text, None, None, video, inputs=inputs)
 
@@ -106,9 +101,7 @@ def _text(name: str, given: Caption, role: str = "candidate") -> dict[str, Any]:
 def _keypoint(number: int, given: Keypoint) -> dict[str, Any]:
     fields = {"text": given} if not isinstance(given, Mapping) else dict(given)
     fields = {"dimension": ANY_DIMENSION, "keypoint_id": str(number), "video_id": "1", **fields}
-    row = _valid(f"keypoint {number}", "keypoint", fields)
-    place = {"keypoint_id": number, "key": row.keypoint_id, "segment_index": row.segment_index}
-    return {**place, "dimension": row.dimension, "text": row.text}
+    return dict(_valid(f"keypoint {number}", "keypoint", fields).content)
 
 
 def _valid(name: str, kind: str, fields: dict[str, Any]) -> Any:
@@ -124,14 +117,12 @@ def _valid(name: str, kind: str, fields: dict[str, Any]) -> Any:
 
 def of_video(given: str | os.PathLike[str] | None, number: int = 1) -> tuple[VideoState, list[PendingVideo]]:
     """The state of a video, and its file under this number where it decodes. Raises ReelsieveError without a file."""
-    from dataclasses import fields
     from pathlib import Path
 
     from assets.ingest.rejects import Reject
-    from assets.ingest.resolve import media_columns
     from assets.ingest.rows import VideoRow
     from assets.media.address import is_address
-    from db.evidence.frames import PendingVideo
+    from assets.unstored import unstored_video
     from db.schema.inputs import VideoState
 
     if given is None:
@@ -145,11 +136,7 @@ def of_video(given: str | os.PathLike[str] | None, number: int = 1) -> tuple[Vid
         if not place.is_file():
             raise ReelsieveError(f"video: there is no file {str(given)!r}: give the path of one, or an address")
         folder, path = place.parent, place.name
-    found = media_columns(folder, VideoRow(video_id="1", path=path), None)
+    found = unstored_video(folder, VideoRow(video_id="1", path=path), number)
     if isinstance(found, Reject):
         raise ReelsieveError(f"video: {found.reason}")
-    state = VideoState(found["status"], found["error"])
-    if found["status"] not in ("ok", "damaged"):
-        return state, []
-    known = {"video_id": number, "key": str(given), **found}
-    return state, [PendingVideo(**{field.name: cast(Any, known[field.name]) for field in fields(PendingVideo)})]
+    return found

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from pydantic import BaseModel, Field
 from sqlalchemy.engine import Connection
 
-from assets.ecs.checklist import Checklist, Reading, is_verifiable
+from assets.ecs.checklist import Checklist, MissingTimes, Reading, is_verifiable
 from assets.ecs.labelling import Labeller
 from assets.ecs.verdicts import KeypointVerdicts
 from assets.models.chat import KEY_VARIABLE, PRECISION, URL, Precision
@@ -234,6 +234,16 @@ class ECSScorer:
         return explain_ecs(connection, sample, components, self.checklist, self._proof)
 
     def refusal(self, sample: PendingSample) -> Outcome | None:
+        """The outcome of a sample that cannot have a value, whatever models say of it; else None."""
+        if refused := self._out_of_reach(sample):
+            return refused
+        try:
+            self.checklist.reading(sample)
+        except MissingTimes as error:
+            return Outcome(None, "unverifiable", str(error))
+        return None
+
+    def _out_of_reach(self, sample: PendingSample) -> Outcome | None:
         """The outcome of a sample that is no caption, or whose video has no keypoints; else None."""
         if is_verifiable(sample):
             return None
@@ -243,7 +253,7 @@ class ECSScorer:
         return Outcome(None, "no_keypoints", "the video has no keypoint to cover")
 
     def _score_one(self, sample: PendingSample, verdict_set: VerdictSet | None) -> Outcome:
-        if refused := self.refusal(sample):
+        if refused := self._out_of_reach(sample):
             return refused
         assert verdict_set is not None
         if verdict_set.status != "ok":

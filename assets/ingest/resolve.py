@@ -196,9 +196,8 @@ def resolve_qa(store: IngestStore, _folder: Path, rows: Sequence[QARow]) -> list
         if video is None:
             resolved.append(no_such("video", "video_id", row.video_id))
             continue
-        text = f"{row.question.strip()} {row.answer.strip()}"
         columns = {
-            **_sample_columns(store, video, row.qa_id, "qa", row.system or DEFAULT_QA_SYSTEM, text),
+            **_sample_columns(store, video, row.qa_id, "qa", row.system or DEFAULT_QA_SYSTEM, qa_text(row)),
             "question": row.question,
             "answer": row.answer,
             "segments": None,
@@ -207,6 +206,11 @@ def resolve_qa(store: IngestStore, _folder: Path, rows: Sequence[QARow]) -> list
         }
         resolved.append(TableRow("sample", columns))
     return resolved
+
+
+def qa_text(row: QARow) -> str:
+    """The text of a question-answer pair as metrics read it."""
+    return f"{row.question.strip()} {row.answer.strip()}"
 
 
 def _reference_columns(store: IngestStore, row: CaptionRow, video: Any) -> dict[str, Any]:

@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from assets.holdings import Holdings, of_manifest
 from assets.home import DEMO_DATASET
 from assets.ingest.files import require_regular
 from assets.ingest.rejects import ManifestError
@@ -61,12 +63,14 @@ Tell = Callable[[str], None]
 class Made:
     """What was made of a source: the manifest's folder, what the source was taken for, and what is in it.
 
-    new_root: name and folder of a root that a machine needs to find the videos; None where it needs none.
+    holdings: what its tables have for scorers. new_root: name and folder of a root that a machine needs to find the
+    videos; None where it needs none.
     """
 
     folder: Path
     kind: str
     written: Written
+    holdings: Holdings
     findings: Findings
     extracted: Extracted
     new_root: tuple[str, Path] | None
@@ -107,20 +111,31 @@ def make_manifest(
     findings = Findings()
     listing = _listed(source, folder, findings)
     places = Places.of(folder, target, read_settings(MediaSettings).media_roots)
-    with nullcontext() if is_trial else workspace(target) as scratch:
+    with nullcontext() if is_trial else workspace(target) as scratch, _folder_of_tables(scratch) as unfinished:
         extracted = Extracted(target, findings, scratch)
         videos, named = Videos(listing, places, findings), named or Named()
         tables = TableReader(videos, extracted, findings, named)
         shards = ShardReader(videos, extracted, findings, named)
         found = _recognise(source, tables, shards)
         clips = _with_ratings(_told(found.clips, tell), source, named, findings)
-        written = write_manifest(clips, target, scratch, findings)
+        written = write_manifest(clips, unfinished, None if is_trial else target, findings)
         _name_the_rest(listing, found.rest, extracted)
         if not written.videos:
             why = findings.said() or "it is empty"
             raise NoManifest(f"{source}: {found.kind}, but no video with a caption in it: {why}")
+        holdings = of_manifest(unfinished)
     root = (places.new_root, folder) if places.new_root and written.in_roots else None
-    return Made(target, found.kind, written, findings, extracted, root)
+    return Made(target, found.kind, written, holdings, findings, extracted, root)
+
+
+@contextmanager
+def _folder_of_tables(scratch: Path | None) -> Iterator[Path]:
+    """The folder for tables under way: that of unfinished files, or in a trial one that is removed with them."""
+    if scratch is not None:
+        yield scratch
+        return
+    with TemporaryDirectory() as folder:
+        yield Path(folder)
 
 
 def existing_source(source: Path) -> Path:

@@ -68,16 +68,17 @@ def _refuse(target: Path, name: str) -> None:
     )
 
 
-def write_manifest(clips: Iterable[Clip], target: Path, scratch: Path | None, findings: Findings) -> Written:
-    """Write the clips as a manifest into a folder. scratch: a folder inside it; None to only count them.
+def write_manifest(clips: Iterable[Clip], scratch: Path, target: Path | None, findings: Findings) -> Written:
+    """Write the clips as tables into folder `scratch`, and give these their place in the manifest's folder.
 
-    Raises NoManifest where a table appeared in the folder meanwhile.
+    target: the manifest's folder, which holds `scratch`; None leaves the tables where they are. Raises NoManifest where
+    a table appeared in the manifest's folder meanwhile.
     """
     with ExitStack() as stack:
-        paths = {name: Path(os.devnull) if scratch is None else scratch / f"{name}.jsonl" for name in TABLES}
+        paths = {name: scratch / f"{name}.jsonl" for name in TABLES}
         files = {name: stack.enter_context(path.open("w", encoding="utf-8")) for name, path in paths.items()}
         written = _Tables(files, findings).write(clips)
-    if scratch is not None and written.videos:
+    if target is not None and written.videos:
         require_no_manifest(target)
         _put([paths[name] for name in written.tables], target)
     return written

@@ -149,6 +149,11 @@ class Answers(Source[Mapping[int, Examined]]):
         """All that answer questions and judge the answers."""
         return self._panel(None).answers_by
 
+    @property
+    def asks_servers(self) -> bool:
+        """Whether some role is a chat model's, or the encoder is a server's."""
+        return self._roles.asks_servers
+
     def make(self, order: Order, sample_ids: list[int]) -> Mapping[str, int | str]:
         """Ask what has no answer yet, or one that an error prevented, and store the answers, some samples at a time."""
         counts: Counter[str] = Counter(answers=0, abstained=0, unanswered=0)

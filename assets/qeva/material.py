@@ -87,7 +87,7 @@ class NotesMaterial(Material):
 
     def refusal(self, sample: PendingSample) -> Outcome | None:
         """Status `no_reference` where people wrote nothing about the video."""
-        if self._notes(sample) is not None:
+        if self.notes(sample) is not None:
             return None
         return Outcome(None, "no_reference", f"{NO_NOTES} by REELSIEVE_QEVA_VIDEO_MODEL")
 
@@ -103,10 +103,11 @@ class NotesMaterial(Material):
 
     def _by_video(self, samples: Sequence[PendingSample]) -> dict[int, VideoNotes]:
         by_video = {sample.video_id: sample for sample in samples}
-        notes = {video_id: self._notes(sample) for video_id, sample in by_video.items()}
+        notes = {video_id: self.notes(sample) for video_id, sample in by_video.items()}
         return {video_id: one for video_id, one in notes.items() if one is not None}
 
-    def _notes(self, sample: PendingSample) -> VideoNotes | None:
+    def notes(self, sample: PendingSample) -> VideoNotes | None:
+        """What people wrote about the sample's video; None where they wrote nothing."""
         return self._noted(sample[REFERENCES], sample[SEGMENTS].references, sample[KEYPOINTS])
 
     def _take(

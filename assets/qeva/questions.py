@@ -252,6 +252,11 @@ class Questions(Source[SetsBySample]):
         """All that write and filter questions."""
         return self._panel(None).questions_by
 
+    @property
+    def asks_servers(self) -> bool:
+        """Whether some role is a chat model's, or the encoder is a server's."""
+        return self._roles.asks_servers
+
     def make(self, order: Order, sample_ids: list[int]) -> Mapping[str, int | str]:
         """Write the sets that are missing, filter their questions, and store both, some samples at a time."""
         counts: Counter[str] = Counter(sets_written=0, questions_filtered=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from assets.ecs.scorer import OFFLINE, make_verifier, pair_threshold
@@ -14,11 +14,14 @@ from assets.qeva.settings import ROLES, QEVASettings
 from assets.sources.base import Forecast, Order
 from assets.sources.remembering import RememberingEncoder, RememberingVerifier
 from db.evidence.models import fingerprint
+from db.scores.work import PendingSample
 from metrics_core.ecs.plan import premise_sentences
 from metrics_core.models.chat.protocol import ChatModel
 from metrics_core.models.chat.spending import Prices, image_tokens, usage_of_call
+from metrics_core.models.served_encoder import ServedTextEncoder
 from metrics_core.models.unusable import ModelUnusable
 from metrics_core.protocols import EntailmentModel, ModelIdentity, SentenceSplitter, TextEncoder
+from metrics_core.qeva import DimensionScore, too_few_written
 from metrics_core.qeva.by_chat.answerers import ChatAnswerer, ChatMatcher
 from metrics_core.qeva.by_chat.cost import (
     Calls,
@@ -37,7 +40,17 @@ from metrics_core.qeva.offline.answerers import (
     TokenF1Matcher,
 )
 from metrics_core.qeva.offline.rules import RuleSummaryExaminer, RuleVideoExaminer
-from metrics_core.qeva.records import Answerer, Asked, Dimension, Matcher, Question, SummaryExaminer, VideoExaminer
+from metrics_core.qeva.records import (
+    Answerer,
+    Asked,
+    Dimension,
+    Matcher,
+    Question,
+    QuestionSet,
+    SummaryExaminer,
+    VideoExaminer,
+    VideoNotes,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +181,12 @@ class Roles:
         self._threshold = threshold
         self._encoder = encoder
         self._splitter = splitter
-        self.material: Material = (
-            FramesMaterial(settings.qeva_frames, settings.qeva_frame_size, settings.qeva_frame_quality)
-            if "video" in chats
-            else NotesMaterial(splitter)
+        self._notes = None if "video" in chats else NotesMaterial(splitter)
+        self.material: Material = self._notes or FramesMaterial(
+            settings.qeva_frames, settings.qeva_frame_size, settings.qeva_frame_quality
         )
+        # All samples of a video have the same notes.
+        self._sets_from_notes = lru_cache(maxsize=1024)(self._write_from_notes)
 
     @classmethod
     def from_settings(cls, settings: QEVASettings) -> Roles:
@@ -198,9 +212,29 @@ class Roles:
         identities["sentence_splitter"] = self._splitter.identity
         return {name: identity.as_dict() for name, identity in identities.items()}
 
+    @property
+    def asks_servers(self) -> bool:
+        """Whether some role is a chat model's, or the encoder is a server's."""
+        return bool(self._chats) or isinstance(self._encoder, ServedTextEncoder)
+
     def n_sentences(self, summary: str) -> int:
         """The number of sentences of a summary."""
         return len(premise_sentences(summary, self._splitter))
+
+    def shortages(self, sample: PendingSample) -> list[DimensionScore]:
+        """The dimensions of a sample for which the rules write too few questions for a value; asks no model.
+
+        A chat model in the place of the rules may write any number, so that its dimensions are never among them.
+        """
+        notes = self._notes and self._notes.notes(sample)
+        sets = list(self._sets_from_notes(notes)) if notes else []
+        if "text" not in self._chats:
+            sets += self._bare.summary_examiner.factuality([sample.text])
+        return [short for each in sets if (short := too_few_written(each))]
+
+    def _write_from_notes(self, notes: VideoNotes) -> tuple[QuestionSet, ...]:
+        examiner = self._bare.video_examiner
+        return (*examiner.coverage([notes]), *examiner.chronology([notes]))
 
     @property
     def warnings(self) -> list[str]:

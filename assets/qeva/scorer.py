@@ -75,7 +75,7 @@ class QEVAScorer:
     def score(self, samples: Sequence[PendingSample], evidence: Evidence) -> list[Outcome]:
         """One outcome per sample, from its stored questions, marks and answers."""
         examined = evidence[self.answers]
-        return [self.refusal(sample) or self._score_one(sample, examined[sample.sample_id]) for sample in samples]
+        return [self._out_of_reach(sample) or self._score_one(sample, examined[sample.sample_id]) for sample in samples]
 
     def explain(
         self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
@@ -83,10 +83,25 @@ class QEVAScorer:
         """Every question with its key, the answer and the verdict; of a dropped one, why."""
         return explain_qeva(evidence[self.answers][sample.sample_id], components)
 
-    def _is_scorable(self, sample: PendingSample) -> bool:
-        return self.refusal(sample) is None
-
     def refusal(self, sample: PendingSample) -> Outcome | None:
+        """The outcome of a sample that cannot have a value, known before any model is asked; else None.
+
+        Such a sample may still be asked about: dimensions that have enough questions are components of its score.
+        """
+        if refused := self._out_of_reach(sample):
+            return refused
+        if is_empty_summary(sample.text):
+            return Outcome(None, "empty_text", "the summary is empty")
+        if not (short := self._roles.shortages(sample)):
+            return None
+        statuses = {each.status for each in short}
+        status = next(shown for status, shown in UNDEFINED.items() if status in statuses)
+        return Outcome(None, status, "; ".join(str(each.reason) for each in short))
+
+    def _is_scorable(self, sample: PendingSample) -> bool:
+        return self._out_of_reach(sample) is None
+
+    def _out_of_reach(self, sample: PendingSample) -> Outcome | None:
         """Why nothing can be asked about a sample, known before any model is."""
         if sample.kind != "caption":
             return Outcome(None, "not_applicable", "QEVA asks about captions; this is a question-answer pair")

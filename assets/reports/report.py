@@ -18,7 +18,7 @@ from assets.agreement.raters import pattern_sentences
 from assets.agreement.rows import LABELS, Judged, load_judged, rows_of
 from assets.holdings import of_dataset
 from assets.home import make_home_folder
-from assets.plan import make_plan
+from assets.plan import inputs_of, make_plan
 from assets.reports.answers import answers
 from assets.reports.comparisons import (
     Beside,
@@ -214,7 +214,7 @@ def gather(
         collect_scores(connection, dataset, names)
         data, metrics = gather_data(connection, dataset), gather_metrics(connection, names)
         described = gather_described(connection, dataset)
-        plan = make_plan(of_dataset(connection, dataset), scorers)
+        plan = make_plan(of_dataset(connection, dataset, inputs_of(scorers.values())), scorers)
         tell("comparing the systems")
         systems, people = gather_systems(connection, data, metrics)
         tell("comparing the metrics with people")

@@ -210,7 +210,7 @@ class EVQAScorer:
         """Score samples. A video is prepared once for all its samples."""
         videos = {video_id: prepare_frames(frames.features) for video_id, frames in evidence[self.frames].items()}
         find = self._find(evidence)
-        return [self.refusal(sample) or self._score_one(sample, evidence, videos, find) for sample in samples]
+        return [self._out_of_reach(sample) or self._score_one(sample, evidence, videos, find) for sample in samples]
 
     def explain(
         self, connection: Connection, sample: PendingSample, evidence: Evidence, components: Mapping[str, Any]
@@ -235,10 +235,22 @@ class EVQAScorer:
     def _knows_the_demo_alone(self) -> bool:
         return self._encoder.identity.model_id == DEMO_ENCODER
 
-    def _is_scorable(self, sample: PendingSample) -> bool:
-        return self.refusal(sample) is None
-
     def refusal(self, sample: PendingSample) -> Outcome | None:
+        """The outcome of a sample that cannot have a value, whatever models say of it; else None."""
+        if refused := self._out_of_reach(sample):
+            return refused
+        if self.keywords is None and not self._keywords_by_rule(sample):
+            return Outcome(None, "no_keywords", "the text has no keyword")
+        return None
+
+    def _keywords_by_rule(self, sample: PendingSample) -> list[str]:
+        raw = self._reader.by_rule(self._reader.keyword_text(sample)).keywords
+        return clean_keywords(raw, dedup=self._settings.evqa_dedup)
+
+    def _is_scorable(self, sample: PendingSample) -> bool:
+        return self._out_of_reach(sample) is None
+
+    def _out_of_reach(self, sample: PendingSample) -> Outcome | None:
         """The outcome of a sample that no model needs to see, because it cannot be scored; else None."""
         video = sample[VIDEO]
         if video.status == "text_only":

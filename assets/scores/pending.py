@@ -9,13 +9,14 @@ from typing import Any
 
 from sqlalchemy.engine import Connection, Engine
 
+from assets.reports.text import spelled
 from assets.scores.base import Refusing, Scorer
 from assets.sources.base import BATCH_SIZE, Forecast, Order, Source, chain
 from db.evidence.models import fingerprint
 from db.manifest.datasets import Dataset
 from db.scores.quality import reasons_by_status
 from db.scores.stored import activate_scorer, find_scorer, register_scorer
-from db.scores.work import PENDING, batches, load_samples, pending_samples, shard_counts
+from db.scores.work import PENDING, PendingSample, batches, load_samples, pending_samples, shard_counts
 from db.server.conflicts import retry_conflicts
 
 
@@ -88,9 +89,40 @@ def forecast(engine: Engine, scorer: Scorer, dataset: Dataset, shard: int) -> tu
     return len(pending(engine, scorer, dataset, shard)), asked
 
 
-def why_none(
-    engine: Engine, scorer: Scorer, dataset: Dataset, shards: Collection[int]
-) -> Counter[tuple[str, str | None]] | None:
+Reasons = Counter[tuple[str, str | None]]
+"""How many samples have no value, by status and reason."""
+
+
+def refusals(scorer: Scorer, samples: Iterable[PendingSample]) -> Reasons | None:
+    """Why the scorer can give none of these samples a value; None where it can, or where only models can tell.
+
+    Asks no model. Where it gives reasons, a scoring of these samples stores no value.
+    """
+    reasons: Reasons = Counter()
+    if not isinstance(scorer, Refusing):
+        return None
+    for sample in samples:
+        if (refused := scorer.refusal(sample)) is None:
+            return None
+        reasons[refused.status, refused.reason] += 1
+    return reasons
+
+
+def reasons_in_words(reasons: Reasons) -> tuple[int, str]:
+    """How many samples there are to speak of, and the most frequent of their reasons, with its share unless it is all.
+
+    Samples of a kind that the metric is not for count only where there are no others.
+
+    >>> reasons_in_words(Counter({("no_reference", "none"): 2, ("empty_text", "no"): 1, ("not_applicable", "qa"): 9}))
+    (3, 'no reference, none (so 2 of them)')
+    """
+    meant = Counter({why: n for why, n in reasons.items() if why[0] != "not_applicable"}) or reasons
+    ((status, reason), n) = meant.most_common(1)[0]
+    most = f" (so {n} of them)" if n < meant.total() else ""
+    return meant.total(), f"{spelled(status)}, {reason}{most}"
+
+
+def why_none(engine: Engine, scorer: Scorer, dataset: Dataset, shards: Collection[int]) -> Reasons | None:
     """Why the scorer has a value for none of the samples of these shards: how many by status and reason.
 
     None where a sample has a value, or where only models can tell. Asks no model. The scorer is registered, without
@@ -101,17 +133,14 @@ def why_none(
         counts = shard_counts(connection, scorer_id, [dataset.dataset_id])
     if any("ok" in counts.get((dataset.dataset_id, shard), ()) for shard in shards):
         return None
-    reasons: Counter[tuple[str, str | None]] = Counter()
+    reasons: Reasons = Counter()
     for shard in shards:
         for ids in batches(pending(engine, scorer, dataset, shard), BATCH_SIZE):
-            if not isinstance(scorer, Refusing):
-                return None
             with engine.connect() as connection:
                 samples = load_samples(connection, ids, scorer.inputs, scorer_id)
-            for sample in samples:
-                if (refused := scorer.refusal(sample)) is None:
-                    return None
-                reasons[refused.status, refused.reason] += 1
+            if (refused := refusals(scorer, samples)) is None:
+                return None
+            reasons += refused
         with engine.connect() as connection:
             stored = reasons_by_status(connection, scorer_id, dataset.dataset_id, shard)
         reasons.update({(each.status, each.reason): each.n for each in stored if each.status not in PENDING})

@@ -113,6 +113,11 @@ class Source(ABC, Generic[T]):
     def model(self) -> ModelIdentity:
         """The identity of the model that makes the evidence. Asking for it must not load the model."""
 
+    @property
+    def asks_servers(self) -> bool:
+        """Whether the evidence comes from servers, which may cost money; a source that forecasts costs may say no."""
+        return type(self).forecast is not Source.forecast
+
     @abstractmethod
     def make(self, order: Order, sample_ids: list[int]) -> Mapping[str, int | str]:
         """Make and store the evidence that these samples lack. Return counts and names for people to read.

@@ -78,6 +78,11 @@ class TextVectors(Source[StoredVectors]):
         with order.engine.connect() as connection:
             return wanted, missing_texts(connection, self.model_id(connection), wanted)
 
+    @property
+    def asks_servers(self) -> bool:
+        """Whether a server makes the vectors."""
+        return isinstance(self.encoder, ServedTextEncoder)
+
     def forecast(self, order: Order, sample_ids: list[int]) -> Sequence[Forecast]:
         """The calls for every distinct text without a vector, where a server makes them."""
         if not isinstance(self.encoder, ServedTextEncoder):

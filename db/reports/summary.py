@@ -67,12 +67,10 @@ def video_statuses(connection: Connection, dataset_id: int) -> dict[str, int]:
     return {row[0]: row[1] for row in rows}
 
 
-def readable_files(connection: Connection, dataset_id: int) -> tuple[int, int]:
-    """How many videos have a file that decodes, and the bytes of these files."""
-    n, size = sa.func.count(), sa.func.coalesce(sa.func.sum(video.c.size_bytes), 0)
-    of_dataset = sa.and_(video.c.dataset_id == dataset_id, video.c.status.in_(["ok", "damaged"]))
-    row = connection.execute(sa.select(n, size).where(of_dataset)).one()
-    return row[0], int(row[1])
+def count_readable(connection: Connection, dataset_id: int) -> int:
+    """Count the videos of a dataset that have a file that decodes."""
+    is_readable = sa.and_(video.c.dataset_id == dataset_id, video.c.status.in_(["ok", "damaged"]))
+    return connection.scalar(sa.select(sa.func.count()).where(is_readable)) or 0
 
 
 def unreadable_videos(connection: Connection, dataset_id: int) -> list[tuple[str, str]]:

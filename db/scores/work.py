@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from db.schema import sample, shard, shard_count
+from db.schema import sample, shard, shard_count, video
 from db.schema.inputs import Input, in_order, statement_over
 from db.sql import read_sql
 
@@ -59,6 +59,14 @@ def pending_samples(connection: Connection, *, scorer_id: int | None, dataset_id
 def shard_samples(connection: Connection, dataset_id: int, shard: int) -> list[int]:
     """Ids of all samples of a shard, ascending."""
     query = sa.select(sample.c.sample_id).where(sample.c.dataset_id == dataset_id, sample.c.shard == shard)
+    return list(connection.scalars(query.order_by(sample.c.sample_id)))
+
+
+def samples_of_first_videos(connection: Connection, dataset_id: int, n_videos: int) -> list[int]:
+    """Ids of the samples of a dataset's first videos by order of their keys in code points; ascending."""
+    first = sa.select(video.c.video_id).where(video.c.dataset_id == dataset_id)
+    first = first.order_by(video.c.key.collate("C")).limit(n_videos)
+    query = sa.select(sample.c.sample_id).where(sample.c.video_id.in_(first))
     return list(connection.scalars(query.order_by(sample.c.sample_id)))
 
 

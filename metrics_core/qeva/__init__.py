@@ -31,6 +31,7 @@ from metrics_core.qeva.score import (
     empty_summary_score,
     is_empty_summary,
     summary_score,
+    too_few_written,
 )
 
 __all__ = [
@@ -60,4 +61,5 @@ __all__ = [
     "outcome_of",
     "outcomes_of",
     "summary_score",
+    "too_few_written",
 ]

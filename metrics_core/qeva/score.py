@@ -198,6 +198,26 @@ def empty_summary_score(
     return QevaScore(answered[0], factuality, answered[1])
 
 
+def too_few_written(questions: QuestionSet) -> DimensionScore | None:
+    """The best score that a dimension could have, where even that is undefined: too few questions were written.
+
+    None where the dimension has a value if filtering keeps every question. Asks no model.
+
+    >>> few = too_few_written(QuestionSet("chronology", (), n_requested=10, reason="the video has one event"))
+    >>> few and few.reason
+    'chronology gets 0 of the 3 questions that it needs: more events, in segments of a reference or in keypoints with \
+segment_index'
+    >>> few and few.status
+    'no_question'
+    """
+    n = len(questions.questions)
+    if n >= MIN_QUESTIONS:
+        return None
+    dimension = questions.dimension
+    reason = f"{dimension} gets {n} of the {MIN_QUESTIONS} questions that it needs: {MORE_QUESTIONS[dimension]}"
+    return DimensionScore(dimension, "few_questions" if n else "no_question", n_generated=n, reason=reason)
+
+
 def check_lengths(
     questions: QuestionSet, marks: Sequence[FilterMark], outcomes: Sequence[Outcome], on_error: str
 ) -> None:

@@ -96,12 +96,11 @@ def print_findings(made: Made) -> None:
 
 
 def _print(made: Made, dry_run: bool) -> None:
-    from assets.holdings import of_written
     from orchestration.forecasts import plan_of
 
     print_findings(made)
     print_rows(made.findings.rows(), empty="nothing was left out")
-    print_plan(plan_of(of_written(made.written)))
+    print_plan(plan_of(made.holdings))
     if dry_run:
         console.print("nothing was written: the same command without --dry-run writes")
         return
@@ -112,7 +111,6 @@ def _print(made: Made, dry_run: bool) -> None:
 
 
 def _as_dict(made: Made, dry_run: bool) -> dict[str, Any]:
-    from assets.holdings import of_written
     from orchestration.forecasts import plan_of
 
     written = made.written
@@ -126,7 +124,7 @@ def _as_dict(made: Made, dry_run: bool) -> dict[str, Any]:
         "systems": dict(written.systems),
         "ratings": written.ratings,
         "offers": made.findings.offers(),
-        "needs": dict(plan_of(of_written(written)).needs),
+        "needs": dict(plan_of(made.holdings).needs),
         "left_out": made.findings.rows(),
         "extracted": made.extracted.n,
         "written": not dry_run,

@@ -10,13 +10,16 @@ from collections.abc import Collection
 from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from assets.home import make_home_folder, private_files
 from orchestration.cli.beginning import print_findings
 from orchestration.cli.output import console, print_plan, print_rows, progress
+
+if TYPE_CHECKING:
+    from assets.plan import Plan
 
 # A table of the result has so many captions and these facts; sample_scores has them all.
 SHOWN = 10
@@ -121,8 +124,9 @@ def try_folder(
     folder, export = manifest_of(source, home)
     name = dataset or dataset_named_after(folder)
     _check_name(name, folder, home)
-    first = plan_of(of_manifest(folder))
+    first = plan_of(of_manifest(folder, name))
     print_plan(first)
+    _say_time(folder, name, first)
     _ingest(folder, name)
     scored = _describe_and_score(name, first.needs)
     page = _report(name)
@@ -133,6 +137,21 @@ def try_folder(
     for command in _next_commands(name, scored):
         console.print(f"next: {command}", markup=False, soft_wrap=True)
     console.print(f"done in {time.monotonic() - started:.0f} s")
+
+
+def _say_time(folder: Path, dataset: str, plan: Plan) -> None:
+    """Print about how long everything takes, unless an earlier try has done some of it."""
+    from assets.timing import estimate
+    from db.manifest.datasets import list_datasets
+    from orchestration.platform import installed
+
+    with installed().engine.connect() as connection:
+        if dataset in {each.name for each in list_datasets(connection)}:
+            return
+    with progress() as tell:
+        tell("measuring the time on the first rows")
+        found = estimate(folder, plan.holdings, [installed().curation.scorers[metric] for metric in plan.metrics])
+    console.print(f"plan: {found.line()}", markup=False, soft_wrap=True)
 
 
 def _check_name(dataset: str, folder: Path, home: Path) -> None:

@@ -1,15 +1,79 @@
-"""The plan: what can be made of counts, by every metric as the default settings make it."""
+"""The plan: what it promises of a manifest and of a stored dataset is what a scoring then gives, for every metric."""
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Collection, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
 
-from assets.holdings import Holdings
+import pytest
+from sqlalchemy.engine import Engine
+
+from assets.holdings import Holdings, of_dataset, of_manifest
 from assets.home import DEMO_DATASET
-from assets.plan import Plan, make_plan
-from assets.scores.base import Scorer
+from assets.plan import Plan, inputs_of, make_plan
+from assets.scores.base import Refusing, Scorer
+from assets.scores.pending import refusals
 from assets.scores.registry import METRICS, SCORERS
+from assets.scores.vcs import VCSScorer, VCSSettings, VCSShortScorer, VCSShortSettings
+from metrics_core.models.sentence_splitter import RuleSplitter
 from orchestration.settings import settings
+from tests.assets.examiner import qeva
+from tests.assets.manifests import Row, candidate, keypoint, qa, reference, spans, write_manifest
+from tests.assets.verifying import Bench, HashEncoder, ToldVerifier, ecs
+
+EVENTS = ["A man opens a red door.", "A small dog runs outside.", "The man closes the door again.", "He waters a tree."]
+TOLD = " ".join(EVENTS)
+TIMES = [(0, 2), (2, 4), (4, 6), (6, 8)]
+
+
+def timed(video: str, n: int) -> Row:
+    """A reference of so many events with times."""
+    return reference(f"{video} r{n}", video, " ".join(EVENTS[:n]), segments=spans(*TIMES[:n], texts=EVENTS[:n]))
+
+
+def in_whole(video: str, n: int) -> Row:
+    """A reference of so many sentences without times."""
+    return reference(f"{video} w{n}", video, " ".join(EVENTS[:n]))
+
+
+def points(video: str, n: int, n_placed: int = 0) -> list[Row]:
+    """Keypoints, of which the first have the places of their segments."""
+    return [
+        keypoint(f"{video} k{i}", video, text=text, **({"segment_index": i} if i < n_placed else {}))
+        for i, text in enumerate(EVENTS[:n])
+    ]
+
+
+# What people may have written of a video: references without times, with few and with more events; and keypoints.
+REFERENCES: Mapping[str, Any] = {
+    "none": lambda video: [],
+    "brief": lambda video: [in_whole(video, 1)],
+    "whole": lambda video: [in_whole(video, 4)],
+    "one event": lambda video: [timed(video, 1)],
+    "two events": lambda video: [timed(video, 2)],
+    "events": lambda video: [timed(video, 4)],
+    "mixed": lambda video: [in_whole(video, 4), timed(video, 3)],
+}
+KEYPOINTS: Mapping[str, Any] = {
+    "none": lambda video, n_segments: [],
+    "one": lambda video, n_segments: points(video, 1),
+    "unplaced": lambda video, n_segments: points(video, 4),
+    "placed": lambda video, n_segments: points(video, 4, n_segments),
+}
+SEGMENTS = {"one event": 1, "two events": 2, "events": 4, "mixed": 3}
+CAPTIONS = {"full": TOLD, "two": " ".join(EVENTS[:2]), "brief": EVENTS[0], "wow": "Wow!", "empty": " ... "}
+
+
+def own_scorers(mode: str) -> dict[str, Scorer]:
+    """The metrics that need no video, with models that find a text in itself and nothing else."""
+    return {
+        "vcs": VCSScorer(VCSSettings(), HashEncoder(), RuleSplitter()),
+        "vcs_short": VCSShortScorer(VCSShortSettings(), HashEncoder()),
+        "ecs": ecs(ToldVerifier(), ecs_mode=mode),
+        "qeva": qeva(verifier=ToldVerifier(lambda premise, hypothesis: 0.9 if premise == hypothesis else 0.1)),
+    }
 
 
 @pytest.fixture(scope="module")
@@ -24,8 +88,92 @@ def needs(plan: Plan, metric: str) -> str:
     return line
 
 
-def test_of_bare_captions_no_metric_can_say_anything(scorers: dict[str, Scorer]) -> None:
-    plan = make_plan(Holdings(videos=2, files=2, captions=2), scorers)
+def held(folder: Path, *, dataset: str = "mine", videos: Sequence[str | Row] = ("v",), **tables: Any) -> Holdings:
+    """What a manifest of these rows holds."""
+    return of_manifest(write_manifest(folder, videos, **tables), dataset)
+
+
+@pytest.mark.parametrize("mode", ["auto", "sodam"])
+def test_the_plan_promises_what_a_scoring_gives(engine: Engine, tmp_path: Path, mode: str) -> None:
+    worlds = {f"{i:02} {name} {kind}": (name, kind) for i, (name, kind) in enumerate(product(REFERENCES, KEYPOINTS))}
+    bench = Bench(engine, tmp_path)
+    bench.ingest(
+        worlds,
+        captions=[
+            *(row for video, (name, _) in worlds.items() for row in REFERENCES[name](video)),
+            *(candidate(f"{video} {key}", video, text) for video in worlds for key, text in CAPTIONS.items()),
+        ],
+        keypoints=[
+            row for video, (name, kind) in worlds.items() for row in KEYPOINTS[kind](video, SEGMENTS.get(name, 0))
+        ],
+        qa=[qa(f"{video} qa", video) for video in worlds],
+    )
+    scorers = own_scorers(mode)
+    before = of_manifest(bench.folder / bench.name, "set")
+    with engine.connect() as connection:
+        after = of_dataset(connection, bench.dataset, inputs_of(scorers.values()))
+    assert len(before.first) == len(after.first) == before.samples == after.samples == 28 * 6
+    for metric, scorer in scorers.items():
+        assert isinstance(scorer, Refusing)
+        scores = bench.run(scorer)
+        refused = {sample.key: scorer.refusal(sample) for sample in after.first}
+        assert {sample.key: scorer.refusal(sample) for sample in before.first} == refused
+        for key, outcome in refused.items():
+            # What rules say before holds whatever models say then; and these models agree with everything true.
+            if outcome is not None:
+                assert scores[key].value is None, (metric, key)
+            elif scores[key].status != "too_short":
+                assert scores[key].value is not None, (metric, key, scores[key].error)
+        if metric != "qeva":
+            for key, outcome in refused.items():
+                assert outcome is None or (scores[key].status, scores[key].error) == (outcome.status, outcome.reason)
+        for video in worlds:
+            of_video = [sample for sample in before.first if sample.key.startswith(video)]
+            is_promised = refusals(scorer, of_video) is None
+            assert is_promised == any(scores[sample.key].value is not None for sample in of_video), (metric, video)
+
+
+@pytest.mark.parametrize(("n_events", "n_questions"), [(0, 0), (1, 0), (2, 3)])
+def test_qeva_is_promised_where_its_rules_can_write_questions_about_order(
+    scorers: dict[str, Scorer], tmp_path: Path, n_events: int, n_questions: int
+) -> None:
+    story = [timed("v", n_events), in_whole("v", 4)] if n_events else [in_whole("v", 4)]
+    captions = [*story, *(candidate(f"c{i}", "v", TOLD) for i in range(15))]
+    plan = make_plan(held(tmp_path, captions=captions), scorers)
+    assert ("qeva" in plan.metrics) == (n_questions >= 3)
+    if n_questions < 3:
+        assert needs(plan, "qeva") == (
+            "qeva needs other samples than these 15: no questions, chronology gets 0 of the 3 questions that it needs: "
+            "more events, in segments of a reference or in keypoints with segment_index"
+        )
+
+
+def test_a_mixture_is_promised_and_what_it_lacks_is_the_commonest_reason(
+    scorers: dict[str, Scorer], tmp_path: Path
+) -> None:
+    mixed = [in_whole("a", 4), timed("b", 4), candidate("1", "a", TOLD), candidate("2", "b", EVENTS[0])]
+    plan = make_plan(held(tmp_path / "without", videos=["a", "b"], captions=mixed), scorers)
+    assert "qeva" not in plan.metrics
+    assert "(so 1 of them)" in needs(plan, "qeva")
+    good = [*mixed, candidate("3", "b", TOLD)]
+    assert "qeva" in make_plan(held(tmp_path / "with", videos=["a", "b"], captions=good), scorers).metrics
+
+
+def test_more_videos_than_are_looked_at_are_said(
+    scorers: dict[str, Scorer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("assets.holdings.FIRST_VIDEOS", 2)
+    captions = [row for video in "cba" for row in (in_whole(video, 4), candidate(f"{video}1", video, TOLD))]
+    held_here = held(tmp_path, videos=["c", "b", "a"], captions=captions)
+    assert [sample.key for sample in held_here.first] == ["b1", "a1"]
+    assert needs(make_plan(held_here, scorers), "qeva").startswith(
+        "qeva needs other samples than the 2 of the first 2 videos: no questions, "
+    )
+
+
+def test_of_bare_captions_no_metric_can_say_anything(scorers: dict[str, Scorer], tmp_path: Path) -> None:
+    videos = [{"video_id": "v", "path": "v.mp4"}]
+    plan = make_plan(held(tmp_path, videos=videos, captions=[candidate("c", "v", TOLD)]), scorers)
     assert plan.metrics == ()
     assert set(plan.needs) == set(METRICS)
     assert needs(plan, "vcs") == "vcs needs references: none found"
@@ -34,39 +182,46 @@ def test_of_bare_captions_no_metric_can_say_anything(scorers: dict[str, Scorer])
     assert "REELSIEVE_QEVA_VIDEO_MODEL" in needs(plan, "qeva")
 
 
+FILE = {"video_id": "v", "path": "v.mp4"}
+SHOWN = [candidate("c", "v", TOLD)]
+EVERYTHING = {"captions": [*SHOWN, timed("v", 4)], "keypoints": points("v", 4, 4)}
+
+
 @pytest.mark.parametrize(
-    ("holdings", "metrics"),
+    ("video", "tables", "dataset", "metrics"),
     [
-        (Holdings(1, 0, 1, references=1), {"vcs", "vcs_short", "qeva"}),
-        (Holdings(1, 0, 1, keypoints=1), {"ecs", "qeva"}),
-        (Holdings(1, 1, 0, references=1, keypoints=1), set()),
-        (Holdings(1, 1, 1, 1, 1, dataset="mine"), {"vcs", "vcs_short", "ecs", "qeva"}),
-        (Holdings(1, 1, 1, 1, 1, dataset=DEMO_DATASET), set(METRICS)),
+        ("v", {"captions": [*SHOWN, timed("v", 4)]}, "mine", {"vcs", "vcs_short", "qeva"}),
+        ("v", {"captions": [*SHOWN, in_whole("v", 4)]}, "mine", {"vcs", "vcs_short"}),
+        (
+            "v",
+            {"captions": [*SHOWN, timed("v", 2)], "keypoints": points("v", 4, 2)},
+            "mine",
+            {"vcs_short", "ecs", "qeva"},
+        ),
+        ("v", {"captions": SHOWN, "keypoints": points("v", 4)}, "mine", {"ecs"}),
+        # Ingest refuses keypoints of segments that no reference has.
+        ("v", {"captions": SHOWN, "keypoints": points("v", 4, 4)}, "mine", set()),
+        (FILE, {**EVERYTHING, "captions": [timed("v", 4)]}, "mine", set()),
+        (FILE, EVERYTHING, "mine", {"vcs", "vcs_short", "ecs", "qeva"}),
+        (FILE, EVERYTHING, DEMO_DATASET, set(METRICS)),
+        (FILE, {"captions": [candidate("c", "v", "...")]}, DEMO_DATASET, set()),
     ],
 )
 def test_a_metric_can_score_where_its_inputs_are(
-    scorers: dict[str, Scorer], holdings: Holdings, metrics: set[str]
+    scorers: dict[str, Scorer],
+    tmp_path: Path,
+    video: str | Row,
+    tables: Mapping[str, Any],
+    dataset: str,
+    metrics: Collection[str],
 ) -> None:
-    plan = make_plan(holdings, scorers)
+    plan = make_plan(held(tmp_path, dataset=dataset, videos=[video], **tables), scorers)
     assert set(plan.metrics) == metrics
-    assert set(plan.needs) == set(METRICS) - metrics
+    assert set(plan.needs) == set(METRICS) - set(metrics)
 
 
-def test_a_model_that_sees_videos_needs_videos_too(scorers: dict[str, Scorer]) -> None:
-    plan = make_plan(Holdings(videos=1, files=0, captions=1), scorers)
+def test_a_model_that_sees_videos_needs_videos_too(scorers: dict[str, Scorer], tmp_path: Path) -> None:
+    plan = make_plan(held(tmp_path, captions=SHOWN), scorers)
     assert needs(plan, "evqa").startswith("evqa needs videos and another model than 'demo encoder', ")
     assert needs(plan, "qeva").startswith("qeva needs references or keypoints or videos and another model than ")
     assert "facts: 7 of texts, without a model" in list(plan.lines())
-
-
-def test_the_time_grows_with_what_is_to_be_read_and_scored(scorers: dict[str, Scorer]) -> None:
-    def seconds(holdings: Holdings) -> float:
-        plan = make_plan(holdings, scorers)
-        assert plan.seconds is not None
-        assert list(plan.lines())[-1].startswith("time: about ")
-        return plan.seconds
-
-    small = seconds(Holdings(2, 2, 2, size_bytes=10**6))
-    assert small < seconds(Holdings(2, 2, 2, size_bytes=10**8))
-    assert small < seconds(Holdings(2, 2, 2, references=2, size_bytes=10**6))
-    assert make_plan(Holdings(2, 2, 2), scorers).seconds is None

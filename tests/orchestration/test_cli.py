@@ -138,9 +138,12 @@ def test_init_says_what_can_be_scored_and_offers_ratings(run: Run, tmp_path: Pat
     assert "plan: evqa needs another model than 'demo encoder', since it knows the demo's clips alone" in shown
     table = tmp_path / "table" / "t.csv"
     table.parent.mkdir()
-    table.write_text("video,caption,reference,score\nv,A ball.,A red ball.,4\n")
+    table.write_text("video,caption,reference,score\nv,A red ball hits the box.,A red ball rolls and hits a box.,4\n")
     shown = run("init", str(table), "--dry-run").stdout
-    assert "plan: scores: vcs, vcs_short, qeva\n" in shown
+    assert "plan: scores: vcs_short\n" in shown
+    assert "plan: vcs needs other samples than this one: too short, texts of this shape score 0" in shown
+    assert "plan: qeva needs other samples than this one: no questions, coverage gets 1 of the 3 questions" in shown
+    assert [path.name for path in table.parent.iterdir()] == ["t.csv"]
     assert "plan: ecs needs keypoints: none found\n" in shown
     assert "ratings: column 'score' holds numbers from 4 to 4: --rating score makes them" in shown
     rated = run("init", str(table), "--rating", "score", "--to", str(tmp_path / "rated"))
@@ -188,9 +191,7 @@ def test_the_demo_encoder_gives_no_number_for_other_videos(run: Run, tmp_path: P
     scored = run("score", "--dataset", "real", "--metric", "evqa")
     assert scored.returncode == 0, scored.stderr
     said = " ".join(scored.stderr.split())
-    first = (
-        "warning: evqa can score none of the 1 samples: no model, the demo encoder knows the clips of the demo alone"
-    )
+    first = "warning: evqa cannot score the only sample: no model, the demo encoder knows the clips of the demo alone"
     assert said.startswith(first)
     assert "evqa says nothing of 1 samples: no model, the demo encoder knows the clips of the demo alone" in said
     assert "REELSIEVE_IMAGE_TEXT_ENCODER" in said

@@ -249,19 +249,45 @@ def test_two_captions_of_a_video_with_references_are_scored_by_what_can(folder: 
     (folder / "table").mkdir()
     (folder / "table" / "captions.csv").write_text("\n".join(lines))
     done = run("try", "table/captions.csv", "--dataset", "two")
-    assert "plan: scores: vcs, vcs_short, qeva" in done.stdout
+    assert "plan: scores: vcs, vcs_short\n" in done.stdout
+    assert "plan: qeva needs other samples than these 2: no questions, chronology gets 0 of the 3" in done.stdout
     # The name of the table is that of a manifest's, so the folder stays as it is.
     assert [path.name for path in (folder / "table").iterdir()] == ["captions.csv"]
-    assert "score with vcs, vcs_short" in done.stdout
-    rows = query("SELECT vcs, vcs_short, qeva, words, evqa_status FROM sample_scores WHERE dataset = 'two'")
+    assert "score with vcs, vcs_short\n" in done.stdout
+    rows = query("SELECT vcs, vcs_short, words, qeva_status, evqa_status FROM sample_scores WHERE dataset = 'two'")
     assert len(rows) == 2
     (header,) = (line.split() for line in done.stdout.splitlines() if line.startswith("sample "))
-    for metric in ("vcs", "vcs_short", "qeva"):
+    assert {row["qeva_status"] for row in rows} == {None}
+    for metric in ("vcs", "vcs_short"):
         has_value = any(row[metric] is not None for row in rows)
         assert (metric in header) == has_value
         assert (f"left out: {metric} has no value: reelsieve scores --dataset two says why" in done.stdout) != has_value
     assert all(row["vcs_short"] is not None and row["words"] > 4 and row["evqa_status"] is None for row in rows)
     assert "described: 0 texts" in run("try", "table/captions.csv", "--dataset", "two").stdout
+
+
+def test_what_references_with_times_allow_is_promised_timed_and_given(folder: Path) -> None:
+    events = ["A dog runs over the lawn.", "It jumps into a pond.", "It swims to a duck.", "The duck flies away."]
+    segments = [{"start_s": i, "end_s": i + 1, "text": text} for i, text in enumerate(events)]
+    told = {"video_id": "v", "role": "reference", "text": " ".join(events), "segments": segments}
+    rows = [{"caption_id": "r", **told}]
+    rows += [
+        {"caption_id": f"c{n}", "video_id": "v", "role": "candidate", "system": "s", "text": " ".join(events[:n])}
+        for n in (3, 4)
+    ]
+    (folder / "timed").mkdir()
+    (folder / "timed" / "videos.jsonl").write_text(json.dumps({"video_id": "v"}))
+    (folder / "timed" / "captions.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    done = run("try", "timed")
+    assert "plan: scores: vcs, vcs_short, qeva\n" in done.stdout
+    assert re.search(
+        r"plan: time: about \d+ \w+ for all of it, measured on \d scores of the first captions\n", done.stdout
+    )
+    greatest = "max(vcs) AS vcs, max(vcs_short) AS vcs_short, max(qeva) AS qeva"
+    (values,) = query(f"SELECT {greatest} FROM sample_scores WHERE dataset = 'timed'")
+    assert all(value is not None for value in values.values())
+    assert plan(run("score", "--dataset", "timed", "--dry-run")) == plan(done)
+    assert "plan: time: " not in run("try", "timed").stdout
 
 
 def test_another_folder_under_the_name_of_a_dataset_is_refused(tried: Done, tmp_path: Path) -> None:

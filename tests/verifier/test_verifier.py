@@ -14,7 +14,7 @@ from lab.verifier.agreement import FLOORS, WHOLE, correlations
 from lab.verifier.data import CHOICE, TEST, Statement, realsumm, snli
 from lab.verifier.evaluate import agreement, kendall, spearman, three_way, whole_recall_scores
 from lab.verifier.record import record_text
-from lab.verifier.record_tables import evidence_text
+from lab.verifier.record_tables import comparison_text, evidence_text
 from metrics_core.models.nli_inputs import HypothesisTooLong
 from metrics_core.protocols import EntailmentModel
 from verifier import FOLDER, WEIGHTS, WHOLE_TEXT, default_threshold, offline_verifier
@@ -70,10 +70,26 @@ def test_the_record_agrees_with_the_files() -> None:
 
 def test_bars_are_told_as_they_are() -> None:
     measured = json.loads((FOLDER / "record.json").read_text())["whole_text"]
-    measured["unseen"]["gains"]["share"]["value"] = 0.04
+    gain = measured["unseen"]["gains"]["share"]
+    gain |= {"value": 0.09, "low": 0.04, "high": 0.1}
     text = " ".join(evidence_text(measured, 0.81).split())
     assert "wanted 0.80: met by 0.0100" in text
-    assert "+0.0400 above the strongest floor, wanted +0.05: missed by 0.0100" in text
+    # A gain whose interval reaches below the bar may be less than the bar.
+    assert (
+        "strongest floor +0.090 (+0.040 to +0.100), wanted +0.05: not shown, as the interval begins at +0.040" in text
+    )
+    gain["low"] = 0.06
+    assert "wanted +0.05: shown." in " ".join(evidence_text(measured, 0.81).split())
+
+
+def test_the_weights_are_those_that_the_rule_chose() -> None:
+    compared = json.loads((FOLDER / "record.json").read_text())["weights_before"]
+    assert compared["share"]["gain of earlier"]["low"] <= 0
+    assert "these stay" in comparison_text(compared)
+    better = {
+        way: {**each, "gain of earlier": {"value": 0.02, "low": 0.01, "high": 0.03}} for way, each in compared.items()
+    }
+    assert "So the weights before come back." in comparison_text(better)
 
 
 def test_plain_pairs_are_told_apart(verifier: OfflineVerifier) -> None:
