@@ -97,7 +97,8 @@ def _trust(metrics: Sequence[MetricFacts], plan: Plan, trust: TrustFacts, labels
     first = grouped({aspect: names[0] for aspect, names in good.items() if names})
     headline = "; ".join(f"{name} for {listed(aspects)}" for name, aspects in first.items())
     further = grouped({aspect: listed(names[1:]) for aspect, names in good.items() if names[1:]})
-    sentences = [f"Also {names} for {listed(aspects)}." for names, aspects in further.items()]
+    also = "; ".join(f"{names} for {listed(aspects)}" for names, aspects in further.items())
+    sentences = [f"Also {also}."] if also else []
     lacking = {aspect_in_words(each.aspect): _next_best(each, labels) for each in trust.aspects if not _good(each)}
     sentences += [f"For {listed(aspects)} {why}." for why, aspects in grouped(lacking).items()]
     if any(aspect.synthetic for aspect in trust.aspects):

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from assets.agreement.rows import LABELS
-from assets.reports.facts import Answer, Light, SystemTable, TrustFacts, aspect_in_words
+from assets.reports.facts import Answer, AspectFacts, Light, SystemTable, TrustFacts, aspect_in_words
 from assets.reports.text import grouped, listed, number, plural
+from metrics_core.agreement.same_items import Coefficient
 from metrics_core.agreement.verdicts import (
     BETTER_THAN_SIMPLE,
     FEWEST_SYSTEMS,
     MOST_CHANCE,
+    OrderVerdict,
     few_systems,
     too_few,
 )
@@ -115,11 +117,9 @@ def _judgements(trust: TrustFacts, aspects: Sequence[str]) -> str:
     """The judgements by some aspects, `5,400 ratings of people`; with the aspects where others were judged, too."""
     own = [each for each in trust.aspects if each.aspect in aspects]
     ratings = [each for each in own if each.aspect != LABELS]
-    thing, whose = (
-        ("synthetic rating", "a program") if any(each.synthetic for each in ratings) else ("rating", "people")
-    )
-    n = f"{plural(sum(each.n_ratings for each in ratings), thing)} of {whose}"
-    by = f" for {listed([each.aspect for each in ratings])}" if len(trust.aspects) > 1 else ""
+    thing, whose = ("synthetic rating", "") if any(each.synthetic for each in ratings) else ("rating", " of people")
+    n = f"{plural(sum(each.n_ratings for each in ratings), thing)}{whose}"
+    by = f" for {listed([each.aspect for each in ratings])}" if len(own) < len(trust.aspects) else ""
     parts = [f"{n}{by}"] if ratings else []
     return listed([*parts, *("labelled coverage" for each in own if each.aspect == LABELS)]) or "ratings of people"
 
@@ -132,7 +132,7 @@ def _open_by_people(rated: SystemTable, trust: TrustFacts) -> str:
         return f"By {who} nothing can be compared: {judged[0]} is the only judged system."
     if few := too_few(rated.n_videos):
         return f"By {who} it is open: {few}."
-    return f"By {who} no system leads by more than chance."
+    return f"By {who} no system clearly leads."
 
 
 def _best_by_metrics(found: Sequence[Leader], trust: TrustFacts, labels: Mapping[str, str]) -> Answer:
@@ -147,7 +147,7 @@ def _best_by_metrics(found: Sequence[Leader], trust: TrustFacts, labels: Mapping
     trusted = {name for each in trust.aspects for name, one in each.verdicts.items() if one.level in BETTER_THAN_SIMPLE}
     tiers: tuple[tuple[set[str], Light, str], ...] = (
         (alike - against, "good", ", more than chance"),
-        (trusted - against, "middle", ", to be trusted for captions; whether for systems is open"),
+        (trusted - against, "middle", ", trusted for captions only"),
     )
     for names, light, why in tiers:
         winners = _list_winners((each for each in found if each.column in names), labels)
@@ -162,10 +162,8 @@ def _best_by_metrics(found: Sequence[Leader], trust: TrustFacts, labels: Mapping
     if not winners:
         return Answer("open", "Open", ("No metric has a lead of a system that is more than chance.",))
     led = "; ".join(f"{system} is best by {listed(by)}" for system, by in winners.items())
-    why = "no metric was compared with people here"
-    if trust.aspects:
-        why = "no metric is shown to rank systems as people do here"
-    return Answer("open", "Open", (f"{led}, but {why}.",))
+    why = "people do not confirm" if trust.aspects else "nobody compared with people here"
+    return Answer("open", "Open", (f"{led}, which {why}.",))
 
 
 def _list_winners(found: Iterable[Leader], labels: Mapping[str, str]) -> dict[str, list[str]]:
@@ -174,25 +172,52 @@ def _list_winners(found: Iterable[Leader], labels: Mapping[str, str]) -> dict[st
 
 
 def _rank_sentences(trust: TrustFacts, labels: Mapping[str, str]) -> Iterator[str]:
-    """Yield what is known of metrics ranking systems as people do, by aspect, and how little few systems can show."""
-    most = 0
-    for aspect in trust.aspects:
+    """Yield which metrics rank systems as people do, or against them, and how little few systems can show.
+
+    Several that are not shown to do either are one sentence; the reasons stand with each aspect.
+    """
+    ranked = [(aspect, _ranked_systems(aspect)) for aspect in trust.aspects]
+    judged = [(aspect, name) for aspect, found in ranked for name, each in found.items() if each.n >= FEWEST_SYSTEMS]
+    shown = [(aspect, name) for aspect, name in judged if aspect.order_verdicts[name].order != "open"]
+    told = judged if len(judged) == 1 else shown
+    if judged and not told:
+        yield "No metric is shown to rank systems as people do."
+    for aspect, found in ranked:
+        named = {name: aspect.order_verdicts[name] for of, name in told if of is aspect}
         by = f" by {aspect_in_words(aspect.aspect)}" if len(trust.aspects) > 1 else ""
-        # Of fewer systems or videos the reason for no claim stands elsewhere, once.
-        found = {
-            name: each
-            for name, each in aspect.system_coefficients.items()
-            if name in aspect.order_verdicts and each.value is not None and not too_few(aspect.n_videos[name])
-        }
-        most = max([most, *(each.n for each in found.values())])
-        judged = {name: aspect.order_verdicts[name].words for name, each in found.items() if each.n >= FEWEST_SYSTEMS}
-        for words, names in grouped(judged).items():
-            shown = listed([f"{labels[name]} (τ-b {number(found[name].value)})" for name in names])
-            yield f"{shown} {words if len(names) == 1 else _of_several(words)}{by}."
+        yield from (f"{each}{by}." for each in describe_orders(named, found, labels))
+    most = max((each.n for _, found in ranked for each in found.values()), default=0)
     if most > 1 and (few := few_systems(most)):
         yield few
 
 
+def _ranked_systems(aspect: AspectFacts) -> dict[str, Coefficient]:
+    """How alike each metric and people rank systems, where there are videos enough for a claim."""
+    return {
+        name: found
+        for name, found in aspect.system_coefficients.items()
+        if name in aspect.order_verdicts and found.value is not None and not too_few(aspect.n_videos[name])
+    }
+
+
+def describe_orders(
+    verdicts: Mapping[str, OrderVerdict], coefficients: Mapping[str, Coefficient], labels: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield clauses on how metrics rank systems, one for all metrics with the same verdict.
+
+    >>> found = {"vcs": Coefficient("vcs", 1.0, 0.9, 1.0, 6), "ecs": Coefficient("ecs", 0.9, 0.8, 1.0, 6)}
+    >>> alike = OrderVerdict("alike", "ranks the 6 systems as people do")
+    >>> next(describe_orders({"vcs": alike, "ecs": alike}, found, {"vcs": "VCS", "ecs": "ECS"}))
+    'VCS (τ-b 1.00) and ECS (τ-b 0.90) rank the 6 systems as people do'
+    """
+    for words, names in grouped({name: each.words for name, each in verdicts.items()}).items():
+        shown = [
+            labels[name] if (value := coefficients[name].value) is None else f"{labels[name]} (τ-b {number(value)})"
+            for name in names
+        ]
+        yield f"{listed(shown)} {words if len(names) == 1 else _of_several(words)}"
+
+
 def _of_several(words: str) -> str:
     """The words of an order verdict behind the names of several metrics."""
-    return words.replace("ranks ", "rank ", 1).replace("is not", "are not", 1)
+    return words.replace("ranks ", "rank ", 1).replace("is not", "are not", 1).replace("its ", "their ")

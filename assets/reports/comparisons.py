@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from assets.agreement.rows import COMMON_WORDS, COSINE, LABELS, SEED, Judged, StoredRow
+from assets.reports.best_system import describe_orders
 from assets.reports.facts import (
     AspectFacts,
     Cut,
@@ -55,9 +56,7 @@ from metrics_core.agreement.table import ONE_RATER
 from metrics_core.agreement.verdicts import (
     CLAIMS,
     FEWEST_SYSTEMS,
-    OrderVerdict,
     chance_of_order,
-    few_systems,
     order_verdict,
     verdict,
 )
@@ -314,7 +313,7 @@ def _aspect(
         order_verdicts=order_verdicts,
         references=_of_aspect(compared.references, aspect),
         fewer=tuple(fewer),
-        orders=tuple(_orders({named[name]: (found, orders[name]) for name, found in order_verdicts.items()}, simple)),
+        orders=tuple(f"{each}." for each in describe_orders(order_verdicts, orders, named)),
         rows=tuple(own),
         scatters=tuple(scatter(name, aspect, judged.metrics[name], people) for name in same),
     )
@@ -322,17 +321,6 @@ def _aspect(
 
 def _of_aspect(values: Mapping[tuple[str, str], T], aspect: str) -> dict[str, T]:
     return {name: each for (of, name), each in values.items() if of == aspect}
-
-
-def _orders(found: Mapping[str, tuple[OrderVerdict, Coefficient]], simple: Mapping[str, Coefficient]) -> Iterator[str]:
-    """Yield a sentence on every metric's order of systems, on those of simple scores, and on how little few show."""
-    for label, (order, each) in found.items():
-        yield f"{label}{'' if each.value is None else f' (τ-b {number(each.value)})'} {order.words}."
-    if simple and any(each.value is not None for _, each in found.values()):
-        yield f"Systems by simple scores: {', '.join(f'{name} {number(each.value)}' for name, each in simple.items())}."
-    most = max((each.n for _, each in found.values()), default=0)
-    if most >= FEWEST_SYSTEMS and (few := few_systems(most)):
-        yield few
 
 
 def _fewer(label: str, same: SameItems, n_samples: int) -> str:

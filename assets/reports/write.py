@@ -82,6 +82,7 @@ def render(report: Report, figures: Mapping[str, str]) -> str:
             missing_scores=dict(_missing_scores(report.metrics, report)),
             leaders=lambda table: list_leaders(table, labels),
             people_leaders=list_people_leaders,
+            references=lambda metric: _references(report, metric),
             system_tables=list(_system_tables(report)),
             light=LIGHTS.__getitem__,
             shade=shade,
@@ -107,6 +108,12 @@ def _sections(report: Report) -> dict[str, str]:
         "method": ("Method", True),
     }
     return {section: name for section, (name, has_content) in named.items() if has_content}
+
+
+def _references(report: Report, metric: str) -> list[str]:
+    """How many references the videos have that a metric was compared on: every different answer of the aspects."""
+    counts = (each.references[metric] for each in report.trust.aspects if metric in each.references)
+    return list(dict.fromkeys(counted_references(count) for count in counts))
 
 
 def _system_tables(report: Report) -> Iterator[tuple[SystemTable | None, SystemTable | None]]:

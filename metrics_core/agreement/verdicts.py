@@ -210,13 +210,13 @@ def few_systems(n: int) -> str | None:
     """Return in a sentence how little the order of n systems, 2 or more, can show; None from MANY_SYSTEMS on.
 
     >>> few_systems(6)
-    '6 systems show little: τ-b below 0.87 may be chance, and the very same order has p 0.0028.'
+    'Of 6 systems, τ-b below 0.87 may be chance; the very same order has p 0.0028.'
     """
     same = f"the very same order has p {chance_of_order(1.0, n):.2g}"
     if n < FEWEST_SYSTEMS:
         return f"{n} systems are too few to show whether a metric ranks them as people do: {same}."
     if n < MANY_SYSTEMS:
-        return f"{n} systems show little: τ-b below {least_order(n):.2f} may be chance, and {same}."
+        return f"Of {n} systems, τ-b below {least_order(n):.2f} may be chance; {same}."
     return None
 
 

@@ -16,7 +16,7 @@ from metrics_core.intervals import ClusterMean
 
 LABEL = {"vcs": "VCS", "ecs": "ECS"}
 NO_TRUST = TrustFacts((), 0, {})
-FIVE = "5 systems show little: τ-b below 1.00 may be chance, and the very same order has p 0.017."
+FIVE = "Of 5 systems, τ-b below 1.00 may be chance; the very same order has p 0.017."
 
 
 def table(
@@ -91,7 +91,7 @@ def test_people_come_before_a_metric_that_says_otherwise() -> None:
 
 def test_ratings_of_a_program_are_named_as_such() -> None:
     found = find_best_system(trust(aspect(synthetic=True)), [], [RATED], LABEL)
-    assert found.sentences == ("Best by 90 synthetic ratings of a program (4.70 against 4.00), more than chance.",)
+    assert found.sentences == ("Best by 90 synthetic ratings (4.70 against 4.00), more than chance.",)
 
 
 def test_several_metrics_stand_in_one_sentence_and_one_against_people_is_named() -> None:
@@ -104,7 +104,25 @@ def test_several_metrics_stand_in_one_sentence_and_one_against_people_is_named()
     both = find_best_system(trust(aspect(orders={"vcs": ALIKE, "ecs": ALIKE})), [SCORED], [RATED], LABEL)
     assert both.sentences[2] == "VCS (τ-b 1.00) and ECS (τ-b 1.00) rank the 5 systems as people do."
     neither = find_best_system(trust(aspect(orders={"vcs": OPEN, "ecs": OPEN})), [SCORED], [RATED], LABEL)
-    assert neither.sentences[2].startswith("VCS (τ-b 0.60) and ECS (τ-b 0.60) are not shown to rank the 5 systems")
+    assert neither.sentences[2:] == ("No metric is shown to rank systems as people do.", FIVE)
+
+
+def test_many_metrics_and_aspects_without_a_claim_are_one_sentence() -> None:
+    orders = {"vcs": OPEN, "ecs": OPEN}
+    rated = table({name: [4.1, 4.0] for name in ("accuracy", "style")}, {"accuracy": 0.4, "style": 0.4})
+    aspects = trust(aspect("accuracy", orders=orders), aspect("style", orders=orders))
+    found = find_best_system(aspects, [SCORED], [rated], LABEL)
+    assert found.sentences == (
+        "By 180 ratings of people no system clearly leads.",
+        "b is best by VCS, which people do not confirm.",
+        "No metric is shown to rank systems as people do.",
+        FIVE,
+    )
+    one = trust(aspect("accuracy", orders=orders), aspect("style", orders={"vcs": ALIKE, "ecs": OPEN}))
+    assert find_best_system(one, [SCORED], [rated], LABEL).sentences[2:] == (
+        "VCS (τ-b 1.00) ranks the 5 systems as people do by style.",
+        FIVE,
+    )
 
 
 def test_aspects_that_disagree_depend() -> None:
@@ -146,7 +164,7 @@ def test_where_people_leave_it_open_a_metric_that_ranks_systems_as_they_do_answe
     found = find_best_system(trust(aspect(orders={"vcs": ALIKE})), [SCORED], [CLOSE], LABEL)
     assert (found.light, found.headline) == ("good", "b")
     assert found.sentences == (
-        "By 90 ratings of people no system leads by more than chance.",
+        "By 90 ratings of people no system clearly leads.",
         "Best by VCS, more than chance.",
         "VCS (τ-b 1.00) ranks the 5 systems as people do.",
         FIVE,
@@ -156,12 +174,12 @@ def test_where_people_leave_it_open_a_metric_that_ranks_systems_as_they_do_answe
 @pytest.mark.parametrize(
     ("level", "light", "headline", "second"),
     [
-        ("ceiling", "middle", "b", "Best by VCS, to be trusted for captions; whether for systems is open."),
+        ("ceiling", "middle", "b", "Best by VCS, trusted for captions only."),
         (
             "below baseline",
             "open",
             "Open",
-            "b is best by VCS, but no metric is shown to rank systems as people do here.",
+            "b is best by VCS, which people do not confirm.",
         ),
     ],
 )
@@ -189,6 +207,6 @@ def test_few_videos_and_one_rated_system_leave_it_open() -> None:
 def test_without_people_metrics_name_a_system_as_an_open_question() -> None:
     found = find_best_system(NO_TRUST, [SCORED], [], LABEL)
     assert (found.light, found.headline) == ("open", "Open")
-    assert found.sentences == ("b is best by VCS, but no metric was compared with people here.",)
+    assert found.sentences == ("b is best by VCS, which nobody compared with people here.",)
     assert find_best_system(NO_TRUST, [], [], LABEL).headline == "Open"
     assert find_best_system(NO_TRUST, [table({"vcs": [0.5]}, {})], [], LABEL).headline == "Nothing to compare"

@@ -114,10 +114,10 @@ def test_the_page_begins_with_answers_that_follow_from_the_verdicts(
     assert (answers["trust"]["light"], answers["trust"]["headline"]) == ("good", "VCS for coverage")
     assert (answers["best"]["light"], answers["best"]["headline"]) == ("good", "alpha")
     assert answers["best"]["sentences"] == [
-        "By 120 ratings of people no system leads by more than chance.",
+        "By 120 ratings of people no system clearly leads.",
         "Best by VCS, more than chance.",
         "VCS (τ-b 1.00) ranks the 5 systems as people do.",
-        "5 systems show little: τ-b below 1.00 may be chance, and the very same order has p 0.017.",
+        "Of 5 systems, τ-b below 1.00 may be chance; the very same order has p 0.017.",
     ]
     assert [step["command"] for step in answers["steps"]] == ["reelsieve select --dataset full --by vcs --keep 0.25"]
     shown = [

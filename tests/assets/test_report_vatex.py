@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -100,7 +101,7 @@ def test_people_say_first_which_system_is_best(made: MadeReport) -> None:
     assert best["sentences"] == [
         "Best by 1,080 ratings of people (4.76 against 4.12), more than chance.",
         "VCS_short (τ-b 1.00) ranks the 6 systems as people do.",
-        "6 systems show little: τ-b below 0.87 may be chance, and the very same order has p 0.0028.",
+        "Of 6 systems, τ-b below 0.87 may be chance; the very same order has p 0.0028.",
     ]
     assert made.numbers["people"][0]["leads"]["overall"] < 1e-4
     assert "nothing shows to agree" not in made.text
@@ -119,8 +120,9 @@ def test_captions_are_judged_by_their_own_evidence(made: MadeReport) -> None:
         "a simple score.",
         "short": "worse than a simple score",
     }
-    assert aspect["orders"][0] == "VCS_short (τ-b 1.00) ranks the 6 systems as people do."
-    assert aspect["orders"][1].startswith("Systems by simple scores: length in words −0.")
+    assert aspect["orders"] == ["VCS_short (τ-b 1.00) ranks the 6 systems as people do."]
+    # The table below the answers has both coefficients of the metric, and of the strongest simple score.
+    assert re.findall(r"; systems (\S+)", made.text) == ["1.00", "0.73"]
 
 
 def test_the_best_of_scores_that_know_something_is_proposed_with_its_command(made: MadeReport) -> None:

@@ -267,7 +267,7 @@ def test_the_least_order_that_is_more_than_chance_is_that_of_all_orders(n: int) 
 def test_few_systems_show_little_and_many_need_no_note() -> None:
     four = "4 systems are too few to show whether a metric ranks them as people do: the very same order has p 0.083."
     assert few_systems(4) == four
-    little = "{} systems show little: τ-b below {} may be chance, and the very same order has p {}."
+    little = "Of {} systems, τ-b below {} may be chance; the very same order has p {}."
     assert few_systems(5) == little.format(5, "1.00", "0.017")
     assert few_systems(7) == little.format(7, "0.71", "0.0004")
     assert few_systems(8) is None
