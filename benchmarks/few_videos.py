@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,15 @@ from metrics_core.agreement import compare_with_people
 from metrics_core.agreement.groupings import Sides, per_system, per_video, pooled, pooled_rest, without_system_means
 from metrics_core.agreement.raters import mean_rating
 from metrics_core.agreement.same_items import Coefficient, on_same_items
-from metrics_core.agreement.verdicts import CLAIMS, MOST_CHANCE, corrected, system_verdict, too_few, verdict
+from metrics_core.agreement.verdicts import (
+    CLAIMS,
+    MOST_CHANCE,
+    chance_of_order,
+    corrected,
+    order_verdict,
+    too_few,
+    verdict,
+)
 from metrics_core.arrays import FloatArray
 from metrics_core.intervals import Found, blocks_of, cluster_means
 
@@ -67,16 +76,28 @@ def claims(rng: np.random.Generator, n_videos: int, knowledge: float, n_metrics:
         for aspect in ASPECTS
         for name, same in on_same_items(metrics, baselines, rated[aspect], videos).items()
     }
-    pages, leads = corrected(beside, best_systems(known, n_videos))
-    yield from ("best system" for lead in leads if lead is not None and lead <= MOST_CHANCE and not too_few(n_videos))
+    orders = {
+        (aspect, name): order_of_systems(metrics[name], mean_rating(rated[aspect]), n_videos) for aspect, name in beside
+    }
+    leads = best_systems([*known, *(mean_rating(each) for each in rated.values())], n_videos)
+    pages, others = corrected(beside, [*leads, *(order.p for order in orders.values())])
+    # That the best system is best by ratings is no claim of a metric, but one of the page's.
+    own = others[:n_metrics]
+    yield from ("best system" for lead in own if lead is not None and lead <= MOST_CHANCE and not too_few(n_videos))
     for (aspect, name), same in pages.items():
         level = verdict(name, aspect, same).level
         if level in CLAIMS:
             yield level
-        order = per_system(sides(metrics[name], mean_rating(rated[aspect]), n_videos)).estimate(STATISTIC)
-        found = Coefficient(name, order.value, order.low, order.high, SYSTEMS)
-        if system_verdict(found, n_videos, knows=level in CLAIMS).endswith("people's order"):
+    for order, p in zip(orders.values(), others[len(leads) :], strict=True):
+        if order_verdict(replace(order, p=p), n_videos).order != "open":
             yield "order of systems"
+
+
+def order_of_systems(metric: FloatArray, people: FloatArray, n_videos: int) -> Coefficient:
+    """How alike a metric and people rank systems, with the chance of such an order."""
+    found = per_system(sides(metric, people, n_videos)).estimate(STATISTIC)
+    p = None if found.value is None else chance_of_order(found.value, SYSTEMS)
+    return Coefficient("order", found.value, found.low, found.high, SYSTEMS, p)
 
 
 def best_systems(metrics: list[FloatArray], n_videos: int) -> list[float | None]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
-from assets.agreement.rows import LABELS
+from assets.agreement.rows import COMMON_WORDS, COSINE, LABELS, LENGTH
 from assets.plan import Plan
+from assets.reports.best_system import find_best_system
 from assets.reports.facts import (
     Answer,
     Answers,
@@ -20,10 +20,11 @@ from assets.reports.facts import (
     Step,
     SystemTable,
     TrustFacts,
+    aspect_in_words,
 )
 from assets.reports.labels import shown_name
-from assets.reports.text import listed, percent, quantified
-from metrics_core.agreement.verdicts import MOST_CHANCE, Level, too_few
+from assets.reports.text import grouped, listed, percent, quantified
+from metrics_core.agreement.verdicts import BETTER_THAN_SIMPLE, Level
 from metrics_core.calibration.rated import FEWEST_VIDEOS
 
 LIGHTS: Mapping[Level, Light] = {
@@ -36,20 +37,12 @@ LIGHTS: Mapping[Level, Light] = {
     "above baseline": "good",
     "ceiling": "good",
 }
+SIMPLE_COLUMNS: Mapping[str, str] = {LENGTH: "words", COMMON_WORDS: "words_in_common", COSINE: "cosine"}
+"""The columns by which a selection takes simple scores."""
 MOST_STEPS = 3
 KEPT = 0.25
 """The share of the captions that a proposed selection keeps."""
 RATERS_WANTED = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Leader:
-    """The system with the highest mean of a metric. is_best: by more than chance, on videos enough."""
-
-    metric: str
-    system: str
-    is_best: bool
-    sentence: str
 
 
 def answers(
@@ -60,36 +53,26 @@ def answers(
     metrics: Sequence[MetricFacts],
     trust: TrustFacts,
     tables: Sequence[SystemTable],
+    people: Sequence[SystemTable],
 ) -> Answers:
-    """Draw the answers from the facts of a report. tables: the means of metrics, one for each kind of samples."""
+    """Draw the answers from the facts of a report.
+
+    tables, people: the systems' means by metrics and by ratings, one table for each kind of samples.
+    """
     labels, quoted = {metric.name: metric.label for metric in metrics}, shlex.quote(dataset)
     notable = tuple(each.sentence for each in described.notable) if described else ()
     steps = _steps(quoted, data, metrics, trust, labels) if metrics else _first_steps(quoted, described, plan)
     return Answers(
-        _trust(metrics, plan, trust, labels), _best(trust, tables, labels), notable, tuple(islice(steps, MOST_STEPS))
+        _trust(metrics, plan, trust, labels),
+        find_best_system(trust, tables, people, labels),
+        notable,
+        tuple(islice(steps, MOST_STEPS)),
     )
-
-
-def aspect_in_words(aspect: str) -> str:
-    """An aspect as a sentence names it."""
-    return "labelled coverage" if aspect == LABELS else aspect
-
-
-def grouped(said: Mapping[str, str]) -> dict[str, list[str]]:
-    """The names of which each thing is said.
-
-    >>> grouped({"VCS": "good", "ECS": "bad", "QEVA": "good"})
-    {'good': ['VCS', 'QEVA'], 'bad': ['ECS']}
-    """
-    names: dict[str, list[str]] = {}
-    for name, each in said.items():
-        names.setdefault(each, []).append(name)
-    return names
 
 
 def _good(aspect: AspectFacts) -> list[str]:
     """The metrics that can be trusted by an aspect, the highest coefficient first."""
-    good = [name for name, found in aspect.verdicts.items() if LIGHTS[found.level] == "good"]
+    good = [name for name, found in aspect.verdicts.items() if found.level in BETTER_THAN_SIMPLE]
     return sorted(good, key=lambda name: -(aspect.coefficients[name].value or 0.0))
 
 
@@ -114,65 +97,36 @@ def _trust(metrics: Sequence[MetricFacts], plan: Plan, trust: TrustFacts, labels
     first = grouped({aspect: names[0] for aspect, names in good.items() if names})
     headline = "; ".join(f"{name} for {listed(aspects)}" for name, aspects in first.items())
     further = grouped({aspect: listed(names[1:]) for aspect, names in good.items() if names[1:]})
-    sentences = [f"Also {names} for {listed(aspects)}." for names, aspects in further.items()]
-    if none := [aspect for aspect, names in good.items() if not names]:
-        sentences.append(f"For {listed(none)} none is clearly better than a simple baseline.")
-    if first and any(aspect.synthetic for aspect in trust.aspects):
+    also = "; ".join(f"{names} for {listed(aspects)}" for names, aspects in further.items())
+    sentences = [f"Also {also}."] if also else []
+    lacking = {aspect_in_words(each.aspect): _next_best(each, labels) for each in trust.aspects if not _good(each)}
+    sentences += [f"For {listed(aspects)} {why}." for why, aspects in grouped(lacking).items()]
+    if any(aspect.synthetic for aspect in trust.aspects):
         sentences.append("By ratings of a program, not of people.")
-    return Answer("good" if first else "bad", headline or "None yet", tuple(sentences))
+    if first:
+        return Answer("good", headline, tuple(sentences))
+    if any(_behind(aspect) for aspect in trust.aspects):
+        return Answer("middle", "None beats a simple score", tuple(sentences))
+    return Answer("bad", "None yet", tuple(sentences))
 
 
-def leaders(table: SystemTable, labels: Mapping[str, str]) -> list[Leader]:
-    """For each metric which system is best, and whether that is more than chance."""
-    return [_leader(table, metric, labels[metric]) for metric in table.columns]
+def _behind(aspect: AspectFacts) -> list[str]:
+    """The metrics that order captions as people do, but not clearly better than a simple score; the best first."""
+    behind = [name for name, found in aspect.verdicts.items() if found.level in ("baseline", "below baseline")]
+    return sorted(behind, key=lambda name: -(aspect.coefficients[name].value or 0.0))
 
 
-def _leader(table: SystemTable, metric: str, label: str) -> Leader:
-    means = {system: table.means[system][metric] for system in table.systems}
-    ranked = sorted((s for s in means if means[s].n), key=lambda s: -(means[s].mean or 0.0))
-    without = [system for system in means if not means[system].n]
-    note = f" Without a value: {', '.join(without[:6])}{' …' if len(without) > 6 else ''}." if without else ""
-    first, chance = ranked[0], table.leads[metric]
-    if len(ranked) < 2:
-        return Leader(metric, first, False, f"{label}: {first} alone has values; there is nothing to compare.{note}")
-    leads = f"{label}: {first} has the highest mean"
-    if few := too_few(min(means[system].n_clusters for system in ranked[:2])):
-        return Leader(metric, first, False, f"{leads}; whether it is best is open: {few}.{note}")
-    if chance is None or chance > MOST_CHANCE:
-        return Leader(metric, first, False, f"{leads}, but may not be better than {ranked[1]}.{note}")
-    return Leader(metric, first, True, f"{label}: {first} is best.{note}")
+def _next_best(aspect: AspectFacts, labels: Mapping[str, str]) -> str:
+    """Say, as what follows an aspect, how the best metric does that is not clearly better than a simple score."""
+    if not (names := _behind(aspect)):
+        return "no metric is shown to order captions as people do"
+    return f"{labels[names[0]]} is {_standing(aspect, names[0])}"
 
 
-def _best(trust: TrustFacts, tables: Sequence[SystemTable], labels: Mapping[str, str]) -> Answer:
-    """Name the best system of captions, or of questions where there are no captions, by metrics to be trusted."""
-    if not tables:
-        return Answer("open", "Open", ("No system can be compared: no sample has a score with a value.",))
-    table = tables[0]
-    if len(table.systems) < 2:
-        return Answer("open", "Nothing to compare", (f"{table.systems[0]} is the only system with values.",))
-    found = leaders(table, labels)
-    trusted = {name for aspect in trust.aspects for name in _good(aspect)}
-    systems = _best_systems([each for each in found if each.metric in trusted], labels)
-    if len(systems) == 1:
-        ((system, names),) = systems.items()
-        return Answer("good", system, (f"Best by {listed(names)}, more than chance.",))
-    if systems:
-        return Answer(
-            "middle", "It depends", tuple(f"{system} is best by {listed(n)}." for system, n in systems.items())
-        )
-    if few := too_few(table.n_videos):
-        return Answer("open", "Open", (f"{few[0].upper()}{few[1:]}.",))
-    untrusted = _best_systems(found, labels)
-    if not untrusted:
-        return Answer("open", "Open", ("No lead of a system is more than chance.",))
-    led = [f"{system} is best by {listed(names)}" for system, names in untrusted.items()]
-    why = "which nothing shows to agree with people here" if trust.aspects else "which nobody held against people here"
-    return Answer("open", "Open", (f"{'; '.join(led)}, {why}.",))
-
-
-def _best_systems(found: Iterable[Leader], labels: Mapping[str, str]) -> dict[str, list[str]]:
-    """The metrics by which each system is best by more than chance."""
-    return grouped({labels[each.metric]: each.system for each in found if each.is_best})
+def _standing(aspect: AspectFacts, name: str) -> str:
+    """How a metric of `_behind` does: `better than chance, but worse than words in common`."""
+    than = "worse than" if aspect.verdicts[name].level == "below baseline" else "not clearly better than"
+    return f"better than chance, but {than} {aspect.rivals[name].name}"
 
 
 def _steps(
@@ -262,5 +216,27 @@ def _selection(dataset: str, trust: TrustFacts, labels: Mapping[str, str]) -> It
         aspects = listed([aspect_in_words(each.aspect) for each in good[name]])
         command = f"reelsieve select --dataset {dataset} --by {name} --keep {KEPT}"
         yield Step(f"Freeze the best {percent(KEPT)} by {labels[name]}, which orders captions by {aspects}.", command)
+    elif behind := [(aspect, name) for aspect in trust.aspects for name in _behind(aspect)]:
+        yield from _second_best(dataset, *max(behind, key=lambda one: one[0].coefficients[one[1]].value or 0.0), labels)
     elif any(LIGHTS[each.level] in ("bad", "middle") for aspect in trust.aspects for each in aspect.verdicts.values()):
-        yield Step("Select by no score yet: name a stronger model, and score again.", "reelsieve config")
+        none = "Select by no score yet: none orders captions as people do. Name a stronger model, and score again."
+        yield Step(none, "reelsieve config")
+
+
+def _second_best(dataset: str, aspect: AspectFacts, name: str, labels: Mapping[str, str]) -> Iterator[Step]:
+    """Propose selections by a metric of `_behind` and by its strongest simple score, the better one first."""
+    select, rival = f"reelsieve select --dataset {dataset} --by {{}} --keep {KEPT}", aspect.rivals[name]
+    by_metric = Step(f"Select by {labels[name]}: {_standing(aspect, name)}.", select.format(name))
+    # Of one that counts turned round a selection would take the wrong end.
+    if rival.name not in SIMPLE_COLUMNS or not _orders_upwards(aspect, rival.name):
+        yield by_metric
+        return
+    is_better = (rival.value or 0.0) > (aspect.coefficients[name].value or 0.0)
+    how = "the highest agreement here" if is_better else "simple, and nearly as good"
+    by_simple = Step(f"Select by {rival.name}: {how}.", select.format(SIMPLE_COLUMNS[rival.name]))
+    yield from (by_simple, by_metric) if is_better else (by_metric, by_simple)
+
+
+def _orders_upwards(aspect: AspectFacts, simple: str) -> bool:
+    """Whether better captions have more of a simple score."""
+    return any(each.name == simple and (each.value or 0.0) > 0 for each in aspect.baselines)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import TypeVar
 
 import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from assets.agreement.raters import rater_sentences
-from assets.agreement.rows import LABELS, SEED, Judged, StoredRow
-from assets.reports.answers import aspect_in_words, grouped
+from assets.agreement.rows import COMMON_WORDS, COSINE, LABELS, SEED, Judged, StoredRow
+from assets.reports.best_system import describe_orders
 from assets.reports.facts import (
     AspectFacts,
     Cut,
@@ -22,14 +23,18 @@ from assets.reports.facts import (
     MetricSpread,
     PairFacts,
     RatingCut,
+    ReferenceCount,
     Scatter,
     TrustFacts,
+    aspect_in_words,
 )
-from assets.reports.text import listed, number, percent
+from assets.reports.text import number, percent
+from assets.scores.base import Scorer
 from assets.settings import read_settings
 from assets.thresholds.ratings import beside, rating_cuts, sentence
 from assets.thresholds.settings import SHARES, RatingSettings
 from db.manifest.datasets import Dataset
+from db.reports.agreement import count_references
 from db.reports.values import (
     RatingsBeside,
     SystemLeft,
@@ -42,6 +47,7 @@ from db.reports.values import (
     spreads,
 )
 from db.schema import keypoint_threshold, scorer
+from db.schema.inputs import REFERENCES
 from db.scores.thresholds import METHOD_LABELS
 from db.selections.freezing import kept
 from metrics_core.agreement import coefficient
@@ -50,7 +56,13 @@ from metrics_core.agreement.coefficients import TIED
 from metrics_core.agreement.raters import mean_rating
 from metrics_core.agreement.same_items import STATISTIC, Coefficient, SameItems, on_same_items
 from metrics_core.agreement.table import CALIBRATED, ONE_RATER
-from metrics_core.agreement.verdicts import CLAIMS, system_verdict, verdict
+from metrics_core.agreement.verdicts import (
+    CLAIMS,
+    FEWEST_SYSTEMS,
+    chance_of_order,
+    order_verdict,
+    verdict,
+)
 from metrics_core.arrays import FloatArray
 
 KIND = "caption"
@@ -181,8 +193,21 @@ def gather_label_cuts(connection: Connection, dataset: Dataset) -> tuple[LabelCu
 
 # Can each metric be trusted here: metrics against people, aspect by aspect.
 
+T = TypeVar("T")
 Beside = Mapping[tuple[str, str], SameItems]
 """By aspect and metric: the metric beside baselines and one more rater on its own samples."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How metrics compare with people, by aspect and metric; chances are corrected for all claims of the page.
+
+    orders: how alike a metric and people rank systems. references: how many references the compared videos have.
+    """
+
+    beside: Beside
+    orders: Mapping[tuple[str, str], Coefficient]
+    references: Mapping[tuple[str, str], ReferenceCount]
 
 
 def beside_people(judged: Judged) -> dict[tuple[str, str], SameItems]:
@@ -197,15 +222,59 @@ def beside_people(judged: Judged) -> dict[tuple[str, str], SameItems]:
     }
 
 
-def gather_trust(
-    judged: Judged, rows: Sequence[StoredRow], metrics: Sequence[MetricFacts], data: DataFacts, beside: Beside
-) -> TrustFacts:
-    """Judge every metric by every aspect, from the rows of the agreement table and on each metric's own samples.
+def orders_of_systems(rows: Sequence[StoredRow], beside: Beside) -> dict[tuple[str, str], Coefficient]:
+    """Return, by aspect and metric, how alike the metric and people rank systems, with the chance of such an order.
 
-    beside: with chances that are corrected for all claims of the page.
+    The chance is that of Kendall's exact test; None for fewer systems than it can tell anything of.
     """
+    return {
+        (row.aspect, row.metric): replace(_coefficient(row), p=_chance_of(row))
+        for row in rows
+        if (row.grouping, row.statistic) == ("per_system", STATISTIC) and (row.aspect, row.metric) in beside
+    }
+
+
+def _chance_of(row: StoredRow) -> float | None:
+    return None if row.value is None or row.n < FEWEST_SYSTEMS else chance_of_order(row.value, row.n)
+
+
+def gather_references(
+    connection: Connection, dataset: Dataset, judged: Judged, scorers: Mapping[str, Scorer]
+) -> dict[tuple[str, str], ReferenceCount]:
+    """Count the references of the videos whose captions are compared with people, by aspect and metric or baseline.
+
+    Metrics that are known not to read references, and baselines that do not, are not in it.
+    """
+    counts = count_references(connection, dataset.dataset_id, {each.video_id for each in judged.samples})
+    n_references = np.array([counts.get(each.video_id, 0) for each in judged.samples])
+    reads = {
+        name: values
+        for name, values in {**judged.metrics, **judged.baselines}.items()
+        if (name in (COMMON_WORDS, COSINE) if name in judged.baselines else _reads_references(scorers.get(name)))
+    }
+    return {
+        (aspect, name): ReferenceCount(int(own.min()), float(np.median(own)), int(own.max()))
+        for aspect, ratings in judged.ratings.items()
+        for name, values in reads.items()
+        if (own := n_references[np.isfinite(values) & np.isfinite(mean_rating(ratings))]).size
+    }
+
+
+def _reads_references(scorer: Scorer | None) -> bool:
+    """Whether a metric may read references: of one whose scores were made elsewhere nobody knows."""
+    return scorer is None or any(each.name == REFERENCES.name for each in scorer.inputs)
+
+
+def gather_trust(
+    judged: Judged,
+    rows: Sequence[StoredRow],
+    metrics: Sequence[MetricFacts],
+    data: DataFacts,
+    compared: Comparison,
+) -> TrustFacts:
+    """Judge every metric by every aspect, from the rows of the agreement table and on each metric's own samples."""
     labels = {metric.name: metric.label for metric in metrics}
-    aspects = tuple(_aspect(judged, aspect, rows, labels, data, beside) for aspect in sorted(judged.ratings))
+    aspects = tuple(_aspect(judged, aspect, rows, labels, data, compared) for aspect in sorted(judged.ratings))
     unscored = {}
     for metric in labels:
         values = judged.metrics.get(metric, np.full(len(judged.samples), np.nan))
@@ -219,27 +288,32 @@ def gather_trust(
 
 
 def _aspect(
-    judged: Judged, aspect: str, rows: Sequence[StoredRow], labels: Mapping[str, str], data: DataFacts, beside: Beside
+    judged: Judged,
+    aspect: str,
+    rows: Sequence[StoredRow],
+    labels: Mapping[str, str],
+    data: DataFacts,
+    compared: Comparison,
 ) -> AspectFacts:
     """Judge every metric by one aspect."""
     own = [row for row in rows if row.aspect == aspect]
-    pooled = {row.metric: row for row in own if row.grouping == "pooled" and row.statistic == STATISTIC}
-    of_systems = {row.metric: row for row in own if row.grouping == "per_system" and row.statistic == STATISTIC}
-    same = {metric: each for (of, metric), each in beside.items() if of == aspect}
+    pooled, of_systems = (
+        {row.metric: row for row in own if (row.grouping, row.statistic) == (grouping, STATISTIC)}
+        for grouping in ("pooled", "per_system")
+    )
+    same = _of_aspect(compared.beside, aspect)
     people, shown = mean_rating(judged.ratings[aspect]), aspect_in_words(aspect)
     baselines = tuple(_coefficient(row) for row in pooled.values() if row.baseline)
     n_samples = int(np.isfinite(people).sum())
     named = {name: labels.get(name, name) for name in same}
     fewer = [_fewer(named[name], each, n_samples) for name, each in same.items() if 0 < each.found.n < n_samples]
-    verdicts = {name: verdict(named[name], shown, each) for name, each in same.items()}
-    orders = {
-        named[name]: system_verdict(_coefficient(row), same[name].n_videos, knows=verdicts[name].level in CLAIMS)
-        for name, row in of_systems.items()
-        if name in same
-    }
+    orders = _of_aspect(compared.orders, aspect)
+    order_verdicts = {name: order_verdict(order, same[name].n_videos) for name, order in orders.items()}
+    simple = {name: _coefficient(row) for name, row in of_systems.items() if row.baseline and row.value is not None}
     return AspectFacts(
         aspect=aspect,
         n_samples=n_samples,
+        n_ratings=int(np.isfinite(judged.ratings[aspect]).sum()),
         n_raters=judged.ratings[aspect].shape[1],
         synthetic=data.synthetic_ratings,
         missing=tuple(_missing(aspect, people, judged)),
@@ -250,13 +324,21 @@ def _aspect(
         raters=tuple(rater_sentences(judged.rated[aspect], [each.video_id for each in judged.samples])),
         ties=tuple(_ties(own, named)),
         beside_rater=tuple(_beside_rater(named[name], each) for name, each in same.items() if each.above_rater),
-        verdicts=verdicts,
+        verdicts={name: verdict(named[name], shown, each) for name, each in same.items()},
         n_videos={name: each.n_videos for name, each in same.items()},
+        rivals={name: each.strongest for name, each in same.items() if each.strongest},
+        system_coefficients={**orders, **simple},
+        order_verdicts=order_verdicts,
+        references=_of_aspect(compared.references, aspect),
         fewer=tuple(fewer),
-        orders=tuple(f"{listed(names)}: {said}." for said, names in grouped(orders).items()),
+        orders=tuple(f"{each}." for each in describe_orders(order_verdicts, orders, named)),
         rows=tuple(own),
         scatters=tuple(scatter(name, aspect, judged.metrics[name], people) for name in same),
     )
+
+
+def _of_aspect(values: Mapping[tuple[str, str], T], aspect: str) -> dict[str, T]:
+    return {name: each for (of, name), each in values.items() if of == aspect}
 
 
 def _fewer(label: str, same: SameItems, n_samples: int) -> str:
@@ -264,7 +346,7 @@ def _fewer(label: str, same: SameItems, n_samples: int) -> str:
     line = f"{label} has a value for {same.found.n:,} of the {n_samples:,} rated samples and is compared on these alone"
     if same.strongest is None:
         return f"{line}."
-    return f"{line}; there, the strongest baseline is {same.strongest.name} with {number(same.strongest.value)}."
+    return f"{line}; there, the strongest simple score is {same.strongest.name} with {number(same.strongest.value)}."
 
 
 def _ties(rows: Sequence[StoredRow], labels: Mapping[str, str]) -> Iterator[str]:

@@ -8,12 +8,12 @@ from datetime import datetime
 from typing import Any, Generic, Literal, TypeVar
 
 from assets.agreement.progress import OwnRepeats
-from assets.agreement.rows import StoredRow
+from assets.agreement.rows import LABELS, StoredRow
 from db.reports.facts import Extreme, FactSummary, Of
 from db.reports.values import Spread
 from db.scores.quality import StatusCount
 from metrics_core.agreement.same_items import Coefficient
-from metrics_core.agreement.verdicts import Verdict
+from metrics_core.agreement.verdicts import OrderVerdict, Verdict
 from metrics_core.calibration import RatedCut
 from metrics_core.intervals import ClusterMean
 
@@ -227,18 +227,36 @@ class Scatter:
     n: int
 
 
+def aspect_in_words(aspect: str) -> str:
+    """Return an aspect as a sentence names it."""
+    return "labelled coverage" if aspect == LABELS else aspect
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceCount:
+    """How many references the videos of compared captions have: the fewest, the median and the most."""
+
+    least: int
+    median: float
+    most: int
+
+
 @dataclass(frozen=True, eq=False)
 class AspectFacts:
-    """How the metrics agree with people by one aspect. Coefficients are Kendall's tau-b over all samples.
+    """How the metrics agree with people by one aspect. Coefficients are Kendall's tau-b.
 
-    strongest: of the baselines, turned round where it is negative. verdicts, n_videos: by metric. missing, fewer,
-    orders: sentences on what cannot be said, on metrics with fewer samples, and on the order of systems. raters,
-    ties, beside_rater: sentences on raters who are left out or far from the others, on the pairs that metrics tie, and
-    on each metric beside one more rater.
+    coefficients, verdicts, n_videos: of captions, over all samples that a metric has a value for. strongest: of the
+    baselines, turned round where it is negative; rivals: the same on the samples of each metric that has one.
+    system_coefficients: of the systems' means, by metric and baseline; order_verdicts: by metric.
+    references: how many references the videos have, by metric and baseline that compares captions with them.
+    missing, fewer, orders: sentences on what cannot be compared, metrics with fewer samples, and orders of systems.
+    raters, ties, beside_rater: sentences on raters who are left out or far from the others, on the pairs that metrics
+    tie, and on each metric beside one more rater.
     """
 
     aspect: str
     n_samples: int
+    n_ratings: int
     n_raters: int
     synthetic: bool
     missing: tuple[str, ...]
@@ -251,6 +269,10 @@ class AspectFacts:
     beside_rater: tuple[str, ...]
     verdicts: Mapping[str, Verdict]
     n_videos: Mapping[str, int]
+    rivals: Mapping[str, Coefficient]
+    system_coefficients: Mapping[str, Coefficient]
+    order_verdicts: Mapping[str, OrderVerdict]
+    references: Mapping[str, ReferenceCount]
     fewer: tuple[str, ...]
     orders: tuple[str, ...]
     rows: tuple[StoredRow, ...]

@@ -21,15 +21,17 @@ from assets.home import make_home_folder
 from assets.plan import inputs_of, make_plan
 from assets.reports.answers import answers
 from assets.reports.comparisons import (
-    Beside,
+    Comparison,
     beside_people,
     draw,
     gather_cuts,
     gather_label_cuts,
     gather_pairs,
     gather_rating_cuts,
+    gather_references,
     gather_spreads,
     gather_trust,
+    orders_of_systems,
 )
 from assets.reports.described import gather_described
 from assets.reports.facts import DataFacts, MetricFacts, Report, SystemCount, SystemTable
@@ -58,7 +60,6 @@ from db.schema import scorer
 from db.scores.present import known_metrics
 from db.scores.quality import StatusCount
 from db.scores.stored import active_models, active_scorer
-from metrics_core.agreement.same_items import SameItems
 from metrics_core.agreement.verdicts import corrected
 from metrics_core.arrays import FloatArray
 from metrics_core.intervals import cluster_means
@@ -220,8 +221,12 @@ def gather(
         tell("comparing the metrics with people")
         judged = load_judged(connection, dataset, names)
         agreement = rows_of(judged)
-        systems, beside = _corrected(systems, beside_people(judged))
-        trust = gather_trust(judged, agreement, metrics, data, beside)
+        beside = beside_people(judged)
+        compared = Comparison(
+            beside, orders_of_systems(agreement, beside), gather_references(connection, dataset, judged, scorers)
+        )
+        systems, people, compared = _corrected(systems, people, compared)
+        trust = gather_trust(judged, agreement, metrics, data, compared)
         tell("comparing the metrics with each other")
         drawn = draw(connection, metrics)
         groups = choose(connection, metrics, drawn, judged, described)
@@ -233,7 +238,7 @@ def gather(
                 *notices(data, metrics, judged),
                 *pattern_sentences(answers_of(connection, dataset.dataset_id)),
             ),
-            answers=answers(dataset.name, data, described, plan, metrics, trust, systems),
+            answers=answers(dataset.name, data, described, plan, metrics, trust, systems, people),
             metrics=metrics,
             data=data,
             described=described,
@@ -252,13 +257,19 @@ def gather(
 
 
 def _corrected(
-    systems: Sequence[SystemTable], beside: Beside
-) -> tuple[tuple[SystemTable, ...], dict[tuple[str, str], SameItems]]:
-    """Correct the chances of all claims of the page: which system is best, and which metric agrees with people."""
-    leads = [lead for table in systems for lead in table.leads.values()]
-    own, corrected_leads = corrected(beside, leads)
-    rest = iter(corrected_leads)
-    return tuple(replace(table, leads={name: next(rest) for name in table.leads}) for table in systems), own
+    systems: Sequence[SystemTable], people: Sequence[SystemTable], compared: Comparison
+) -> tuple[tuple[SystemTable, ...], tuple[SystemTable, ...], Comparison]:
+    """Correct the chances of all claims of the page.
+
+    These are which system is best, by metrics and by people, and which metrics order captions and systems as people do.
+    """
+    tables = (*systems, *people)
+    leads = [lead for table in tables for lead in table.leads.values()]
+    beside, others = corrected(compared.beside, [*leads, *(order.p for order in compared.orders.values())])
+    rest = iter(others)
+    own = tuple(replace(table, leads={name: next(rest) for name in table.leads}) for table in tables)
+    orders = {key: replace(order, p=next(rest)) for key, order in compared.orders.items()}
+    return own[: len(systems)], own[len(systems) :], replace(compared, beside=beside, orders=orders)
 
 
 def notices(data: DataFacts, metrics: Sequence[MetricFacts], judged: Judged) -> Iterator[str]:

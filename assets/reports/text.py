@@ -98,6 +98,18 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
+def grouped(said: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the names by their values, in the order in which the values first appear.
+
+    >>> grouped({"VCS": "good", "ECS": "bad", "QEVA": "good"})
+    {'good': ['VCS', 'QEVA'], 'bad': ['ECS']}
+    """
+    names: dict[str, list[str]] = {}
+    for name, each in said.items():
+        names.setdefault(each, []).append(name)
+    return names
+
+
 def quantified(n: int, total: int, thing: str, has: str, have: str) -> str:
     """Say of how many things of all something holds. has, have: what holds, of one thing and of several.
 

@@ -14,13 +14,15 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from assets.reports.answers import LIGHTS, leaders
+from assets.reports.answers import LIGHTS
+from assets.reports.best_system import list_leaders, list_people_leaders
 from assets.reports.facts import (
     Answers,
     AspectFacts,
     MetricFacts,
     MetricSpread,
     PairFacts,
+    ReferenceCount,
     Report,
     SampleFacts,
     SystemTable,
@@ -78,7 +80,10 @@ def render(report: Report, figures: Mapping[str, str]) -> str:
             sections=_sections(report),
             n_videos=lambda aspect: max(aspect.n_videos.values(), default=0),
             missing_scores=dict(_missing_scores(report.metrics, report)),
-            leaders=lambda table: leaders(table, labels),
+            leaders=lambda table: list_leaders(table, labels),
+            people_leaders=list_people_leaders,
+            references=lambda metric: _references(report, metric),
+            system_tables=list(_system_tables(report)),
             light=LIGHTS.__getitem__,
             shade=shade,
             tracks=tracks,
@@ -95,7 +100,7 @@ def _sections(report: Report) -> dict[str, str]:
         "answers": ("Answers", True),
         "facts": ("Facts", report.described),
         "trust": ("Trust", report.trust.aspects or report.trust.side_by_side),
-        "systems": ("Systems", report.systems),
+        "systems": ("Systems", report.systems or report.people),
         "samples": ("Samples", any(group.samples for group in report.groups)),
         "scores": ("Scores", report.spreads),
         "pairs": ("Metric by metric", report.pairs),
@@ -103,6 +108,19 @@ def _sections(report: Report) -> dict[str, str]:
         "method": ("Method", True),
     }
     return {section: name for section, (name, has_content) in named.items() if has_content}
+
+
+def _references(report: Report, metric: str) -> list[str]:
+    """How many references the videos have that a metric was compared on: every different answer of the aspects."""
+    counts = (each.references[metric] for each in report.trust.aspects if metric in each.references)
+    return list(dict.fromkeys(counted_references(count) for count in counts))
+
+
+def _system_tables(report: Report) -> Iterator[tuple[SystemTable | None, SystemTable | None]]:
+    """Yield for each kind of samples the systems' means by metrics, and by ratings; None without any."""
+    scored, rated = ({table.kind: table for table in tables} for tables in (report.systems, report.people))
+    for kind in dict.fromkeys((*scored, *rated)):
+        yield scored.get(kind), rated.get(kind)
 
 
 def same_n(table: SystemTable) -> int | None:
@@ -165,6 +183,7 @@ def environment(templates: Path = TEMPLATES) -> Environment:
     )
     found.filters |= {
         "number": number,
+        "references": counted_references,
         "percent": percent,
         "plural": plural,
         "cell": cell,
@@ -180,6 +199,17 @@ def environment(templates: Path = TEMPLATES) -> Environment:
 def _shown(value: Any) -> Any:
     """Every text that a template prints goes through this: nothing in it steers the browser."""
     return value if isinstance(value, Markup) or not isinstance(value, str) else visible(value)
+
+
+def counted_references(count: ReferenceCount) -> str:
+    """How many references videos have, as a page has it.
+
+    >>> counted_references(ReferenceCount(1, 1.0, 1)), counted_references(ReferenceCount(0, 2.5, 9))
+    ('1 reference', '0 to 9 references, median 2.5')
+    """
+    if count.least == count.most:
+        return plural(count.most, "reference")
+    return f"{count.least} to {count.most} references, median {count.median:g}"
 
 
 def data_uri(jpeg: bytes) -> str:

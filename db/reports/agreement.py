@@ -182,6 +182,16 @@ def references_of(connection: Connection, dataset_id: int, video_ids: Collection
     return texts
 
 
+def count_references(connection: Connection, dataset_id: int, video_ids: Collection[int]) -> dict[int, int]:
+    """Return how many references each of these videos has; a video without one is not in it."""
+    query = (
+        sa.select(reference.c.video_id, sa.func.count())
+        .where(reference.c.dataset_id == dataset_id, reference.c.video_id == sa.any_(sa.bindparam("ids")))
+        .group_by(reference.c.video_id)
+    )
+    return {row[0]: row[1] for row in connection.execute(query, {"ids": list(video_ids)})}
+
+
 def replace_agreement(connection: Connection, dataset_id: int, rows: Sequence[Mapping[str, Any]]) -> None:
     """Replace all rows of a dataset. rows: values by column of table `agreement`."""
     # Two runs may replace at once: the later one waits here, then removes what the earlier one stored.

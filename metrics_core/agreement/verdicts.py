@@ -1,4 +1,4 @@
-"""Plain words on agreement: can a metric be trusted here? The rules are in `verdict` and `system_verdict`.
+"""Plain words on agreement: does a metric order captions as people do (`verdict`), and systems (`order_verdict`)?
 
 A claim must be more than chance for all claims of a page together: see `corrected`. Below FEWEST_VIDEOS there is none.
 """
@@ -18,8 +18,15 @@ Level = Literal["undefined", "open", "nothing", "against", "below baseline", "ba
 CLAIMS: tuple[Level, ...] = ("against", "below baseline", "baseline", "above baseline", "ceiling")
 """The levels that say that a metric orders as people do, or against them."""
 
+BETTER_THAN_SIMPLE: tuple[Level, ...] = ("above baseline", "ceiling")
+"""The levels of metrics that tell more about captions than any simple score."""
+
+Order = Literal["alike", "against", "open"]
+"""Whether a metric ranks systems as people do, the other way round, or as may be chance; see `order_verdict`."""
 FEWEST_SYSTEMS = 5
 """Of 4 systems even the very same order has p = 2/24 by Kendall's test, of 5 systems 2/120."""
+MANY_SYSTEMS = 8
+"""Of fewer systems only nearly the same order is more than chance, so a page says where that begins."""
 MOST_CHANCE = 0.05
 """What is likelier by chance is no claim."""
 WIDEST = 0.5
@@ -43,14 +50,14 @@ class Verdict:
 
 
 def corrected(
-    found: Mapping[K, SameItems], leads: Sequence[float | None] = ()
+    found: Mapping[K, SameItems], others: Sequence[float | None] = ()
 ) -> tuple[dict[K, SameItems], list[float | None]]:
     """Correct the chances of all claims on one page by Holm, so that any false one is likely at most MOST_CHANCE.
 
-    leads: the chances of the other claims of the page. That a metric orders as people do, and `leads`, are one family,
-    that it is above or below a baseline another one, which only counts after the first.
+    others: the chances of the other claims of the page. That a metric orders captions as people do, and `others`, are
+    one family, that it is above or below a baseline another one, which only counts after the first.
     """
-    own = holm_defined([*(each.found.p for each in found.values()), *leads])
+    own = holm_defined([*(each.found.p for each in found.values()), *others])
     beside = holm_defined([each.above_baseline.p if each.above_baseline else None for each in found.values()])
     pages = {
         key: replace(
@@ -120,12 +127,13 @@ def _beside_baseline(does: str, same: SameItems) -> Verdict:
         return Verdict(above, f"{does}{beside}.", like_rater or "orders alike")
     baseline = same.strongest.name
     if more.p is None or more.p > MOST_CHANCE:
-        words = f"not clearly better than {baseline} alone"
-        return Verdict("baseline", f"{does}{beside}, but {words}.", "no clear gain")
+        words = f"not clearly better than {baseline}, a simple score"
+        return Verdict("baseline", f"{does}{beside}, but {words}.", "like a simple score")
     if more.value < 0:
-        return Verdict("below baseline", f"{does}, but worse than {baseline} alone.", "worse than a baseline")
+        worse = f"{does} better than chance, but worse than {baseline}, a simple score."
+        return Verdict("below baseline", worse, "worse than a simple score")
     sentence = f"{does}{beside}{', and' if beside else ''} clearly better than {baseline}."
-    return Verdict(above, sentence, like_rater or "better than baselines")
+    return Verdict(above, sentence, like_rater or "better than simple scores")
 
 
 def _beside_rater(above: Coefficient | None) -> str:
@@ -139,27 +147,77 @@ def _beside_rater(above: Coefficient | None) -> str:
     return ALIKE if above.low > -NEAR else ""
 
 
-def system_verdict(found: Coefficient, n_videos: int, *, knows: bool) -> str:
-    """Say whether a metric orders systems as people do, as what stands behind its name; `found.n` counts systems.
+@dataclass(frozen=True, slots=True)
+class OrderVerdict:
+    """Whether a metric ranks systems as people do, and that in words that follow the metric's name."""
 
-    Of few systems and of few videos nothing is claimed. A claim needs a metric that knows people's order of captions
-    (`knows`), an interval that does not hold 0, and an order that is more than chance for so many systems.
+    order: Order
+    words: str
 
-    >>> system_verdict(Coefficient("ECS", 1.0, 1.0, 1.0, 4), 30, knows=True)
-    '4 systems are too few for a claim about their order: it takes 5'
+
+def order_verdict(found: Coefficient, n_videos: int) -> OrderVerdict:
+    """Return whether a metric ranks systems as people do.
+
+    found: the coefficient of the systems' means by the metric with their mean ratings; `found.n` counts systems, and
+    `found.p` is the chance of such an order (`chance_of_order`), corrected for all claims of the page.
+
+    How well the metric orders captions does not matter here. A claim needs FEWEST_SYSTEMS systems, FEWEST_VIDEOS
+    videos, an interval that does not hold 0, and an order that is more than chance.
+
+    >>> order_verdict(Coefficient("ECS", 1.0, 0.9, 1.0, 6, 0.003), 30).words
+    'ranks the 6 systems as people do'
+    >>> order_verdict(Coefficient("ECS", 1.0, 1.0, 1.0, 4), 30).words
+    'ranks 4 systems, too few for a claim: even the very same order has p 0.083'
     """
     n = found.n
     if n < 2:
-        return f"there is no order of systems, since {'one' if n else 'none'} has scores and ratings"
+        return OrderVerdict("open", f"ranks no systems: {'only one has' if n else 'none has'} scores and ratings")
     if n < FEWEST_SYSTEMS:
-        return f"{n} systems are too few for a claim about their order: it takes {FEWEST_SYSTEMS}"
+        least = f"even the very same order has p {chance_of_order(1.0, n):.2g}"
+        return OrderVerdict("open", f"ranks {n} systems, too few for a claim: {least}")
+    if found.value is None or found.low is None or found.high is None or found.p is None:
+        return OrderVerdict("open", f"cannot be compared by its order of {n} systems: its means or people's are equal")
+    if why := _open_order(found.value, found.low, found.high, found.p, n, n_videos):
+        return OrderVerdict("open", f"is not shown to rank the {n} systems as people do: {why}")
+    if found.value > 0:
+        return OrderVerdict("alike", f"ranks the {n} systems as people do")
+    return OrderVerdict("against", f"ranks the {n} systems against people's order")
+
+
+def _open_order(value: float, low: float, high: float, p: float, n: int, n_videos: int) -> str | None:
+    """Why an order of systems bears no claim; None where it does."""
     if few := too_few(n_videos):
-        return f"the order of {n} systems is open: {few}"
-    if found.value is None or found.low is None or found.high is None:
-        return f"{n} systems have no order that could be compared"
-    if not knows or found.low <= 0 <= found.high or chance_of_order(found.value, n) > MOST_CHANCE:
-        return f"whether {n} systems stand in people's order is open: it may be chance"
-    return f"{n} systems stand {'in' if found.value > 0 else 'against'} people's order"
+        return few
+    if chance_of_order(value, n) > MOST_CHANCE:
+        return "such an order may be chance"
+    if low <= 0 <= high:
+        return "it takes more rated videos"
+    return "of so many comparisons, one like it may be chance" if p > MOST_CHANCE else None
+
+
+def least_order(n: int) -> float | None:
+    """Return the least tau of an order of n systems that is more than chance; None where none is.
+
+    >>> least_order(4), least_order(5), round(least_order(6), 2)
+    (None, 1.0, 0.87)
+    """
+    pairs = n * (n - 1) // 2
+    taus = [1 - 2 * turned / pairs for turned in range(pairs // 2 + 1)] if pairs else []
+    return min((tau for tau in taus if chance_of_order(tau, n) <= MOST_CHANCE), default=None)
+
+
+def few_systems(n: int) -> str | None:
+    """Return in a sentence how little the order of n systems, 2 or more, can show; None from MANY_SYSTEMS on.
+
+    >>> few_systems(6)
+    'Of 6 systems, τ-b below 0.87 may be chance; the very same order has p 0.0028.'
+    """
+    same = f"the very same order has p {chance_of_order(1.0, n):.2g}"
+    if n < FEWEST_SYSTEMS:
+        return f"{n} systems are too few to show whether a metric ranks them as people do: {same}."
+    if n < MANY_SYSTEMS:
+        return f"Of {n} systems, τ-b below {least_order(n):.2f} may be chance; {same}."
+    return None
 
 
 def chance_of_order(tau: float, n: int) -> float:

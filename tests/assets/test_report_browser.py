@@ -183,7 +183,7 @@ def test_the_first_screen_answers(browser: Browser, made: MadeReport) -> None:
     )
     page.close()
     assert [text.partition("\n")[0] for _, text in seen[-4:-1]] == [
-        "Which metric to trust here?", "Which system is best?", "What to do next?"
+        "Which metric to trust for captions?", "Which system is best?", "What to do next?"
     ]  # fmt: skip
     assert all(bottom < 800 for bottom, _ in seen)
     # 8 videos are too few for any claim.
@@ -199,7 +199,7 @@ def test_a_page_of_facts_alone_fits_and_has_bars(
     page = browser.new_page(viewport=size)
     page.goto(made.path.as_uri())
     assert page.locator(".answer h2").all_inner_texts() == [
-        "Which metric to trust here?", "What stands out?", "What to do next?"
+        "Which metric to trust for captions?", "What stands out?", "What to do next?"
     ]  # fmt: skip
     highest = "bins => Math.max(...[...bins.children].map(bar => bar.clientHeight))"
     heights = page.evaluate(f"[...document.querySelectorAll('.bins')].map({highest})")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,10 +14,14 @@ from metrics_core.agreement.same_items import Coefficient, SameItems
 from metrics_core.agreement.verdicts import (
     CLAIMS,
     Level,
+    Order,
+    OrderVerdict,
     Verdict,
     chance_of_order,
     corrected,
-    system_verdict,
+    few_systems,
+    least_order,
+    order_verdict,
     verdict,
 )
 from metrics_core.arithmetic import holm
@@ -65,33 +70,33 @@ def same(
             same(number(0.4), (-0.3, -0.01)),
             "above baseline",
             "ECS orders captions by coverage less well than one more rater, and clearly better than words in common.",
-            "better than baselines",
+            "better than simple scores",
         ),
         # An interval as wide as this says nothing of a rater.
         (
             same(number(0.4), (-0.2, 0.1)),
             "above baseline",
             "ECS orders captions by coverage clearly better than words in common.",
-            "better than baselines",
+            "better than simple scores",
         ),
         (
             same(number(0.4), None),
             "above baseline",
             "ECS orders captions by coverage clearly better than words in common.",
-            "better than baselines",
+            "better than simple scores",
         ),
         (
             same(number(0.6), p=0.06),
             "baseline",
             "ECS orders captions by coverage about as well as one more rater, but not clearly better than words in "
-            "common alone.",
-            "no clear gain",
+            "common, a simple score.",
+            "like a simple score",
         ),
         (
             same(number(0.4), more=-0.1),
             "below baseline",
-            "ECS orders captions by coverage, but worse than words in common alone.",
-            "worse than a baseline",
+            "ECS orders captions by coverage better than chance, but worse than words in common, a simple score.",
+            "worse than a simple score",
         ),
         (same(number(0.4), None, None), "above baseline", "ECS orders captions by coverage.", "orders alike"),
         (same(number(0.03)), "nothing", "ECS says nothing about coverage.", "says nothing"),
@@ -191,54 +196,81 @@ def test_the_claims_of_a_page_are_one_family(own: list[float], leads: list[float
     assert beside == pytest.approx(holm([p / 2 for p in own]))
 
 
-@pytest.mark.parametrize("n", [2, 3, 4])
-def test_of_fewer_than_five_systems_nothing_is_claimed(n: int) -> None:
-    said = system_verdict(Coefficient("x", 1.0, 1.0, 1.0, n), 30, knows=True)
-    assert said == f"{n} systems are too few for a claim about their order: it takes 5"
+@pytest.mark.parametrize(("n", "p"), [(2, "1"), (3, "0.33"), (4, "0.083")])
+def test_of_fewer_than_five_systems_nothing_is_claimed(n: int, p: str) -> None:
+    words = f"ranks {n} systems, too few for a claim: even the very same order has p {p}"
+    assert order_verdict(Coefficient("x", 1.0, 1.0, 1.0, n), 30) == OrderVerdict("open", words)
+
+
+NOT_SHOWN = "is not shown to rank the {} systems as people do: {}"
+COMPARISONS = "of so many comparisons, one like it may be chance"
 
 
 @pytest.mark.parametrize(
-    ("found", "n_videos", "knows", "said"),
+    ("found", "n_videos", "order", "words"),
     [
-        (Coefficient("x", 1.0, 0.9, 1.0, 5), 30, True, "5 systems stand in people's order"),
-        (Coefficient("x", -1.0, -1.0, -0.9, 5), 30, True, "5 systems stand against people's order"),
+        (Coefficient("x", 1.0, 0.9, 1.0, 5, 0.017), 30, "alike", "ranks the 5 systems as people do"),
+        (Coefficient("x", -1.0, -1.0, -0.9, 5, 0.017), 30, "against", "ranks the 5 systems against people's order"),
         # Of five systems only the very same order is more than chance.
         (
-            Coefficient("x", 0.8, 0.6, 1.0, 5),
+            Coefficient("x", 0.8, 0.6, 1.0, 5, 0.083),
             30,
-            True,
-            "whether 5 systems stand in people's order is open: it may be chance",
+            "open",
+            NOT_SHOWN.format(5, "such an order may be chance"),
         ),
         (
-            Coefficient("x", 0.9, -0.1, 1.0, 9),
+            Coefficient("x", 0.73, 0.6, 1.0, 6, 0.056),
             30,
-            True,
-            "whether 9 systems stand in people's order is open: it may be chance",
+            "open",
+            NOT_SHOWN.format(6, "such an order may be chance"),
         ),
+        (Coefficient("x", 0.3, 0.1, 0.5, 9, 0.36), 30, "open", NOT_SHOWN.format(9, "such an order may be chance")),
+        (Coefficient("x", 0.9, -0.1, 1.0, 9, 0.001), 30, "open", NOT_SHOWN.format(9, "it takes more rated videos")),
+        (Coefficient("x", 1.0, 0.9, 1.0, 5, 0.06), 30, "open", NOT_SHOWN.format(5, COMPARISONS)),
+        (Coefficient("x", 1.0, 0.9, 1.0, 5, 0.017), 9, "open", NOT_SHOWN.format(5, "9 videos, 10 needed")),
         (
-            Coefficient("x", 1.0, 0.9, 1.0, 5),
+            Coefficient("x", None, None, None, 6),
             30,
-            False,
-            "whether 5 systems stand in people's order is open: it may be chance",
+            "open",
+            "cannot be compared by its order of 6 systems: its means or people's are equal",
         ),
-        (Coefficient("x", 1.0, 0.9, 1.0, 5), 9, True, "the order of 5 systems is open: 9 videos, 10 needed"),
-        (Coefficient("x", None, None, None, 6), 30, True, "6 systems have no order that could be compared"),
-        (
-            Coefficient("x", None, None, None, 1),
-            30,
-            True,
-            "there is no order of systems, since one has scores and ratings",
-        ),
-        (
-            Coefficient("x", None, None, None, 0),
-            30,
-            True,
-            "there is no order of systems, since none has scores and ratings",
-        ),
+        (Coefficient("x", None, None, None, 1), 30, "open", "ranks no systems: only one has scores and ratings"),
+        (Coefficient("x", None, None, None, 0), 30, "open", "ranks no systems: none has scores and ratings"),
     ],
 )
-def test_systems(found: Coefficient, n_videos: int, knows: bool, said: str) -> None:
-    assert system_verdict(found, n_videos, knows=knows) == said
+def test_systems(found: Coefficient, n_videos: int, order: Order, words: str) -> None:
+    assert order_verdict(found, n_videos) == OrderVerdict(order, words)
+
+
+@given(intervals, chances, st.integers(0, 12), st.integers(1, 20))
+def test_no_claim_on_systems_without_videos_systems_and_more_than_chance(
+    found: list[float], p: float, n: int, n_videos: int
+) -> None:
+    low, value, high = found
+    order = order_verdict(Coefficient("m", value, low, high, n, p), n_videos).order
+    if order != "open":
+        assert n >= 5
+        assert n_videos >= 10
+        assert p <= 0.05
+        assert not low <= 0 <= high
+        assert (order == "alike") == (value > 0)
+        assert chance_of_order(value, n) <= 0.05
+
+
+@pytest.mark.parametrize("n", [3, 4, 5, 6])
+def test_the_least_order_that_is_more_than_chance_is_that_of_all_orders(n: int) -> None:
+    taus = [stats.kendalltau(range(n), order).statistic for order in itertools.permutations(range(n))]
+    shown = [tau for tau in set(taus) if tau > 0 and np.mean(np.abs(taus) >= tau - 1e-9) <= 0.05]
+    assert least_order(n) == (pytest.approx(min(shown)) if shown else None)
+
+
+def test_few_systems_show_little_and_many_need_no_note() -> None:
+    four = "4 systems are too few to show whether a metric ranks them as people do: the very same order has p 0.083."
+    assert few_systems(4) == four
+    little = "Of {} systems, τ-b below {} may be chance; the very same order has p {}."
+    assert few_systems(5) == little.format(5, "1.00", "0.017")
+    assert few_systems(7) == little.format(7, "0.71", "0.0004")
+    assert few_systems(8) is None
 
 
 @pytest.mark.parametrize("n", [4, 5, 6, 7])
