@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from assets.agreement.progress import own_repeats
-from assets.agreement.rows import LABELS, Judged, load_judged, rows_of
+from assets.agreement.rows import COMMON_WORDS, LABELS, Judged, load_judged, rows_of
 from assets.holdings import of_dataset
 from assets.plan import make_plan
 from assets.reports.answers import answers
@@ -53,7 +53,7 @@ from db.reports.summary import (
 from db.reports.values import Tally, collect_scores, reasons, systems_of, tallies
 from db.reports.videos import Samples, count_videos, judgements_by_video, values_by_video
 from db.schema import scorer
-from db.scores.present import known_metrics
+from db.scores.present import SIMPLE_SCORES, known_metrics
 from db.scores.quality import StatusCount
 from db.scores.stored import active_models, active_scorer
 from metrics_core.agreement.same_items import SameItems
@@ -212,7 +212,8 @@ def gather(
         collect_scores(connection, dataset, names)
         data, metrics = gather_data(connection, dataset), gather_metrics(connection, names)
         described = gather_described(connection, dataset)
-        plan = make_plan(of_dataset(connection, dataset), scorers)
+        planned = {name: scorer for name, scorer in scorers.items() if name not in SIMPLE_SCORES}
+        plan = make_plan(of_dataset(connection, dataset), planned)
         tell("comparing the systems")
         systems, people = gather_systems(connection, data, metrics)
         tell("comparing the metrics with people")
@@ -227,7 +228,7 @@ def gather(
             dataset=dataset.name,
             made_at=datetime.now(timezone.utc),
             version=version("reelsieve"),
-            notices=tuple(notices(data, metrics, judged)),
+            notices=tuple(notices(dataset.name, data, metrics, judged)),
             answers=answers(dataset.name, data, described, plan, metrics, trust, systems),
             metrics=metrics,
             data=data,
@@ -256,7 +257,7 @@ def _corrected(
     return tuple(replace(table, leads={name: next(rest) for name in table.leads}) for table in systems), own
 
 
-def notices(data: DataFacts, metrics: Sequence[MetricFacts], judged: Judged) -> Iterator[str]:
+def notices(dataset: str, data: DataFacts, metrics: Sequence[MetricFacts], judged: Judged) -> Iterator[str]:
     """What a reader must know before the first number."""
     if data.synthetic_ratings:
         yield "The ratings are synthetic: made by a program, not by people."
@@ -267,6 +268,11 @@ def notices(data: DataFacts, metrics: Sequence[MetricFacts], judged: Judged) -> 
             yield f"{shown_name(metric.name)} was made with the {name}; {remedy}."
         if n_stale := sum(each.n for each in metric.statuses if each.status == "stale"):
             yield f"{n_stale} scores of {metric.label} are stale and left out: reelsieve score makes them anew."
+    if data.counts["references"] and judged.samples and COMMON_WORDS not in judged.baselines:
+        yield (
+            "Words in common with references are not scored, so no metric is held against them: run reelsieve facts "
+            f"--dataset {dataset}."
+        )
     if judged.n_others:
         yield f"People judged {judged.n_others:,} question-answer pairs, too; agreement is that of captions alone."
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.evidence.verdicts import MANIFEST_LABELS
-from db.schema import agreement, dataset, keypoint_label, preference, rating, reference, sample
+from db.schema import agreement, dataset, keypoint_label, preference, rating, sample
 
 # What statistics rest on: see the view. What a question drew is read by db/manifest/rating.py.
 random_rating = sa.table("random_rating", *map(sa.column, ("sample_id", "rater", "aspect", "value")))
@@ -124,19 +124,6 @@ def repeats_of(connection: Connection, dataset_id: int) -> list[Repeat]:
         )
         found += [Repeat(row[0], row[1], table is preference, row[2], row[3]) for row in connection.execute(query)]
     return sorted(found)
-
-
-def references_of(connection: Connection, dataset_id: int, video_ids: Collection[int]) -> dict[int, list[str]]:
-    """The texts of the references of each of these videos that has some."""
-    query = (
-        sa.select(reference.c.video_id, reference.c.text)
-        .where(reference.c.dataset_id == dataset_id, reference.c.video_id == sa.any_(sa.bindparam("ids")))
-        .order_by(reference.c.reference_id)
-    )
-    texts: dict[int, list[str]] = {}
-    for video_id, text in connection.execute(query, {"ids": list(video_ids)}):
-        texts.setdefault(video_id, []).append(text)
-    return texts
 
 
 def replace_agreement(connection: Connection, dataset_id: int, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -15,7 +15,7 @@ from orchestration.settings import settings
 @pytest.fixture(scope="module")
 def scorers() -> dict[str, Scorer]:
     settings.cache_clear()
-    return {metric: scorer.from_settings(settings()) for metric, scorer in SCORERS.items()}
+    return {metric: SCORERS[metric].from_settings(settings()) for metric in METRICS}
 
 
 def needs(plan: Plan, metric: str) -> str:
