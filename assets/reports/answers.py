@@ -116,7 +116,7 @@ def _trust(metrics: Sequence[MetricFacts], plan: Plan, trust: TrustFacts, labels
     further = grouped({aspect: listed(names[1:]) for aspect, names in good.items() if names[1:]})
     sentences = [f"Also {names} for {listed(aspects)}." for names, aspects in further.items()]
     if none := [aspect for aspect, names in good.items() if not names]:
-        sentences.append(f"For {listed(none)} none is clearly better than a simple baseline.")
+        sentences.append(f"For {listed(none)} none is clearly better than a simple score.")
     if first and any(aspect.synthetic for aspect in trust.aspects):
         sentences.append("By ratings of a program, not of people.")
     return Answer("good" if first else "bad", headline or "None yet", tuple(sentences))

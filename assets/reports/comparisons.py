@@ -167,7 +167,7 @@ def gather_label_cuts(connection: Connection, dataset: Dataset) -> tuple[LabelCu
 # Can each metric be trusted here: metrics against people, aspect by aspect.
 
 Beside = Mapping[tuple[str, str], SameItems]
-"""By aspect and metric: the metric beside baselines and one more rater on its own samples."""
+"""By aspect and metric: the metric beside simple scores and one more rater on its own samples."""
 
 
 def beside_people(judged: Judged) -> dict[tuple[str, str], SameItems]:
@@ -246,11 +246,11 @@ def _fewer(label: str, same: SameItems, n_samples: int) -> str:
     line = f"{label} has a value for {same.found.n:,} of the {n_samples:,} rated samples and is compared on these alone"
     if same.strongest is None:
         return f"{line}."
-    return f"{line}; there, the strongest baseline is {same.strongest.name} with {number(same.strongest.value)}."
+    return f"{line}; there, the strongest simple score is {same.strongest.name} with {number(same.strongest.value)}."
 
 
 def _strongest(baselines: Sequence[Coefficient]) -> Coefficient | None:
-    """The baseline farthest from 0, turned round where it is negative; None where none has a value."""
+    """The simple score farthest from 0, turned round where it is negative; None where none has a value."""
     defined = [each for each in baselines if each.value is not None]
     found = max(defined, key=lambda each: abs(each.value or 0.0), default=None)
     if found is None or (found.value or 0.0) >= 0:

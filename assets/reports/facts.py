@@ -208,7 +208,7 @@ class Scatter:
 class AspectFacts:
     """How the metrics agree with people by one aspect. Coefficients are Kendall's tau-b over all samples.
 
-    strongest: of the baselines, turned round where it is negative. verdicts, n_videos: by metric. missing, fewer,
+    strongest: of the simple scores, turned round where it is negative. verdicts, n_videos: by metric. missing, fewer,
     orders: sentences on what cannot be said, on metrics with fewer samples, and on the order of systems.
     """
 
@@ -233,7 +233,7 @@ class AspectFacts:
 class TrustFacts:
     """Metrics against people, on n_judged samples. unscored: by metric, how many of these have no value, by why.
 
-    side_by_side: by aspect, how often metrics, baselines and raters prefer what people prefer of two captions.
+    side_by_side: by aspect, how often metrics, simple scores and raters prefer what people prefer of two captions.
     """
 
     aspects: tuple[AspectFacts, ...]

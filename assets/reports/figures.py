@@ -132,11 +132,11 @@ def forest(
     name: str,
     description: str,
 ) -> str:
-    """Draw bars (name, coefficient, colour), the first on top, beside the strongest baseline and one more rater."""
+    """Draw bars (name, coefficient, colour), the first on top, beside the strongest simple score and one more rater."""
     names = [_short(label) for label, *_ in reversed(bars)]
     figure, axes = _axes(WIDTH, 0.82 + 0.22 * len(bars), _room(names), 0.32)
     if baseline is not None:
-        axes.axvline(baseline, color=GREY, linewidth=1.2, linestyle=":", label="strongest baseline")
+        axes.axvline(baseline, color=GREY, linewidth=1.2, linestyle=":", label="strongest simple score")
     if rater is not None and rater.value is not None:
         axes.axvline(rater.value, color=DARK, linewidth=1.2, linestyle="--", label="one more rater")
         if rater.low is not None and rater.high is not None:

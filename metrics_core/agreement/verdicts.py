@@ -123,9 +123,9 @@ def _beside_baseline(does: str, same: SameItems) -> Verdict:
         words = f"not clearly better than {baseline} alone"
         return Verdict("baseline", f"{does}{beside}, but {words}.", "no clear gain")
     if more.value < 0:
-        return Verdict("below baseline", f"{does}, but worse than {baseline} alone.", "worse than a baseline")
+        return Verdict("below baseline", f"{does}, but worse than {baseline} alone.", "worse than a simple score")
     sentence = f"{does}{beside}{', and' if beside else ''} clearly better than {baseline}."
-    return Verdict(above, sentence, like_rater or "better than baselines")
+    return Verdict(above, sentence, like_rater or "better than simple scores")
 
 
 def _beside_rater(above: Coefficient | None) -> str:

@@ -65,20 +65,20 @@ def same(
             same(number(0.4), (-0.3, -0.01)),
             "above baseline",
             "ECS orders captions by coverage less well than one more rater, and clearly better than words in common.",
-            "better than baselines",
+            "better than simple scores",
         ),
         # An interval as wide as this says nothing of a rater.
         (
             same(number(0.4), (-0.2, 0.1)),
             "above baseline",
             "ECS orders captions by coverage clearly better than words in common.",
-            "better than baselines",
+            "better than simple scores",
         ),
         (
             same(number(0.4), None),
             "above baseline",
             "ECS orders captions by coverage clearly better than words in common.",
-            "better than baselines",
+            "better than simple scores",
         ),
         (
             same(number(0.6), p=0.06),
@@ -91,7 +91,7 @@ def same(
             same(number(0.4), more=-0.1),
             "below baseline",
             "ECS orders captions by coverage, but worse than words in common alone.",
-            "worse than a baseline",
+            "worse than a simple score",
         ),
         (same(number(0.4), None, None), "above baseline", "ECS orders captions by coverage.", "orders alike"),
         (same(number(0.03)), "nothing", "ECS says nothing about coverage.", "says nothing"),
