@@ -8,12 +8,12 @@ from datetime import timedelta
 import dagster as dg
 import sqlalchemy as sa
 
-from assets.scores.registry import METRICS, asset_name
+from assets.scores.registry import SCORERS, asset_name
 from db.schema import sample
 from db.schema.comments import meaning
 
 # The tables of assets that are not called as their table is.
-_TABLES = {asset_name(metric): "score" for metric in METRICS} | {
+_TABLES = {asset_name(metric): "score" for metric in SCORERS} | {
     "threshold": "score_threshold",
     "rating_threshold": "score_threshold",
     "ecs_thresholds": "keypoint_threshold",

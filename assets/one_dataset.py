@@ -15,7 +15,7 @@ from assets.progress import sparsely
 from assets.reports.text import itemised
 from assets.scores.checks import check_scores, check_specs
 from assets.scores.description import metrics_told
-from assets.scores.registry import SCORERS, asset_name, source_kinds
+from assets.scores.registry import SCORERS, asset_name, scored_along, source_kinds
 from assets.selection.assets import subset_made
 from assets.sources.assets import MODEL_POOL, added
 from assets.sources.base import MissingEvidence
@@ -32,9 +32,10 @@ def dataset_assets(
     """The captions of a manifest folder, the evidence and the scores of these metrics, and the subset of a recipe.
 
     Each has the name of the platform's asset behind that of the dataset, and does what that one does on all shards.
+    Simple scores that ask no model anything more are made along with the metrics.
     """
-    of = _One(dataset, tuple(metrics))
-    made = [of.samples(folder), *map(of.evidence, source_kinds(metrics)), *map(of.scores, metrics)]
+    of = _One(dataset, (*metrics, *scored_along(metrics)))
+    made = [of.samples(folder), *map(of.evidence, source_kinds(metrics)), *map(of.scores, of.metrics)]
     return made if recipe is None else [*made, of.subset(recipe)]
 
 

@@ -6,9 +6,9 @@ import dagster as dg
 
 from assets.ecs.verdicts import KeypointVerdicts
 from assets.qeva.answers import Answers
-from assets.scores.registry import METRICS, asset_name
+from assets.scores.registry import SCORERS, asset_name
 
-_SCORES = [asset_name(metric) for metric in METRICS]
+_SCORES = [asset_name(metric) for metric in SCORERS]
 
 
 def _view(name: str, description: str, deps: list[str]) -> dg.AssetSpec:
@@ -20,7 +20,7 @@ def _view(name: str, description: str, deps: list[str]) -> dg.AssetSpec:
 views = [
     _view(
         "sample_scores",
-        "One row per sample, one column per metric; active scorers only.",
+        "One row per sample, one column per metric and simple score; active scorers only.",
         ["sample", *_SCORES],
     ),
     _view("current_score", "Every score beside what its inputs are now; a stale one has no value.", _SCORES),

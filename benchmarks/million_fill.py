@@ -15,7 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
-from assets.scores.registry import METRIC_INPUTS
+from assets.scores.registry import METRIC_INPUTS, METRICS
 from db.evidence.verdicts import VERDICT_INPUTS
 from db.manifest.datasets import Dataset, ensure_dataset
 from db.schema.inputs import input_digest, input_marks
@@ -132,7 +132,7 @@ def _text(number: str, n_words: int) -> str:
 
 def _scores(engine: Engine, dataset: Dataset, taken: dict[str, float]) -> dict[str, int]:
     scorers = {}
-    for metric in METRIC_INPUTS:
+    for metric in METRICS:
         with engine.begin() as connection:
             scorers[metric] = register_scorer(connection, metric=metric, models=MODELS, params={}, code_version="1")
     score_all(engine, dataset, scorers, taken)

@@ -60,7 +60,7 @@ WHERE s.dataset_id = :dataset_id
 def fill(engine: Any, name: str, n_samples: int, clip: Path) -> None:
     """Invent a dataset of so many captions with scores and ratings."""
     from assets.media_file import FileState
-    from assets.scores.registry import METRIC_INPUTS
+    from assets.scores.registry import METRIC_INPUTS, METRICS
     from db.manifest.datasets import ensure_dataset
     from db.schema.inputs import input_digest
     from db.scores.stored import activate_scorer, register_scorer
@@ -87,11 +87,11 @@ def fill(engine: Any, name: str, n_samples: int, clip: Path) -> None:
         }
         for statement in MANIFEST.split(";"):
             connection.execute(sa.text(statement), values)
-        for metric, inputs in METRIC_INPUTS.items():
+        for metric in METRICS:
             scorer_id = register_scorer(
                 connection, metric=metric, models={}, params={"invented": True}, code_version="0"
             )
-            digest = input_digest(inputs, "r.scorer_id")
+            digest = input_digest(METRIC_INPUTS[metric], "r.scorer_id")
             connection.execute(
                 sa.text(SCORES.format(digest=digest)), {"scorer_id": scorer_id, "dataset_id": dataset.dataset_id}
             )

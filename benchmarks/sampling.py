@@ -25,11 +25,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from benchmarks.measure import RESULTS, save, vatex_source
 from benchmarks.vatex_eval import Clock, ingested, judged_captions, scores_by_name, temporary_engine
-from db.reports.agreement import judged_samples, references_of
+from db.reports.agreement import judged_samples
+from db.schema import reference
 from metrics_core.agreement import common_words
 from metrics_core.agreement.sampling import (
     USUAL,
@@ -227,7 +229,12 @@ def load(engine: Engine, source: Path, folder: Path) -> Captions:
         scores = scores_by_name(engine, judged, 1.0)
         with engine.connect() as connection:
             samples = judged_samples(connection, dataset.dataset_id)
-            references = references_of(connection, dataset.dataset_id, {each.video_id for each in samples})
+            query = sa.select(reference.c.video_id, reference.c.text).where(
+                reference.c.dataset_id == dataset.dataset_id
+            )
+            references: dict[int, list[str]] = {}
+            for video_id, text in connection.execute(query):
+                references.setdefault(video_id, []).append(text)
         if [each.sample_id for each in samples] != [row.sample_id for row in judged]:
             raise SystemExit("a caption has no score, and the benchmark takes all of them")
         texts = common_words([each.text for each in samples], [references[each.video_id] for each in samples])

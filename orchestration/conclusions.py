@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 
 from assets.datasets import shard_keys
-from assets.scores.registry import METRICS, asset_name
+from assets.scores.registry import SCORERS, asset_name
 from db.manifest.datasets import Dataset
 from orchestration.jobs import CONCLUSIONS, SUBSET
 
@@ -33,7 +33,7 @@ def stored_results(instance: dg.DagsterInstance, dataset: Dataset) -> dict[str, 
     None where one is missing or older than a score, and where a file of theirs is gone. Ratings and labels do not
     count: an ingest that changes nothing materialises them too, so its caller must know that it changed nothing.
     """
-    scored = of_dataset(newest(instance, [asset_name(metric) for metric in METRICS]), dataset, latest=True)
+    scored = of_dataset(newest(instance, [asset_name(metric) for metric in SCORERS]), dataset, latest=True)
     results = [*CONCLUSIONS, SUBSET]
     if of_dataset(newest(instance, results), dataset, latest=False) <= scored:
         return None

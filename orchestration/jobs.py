@@ -5,9 +5,12 @@ from datetime import datetime, timedelta, timezone
 import dagster as dg
 
 from assets.ecs.assets import ecs_thresholds
-from assets.scores.registry import METRICS, scoring_assets
+from assets.scores.registry import METRICS, SCORERS, asset_name, scoring_assets
+from db.scores.present import SIMPLE_SCORES
 
 FACTS = ["text_fact", "video_fact"]
+# What needs no model: facts, and the simple scores without one.
+WITHOUT_MODEL = [*FACTS, *(asset_name(name) for name in SIMPLE_SCORES if not SCORERS[name].rests_on)]
 CONCLUSIONS = ["threshold", "rating_threshold", "agreement", "dataset_report"]
 SUBSET = "training_subset"
 
@@ -25,9 +28,9 @@ scoring_job = dg.define_asset_job(
 )
 facts_job = dg.define_asset_job(
     "facts_job",
-    selection=dg.AssetSelection.assets(*FACTS),
+    selection=dg.AssetSelection.assets(*WITHOUT_MODEL),
     executor_def=dg.in_process_executor,
-    description="Describe captions and videos without a model.",
+    description="Describe captions and videos, and compare captions with references, without a model.",
 )
 calibration_job = dg.define_asset_job(
     "calibration_job",

@@ -19,13 +19,13 @@ from assets.partitions import DATASETS, SHARDS, announce_partitions, shards_betw
 from assets.reports.text import number_of
 from assets.results import Results
 from assets.scores.pending import activate_if_complete, outstanding_shards, pending_by_shard
-from assets.scores.registry import METRICS, asset_name, scoring_assets
+from assets.scores.registry import SCORERS, asset_name, scored_along, scoring_assets
 from db.manifest.datasets import Dataset
 from db.scores.thresholds import metrics_with_cutoffs
 from db.scores.work import shard_state
 from db.selections.recipes import Recipe
 from orchestration.dead_runs import close_dead_runs
-from orchestration.jobs import FACTS, SUBSET
+from orchestration.jobs import FACTS, SUBSET, WITHOUT_MODEL
 from orchestration.platform import installed
 from orchestration.requests import stretches
 from orchestration.runs import FAILED, RunFailed, execute, options_by_source, run_job
@@ -100,7 +100,7 @@ def _wanted(
 ) -> dict[str, int]:
     """The samples to score, by shard; with shards that have none, but were never run, left open or failed before."""
     pending: Counter[tuple[str, int]] = Counter()
-    for metric in metrics:
+    for metric in dict.fromkeys([*metrics, *scored_along(metrics)]):
         scorer = installed().curation.scorers[metric]
         counts = pending_by_shard(installed().engine, scorer, [dataset])
         activate_if_complete(installed().engine, scorer, [dataset], counts)
@@ -169,11 +169,14 @@ def _outstanding(dataset: Dataset, metrics: Sequence[str]) -> set[int]:
 
 
 def run_facts(dataset: str) -> dict[str, int]:
-    """Describe what lacks facts; returns how many things each asset described. Raises UnknownDataset."""
+    """Describe what lacks facts; returns how many things each asset of facts described. Raises UnknownDataset.
+
+    Simple scores that need no model are made along.
+    """
     found = dataset_of_key(installed().engine, dataset)
     announce_partitions(installed().instance, found)
     keys = shard_keys(found)
-    result = run_job("facts_job", keys[0], {}, FACTS, keys[-1])
+    result = run_job("facts_job", keys[0], {}, WITHOUT_MODEL, keys[-1])
     return {
         asset: number_of(str(result.asset_materializations_for_node(asset)[0].metadata[DESCRIBED].value))
         for asset in FACTS
@@ -211,7 +214,7 @@ THRESHOLDS = ["threshold", "rating_threshold"]
 
 def make_named_thresholds(dataset: Dataset, recipe: Recipe, tell: Callable[[str], None]) -> None:
     """Store the thresholds of a dataset where the recipe names one of a metric that has none. tell: takes progress."""
-    asked = {name for name, least in recipe.at_least.items() if isinstance(least, str) and name in METRICS}
+    asked = {name for name, least in recipe.at_least.items() if isinstance(least, str) and name in SCORERS}
     with installed().engine.connect() as connection:
         if asked <= metrics_with_cutoffs(connection, dataset.dataset_id):
             return

@@ -22,7 +22,7 @@ from assets.ingest.dimensions import DIMENSIONS_FILE
 from assets.ingest.files import file_in, readable
 from assets.ingest.readers import ManifestError, find_tables
 from assets.partitions import DATASET, DATASETS, partitions_named
-from assets.scores.registry import METRICS, asset_name
+from assets.scores.registry import SCORERS, asset_name
 from db.manifest.datasets import list_datasets
 from db.scores.quality import has_good_score
 from orchestration.conclusions import newest, of_dataset
@@ -105,7 +105,7 @@ def conclusions(
     close_dead_runs(context.instance)
     asked = False
     busy = busy_datasets(context.instance)
-    known = newest(context.instance, [*map(asset_name, METRICS), *JUDGEMENTS])
+    known = newest(context.instance, [*map(asset_name, SCORERS), *JUDGEMENTS])
     drawn = newest(context.instance, CONCLUSIONS)
     with curation.engine.connect() as connection:
         for dataset in list_datasets(connection):

@@ -164,11 +164,11 @@ def metric(
     0.5
     """
     # Loads the tables, which nobody needs who only imports the package.
-    from db.scores.present import columns_without_metrics
+    from db.scores.present import SIMPLE_SCORES, columns_without_metrics
 
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ReelsieveError(f"metric name {name!r}: write at most 40 lower-case letters, digits and _")
-    if name in columns_without_metrics():
+    if name in {*columns_without_metrics(), *SIMPLE_SCORES}:
         raise ReelsieveError(f"metric name {name!r}: sample_scores has another column of this name: choose another")
 
     def make(function: Callable[..., Any]) -> FunctionMetric:

@@ -42,7 +42,7 @@ class Connection:
 
     @plainly
     def scores(self, dataset: str) -> Any:
-        """A row for each sample of a dataset, with its scores by all metrics, as view `sample_scores` says."""
+        """A row for each sample of a dataset, with scores, simple scores and facts, as view `sample_scores` says."""
         return self._of("SELECT * FROM sample_scores WHERE dataset = {} ORDER BY kind, sample", dataset)
 
     @plainly

@@ -13,7 +13,7 @@ from assets.reports.labels import metric_label, ratings_note
 from assets.reports.plots import intervals, markdown_image
 from assets.reports.tables import markdown_table
 from assets.reports.text import number, spelled
-from assets.scores.registry import METRICS, asset_name
+from assets.scores.registry import SCORERS, asset_name
 from db.scores.present import known_metrics
 from metrics_core.agreement.choices import ACCURACY, SIDE_BY_SIDE
 
@@ -31,12 +31,12 @@ SHOWN = ("pooled", "per_video", "per_system", "within_system")
     deps=[
         "rating",
         "keypoint_label",
-        *[of_all_partitions(asset_name(metric)) for metric in METRICS],
+        *[of_all_partitions(asset_name(name)) for name in SCORERS],
     ],
     kinds={"postgres"},
 )
 def agreement(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
-    """Correlations of every metric, of baselines and of raters with people, with intervals over videos."""
+    """Correlations of every metric, of simple scores and of raters with people, with intervals over videos."""
     dataset = dataset_of_key(curation.engine, context.partition_key)
     with curation.engine.connect() as connection:
         metrics = known_metrics(connection)
@@ -96,7 +96,7 @@ def _aspect(aspect: str, rows: list[StoredRow]) -> str:
 
 
 def _decisions(rows: list[StoredRow]) -> str:
-    """A table of decisions, on keypoints or on two captions side by side, and the baselines beside them."""
+    """A table of decisions, on keypoints or on two captions side by side, and the simple scores beside them."""
     cells = [
         [row.metric, _STATISTICS.get(row.statistic, row.statistic), number(row.value, 3), _interval(row), f"{row.n:,}"]
         for row in rows

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy.engine import Connection, Engine
 
-from assets.agreement.rows import MAJORITY, SEED, baselines_of, by_aspect, choices_of, resamples_for
+from assets.agreement.rows import MAJORITY, SEED, STORED, by_aspect, choices_of, load_simple_scores, resamples_for
 from db.manifest.datasets import Dataset
 from db.reports.agreement import JudgedSample, judged_samples, preferences_of, ratings_of
 from db.scores.scorers import (
@@ -288,7 +288,7 @@ class NothingToCompare(ValueError):
 class Loaded:
     """A dataset's samples with two scorers' values (n,), NaN for none; of those that people judged more.
 
-    ratings, choices, baselines: of the judged samples, see `Judged`.
+    ratings, choices, baselines: of the judged samples, see `Judged`; baselines without the two that are compared.
     """
 
     samples: list[DatasetSample]
@@ -348,9 +348,12 @@ def load(connection: Connection, dataset: Dataset, first: StoredScorer, second: 
     rated = by_aspect(judged, ratings_of(connection, dataset.dataset_id))
     ratings = {aspect: each.values for aspect, each in rated.items()}
     (one, left), (other, right) = columns
-    baselines = baselines_of(connection, dataset.dataset_id, judged)
+    compared = {side.scorer.metric for side, _ in columns}
+    simple = load_simple_scores(connection, dataset.dataset_id, judged)
+    # A simple score that is compared does not stand beside itself.
+    beside = {name: found.values for name, found in simple.items() if STORED.get(name) not in compared}
     choices = choices_of(judged, preferences_of(connection, dataset.dataset_id))
-    return Loaded(samples, (one, other), (left, right), judged, ratings, choices, baselines)
+    return Loaded(samples, (one, other), (left, right), judged, ratings, choices, beside)
 
 
 def _pair(connection: Connection, dataset: Dataset, first: str, second: str) -> tuple[StoredScorer, StoredScorer]:

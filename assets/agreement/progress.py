@@ -24,7 +24,7 @@ CEILING = "one rater with the others"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A metric, a baseline or the human ceiling: the number so far, its interval, and the items that count."""
+    """A metric, a simple score or the human ceiling: the number so far, its interval, and the items that count."""
 
     name: str
     value: float | None

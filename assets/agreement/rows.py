@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from sqlalchemy.engine import Connection, Engine
 
-from db.evidence.embeddings import whole_text_cosines
 from db.manifest.datasets import Dataset
 from db.reports.agreement import (
     JudgedSample,
@@ -21,9 +21,9 @@ from db.reports.agreement import (
     judged_samples,
     preferences_of,
     ratings_of,
-    references_of,
     replace_agreement,
 )
+from db.scores.present import SIMPLE_SCORES
 from db.scores.scorers import values_of
 from db.scores.stored import active_scorer
 from db.scores.thresholds import DecidedKeypoint, decided_keypoints
@@ -32,11 +32,10 @@ from metrics_core.agreement import (
     Choices,
     agreement_rows,
     choice_rows,
-    common_words,
     label_rows,
-    length_in_words,
 )
 from metrics_core.calibration import calibration_mask
+from metrics_core.facts.texts import words_in
 
 # Decisions on single keypoints against people's labels, beside answers that do not look at the caption.
 
@@ -91,8 +90,13 @@ MANY = 20_000
 LABELS = "coverage (labels)"
 """The aspect of labels: the share of a caption's keypoints labelled as covered. All labels are of one rater."""
 LENGTH, COMMON_WORDS, COSINE = "length in words", "words in common", "cosine of whole texts"
+"""The names of the simple scores in the table of agreement."""
+STORED: Mapping[str, str] = dict(zip((COMMON_WORDS, COSINE), SIMPLE_SCORES, strict=True))
+"""The column of sample_scores that has a simple score, by its name in the table."""
+COLUMNS: Mapping[str, str] = {LENGTH: "words", **STORED}
+"""The same of all simple scores: the length is a fact."""
 MAJORITY = "majority"
-"""The baseline that gives every caption the commonest rating. It ties all pairs, so only pairwise accuracies exist."""
+"""What gives every caption the commonest rating, and so ties all pairs: only pairwise accuracies exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +125,9 @@ class Judged:
     """A dataset's judged samples with their numbers, each (n,), and ratings by aspect, NaN where there is none.
 
     They are all of one `kind`, whose scores lie on one scale: captions where people judged some. n_others: the judged
-    samples of the other kind, which are left out. n_stale: for each metric the judged samples whose score is stale, and
-    left out. baselines: see `baselines_of`. keypoints: the decisions on labelled keypoints. preferences: between two of
-    the samples.
+    samples of the other kind, which are left out. n_stale: for each score the judged samples whose score is stale, and
+    left out. baselines: the values of what `load_simple_scores` loads. keypoints: the decisions on labelled keypoints.
+    preferences: between two of the samples.
     """
 
     samples: list[JudgedSample]
@@ -170,21 +174,17 @@ def load_judged(connection: Connection, dataset: Dataset, metrics: Sequence[str]
     samples = [each for each in everyone if each.kind == kind]
     ids = [each.sample_id for each in samples]
     # Without a judgement no score is read.
-    active = {metric: active_scorer(connection, metric) for metric in metrics} if samples else {}
-    scorers = {metric: scorer_id for metric, scorer_id in active.items() if scorer_id is not None}
-    values, n_stale = {}, {}
-    for metric, scorer_id in scorers.items():
-        scores = values_of(connection, scorer_id, dataset.dataset_id, ids)
-        n_stale[metric] = sum(status == "stale" for _, status in scores.values())
-        if scores:
-            values[metric] = np.array([_number(scores.get(sample_id, (None, ""))[0]) for sample_id in ids])
+    stored = {name: load_values(connection, dataset.dataset_id, name, ids) for name in (metrics if samples else ())}
+    loaded = {metric: found for metric, found in stored.items() if found}
+    simple = load_simple_scores(connection, dataset.dataset_id, samples)
+    everything = {**loaded, **simple}
     return Judged(
         samples,
-        values,
-        scorers,
-        n_stale,
+        {metric: found.values for metric, found in loaded.items() if found.has_rows},
+        {name: found.scorer_id for name, found in everything.items() if found.scorer_id is not None},
+        {name: found.n_stale for name, found in everything.items()},
         by_aspect(samples, ratings_of(connection, dataset.dataset_id)),
-        baselines_of(connection, dataset.dataset_id, samples),
+        {name: found.values for name, found in simple.items()},
         decided_keypoints(connection, dataset.dataset_id) if samples else (),
         kind,
         len(everyone) - len(samples),
@@ -192,25 +192,41 @@ def load_judged(connection: Connection, dataset: Dataset, metrics: Sequence[str]
     )
 
 
-def baselines_of(
-    connection: Connection, dataset_id: int, samples: Sequence[JudgedSample]
-) -> dict[str, npt.NDArray[np.float64]]:
-    """The values (n,) of what knows nothing of quality, NaN where undefined.
+class Loaded(NamedTuple):
+    """The values (n,) of n samples, NaN where there is none, and the scorer that stored them.
 
-    The cosine is that of the whole texts, by the vectors that a metric's encoder left: with the nearest reference, as
-    the metrics and the words in common take the best one. It is absent where no encoder knows these captions.
+    n_stale: how many of its scores are stale, and have no value. has_rows: whether it scored any of the samples.
+    """
+
+    scorer_id: int | None
+    values: npt.NDArray[np.float64]
+    n_stale: int = 0
+    has_rows: bool = True
+
+
+def load_values(connection: Connection, dataset_id: int, name: str, sample_ids: Sequence[int]) -> Loaded | None:
+    """Load what the active scorer of a metric or a simple score stored of these samples; None without a scorer."""
+    scorer_id = active_scorer(connection, name)
+    if scorer_id is None:
+        return None
+    scores = values_of(connection, scorer_id, dataset_id, sample_ids)
+    values = np.array([_number(scores.get(sample_id, (None, ""))[0]) for sample_id in sample_ids])
+    return Loaded(scorer_id, values, sum(status == "stale" for _, status in scores.values()), bool(scores))
+
+
+def load_simple_scores(connection: Connection, dataset_id: int, samples: Sequence[JudgedSample]) -> dict[str, Loaded]:
+    """Load by name what a metric has to beat: the simple scores, and the majority.
+
+    A score that is stored is absent where none of the samples has a value of it.
     """
     if not samples:
         return {}
-    texts = [each.text for each in samples]
-    references = references_of(connection, dataset_id, {each.video_id for each in samples})
-    cosines = whole_text_cosines(connection, [each.sample_id for each in samples])
-    return {
-        LENGTH: length_in_words(texts),
-        MAJORITY: np.zeros(len(texts)),
-        COMMON_WORDS: common_words(texts, [references.get(each.video_id, []) for each in samples]),
-        **({COSINE: np.array([cosines.get(each.sample_id, math.nan) for each in samples])} if cosines else {}),
-    }
+    # The number of column `words`, which is there only where somebody asked for facts.
+    lengths = np.array([len(words_in(each.text)) for each in samples], dtype=np.float64)
+    computed = {LENGTH: Loaded(None, lengths), MAJORITY: Loaded(None, np.zeros(len(samples)))}
+    ids = [each.sample_id for each in samples]
+    stored = {name: load_values(connection, dataset_id, column, ids) for name, column in STORED.items()}
+    return computed | {name: found for name, found in stored.items() if found and np.isfinite(found.values).any()}
 
 
 def _number(value: float | None) -> float:

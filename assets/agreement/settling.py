@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock, Thread
@@ -18,12 +18,12 @@ import numpy as np
 from sqlalchemy.engine import Connection, Engine
 
 from assets.agreement.comparing import UnknownScorer, find_named
-from assets.agreement.rows import COMMON_WORDS, COSINE, LENGTH, baselines_of
+from assets.agreement.rows import COLUMNS, LENGTH
 from assets.settings import read_settings
 from assets.thresholds.settings import RatingSettings
 from db.manifest.datasets import Dataset
 from db.manifest.rating import Captions, Mark, captions_of, drawn_ratings, questions_of, systems_of_captions
-from db.reports.agreement import JudgedSample
+from db.scores.present import SIMPLE_SCORES
 from db.scores.scorers import all_values_of, list_scorers, named_samples, scored_datasets
 from metrics_core.agreement.sampling import (
     Answer,
@@ -38,9 +38,8 @@ from metrics_core.agreement.sampling import (
 )
 from metrics_core.arrays import FloatArray, IntArray
 from metrics_core.calibration.rated import FEWEST_VIDEOS
+from metrics_core.facts.texts import words_in
 
-BASELINES: Mapping[str, str] = {"cosine": COSINE, "words": COMMON_WORDS, "length": LENGTH}
-"""Baselines by the names that a question gives them."""
 # A draw of a million captions takes 100 MB.
 _MOST_DRAWS = 4
 RENEWING = "draw"
@@ -107,7 +106,7 @@ def question_of(connection: Connection, dataset: Dataset, text: str) -> Question
     """Understand a question. Raises BadQuestion, with the remedy."""
     parts = text.split(":")
     if len(parts) == 3 and (cuts := _cuts(parts[1:])):
-        _scorer_or_baseline(connection, dataset, parts[0])
+        _find_scorer(connection, dataset, parts[0])
         return Question(text, "cuts", parts[0], parts[0], cuts)
     pairs = [(":".join(parts[:at]), ":".join(parts[at:])) for at in range(1, len(parts))]
     systems = systems_of_captions(connection, dataset) if pairs else set[str]()
@@ -117,7 +116,7 @@ def question_of(connection: Connection, dataset: Dataset, text: str) -> Question
     if len(pairs) != 1 or pairs[0][0] == pairs[0][1]:
         raise BadQuestion(f"{text[:80]!r} names no question: give {FORMS}")
     for name in pairs[0]:
-        _scorer_or_baseline(connection, dataset, name)
+        _find_scorer(connection, dataset, name)
     return Question(text, "metrics", *pairs[0])
 
 
@@ -129,19 +128,25 @@ def _cuts(parts: Sequence[str]) -> tuple[float, float] | None:
     return (low, high) if math.isfinite(low) and math.isfinite(high) and low < high else None
 
 
-def _scorer_or_baseline(connection: Connection, dataset: Dataset, name: str) -> int | None:
-    """The number of the scorer of this name; None for a baseline."""
-    if name in BASELINES:
+def _find_scorer(connection: Connection, dataset: Dataset, name: str) -> int | None:
+    """The number of the scorer of this name; None for the length of captions, which no scorer made."""
+    if name == COLUMNS[LENGTH]:
         return None
+    scorers = list_scorers(connection)
+    if name in SIMPLE_SCORES and not any(each.metric == name for each in scorers):
+        raise BadQuestion(f"{dataset.name} has no {name} yet: run {_scoring(dataset, name)}")
     try:
-        found = find_named(list_scorers(connection), name)
+        found = find_named(scorers, name)
     except UnknownScorer as error:
-        baselines = ", ".join(BASELINES)
-        raise BadQuestion(f"{name!r} is neither a baseline ({baselines}) nor a system, and {error}") from error
+        simple = ", ".join(COLUMNS.values())
+        raise BadQuestion(f"{name!r} is neither a simple score ({simple}) nor a system, and {error}") from error
     if dataset.name not in scored_datasets(connection, found.scorer_id):
-        remedy = f"run reelsieve score --dataset {dataset.name} --metric {found.metric}"
-        raise BadQuestion(f"{found.name} has not scored {dataset.name}: {remedy}")
+        raise BadQuestion(f"{found.name} has not scored {dataset.name}: run {_scoring(dataset, found.metric)}")
     return found.scorer_id
+
+
+def _scoring(dataset: Dataset, metric: str) -> str:
+    return f"reelsieve score --dataset {dataset.name} --metric {metric}"
 
 
 def draw(connection: Connection, dataset: Dataset, question: Question, seed: int) -> Draw:
@@ -219,22 +224,17 @@ def _draw_of_systems(question: Question, captions: Captions) -> Draw:
 
 
 def _values(connection: Connection, dataset: Dataset, name: str, captions: Captions) -> FloatArray:
-    """The values of a scorer or a baseline, (n,), NaN for none."""
-    scorer_id = _scorer_or_baseline(connection, dataset, name)
-    if scorer_id is not None:
-        found = np.full(captions.ids.size, np.nan)
-        ids, values = all_values_of(connection, scorer_id, dataset.dataset_id)
-        rows = np.searchsorted(captions.ids, ids)
-        is_caption = captions.ids[np.minimum(rows, found.size - 1)] == ids if found.size else ids < 0
-        found[rows[is_caption]] = values[is_caption]
-        return found
-    ids_and_videos = list(zip(captions.ids.tolist(), captions.videos.tolist(), strict=True))
-    texts = named_samples(connection, captions.ids.tolist())
-    samples = [JudgedSample(i, 0, video, "", texts[i].text or "", None) for i, video in ids_and_videos]
-    baseline = baselines_of(connection, dataset.dataset_id, samples).get(BASELINES[name])
-    if baseline is None:
-        raise BadQuestion(f"no encoder knows the captions of {dataset.name}, which {name} needs: score vcs first")
-    return baseline
+    """The values of a scorer, or the lengths, (n,), NaN for none."""
+    scorer_id = _find_scorer(connection, dataset, name)
+    if scorer_id is None:
+        texts = named_samples(connection, captions.ids.tolist())
+        return np.array([len(words_in(texts[sample_id].text)) for sample_id in captions.ids.tolist()], dtype=np.float64)
+    found = np.full(captions.ids.size, np.nan)
+    ids, values = all_values_of(connection, scorer_id, dataset.dataset_id)
+    rows = np.searchsorted(captions.ids, ids)
+    is_caption = captions.ids[np.minimum(rows, found.size - 1)] == ids if found.size else ids < 0
+    found[rows[is_caption]] = values[is_caption]
+    return found
 
 
 # What the ratings say so far.

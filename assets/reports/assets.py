@@ -12,7 +12,7 @@ from assets.progress import sparsely
 from assets.reports.report import make_report, report_folder
 from assets.reports.tables import escaped
 from assets.scores.description import metrics_told
-from assets.scores.registry import METRICS, asset_name
+from assets.scores.registry import SCORERS, asset_name
 from db.scores.present import known_metrics
 
 
@@ -22,7 +22,7 @@ from db.scores.present import known_metrics
     deps=[
         "rating",
         "keypoint_label",
-        *[of_all_partitions(asset_name(metric)) for metric in METRICS],
+        *[of_all_partitions(asset_name(name)) for name in SCORERS],
     ],
     kinds={"html"},
 )

@@ -195,7 +195,7 @@ def gather_label_cuts(connection: Connection, dataset: Dataset) -> tuple[LabelCu
 
 T = TypeVar("T")
 Beside = Mapping[tuple[str, str], SameItems]
-"""By aspect and metric: the metric beside baselines and one more rater on its own samples."""
+"""By aspect and metric: the metric beside simple scores and one more rater on its own samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,7 +395,7 @@ def _beside_rater(label: str, same: SameItems) -> str:
 
 
 def _strongest(baselines: Sequence[Coefficient]) -> Coefficient | None:
-    """The baseline farthest from 0, turned round where it is negative; None where none has a value."""
+    """The simple score farthest from 0, turned round where it is negative; None where none has a value."""
     defined = [each for each in baselines if each.value is not None]
     found = max(defined, key=lambda each: abs(each.value or 0.0), default=None)
     if found is None or (found.value or 0.0) >= 0:

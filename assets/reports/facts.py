@@ -246,9 +246,9 @@ class AspectFacts:
     """How the metrics agree with people by one aspect. Coefficients are Kendall's tau-b.
 
     coefficients, verdicts, n_videos: of captions, over all samples that a metric has a value for. strongest: of the
-    baselines, turned round where it is negative; rivals: the same on the samples of each metric that has one.
-    system_coefficients: of the systems' means, by metric and baseline; order_verdicts: by metric.
-    references: how many references the videos have, by metric and baseline that compares captions with them.
+    simple scores, turned round where it is negative; rivals: the same on the samples of each metric that has one.
+    system_coefficients: of the systems' means, by metric and simple score; order_verdicts: by metric.
+    references: how many references the videos have, by metric and simple score that compares captions with them.
     missing, fewer, orders: sentences on what cannot be compared, metrics with fewer samples, and orders of systems.
     raters, ties, beside_rater: sentences on raters who are left out or far from the others, on the pairs that metrics
     tie, and on each metric beside one more rater.
@@ -283,7 +283,7 @@ class AspectFacts:
 class TrustFacts:
     """Metrics against people, on n_judged samples. unscored: by metric, how many of these have no value, by why.
 
-    side_by_side: by aspect, how often metrics, baselines and raters prefer what people prefer of two captions.
+    side_by_side: by aspect, how often metrics, simple scores and raters prefer what people prefer of two captions.
     """
 
     aspects: tuple[AspectFacts, ...]

@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from assets.agreement.progress import own_repeats
 from assets.agreement.raters import pattern_sentences
-from assets.agreement.rows import LABELS, Judged, load_judged, rows_of
+from assets.agreement.rows import COMMON_WORDS, LABELS, Judged, load_judged, rows_of
 from assets.holdings import of_dataset
 from assets.home import make_home_folder
 from assets.plan import inputs_of, make_plan
@@ -57,7 +57,7 @@ from db.reports.summary import (
 from db.reports.values import Tally, collect_scores, reasons, systems_of, tallies
 from db.reports.videos import Samples, count_videos, judgements_by_video, values_by_video
 from db.schema import scorer
-from db.scores.present import known_metrics
+from db.scores.present import SIMPLE_SCORES, known_metrics
 from db.scores.quality import StatusCount
 from db.scores.stored import active_models, active_scorer
 from metrics_core.agreement.verdicts import corrected
@@ -215,7 +215,8 @@ def gather(
         collect_scores(connection, dataset, names)
         data, metrics = gather_data(connection, dataset), gather_metrics(connection, names)
         described = gather_described(connection, dataset)
-        plan = make_plan(of_dataset(connection, dataset, inputs_of(scorers.values())), scorers)
+        planned = {name: scorer for name, scorer in scorers.items() if name not in SIMPLE_SCORES}
+        plan = make_plan(of_dataset(connection, dataset, inputs_of(planned.values())), planned)
         tell("comparing the systems")
         systems, people = gather_systems(connection, data, metrics)
         tell("comparing the metrics with people")
@@ -235,7 +236,7 @@ def gather(
             made_at=datetime.now(timezone.utc),
             version=version("reelsieve"),
             notices=(
-                *notices(data, metrics, judged),
+                *notices(dataset.name, data, metrics, judged),
                 *pattern_sentences(answers_of(connection, dataset.dataset_id)),
             ),
             answers=answers(dataset.name, data, described, plan, metrics, trust, systems, people),
@@ -272,7 +273,7 @@ def _corrected(
     return own[: len(systems)], own[len(systems) :], replace(compared, beside=beside, orders=orders)
 
 
-def notices(data: DataFacts, metrics: Sequence[MetricFacts], judged: Judged) -> Iterator[str]:
+def notices(dataset: str, data: DataFacts, metrics: Sequence[MetricFacts], judged: Judged) -> Iterator[str]:
     """What a reader must know before the first number."""
     if data.synthetic_ratings:
         yield "The ratings are synthetic: made by a program, not by people."
@@ -285,6 +286,11 @@ def notices(data: DataFacts, metrics: Sequence[MetricFacts], judged: Judged) -> 
             yield f"{shown_name(metric.name)} was made with the {name}; {remedy}."
         if n_stale := sum(each.n for each in metric.statuses if each.status == "stale"):
             yield f"{n_stale} scores of {metric.label} are stale and left out: reelsieve score makes them anew."
+    if data.counts["references"] and judged.samples and COMMON_WORDS not in judged.baselines:
+        yield (
+            "Words in common with references are not scored, so no metric is held against them: run reelsieve facts "
+            f"--dataset {dataset}."
+        )
     if judged.n_others:
         yield f"People judged {judged.n_others:,} question-answer pairs, too; agreement is that of captions alone."
 

@@ -13,11 +13,12 @@ from assets.partitions import SHARDS
 from assets.reports.text import spelled
 from assets.results import ShardsFailed
 from assets.scores.description import described
-from assets.scores.registry import METRICS, SCORERS, asset_name, source_kinds
+from assets.scores.registry import SCORERS, asset_name, source_kinds
 from assets.scores.said import INTERVALS
 from assets.shards import shards_of_run
 from assets.sources.base import MissingEvidence
 from assets.steps import GivenUp, Step, taken
+from db.scores.present import SIMPLE_SCORES
 from db.scores.quality import StatusCount
 
 
@@ -51,7 +52,8 @@ def build_score_asset(metric: str) -> dg.AssetsDefinition:
                 refusals += [each for each in counts if each.status not in ("ok", "not_applicable")]
         except GivenUp as error:
             failed |= dict.fromkeys(error.shards, error)
-        if refusals:
+        # Simple scores come along unasked.
+        if refusals and metric not in SIMPLE_SCORES:
             context.log.warning(_silence(metric, refusals))
         if failed:
             curation.results.fail(asset, failed)
@@ -85,4 +87,4 @@ def _joined(failed: Mapping[str, RuntimeError]) -> str:
     return f"{first}; so in {len(failed)} shards: {', '.join(failed)}" if len(failed) > 1 else str(first)
 
 
-score_assets = [build_score_asset(metric) for metric in METRICS]
+score_assets = [build_score_asset(metric) for metric in SCORERS]

@@ -10,7 +10,7 @@ from assets.datasets import RunShard
 from assets.reports.text import number, quantified
 from assets.results import checks_failed
 from assets.scores.pending import registered
-from assets.scores.registry import METRICS, SCORERS, asset_name
+from assets.scores.registry import SCORERS, asset_name
 from assets.scores.said import thing_of
 from assets.shards import check_result, shards_of_run
 from assets.sources.base import Tell
@@ -156,4 +156,4 @@ def judge(quality: ShardQuality, value_range: tuple[float, float]) -> dict[str, 
     }
 
 
-score_checks = [build_score_checks(metric) for metric in METRICS]
+score_checks = [build_score_checks(metric) for metric in SCORERS]

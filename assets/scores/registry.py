@@ -1,4 +1,4 @@
-"""All metrics: our own, and the metrics that installed packages bring along as entry points."""
+"""All metrics, our own and those that installed packages bring along as entry points, and the simple scores."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from assets.ecs.scorer import ECSScorer
 from assets.qeva.scorer import QEVAScorer
 from assets.scores.base import Scorer
 from assets.scores.evqa import EVQAScorer
+from assets.scores.simple import CosineScorer, WordsInCommonScorer
 from assets.scores.vcs import VCSScorer, VCSShortScorer
 from assets.sources.base import Source, chain_of_kinds
 from db.schema.inputs import Input
+from db.scores.present import SIMPLE_SCORES
 
 # A package that brings a metric names its scorer's class in this group.
 ENTRY_POINTS = "reelsieve.metrics"
@@ -22,8 +24,10 @@ ENTRY_POINTS = "reelsieve.metrics"
 _OURS: tuple[type[Scorer], ...] = (VCSScorer, EVQAScorer, VCSShortScorer, ECSScorer, QEVAScorer)
 _BROUGHT: tuple[type[Scorer], ...] = tuple(point.load() for point in entry_points(group=ENTRY_POINTS))
 
-SCORERS: dict[str, type[Scorer]] = {scorer.metric: scorer for scorer in (*_OURS, *_BROUGHT)}
-METRICS = tuple(SCORERS)
+METRICS = tuple(scorer.metric for scorer in (*_OURS, *_BROUGHT))
+# Simple scores are made and stored as scores of metrics are, and are none: they come last, and beside metrics only.
+_SIMPLE: tuple[type[Scorer], ...] = (WordsInCommonScorer, CosineScorer)
+SCORERS: dict[str, type[Scorer]] = {scorer.metric: scorer for scorer in (*_OURS, *_BROUGHT, *_SIMPLE)}
 METRIC_INPUTS: dict[str, Collection[Input[Any]]] = {metric: scorer.inputs for metric, scorer in SCORERS.items()}
 
 
@@ -40,7 +44,27 @@ def asset_name(metric: str) -> str:
     return f"{metric}_score"
 
 
+def scored_along(metrics: Iterable[str]) -> list[str]:
+    """Return the simple scores that are made along with these metrics, because they ask no model anything more.
+
+    These are the ones without a model, and those of texts that one of the metrics embeds and compares, too.
+
+    >>> scored_along(["evqa"]), scored_along(["evqa", "vcs_short"])
+    (['words_in_common'], ['words_in_common', 'cosine'])
+    """
+    chosen = [SCORERS[metric] for metric in metrics]
+    return [name for name in SIMPLE_SCORES if any(_asks_no_more(SCORERS[name], scorer) for scorer in chosen)]
+
+
+def _asks_no_more(simple: type[Scorer], scorer: type[Scorer]) -> bool:
+    evidence, of_scorer = ({kind.asset for kind in each.rests_on} for each in (simple, scorer))
+    return not evidence or (evidence <= of_scorer and set(simple.inputs) <= set(scorer.inputs))
+
+
 def scoring_assets(metrics: Iterable[str]) -> list[str]:
-    """Return the assets of a run that scores a shard with these metrics: first the sources, then the scores."""
+    """Return the assets of a run that scores a shard with these metrics: first the sources, then the scores.
+
+    Simple scores that are made along come last.
+    """
     chosen = list(metrics)
-    return [*source_kinds(chosen), *map(asset_name, chosen)]
+    return [*source_kinds(chosen), *map(asset_name, dict.fromkeys([*chosen, *scored_along(chosen)]))]

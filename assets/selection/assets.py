@@ -13,7 +13,7 @@ from assets.reports.labels import metric_label
 from assets.reports.tables import markdown_table
 from assets.reports.text import itemised
 from assets.scores.description import metrics_told
-from assets.scores.registry import METRICS, asset_name
+from assets.scores.registry import METRICS, SCORERS, asset_name
 from assets.selection.export import export_selection
 from assets.selection.making import make_selection
 from assets.selection.vectors import text_encoder
@@ -35,7 +35,7 @@ class SelectionConfig(dg.Config):
     group_name="selection",
     partitions_def=DATASETS,
     # A recipe may name a stored threshold, and mean ratings.
-    deps=["threshold", "rating_threshold", *[of_all_partitions(asset_name(metric)) for metric in METRICS]],
+    deps=["threshold", "rating_threshold", *[of_all_partitions(asset_name(name)) for name in SCORERS]],
     kinds={"postgres", "parquet"},
 )
 def training_subset(

@@ -128,7 +128,7 @@ def _of_kind(kind: type[Source[Any]], curation: Curation, metrics: Iterable[str]
     """The sources of a kind below these metrics' scorers, each with the metric."""
     for metric in metrics:
         for source in chain(curation.scorers[metric].sources):
-            if isinstance(source, kind):
+            if source.asset == kind.asset:
                 yield metric, source
 
 

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy.engine import Engine
 
 from assets.models.chat import recording
 from assets.sources.base import Evidence, Forecast, Order, Source, Tell
 from assets.sources.memo import ask_missing
-from db.evidence.embeddings import StoredVectors, load_texts, missing_texts, store_texts
+from db.evidence.embeddings import (
+    StoredVectors,
+    TextCosine,
+    load_cosines,
+    load_texts,
+    missing_texts,
+    store_texts,
+)
 from db.evidence.frames import Files
-from db.schema.inputs import Input
+from db.schema.inputs import REFERENCES, Input
 from db.scores.work import PendingSample
+from metrics_core.agreement.simple_scores import find_nearest
 from metrics_core.models.served_encoder import ServedTextEncoder
 from metrics_core.models.unusable import ModelUnusable
 from metrics_core.protocols import ModelIdentity, TextEncoder, texts_in_chunks
+
+T = TypeVar("T")
 
 
 def embed_texts(engine: Engine, encoder: TextEncoder, missing: Sequence[str], tell: Tell) -> None:
@@ -35,8 +46,8 @@ def embed_texts(engine: Engine, encoder: TextEncoder, missing: Sequence[str], te
     )
 
 
-class TextVectors(Source[StoredVectors]):
-    """Vectors by text. `texts` returns the texts of a sample that need a vector."""
+class EmbeddedTexts(Source[T]):
+    """Vectors of the texts of samples. `texts` returns the texts of a sample that need one; subclasses load them."""
 
     asset: ClassVar[str] = "text_embedding"
     description: ClassVar[str] = (
@@ -91,6 +102,22 @@ class TextVectors(Source[StoredVectors]):
         usage, name = self.encoder.usage_of(missing), self.model.model_id
         return [Forecast(self.asset, name, usage.calls, usage.tokens_in, 0, usage.money)] if missing else []
 
+    def wanted(self, engine: Engine, samples: Sequence[PendingSample]) -> Iterator[str]:
+        """The texts that must be embedded for these samples; some stand in the database, where a model wrote them."""
+        for sample in samples:
+            yield from self._texts(sample)
+
+    def try_out(self) -> str:
+        """Encode one word."""
+        (vector,) = self.encoder.encode(["word"])
+        if not np.isfinite(vector).all() or not vector.any():
+            raise ModelUnusable(f"the vectors of {self.model.model_id} have no direction: try another precision")
+        return f"{len(vector)} dimensions"
+
+
+class TextVectors(EmbeddedTexts[StoredVectors]):
+    """Vectors by text."""
+
     def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> StoredVectors:
         """Load the vectors (dim,) of all texts that the samples need. Raises MissingEvidence where a text has none."""
         wanted = set(self.wanted(engine, samples))
@@ -117,14 +144,40 @@ class TextVectors(Source[StoredVectors]):
         for sample in samples:
             yield from self._texts(sample)
 
-    def wanted(self, engine: Engine, samples: Sequence[PendingSample]) -> Iterator[str]:
-        """The texts that must be embedded for these samples; some stand in the database, where a model wrote them."""
-        for sample in samples:
-            yield from self._texts(sample)
 
-    def try_out(self) -> str:
-        """Encode one word."""
-        (vector,) = self.encoder.encode(["word"])
-        if not np.isfinite(vector).all() or not vector.any():
-            raise ModelUnusable(f"the vectors of {self.model.model_id} have no direction: try another precision")
-        return f"{len(vector)} dimensions"
+class WholeTextCosines(EmbeddedTexts[Mapping[int, TextCosine]]):
+    """By the id of each sample with texts to embed, the cosine of its whole text with the nearest reference.
+
+    `texts` returns a caption, then its references.
+    """
+
+    def load(self, engine: Engine, scorer_id: int, samples: Sequence[PendingSample]) -> Mapping[int, TextCosine]:
+        """Let the database compare the vectors. Raises MissingEvidence where a text of a sample has none."""
+        wanted = [sample.sample_id for sample in samples if any(True for _ in self._texts(sample))]
+        with engine.connect() as connection:
+            found = load_cosines(connection, self.model_id(connection), wanted)
+        if n_missing := len(wanted) - len(found):
+            raise self.missing(f"texts of {n_missing} of {len(wanted)} samples have no vector of {self.model.model_id}")
+        return found
+
+    def ask(self, samples: Sequence[PendingSample], files: Files, below: Evidence) -> Mapping[int, TextCosine]:
+        """Embed every distinct text of the samples, and compare the vectors; equal to `load` up to rounding."""
+        texts = {sample.sample_id: list(self._texts(sample)) for sample in samples}
+        distinct = list(dict.fromkeys(text for own in texts.values() for text in own))
+        vectors = dict(zip(distinct, self.encoder.encode(distinct), strict=True)) if distinct else {}
+        return {
+            sample.sample_id: _compare(sample, np.array([vectors[text] for text in own], dtype=np.float64))
+            for sample in samples
+            if (own := texts[sample.sample_id])
+        }
+
+
+def _compare(sample: PendingSample, vectors: NDArray[np.float64]) -> TextCosine:
+    """Compare the first vector, that of the caption, with the others, those of its references."""
+    references = sample[REFERENCES]
+    nearest = find_nearest(vectors[0], vectors[1:])
+    return (
+        TextCosine(None, references[0].key)
+        if nearest is None
+        else TextCosine(nearest.value, references[nearest.place].key)
+    )

@@ -1,4 +1,4 @@
-"""Thresholds of every metric on a dataset: the best share of its scores, and what people find good."""
+"""Thresholds of every metric and simple score on a dataset: the best share of its scores, and what people find good."""
 
 from collections.abc import Sequence
 
@@ -13,14 +13,14 @@ from assets.reports.labels import metric_label, ratings_note
 from assets.reports.plots import counted_histogram, markdown_image
 from assets.reports.tables import escaped, excerpt, markdown_table
 from assets.scores.description import metrics_told
-from assets.scores.registry import METRICS, asset_name
+from assets.scores.registry import SCORERS, asset_name
 from assets.scores.said import KINDS, WIDTH
 from assets.settings import read_settings
 from assets.thresholds.ratings import FoundCut, estimate, sentence, store_rating_cuts
 from assets.thresholds.settings import QUANTILE, SHARES, RatingSettings, objective
 from db.manifest.datasets import Dataset
 from db.scores.distribution import Distribution, collect_defined, distribution, shard_cutoffs, video_means
-from db.scores.present import known_metrics
+from db.scores.present import known_scores
 from db.scores.stored import active_scorer
 from db.scores.thresholds import Cutoff, store_cutoffs
 from db.selections.freezing import kept
@@ -32,7 +32,7 @@ ALIKE = "shards_alike"
 @dg.asset(
     group_name="thresholds",
     partitions_def=DATASETS,
-    deps=[of_all_partitions(asset_name(metric)) for metric in METRICS],
+    deps=[of_all_partitions(asset_name(name)) for name in SCORERS],
     kinds={"postgres"},
     check_specs=[
         dg.AssetCheckSpec(
@@ -45,14 +45,14 @@ ALIKE = "shards_alike"
     ],
 )
 def threshold(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
-    """For every metric the lowest score of the best half, quarter, eighth and sixteenth, of the dataset and each shard.
+    """For every score the lowest value of the best half, quarter, eighth and sixteenth, of the dataset and each shard.
 
     Captions and question-answer pairs have thresholds of their own, since their scores may lie on different scales.
     A cut that holds for the dataset holds for a shard only where shards are alike: a check tells which are not.
     """
     dataset = dataset_of_key(curation.engine, context.partition_key)
     with curation.engine.connect() as connection:
-        metrics = known_metrics(connection)
+        metrics = known_scores(connection)
         told = metrics_told(connection, dataset.dataset_id, metrics)
     found = {metric: _metric(curation.engine, dataset, metric) for metric in metrics}
     shifted = [shift for _, of_metric in found.values() for shift in of_metric]
@@ -130,18 +130,18 @@ def _told(scores: str, dataset: Dataset, found: Distribution) -> dict[str, dg.Me
 @dg.asset(
     group_name="thresholds",
     partitions_def=DATASETS,
-    deps=["rating", "keypoint_label", *[of_all_partitions(asset_name(metric)) for metric in METRICS]],
+    deps=["rating", "keypoint_label", *[of_all_partitions(asset_name(name)) for name in SCORERS]],
     kinds={"postgres"},
 )
 def rating_threshold(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
-    """For every metric and aspect the score that best tells samples that people find good from the others.
+    """For every score and aspect the value that best tells samples that people find good from the others.
 
     Good is a mean rating of at least the median of the dataset, or of what REELSIEVE_GOOD_RATINGS says. A dataset
     without ratings and labels has no such threshold, and a shard with too few none of its own.
     """
     dataset = dataset_of_key(curation.engine, context.partition_key)
     with curation.engine.connect() as connection:
-        metrics = known_metrics(connection)
+        metrics = known_scores(connection)
     stored = store_rating_cuts(curation.engine, dataset, metrics, read_settings(RatingSettings).good_ratings)
     found = [each for each in stored if each.shard is None]
     if not found:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy.engine import Engine
 
-from assets.agreement.rows import MAJORITY, SEED, Judged, load_judged, resamples_for
+from assets.agreement.rows import MAJORITY, SEED, STORED, Judged, load_judged, resamples_for
 from db.manifest.datasets import Dataset
 from db.reports.summary import has_synthetic_ratings
 from db.scores.stored import active_scorer
@@ -71,14 +71,19 @@ def rating_cuts(judged: Judged, least: Mapping[str, float]) -> Iterator[FoundCut
     videos = [each.video_id for each in judged.samples]
     # Rounded like the means: 13/3 is reached by ratings of 4, 4 and 5.
     rounded = {aspect: round(value, _DIGITS) for aspect, value in least.items()}
-    baselines = {name: numbers for name, numbers in judged.baselines.items() if name != MAJORITY}
     for metric, scores in judged.metrics.items():
+        # A simple score does not stand beside itself.
+        others = {
+            name: numbers
+            for name, numbers in judged.baselines.items()
+            if name != MAJORITY and STORED.get(name) != metric
+        }
         for aspect, ratings in judged.ratings.items():
             cut = rated_cut(
                 scores,
                 mean_ratings(ratings),
                 videos,
-                baselines,
+                others,
                 least_rating=rounded.get(aspect),
                 n_resamples=resamples_for(len(videos)),
                 seed=SEED,
@@ -116,7 +121,7 @@ def mean_ratings(ratings: FloatArray) -> FloatArray:
 
 
 def sentence(found: FoundCut, label: str, *, knows: bool = True) -> str:
-    """What the cut keeps, and what it reaches on other videos beside the strongest baseline; or why there is none.
+    """What the cut keeps, and what it reaches on other videos beside the strongest simple score; or why there is none.
 
     knows: whether the metric is known to order samples as people do; of others no cut is more than chance.
     """
@@ -140,7 +145,7 @@ def estimate(found: Estimate) -> str:
 
 
 def beside(cut: RatedCut, *, knows: bool = True) -> str:
-    """How a cut stands to those on the strongest simple number, as the end of a sentence; "" where there is no cut.
+    """How a cut stands to those on the strongest simple score, as the end of a sentence; "" where there is no cut.
 
     knows: whether the metric is known to order samples as people do. Keeping everything has 0.
     """
@@ -149,7 +154,7 @@ def beside(cut: RatedCut, *, knows: bool = True) -> str:
     if not knows or cut.held_out.low is None or cut.held_out.low <= 0:
         return CHANCE
     if cut.strongest is None:
-        return "; no simple number reaches more than keeping everything does"
+        return "; no simple score reaches more than keeping everything does"
     gain = cut.strongest.gain
     clearly = gain.low is not None and gain.high is not None and (gain.low > 0 or gain.high < 0)
     how = f"{'' if clearly else 'not clearly '}{'more' if gain.value > 0 else 'less'}"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import psycopg
@@ -14,12 +15,13 @@ from numpy.typing import NDArray
 from pgvector import Vector
 from sqlalchemy.engine import Connection, Engine
 
-from db.schema import model, sample, text_embedding
+from db.schema import sample, text_embedding
 from db.server.bulk import insert_missing
 from db.server.engine import psycopg_transaction
 from db.sql import read_sql
 
 _VECTORS = 10_000
+_COSINES = sa.text(read_sql("whole_text_cosines"))
 NO_TEXTS: Mapping[str, int] = MappingProxyType({})
 
 
@@ -139,19 +141,23 @@ def load_vectors(connection: Connection, model_id: int, digests: Sequence[bytes]
     return vectors if len(distinct) == len(digests) else vectors[[places[digest] for digest in digests]]
 
 
-def whole_text_cosines(connection: Connection, sample_ids: Sequence[int]) -> dict[int, float]:
-    """The highest cosine in [-1, 1] of each caption's whole text with a reference of its video, where vectors exist.
+class TextCosine(NamedTuple):
+    """How near the whole text of a caption is to the nearest reference of its video, and the key of that reference.
 
-    Of several encoders the one that knows most of these captions counts, the latest of equals. No vector is made.
+    cosine: in [-1, 1]; None where a vector has no direction.
     """
-    has_vectors = sa.exists().where(text_embedding.c.model_id == model.c.model_id)
-    statement = sa.text(read_sql("whole_text_cosines"))
-    best: dict[int, float] = {}
-    for model_id in connection.scalars(sa.select(model.c.model_id).where(has_vectors).order_by(model.c.model_id)):
-        found = connection.execute(statement, {"model_id": model_id, "ids": list(sample_ids)})
-        cosines = {row.sample_id: row.cosine for row in found}
-        best = cosines if len(cosines) >= len(best) else best
-    return best
+
+    cosine: float | None
+    reference: str
+
+
+def load_cosines(connection: Connection, model_id: int | None, sample_ids: Sequence[int]) -> dict[int, TextCosine]:
+    """The cosine of each caption whose text has a vector of this encoder, as all references of its video have.
+
+    Other samples are left out. model_id: None for an encoder that has done no work yet.
+    """
+    found = connection.execute(_COSINES, {"model_id": model_id, "ids": list(sample_ids)})
+    return {row.sample_id: TextCosine(None if math.isnan(row.cosine) else row.cosine, row.reference) for row in found}
 
 
 def sample_with_text(connection: Connection, digest: bytes) -> str | None:

@@ -169,19 +169,6 @@ def answers_of(connection: Connection, dataset_id: int) -> list[GivenAnswer]:
 _SIDES: Mapping[str, int] = {"a": 1, "tie": 0, "b": -1}
 
 
-def references_of(connection: Connection, dataset_id: int, video_ids: Collection[int]) -> dict[int, list[str]]:
-    """The texts of the references of each of these videos that has some."""
-    query = (
-        sa.select(reference.c.video_id, reference.c.text)
-        .where(reference.c.dataset_id == dataset_id, reference.c.video_id == sa.any_(sa.bindparam("ids")))
-        .order_by(reference.c.reference_id)
-    )
-    texts: dict[int, list[str]] = {}
-    for video_id, text in connection.execute(query, {"ids": list(video_ids)}):
-        texts.setdefault(video_id, []).append(text)
-    return texts
-
-
 def count_references(connection: Connection, dataset_id: int, video_ids: Collection[int]) -> dict[int, int]:
     """Return how many references each of these videos has; a video without one is not in it."""
     query = (

@@ -20,7 +20,7 @@ from db.scores.present import (
     PresentScores,
     active_scorers,
     is_number,
-    known_metrics,
+    known_scores,
     prepare_for_joins,
     present_scores,
 )
@@ -90,7 +90,10 @@ class ValueCount(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What the statements about a sight share: metrics and their scorers, and the connection's transaction."""
+    """What the statements about a sight share: the connection's transaction, all scores and their scorers.
+
+    metrics: with the simple scores.
+    """
 
     connection: Connection
     sight: Sight
@@ -115,7 +118,7 @@ def ground(connection: Connection, sight: Sight) -> Ground:
     """Look up what a sight rests on. No statement of the transaction takes longer than TIMEOUT_S from now on."""
     connection.exec_driver_sql(f"SET LOCAL statement_timeout = '{TIMEOUT_S}s'")
     prepare_for_joins(connection)
-    return Ground(connection, sight, tuple(known_metrics(connection)), active_scorers(connection, sight.dataset))
+    return Ground(connection, sight, tuple(known_scores(connection)), active_scorers(connection, sight.dataset))
 
 
 def suggested_columns(on: Ground) -> list[str]:

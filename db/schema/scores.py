@@ -67,7 +67,7 @@ agreement = sa.Table(
     METADATA,
     own_id("agreement_id"),
     parent("dataset.dataset_id"),
-    # NULL for baselines, and for what raters say of each other.
+    # NULL for length and majority, and for what raters say of each other.
     sa.Column("scorer_id", sa.BigInteger, sa.ForeignKey("scorer.scorer_id", ondelete="CASCADE"), nullable=True),
     text("metric"),
     text("aspect"),

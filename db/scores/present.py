@@ -36,6 +36,8 @@ FACT_COLUMNS: dict[str, Column] = {
     **{name: text_fact.c[name] for name in ("repetition", "boilerplate", "digit_share", "name_share", "language")},
     **{name: video_fact.c[name] for name in VIDEO_FACTS},
 }
+SIMPLE_SCORES = ("words_in_common", "cosine")
+"""What captions share with their references: columns of sample_scores as metrics have, which a metric has to beat."""
 _FROZEN_TOO: dict[str, Column] = {
     "question": sample.c.question,
     "answer": sample.c.answer,
@@ -98,7 +100,12 @@ class PresentScores:
 
 
 def known_metrics(connection: Connection) -> list[str]:
-    """The metrics that sample_scores has a column for."""
+    """The metrics that sample_scores has a column for. Simple scores are none."""
+    return [name for name in known_scores(connection) if name not in SIMPLE_SCORES]
+
+
+def known_scores(connection: Connection) -> list[str]:
+    """The metrics and the simple scores that sample_scores has a column for."""
     query = "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass('sample_scores') ORDER BY attnum"
     names = list(connection.exec_driver_sql(query).scalars())
     return [name for name in names if f"{name}_status" in names and name != "video"]
@@ -183,7 +190,7 @@ def list_scores(
     found = find_dataset(connection, dataset)
     if found is None:
         return []
-    metrics, scorers = known_metrics(connection), active_scorers(connection, found)
+    metrics, scorers = known_scores(connection), active_scorers(connection, found)
     prepare_for_joins(connection)
     if limit is not None:
         best = _table(present_scores(found, metrics, scorers, by), by, metrics, components, kind)

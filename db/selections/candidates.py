@@ -39,9 +39,9 @@ def own_columns(
 ) -> dict[str, Column]:
     """The length of each text, n_characters, and those columns extra_FIELD and rating_ASPECT that are among the names.
 
-    Length is the floor that a metric has to beat. extra_FIELD is the field of the sample or, where the sample has none
-    or null, of its video. rating_ASPECT is the mean over the raters. Raises SelectionError for a field that is unknown,
-    that another one equals but for upper and lower case, or that holds values of several types.
+    extra_FIELD is the field of the sample or, where the sample has none or null, of its video. rating_ASPECT is the
+    mean over the raters. Raises SelectionError for a field that is unknown, that another one equals but for upper and
+    lower case, or that holds values of several types.
     """
     mentioned = sorted({name.lower() for name in names if name.lower().startswith((OWN, RATING))})
     columns: dict[str, Column] = {"n_characters": sa.func.length(scores.columns["text"], type_=sa.Integer)}

@@ -9,7 +9,14 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
-from db.scores.present import ActiveScorer, active_scorers, known_metrics, prepare_for_joins, present_scores
+from db.scores.present import (
+    SIMPLE_SCORES,
+    ActiveScorer,
+    active_scorers,
+    known_scores,
+    prepare_for_joins,
+    present_scores,
+)
 from db.scores.stored import status_counts
 from db.selections.candidates import KINDS, Candidates, Eligible, columns_named, eligible, own_columns, read_candidates
 from db.selections.filters import names_in
@@ -62,7 +69,8 @@ class _Taken(NamedTuple):
 class _Ground(NamedTuple):
     """What a recipe chooses from, in the snapshot of one transaction.
 
-    deciding: the metrics that the recipe names and that have a scorer.
+    metrics: those whose scores its rows keep, with the simple scores that the recipe names. deciding: those among them
+    that the recipe names and that have a scorer.
     """
 
     found: Eligible
@@ -108,14 +116,15 @@ def _ground(connection: Connection, dataset: Dataset, recipe: Recipe, *, lock: b
     connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
     if lock:
         connection.exec_driver_sql("LOCK TABLE selection IN SHARE ROW EXCLUSIVE MODE")
-    metrics = known_metrics(connection)
+    known, named = known_scores(connection), columns_named(recipe)
     prepare_for_joins(connection)
     scorers = active_scorers(connection, dataset)
-    scores = present_scores(dataset, metrics, scorers, next((name for name in recipe.by if name in scorers), None))
-    columns = {**scores.shown, **own_columns(connection, dataset, columns_named(recipe), scores)}
+    scores = present_scores(dataset, known, scorers, next((name for name in recipe.by if name in scorers), None))
+    columns = {**scores.shown, **own_columns(connection, dataset, named, scores)}
     found = eligible(connection, dataset, recipe, scores, columns)
     deciding = _deciding(recipe, scorers)
     unjudged = _unjudged(connection, dataset, recipe, {name: scorers[name] for name in deciding})
+    metrics = [name for name in known if name not in SIMPLE_SCORES or name in named]
     return _Ground(found, metrics, scorers, deciding, unjudged)
 
 

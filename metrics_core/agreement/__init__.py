@@ -4,13 +4,18 @@ Every function takes both sides as arrays over the same items. A number that is 
 results count how often that happened. Intervals leave out videos, see `intervals`.
 """
 
-from metrics_core.agreement.baselines import common_words, length_in_words
 from metrics_core.agreement.choices import Choices, ChoicesCompared, choice_rows, compare_choices
 from metrics_core.agreement.coefficients import coefficient
 from metrics_core.agreement.groupings import without_length, without_system_means
 from metrics_core.agreement.labels import cohen_kappa, confusion_of, label_rows, majority_accuracy
 from metrics_core.agreement.pairs import TieCalibration, calibrate_ties, soft_pairwise_accuracy
 from metrics_core.agreement.raters import Alpha, Consistency, consistency, krippendorff_alpha
+from metrics_core.agreement.simple_scores import (
+    BestReference,
+    common_words,
+    find_best_reference,
+    length_in_words,
+)
 from metrics_core.agreement.stopping import Race, Standing, standing, standing_of_choices
 from metrics_core.agreement.table import AgreementRow, agreement_rows
 from metrics_core.agreement.two_scorers import (
@@ -32,6 +37,7 @@ from metrics_core.intervals import Estimate
 __all__ = [
     "AgreementRow",
     "Alpha",
+    "BestReference",
     "Choices",
     "ChoicesCompared",
     "ComparisonRow",
@@ -57,6 +63,7 @@ __all__ = [
     "comparison_rows",
     "confusion_of",
     "consistency",
+    "find_best_reference",
     "holm",
     "krippendorff_alpha",
     "label_rows",

@@ -174,7 +174,9 @@ def score(
 
 def scores(
     dataset: DatasetName,
-    by: Annotated[str | None, typer.Option(help="Metric that orders the table (default: the first).")] = None,
+    by: Annotated[
+        str | None, typer.Option(help="Metric or simple score that orders the table (default: the first metric).")
+    ] = None,
     kind: Annotated[Kind | None, typer.Option(help="Which samples; a table is of one kind, JSON of both.")] = None,
     limit: Limit = 20,
     components: Annotated[bool, typer.Option("--components", help="With --json: the parts of each score.")] = False,
@@ -191,7 +193,8 @@ def scores(
 
     metrics = shown_metrics()
     if by is not None:
-        _among(metrics, [by])
+        # A simple score stands in the table that it orders.
+        metrics = list(dict.fromkeys([*metrics, *_among(metrics, [by])]))
     if components and not as_json:
         raise UsageError("--components needs --json: a table has no room for the parts of every score")
     found = dataset_of_key(installed().engine, dataset)
@@ -217,7 +220,7 @@ def scores(
 
 
 def known_metrics(chosen: list[str] | None) -> list[str]:
-    """The chosen metrics, or all where none is chosen; UsageError for a metric that does not exist."""
+    """The chosen metrics and simple scores, or all metrics where none is chosen; UsageError for an unknown name."""
     from assets.scores.registry import METRICS
 
     return _among(METRICS, chosen)
@@ -233,9 +236,14 @@ def shown_metrics(chosen: list[str] | None = None) -> list[str]:
 
 
 def _among(metrics: Sequence[str], chosen: list[str] | None) -> list[str]:
-    if unknown := [name for name in chosen or [] if name not in metrics]:
-        raise UsageError(f"there is no metric {unknown[0]!r}: choose one of {', '.join(metrics)}")
-    return chosen or list(metrics)
+    from db.scores.present import SIMPLE_SCORES
+
+    if unknown := [name for name in chosen or [] if name not in (*metrics, *SIMPLE_SCORES)]:
+        simple = " or ".join(SIMPLE_SCORES)
+        raise UsageError(
+            f"there is no metric {unknown[0]!r}: choose one of {', '.join(metrics)}, or a simple score, {simple}"
+        )
+    return list(dict.fromkeys(chosen or metrics))
 
 
 def _part(dataset: str, shards: list[int] | None) -> str:

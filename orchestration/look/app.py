@@ -47,6 +47,7 @@ from db.reports.browsing import (
     suggested_columns,
 )
 from db.reports.samples import history_of, ratings_of, references_of, video_of
+from db.scores.present import SIMPLE_SCORES
 from db.selections.filters import FilterError
 from db.selections.preview import preview
 from db.selections.recipes import Recipe, SelectionError
@@ -138,7 +139,8 @@ class Look:
 
     def _ground(self, connection: Connection, request: Request, dataset: Dataset) -> tuple[View, Ground]:
         bare = ground(connection, View().sight(dataset))
-        scored = [metric for metric in bare.metrics if metric in bare.scorers and bare.scorers[metric].n_defined]
+        shown = [metric for metric in bare.metrics if metric not in SIMPLE_SCORES]
+        scored = [metric for metric in shown if metric in bare.scorers and bare.scorers[metric].n_defined]
         view = View.of(request.query_params, scored)
         return view, Ground(connection, view.sight(dataset), bare.metrics, bare.scorers)
 
@@ -206,6 +208,7 @@ class Look:
             row=row,
             scores=scores,
             made_here=self.scorers.keys(),
+            simple=SIMPLE_SCORES,
             most_rows=MOST_ROWS,
             few=FEW,
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 import sqlalchemy as sa
 from scipy import stats
@@ -12,10 +11,9 @@ from sqlalchemy.engine import Engine
 
 from assets.agreement.rows import COMMON_WORDS, COSINE, LABELS, LENGTH, MAJORITY, load_judged, rows_of, store_agreement
 from db import schema
-from db.evidence.embeddings import store_texts
-from db.evidence.models import register_model
 from db.manifest.datasets import Dataset
 from metrics_core.agreement import agreement_rows
+from tests.assets.verifying import HashEncoder, score_simply
 from tests.db.builders import (
     add_keypoint,
     add_label,
@@ -73,6 +71,7 @@ def samples(engine: Engine, clips: Dataset) -> list[int]:
 
 def test_metrics_baselines_and_raters_stand_in_one_table(engine: Engine, clips: Dataset, samples: list[int]) -> None:
     scorer_id = set_scores(engine, dict(zip(samples, VALUES, strict=True)))
+    score_simply(engine, clips)
     store_agreement(engine, clips, ["vcs", "evqa"])
     rows = stored(engine)
     # Two raters of 8 captions share too few for a row of one rater.
@@ -88,32 +87,30 @@ def test_metrics_baselines_and_raters_stand_in_one_table(engine: Engine, clips: 
     assert rows["raters", "quality", "pooled", "krippendorff_ordinal"].n == 16
 
 
-def test_the_cosine_of_whole_texts_is_a_baseline_where_vectors_exist(
+def test_the_cosine_of_whole_texts_stands_beside_the_metrics_where_it_is_stored(
     engine: Engine, clips: Dataset, samples: list[int]
 ) -> None:
-    """With the nearest of two references, by the encoder that knows all captions."""
+    """With the nearest of two references; a stale one is left out."""
     set_scores(engine, dict(zip(samples, VALUES, strict=True)))
     with engine.connect() as connection:
         videos = connection.scalars(sa.select(schema.video.c.video_id).order_by(schema.video.c.video_id)).all()
         captions = connection.scalars(sa.select(schema.sample.c.text).order_by(schema.sample.c.sample_id)).all()
     for video_id in videos:
         add_reference(engine, clips, video_id, f"other{video_id}", "a cat sleeps")
-    texts = list(dict.fromkeys([*captions, "a dog runs far", "a cat sleeps"]))
-    vectors = np.random.default_rng(0).normal(size=(len(texts), 3)).astype(np.float32)
-    with engine.begin() as connection:
-        encoders = [register_model(connection, {"model_id": name, "revision": "0", "params": {}}) for name in "ab"]
-    store_texts(engine, encoders[0], texts, vectors)
-    # Another encoder has seen the references, but not every caption.
-    store_texts(engine, encoders[1], texts[1:], -vectors[1:, ::-1])
     store_agreement(engine, clips, ["vcs"])
-    unit = dict(zip(texts, vectors / np.linalg.norm(vectors, axis=1, keepdims=True), strict=True))
+    assert not any(key[0] == COSINE for key in stored(engine))
+    encoder = HashEncoder()
+    scorer_id = score_simply(engine, clips, encoder)["cosine"]
+    store_agreement(engine, clips, ["vcs"])
+    unit = {text: encoder.vector(text) for text in (*captions, "a dog runs far", "a cat sleeps")}
     cosines = [max(unit[text] @ unit["a dog runs far"], unit[text] @ unit["a cat sleeps"]) for text in captions]
     row = stored(engine)[COSINE, "quality", "pooled", "pearson"]
-    assert (row.n, row.baseline, row.scorer_id) == (8, True, None)
+    assert (row.n, row.baseline, row.scorer_id) == (8, True, scorer_id)
     assert row.value == pytest.approx(stats.pearsonr(cosines, [sum(each) / 2 for each in RATINGS]).statistic, abs=1e-6)
     add_reference(engine, clips, videos[0], "new", "never embedded")
     store_agreement(engine, clips, ["vcs"])
-    assert stored(engine)[COSINE, "quality", "pooled", "pearson"].n == 6
+    row = stored(engine)[COSINE, "quality", "pooled", "pearson"]
+    assert (row.n, row.n_stale) == (6, 2)
 
 
 def test_stale_scores_are_left_out_and_counted(engine: Engine, clips: Dataset, samples: list[int]) -> None:

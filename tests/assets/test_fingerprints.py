@@ -1,4 +1,4 @@
-"""The identities of the four scorers with default settings: while these stay, no stored score becomes another's."""
+"""The identities of scorers with default settings: while these stay, no stored score becomes another's."""
 
 from __future__ import annotations
 
@@ -62,6 +62,14 @@ GOLDEN: dict[str, tuple[dict[str, Any], str]] = {
     "vcs_short": (
         {"models": {"text_encoder": MINILM}, "params": {**VCS_PARAMETERS, "lct": 1.0}, "code_version": "2"},
         "d1a1bd57c79e0a41ce7aff61edc45ac816a9727929bb2c550d2f72f5ff2b1b42",
+    ),
+    "words_in_common": (
+        {"models": {}, "params": {"references": "maximum"}, "code_version": "1"},
+        "19f36e23c270d6b8bcc4677c65403b11309fd9cdf350a0afa915e2726d8466d2",
+    ),
+    "cosine": (
+        {"models": {"text_encoder": MINILM}, "params": {"references": "maximum"}, "code_version": "1"},
+        "cfed268581666534eea290fd782ae715de8b158e978df07fe3f537ae230dfed2",
     ),
     "evqa": (
         {

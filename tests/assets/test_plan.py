@@ -79,7 +79,7 @@ def own_scorers(mode: str) -> dict[str, Scorer]:
 @pytest.fixture(scope="module")
 def scorers() -> dict[str, Scorer]:
     settings.cache_clear()
-    return {metric: scorer.from_settings(settings()) for metric, scorer in SCORERS.items()}
+    return {metric: SCORERS[metric].from_settings(settings()) for metric in METRICS}
 
 
 def needs(plan: Plan, metric: str) -> str:

@@ -321,7 +321,7 @@ def test_the_sentence_claims_no_more_than_its_intervals() -> None:
         (0.35, (0.05, -0.1, 0.2), ", not clearly more than by cuts on w: 0.35 (0.25 to 0.45)."),
         (0.6, (-0.2, -0.3, -0.1), "(0.30 to 0.50), less than by cuts on w: 0.60 (0.50 to 0.70)."),
         (0.5, (-0.1, -0.3, 0.1), ", not clearly less than by cuts on w: 0.50 (0.40 to 0.60)."),
-        (0.0, (0.4, 0.3, 0.5), "; no simple number reaches more than keeping everything does."),
+        (0.0, (0.4, 0.3, 0.5), "; no simple score reaches more than keeping everything does."),
     ):
         assert told(own, beside("w", value, gain)).endswith(end)
     assert told(Estimate(0.1, -0.1, 0.3), words).endswith("is 0.10 (-0.10 to 0.30), which may be chance.")

@@ -122,7 +122,7 @@ def test_an_old_draw_serves_while_it_is_made_anew(engine: Engine, clips: Dataset
     until_renewed()
     assert draws.of(clips, "evqa:vcs", 0).keys.tolist() != old.keys.tolist()
     assert kept.of(clips, "evqa:vcs", 0) is first
-    with pytest.raises(BadQuestion, match="neither a baseline"):
+    with pytest.raises(BadQuestion, match="neither a simple score"):
         draws.of(clips, "evqa:nothing", 0)
 
 
@@ -194,10 +194,10 @@ def test_an_own_field_of_a_manifest_is_no_mark(engine: Engine, clips: Dataset) -
 NO_QUESTIONS = {
     "vcs": "'vcs' names no question",
     "vcs:vcs": "names no question",
-    "vcs:nothing": "'nothing' is neither a baseline",
+    "vcs:nothing": "'nothing' is neither a simple score",
     "vcs:0.5:0.5": "names no question",
     "vcs:0.5:inf": "names no question",
-    "vcs:cosine": "no encoder knows the captions of clips",
+    "vcs:cosine": "clips has no cosine yet: run reelsieve score --dataset clips --metric cosine",
     "vcs:7:8:9": "names no question",
 }
 

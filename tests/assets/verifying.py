@@ -20,6 +20,7 @@ from assets.ingest.run import ingest_folder
 from assets.scores.base import Scorer
 from assets.scores.pending import make_source, pending, register
 from assets.scores.run import score_shard
+from assets.scores.simple import CosineScorer, WordsInCommonScorer
 from assets.sources.base import Order, Source, chain_of_kinds
 from assets.sources.texts import TextVectors
 from db.manifest.datasets import Dataset, find_dataset
@@ -231,3 +232,13 @@ class Bench:
         with self.engine.connect() as connection:
             query = sa.text("SELECT key FROM sample WHERE sample_id = ANY(:ids)")
             return set(connection.scalars(query, {"ids": list(sample_ids)}))
+
+
+def score_simply(engine: Engine, dataset: Dataset, encoder: TextEncoder | None = None) -> dict[str, int]:
+    """Make the words in common of a dataset and, with an encoder, the cosine; the numbers of their scorers by name."""
+    scorers: list[Scorer] = [WordsInCommonScorer(), *([CosineScorer(encoder)] if encoder else [])]
+    for scorer in scorers:
+        for shard in range(dataset.n_shards):
+            make_sources(engine, scorer, dataset, shard)
+            score_shard(engine, scorer, dataset, shard, run_id="run")
+    return {scorer.metric: register(engine, scorer) for scorer in scorers}

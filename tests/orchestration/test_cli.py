@@ -195,6 +195,7 @@ def test_the_demo_encoder_gives_no_number_for_other_videos(run: Run, tmp_path: P
     assert said.startswith(first)
     assert "evqa says nothing of 1 samples: no model, the demo encoder knows the clips of the demo alone" in said
     assert "REELSIEVE_IMAGE_TEXT_ENCODER" in said
+    assert "words_in_common says nothing" not in said, "what comes along and cannot be had is no matter for a warning"
     # The README's demo shows the label `evqa (demo encoder)`; here a table of five metrics would break it.
     (row,) = read_json(run("scores", "--dataset", "real", "--json"))
     assert (row["evqa"], row["evqa_status"]) == (None, "no_model")
@@ -459,6 +460,41 @@ def test_sql_answers_rows_and_may_not_write(run: Run, scored: dict[str, Any]) ->
     refused = run("sql", "DELETE FROM score")
     assert refused.returncode == 1
     assert refused.stderr.startswith("error: ")
+
+
+def test_simple_scores_come_along_and_are_named_like_metrics(run: Run, scored: dict[str, Any]) -> None:
+    rows = read_json(run("scores", "--dataset", "cli", "--by", "cosine", "--json"))
+    values = {row["sample"]: row["cosine"] for row in rows}
+    known = {key: value for key, value in values.items() if value is not None}
+    assert rows[0]["cosine"] == max(known.values())
+    assert {row["cosine_status"] for row in rows if row["cosine"] is None} == {"no_reference", "not_applicable"}
+    assert "words_in_common" in run("scores", "--dataset", "cli", "--by", "words_in_common").stdout
+    assert "words_in_common" not in run("scores", "--dataset", "cli").stdout
+    chosen = ("--by", "cosine", "--where", "words_in_common >= 0", "--at-least", "cosine=keep 0.5", "--keep", "1")
+    frozen = read_json(run("select", "--dataset", "cli", *chosen, "--json"))
+    assert (frozen["n"], frozen["cutoff"]) == (1, max(known.values()))
+    (explained,) = read_json(run("explain", rows[0]["sample"], "--dataset", "cli", "--metric", "cosine", "--json"))
+    assert (explained["value"], explained["explanation"]["reference"]) == (max(known.values()), "v1_ref")
+    compared = read_json(run("compare", "vcs", "cosine", "--dataset", "cli", "--json"))
+    assert compared["b"]["metric"] == "cosine"
+    assert "nothing to score" in run("score", "--dataset", "cli", "--metric", "cosine").stdout
+    assert not any(name.startswith("cosine") for row in read_json(run("status", "--json")) for name in row)
+    refused = run("score", "--dataset", "cli", "--metric", "cosin")
+    assert "choose one of vcs, evqa, vcs_short, ecs, qeva, or a simple score" in " ".join(refused.stderr.split())
+
+
+def test_facts_make_the_simple_score_without_a_model(run: Run, tmp_path: Path) -> None:
+    write_rows(tmp_path / "videos.jsonl", [{"video_id": "v"}])
+    rows = [
+        {"caption_id": "r", "video_id": "v", "role": "reference", "annotator": "a", "text": "A red ball rolls."},
+        {"caption_id": "c", "video_id": "v", "role": "candidate", "system": "s", "text": "The red ball."},
+    ]
+    write_rows(tmp_path / "captions.jsonl", rows)
+    assert run("ingest", str(tmp_path), "--dataset", "plain").returncode == 0
+    assert run("facts", "--dataset", "plain").returncode == 0
+    query = "SELECT words, words_in_common, cosine, cosine_status FROM sample_scores WHERE dataset = 'plain'"
+    (row,) = read_json(run("sql", query, "--json"))
+    assert row == {"words": 3, "words_in_common": pytest.approx(4 / 7), "cosine": None, "cosine_status": None}
 
 
 def test_facts_describe_texts_once_and_show_how_they_spread(run: Run, scored: dict[str, Any]) -> None:

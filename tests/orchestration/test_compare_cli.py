@@ -152,5 +152,5 @@ def test_ratings_drawn_for_a_question_are_told_apart() -> None:
 def test_what_is_no_question_stops_rate_before_it_serves() -> None:
     done = run_command("rate", "clips", "--aspect", "drawn", "--to-settle", "vcs:nothing")
     assert done.returncode == 1
-    assert "'nothing' is neither a baseline (cosine, words, length) nor a system" in done.stderr
+    assert "'nothing' is neither a simple score (words, words_in_common, cosine) nor a system" in done.stderr
     assert "Traceback" not in done.stderr

@@ -159,7 +159,7 @@ def test_a_question_gives_the_order_and_every_answer_has_its_mark(page: Page, sh
 @pytest.mark.parametrize(
     ("query", "sentence"),
     [
-        ("rater=a&aspect=b&to-settle=vcs:nothing", "&#39;nothing&#39; is neither a baseline"),
+        ("rater=a&aspect=b&to-settle=vcs:nothing", "&#39;nothing&#39; is neither a simple score"),
         ("rater=a&aspect=b&scale=1-7", "there is no scale &#39;1-7&#39;"),
         ("rater=a&aspect=%00", "NUL character"),
         ("rater=%20&aspect=b", "the rater"),

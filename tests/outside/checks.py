@@ -88,7 +88,8 @@ def test_a_changed_text_makes_its_score_stale(scored: Installation) -> None:
     assert run_command("score", "--dataset", "set", "--metric", "letters").returncode == 0
     assert answer("sql", query) == [{"letters": 5 / 200, "letters_status": "ok"}]
     history = (
-        "SELECT changed_because FROM score_history WHERE sample = 'clip_00_faithful_0' AND replaced_at IS NOT NULL"
+        "SELECT changed_because FROM score_history WHERE sample = 'clip_00_faithful_0' AND replaced_at IS NOT NULL "
+        "AND metric = 'letters'"
     )
     assert answer("sql", history) == [{"changed_because": "text"}]
 

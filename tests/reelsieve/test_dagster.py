@@ -81,10 +81,11 @@ def built(**attributes: Any) -> dg.Definitions:
 def test_a_dataset_is_assets_behind_its_name() -> None:
     graph = built().resolve_asset_graph()
     keys = {key.to_user_string().partition("/")[2] for key in graph.get_all_asset_keys()}
-    assert keys == {"sample", "text_embedding", "ecs_verdict", "ecs_score", "vcs_score", "training_subset"}
+    scores = {"ecs_score", "vcs_score", "words_in_common_score", "cosine_score"}
+    assert keys == {"sample", "text_embedding", "ecs_verdict", "training_subset"} | scores
     of = {name: graph.get(dg.AssetKey(["my-clips.v2", name])) for name in keys}
     assert {key.path[1] for key in of["ecs_score"].parent_keys} == {"sample", "ecs_verdict"}
-    assert {key.path[1] for key in of["training_subset"].parent_keys} == {"ecs_score", "vcs_score"}
+    assert {key.path[1] for key in of["training_subset"].parent_keys} == scores
     assert {key.name for key in of["vcs_score"].check_keys} == {"coverage", "in_range", "not_constant", "inputs_fresh"}
     assert not any(each.is_partitioned for each in of.values())
     without = built(recipe=None).resolve_asset_graph()
