@@ -153,7 +153,7 @@ def test_words_of_stock_phrases_alone_are_none(sentence: str) -> None:
 
 @pytest.mark.slow
 def test_few_sentences_of_people_have_a_stock_phrase(shared_data: Path) -> None:
-    """Those in VATEX describe a clip in a sentence; of what is flagged, looked at, all speak of the video or camera."""
+    """Those in VATEX describe a clip in a sentence, and few of them speak of the video or camera."""
     lines = (shared_data / "vatex_eval" / "vatex_eval.jsonl").read_text().splitlines()
     texts = [text for line in lines[::5] for text in texts_in(json.loads(line))]
     assert len(texts) > 2500
