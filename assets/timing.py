@@ -29,6 +29,8 @@ T = TypeVar("T")
 Clock = Callable[[], float]
 # A rate is known well enough after so many seconds of work, whatever the rows are like.
 LONG_ENOUGH_S = 1.0
+# Runs work on many rows at once; on a busy machine a call for one row takes many times its share.
+SECOND_LOT = 4
 # What the runs of a command and its page cost beside the work on rows, on two cores.
 START_S = 8.0
 
@@ -95,8 +97,8 @@ def rate(
 ) -> Rate:
     """Measure how long the work takes for each unit of size.
 
-    The first thing pays for whatever is loaded, and counts only if it is the only one. More and more of the others are
-    done at once, until they have taken LONG_ENOUGH_S or all are done.
+    The first thing pays for whatever is loaded, and counts only if it is the only one. Then SECOND_LOT of the others
+    are done at once, then twice as many, until they have taken LONG_ENOUGH_S or all are done.
     """
     spans: list[float] = []
     sizes: list[float] = []
@@ -107,7 +109,7 @@ def rate(
         work(chunk)
         spans.append(clock() - began)
         sizes.append(sum(map(size, chunk)))
-        wanted = 2 * wanted if place else 1
+        wanted = 2 * wanted if place else SECOND_LOT
         place += len(chunk)
     seconds, units = (sum(each[1:] or each) for each in (spans, sizes))
     return Rate(seconds / units if units else 0.0, place)
