@@ -115,7 +115,9 @@ def ground(connection: Connection, sight: Sight) -> Ground:
     """Look up what a sight rests on. No statement of the transaction takes longer than TIMEOUT_S from now on."""
     connection.exec_driver_sql(f"SET LOCAL statement_timeout = '{TIMEOUT_S}s'")
     prepare_for_joins(connection)
-    return Ground(connection, sight, tuple(known_metrics(connection)), active_scorers(connection, sight.dataset))
+    return Ground(
+        connection, sight, tuple(known_metrics(connection, sight.dataset)), active_scorers(connection, sight.dataset)
+    )
 
 
 def suggested_columns(on: Ground) -> list[str]:

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.engine import Connection
 
-from db.schema import sample, scorer, video
+from db.schema import sample, scorer, shard_count, video
 from db.schema.inputs import TEXT, Input
 from db.schema.marks import MetricInputs
 
@@ -48,6 +48,25 @@ def imported_scorers(connection: Connection) -> dict[str, list[int]]:
     for row in connection.execute(query.order_by(scorer.c.metric, scorer.c.scorer_id)):
         found.setdefault(row.metric, []).append(row.scorer_id)
     return found
+
+
+def list_imported_into(connection: Connection, dataset_id: int) -> list[int]:
+    """The imported scorers, active or not, that have a score of the dataset."""
+    has_scores = shard_count.select().where(_counts_scores(dataset_id)).exists()
+    return list(connection.scalars(sa.select(scorer.c.scorer_id).where(scorer.c.code_version == IMPORTED, has_scores)))
+
+
+def list_imported_elsewhere(connection: Connection, dataset_id: int) -> set[str]:
+    """The metrics of which all scorers are imported ones, and none has a score of the dataset."""
+    has_scores = shard_count.select().where(_counts_scores(dataset_id)).exists()
+    is_of_others = sa.and_(scorer.c.code_version == IMPORTED, sa.not_(has_scores))
+    query = sa.select(scorer.c.metric).group_by(scorer.c.metric).having(sa.func.bool_and(is_of_others))
+    return set(connection.scalars(query))
+
+
+def _counts_scores(dataset_id: int) -> sa.ColumnElement[bool]:
+    of_dataset = sa.and_(shard_count.c.scorer_id == scorer.c.scorer_id, shard_count.c.dataset_id == dataset_id)
+    return sa.and_(of_dataset, shard_count.c.n > 0)
 
 
 def why_no_name(connection: Connection, name: str) -> str | None:

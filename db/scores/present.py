@@ -12,6 +12,7 @@ from sqlalchemy.engine import Connection, RowMapping
 from db.manifest.datasets import Dataset, find_dataset
 from db.schema import sample, score, text_fact, video, video_fact
 from db.schema.facts import VIDEO_FACTS
+from db.scores.imported import list_imported_elsewhere
 from db.sql import read_sql
 
 Column = sa.ColumnElement[Any]
@@ -97,11 +98,15 @@ class PresentScores:
     components: Mapping[str, Column]
 
 
-def known_metrics(connection: Connection) -> list[str]:
-    """The metrics that sample_scores has a column for."""
+def known_metrics(connection: Connection, dataset: Dataset) -> list[str]:
+    """The metrics that a dataset has or can be given: those that are computed, and those imported into it.
+
+    In the order of their columns in view sample_scores, which has those imported into other datasets, too.
+    """
     query = "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass('sample_scores') ORDER BY attnum"
     names = list(connection.exec_driver_sql(query).scalars())
-    return [name for name in names if f"{name}_status" in names and name != "video"]
+    of_others = list_imported_elsewhere(connection, dataset.dataset_id)
+    return [name for name in names if f"{name}_status" in names and name not in ("video", *of_others)]
 
 
 def active_scorers(connection: Connection, dataset: Dataset) -> dict[str, ActiveScorer]:
@@ -183,7 +188,7 @@ def list_scores(
     found = find_dataset(connection, dataset)
     if found is None:
         return []
-    metrics, scorers = known_metrics(connection), active_scorers(connection, found)
+    metrics, scorers = known_metrics(connection, found), active_scorers(connection, found)
     prepare_for_joins(connection)
     if limit is not None:
         best = _table(present_scores(found, metrics, scorers, by), by, metrics, components, kind)
