@@ -11,16 +11,14 @@ import sqlalchemy as sa
 from assets.ecs.scorer import ECSScorer
 from assets.qeva.scorer import QEVAScorer
 from assets.scores.base import Scorer
+from assets.scores.brought import ENTRY_POINTS, load_brought
 from assets.scores.evqa import EVQAScorer
 from assets.scores.vcs import VCSScorer, VCSShortScorer
 from assets.sources.base import Source, chain_of_kinds
 from db.schema.inputs import Input
 
-# A package that brings a metric names its scorer's class in this group.
-ENTRY_POINTS = "reelsieve.metrics"
-
 _OURS: tuple[type[Scorer], ...] = (VCSScorer, EVQAScorer, VCSShortScorer, ECSScorer, QEVAScorer)
-_BROUGHT: tuple[type[Scorer], ...] = tuple(point.load() for point in entry_points(group=ENTRY_POINTS))
+_BROUGHT, BROKEN = load_brought(entry_points(group=ENTRY_POINTS), _OURS)
 
 SCORERS: dict[str, type[Scorer]] = {scorer.metric: scorer for scorer in (*_OURS, *_BROUGHT)}
 METRICS = tuple(SCORERS)

@@ -21,8 +21,8 @@ IMPORTED = "imported"
 
 # All that is known of what the numbers depend on.
 INPUTS: Collection[Input[Any]] = (TEXT,)
-# Names that statements over sample_scores use themselves.
-_TAKEN = ("chance", "score", "value", "video_id")
+# Names that statements over sample_scores use themselves, so that no metric can have them.
+RESERVED = ("chance", "score", "value", "video_id")
 
 
 class KeyedSample(NamedTuple):
@@ -71,8 +71,8 @@ def _counts_scores(dataset_id: int) -> sa.ColumnElement[bool]:
 
 def why_no_name(connection: Connection, name: str) -> str | None:
     """Why an imported metric cannot have this name; None where it can. It becomes a column of sample_scores."""
-    if name in (*_TAKEN, *with_imported(connection, {})):
-        return "stands for something else in queries" if name in _TAKEN else None
+    if name in (*RESERVED, *with_imported(connection, {})):
+        return "stands for something else in queries" if name in RESERVED else None
     columns = "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass('sample_scores') AND attname = :name"
     if connection.scalar(sa.text(columns), {"name": name}):
         return "is a metric or another column of sample_scores already"
