@@ -20,6 +20,7 @@ from assets.models.chat import LOCAL
 from assets.models.profiles import LAPTOP, known_model, url_setting
 from assets.models.settings import DEMO
 from assets.reports.labels import STAND_INS
+from assets.scores.registry import BROKEN
 from assets.sources.base import Source
 from metrics_core.models.chat.client import PRESETS
 from metrics_core.models.files import ModelFiles, files_of_checkpoint, files_of_folder, files_of_model
@@ -50,7 +51,8 @@ class Finding:
 
 def examine() -> list[Finding]:
     """All findings, in the order in which a newcomer would mend them."""
-    return [_guarded(name, check) for name, check in (_CHECKS | _models()).items()]
+    broken = [Finding(f"metric {metric.name} of {metric.package}", False, metric.remedy) for metric in BROKEN]
+    return broken + [_guarded(name, check) for name, check in (_CHECKS | _models()).items()]
 
 
 def _guarded(name: str, check: Callable[[], tuple[bool, str]]) -> Finding:

@@ -11,7 +11,8 @@ from assets.home import DEMO_DATASET
 from assets.partitions import DATASETS, SHARDS
 from db.manifest.datasets import Dataset
 from db.manifest.removal import contents, drop_dataset, drop_scores, n_selections, rename_dataset, require_free
-from db.scores.imported import imported_scorers
+from db.scores.imported import imported_scorers, list_imported_into
+from db.scores.scorers import scored_datasets
 from db.spelling import did_you_mean
 from orchestration.dead_runs import close_dead_runs
 from orchestration.platform import installed, ready_engine
@@ -29,7 +30,7 @@ class DatasetBusy(RuntimeError):
 
 
 class NotImported(ValueError):
-    """A metric whose scores were not imported: Reelsieve would make them again."""
+    """A metric without imported scores in a dataset. Computed scores cannot be dropped: they would come again."""
 
     plain = True
 
@@ -40,17 +41,21 @@ def what_would_go(name: str, metric: str | None = None) -> tuple[dict[str, int],
     metric: only what was imported under this name. Raises UnknownDataset and NotImported.
     """
     dataset = dataset_of_key(installed().engine, name)
-    scorers = None if metric is None else _imported(metric)
+    scorers = None if metric is None else _imported(dataset, metric)
     with installed().engine.connect() as connection:
         return contents(connection, dataset, scorers), n_selections(connection, dataset)
 
 
 def drop(name: str) -> None:
-    """Delete a dataset and its partitions. Raises UnknownDataset, and DatasetBusy while something works on it."""
+    """Delete a dataset and its partitions, and the columns of metrics that were imported only into this dataset.
+
+    Raises UnknownDataset, and DatasetBusy while something works on the dataset.
+    """
     dataset = dataset_of_key(installed().engine, name)
     _require_idle(dataset)
     with installed().engine.begin() as connection:
         drop_dataset(connection, dataset)
+    _make_views()
     _forget_partitions(installed().instance, name)
 
 
@@ -59,20 +64,33 @@ def drop_imported(name: str, metric: str) -> None:
 
     Raises UnknownDataset, NotImported, and DatasetBusy while something works on the dataset.
     """
-    dataset, scorers = dataset_of_key(installed().engine, name), _imported(metric)
+    dataset = dataset_of_key(installed().engine, name)
+    scorers = _imported(dataset, metric)
     _require_idle(dataset)
     with installed().engine.begin() as connection:
         drop_scores(connection, dataset, scorers)
-    # The views lose the columns of a metric that is gone.
+    _make_views()
+
+
+def _make_views() -> None:
+    """Take the columns of metrics that are gone from the views."""
     ready_engine(installed().database_url).dispose()
 
 
-def _imported(metric: str) -> list[int]:
-    """The scorers of an imported metric. Raises NotImported."""
+def _imported(dataset: Dataset, metric: str) -> list[int]:
+    """The scorers of an imported metric. Raises NotImported, also where only other datasets have its scores.
+
+    A metric whose scores are gone from all datasets can be dropped from any: an import that was killed leaves one.
+    """
     with installed().engine.connect() as connection:
         known = imported_scorers(connection)
-    if metric in known:
-        return known[metric]
+        scorers = known.get(metric, [])
+        has_scores = not set(scorers).isdisjoint(list_imported_into(connection, dataset.dataset_id))
+        others = dict.fromkeys(name for scorer in scorers for name in scored_datasets(connection, scorer))
+    if others and not has_scores:
+        raise NotImported(f"dataset {dataset.name!r} has no scores of {metric!r}: drop them from {' or '.join(others)}")
+    if scorers:
+        return scorers
     if not known:
         raise NotImported(f"{metric!r} was not imported, and nothing was: rs.import_scores does so")
     meant = did_you_mean(metric, known)

@@ -24,7 +24,7 @@ from assets.home import find_home, nearest
 from assets.media.settings import MediaSettings
 from assets.models.profiles import CHOSEN, PROFILES
 from assets.models.settings import DEVICE
-from assets.scores.registry import SCORERS
+from assets.scores.registry import BROKEN, SCORERS
 from assets.settings import PREFIX, SettingsError, give, place_of, read_settings, variable_of
 from assets.thresholds.settings import RatingSettings
 from assets.trust import config_folder, is_own_home, is_trusted
@@ -93,17 +93,29 @@ def settings() -> Settings:
     """The settings of the installation and of every metric, read once per process.
 
     Values of the settings file become variables of this process and of those that it starts. Raises SettingsError for a
-    value that cannot be used and for a name that nothing reads.
+    value that cannot be used and for a name that nothing reads. Warns of the broken metrics of installed packages.
     """
+    _warn_of_broken()
     give(_values_of_files())
     everything, *others = groups()
     found = read_settings(everything)
     for group in others:
         read_settings(group)
     known = known_variables(found)
-    if unread := [_unread(name, known) for name in _of_ours(os.environ) if name.upper() not in known]:
+    unread = [_unread(name, known) for name in _of_ours(os.environ) if name.upper() not in known]
+    # They may be settings of a broken metric, which nobody can ask for its own.
+    if unread and not BROKEN:
         raise SettingsError("; ".join(unread))
     return found
+
+
+def _warn_of_broken() -> None:
+    if BROKEN:
+        # Imported late: it imports Dagster, and most commands have nothing to warn of.
+        from orchestration.terminal import warn
+
+        these = "; ".join(f"metric {metric.name} is left out, since {metric.remedy}" for metric in BROKEN)
+        warn(f"{these}; all other metrics work (reelsieve doctor lists what is broken)")
 
 
 @cache
@@ -166,7 +178,7 @@ class SettingsFile:
             f"{_in_table(table)}{key}": value
             for table, values in self.tables.items()
             for key, value in values.items()
-            if not _is_harmless(key, known[key], value)
+            if key in known and not _is_harmless(key, known[key], value)
         }
 
 
@@ -358,6 +370,9 @@ def _texts(path: Path, table: str, values: Mapping[str, Any]) -> Values:
     found = {}
     for key, value in values.items():
         place = f"{path}: {_in_table(table)}{_short(key)}"
+        if key not in known and BROKEN:
+            # It may be a setting of a broken metric, which nobody can ask for its own.
+            continue
         if key not in known:
             meant = did_you_mean(key, known)
             raise SettingsError(f"{place} is no setting{f', did you mean {meant}?' if meant else ''}")

@@ -39,7 +39,7 @@ def agreement(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Cura
     """Correlations of every metric, of simple scores and of raters with people, with intervals over videos."""
     dataset = dataset_of_key(curation.engine, context.partition_key)
     with curation.engine.connect() as connection:
-        metrics = known_metrics(connection)
+        metrics = known_metrics(connection, dataset)
         labels = {metric: metric_label(connection, metric) for metric in metrics}
         note = ratings_note(connection, dataset.dataset_id)
     rows = store_agreement(curation.engine, dataset, metrics)

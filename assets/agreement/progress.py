@@ -45,7 +45,7 @@ class Progress:
 
 def progress_of(connection: Connection, dataset: Dataset, aspect: str, rater: str, *, pairs: bool) -> Progress:
     """Where the ratings of an aspect stand, or with `pairs` the preferences, and how consistent one rater is."""
-    judged = load_judged(connection, dataset, known_metrics(connection))
+    judged = load_judged(connection, dataset, known_metrics(connection, dataset))
     own = [each for each in repeats_of(connection, dataset.dataset_id) if each[:3] == (rater, aspect, pairs)]
     answers = [each for each in answers_of(connection, dataset.dataset_id) if each[1:3] == (aspect, pairs)]
     repeats = [*(each.sentence for each in own_repeats(own)), *pattern_sentences(answers)]

@@ -133,8 +133,11 @@ def _steps(
     dataset: str, data: DataFacts, metrics: Sequence[MetricFacts], trust: TrustFacts, labels: Mapping[str, str]
 ) -> Iterator[Step]:
     """What helps most comes first. dataset: quoted for a shell."""
-    if any(each.status == "stale" for metric in metrics for each in metric.statuses):
+    stale = [metric for metric in metrics if metric.n_stale]
+    if any(not metric.is_imported for metric in stale):
         yield Step("Score anew what is stale.", f"reelsieve score --dataset {dataset}")
+    if imported := [metric.label for metric in stale if metric.is_imported]:
+        yield Step(f"Import again what is stale, by rs.import_scores: {listed(imported)}.")
     if any(metric.n_defined for metric in metrics):
         yield from _more_ratings(dataset, trust)
         yield from _selection(dataset, trust, labels)

@@ -32,7 +32,7 @@ def dataset_report(context: dg.AssetExecutionContext, curation: dg.ResourceParam
     folder = report_folder(curation.home, dataset.name)
     files = make_report(curation.engine, dataset, curation.scorers, folder, sparsely(context.log.info))
     with curation.engine.connect() as connection:
-        told = metrics_told(connection, dataset.dataset_id, known_metrics(connection))
+        told = metrics_told(connection, dataset.dataset_id, known_metrics(connection, dataset))
     return dg.MaterializeResult(
         metadata={
             **({"read this first": _listed(files.notices)} if files.notices else {}),

@@ -11,6 +11,7 @@ from assets.agreement.progress import OwnRepeats
 from assets.agreement.rows import LABELS, StoredRow
 from db.reports.facts import Extreme, FactSummary, Of
 from db.reports.values import Spread
+from db.scores.imported import IMPORTED
 from db.scores.quality import StatusCount
 from metrics_core.agreement.same_items import Coefficient
 from metrics_core.agreement.verdicts import OrderVerdict, Verdict
@@ -97,6 +98,16 @@ class MetricFacts:
     statuses: tuple[StatusCount, ...]
     n_defined: int
     ranges: Mapping[str, tuple[float, float]]
+
+    @property
+    def is_imported(self) -> bool:
+        """Whether its scores were made elsewhere, so that no command here can renew them."""
+        return self.code_version == IMPORTED
+
+    @property
+    def n_stale(self) -> int:
+        """How many samples have a score of earlier inputs."""
+        return sum(each.n for each in self.statuses if each.status == "stale")
 
     def scores_kind(self, kind: str) -> bool:
         """Whether some sample of the kind has a value."""

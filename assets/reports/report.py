@@ -211,7 +211,7 @@ def gather(
     tell("reading the scores")
     with _snapshot(engine) as connection:
         # Not those of `scorers` alone: some scores were made elsewhere.
-        names = known_metrics(connection)
+        names = known_metrics(connection, dataset)
         collect_scores(connection, dataset, names)
         data, metrics = gather_data(connection, dataset), gather_metrics(connection, names)
         described = gather_described(connection, dataset)
@@ -284,8 +284,12 @@ def notices(dataset: str, data: DataFacts, metrics: Sequence[MetricFacts], judge
     for metric in metrics:
         for name, remedy in metric.stand_ins.items():
             yield f"{shown_name(metric.name)} was made with the {name}; {remedy}."
-        if n_stale := sum(each.n for each in metric.statuses if each.status == "stale"):
-            yield f"{n_stale} scores of {metric.label} are stale and left out: reelsieve score makes them anew."
+        if n := metric.n_stale:
+            scores, are, them = ("score", "is", "it") if n == 1 else ("scores", "are", "them")
+            remedy = (
+                f"rs.import_scores imports {them} again" if metric.is_imported else f"reelsieve score makes {them} anew"
+            )
+            yield f"{n} {scores} of {metric.label} {are} stale and left out: {remedy}."
     if data.counts["references"] and judged.samples and COMMON_WORDS not in judged.baselines:
         yield (
             "Words in common with references are not scored, so no metric is held against them: run reelsieve facts "

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from assets.ecs.scorer import ECSScorer
 from assets.qeva.scorer import QEVAScorer
 from assets.scores.base import Scorer
+from assets.scores.brought import ENTRY_POINTS, load_brought
 from assets.scores.evqa import EVQAScorer
 from assets.scores.simple import CosineScorer, WordsInCommonScorer
 from assets.scores.vcs import VCSScorer, VCSShortScorer
@@ -18,15 +19,12 @@ from assets.sources.base import Source, chain_of_kinds
 from db.schema.inputs import Input
 from db.scores.present import SIMPLE_SCORES
 
-# A package that brings a metric names its scorer's class in this group.
-ENTRY_POINTS = "reelsieve.metrics"
-
 _OURS: tuple[type[Scorer], ...] = (VCSScorer, EVQAScorer, VCSShortScorer, ECSScorer, QEVAScorer)
-_BROUGHT: tuple[type[Scorer], ...] = tuple(point.load() for point in entry_points(group=ENTRY_POINTS))
-
-METRICS = tuple(scorer.metric for scorer in (*_OURS, *_BROUGHT))
 # Simple scores are made and stored as scores of metrics are, and are none: they come last, and beside metrics only.
 _SIMPLE: tuple[type[Scorer], ...] = (WordsInCommonScorer, CosineScorer)
+_BROUGHT, BROKEN = load_brought(entry_points(group=ENTRY_POINTS), (*_OURS, *_SIMPLE))
+
+METRICS = tuple(scorer.metric for scorer in (*_OURS, *_BROUGHT))
 SCORERS: dict[str, type[Scorer]] = {scorer.metric: scorer for scorer in (*_OURS, *_BROUGHT, *_SIMPLE)}
 METRIC_INPUTS: dict[str, Collection[Input[Any]]] = {metric: scorer.inputs for metric, scorer in SCORERS.items()}
 

@@ -52,7 +52,7 @@ def threshold(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Cura
     """
     dataset = dataset_of_key(curation.engine, context.partition_key)
     with curation.engine.connect() as connection:
-        metrics = known_scores(connection)
+        metrics = known_scores(connection, dataset)
         told = metrics_told(connection, dataset.dataset_id, metrics)
     found = {metric: _metric(curation.engine, dataset, metric) for metric in metrics}
     shifted = [shift for _, of_metric in found.values() for shift in of_metric]
@@ -141,7 +141,7 @@ def rating_threshold(context: dg.AssetExecutionContext, curation: dg.ResourcePar
     """
     dataset = dataset_of_key(curation.engine, context.partition_key)
     with curation.engine.connect() as connection:
-        metrics = known_scores(connection)
+        metrics = known_scores(connection, dataset)
     stored = store_rating_cuts(curation.engine, dataset, metrics, read_settings(RatingSettings).good_ratings)
     found = [each for each in stored if each.shard is None]
     if not found:

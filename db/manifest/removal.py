@@ -20,6 +20,8 @@ from db.schema import (
     selection_item,
     video,
 )
+from db.scores.imported import list_imported_into
+from db.scores.stored import activate_scorer, active_scorer
 
 # What of a dataset people ask for, by the names of the tables; everything else goes with these.
 SHOWN = {
@@ -86,21 +88,22 @@ def drop_dataset(connection: Connection, of: Dataset) -> None:
     Vectors of texts, judged pairs and answers of model servers stay too: they belong to texts, not to a dataset.
     """
     _lock(connection, of)
+    imported = list_imported_into(connection, of.dataset_id)
     # From the leaves on, each table at once: cascades would delete row by row and call the triggers for each.
     for table in reversed(METADATA.sorted_tables):
         if table not in (selection, selection_item) and _leads_to_dataset(table):
             connection.execute(sa.delete(table).where(_belongs(table, of.dataset_id)))
     connection.execute(sa.delete(dataset).where(dataset.c.dataset_id == of.dataset_id))
+    _drop_unused(connection, imported)
 
 
 def drop_scores(connection: Connection, of: Dataset, scorers: Collection[int]) -> None:
-    """Delete what scorers made for a dataset, and each scorer that then has a score nowhere."""
+    """Delete what imported scorers have for a dataset, and those of them that have no score of another dataset."""
     _lock(connection, of)
     for table in reversed(METADATA.sorted_tables):
         if _is_of_scorer(table):
             connection.execute(sa.delete(table).where(_belongs(table, of.dataset_id), _made_by(table, scorers)))
-    has_scores = sa.exists().where(score.c.scorer_id == scorer.c.scorer_id)
-    connection.execute(sa.delete(scorer).where(_made_by(scorer, scorers), sa.not_(has_scores)))
+    _drop_unused(connection, scorers)
 
 
 def rename_dataset(connection: Connection, of: Dataset, name: str) -> Dataset:
@@ -121,6 +124,18 @@ def _lock(connection: Connection, of: Dataset) -> None:
     """Wait for an ingest that is under way, and keep the next one waiting."""
     row = sa.select(dataset.c.dataset_id).where(dataset.c.dataset_id == of.dataset_id)
     connection.execute(row.with_for_update())
+
+
+def _drop_unused(connection: Connection, scorers: Collection[int]) -> None:
+    """Delete those of these scorers that have no score. The newest other one of their metrics becomes active."""
+    has_scores = sa.exists().where(score.c.scorer_id == scorer.c.scorer_id)
+    unused = sa.delete(scorer).where(_made_by(scorer, scorers), sa.not_(has_scores)).returning(scorer.c.metric)
+    metrics = connection.scalars(unused).all()
+    datasets = connection.scalars(sa.select(dataset.c.dataset_id)).all()
+    others = sa.select(scorer.c.metric, scorer.c.scorer_id).where(scorer.c.metric.in_(metrics))
+    for metric, scorer_id in connection.execute(others.order_by(scorer.c.scorer_id.desc())).all():
+        if active_scorer(connection, metric) is None:
+            activate_scorer(connection, scorer_id, datasets)
 
 
 def _leads_to_dataset(table: sa.Table) -> bool:

@@ -118,7 +118,8 @@ def ground(connection: Connection, sight: Sight) -> Ground:
     """Look up what a sight rests on. No statement of the transaction takes longer than TIMEOUT_S from now on."""
     connection.exec_driver_sql(f"SET LOCAL statement_timeout = '{TIMEOUT_S}s'")
     prepare_for_joins(connection)
-    return Ground(connection, sight, tuple(known_scores(connection)), active_scorers(connection, sight.dataset))
+    names = tuple(known_scores(connection, sight.dataset))
+    return Ground(connection, sight, names, active_scorers(connection, sight.dataset))
 
 
 def suggested_columns(on: Ground) -> list[str]:

@@ -26,7 +26,7 @@ from db.schema.marks import (
     rules_of,
     watch_tables,
 )
-from db.scores.imported import with_imported
+from db.scores.imported import IMPORTED, with_imported
 from db.scores.thresholds import METHOD_LABELS
 from db.sql import read_sql
 
@@ -47,7 +47,10 @@ VIEWS = (
     "dictionary",
 )
 SCORER_ID = "r.scorer_id"
-STALE = "'its inputs changed since it was scored: run reelsieve score again'"
+STALE = (
+    f"CASE WHEN r.code_version = '{IMPORTED}' THEN 'its text changed since it was imported: import it again by "
+    "rs.import_scores' ELSE 'its inputs changed since it was scored: run reelsieve score again' END"
+)
 # What the rule of a metric is called in table view_definition.
 _RULE = "rule_of_"
 _METRIC = re.compile(r"[a-z][a-z0-9_]{0,39}")

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.engine import Connection
 
-from db.schema import sample, scorer, video
+from db.schema import sample, scorer, shard_count, video
 from db.schema.inputs import TEXT, Input
 from db.schema.marks import MetricInputs
 
@@ -21,8 +21,8 @@ IMPORTED = "imported"
 
 # All that is known of what the numbers depend on.
 INPUTS: Collection[Input[Any]] = (TEXT,)
-# Names that statements over sample_scores use themselves.
-_TAKEN = ("chance", "score", "value", "video_id")
+# Names that statements over sample_scores use themselves, so that no metric can have them.
+RESERVED = ("chance", "score", "value", "video_id")
 
 
 class KeyedSample(NamedTuple):
@@ -50,10 +50,29 @@ def imported_scorers(connection: Connection) -> dict[str, list[int]]:
     return found
 
 
+def list_imported_into(connection: Connection, dataset_id: int) -> list[int]:
+    """The imported scorers, active or not, that have a score of the dataset."""
+    has_scores = shard_count.select().where(_counts_scores(dataset_id)).exists()
+    return list(connection.scalars(sa.select(scorer.c.scorer_id).where(scorer.c.code_version == IMPORTED, has_scores)))
+
+
+def list_imported_elsewhere(connection: Connection, dataset_id: int) -> set[str]:
+    """The metrics of which all scorers are imported ones, and none has a score of the dataset."""
+    has_scores = shard_count.select().where(_counts_scores(dataset_id)).exists()
+    is_of_others = sa.and_(scorer.c.code_version == IMPORTED, sa.not_(has_scores))
+    query = sa.select(scorer.c.metric).group_by(scorer.c.metric).having(sa.func.bool_and(is_of_others))
+    return set(connection.scalars(query))
+
+
+def _counts_scores(dataset_id: int) -> sa.ColumnElement[bool]:
+    of_dataset = sa.and_(shard_count.c.scorer_id == scorer.c.scorer_id, shard_count.c.dataset_id == dataset_id)
+    return sa.and_(of_dataset, shard_count.c.n > 0)
+
+
 def why_no_name(connection: Connection, name: str) -> str | None:
     """Why an imported metric cannot have this name; None where it can. It becomes a column of sample_scores."""
-    if name in (*_TAKEN, *with_imported(connection, {})):
-        return "stands for something else in queries" if name in _TAKEN else None
+    if name in (*RESERVED, *with_imported(connection, {})):
+        return "stands for something else in queries" if name in RESERVED else None
     columns = "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass('sample_scores') AND attname = :name"
     if connection.scalar(sa.text(columns), {"name": name}):
         return "is a metric or another column of sample_scores already"

@@ -12,6 +12,7 @@ from sqlalchemy.engine import Connection, RowMapping
 from db.manifest.datasets import Dataset, find_dataset
 from db.schema import sample, score, text_fact, video, video_fact
 from db.schema.facts import VIDEO_FACTS
+from db.scores.imported import list_imported_elsewhere
 from db.sql import read_sql
 
 Column = sa.ColumnElement[Any]
@@ -99,16 +100,20 @@ class PresentScores:
     components: Mapping[str, Column]
 
 
-def known_metrics(connection: Connection) -> list[str]:
-    """The metrics that sample_scores has a column for. Simple scores are none."""
-    return [name for name in known_scores(connection) if name not in SIMPLE_SCORES]
+def known_metrics(connection: Connection, dataset: Dataset) -> list[str]:
+    """The metrics that a dataset has or can be given, as `known_scores` lists them. Simple scores are none."""
+    return [name for name in known_scores(connection, dataset) if name not in SIMPLE_SCORES]
 
 
-def known_scores(connection: Connection) -> list[str]:
-    """The metrics and the simple scores that sample_scores has a column for."""
+def known_scores(connection: Connection, dataset: Dataset) -> list[str]:
+    """The metrics and simple scores that a dataset has or can be given: those computed, and those imported into it.
+
+    In the order of their columns in view sample_scores, which has those imported into other datasets, too.
+    """
     query = "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass('sample_scores') ORDER BY attnum"
     names = list(connection.exec_driver_sql(query).scalars())
-    return [name for name in names if f"{name}_status" in names and name != "video"]
+    of_others = list_imported_elsewhere(connection, dataset.dataset_id)
+    return [name for name in names if f"{name}_status" in names and name not in ("video", *of_others)]
 
 
 def active_scorers(connection: Connection, dataset: Dataset) -> dict[str, ActiveScorer]:
@@ -190,7 +195,7 @@ def list_scores(
     found = find_dataset(connection, dataset)
     if found is None:
         return []
-    metrics, scorers = known_scores(connection), active_scorers(connection, found)
+    metrics, scorers = known_scores(connection, found), active_scorers(connection, found)
     prepare_for_joins(connection)
     if limit is not None:
         best = _table(present_scores(found, metrics, scorers, by), by, metrics, components, kind)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
+from db.scores.imported import imported_scorers
 from db.scores.present import (
     SIMPLE_SCORES,
     ActiveScorer,
@@ -92,7 +93,7 @@ def choose_by_recipe(
     ground = _ground(connection, dataset, recipe, lock=lock)
     taken = _best(connection, recipe, ground) if recipe.is_plain else _picked(connection, recipe, ground, pick)
     if taken is None:
-        raise NothingToSelect(_nothing(dataset, recipe, ground.unjudged))
+        raise NothingToSelect(_nothing(connection, dataset, recipe, ground.unjudged))
     scorers, spec = ground.scorers, _spec(recipe, ground, taken.encoder)
     models = {metric: scorers[metric].models if metric in scorers else None for metric in ground.metrics}
     return Chosen(ground.found, taken.size, taken.n_duplicates, taken.score_hash, ground.unjudged, spec, models)
@@ -106,7 +107,7 @@ def candidates_now(connection: Connection, dataset: Dataset, recipe: Recipe) -> 
     ground = _ground(connection, dataset, recipe, lock=False)
     candidates = read_candidates(connection, recipe, ground.found)
     if not len(candidates.sample_ids):
-        raise NothingToSelect(_nothing(dataset, recipe, ground.unjudged))
+        raise NothingToSelect(_nothing(connection, dataset, recipe, ground.unjudged))
     return candidates
 
 
@@ -116,7 +117,7 @@ def _ground(connection: Connection, dataset: Dataset, recipe: Recipe, *, lock: b
     connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
     if lock:
         connection.exec_driver_sql("LOCK TABLE selection IN SHARE ROW EXCLUSIVE MODE")
-    known, named = known_scores(connection), columns_named(recipe)
+    known, named = known_scores(connection, dataset), columns_named(recipe)
     prepare_for_joins(connection)
     scorers = active_scorers(connection, dataset)
     scores = present_scores(dataset, known, scorers, next((name for name in recipe.by if name in scorers), None))
@@ -187,7 +188,9 @@ def _deciding(recipe: Recipe, scorers: Mapping[str, ActiveScorer]) -> list[str]:
     return [name for name in dict.fromkeys([*recipe.by, *others]) if name in scorers]
 
 
-def _nothing(dataset: Dataset, recipe: Recipe, unjudged: Mapping[str, Mapping[str, int]]) -> str:
+def _nothing(
+    connection: Connection, dataset: Dataset, recipe: Recipe, unjudged: Mapping[str, Mapping[str, int]]
+) -> str:
     """Say that there is no sample to choose from, and what to do about it."""
     nobody = f"no sample of dataset {dataset.name!r} has a {' and '.join(recipe.by)} score"
     said = [f"kind {recipe.kind}"] if recipe.kind in KINDS else []
@@ -197,7 +200,7 @@ def _nothing(dataset: Dataset, recipe: Recipe, unjudged: Mapping[str, Mapping[st
         return f"{nobody} and passes {', '.join(said)}: loosen it"
     counts = {name: counts for name, counts in unjudged.items() if counts.keys() - {"unscored"}}
     if not counts:
-        return f"{nobody}: run reelsieve score --dataset {dataset.name} first"
+        return f"{nobody}: {_how_to_score(connection, dataset, recipe.by)} first"
     reasons = "; ".join(f"{name}: {n} {status}" for name, of in counts.items() for status, n in of.items())
     return f"{nobody} ({reasons}): column error of view current_score says why, and what to do"
 
@@ -214,10 +217,19 @@ def _unjudged(
         counts = status_counts(connection, scorer.scorer_id, dataset.dataset_id)
         if missing := {status: n for status, n in counts.items() if status != "ok" and n}:
             found[name] = missing
-    stale = ", ".join(f"{name}: {counts['stale']}" for name, counts in found.items() if "stale" in counts)
+    stale = {name: counts["stale"] for name, counts in found.items() if "stale" in counts}
     if stale and recipe.stale == "refuse":
+        counted = ", ".join(f"{name}: {n}" for name, n in stale.items())
         raise SelectionError(
-            f"dataset {dataset.name!r} has scores of other inputs than now ({stale}): run reelsieve score --dataset "
-            f"{dataset.name} first, or leave their samples out with --stale leave_out"
+            f"dataset {dataset.name!r} has scores of other inputs than now ({counted}): "
+            f"{_how_to_score(connection, dataset, stale)} first, or leave their samples out with --stale leave_out"
         )
     return found
+
+
+def _how_to_score(connection: Connection, dataset: Dataset, names: Iterable[str]) -> str:
+    """What gives these metrics scores of the inputs as they are: a command, and a function for imported ones."""
+    imported = imported_scorers(connection).keys() & set(names)
+    ways = [f"run reelsieve score --dataset {dataset.name}"] if set(names) - imported else []
+    ways += [f"import {', '.join(sorted(imported))} again by rs.import_scores"] if imported else []
+    return " and ".join(ways)

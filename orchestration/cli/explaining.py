@@ -33,7 +33,7 @@ def explain(
     scorers = installed().curation.scorers
     explained = [
         explain_score(installed().engine, name, scorers.get(name), dataset_row, sample)
-        for name in shown_metrics(metric)
+        for name in shown_metrics(dataset_row, metric)
     ]
     scores = [score for score in explained if score is not None]
     if not scores:

@@ -15,6 +15,8 @@ from orchestration.cli.refusals import UsageError
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
+    from db.manifest.datasets import Dataset
+
 
 # The command calibrate: chooses the thresholds of ECS on labels.
 
@@ -191,13 +193,13 @@ def scores(
     from db.scores.present import active_scorers, list_scores
     from orchestration.platform import installed
 
-    metrics = shown_metrics()
-    if by is not None:
-        # A simple score stands in the table that it orders.
-        metrics = list(dict.fromkeys([*metrics, *_among(metrics, [by])]))
     if components and not as_json:
         raise UsageError("--components needs --json: a table has no room for the parts of every score")
     found = dataset_of_key(installed().engine, dataset)
+    metrics = shown_metrics(found)
+    if by is not None:
+        # A simple score stands in the table that it orders.
+        metrics = list(dict.fromkeys([*metrics, *shown_metrics(found, [by])]))
     by, wanted = by or metrics[0], kind and kind.value
     with installed().engine.connect() as connection:
         if as_json:
@@ -226,22 +228,22 @@ def known_metrics(chosen: list[str] | None) -> list[str]:
     return _among(METRICS, chosen)
 
 
-def shown_metrics(chosen: list[str] | None = None) -> list[str]:
-    """The same of the metrics that the database has scores of, those made elsewhere among them."""
+def shown_metrics(dataset: Dataset, chosen: list[str] | None = None) -> list[str]:
+    """The chosen metrics of a dataset, those imported into it among them, or all; UsageError for one that it lacks."""
     from db.scores.present import known_metrics as metrics_of
     from orchestration.platform import installed
 
     with installed().engine.connect() as connection:
-        return _among(metrics_of(connection), chosen)
+        return _among(metrics_of(connection, dataset), chosen, f" in dataset {dataset.name!r}")
 
 
-def _among(metrics: Sequence[str], chosen: list[str] | None) -> list[str]:
+def _among(metrics: Sequence[str], chosen: list[str] | None, where: str = "") -> list[str]:
     from db.scores.present import SIMPLE_SCORES
 
     if unknown := [name for name in chosen or [] if name not in (*metrics, *SIMPLE_SCORES)]:
         simple = " or ".join(SIMPLE_SCORES)
         raise UsageError(
-            f"there is no metric {unknown[0]!r}: choose one of {', '.join(metrics)}, or a simple score, {simple}"
+            f"there is no metric {unknown[0]!r}{where}: choose one of {', '.join(metrics)}, or a simple score, {simple}"
         )
     return list(dict.fromkeys(chosen or metrics))
 

@@ -177,13 +177,10 @@ def _choice(rule: Recipe, cutoff: float) -> str:
 def _label(rule: Recipe) -> str:
     """What ranked the samples, with the models behind it where it is one metric."""
     from assets.reports.labels import metric_label
-    from db.scores.present import known_metrics
     from orchestration.platform import installed
 
-    names = list(rule.by)
     with installed().engine.connect() as connection:
-        metrics = known_metrics(connection)
-        labels = [metric_label(connection, name) if name in metrics else name for name in names]
+        labels = [metric_label(connection, name) for name in rule.by]
     return labels[0] if len(labels) == 1 else f"mean of the {rule.combine} of {' and '.join(labels)}"
 
 

@@ -240,9 +240,10 @@ def test_they_are_no_metrics_and_made_along_with_those_that_ask_no_less() -> Non
 
 
 def test_views_have_their_columns_and_pages_no_such_metric(engine: Engine) -> None:
+    dataset = make_dataset(engine)
     with engine.connect() as connection:
-        assert known_scores(connection) == [*METRICS, *SIMPLE_SCORES]
-        assert known_metrics(connection) == list(METRICS)
+        assert known_scores(connection, dataset) == [*METRICS, *SIMPLE_SCORES]
+        assert known_metrics(connection, dataset) == list(METRICS)
         query = "SELECT meaning FROM dictionary WHERE relation = 'sample_scores' AND column_name = 'cosine'"
         assert "nearest reference" in str(connection.exec_driver_sql(query).scalar())
 

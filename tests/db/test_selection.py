@@ -325,7 +325,7 @@ def test_an_unknown_metric_is_named_with_the_known_ones(engine: Engine, clips: D
     with pytest.raises(SelectionError, match=f"no column '{by}': choose one of {NUMBERS}$"):
         freeze(engine, clips, 0.5, by=by)
     with engine.connect() as connection:
-        assert known_metrics(connection) == ["vcs", "evqa"]
+        assert known_metrics(connection, clips) == ["vcs", "evqa"]
 
 
 @pytest.mark.parametrize("by", ["video", "text", "vcs_status"])

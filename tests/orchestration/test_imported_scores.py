@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 import datasets
@@ -16,6 +16,7 @@ import reelsieve as rs
 from assets.agreement.rows import store_agreement
 from assets.datasets import dataset_of_key
 from assets.reports.report import gather
+from db.reports.browsing import Sight, ground, suggested_columns
 from db.scores.present import known_metrics
 from orchestration.platform import installed
 from tests.command_line import run_command
@@ -72,7 +73,7 @@ def test_they_are_a_column_of_every_process(imported: Installation) -> None:
 def test_trust_in_them_is_analysed_as_in_any_metric(imported: Installation) -> None:
     dataset = dataset_of_key(installed().engine, "mine")
     with installed().engine.connect() as connection:
-        metrics = known_metrics(connection)
+        metrics = known_metrics(connection, dataset)
     rows = store_agreement(installed().engine, dataset, metrics)
     wanted = ("human_like", "overall", "kendall_b", "pooled")
     (tau,) = [r for r in rows if (r.metric, r.aspect, r.statistic, r.grouping) == wanted]
@@ -118,6 +119,15 @@ def test_a_changed_text_makes_them_stale(imported: Installation) -> None:
     try:
         assert run_command("ingest", str(imported.manifest), "--dataset", "mine").returncode == 0
         assert dict(answer(query)) == {"ok": 35, "stale": 1}
+        done = run_command("select", "--dataset", "mine", "--by", "human_like", "--keep", "1")
+        assert "now (human_like: 1): import human_like again by rs.import_scores first, or leave" in done.stderr
+        reason = "SELECT DISTINCT error FROM current_score WHERE metric = 'human_like' AND status = 'stale'"
+        assert answer(reason) == [("its text changed since it was imported: import it again by rs.import_scores",)]
+        found = gather(installed().engine, dataset_of_key(installed().engine, "mine"), installed().curation.scorers)
+        remedies = [line for line in found.notices if "stale" in line] + [step.sentence for step in found.answers.steps]
+        assert "1 score of HUMAN_like is stale and left out: rs.import_scores imports it again." in remedies
+        assert any(line.startswith("Import again what is stale, by rs.import_scores: ") for line in remedies)
+        assert not any("Score anew" in line for line in remedies)
         older = pa.table({"sample": KEYS[11:12], "value": [1.0], "text": ["An older text."]})
         with pytest.raises(rs.ReelsieveError, match=r"row 1: text 'An older text\.' is not that of sample"):
             rs.import_scores(older, "fresh", "mine")
@@ -155,6 +165,76 @@ def test_the_last_scores_that_go_take_the_column_along(imported: Installation) -
         done = run_command("drop", "mine", "--metric", metric, "--yes")
         assert (done.returncode, " ".join(done.stderr.split())[: len(sentence)]) == (1, sentence)
     assert run_command("drop", "other", "--yes").returncode == 0
+
+
+@pytest.fixture
+def other(imported: Installation) -> Generator[str, None, None]:
+    """A second dataset with the same samples, dropped afterwards."""
+    assert run_command("ingest", str(imported.manifest), "--dataset", "other").returncode == 0
+    yield "other"
+    run_command("drop", "other", "--yes")
+
+
+def table_of(n: int) -> pd.DataFrame:
+    return pd.DataFrame({"sample": KEYS[:n], "value": VALUES[:n]})
+
+
+def numbers_of(metric: str) -> dict[str, int]:
+    """How many numbers of a metric each dataset shows."""
+    return dict(answer(f"SELECT dataset, count({metric}) FROM sample_scores GROUP BY dataset"))
+
+
+def columns_of(metric: str) -> int:
+    ((n,),) = answer(f"SELECT count(*) FROM dictionary WHERE column_name = '{metric}'")
+    return int(n)
+
+
+def test_a_dropped_dataset_takes_the_columns_of_its_own_metrics_along(other: str) -> None:
+    rs.import_scores(table_of(3), "only_there", other)
+    rs.import_scores(table_of(3), "in_both", other)
+    rs.import_scores(table_of(2), "in_both", "mine")
+    assert run_command("drop", other, "--yes").returncode == 0
+    assert (columns_of("only_there"), columns_of("in_both")) == (0, 1)
+    assert answer("SELECT count(*) FROM scorer WHERE metric = 'only_there'") == [(0,)]
+    assert numbers_of("in_both") == {"mine": 2}
+    assert run_command("drop", "mine", "--metric", "in_both", "--yes").returncode == 0
+
+
+def test_a_dataset_lists_the_metrics_that_were_imported_into_it(other: str) -> None:
+    rs.import_scores(table_of(3), "only_there", other)
+    listed = {
+        name: set(json.loads(run_command("scores", "--dataset", name, "--json").stdout)[0]) for name in ("mine", other)
+    }
+    assert {"human_like", "vcs"} <= listed["mine"]
+    assert {"only_there", "vcs"} <= listed[other]
+    assert "human_like" not in listed[other]
+    assert "only_there" not in listed["mine"]
+    done = run_command("scores", "--dataset", other, "--by", "human_like")
+    assert (done.returncode, "there is no metric 'human_like' in dataset 'other'" in done.stderr) == (2, True)
+    for choice in (["--by", "human_like"], ["--by", "only_there", "--where", "human_like > 0"]):
+        refused = run_command("select", "--dataset", other, *choice, "--keep", "1").stderr
+        assert refused.count("human_like") == 1, refused
+        assert "only_there" in refused
+    with installed().engine.connect() as connection:
+        sight = Sight(dataset_of_key(installed().engine, other))
+        assert {"only_there", "vcs"} <= set(suggested_columns(ground(connection, sight)))
+        assert "human_like" not in suggested_columns(ground(connection, sight))
+
+
+def test_scores_of_another_dataset_are_not_dropped(other: str) -> None:
+    rs.import_scores(table_of(3), "shared", "mine", source="first")
+    done = run_command("drop", other, "--metric", "shared", "--yes")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "error: dataset 'other' has no scores of 'shared': drop them from mine\n"
+    rs.import_scores(table_of(2), "shared", other, source="second")
+    assert numbers_of("shared") == {"mine": 0, other: 2}, "of two sources the later one counts"
+    assert run_command("drop", other, "--metric", "shared", "--yes").returncode == 0
+    assert numbers_of("shared") == {"mine": 3, other: 0}, "the other one counts again"
+    rs.import_scores(table_of(2), "shared", other, source="second")
+    assert run_command("drop", other, "--yes").returncode == 0
+    assert numbers_of("shared") == {"mine": 3}
+    assert run_command("drop", "mine", "--metric", "shared", "--yes").returncode == 0
+    assert columns_of("shared") == 0
 
 
 def test_bad_tables_are_one_sentence_and_store_nothing(imported: Installation) -> None:
