@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -18,6 +20,15 @@ from db.server.urls import DatabaseUnavailable, shown_url
 
 # How a server says it, whatever its language: the words are those of the C library.
 NO_ROOM = "No space left on device"
+# What libpq and psycopg write of an address where nothing answers; the reasons are mostly those of the C library.
+_REASONS = (
+    *map(os.strerror, (errno.ECONNREFUSED, errno.ENOENT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT)),
+    "timeout expired",
+)
+_NO_ANSWER = re.compile(
+    r'connection to server (?:at|on socket) "(?P<host>.+)"(?: \(.+\))?(?:, port (?P<port>\d+))? failed: '
+    rf"(?P<reason>{'|'.join(map(re.escape, _REASONS))})$|failed to resolve host '(?P<name>.+)': (?P<why>.+)"
+)
 CONNECT_ATTEMPTS = 20
 CONNECT_PAUSE_S = 0.25
 # Seconds of silence before a connection is probed, seconds between two probes, and how many probes may be lost.
@@ -65,6 +76,12 @@ def no_connection(url: URL, error: BaseException) -> DatabaseUnavailable:
     if NO_ROOM in reason:
         return DatabaseUnavailable(
             f"the disk of the database is full ({reason}): make room there and run the same command again"
+        )
+    if silent := _NO_ANSWER.search(reason):
+        place = ":".join(filter(None, silent.group("host", "name", "port")))
+        return DatabaseUnavailable(
+            f"no server answers at {place} ({silent['reason'] or silent['why']}): start that server, or correct "
+            "CURATION_DB_URL"
         )
     return DatabaseUnavailable(
         f"no connection to database {url.database} at {shown_url(url)}: {reason}. Check that the server runs "
