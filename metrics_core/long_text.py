@@ -5,7 +5,7 @@ This is the mode `chunk_mean`. In the mode `truncate` the encoder cuts the text 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,16 +69,40 @@ def plan_chunks(
     return ChunkPlan(tuple(chunks), seen, text_tokens, max(lengths) > limit)
 
 
-def pack(pieces: Iterable[str], limit: int, count_tokens: Callable[[str], int]) -> list[str]:
-    """Join as many consecutive pieces with spaces as fit into `limit` tokens. A piece that is too long stays alone."""
+def pack(pieces: Sequence[str], limit: int, count_tokens: Callable[[str], int]) -> list[str]:
+    """Join as many consecutive pieces with spaces as fit into `limit` tokens. A piece that is too long stays alone.
+
+    A text must have no fewer tokens than its beginnings. The time grows in proportion to the number of pieces.
+    """
     chunks: list[str] = []
-    for piece in pieces:
-        longer = f"{chunks[-1]} {piece}" if chunks else piece
-        if chunks and count_tokens(longer) <= limit:
-            chunks[-1] = longer
-        else:
-            chunks.append(piece)
+    start = 0
+    while start < len(pieces):
+        end = _end_of_chunk(pieces, start, lambda joined: count_tokens(joined) <= limit)
+        chunks.append(" ".join(pieces[start:end]))
+        start = end
     return chunks
+
+
+def _end_of_chunk(pieces: Sequence[str], start: int, fits: Callable[[str], bool]) -> int:
+    """Return the end of the longest run of pieces from `start` that fits; one piece counts as fitting.
+
+    Steps that double find an end that does not fit, and bisection the last one that does: to count the tokens anew
+    for every piece would take a time in proportion to the pieces of a chunk, squared.
+    """
+    end, beyond = start + 1, len(pieces) + 1
+    step = 1
+    while end + step < beyond:
+        if fits(" ".join(pieces[start : end + step])):
+            end, step = end + step, 2 * step
+        else:
+            beyond = end + step
+    while beyond - end > 1:
+        middle = (end + beyond) // 2
+        if fits(" ".join(pieces[start:middle])):
+            end = middle
+        else:
+            beyond = middle
+    return end
 
 
 def weighted_mean(features: npt.ArrayLike, lengths: npt.ArrayLike) -> FloatArray:

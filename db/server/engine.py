@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -20,6 +22,15 @@ from db.server.urls import DatabaseUnavailable, shown_url
 NO_ROOM = "No space left on device"
 # How libpq says that the server asks for a password in another way than the URL allows, or for none.
 _OTHER_AUTH = "authentication method requirement"
+# What libpq and psycopg write of an address where nothing answers; the reasons are mostly those of the C library.
+_REASONS = (
+    *map(os.strerror, (errno.ECONNREFUSED, errno.ENOENT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT)),
+    "timeout expired",
+)
+_NO_ANSWER = re.compile(
+    r'connection to server (?:at|on socket) "(?P<host>.+)"(?: \(.+\))?(?:, port (?P<port>\d+))? failed: '
+    rf"(?P<reason>{'|'.join(map(re.escape, _REASONS))})$|failed to resolve host '(?P<name>.+)': (?P<why>.+)"
+)
 CONNECT_ATTEMPTS = 20
 CONNECT_PAUSE_S = 0.25
 # Seconds of silence before a connection is probed, seconds between two probes, and how many probes may be lost.
@@ -72,6 +83,12 @@ def no_connection(url: URL, error: BaseException) -> DatabaseUnavailable:
         return DatabaseUnavailable(
             f"no connection to database {url.database} at {shown_url(url)}: {reason}. Let the server ask for passwords "
             "by scram-sha-256, or allow what it does in CURATION_DB_URL, as in ?require_auth=md5 or ?require_auth=none"
+        )
+    if silent := _NO_ANSWER.search(reason):
+        place = ":".join(filter(None, silent.group("host", "name", "port")))
+        return DatabaseUnavailable(
+            f"no server answers at {place} ({silent['reason'] or silent['why']}): start that server, or correct "
+            "CURATION_DB_URL"
         )
     return DatabaseUnavailable(
         f"no connection to database {url.database} at {shown_url(url)}: {reason}. Check that the server runs "

@@ -206,6 +206,8 @@ def restore(
     """
     tell(f"checks {source}")
     names, mark = databases(url), _MARK.format(check(source, REVISION))
+    # A server that is not there is no server that went away. The other databases need not exist yet.
+    open_engine(sibling_url(url, "postgres")).dispose()
     if (held := _held(url, names)) and _comment(url, names[CURATION]) == mark:
         return None
     _refuse(held)

@@ -180,7 +180,7 @@ def test_a_server_that_does_not_answer_is_not_blamed_on_rights(filled: URL, tmp_
     with pytest.raises(DatabaseUnavailable) as caught:
         ask(filled.set(query={"host": str(tmp_path)}), "SELECT 1")
     assert str(tmp_path) in str(caught.value)
-    assert str(caught.value).startswith("no connection to database filled at ")
+    assert str(caught.value).startswith("no server answers at ")
     assert READER not in str(caught.value)
 
 

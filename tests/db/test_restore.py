@@ -17,7 +17,7 @@ from db.schema.migrate import REVISION, migrate
 from db.server.backup import BackupError, check, dump
 from db.server.engine import connect
 from db.server.restore import restore
-from db.server.urls import sibling_url
+from db.server.urls import DatabaseUnavailable, sibling_url
 from tests.attack.state import changed, state_of_database
 from tests.db.builders import activate, add_sample, add_video, make_dataset, ok, write_fresh
 
@@ -102,6 +102,12 @@ def test_what_is_no_whole_back_up_is_refused_before_anything_is_asked_of_a_serve
     nowhere = URL.create("postgresql+psycopg", host=str(tmp_path), database="curation")
     with pytest.raises(BackupError, match=sentence):
         restored(nowhere, folder)
+
+
+def test_a_restore_names_a_server_that_is_not_there(backup: Path) -> None:
+    nowhere = URL.create("postgresql+psycopg", host="127.0.0.1", port=1, database="films")
+    with pytest.raises(DatabaseUnavailable, match=r"^no server answers at 127.0.0.1:1 \(Connection refused\): start"):
+        restored(nowhere, backup)
 
 
 @pytest.fixture

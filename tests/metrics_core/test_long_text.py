@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metrics_core.evqa import BadFeature
-from metrics_core.long_text import ChunkPlan, plan_chunks, weighted_mean
+from metrics_core.long_text import ChunkPlan, pack, plan_chunks, weighted_mean
 
 
 def split(text: str) -> list[str]:
@@ -129,3 +129,31 @@ def test_what_cannot_be_averaged_is_refused() -> None:
         weighted_mean([[1.0, 0.0], [0.0, 0.0]], [1, 1])
     with pytest.raises(BadFeature, match="cancel out"):
         weighted_mean([[1.0, 0.0], [-3.0, 0.0]], [2, 2])
+
+
+def packed_one_by_one(pieces: list[str], limit: int) -> list[str]:
+    """Add piece after piece to the last chunk while it fits."""
+    chunks = pieces[:1]
+    for piece in pieces[1:]:
+        longer = f"{chunks[-1]} {piece}"
+        chunks = [*chunks[:-1], longer] if count(longer) <= limit else [*chunks, piece]
+    return chunks
+
+
+@settings(max_examples=200)
+@given(st.lists(words, max_size=60), st.integers(1, 40))
+def test_packing_equals_the_loop(pieces: list[str], limit: int) -> None:
+    assert pack(pieces, limit, count) == packed_one_by_one(pieces, limit)
+
+
+def test_the_tokens_counted_grow_with_the_length_and_not_faster() -> None:
+    """20,000 words in chunks of 250: word after word, the tokenizer would read every word 125 times."""
+    read = 0
+
+    def counted(text: str) -> int:
+        nonlocal read
+        read += len(text.split())
+        return len(text.split())
+
+    plan_chunks("a " * 20_000, limit=250, split_sentences=sentences, count_tokens=counted)
+    assert read < 20 * 20_000
