@@ -73,11 +73,11 @@ def run_scoring(
     for keys in stretches(known, chosen, wanted):
         _score(found, keys, config, metrics, results)
         for key in keys:
-            scores = {metric: results.scores(metric, key) for metric in metrics}
+            scores = {metric: results.scores(metric, key) for metric in [*metrics, *scored_along(metrics)]}
             # Where nothing was left of what was pending, another command did it.
             has_scored = any(each.n_pending for each in scores.values() if each)
             if key not in results.failed() and (has_scored or wanted.get(key) == 0):
-                yield key, {metric: each.n_written if each else 0 for metric, each in scores.items()}
+                yield key, {metric: each.n_written if (each := scores[metric]) else 0 for metric in metrics}
     if error := results.error():
         raise error
 

@@ -18,8 +18,8 @@ import psutil
 import pytest
 
 from orchestration.stopping import STOPPED
-from tests.orchestration.divided import SCORE, SHARDS, State, assert_each_once, assert_same_end
-from tests.orchestration.survival import Command, Home, count, hold, rows, run_statuses, until
+from tests.orchestration.divided import SCORE, SHARDS, State, assert_each_once, assert_same_end, stored
+from tests.orchestration.survival import Command, Home, hold, rows, run_statuses, until
 
 # Not by importing it: Ray reads its variables when it is imported.
 if find_spec("ray") is None:
@@ -133,7 +133,7 @@ def test_a_shard_that_kills_its_actors_is_given_up_and_a_killed_driver_takes_its
         command.kill()
         held.release()
     until(lambda: not any(process.is_running() for process in left), "the local cluster is gone")
-    assert count(judged.url, "score") < len(alone["score"])
+    assert len(stored(judged.url)["score"]) < len(alone["score"])
     assert died[0] in shards_of(started(judged, ray_folder))
     assert_each_once(judged.url, "score")
     assert_same_end(judged.url, alone)

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from tests.orchestration.divided import SCORE, SHARDS, State, assert_each_once, assert_same_end
-from tests.orchestration.survival import Command, Home, hold, run_statuses, slots_taken
+from tests.orchestration.survival import Command, Home, count, hold, run_statuses, slots_taken
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +28,7 @@ def test_three_workers_score_every_sample_once_and_end_where_one_does(divided: H
         assert run_statuses(divided.url) == ["STARTED"] * 3, "three workers have shards at once"
     assert_divided(divided, *workers)
     written = [row for worker in workers for row in worker.json()["shards"]]
-    assert sum(row["vcs"] + row["ecs"] for row in written) == len(alone["score"])
+    assert sum(row["vcs"] + row["ecs"] for row in written) == count(divided.url, "score")
     assert_same_end(divided.url, alone)
     assert run_statuses(divided.url) == ["SUCCESS"] * 3
 

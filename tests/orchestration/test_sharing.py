@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from assets.leases import lease_name
 from assets.partitions import PARTITION
 from assets.results import CheckFailed
+from assets.scores.registry import scoring_assets
 from assets.sources.base import Tell
 from assets.steps import GivenUp, Step, take_step
 from db.server.leases import Leases
@@ -72,7 +73,10 @@ def test_a_shard_that_another_process_has_comes_last_and_nothing_is_done_twice(
         scoring = pool.submit(lambda: list(run_scoring(DATASET, ["vcs"])))
         until(lambda: f"waits for shard {SHARDS[1]}, on which process" in said(capsys) or scoring.done(), "it waits")
         with installed().engine.connect() as connection:
-            query = "SELECT DISTINCT shard FROM score JOIN sample USING (sample_id) ORDER BY 1"
+            query = (
+                "SELECT DISTINCT shard FROM score JOIN sample USING (sample_id) JOIN scorer r USING (scorer_id) "
+                "WHERE r.metric = 'vcs' ORDER BY 1"
+            )
             assert list(connection.exec_driver_sql(query).scalars()) == [0, 2], "the others are scored meanwhile"
         other.give_back(lease_name("vcs_score", SHARDS[1]))
         done = scoring.result()
@@ -104,8 +108,9 @@ def test_what_is_told_to_dagster_grows_with_assets_and_not_with_shards() -> None
         list(run_scoring(DATASET, ["vcs"]))
     made = installed().instance.fetch_materializations(dg.AssetKey("vcs_score"), limit=3).records
     assert {each.partition_key for each in made} == {*SHARDS}
-    # One by one, the two assets of three shards would take four more.
-    assert sum("INSERT INTO asset_keys" in statement for statement in asked) <= 8
+    # One by one, an asset of three shards would take two more.
+    n_assets = len(scoring_assets(["vcs"]))
+    assert sum("INSERT INTO asset_keys" in statement for statement in asked) <= 4 * n_assets
     # Asked for every event, whether its tables are there takes 79.
     assert sum("pg_table_is_visible" in statement for statement in asked) <= 20
 
@@ -134,8 +139,9 @@ def test_a_shard_whose_check_fails_fails_in_every_command_and_keeps_no_other_one
     list(run_scoring(DATASET, ["vcs"]))
     with installed().engine.begin() as connection:
         connection.exec_driver_sql(
-            "UPDATE score SET value = 1.5 WHERE sample_id = (SELECT min(sample_id) FROM score JOIN sample s "
-            "USING (sample_id) WHERE s.shard = 1 AND score.status = 'ok')"
+            "UPDATE score SET value = 1.5 WHERE (scorer_id, sample_id) = (SELECT scorer_id, min(sample_id) FROM score "
+            "JOIN sample s USING (sample_id) JOIN scorer r USING (scorer_id) "
+            "WHERE s.shard = 1 AND score.status = 'ok' AND r.metric = 'vcs' GROUP BY 1)"
         )
         connection.exec_driver_sql("DELETE FROM score WHERE value IS DISTINCT FROM 1.5")
     before, scoring = len(runs()), run_scoring(DATASET, ["vcs", "vcs_short"])

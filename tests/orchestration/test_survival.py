@@ -15,12 +15,14 @@ import pytest
 from sqlalchemy.engine import URL
 
 from assets.ingest.batches import BATCH_SIZE
+from assets.scores.registry import scoring_assets
 from db.server.embedded import stop_embedded
 from db.server.urls import DAGSTER, sibling_url
 from orchestration.cli.errors import explain
 from tests.homes import copy_home
 from tests.orchestration.survival import (
     N_VIDEOS,
+    SCORES_OF_METRICS,
     Command,
     Home,
     connect,
@@ -45,6 +47,9 @@ pytestmark = pytest.mark.slow
 BATCH = 256
 N_SAMPLES = 2 * N_VIDEOS
 SCORE = ("score", "--dataset", "d", "--metric", "vcs", "--json")
+DELETE_HALF = (
+    "DELETE FROM score USING scorer r WHERE r.scorer_id = score.scorer_id AND r.metric = 'vcs' AND sample_id % 2 = 0"
+)
 WENT_AWAY = (
     "error: the database went away in the middle of the work: what was written stays, nothing is lost; run the same "
     "command again, it starts the embedded server anew (a server of CURATION_DB_URL must be back first)"
@@ -102,7 +107,8 @@ def finished(scored_home: Home, tmp_path: Path) -> Generator[Home, None, None]:
 def test_the_undisturbed_run_has_something_to_compare(undisturbed: State) -> None:
     sizes = {table: len(found) for table, found in undisturbed.items()}
     assert sizes["video"] == sizes["reference"] == N_VIDEOS
-    assert sizes["sample"] == sizes["score"] == N_SAMPLES
+    assert sizes["sample"] == N_SAMPLES
+    assert sizes["score"] == 3 * N_SAMPLES, "with two simple scores that come along"
     assert sizes["text_embedding"] > 2048
     assert len({row[3] for row in undisturbed["score"]}) > 10
 
@@ -116,7 +122,7 @@ def test_a_scoring_killed_again_and_again_ends_where_an_undisturbed_one_does(fre
     assert run_statuses(url) == ["STARTED"]
     assert slots_taken(url) == 1, "the killed process held the encoder: otherwise this test shows nothing"
 
-    _kill_at(fresh, url, "score", f"(SELECT count(*) FROM score) > {2 * BATCH}")
+    _kill_at(fresh, url, "score", f"(SELECT count(*) FROM {SCORES_OF_METRICS}) > {2 * BATCH}")
     assert (count(url, "text_embedding"), count(url, "score")) == (len(undisturbed["text_embedding"]), 2 * BATCH)
     assert run_statuses(url) == ["FAILURE", "STARTED"]
 
@@ -200,7 +206,7 @@ def test_what_comes_in_after_the_last_look_of_a_run_is_scored_by_the_next_comman
         first = fresh.run(*SCORE)
         held.wait_for(1, first)
         with connect(url) as connection:
-            again = connection.execute("DELETE FROM score WHERE sample_id % 2 = 0").rowcount
+            again = connection.execute(DELETE_HALF).rowcount
         second = fresh.run(*SCORE)
         until(lambda: count(url, "score") == N_SAMPLES or not second.is_running, "the second scores what came in")
         held.release()
@@ -296,7 +302,7 @@ def test_a_server_killed_during_a_scoring_is_one_sentence_and_then_nothing(finis
     url = finished.url
     with connect(url) as connection:
         connection.execute("DELETE FROM score")
-    with hold(url, "score", f"(SELECT count(*) FROM score) > {2 * BATCH}") as held:
+    with hold(url, "score", f"(SELECT count(*) FROM {SCORES_OF_METRICS}) > {2 * BATCH}") as held:
         command = finished.run(*SCORE)
         held.wait_for(1, command)
         finished.kill_server()
@@ -312,7 +318,7 @@ def test_a_server_killed_during_a_scoring_is_one_sentence_and_then_nothing(finis
 
 def test_a_server_killed_before_a_scoring_is_started_again(finished: Home, undisturbed: State) -> None:
     with connect(finished.url) as connection:
-        missing = connection.execute("DELETE FROM score WHERE sample_id % 2 = 0").rowcount
+        missing = connection.execute(DELETE_HALF).rowcount
     finished.kill_server()
     assert (finished.folder / "postgres" / "postmaster.pid").exists()
     command = finished.run(*SCORE)
@@ -405,7 +411,8 @@ def _waits_for_the_shard(command: Command) -> bool:
 
 def _assert_one_sentence(command: Command, sentence: str) -> None:
     """After the progress of the assets there is one sentence of ours, no trace, and of Dagster at most its own line."""
-    said = [line for line in command.stderr.splitlines() if not line.startswith(("text_embedding: ", "vcs_score: "))]
+    assets = tuple(f"{name}: " for name in scoring_assets(["vcs"]))
+    said = [line for line in command.stderr.splitlines() if not line.startswith(assets)]
     of_dagster = "Exception while writing logger call to event log: too many retries for DB connection"
     assert [line for line in said if line != of_dagster] == [sentence], command.stderr
 
