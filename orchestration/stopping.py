@@ -112,7 +112,7 @@ class StopSignals:
             os.write(self._stderr, f"{STOPPED}\n".encode())
         for process in {*self._family, *psutil.Process().children(recursive=True)}:
             with suppress(psutil.Error):
-                if not _cleans_up(process):
+                if not cleans_up(process):
                     process.kill()
         os._exit(code)
 
@@ -136,8 +136,8 @@ def dying_along(folder: str) -> Iterator[None]:
         waiting.wait()
 
 
-def _cleans_up(process: psutil.Process) -> bool:
-    """Whether the process waits for the end of others, removes what they leave, and ends by itself."""
+def cleans_up(process: psutil.Process) -> bool:
+    """Return whether a process waits for the end of others, removes what they leave, and ends by itself."""
     # A shell does so in `dying_along`, Python's resource tracker for semaphores.
     return process.name() == "sh" or any("multiprocessing.resource_tracker" in part for part in process.cmdline())
 

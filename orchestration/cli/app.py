@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
@@ -171,6 +172,9 @@ def run(stop: StopSignals) -> NoReturn:
     # Models come from local folders or the local cache; a hub is asked only where the user allows it.
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    # Torch makes the folder of its compiler when transformers is imported, by default among the temporary files of all
+    # users. Nothing is compiled here, so a folder that exists will do.
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(Path(__file__).resolve().parent))
     hide_connection_attempts()
     try:
         # Typer would print usage errors in a box; without its standalone mode it raises them, and returns exit codes.

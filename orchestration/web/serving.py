@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from assets.home import make_home_folder, private_files
 from orchestration.look.serving import look
 from orchestration.platform import PROJECT, installed
-from orchestration.stopping import dying_along
+from orchestration.stopping import cleans_up, dying_along
 from orchestration.web.guard import Guard
 
 # The first page: it leads to the lineage with all groups folded, top to bottom, as the README shows it.
@@ -191,7 +191,8 @@ def process(program: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
         started.kill()
         for child in family:
             with suppress(psutil.Error):
-                child.kill()
+                if not cleans_up(child):
+                    child.kill()
         started.wait()
 
 

@@ -11,12 +11,13 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from multiprocessing.forkserver import ensure_running
 from pathlib import Path
 from typing import Any
 
+import psutil  # type: ignore[import-untyped]
 import psycopg
 from sqlalchemy.engine import URL
 
@@ -89,10 +90,22 @@ class Command:
         return self.is_running
 
     def kill(self) -> None:
-        """kill -9, and wait until the process is gone."""
+        """kill -9, and wait until the process is gone, and what it had started to show the logs of its steps.
+
+        Dagster starts a `tail` for every log, and then a process that ends it: killed in between, it leaves the tail.
+        """
+        family: list[psutil.Process] = []
+        with suppress(psutil.Error):
+            command = psutil.Process(self.pid)
+            command.suspend()  # so that it starts no further one meanwhile
+            family = command.children()
         self._process.kill()
         self._process.join(DEADLINE_S)
         assert self._process.exitcode is not None
+        for child in family:
+            with suppress(psutil.Error):
+                if child.name() == "tail":
+                    child.kill()
 
     def json(self) -> Any:
         """What it printed with --json, after it ended well."""

@@ -318,6 +318,27 @@ def test_a_semaphore_is_removed(number: int, tmp_path: Path) -> None:
     until(lambda: not semaphore.exists(), "the semaphore is removed")
 
 
+HOLDING = """
+import multiprocessing, pathlib, sys, time
+
+semaphore = multiprocessing.get_context("spawn").Semaphore()
+pathlib.Path(sys.argv[1]).write_text(semaphore._semlock.name.strip("/"))
+time.sleep(600)
+"""
+
+
+def test_a_semaphore_of_a_process_of_dagster_is_removed(tmp_path: Path) -> None:
+    """A code server has eight for every run that it started."""
+    from orchestration.web.serving import process
+
+    name = tmp_path / "name"
+    with process("python", "-c", HOLDING, str(name)) as started:
+        until(lambda: started.poll() is not None or (name.exists() and bool(name.read_text())), "it has a semaphore")
+        semaphore = Path("/dev/shm", f"sem.{name.read_text()}")
+        assert semaphore.exists()
+    until(lambda: not semaphore.exists(), "the semaphore is removed")
+
+
 DYING = """
 import subprocess, sys, time
 from orchestration.stopping import dying_along

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -67,3 +69,20 @@ def test_the_command_line_starts_without_databases_metrics_and_dagster() -> None
     loaded = set(done.stdout.split())
     assert "orchestration" in loaded
     assert not loaded & {"dagster", "db", "metrics_core", "numpy", "psycopg", "pydantic", "sqlalchemy"}
+
+
+def test_torch_makes_no_folder_among_the_temporary_files_of_all(tmp_path: Path) -> None:
+    """It does so when transformers, which loads every text model, is imported."""
+    code = """
+import sys
+from orchestration.cli import main
+sys.argv = ["reelsieve", "--version"]
+try:
+    main()
+except SystemExit:
+    from transformers import PreTrainedModel
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "TORCHINDUCTOR_CACHE_DIR"}
+    environment |= {"TMPDIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code], cwd=PROJECT, env=environment, capture_output=True, check=True)
+    assert list(tmp_path.iterdir()) == []
