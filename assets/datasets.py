@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from sqlalchemy.engine import Engine
+from sqlalchemy.exc import DBAPIError
 
 from assets.home import DEMO_DATASET
-from db.manifest.datasets import Dataset, find_dataset, list_datasets
+from assets.work import look_again
+from db.manifest.datasets import Dataset, find_dataset, list_datasets, name_of_dataset
 from db.spelling import did_you_mean
 
 # The name of a dataset becomes part of partition keys and of file names.
@@ -92,7 +95,28 @@ def dataset_of_key(engine: Engine, name: str) -> Dataset:
     """The dataset of this name; UnknownDataset, with the nearest name or the remedy, when there is none."""
     with engine.connect() as connection:
         if (dataset := find_dataset(connection, name)) is not None:
+            watch(engine, dataset)
             return dataset
         meant = did_you_mean(name, [other.name for other in list_datasets(connection)])
     hint = f", did you mean {meant!r}?" if meant else f": ingest it with reelsieve ingest FOLDER --dataset {name}"
     raise UnknownDataset(f"there is no dataset {name!r}{hint}")
+
+
+def watch(engine: Engine, dataset: Dataset) -> None:
+    """Have work that fails say so where the dataset was dropped or renamed meanwhile; see `assets.work.one_work`."""
+    look_again(partial(_change, engine, dataset))
+
+
+def _change(engine: Engine, dataset: Dataset) -> str | None:
+    """Say that a dataset was dropped or renamed since it was looked up; None where it was not, or nobody can tell."""
+    name = dataset.name
+    try:
+        with engine.connect() as connection:
+            now = name_of_dataset(connection, dataset.dataset_id)
+    except DBAPIError:
+        return None  # the database went away, which is another error
+    if now is None:
+        return f"dataset {name!r} was dropped meanwhile: to have it again, reelsieve ingest FOLDER --dataset {name}"
+    if now != name:
+        return f"dataset {name!r} was renamed to {now!r} meanwhile: do the same with {now!r}, what was stored stays"
+    return None

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import dagster as dg
 
-from assets.datasets import chosen_shards, dataset_of_key, shard_keys
+from assets.datasets import chosen_shards, shard_keys
 from assets.ecs.assets import REPORT, ecs_thresholds
 from assets.ecs.scorer import ECSScorer
 from assets.facts.assets import DESCRIBED
@@ -24,6 +24,7 @@ from db.manifest.datasets import Dataset
 from db.scores.thresholds import metrics_with_cutoffs
 from db.scores.work import shard_state
 from db.selections.recipes import Recipe
+from orchestration.at_work import at_work_on, kept
 from orchestration.dead_runs import close_dead_runs
 from orchestration.jobs import FACTS, SUBSET, WITHOUT_MODEL
 from orchestration.platform import installed
@@ -38,8 +39,9 @@ LOOK_BACK = timedelta(days=30)
 def run_ingest(folder: Path, dataset: str, rows: Path | None, n_shards: int | None) -> dict[str, Any]:
     """Ingest a manifest folder through Dagster and return the report."""
     config = {"folder": str(folder), "rows": str(rows) if rows else None, "n_shards": n_shards}
-    installed().instance.add_dynamic_partitions(str(DATASETS.name), [dataset])
-    result = run_job("ingest_job", dataset, {"ops": {"ingest": {"config": config}}})
+    with kept(dataset):
+        installed().instance.add_dynamic_partitions(str(DATASETS.name), [dataset])
+        result = run_job("ingest_job", dataset, {"ops": {"ingest": {"config": config}}})
     made = [event.step_materialization_data.materialization for event in result.get_asset_materialization_events()]
     try:
         return report_of(dataset, {name: value.value for each in made for name, value in each.metadata.items()})
@@ -61,11 +63,17 @@ def run_scoring(
     the work: each shard is yielded by those that scored in it. Raises UnknownShard, and at the end one error for all
     shards that failed.
     """
-    found = dataset_of_key(installed().engine, dataset)
+    with at_work_on(dataset) as found:
+        yield from _score_all(found, metrics, options or {}, shards)
+
+
+def _score_all(
+    found: Dataset, metrics: Sequence[str], options: Mapping[str, bool], shards: Collection[int] | None
+) -> Iterator[tuple[str, dict[str, int]]]:
     chosen = chosen_shards(found, shards)
     announce_partitions(installed().instance, found)
     close_dead_runs(installed().instance)
-    config = options_by_source(metrics, options or {})
+    config = options_by_source(metrics, options)
     known = installed().instance.get_dynamic_partitions(str(SHARDS.name))
     incomplete = set() if options else _outstanding(found, metrics)
     wanted = {key: n for key, n in _wanted(found, metrics, incomplete, known).items() if key in chosen}
@@ -134,14 +142,14 @@ def _failed_before(known: Sequence[str]) -> set[str]:
 
 def run_conclusions(dataset: str) -> dict[str, dict[str, Any]]:
     """Thresholds, agreement and report of a dataset; returns the metadata of each asset."""
-    dataset_of_key(installed().engine, dataset)
-    return _metadata(run_job("dataset_job", dataset, {}))
+    with at_work_on(dataset):
+        return _metadata(run_job("dataset_job", dataset, {}))
 
 
 def run_subset(dataset: str, recipe: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Freeze and write what a recipe takes of a dataset; returns the metadata of the asset by its name."""
-    dataset_of_key(installed().engine, dataset)
-    return _metadata(run_job("subset_job", dataset, {"ops": {SUBSET: {"config": {"recipe": dict(recipe)}}}}))
+    with at_work_on(dataset):
+        return _metadata(run_job("subset_job", dataset, {"ops": {SUBSET: {"config": {"recipe": dict(recipe)}}}}))
 
 
 def _metadata(result: dg.ExecuteInProcessResult) -> dict[str, dict[str, Any]]:
@@ -173,10 +181,10 @@ def run_facts(dataset: str) -> dict[str, int]:
 
     Simple scores that need no model are made along.
     """
-    found = dataset_of_key(installed().engine, dataset)
-    announce_partitions(installed().instance, found)
-    keys = shard_keys(found)
-    result = run_job("facts_job", keys[0], {}, WITHOUT_MODEL, keys[-1])
+    with at_work_on(dataset) as found:
+        announce_partitions(installed().instance, found)
+        keys = shard_keys(found)
+        result = run_job("facts_job", keys[0], {}, WITHOUT_MODEL, keys[-1])
     return {
         asset: number_of(str(result.asset_materializations_for_node(asset)[0].metadata[DESCRIBED].value))
         for asset in FACTS
@@ -192,19 +200,18 @@ def run_calibration(
     judge: have the judge label at most `judge_limit` captions, and choose on its labels in place of people's. Verdicts
     that are missing, or that an early exit left as lower bounds, are reached first. Raises UnknownDataset and NoJudge.
     """
-    dataset_row = dataset_of_key(installed().engine, dataset)
-    if judge:
-        cast(ECSScorer, installed().curation.scorers[ECSScorer.metric]).labeller.check()
-    announce_partitions(installed().instance, dataset_row)
-    metric = ECSScorer.metric
-    keys = shard_keys(dataset_row)
-    if outstanding := sorted(outstanding_shards(installed().engine, installed().curation.scorers[metric], dataset_row)):
-        run_job("scoring_job", keys[outstanding[0]], {}, scoring_assets([metric]), keys[outstanding[-1]])
-    asset = ecs_thresholds.key.to_user_string()
+    asset, metric = ecs_thresholds.key.to_user_string(), ECSScorer.metric
+    scorer = installed().curation.scorers[metric]
     chosen = {"objective": objective, "labels": labels, "judge": judge, "judge_limit": judge_limit}
-    config = {"ops": {asset: {"config": chosen}}}
-    result = run_job("calibration_job", dataset, config)
-    run_job("scoring_job", keys[0], {}, [asset_name(metric)], keys[-1])
+    with at_work_on(dataset) as found:
+        if judge:
+            cast(ECSScorer, scorer).labeller.check()
+        announce_partitions(installed().instance, found)
+        keys = shard_keys(found)
+        if outstanding := sorted(outstanding_shards(installed().engine, scorer, found)):
+            run_job("scoring_job", keys[outstanding[0]], {}, scoring_assets([metric]), keys[outstanding[-1]])
+        result = run_job("calibration_job", dataset, {"ops": {asset: {"config": chosen}}})
+        run_job("scoring_job", keys[0], {}, [asset_name(metric)], keys[-1])
     (event,) = result.asset_materializations_for_node(asset)
     return cast("dict[str, Any]", event.metadata[REPORT].value)
 
@@ -219,4 +226,5 @@ def make_named_thresholds(dataset: Dataset, recipe: Recipe, tell: Callable[[str]
         if asked <= metrics_with_cutoffs(connection, dataset.dataset_id):
             return
     tell(f"finds the thresholds of {dataset.name}")
-    run_job("dataset_job", dataset.name, {}, THRESHOLDS)
+    with at_work_on(dataset.name):
+        run_job("dataset_job", dataset.name, {}, THRESHOLDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import dagster as dg
 
@@ -13,7 +14,9 @@ from db.manifest.datasets import Dataset
 from db.manifest.removal import contents, drop_dataset, drop_scores, n_selections, rename_dataset, require_free
 from db.scores.imported import imported_scorers, list_imported_into
 from db.scores.scorers import scored_datasets
+from db.server.leases import Leases
 from db.spelling import did_you_mean
+from orchestration.at_work import dataset_lease
 from orchestration.dead_runs import close_dead_runs
 from orchestration.platform import installed, ready_engine
 from orchestration.requests import busy_datasets
@@ -51,12 +54,12 @@ def drop(name: str) -> None:
 
     Raises UnknownDataset, and DatasetBusy while something works on the dataset.
     """
-    dataset = dataset_of_key(installed().engine, name)
-    _require_idle(dataset)
-    with installed().engine.begin() as connection:
-        drop_dataset(connection, dataset)
-    _make_views()
-    _forget_partitions(installed().instance, name)
+    with _idle(name):
+        dataset = dataset_of_key(installed().engine, name)
+        with installed().engine.begin() as connection:
+            drop_dataset(connection, dataset)
+        _make_views()
+        _forget_partitions(installed().instance, name)
 
 
 def drop_imported(name: str, metric: str) -> None:
@@ -64,12 +67,12 @@ def drop_imported(name: str, metric: str) -> None:
 
     Raises UnknownDataset, NotImported, and DatasetBusy while something works on the dataset.
     """
-    dataset = dataset_of_key(installed().engine, name)
-    scorers = _imported(dataset, metric)
-    _require_idle(dataset)
-    with installed().engine.begin() as connection:
-        drop_scores(connection, dataset, scorers)
-    _make_views()
+    with _idle(name):
+        dataset = dataset_of_key(installed().engine, name)
+        scorers = _imported(dataset, metric)
+        with installed().engine.begin() as connection:
+            drop_scores(connection, dataset, scorers)
+        _make_views()
 
 
 def _make_views() -> None:
@@ -104,33 +107,45 @@ def rename(old: str, new: str) -> None:
 
     Raises UnknownDataset, BadDatasetName, NameTaken, and DatasetBusy while something works on the dataset.
     """
-    dataset = dataset_of_key(installed().engine, old)
     if old == DEMO_DATASET:
         raise BadDatasetName(f"dataset {old!r} keeps its name: its models score a dataset of this name alone")
     check_dataset_name(new, installed().curation.home / "inbox" / new, installed().curation.home)
-    with installed().engine.connect() as connection:
-        require_free(connection, new)
-    _require_idle(dataset)
-    # Leftovers of a dropped dataset of this name are no work on this one.
-    _forget_partitions(installed().instance, new)
-    renamed = Dataset(dataset.dataset_id, new, dataset.n_shards)
-    partitions = dict(zip([old, *shard_keys(dataset)], [new, *shard_keys(renamed)], strict=True))
-    installed().instance.add_dynamic_partitions(_DEFINITIONS[0], [new])
-    installed().instance.add_dynamic_partitions(_DEFINITIONS[1], shard_keys(renamed))
-    for event in _made_anew(installed().instance, partitions):
-        installed().instance.report_runless_asset_event(event)
-    with installed().engine.begin() as connection:
-        rename_dataset(connection, dataset, new)
-    _forget_partitions(installed().instance, old)
+    with _idle(old, new):
+        dataset = dataset_of_key(installed().engine, old)
+        with installed().engine.connect() as connection:
+            require_free(connection, new)
+        # Leftovers of a dropped dataset of this name are no work on this one.
+        _forget_partitions(installed().instance, new)
+        renamed = Dataset(dataset.dataset_id, new, dataset.n_shards)
+        partitions = dict(zip([old, *shard_keys(dataset)], [new, *shard_keys(renamed)], strict=True))
+        installed().instance.add_dynamic_partitions(_DEFINITIONS[0], [new])
+        installed().instance.add_dynamic_partitions(_DEFINITIONS[1], shard_keys(renamed))
+        for event in _made_anew(installed().instance, partitions):
+            installed().instance.report_runless_asset_event(event)
+        with installed().engine.begin() as connection:
+            rename_dataset(connection, dataset, new)
+        _forget_partitions(installed().instance, old)
 
 
-def _require_idle(dataset: Dataset) -> None:
-    """Raise DatasetBusy where a run of the dataset has not ended."""
-    close_dead_runs(installed().instance)
-    if dataset.name in busy_datasets(installed().instance):
-        raise DatasetBusy(
-            f"a run of dataset {dataset.name!r} has not ended: wait for it, or stop it in reelsieve ui or with Ctrl-C"
-        )
+@contextmanager
+def _idle(*names: str) -> Iterator[None]:
+    """Keep everybody from beginning to work on datasets of these names until the block ends.
+
+    Raises DatasetBusy where something works on one of them: a command by its lease, any other run by Dagster's list.
+    """
+    # What nobody knows is no dataset that is busy.
+    dataset_of_key(installed().engine, names[0])
+    with Leases(installed().engine.url) as leases:
+        for name in names:
+            if not leases.take_if_free(dataset_lease(name)):
+                holder = leases.holder(dataset_lease(name)) or "another process"
+                raise DatasetBusy(f"{holder} works on dataset {name!r}: wait for it, or stop it with Ctrl-C")
+        close_dead_runs(installed().instance)
+        if names[0] in busy_datasets(installed().instance):
+            raise DatasetBusy(
+                f"a run of dataset {names[0]!r} has not ended: wait for it, or stop it in reelsieve ui or with Ctrl-C"
+            )
+        yield
 
 
 def _forget_partitions(of: dg.DagsterInstance, name: str) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
+from assets.work import one_work
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -24,7 +26,8 @@ def plainly(function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def wrapped(*args: P.args, **named: P.kwargs) -> R:
         try:
-            return function(*args, **named)
+            with one_work():
+                return function(*args, **named)
         except ReelsieveError:
             raise
         except Exception as error:

@@ -14,6 +14,7 @@ from typing import Any
 
 from sqlalchemy.engine import Engine
 
+from assets.datasets import watch
 from assets.ingest.batches import Progress, RowIngest
 from assets.ingest.dimensions import find_dimensions
 from assets.ingest.files import open_regular, readable, require_regular, unchanged
@@ -124,6 +125,7 @@ def ingest_folder(
     """
     manifest = _Manifest.find(folder, mixed_rows)
     dataset = _open_dataset(engine, name, n_shards, manifest.tables)
+    watch(engine, dataset)
     report = IngestReport(dataset.name)
     with ingest_store(engine, dataset) as store, _existing_objects_frozen():
         _ingest(manifest, RowIngest(store, folder, manifest.dimensions, report, progress, n_workers))

@@ -33,6 +33,11 @@ def find_dataset(connection: Connection, name: str) -> Dataset | None:
     return None if row is None else Dataset(*row)
 
 
+def name_of_dataset(connection: Connection, dataset_id: int) -> str | None:
+    """The name that a dataset has now; None where it was dropped."""
+    return connection.scalar(sa.select(dataset.c.name).where(dataset.c.dataset_id == dataset_id))
+
+
 def first_file(connection: Connection, name: str) -> str | None:
     """Where the first video with a file lies of the dataset of this name; None where there is none."""
     query = (

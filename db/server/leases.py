@@ -27,6 +27,7 @@ from db.server.waits import Session
 # Seconds between two looks at leases that others hold.
 PAUSE_S = 0.5
 _LOST_MS = 1000 * (KEEPALIVE["keepalives_idle"] + KEEPALIVE["keepalives_interval"] * KEEPALIVE["keepalives_count"])
+_SHARED = "_shared"
 _LOCK = "hashtextextended('reelsieve lease ' || %s, 0)"
 # The lock of 64 bits as pg_locks shows it, in two halves.
 _HOLDER = f"""
@@ -50,6 +51,8 @@ class LeaseLost(RuntimeError):
 class Leases:
     """The leases that a process holds on one connection. As a context manager it gives them all back at the end.
 
+    A lease has one holder, or any number that share it: while some share it nobody can have it for itself.
+
     Each is lost with the connection: `check` and `renew` notice the loss and take them again.
     """
 
@@ -57,7 +60,8 @@ class Leases:
         """Open a connection. url: the database that the leases are about. Raises psycopg.OperationalError."""
         self._url = sibling_url(url, DAGSTER)
         self._database = url.database or CURATION
-        self._names: set[str] = set()
+        # Of the functions that take and give back the lock of a name: shared ones have a word more.
+        self._names: dict[str, str] = {}
         self._connection = _connect(self._url)
 
     def __enter__(self) -> Self:
@@ -66,25 +70,26 @@ class Leases:
     def __exit__(self, *_: object) -> None:
         self.end()
 
-    def take(self, name: str) -> None:
-        """Take a lease; waits while another connection has it."""
-        self._connection.execute(f"SELECT pg_advisory_lock({_LOCK})".encode(), [self._lock(name)])
-        self._names.add(name)
+    def take(self, name: str, *, is_shared: bool = False) -> None:
+        """Take a lease; waits while another connection has it. is_shared: only while another one has it for itself."""
+        kind = _SHARED if is_shared else ""
+        self._connection.execute(f"SELECT pg_advisory_lock{kind}({_LOCK})".encode(), [self._lock(name)])
+        self._names[name] = kind
 
     def take_if_free(self, name: str) -> bool:
         """Take a lease unless another connection has it; returns whether it is held now."""
         self.check()
-        if not self._takes(name):
+        if not self._takes(name, ""):
             return False
-        self._names.add(name)
+        self._names[name] = ""
         return True
 
     def give_back(self, name: str) -> None:
         """Give one lease back."""
-        self._names.discard(name)
+        kind = self._names.pop(name, "")
         # A connection that was lost holds nothing.
         with suppress(psycopg.OperationalError):
-            self._connection.execute(f"SELECT pg_advisory_unlock({_LOCK})".encode(), [self._lock(name)])
+            self._connection.execute(f"SELECT pg_advisory_unlock{kind}({_LOCK})".encode(), [self._lock(name)])
 
     def in_turn(
         self,
@@ -133,8 +138,8 @@ class Leases:
             return
         self._connection.close()
         self._connection = _connect(self._url)
-        for name in self._names:
-            if not self._takes(name):
+        for name, kind in self._names.items():
+            if not self._takes(name, kind):
                 self._connection.close()
                 raise LeaseLost(
                     f"the connection that held the lease on {name!r} was lost, and another process works on it now: "
@@ -158,9 +163,9 @@ class Leases:
     def _lock(self, name: str) -> str:
         return f"{self._database}: {name}"
 
-    def _takes(self, name: str) -> bool:
-        """Take the lock if nobody has it; whether it is held now."""
-        query = f"SELECT pg_try_advisory_lock({_LOCK})".encode()
+    def _takes(self, name: str, kind: str) -> bool:
+        """Take the lock if nobody is in the way; whether it is held now."""
+        query = f"SELECT pg_try_advisory_lock{kind}({_LOCK})".encode()
         return self._connection.execute(query, [self._lock(name)]).fetchone() == (True,)
 
 

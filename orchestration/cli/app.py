@@ -13,6 +13,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from assets.work import one_work
 from orchestration.cli import (
     beginning,
     configuring,
@@ -178,7 +179,7 @@ def run(stop: StopSignals) -> NoReturn:
     hide_connection_attempts()
     try:
         # Typer would print usage errors in a box; without its standalone mode it raises them, and returns exit codes.
-        with waits_told():
+        with waits_told(), one_work():
             code = app(prog_name="reelsieve", standalone_mode=False)
         sys.exit(code)
     except BaseException as error:  # also panics of Rust libraries, which are no Exception

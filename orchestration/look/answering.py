@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from assets.datasets import UnknownDataset
 from assets.reports.write import environment
+from assets.work import DatasetChanged, one_work
 from db.reports.browsing import TIMEOUT_S
 from orchestration.cli.errors import explain, record
 
@@ -69,10 +70,11 @@ def told(answer: Callable[[Request], Response]) -> Callable[[Request], Response]
     @wraps(answer)
     def answered(request: Request) -> Response:
         try:
-            return answer(request)
+            with one_work():
+                return answer(request)
         except Exception as error:
             status, sentence = _verdict(error)
-            known = None if isinstance(error, UnknownDataset) else request.path_params.get("dataset")
+            known = None if isinstance(error, UnknownDataset | DatasetChanged) else request.path_params.get("dataset")
         if request.method == "POST" or request.url.path.endswith((".jpg", "/file", "/histogram", "/progress")):
             return JSONResponse({"told": sentence}, status)
         return page("error.html", status, told=sentence, dataset=known)
@@ -89,7 +91,7 @@ def _verdict(error: Exception) -> tuple[int, str]:
         return 500, record(error)
     if isinstance(error, OperationalError | psycopg.OperationalError | OSError):
         return 503, sentence  # trouble of the machine, such as a full disk
-    return (404 if isinstance(error, NotFound | UnknownDataset) else 400), sentence
+    return (404 if isinstance(error, NotFound | UnknownDataset | DatasetChanged) else 400), sentence
 
 
 def changed(is_done: bool, done: str, why: str) -> JSONResponse:

@@ -21,6 +21,7 @@ from tests.attack import (
     manifests,
     media,
     queries,
+    renames,
     settings_files,
     stopped,
     strange_folders,
@@ -157,3 +158,19 @@ def test_kills(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     assert campaign.faults == []
     assert campaign.counts["kills"] == 2
     assert campaign.counts["rows compared"] > 300
+
+
+@pytest.mark.dear
+def test_renames_beside_commands(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    warm_up()
+    encoder, verifier = (request.getfixturevalue(name) for name in ("tiny_text_encoder", "tiny_verifier"))
+    campaign = Campaign("renames", SEED)
+    changes = [
+        renames.Change("facts", "drop", "SQL", "text_fact"),
+        renames.Change("score", "rename", "reelsieve", "text_embedding"),
+        renames.Change("ingest", "drop", "reelsieve", "sample"),
+    ]
+    renames.attack(tmp_path, encoder, verifier, changes, campaign)
+    assert campaign.faults == []
+    assert campaign.counts["drop"] + campaign.counts["rename"] == len(changes)
+    assert campaign.counts["score ended with 0"] == campaign.counts["rename ended with 1"] == 1

@@ -54,6 +54,20 @@ def test_only_one_finds_it_free(database: URL) -> None:
         assert not is_free(database)
 
 
+def test_a_shared_lease_keeps_only_those_out_who_want_it_for_themselves(database: URL, other: Leases) -> None:
+    with Leases(database) as first:
+        first.take(NAME, is_shared=True)
+        other.take(NAME, is_shared=True)
+        first.give_back(NAME)
+        assert not is_free(database), "the other one shares it still"
+        assert end_sessions(database) == 2
+        assert other.renew(), "a lost one is shared again"
+        with lease_if_free(database, NAME) as is_own:
+            assert not is_own
+        other.give_back(NAME)
+        assert is_free(database)
+
+
 def test_a_lease_ends_with_its_connection_and_is_taken_again(database: URL) -> None:
     with lease(database, NAME) as held:
         assert held.renew()

@@ -1,0 +1,230 @@
+"""Renames and drops beside every command: a dataset changes its name, or goes, while something works on it.
+
+A command is held where it reads or writes a table. Then its dataset is renamed or dropped, by `reelsieve` or by SQL
+that asks nobody, and the command goes on. It finishes, or ends with one sentence and exit code 1; and what is stored
+then is whole: no row without its dataset, no partition without its rows, no lease, no unended run, no partial file.
+
+Run it with `python -m tests.attack.renames --changes 80 --seed 1`.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import psycopg
+import sqlalchemy as sa
+import typer
+
+from db.manifest.datasets import find_dataset
+from db.manifest.removal import drop_dataset, rename_dataset
+from db.schema import METADATA
+from db.server.embedded import stop_embedded
+from db.server.engine import open_engine
+from db.server.urls import DAGSTER, sibling_url
+from tests.attack.campaign import Campaign, Seed
+from tests.homes import make_home
+from tests.orchestration.conftest import save_text_encoder, save_verifier, write_manifest
+from tests.orchestration.survival import Command, Home, copied, removed, rows, slots_taken, until, warm_up
+
+# Dataset d is scored, with thresholds and a subset; nobody has scored n.
+PREPARED = (
+    "ingest MANIFEST -d d --shards 2",
+    "score -d d",
+    "calibrate -d d",
+    "select -d d --keep 0.5",
+    "ingest MANIFEST -d n --shards 2",
+)
+COMMANDS = {
+    "ingest": "ingest CHANGED -d n",
+    "ingest --dry-run": "ingest CHANGED -d n --dry-run",
+    "try": "try CHANGED -d n",
+    "facts": "facts -d n",
+    "score": "score -d n",
+    "score --dry-run": "score -d n --dry-run",
+    "calibrate": "calibrate -d d",
+    "select": "select -d d --keep 0.25 --export OUT/best.jsonl",
+    "select by a threshold": "select -d d --by vcs --at-least vcs=f1 --export OUT/best.jsonl",
+    "export": "export 1 --to OUT/best.parquet",
+    "report": "report -d d --to OUT/page",
+    "compare": "compare vcs ecs -d d",
+    "explain": "explain clip_00_brief_0 -d d",
+    "scores": "scores -d d",
+    "status": "status -d d",
+    "rejects": "rejects -d d",
+    "search": "search rain -d d",
+    "selections": "selections -d d",
+    "prune": "prune",
+    "db dump": "db dump OUT/dump",
+}
+# Where commands are held; those that never come there are not disturbed.
+TABLES = ("dataset", "video", "sample", "score", "scorer", "text_fact", "keypoint", "selection", "rating")
+CHANGES = ("rename", "drop")
+WAYS = ("reelsieve", "SQL")
+NEW = "e"
+N_VIDEOS = 6
+
+
+class Change(NamedTuple):
+    """What happens to the dataset of a command, by whom, while the command is held at a table."""
+
+    command: str
+    change: str
+    way: str
+    table: str
+
+    @property
+    def dataset(self) -> str:
+        """The name of the dataset that the command works on."""
+        return "n" if " n" in COMMANDS[self.command] else "d"
+
+
+def main(changes: int = 80, seed: Seed = None) -> None:
+    """Rename or drop the dataset of a command so many times."""
+    campaign = Campaign("renames", seed)
+    with TemporaryDirectory(prefix="reelsieve-attack-") as name:
+        folder = Path(name)
+        # The server runs as another user where this is root, and must get through.
+        folder.chmod(0o711)
+        warm_up()
+        encoder, verifier = (folder / kind for kind in ("encoder", "verifier"))
+        encoder.mkdir()
+        models = save_text_encoder(encoder), save_verifier(verifier)
+        attack(folder, *models, drawn(campaign, changes), campaign)
+    campaign.finish()
+
+
+def drawn(campaign: Campaign, n: int) -> list[Change]:
+    """So many changes; the commands take turns, the rest is left to chance."""
+    names, choice = list(COMMANDS), campaign.random.choice
+    return [Change(names[place % len(names)], choice(CHANGES), choice(WAYS), choice(TABLES)) for place in range(n)]
+
+
+def attack(folder: Path, encoder: Path, verifier: Path, changes: Sequence[Change], campaign: Campaign) -> None:
+    """Prepare a home, and make each change in a copy of it."""
+    manifest, changed = (folder / name for name in ("manifest", "changed"))
+    manifest.mkdir()
+    write_manifest(manifest, n_videos=N_VIDEOS)
+    shutil.copytree(manifest, changed)
+    captions = changed / "captions.jsonl"
+    captions.write_text(captions.read_text().replace("A bird sings", "A bird hums"))
+    home = Home(folder / "home", encoder, verifier)
+    home.folder.mkdir()
+    make_home(home.folder)
+    for words in PREPARED:
+        command = home.run(*words.replace("MANIFEST", str(manifest)).split())
+        assert command.wait() == 0, command.stderr
+    stop_embedded(home.folder)
+    for number, change in enumerate(changes):
+        place = folder / f"change_{number}"
+        place.mkdir()
+        of = _Disturbed(copied(home, place), change, changed, campaign)
+        try:
+            of.run()
+        except AssertionError as error:
+            campaign.expect(False, f"{change}: {error}")
+        finally:
+            removed(of.home)
+            shutil.rmtree(place)
+
+
+class _Disturbed:
+    """A command whose dataset changes while it is held."""
+
+    def __init__(self, home: Home, change: Change, manifest: Path, campaign: Campaign) -> None:
+        self.home, self._change, self._campaign = home, change, campaign
+        self._out = home.folder.parent / "out"
+        self._out.mkdir()
+        self._words = COMMANDS[change.command].replace("CHANGED", str(manifest)).replace("OUT", str(self._out)).split()
+
+    def run(self) -> None:
+        """Hold the command, change its dataset, let it go on, and check how it ended and what it left."""
+        engine = open_engine(self.home.url)
+        try:
+            with engine.begin() as connection:
+                connection.execute(sa.text(f"LOCK TABLE {self._change.table} IN ACCESS EXCLUSIVE MODE"))
+                command = self.home.run(*self._words)
+                until(lambda: not command.is_running or self._waiting() > 0, "the command is held")
+                if not command.is_running:
+                    self._campaign.counts["commands that never came to the table"] += 1
+                    return
+                change = self._by_sql(connection) if self._change.way == "SQL" else self._by_command()
+        finally:
+            engine.dispose()
+        self._campaign.counts.update((self._change.change, f"by {self._change.way}"))
+        self._check_words(self._change.command, command)
+        if isinstance(change, Command):
+            self._check_words(self._change.change, change)
+        self._check_state()
+
+    def _waiting(self) -> int:
+        """How many sessions wait for a lock."""
+        return int(rows(self.home.url, "SELECT count(*) FROM pg_locks WHERE NOT granted")[0][0])
+
+    def _by_sql(self, connection: sa.Connection) -> None:
+        """In the transaction that holds the command, unless the command holds the dataset."""
+        try:
+            with connection.begin_nested():
+                connection.execute(sa.text("SET LOCAL lock_timeout = '1s'"))
+                of = find_dataset(connection, self._change.dataset)
+                assert of is not None
+                if self._change.change == "drop":
+                    drop_dataset(connection, of)
+                else:
+                    rename_dataset(connection, of, NEW)
+        except sa.exc.OperationalError as error:
+            if not isinstance(error.orig, psycopg.errors.LockNotAvailable):
+                raise
+            self._campaign.counts["changes that the command kept out"] += 1
+
+    def _by_command(self) -> Command:
+        """By `reelsieve`, which ends, or waits behind the same lock."""
+        further = {"drop": "--yes", "rename": NEW}[self._change.change]
+        other = self.home.run(self._change.change, self._change.dataset, further)
+        until(lambda: not other.is_running or self._waiting() > 1, "the change ends or waits")
+        return other
+
+    def _check_words(self, name: str, command: Command) -> None:
+        code, said = command.wait(), command.stderr
+        errors = [line for line in said.splitlines() if line.startswith("error: ")]
+        is_plain = "Traceback" not in said and "fault of Reelsieve" not in said and len(errors) == code
+        self._expect(code in (0, 1) and is_plain, f"{name} ended with {code}: {said}")
+        self._campaign.counts[f"{name} ended with {code}"] += 1
+        for line in errors:
+            self._campaign.counts[f"said: {_pattern(line)}"] += 1
+
+    def _check_state(self) -> None:
+        url = self.home.url
+        for table in METADATA.sorted_tables:
+            if "dataset_id" in table.c and table.name not in ("dataset", "selection"):
+                query = f"SELECT count(*) FROM {table.name} WHERE dataset_id NOT IN (SELECT dataset_id FROM dataset)"
+                self._expect(rows(url, query) == [(0,)], f"{table.name} has rows of no dataset")
+        dagster = sibling_url(url, DAGSTER)
+        statuses = {row[0] for row in rows(dagster, "SELECT status FROM runs")}
+        self._expect(statuses <= {"SUCCESS", "FAILURE"}, f"runs are left as {sorted(statuses)}")
+        self._expect(slots_taken(url) == 0, "an ended run still holds the encoder")
+        leases = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted"
+        until(lambda: rows(url, leases) == [(0,)], "leases are given back")
+        partial = [path.name for path in self._out.rglob("*partial*")]
+        self._expect(not partial, f"partial files are left: {partial}")
+        if self._change.way == "reelsieve":
+            known = {
+                row[0].rpartition(":")[0] or row[0] for row in rows(dagster, "SELECT partition FROM dynamic_partitions")
+            }
+            stored = {row[0] for row in rows(url, "SELECT name FROM dataset")}
+            self._expect(known == stored, f"Dagster knows {sorted(known)}, and stored are {sorted(stored)}")
+
+    def _expect(self, holds: bool, fault: str) -> None:
+        self._campaign.expect(holds, f"{self._change}: {fault}")
+
+
+def _pattern(line: str) -> str:
+    """The first words of an error, by which they are counted."""
+    return " ".join(line.removeprefix("error: ").split()[:6])
+
+
+if __name__ == "__main__":
+    typer.run(main)

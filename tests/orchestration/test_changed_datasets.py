@@ -1,0 +1,157 @@
+"""A dataset that is dropped or renamed beside a command: kept from it while a run works, else told in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from assets.datasets import dataset_of_key
+from assets.work import DatasetChanged, one_work
+from db.manifest.datasets import Dataset, find_dataset
+from db.manifest.removal import drop_dataset, rename_dataset
+from db.schema import video
+from orchestration.at_work import kept
+from orchestration.launch import run_ingest, run_scoring
+from orchestration.platform import installed
+from tests.command_line import run_command
+from tests.orchestration.conftest import Installation
+
+RENAMED = "error: dataset 'd' was renamed to 'e' meanwhile: do the same with 'e', what was stored stays\n"
+DROPPED = "error: dataset 'd' was dropped meanwhile: to have it again, reelsieve ingest FOLDER --dataset d\n"
+
+
+@pytest.fixture(scope="module")
+def scored(installation: Installation) -> Installation:
+    """A scored dataset `d`."""
+    run_ingest(installation.manifest, "d", None, 2)
+    list(run_scoring("d", ["vcs"]))
+    return installation
+
+
+def datasets() -> list[str]:
+    with installed().engine.connect() as connection:
+        return list(connection.scalars(sa.text("SELECT name FROM dataset ORDER BY name")))
+
+
+def change(how: str) -> None:
+    """Drop dataset `d` or rename it to `e`, in a way that asks nobody."""
+    with installed().engine.begin() as connection:
+        found = find_dataset(connection, "d")
+        assert found is not None
+        drop_dataset(connection, found) if how == "drop" else rename_dataset(connection, found, "e")
+
+
+@contextmanager
+def changed_at(words: str, how: str) -> Iterator[list[str]]:
+    """Change the dataset right before the first statement that has these words; yields that statement, once met."""
+    met: list[str] = []
+
+    def meet(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if words in statement and not met:
+            met.append(statement)
+            change(how)
+
+    sa.event.listen(installed().engine, "before_cursor_execute", meet)
+    try:
+        yield met
+    finally:
+        sa.event.remove(installed().engine, "before_cursor_execute", meet)
+
+
+@contextmanager
+def named_again() -> Iterator[None]:
+    """Give the dataset its name back afterwards."""
+    yield
+    with installed().engine.begin() as connection:
+        found = find_dataset(connection, "e")
+        assert found is not None
+        rename_dataset(connection, found, "d")
+
+
+def test_a_dataset_that_a_command_scores_is_kept(scored: Installation) -> None:
+    scoring = run_scoring("d", ["evqa"])
+    next(scoring)
+    for command in (("drop", "d", "--yes"), ("rename", "d", "e")):
+        done = run_command(*command)
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+        assert "works on dataset 'd': wait for it, or stop it with Ctrl-C" in done.stderr
+    assert datasets() == ["d"]
+    scoring.close()
+
+
+def test_who_works_on_a_dataset_shares_it_and_no_other_name_is_kept(scored: Installation) -> None:
+    with kept("d"), kept("d"), kept("other"):
+        assert run_command("rename", "d", "e").returncode == 1
+    with kept("e"):
+        assert "works on dataset 'e'" in run_command("rename", "d", "e").stderr, "an ingest may be about to make it"
+    with named_again():
+        assert run_command("rename", "d", "e").returncode == 0
+    assert run_command("scores", "-d", "d").returncode == 0
+
+
+def test_a_command_whose_dataset_is_renamed_says_so(scored: Installation) -> None:
+    with named_again(), changed_at("FROM sample", "rename") as met:
+        done = run_command("explain", "clip_00_nothing", "-d", "d")
+    assert met
+    assert (done.returncode, done.stderr) == (1, RENAMED)
+
+
+def test_an_error_of_a_dataset_that_is_as_it_was_stays(scored: Installation) -> None:
+    done = run_command("explain", "clip_00_nothing", "-d", "d")
+    assert done.returncode == 1
+    assert "meanwhile" not in done.stderr
+
+
+@one_work()
+def renamed_between_two_looks() -> None:
+    dataset_of_key(installed().engine, "d")
+    change("rename")
+    dataset_of_key(installed().engine, "d")
+
+
+@one_work()
+def dropped_and_made_anew(again: Callable[[], Any]) -> None:
+    of = dataset_of_key(installed().engine, "short")
+    drop(of)
+    again()
+    insert = sa.insert(video).values(dataset_id=of.dataset_id, shard=0, key="v", status="ok")
+    with installed().engine.begin() as connection:
+        connection.execute(insert)
+
+
+@one_work()
+def fails_of_itself() -> None:
+    dataset_of_key(installed().engine, "d")
+    raise KeyError("of something else")
+
+
+def test_an_error_says_that_a_dataset_was_renamed(scored: Installation) -> None:
+    with named_again(), pytest.raises(DatasetChanged, match="'d' was renamed to 'e' meanwhile"):
+        renamed_between_two_looks()
+    with pytest.raises(KeyError):
+        fails_of_itself()
+
+
+def test_a_row_of_a_dropped_dataset(scored: Installation) -> None:
+    """A foreign key refuses the row; the dataset that has the name by then is another one."""
+    run_ingest(scored.manifest, "short", None, 1)
+    with pytest.raises(DatasetChanged, match="dataset 'short' was dropped meanwhile") as refused:
+        dropped_and_made_anew(lambda: run_ingest(scored.manifest, "short", None, 1))
+    assert isinstance(refused.value.__cause__, sa.exc.IntegrityError)
+    drop(dataset_of_key(installed().engine, "short"))
+
+
+def drop(of: Dataset) -> None:
+    with installed().engine.begin() as connection:
+        drop_dataset(connection, of)
+
+
+def test_a_command_whose_dataset_is_dropped_says_so(scored: Installation) -> None:
+    with changed_at("FROM scorer", "drop") as met:
+        done = run_command("explain", "clip_00_brief_0", "-d", "d")
+    assert met
+    assert (done.returncode, done.stderr) == (1, DROPPED)
