@@ -93,13 +93,21 @@ def chosen_shards(dataset: Dataset, numbers: Collection[int] | None) -> dict[str
 
 def dataset_of_key(engine: Engine, name: str) -> Dataset:
     """The dataset of this name; UnknownDataset, with the nearest name or the remedy, when there is none."""
+    if (dataset := find_and_watch(engine, name)) is not None:
+        return dataset
     with engine.connect() as connection:
-        if (dataset := find_dataset(connection, name)) is not None:
-            watch(engine, dataset)
-            return dataset
         meant = did_you_mean(name, [other.name for other in list_datasets(connection)])
     hint = f", did you mean {meant!r}?" if meant else f": ingest it with reelsieve ingest FOLDER --dataset {name}"
     raise UnknownDataset(f"there is no dataset {name!r}{hint}")
+
+
+def find_and_watch(engine: Engine, name: str) -> Dataset | None:
+    """The dataset of this name, or None; work that fails then says if it was dropped or renamed meanwhile."""
+    with engine.connect() as connection:
+        dataset = find_dataset(connection, name)
+    if dataset is not None:
+        watch(engine, dataset)
+    return dataset
 
 
 def watch(engine: Engine, dataset: Dataset) -> None:

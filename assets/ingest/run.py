@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy.engine import Engine
 
-from assets.datasets import watch
+from assets.datasets import find_and_watch, watch
 from assets.ingest.batches import Progress, RowIngest
 from assets.ingest.dimensions import find_dimensions
 from assets.ingest.files import open_regular, readable, require_regular, unchanged
@@ -24,7 +24,7 @@ from assets.ingest.rejects import ManifestError
 from assets.ingest.report import IngestReport
 from assets.media.address import is_address
 from assets.media_file import FileState
-from db.manifest.datasets import Dataset, ensure_dataset, find_dataset
+from db.manifest.datasets import Dataset, ensure_dataset
 from db.manifest.store import IngestedTable, IngestStore, ingest_store, trial_store
 
 # Tables that the dataset holds unchanged: recognised by their content, they are passed over.
@@ -125,7 +125,6 @@ def ingest_folder(
     """
     manifest = _Manifest.find(folder, mixed_rows)
     dataset = _open_dataset(engine, name, n_shards, manifest.tables)
-    watch(engine, dataset)
     report = IngestReport(dataset.name)
     with ingest_store(engine, dataset) as store, _existing_objects_frozen():
         _ingest(manifest, RowIngest(store, folder, manifest.dimensions, report, progress, n_workers))
@@ -141,6 +140,8 @@ def try_folder(
     """
     manifest = _Manifest.find(folder, mixed_rows)
     report = IngestReport(name)
+    # One that the trial makes is nobody else's to drop.
+    find_and_watch(engine, name)
     with trial_store(engine, name, _default_shards(manifest.tables)) as store, _existing_objects_frozen():
         _ingest(manifest, RowIngest(store, folder, manifest.dimensions, report, progress))
         return report, store.rejects(manifest.sources)
@@ -206,14 +207,14 @@ def _ingest_tables(row_ingest: RowIngest, tables: Mapping[str, Path]) -> None:
 
 def _open_dataset(engine: Engine, name: str, n_shards: int | None, tables: Mapping[str, Path]) -> Dataset:
     """The dataset of this name; a new one is divided into shards, whose number never changes."""
-    with engine.connect() as connection:
-        existing = find_dataset(connection, name)
-    if existing is not None:
+    if (existing := find_and_watch(engine, name)) is not None:
         return existing
     # Counting reads the tables once more, so it is done for a new dataset only.
     n_new_shards = n_shards or _default_shards(tables)
     with engine.begin() as connection:
-        return ensure_dataset(connection, name, n_new_shards)
+        dataset = ensure_dataset(connection, name, n_new_shards)
+    watch(engine, dataset)
+    return dataset
 
 
 def _default_shards(tables: Mapping[str, Path]) -> int:

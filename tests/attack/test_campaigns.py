@@ -169,8 +169,10 @@ def test_renames_beside_commands(tmp_path: Path, request: pytest.FixtureRequest)
         renames.Change("facts", "drop", "SQL", "text_fact"),
         renames.Change("score", "rename", "reelsieve", "text_embedding"),
         renames.Change("ingest", "drop", "reelsieve", "sample"),
+        renames.Change("ingest --dry-run", "drop", "SQL", "video"),
     ]
     renames.attack(tmp_path, encoder, verifier, changes, campaign)
     assert campaign.faults == []
     assert campaign.counts["drop"] + campaign.counts["rename"] == len(changes)
+    assert campaign.counts["ingest --dry-run ended with 1"] == 1
     assert campaign.counts["score ended with 0"] == campaign.counts["rename ended with 1"] == 1
