@@ -6,8 +6,6 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from assets.work import one_work
-
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -25,6 +23,9 @@ def plainly(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def wrapped(*args: P.args, **named: P.kwargs) -> R:
+        # Imported late: the package of assets refuses another version of Dagster, in a sentence of the command line.
+        from assets.work import one_work
+
         try:
             with one_work():
                 return function(*args, **named)

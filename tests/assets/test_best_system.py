@@ -46,7 +46,9 @@ def aspect(
 ) -> AspectFacts:
     """An aspect with 90 ratings; orders: how alike metrics and people rank systems."""
     found = orders or {}
-    nothing: dict[str, Any] = dict.fromkeys(("missing", "baselines", "fewer", "orders", "rows", "scatters"), ())
+    nothing: dict[str, Any] = dict.fromkeys(
+        ("missing", "baselines", "raters", "ties", "beside_rater", "fewer", "orders", "rows", "scatters"), ()
+    )
     return AspectFacts(
         aspect=name,
         n_samples=30,
