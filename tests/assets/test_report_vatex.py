@@ -20,7 +20,7 @@ from assets.sources.texts import TextVectors
 from lab.adapters.vatex_eval import convert
 from metrics_core.agreement import common_words
 from tests.assets.reporting import MadeReport, report_on
-from tests.assets.verifying import dataset_of, make_kind
+from tests.assets.verifying import dataset_of, make_kind, score_simply
 from tests.db.builders import set_scores
 
 N_VIDEOS, N_REAL = 60, 300
@@ -71,6 +71,7 @@ def made(module_engine: Engine, shared_data: Path, tmp_path_factory: pytest.Temp
         for i, each in enumerate(captions)
     }
     set_scores(module_engine, scores, "vcs_short")
+    score_simply(module_engine, dataset_of(module_engine, "vatex"))
     return report_on(module_engine, dataset_of(module_engine, "vatex"), folder / "report", ("vcs_short",))
 
 
@@ -78,7 +79,11 @@ def test_the_world_orders_systems_and_captions_by_different_scores(module_engine
     captions = read_captions(module_engine, "vatex")
     people = [float(each.rating) for each in captions]
     with module_engine.connect() as connection:
-        metric = connection.scalars(sa.text("SELECT value FROM score ORDER BY sample_id")).all()
+        metric = connection.scalars(
+            sa.text(
+                "SELECT value FROM score JOIN scorer USING (scorer_id) WHERE metric = 'vcs_short' ORDER BY sample_id"
+            )
+        ).all()
     words = common_words([each.text for each in captions], [each.refs for each in captions]).tolist()
     (aspect,) = made.numbers["trust"]["aspects"]
     for name, values in (("vcs_short", metric), ("words in common", words)):
@@ -165,6 +170,7 @@ def test_videos_with_different_numbers_of_references(
     captions = read_captions(module_engine, "uneven")
     set_scores(module_engine, {each.sample_id: float(each.rating) for each in captions}, "vcs_short")
     set_scores(module_engine, {each.sample_id: float(each.rating) for each in captions}, "evqa")
+    score_simply(module_engine, dataset)
     uneven = report_on(module_engine, dataset, tmp_path / "out", ("vcs_short", "evqa"))
     (aspect,) = uneven.numbers["trust"]["aspects"]
     assert aspect["references"] == {
@@ -192,6 +198,7 @@ def real(module_engine: Engine, shared_data: Path, tmp_path_factory: pytest.Temp
         for shard in range(dataset.n_shards):
             make_kind(module_engine, scorer, TextVectors, dataset, shard)
             score_shard(module_engine, scorer, dataset, shard, run_id="run")
+        score_simply(module_engine, dataset)
         made = report_on(module_engine, dataset, folder / f"report{references}", ("vcs_short",))
         found.append(made.numbers)
     return found
