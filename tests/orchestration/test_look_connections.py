@@ -69,7 +69,7 @@ def fact(shown: Shown) -> dict[str, str]:
 def requests(shown: Shown) -> dict[tuple[str, str], str]:
     """An address for each method and route."""
     own, named = "/look/{dataset}", {"rater": "ann", "aspect": "coverage"}
-    settling = urlencode({**named, "to-settle": "vcs:length"})
+    settling = urlencode({**named, "to-settle": "vcs:evqa"})
     answer = urlencode({**named, "answer": "4", **about(shown, 0)})
     label = urlencode({"rater": "ann", "answer": "yes", **fact(shown)})
     video = f"{own}/video/{{video_id:row}}"
