@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # What a function may ask for: the caption, and what people wrote about its video.
 PARAMETERS = ("text", "references", "keypoints")
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
-_STATUS = re.compile(r"[a-z][a-z_]{1,39}")
+STATUS = re.compile(r"[a-z][a-z_]{1,39}")
 
 
 class FunctionMetric:
@@ -113,7 +113,7 @@ class FunctionMetric:
 
         if outcome.status == "ok":
             return replace(self._outcome(outcome.value), components=outcome.components)
-        if outcome.value is not None or not isinstance(outcome.status, str) or not _STATUS.fullmatch(outcome.status):
+        if outcome.value is not None or not isinstance(outcome.status, str) or not STATUS.fullmatch(outcome.status):
             wanted = "give an Outcome a value, or a status such as no_audio"
             shown = f"value {_show(repr, outcome.value)} and status {_show(repr, outcome.status)}"
             return Outcome(None, "failed", _one_line(f"{self.metric} returned {shown}: {wanted}"))

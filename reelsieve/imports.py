@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from reelsieve.errors import ReelsieveError, plainly
 from reelsieve.frames import kind_of
-from reelsieve.functions import to_float
+from reelsieve.functions import STATUS, to_float
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection, Engine
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 # Names of the column that says which sample a row is about, and the kind of sample that such a name means.
 KEYS = {"sample": None, "caption_id": "caption", "qa_id": "qa"}
 _NAME = re.compile(r"[a-z][a-z0-9_]{2,39}")
-_STATUS = re.compile(r"[a-z][a-z_]{1,39}")
 # Statuses that the platform itself gives.
 _OWN_STATUSES = ("ok", "stale", "unscored", "failed")
 _BATCH = 1000
@@ -55,13 +54,14 @@ def import_scores(
     Raises ReelsieveError, and stores nothing, where a row cannot be understood or names no sample.
     """
     from assets.datasets import dataset_of_key
+    from assets.ingest.hygiene import is_storable
     from db.scores.imported import why_no_name
     from orchestration.platform import ready_engine
     from reelsieve.stored import found_url
 
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ReelsieveError(f"metric name {name!r}: write 3 to 40 lower-case letters, digits and _")
-    if source is not None and not (isinstance(source, str) and source.strip() and _is_storable(source)):
+    if source is not None and not (isinstance(source, str) and source.strip() and is_storable(source)):
         raise ReelsieveError(f"source {_short(source)} is no plain text: say who made the numbers, or leave it out")
     rows = _rows(frame, name)
     place = found_url(home, url)
@@ -82,6 +82,8 @@ def import_scores(
 
 def _rows(frame: Any, name: str) -> list[dict[str, Any]]:
     """The rows with key, kind, video, text, value, status and reason. Raises ReelsieveError for the first bad one."""
+    from assets.ingest.hygiene import is_storable
+
     kind = kind_of(frame)
     columns = [column for column in kind.names(frame) if isinstance(column, str)]
     shown = ", ".join(map(repr, columns)) or "no column"
@@ -107,7 +109,7 @@ def _rows(frame: Any, name: str) -> list[dict[str, Any]]:
             "text": row.get("text"),
             **_outcome(number, row[value], row.get("status"), row.get("reason")),
         }
-        if not isinstance(meant["key"], str) or not _is_storable(meant["key"]):
+        if not isinstance(meant["key"], str) or not is_storable(meant["key"]):
             raise ReelsieveError(f"row {number}: {key} {meant['key']!r} is no text: give the key of a sample")
         first = places.setdefault((meant["kind"], meant["key"]), number)
         if first != number:
@@ -122,6 +124,8 @@ def _one_of(columns: Sequence[str], names: Any) -> str | None:
 
 def _outcome(number: int, value: Any, status: Any, reason: Any) -> dict[str, Any]:
     """Value, status and reason of a row: a number alone is "ok", and no number alone is "undefined"."""
+    from assets.ingest.hygiene import is_storable
+
     found = math.nan if value is None else to_float(value)
     if isinstance(value, bool) or found is None:
         raise ReelsieveError(f"row {number}: value {_short(value)} is no number: give a number, or leave it empty")
@@ -132,19 +136,14 @@ def _outcome(number: int, value: Any, status: Any, reason: Any) -> dict[str, Any
     said = status or ("ok" if has_value else "undefined")
     if has_value and said != "ok":
         raise ReelsieveError(f"row {number}: status {_short(said)} has a value: leave one of both out")
-    if not has_value and (not isinstance(said, str) or not _STATUS.fullmatch(said) or said in _OWN_STATUSES):
+    if not has_value and (not isinstance(said, str) or not STATUS.fullmatch(said) or said in _OWN_STATUSES):
         raise ReelsieveError(f"row {number}: status {_short(said)} has no value: say why, as in no_audio")
     why = None if has_value else str(reason or "it was imported without a value")[:500]
-    if why and not _is_storable(why):
+    if why and not is_storable(why):
         raise ReelsieveError(
             f"row {number}: reason {_short(why)} has a character that no database can store: remove it"
         )
     return {"value": found if has_value else None, "status": said, "reason": why}
-
-
-def _is_storable(text: str) -> bool:
-    """Whether Postgres can store a text: it has no NUL and no half of a surrogate pair."""
-    return "\x00" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _short(value: Any) -> str:

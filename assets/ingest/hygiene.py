@@ -124,6 +124,15 @@ def shown(value: object) -> str:
     return repr(value[:60] if isinstance(value, str) else value)[:80]
 
 
+def is_storable(text: str) -> bool:
+    """Whether Postgres can store a text: it has no NUL and no half of a surrogate pair.
+
+    >>> is_storable("café"), is_storable("a\\x00"), is_storable("a\\ud800")
+    (True, False, False)
+    """
+    return not any(character == "\0" or "\ud800" <= character <= "\udfff" for character in text)
+
+
 def storable(raw: bytes) -> str:
     """The first 2,000 characters of a row as text that Postgres can store, with invalid bytes and NUL escaped.
 

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 
 from starlette.datastructures import QueryParams
 
+from assets.ingest.hygiene import is_storable
 from assets.reports.text import number
 from db.manifest.datasets import Dataset
 from db.reports.browsing import NO_PLACE, Histogram, Place, Sight
@@ -82,7 +83,7 @@ class View:
         except (ValueError, TypeError, RecursionError) as error:
             raise FilterError(NO_PLACE) from error
         is_plain = (
-            value is None or isinstance(value, bool | int | float) or (isinstance(value, str) and _can_be_stored(value))
+            value is None or isinstance(value, bool | int | float) or (isinstance(value, str) and is_storable(value))
         )
         if not is_plain or type(sample_id) is not int or not 0 <= sample_id < 2**63:
             raise FilterError(NO_PLACE)
@@ -93,10 +94,6 @@ class View:
         """All conditions as one."""
         parts = list(filter(None, (self.where, *self.only)))
         return parts[0] if len(parts) == 1 else " and ".join(f"({part})" for part in parts)
-
-
-def _can_be_stored(text: str) -> bool:
-    return not any(character == "\0" or "\ud800" <= character <= "\udfff" for character in text)
 
 
 def after(place: Place) -> str:
