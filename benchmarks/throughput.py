@@ -3,9 +3,9 @@
 shares: what encoders and verifier do in a second, and how much of it is the model. On a GPU that is against a bare
 loop: the same forward passes on the same batches, laid on the device beforehand. On a CPU it is the part of a run's CPU
 seconds that forward passes take, which other load does not change. The rest is tokenising, batches and checks.
-rates: EVQAScore from clip to score with decoding, and the tokens that a chat model in this process writes for QEVA.
+rates: EVQAScore from clip to score with decoding.
 It measures the models that settings name, so a GPU is measured by `REELSIEVE_PROFILE=gpu python -m
-benchmarks.throughput`; a chat model counts where QEVA's text model is `local`, else one is written with random weights.
+benchmarks.throughput`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.chat_server import Memory, requests
 from benchmarks.evqa import pipeline_calls
 from benchmarks.measure import RESULTS, Spread, alternate, save, seconds, spread
 
 RUNS = 5
-N_CLIPS, N_REQUESTS = 15, 2
+N_CLIPS = 15
 WANTED = {"cpu": 0.95, "cuda": 0.6}
 
 
@@ -145,25 +144,6 @@ def file_to_score(settings: Any, folder: Path) -> dict[str, Any]:
     return {"clips": len(paths), "a_second": spread(rate), "encoder_share": spread(share)}
 
 
-def written(settings: Any, folder: Path) -> dict[str, Any]:
-    """Tokens a second that a chat model in this process writes."""
-    from assets.models.chat import LOCAL
-    from metrics_core.models.chat.transformers_chat import TransformersChatModel
-    from tests.metrics_core.chat_checkpoints import write_text_model
-
-    named = settings.qeva_text_model if settings.qeva_text_url == LOCAL else ""
-    memory = Memory()
-    model = TransformersChatModel(named or str(write_text_model(folder / "chat")), ledger=memory)
-    model.chat(requests(1, max_tokens=20))
-    rates = []
-    for _ in range(RUNS):
-        memory.calls.clear()
-        taken = seconds(lambda: model.chat(requests(N_REQUESTS, max_tokens=100)))
-        rates.append(sum(call["tokens_out"] for call in memory.calls) / taken)
-    print(f"QEVA: {Spread.of(rates)} tokens a second written by {named or 'a tiny chat model with random weights'}")
-    return {"model": named or "random weights", "requests": N_REQUESTS, "tokens_a_second": spread(rates)}
-
-
 def main() -> None:
     """Measure, print and write results/throughput.json."""
     import torch
@@ -178,7 +158,6 @@ def main() -> None:
         folder = Path(name)
         result["shares"] = shares(settings(), device)
         result["file_to_score"] = file_to_score(settings(), folder / "clips")
-        result["qeva"] = written(settings(), folder)
     least = min(row["share"]["median"] for row in result["shares"].values())
     print(f"the least share is {least:.3f}, wanted {WANTED[device]:g}")
     if device == "cpu":

@@ -16,7 +16,6 @@ from typing import Any
 
 from assets.ecs.scorer import LEXICAL
 from assets.home import is_open_to_others
-from assets.models.chat import LOCAL
 from assets.models.profiles import LAPTOP, known_model, url_setting
 from assets.models.settings import DEMO
 from assets.reports.labels import STAND_INS
@@ -280,7 +279,7 @@ def _here(setting: str, values: Mapping[str, str]) -> ModelHere:
         "model": f"{value} / {checkpoint}" if checkpoint else name_and_pin(value)[0],
     }
     url = values.get(url_setting(setting), "")
-    if url and url != LOCAL:
+    if url:
         revision = values.get(f"{setting}_revision")
         preset = PRESETS.get(url)
         return ModelHere(**facts, revision=revision, state="at a server", place=(preset and preset.url) or url)

@@ -20,11 +20,9 @@ from metrics_core.models.chat.surroundings import RetryPolicy
 from metrics_core.models.served_encoder import ServedTextEncoder
 from metrics_core.protocols import ModelIdentity, TextEncoder
 
-# In place of a server: the model runs in this process.
-LOCAL = "local"
 # The descriptions that the settings of every chat model share. A hosted server has no address of its own to preset.
 _PRESETS = ", ".join(name for name, preset in PRESETS.items() if preset.url)
-URL = f"preset ({_PRESETS}), address of a server, or `{LOCAL}` for a model in this process"
+URL = f"preset ({_PRESETS}), or address of a server"
 KEY_VARIABLE = "name of the environment variable that holds the key; empty for a server without one"
 # Of the numbers that a model in this process computes in.
 Precision = Literal["fp32", "bf16", "fp16"]
@@ -51,7 +49,6 @@ class ChatSettings(BaseModel):
     chat_prices: dict[str, tuple[float, float]] = Field(
         default={}, description='money per million tokens in and out by model, as JSON: {"model": [2.5, 10]}'
     )
-    chat_precision: Precision = Field(default="fp32", description=f"of a `{LOCAL}` model; {PRECISION}")
     chat_budget: float | None = Field(default=None, ge=0, description="money after which a process asks nothing more")
 
     @field_validator("chat_budget")
@@ -62,13 +59,11 @@ class ChatSettings(BaseModel):
         return budget
 
     def make_chat_model(self, model: str, url: str, key_variable: str) -> ChatModel:
-        """The model behind a preset, an address or `local`; asks nothing and loads nothing yet.
+        """The model behind a preset or an address; asks nothing yet.
 
         Raises ServerUnusable for an address or key variable that cannot be used, and BudgetWithoutPrice where there is
         a budget but no price of the model.
         """
-        if url == LOCAL:
-            return _local_model(model, self.chat_precision)
         prices, purse = self._money_for(model)
         return make_chat_model(
             model,
@@ -180,10 +175,3 @@ class TalliedChat:
 def _purse(budget: float) -> Spending:
     """One for all models of this process."""
     return Spending(budget)
-
-
-@lru_cache(maxsize=4)
-def _local_model(model: str, precision: str) -> ChatModel:
-    from metrics_core.models.chat.transformers_chat import TransformersChatModel
-
-    return TransformersChatModel(model, precision=precision)

@@ -12,12 +12,9 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.models.chat import LOCAL, ChatSettings
 from assets.scores.pending import forecast
 from db import schema
-from db.evidence.chat_replies import PostgresReplies
 from metrics_core.models.chat.spending import Spending
-from metrics_core.models.chat.transformers_chat import TransformersChatModel
 from metrics_core.qeva.by_chat import requests
 from tests.assets.examiner import STORY, by_text, chat, every_tenth, examiner, qeva
 from tests.assets.manifests import candidate, reference, spans, write_clip
@@ -248,13 +245,3 @@ def test_a_forecast_is_the_bound_of_the_spec_and_asks_nothing(engine: Engine, tm
         bench.run(scorer)
         assert 0 < len(server.asked) <= 3 * 72 + 12 * 61
     assert forecast(bench.engine, scorer, bench.dataset, 0) == (0, [])
-
-
-def test_a_model_in_this_process_remembers_too(bench: Bench, tmp_path: Path) -> None:
-    engine, settings = bench.engine, ChatSettings()
-    local = settings.make_chat_model(str(tmp_path), LOCAL, "")
-    behind = settings.remembering(local, engine, "run")
-    assert isinstance(behind, TransformersChatModel)
-    assert behind is not local
-    assert isinstance(behind._cache, PostgresReplies)
-    assert behind._holder is local

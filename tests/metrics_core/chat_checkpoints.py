@@ -1,4 +1,4 @@
-"""Tiny chat models with random weights, written as transformers writes them."""
+"""A tiny chat model with random weights, written as transformers writes it, for the benchmark of `transformers serve`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from transformers import (
     Qwen2_5_VLConfig,
     Qwen2_5_VLForConditionalGeneration,
     Qwen2_5_VLProcessor,
-    Qwen2Config,
-    Qwen2ForCausalLM,
     Qwen2VLImageProcessor,
     Qwen2VLVideoProcessor,
 )
@@ -38,16 +36,6 @@ def tokenizer() -> PreTrainedTokenizerFast:
     fast.add_special_tokens({"additional_special_tokens": [START, *VISION]})
     fast.chat_template = TEMPLATE
     return fast
-
-
-def write_text_model(folder: Path, seed: int = 0) -> Path:
-    """A Qwen2 with two layers."""
-    torch.manual_seed(seed)
-    words = tokenizer()
-    config = Qwen2Config(**_text(words), tie_word_embeddings=False)
-    Qwen2ForCausalLM(config).save_pretrained(folder)
-    words.save_pretrained(folder)
-    return folder
 
 
 def write_video_model(folder: Path, seed: int = 0) -> Path:
