@@ -218,7 +218,7 @@ def embedded(url: str, n: int = 200) -> dict[str, Any]:
 
 def with_transformers(python: str) -> dict[str, Any]:
     """Text and images through `transformers serve`."""
-    from tests.metrics_core.chat_checkpoints import write_video_model
+    from benchmarks.tiny_chat_model import write_video_model
     from tests.metrics_core.chat_fakes import jpeg
 
     rows, memory = {}, Memory()

@@ -1,4 +1,4 @@
-"""A tiny chat model with random weights, written as transformers writes it, for the benchmark of `transformers serve`."""
+"""A tiny chat model with random weights in the format of transformers, which `transformers serve` can serve."""
 
 from __future__ import annotations
 
