@@ -30,11 +30,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import RESULTS, save
-from metrics_core.models.chat.client import HttpChatModel, make_chat_model
+from metrics_core.models.chat.client import HttpChatModel
+from metrics_core.models.chat.presets import make_chat_model
 from metrics_core.models.chat.protocol import ChatReply, ChatRequest, ImagePart, TextPart
-from metrics_core.models.chat.server import Server
-from metrics_core.models.chat.spending import Prices
 from metrics_core.models.served_encoder import ServedTextEncoder
+from metrics_core.models.server.address import Server
+from metrics_core.models.server.endpoint import Endpoint
+from metrics_core.models.server.spending import Prices
 from metrics_core.models.unusable import ModelUnusable
 
 VARIABLE = "REELSIEVE_CHAT_SERVER_PYTHON"
@@ -191,7 +193,7 @@ def with_llama(python: str) -> dict[str, Any]:
 def embedded(url: str, n: int = 200) -> dict[str, Any]:
     """Vectors of n texts in batches and one by one, of a text that is too long, and of another model."""
     memory, texts = Memory(), [f"A dog runs after ball {i}{', and again' * (i % 7)}." for i in range(n)]
-    encoder = ServedTextEncoder("tiny", Server(url), prices=Prices(1.0, 0.0), ledger=memory, concurrency=2)
+    encoder = ServedTextEncoder(Endpoint("tiny", Server(url), prices=Prices(1.0, 0.0), ledger=memory, concurrency=2))
     started = time.monotonic()
     vectors = encoder.encode(texts)
     seconds = time.monotonic() - started
@@ -206,7 +208,7 @@ def embedded(url: str, n: int = 200) -> dict[str, Any]:
     }
     for name, other, text in (
         ("too long", encoder, "word " * 9000),
-        ("another model", replace(encoder, model="big"), "a"),
+        ("another model", replace(encoder, endpoint=replace(encoder.endpoint, model="big")), "a"),
     ):
         try:
             row[name] = list(other.encode([text]).shape)

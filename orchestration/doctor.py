@@ -21,7 +21,7 @@ from assets.models.settings import DEMO
 from assets.reports.labels import STAND_INS
 from assets.scores.registry import BROKEN
 from assets.sources.base import Source
-from metrics_core.models.chat.client import PRESETS
+from metrics_core.models.chat.presets import PRESETS
 from metrics_core.models.files import ModelFiles, files_of_checkpoint, files_of_folder, files_of_model
 from metrics_core.models.revision import ModelNotFound, name_and_pin
 from metrics_core.models.sentence_splitter import sat_source

@@ -12,12 +12,14 @@ from pydantic import BaseModel, Field, ValidationInfo, field_validator
 from sqlalchemy.engine import Engine
 
 from db.evidence.chat_replies import PostgresLedger, PostgresReplies
-from metrics_core.models.chat.client import PRESETS, make_chat_model, server_of
-from metrics_core.models.chat.protocol import ChatModel, ChatReply, ChatRequest, Usage
-from metrics_core.models.chat.records import CacheMode, Ledger, ReplyCache
-from metrics_core.models.chat.spending import Prices, Spending, add_usage
-from metrics_core.models.chat.surroundings import RetryPolicy
+from metrics_core.models.chat.presets import PRESETS, make_chat_model, server_of
+from metrics_core.models.chat.protocol import ChatModel, ChatReply, ChatRequest
+from metrics_core.models.chat.records import ReplyCache
 from metrics_core.models.served_encoder import ServedTextEncoder
+from metrics_core.models.server.endpoint import Endpoint
+from metrics_core.models.server.ledger import CacheMode, Ledger
+from metrics_core.models.server.retries import RetryPolicy
+from metrics_core.models.server.spending import Prices, Spending, Usage, add_usage
 from metrics_core.protocols import ModelIdentity, TextEncoder
 
 # The descriptions that the settings of every chat model share. A hosted server has no address of its own to preset.
@@ -79,7 +81,7 @@ class ChatSettings(BaseModel):
     def make_served_encoder(self, model: str, url: str, key_variable: str, revision: str) -> ServedTextEncoder:
         """The text encoder behind a preset or an address; asks nothing yet. Raises as `make_chat_model` does."""
         prices, purse = self._money_for(model)
-        return ServedTextEncoder(
+        endpoint = Endpoint(
             model,
             server_of(model, PRESETS[url].url if url in PRESETS else url, key_variable or None),
             revision,
@@ -89,6 +91,7 @@ class ChatSettings(BaseModel):
             spending=purse,
             mode=self.chat_mode,
         )
+        return ServedTextEncoder(endpoint)
 
     def _money_for(self, model: str) -> tuple[Prices | None, Spending | None]:
         prices = self.prices_of(model)
@@ -112,9 +115,9 @@ class ChatSettings(BaseModel):
 
 def recording(encoder: TextEncoder, engine: Engine, run_id: str) -> TextEncoder:
     """The same text encoder; where it asks a server, each call becomes a row of table chat_call."""
-    return (
-        replace(encoder, ledger=PostgresLedger(engine, run_id)) if isinstance(encoder, ServedTextEncoder) else encoder
-    )
+    if not isinstance(encoder, ServedTextEncoder):
+        return encoder
+    return replace(encoder, endpoint=replace(encoder.endpoint, ledger=PostgresLedger(engine, run_id)))
 
 
 class BudgetWithoutPrice(ValueError):

@@ -17,8 +17,9 @@ from db.evidence.models import fingerprint
 from db.scores.work import PendingSample
 from metrics_core.ecs.plan import premise_sentences
 from metrics_core.models.chat.protocol import ChatModel
-from metrics_core.models.chat.spending import Prices, image_tokens, usage_of_call
 from metrics_core.models.served_encoder import ServedTextEncoder
+from metrics_core.models.server.spending import Prices, usage_of_call
+from metrics_core.models.server.tokens import image_tokens
 from metrics_core.models.unusable import ModelUnusable
 from metrics_core.protocols import EntailmentModel, ModelIdentity, SentenceSplitter, TextEncoder
 from metrics_core.qeva import DimensionScore, too_few_written

@@ -17,8 +17,9 @@ from db.evidence.keywords import load_keywords, store_keywords
 from db.evidence.models import register_model
 from db.schema.inputs import Input
 from db.scores.work import PendingSample
-from metrics_core.models.chat.spending import text_tokens, usage_of_call
 from metrics_core.models.chat_keywords import ChatKeywords, Extraction
+from metrics_core.models.server.spending import usage_of_call
+from metrics_core.models.server.tokens import text_tokens
 from metrics_core.models.unusable import ModelUnusable
 from metrics_core.protocols import ModelIdentity, TextEncoder
 

@@ -5,20 +5,23 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from metrics_core.models.chat.client import Time
-from metrics_core.models.chat.protocol import Usage
-from metrics_core.models.chat.records import CacheMode, Ledger, Outcome, attempted
-from metrics_core.models.chat.server import HttpAnswer, Server, Unreachable, in_threads, open_client, post, shown
-from metrics_core.models.chat.spending import Prices, Spending, text_tokens, usage_of_call
 from metrics_core.models.chat.structured import canonical_json
-from metrics_core.models.chat.surroundings import ConcurrencyLimit, RetryPolicy, is_retried, retry_after_s
-from metrics_core.models.chat.wire import complaint_of, is_credible, same_model
+from metrics_core.models.server.answers import is_credible, is_same_model, read_complaint
+from metrics_core.models.server.concurrency import ConcurrencyLimit
+from metrics_core.models.server.endpoint import Endpoint
+from metrics_core.models.server.exchange import Unreachable
+from metrics_core.models.server.ledger import Outcome, describe_attempt
+from metrics_core.models.server.post import HttpAnswer, shorten
+from metrics_core.models.server.retries import is_retried, retry_after_s
+from metrics_core.models.server.spending import Usage, usage_of_call
+from metrics_core.models.server.threads import in_threads
+from metrics_core.models.server.tokens import text_tokens
 from metrics_core.models.unusable import ModelUnusable
 from metrics_core.protocols import ModelIdentity
 
@@ -39,27 +42,18 @@ class _Refused(Exception):
 class ServedTextEncoder:
     """Asks a server for vectors of texts, several batches at once.
 
-    model: the name that the server knows. revision: what tells two models of one name apart, such as a commit; a server
-    does not say. A batch that the server cannot take is halved until one text is left. Texts longer than the model
-    reads are the server's to cut or to refuse. mode: "offline" asks nothing. ledger: stores every call.
+    A batch that the server cannot take is halved until one text is left. Texts longer than the model reads are the
+    server's to cut or to refuse.
     """
 
-    model: str
-    server: Server
-    revision: str = "as served"
+    endpoint: Endpoint
     batch_size: int = 64
-    concurrency: int = 8
-    policy: RetryPolicy = field(default_factory=RetryPolicy)
-    prices: Prices | None = None
-    spending: Spending | None = None
-    mode: CacheMode = "normal"
-    ledger: Ledger | None = None
-    time: Time = field(default_factory=Time, repr=False)
 
     @property
     def identity(self) -> ModelIdentity:
         """Name and revision as given: the same on every server."""
-        return ModelIdentity(self.model, self.revision, {"normalised": True, "interface": "/v1/embeddings"})
+        params = {"normalised": True, "interface": "/v1/embeddings"}
+        return ModelIdentity(self.endpoint.model, self.endpoint.revision, params)
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Unit vectors (n, dim) in float32, in the order of the texts.
@@ -67,102 +61,113 @@ class ServedTextEncoder:
         Raises ModelUnusable where the server refuses or stays silent, answers with vectors of different lengths or
         without direction, where the spending limit is reached, or offline; ServerUnusable without the key.
         """
-        if self.mode == "offline" and texts:
-            raise ModelUnusable(f"{len(texts)} texts have no stored vector of {self.model}: run once without offline")
+        endpoint = self.endpoint
+        if endpoint.mode == "offline" and texts:
+            raise ModelUnusable(
+                f"{len(texts)} texts have no stored vector of {endpoint.model}: run once without offline"
+            )
         # By length, so that little is spent on padding where a server pads.
         order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
         batches = [order[start : start + self.batch_size] for start in range(0, len(order), self.batch_size)]
-        limit = ConcurrencyLimit(self.concurrency)
-        with open_client(self.server, self.policy.connect_s, self.policy.timeout_s) as client:
-
-            def ask(batch: list[int]) -> NDArray[np.float32]:
-                deadline = self.time.clock() + self.policy.deadline_s
-                return self._halving(client, limit, [texts[place] for place in batch], deadline)
-
-            parts = in_threads(ask, batches, self.concurrency)
+        with endpoint.open_client() as client:
+            asking = _Asking(self, client, ConcurrencyLimit(endpoint.concurrency))
+            parts = in_threads(
+                lambda batch: asking.encode([texts[place] for place in batch]), batches, endpoint.concurrency
+            )
         vectors = np.empty((len(texts), parts[0].shape[1] if parts else 0), dtype=np.float32)
         if parts:
-            vectors[order] = self._joined(parts)
+            vectors[order] = asking.join(parts)
         return vectors
 
-    @property
-    def _named(self) -> str:
-        return f"{self.model} at {self.server.url}"
+    def usage_of(self, texts: Sequence[str]) -> Usage:
+        """About what it takes to encode these texts."""
+        usage = usage_of_call(sum(map(text_tokens, texts)), 0, self.endpoint.prices)
+        return replace(usage, calls=math.ceil(len(texts) / self.batch_size))
 
-    def _joined(self, parts: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+
+@dataclass(frozen=True)
+class _Asking:
+    """One call of `encode`, whose batches share a client and a limit of calls at once."""
+
+    encoder: ServedTextEncoder
+    client: httpx2.Client
+    limit: ConcurrencyLimit
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return self.encoder.endpoint
+
+    @property
+    def name(self) -> str:
+        return f"{self.endpoint.model} at {self.endpoint.server.url}"
+
+    def encode(self, texts: list[str]) -> NDArray[np.float32]:
+        """Vectors of a batch, within the deadline of a request."""
+        return self._halve(texts, self.endpoint.time.clock() + self.endpoint.policy.deadline_s)
+
+    def join(self, parts: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+        """Vectors of all parts. Raises ModelUnusable where their lengths differ."""
         if len({part.shape[1] for part in parts}) > 1:
-            raise ModelUnusable(f"{self._named} gave vectors of different lengths: are two models behind it?")
+            raise ModelUnusable(f"{self.name} gave vectors of different lengths: are two models behind it?")
         return np.concatenate(parts)
 
-    def _halving(
-        self, client: httpx2.Client, limit: ConcurrencyLimit, texts: list[str], deadline: float
-    ) -> NDArray[np.float32]:
+    def _halve(self, texts: list[str], deadline: float) -> NDArray[np.float32]:
         try:
-            return self._batch(client, limit, texts, deadline)
+            return self._batch(texts, deadline)
         except _Refused as refused:
             if len(texts) == 1:
-                raise ModelUnusable(f"{self._named} does not take the text {texts[0][:80]!r}: {refused}") from None
+                raise ModelUnusable(f"{self.name} does not take the text {texts[0][:80]!r}: {refused}") from None
             half = len(texts) // 2
-        return self._joined([self._halving(client, limit, part, deadline) for part in (texts[:half], texts[half:])])
+        return self.join([self._halve(part, deadline) for part in (texts[:half], texts[half:])])
 
-    def _batch(
-        self, client: httpx2.Client, limit: ConcurrencyLimit, texts: list[str], deadline: float
-    ) -> NDArray[np.float32]:
+    def _batch(self, texts: list[str], deadline: float) -> NDArray[np.float32]:
         """Ask until there is an answer, a final failure, or no budget left. Raises _Refused for too large a batch."""
-        retries = 0
+        policy, time, retries = self.endpoint.policy, self.endpoint.time, 0
         while True:
-            if self.spending is not None and self.spending.reached:
-                raise ModelUnusable(
-                    f"{self._named} is not asked: the spending limit {self.spending.limit:g} is reached"
-                )
-            with limit.slot() as mark:
-                started = self.time.clock()
-                answer, said = self._asked(client, texts, deadline - started)
-                seconds = self.time.clock() - started
+            if why := self.endpoint.why_stopped:
+                raise ModelUnusable(f"{self.name} is not asked: {why}")
+            with self.limit.slot() as mark:
+                started = time.clock()
+                answer, complaint = self._post(texts, deadline)
+                seconds = time.clock() - started
                 if answer is not None and answer.status == 200:
-                    limit.good()
+                    self.limit.good()
                     return self._read(answer, texts, retries, seconds)
                 if answer is not None and answer.status == 429:
-                    limit.too_many(mark)
+                    self.limit.too_many(mark)
             is_passing = answer is None or is_retried(answer.status)
             status = None if answer is None else answer.status
-            self._record(texts, retries, "unreachable" if is_passing else "rejected", said, Usage(1), status, seconds)
-            retry_after = None if answer is None else retry_after_s(answer.headers)
-            wait = self.policy.wait_s(retries, self.time.random(), retry_after)
-            if not is_passing or retries >= self.policy.transport_retries or self.time.clock() + wait > deadline:
+            outcome: Outcome = "unreachable" if is_passing else "rejected"
+            self._record(texts, retries, outcome, complaint, Usage(1), status, seconds)
+            wait = policy.wait_s(retries, time.random(), None if answer is None else retry_after_s(answer.headers))
+            if not is_passing or retries >= policy.transport_retries or time.clock() + wait > deadline:
                 if answer is not None and (answer.status in _TOO_MUCH or answer.status >= 500):
-                    raise _Refused(said)
-                raise ModelUnusable(f"{self._named} gave no vectors: {said}")
+                    raise _Refused(complaint)
+                raise ModelUnusable(f"{self.name} gave no vectors: {complaint}")
             retries += 1
-            self.time.sleep(wait)
+            time.sleep(wait)
 
-    def _asked(self, client: httpx2.Client, texts: list[str], left_s: float) -> tuple[HttpAnswer | None, str]:
+    def _post(self, texts: list[str], deadline: float) -> tuple[HttpAnswer | None, str]:
         """The server's answer, None where none came; and what is wrong with it."""
-        body = {"model": self.model, "input": texts, "encoding_format": "float"}
+        body = {"model": self.endpoint.model, "input": texts, "encoding_format": "float"}
+        most_bytes = MOST_BYTES_PER_TEXT * (len(texts) + 1)
         try:
-            answer = post(
-                client.stream,
-                self.server,
-                body,
-                max(left_s, 0.0),
-                path="embeddings",
-                most_bytes=MOST_BYTES_PER_TEXT * (len(texts) + 1),
-            )
+            answer = self.endpoint.post(self.client, "embeddings", body, deadline, most_bytes)
         except Unreachable as error:
             return None, f"no answer ({error})"
-        complaint, _ = complaint_of(answer.body, answer.text)
+        complaint, _ = read_complaint(answer.body)
         remedy = {401: ". Check the key", 404: ". Check the model's name and the address, which ends in /v1"}
-        return answer, f"the server answered {answer.status}: {complaint}{remedy.get(answer.status, '')}"
+        why = complaint or "no reason given"
+        return answer, f"the server answered {answer.status}: {why}{remedy.get(answer.status, '')}"
 
     def _read(self, answer: HttpAnswer, texts: list[str], attempt: int, seconds: float) -> NDArray[np.float32]:
         body = answer.body if isinstance(answer.body, dict) else {}
-        usage, answered = self._count(body.get("usage"), texts), body.get("model")
-        other = answered if isinstance(answered, str) and answered and not same_model(self.model, answered) else None
+        usage, model = self._spend(body.get("usage"), texts), body.get("model")
+        other = model if isinstance(model, str) and model and not is_same_model(self.endpoint.model, model) else None
         try:
             if other:
-                said = f"asked for {self._named}, but {shown(other)} answered: name it as the server does"
-                raise ModelUnusable(said)
-            vectors = unit_vectors(body.get("data"), texts, self._named)
+                raise ModelUnusable(f"asked for {self.name}, but {shorten(other)} answered: name it as the server does")
+            vectors = unit_vectors(body.get("data"), texts, self.name)
         except ModelUnusable as error:
             outcome: Outcome = "wrong_model" if other else "malformed"
             self._record(texts, attempt, outcome, str(error), usage, answer.status, seconds)
@@ -180,28 +185,20 @@ class ServedTextEncoder:
         http_status: int | None,
         duration_s: float,
     ) -> None:
-        if self.ledger is None:
+        if self.endpoint.ledger is None:
             return
-        identity = self.identity.as_dict()
-        asked = canonical_json({"model": identity, "texts": texts})
-        digest = hashlib.sha256(asked.encode("utf-8", "surrogatepass")).digest()
-        how = attempted(attempt, outcome, error, usage, duration_s, http_status)
-        self.ledger.record({"request_sha256": digest, "model": identity, "purpose": "text vectors", **how})
+        identity = self.encoder.identity.as_dict()
+        request = canonical_json({"model": identity, "texts": texts})
+        digest = hashlib.sha256(request.encode("utf-8", "surrogatepass")).digest()
+        how = describe_attempt(attempt, outcome, error, usage, duration_s, http_status)
+        self.endpoint.ledger.record({"request_sha256": digest, "model": identity, "purpose": "text vectors", **how})
 
-    def _count(self, usage: Any, texts: list[str]) -> Usage:
+    def _spend(self, usage: Any, texts: list[str]) -> Usage:
         tokens = usage.get("prompt_tokens") if isinstance(usage, dict) else None
         if not is_credible(tokens):
             # The server does not say. A spending stop that counted nothing would never stop.
             tokens = sum(map(text_tokens, texts))
-        spent = usage_of_call(tokens, 0, self.prices)
-        if self.spending is not None:
-            self.spending.add(spent)
-        return spent
-
-    def usage_of(self, texts: Sequence[str]) -> Usage:
-        """About what it takes to encode these texts."""
-        usage = usage_of_call(sum(map(text_tokens, texts)), 0, self.prices)
-        return replace(usage, calls=math.ceil(len(texts) / self.batch_size))
+        return self.endpoint.spend(tokens, 0)
 
 
 def unit_vectors(data: Any, texts: Sequence[str], named: str) -> NDArray[np.float32]:

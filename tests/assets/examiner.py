@@ -12,10 +12,11 @@ from assets.qeva.scorer import QEVAScorer
 from assets.qeva.settings import QEVASettings
 from metrics_core.models.chat.client import HttpChatModel
 from metrics_core.models.chat.protocol import ChatModel
-from metrics_core.models.chat.server import Server
-from metrics_core.models.chat.spending import Prices, Spending
-from metrics_core.models.chat.surroundings import RetryPolicy
 from metrics_core.models.sentence_splitter import RuleSplitter
+from metrics_core.models.server.address import Server
+from metrics_core.models.server.endpoint import Endpoint
+from metrics_core.models.server.retries import RetryPolicy
+from metrics_core.models.server.spending import Prices, Spending
 from metrics_core.qeva.by_chat.requests import CATEGORIES, CLOSED_BOOK
 from tests.assets.verifying import HashEncoder, ToldVerifier
 from tests.metrics_core.chat_server import Answer, Script, completion
@@ -82,7 +83,7 @@ def chat(
 ) -> HttpChatModel:
     """A chat model that gives up soon."""
     server = Server(url, key_variable)
-    return HttpChatModel(name, server, policy=QUICK, prices=Prices(10.0, 10.0), spending=spending)
+    return HttpChatModel(Endpoint(name, server, policy=QUICK, prices=Prices(10.0, 10.0), spending=spending))
 
 
 def qeva(

@@ -14,7 +14,7 @@ from sqlalchemy.engine import Engine
 
 from assets.scores.pending import forecast
 from db import schema
-from metrics_core.models.chat.spending import Spending
+from metrics_core.models.server.spending import Spending
 from metrics_core.qeva.by_chat import requests
 from tests.assets.examiner import STORY, by_text, chat, every_tenth, examiner, qeva
 from tests.assets.manifests import candidate, reference, spans, write_clip

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from tests.metrics_core.key_encodings import ENCODINGS
+from tests.metrics_core.key_escapes import escape_key
 from tests.metrics_core.raw_server import Behaviour, Line, chunked, head
 
 DATA = {"answer": "a dog"}
@@ -91,12 +91,13 @@ def _plain(text: str) -> str:
 
 
 def _echo(place: Callable[[str], bytes], may_be: frozenset[str] = BAD | GOOD) -> Kind:
-    """The key somewhere in the answer, encoded in some way."""
+    """The key somewhere in the answer."""
+    return Kind(lambda random, key: sends(place(key)), may_be)
 
-    def drawn(random: Random, key: str) -> Behaviour:
-        return sends(place(random.choice(list(ENCODINGS.values()))(key, random)))
 
-    return Kind(drawn, may_be)
+def _echo_in_json(place: Callable[[str], bytes], may_be: frozenset[str] = BAD | GOOD) -> Kind:
+    """The key within the JSON of the answer, behind escapes."""
+    return Kind(lambda random, key: sends(place(escape_key(key, random))), may_be)
 
 
 def _any_status(random: Random, key: str) -> Behaviour:
@@ -421,13 +422,13 @@ KINDS: dict[str, Kind] = {
     "slow trailers": _slow(chunked() + b"2\r\n{}\r\n0\r\n", b"x: y\r\n"),
     "a slow handshake": Kind(lambda random, key: _handshake, is_slow=True),
     "the key in an error": _echo(lambda said: answered({"error": {"message": f"key {said}"}}, status="400 No"), BAD),
-    "the key in an error's JSON": _echo(
+    "the key in an error's JSON": _echo_in_json(
         lambda said: answered(f'{{"error": {{"message": "key {said}", "code": "{said}"}}}}', status="403 No"), BAD
     ),
     "the key in a passing error": _echo(lambda said: answered(f"Traceback: Bearer {said}", status="503 No"), BAD),
     "the key in a page": _echo(lambda said: answered(f"<html><pre>authorization: Bearer {said}</pre>"), BAD),
     "the key in an answer": _echo(lambda text: answered(said(json.dumps({"answer": text})))),
-    "the key in an answer's JSON": _echo(lambda text: answered(said(f'{{"answer": "{text}"}}'))),
+    "the key in an answer's JSON": _echo_in_json(lambda text: answered(said(f'{{"answer": "{text}"}}'))),
     "the key in parts": _echo(
         lambda text: answered(said([{"text": '{"answer": "'}, *({"text": part} for part in text), {"text": '"}'}]))
     ),

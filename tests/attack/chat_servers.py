@@ -33,17 +33,20 @@ from db.server.embedded import start_embedded
 from db.server.engine import open_engine
 from metrics_core.models.chat.client import HttpChatModel
 from metrics_core.models.chat.protocol import ChatReply
-from metrics_core.models.chat.server import Server, in_threads
-from metrics_core.models.chat.spending import Prices
+from metrics_core.models.chat.records import ReplyCache
 from metrics_core.models.chat.structured import texts_in
-from metrics_core.models.chat.surroundings import RetryPolicy
+from metrics_core.models.server.address import Server
+from metrics_core.models.server.endpoint import Endpoint
+from metrics_core.models.server.retries import RetryPolicy
+from metrics_core.models.server.spending import Prices
+from metrics_core.models.server.threads import in_threads
 from tests.assets.examiner import STORY, examiner, qeva
 from tests.assets.manifests import candidate, reference, spans
 from tests.assets.verifying import Bench, ToldVerifier
 from tests.attack.campaign import Campaign, Seed, temporary_home
 from tests.attack.chat_kinds import DATA, KINDS, answered
 from tests.metrics_core.chat_fakes import MemoryCache, MemoryLedger, ask
-from tests.metrics_core.key_encodings import legible
+from tests.metrics_core.key_escapes import shows_key
 from tests.metrics_core.raw_server import Behaviour, Line, raw_server
 
 VARIABLE = "REELSIEVE_HOSTILE_KEY"
@@ -100,7 +103,7 @@ def _heard(campaign: Campaign, what: str) -> Iterator[None]:
 
 
 def _shown(text: str) -> bool:
-    return any(legible(KEY, line) for line in set(text.splitlines()))
+    return any(shows_key(KEY, line) for line in set(text.splitlines()))
 
 
 @dataclass
@@ -162,10 +165,11 @@ class Case:
             campaign.expect(is_good, f"{name}: {len(reason or '')} characters: {(reason or '')[:2000]!r}")
 
 
-def _model(url: str, deadline_s: float, **more: Any) -> HttpChatModel:
+def _model(url: str, deadline_s: float, cache: ReplyCache | None = None, **more: Any) -> HttpChatModel:
     """A model that gives up soon, and waits for nothing before it tries again."""
     policy = RetryPolicy(1, 1, deadline_s, deadline_s, deadline_s, base_s=0.001, cap_s=0.001, retry_after_cap_s=0.001)
-    return HttpChatModel("tiny", Server(url, VARIABLE), policy=policy, prices=Prices(1.0, 1.0), **more)
+    endpoint = Endpoint("tiny", Server(url, VARIABLE), policy=policy, prices=Prices(1.0, 1.0), **more)
+    return HttpChatModel(endpoint, cache=cache)
 
 
 def _score(bench: Bench, campaign: Campaign) -> None:
@@ -226,7 +230,7 @@ def _expect_no_key(bench: Bench, campaign: Campaign) -> None:
         for name in METADATA.tables:
             rows = [str(row) for (row,) in connection.execute(sa.text(f"SELECT t::text FROM {name} t"))]
             campaign.counts["stored rows read"] += len(rows)
-            holding = [row for row in rows if legible(KEY, row)]
+            holding = [row for row in rows if shows_key(KEY, row)]
             campaign.expect(not holding, f"{bench.name}: the key stands in table {name}: {holding[:2]}")
 
 

@@ -8,9 +8,9 @@ from sqlalchemy.engine import make_url
 
 from db.evidence.chat_replies import PostgresLedger, PostgresReplies
 from db.server.engine import open_engine
-from metrics_core.models.chat.client import make_chat_model
+from metrics_core.models.chat.presets import make_chat_model
 from metrics_core.models.chat.protocol import ChatReply
-from metrics_core.models.chat.spending import Prices
+from metrics_core.models.server.spending import Prices
 from tests.metrics_core.chat_fakes import ask
 
 

@@ -9,8 +9,10 @@ from typing import Any
 
 from PIL import Image
 
-from metrics_core.models.chat.client import HttpChatModel, Time, make_chat_model
+from metrics_core.models.chat.client import HttpChatModel
+from metrics_core.models.chat.presets import make_chat_model
 from metrics_core.models.chat.protocol import ChatRequest, ImagePart, Part, TextPart
+from metrics_core.models.server.endpoint import Time
 
 SCHEMA = {
     "type": "object",

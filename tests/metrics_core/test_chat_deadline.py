@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
-from metrics_core.models.chat.client import Time, make_chat_model
+from metrics_core.models.chat.presets import make_chat_model
 from metrics_core.models.chat.protocol import ChatReply
-from metrics_core.models.chat.server import Unreachable, exchange
+from metrics_core.models.server.endpoint import Time
+from metrics_core.models.server.exchange import Unreachable, exchange
 from tests.conftest import PROJECT
 from tests.metrics_core.chat_fakes import MemoryLedger, ask
 from tests.metrics_core.raw_server import WHOLE_TEST_S, Behaviour, Line, chunked, head, raw_server
@@ -190,7 +191,7 @@ def test_an_interrupt_ends_the_process_while_servers_dawdle() -> None:
     program = (
         # A shell that starts the tests in the background lets its children ignore SIGINT.
         "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
-        "from metrics_core.models.chat.client import make_chat_model; "
+        "from metrics_core.models.chat.presets import make_chat_model; "
         "from tests.metrics_core.chat_fakes import ask; "
         "make_chat_model('tiny', url=sys.argv[1]).chat([ask(str(number)) for number in range(9)])"
     )

@@ -11,14 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metrics_core.models.chat.client import Time, make_chat_model
+from metrics_core.models.chat.presets import make_chat_model
 from metrics_core.models.chat.protocol import ImagePart, TextPart, Usage
 from metrics_core.models.chat.records import request_keys
-from metrics_core.models.chat.server import in_threads
-from metrics_core.models.chat.spending import Prices, Spending, add_usage, estimated_tokens, usage_of_call
 from metrics_core.models.chat.structured import Malformed, ordered_json, read_answer
-from metrics_core.models.chat.surroundings import ConcurrencyLimit, RetryPolicy, retry_after_s
-from metrics_core.models.chat.wire import Dialect, DialectMemory, complaint_of, read_completion, same_model
+from metrics_core.models.chat.token_estimates import estimate_tokens
+from metrics_core.models.chat.wire import Dialect, DialectMemory, read_completion
+from metrics_core.models.server.answers import is_same_model, read_complaint
+from metrics_core.models.server.concurrency import ConcurrencyLimit
+from metrics_core.models.server.endpoint import Time
+from metrics_core.models.server.retries import RetryPolicy, retry_after_s
+from metrics_core.models.server.spending import Prices, Spending, add_usage, usage_of_call
+from metrics_core.models.server.threads import in_threads
 from metrics_core.protocols import ModelIdentity
 from tests.metrics_core.chat_fakes import SCHEMA, FakeTime, MemoryCache, ask, jpeg, model_at
 from tests.metrics_core.chat_server import Answer, complaint, loopback, said
@@ -183,7 +187,7 @@ def test_many_at_once_go_down_together() -> None:
     ],
 )
 def test_names_of_one_model(asked: str, answered: str, same: bool) -> None:
-    assert same_model(asked, answered) is same
+    assert is_same_model(asked, answered) is same
 
 
 @pytest.mark.parametrize(
@@ -193,12 +197,13 @@ def test_names_of_one_model(asked: str, answered: str, same: bool) -> None:
         ({"error": "no"}, "no"),
         ({"message": "no", "code": 7}, "no"),
         ({"detail": "no"}, "no"),
-        (None, "raw  text"),
-        (["no"], "raw  text"),
+        ({"error": {"message": " raw \ntext\x00"}}, "raw  text"),
+        (None, ""),
+        (["no"], ""),
     ],
 )
 def test_complaints_in_the_forms_of_servers(body: Any, message: str) -> None:
-    assert complaint_of(body, " raw \ntext\x00")[0] == message
+    assert read_complaint(body)[0] == message
 
 
 @pytest.mark.parametrize(
@@ -436,14 +441,14 @@ def test_modes_of_the_cache() -> None:
 
 def test_tokens_of_a_request_follow_their_rule() -> None:
     # 80 bytes of question are 20 tokens; an image of 56 x 28 pixels is 2; another step has the same surroundings.
-    plain = estimated_tokens(ask("x" * 80))
-    assert plain == estimated_tokens(ask("")) + 20
-    assert estimated_tokens(ask("x" * 80, jpeg(56, 28))) == plain + 2
-    assert estimated_tokens(ask("x" * 84)) == plain + 1
+    plain = estimate_tokens(ask("x" * 80))
+    assert plain == estimate_tokens(ask("")) + 20
+    assert estimate_tokens(ask("x" * 80, jpeg(56, 28))) == plain + 2
+    assert estimate_tokens(ask("x" * 84)) == plain + 1
 
 
 @settings(max_examples=25)
 @given(st.text(max_size=50))
 def test_any_text_can_be_asked_and_has_a_key(text: str) -> None:
     assert len(request_keys(IDENTITY, ask(text + "\ud800"), 1)) == 1
-    assert estimated_tokens(ask(text + "\ud800")) > 0
+    assert estimate_tokens(ask(text + "\ud800")) > 0

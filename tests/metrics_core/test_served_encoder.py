@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metrics_core.models.chat.server import Server
-from metrics_core.models.chat.spending import Prices, Spending
 from metrics_core.models.served_encoder import ServedTextEncoder, unit_vectors
+from metrics_core.models.server.address import Server
+from metrics_core.models.server.endpoint import Endpoint
+from metrics_core.models.server.spending import Prices, Spending
 from metrics_core.models.unusable import ModelUnusable
 from tests.metrics_core.chat_fakes import FakeTime, MemoryLedger
 from tests.metrics_core.chat_server import Answer, Loopback, Script, complaint, loopback
@@ -31,9 +32,12 @@ def embedded(texts: list[str], **changes: Any) -> Answer:
     return Answer(body=json.dumps(body).encode())
 
 
-def ask(script: Script, texts: list[str], **changes: Any) -> tuple[np.ndarray[Any, Any], Loopback]:
+def ask(
+    script: Script, texts: list[str], batch_size: int = 64, **changes: Any
+) -> tuple[np.ndarray[Any, Any], Loopback]:
     with loopback(script) as served:
-        encoder = ServedTextEncoder("tiny", Server(served.url), time=FakeTime().as_time(), **changes)
+        endpoint = Endpoint("tiny", Server(served.url), time=FakeTime().as_time(), **changes)
+        encoder = ServedTextEncoder(endpoint, batch_size)
         return encoder.encode(texts), served
 
 
@@ -118,14 +122,14 @@ def test_batches_of_different_lengths_are_two_models() -> None:
 def test_a_server_that_is_gone_is_said_after_all_retries() -> None:
     with loopback(lambda number, body: embedded(body["input"])) as served:
         url = served.url
-    encoder = ServedTextEncoder("tiny", Server(url), time=FakeTime().as_time())
+    encoder = ServedTextEncoder(Endpoint("tiny", Server(url), time=FakeTime().as_time()))
     with pytest.raises(ModelUnusable, match="gave no vectors: no answer"):
         encoder.encode(["a"])
 
 
 def test_the_spending_stop_counts_tokens_and_ends_asking() -> None:
     spending = Spending(0.00002)
-    with pytest.raises(ModelUnusable, match="the spending limit 2e-05 is reached"):
+    with pytest.raises(ModelUnusable, match="the spending limit of 2e-05 is reached"):
         ask(
             lambda number, body: embedded(body["input"]),
             ["a", "b", "c"],
@@ -144,7 +148,7 @@ def test_every_call_is_in_the_ledger_with_its_price() -> None:
     )
     with loopback(lambda number, body: next(answers, complaint(400, "no"))) as served:
         encoder = ServedTextEncoder(
-            "tiny", Server(served.url), time=FakeTime().as_time(), prices=Prices(2.0, 0.0), ledger=ledger
+            Endpoint("tiny", Server(served.url), time=FakeTime().as_time(), prices=Prices(2.0, 0.0), ledger=ledger)
         )
         for _ in range(4):
             with suppress(ModelUnusable):
@@ -170,7 +174,7 @@ def test_the_key_is_sent_and_never_shown(monkeypatch: pytest.MonkeyPatch) -> Non
     key = "sk-1234567890abcdef"
     monkeypatch.setenv("KEY_OF_TEST", key)
     with loopback(lambda number, body: complaint(401, f"wrong key {key}")) as served:
-        encoder = ServedTextEncoder("tiny", Server(served.url, "KEY_OF_TEST"))
+        encoder = ServedTextEncoder(Endpoint("tiny", Server(served.url, "KEY_OF_TEST")))
         with pytest.raises(ModelUnusable) as error:
             encoder.encode(["a"])
         assert {name.lower(): value for name, value in served.headers[0].items()}["authorization"] == f"Bearer {key}"
@@ -178,9 +182,9 @@ def test_the_key_is_sent_and_never_shown(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_identity_tells_revisions_apart_and_not_servers() -> None:
-    first, second = (ServedTextEncoder("m", Server(f"http://127.0.0.1:{port}/v1")) for port in (1, 2))
+    first, second = (ServedTextEncoder(Endpoint("m", Server(f"http://127.0.0.1:{port}/v1"))) for port in (1, 2))
     assert first.identity == second.identity
-    assert first.identity != ServedTextEncoder("m", Server("http://127.0.0.1:1/v1"), "v2").identity
+    assert first.identity != ServedTextEncoder(Endpoint("m", Server("http://127.0.0.1:1/v1"), "v2")).identity
 
 
 def test_places_that_repeat_are_refused() -> None:

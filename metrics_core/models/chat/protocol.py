@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
+from metrics_core.models.server.spending import Usage
 from metrics_core.protocols import ModelIdentity
 
 
@@ -47,16 +48,6 @@ class ChatRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
-    """Tokens of all attempts, failed ones included. money: in the currency of the price table; None without prices."""
-
-    calls: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
-    money: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class ChatReply:
     """The answer to a request: an object that fits its schema exactly where status is "ok".
 
@@ -69,7 +60,7 @@ class ChatReply:
     status: Literal["ok", "malformed", "refused", "error", "stopped"]
     data: Mapping[str, Any] | None = None
     reason: str | None = None
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
     cached: bool = False
 
 

@@ -5,17 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Protocol
 
-from metrics_core.models.chat.protocol import ChatReply, ChatRequest, ImagePart, Part, TextPart, Usage
+from metrics_core.models.chat.protocol import ChatReply, ChatRequest, ImagePart, Part, TextPart
 from metrics_core.models.chat.structured import canonical_json, check_schema, ordered_json
+from metrics_core.models.server.ledger import CacheMode, Ledger, Outcome, describe_attempt
+from metrics_core.models.server.spending import Usage
 from metrics_core.protocols import ModelIdentity
-
-CacheMode: TypeAlias = Literal["normal", "refresh", "offline"]
-"""normal: stored answers first. refresh: ask again and replace them. offline: stored answers only, nothing is sent."""
-
-Outcome: TypeAlias = Literal["ok", "malformed", "truncated", "refused", "unreachable", "rejected", "wrong_model"]
-"""What became of one attempt. rejected: the server answered with an error that no repetition mends."""
 
 # Raised when what is sent for the same request changes: the schema's instruction, or how parts become messages.
 _FORM = 1
@@ -35,35 +31,6 @@ class ReplyCache(Protocol):
         `tokens_in`, `tokens_out` and `money` of all attempts.
         """
         ...
-
-
-class Ledger(Protocol):
-    """Stores attempts. Several threads call it at once."""
-
-    def record(self, call: Mapping[str, Any]) -> None:
-        """Store this attempt durably.
-
-        It has its `request_sha256`, the identity of the `model` as plain data, `purpose`, the number of the `attempt`
-        from 0, transport retries included, `outcome`, `error` and `http_status` (None where there is none),
-        `tokens_in`, `tokens_out`, `money` and `duration_s`.
-        """
-        ...
-
-
-def attempted(
-    attempt: int, outcome: Outcome, error: str | None, usage: Usage, duration_s: float, http_status: int | None
-) -> dict[str, Any]:
-    """How an attempt ended and what it took, as the ledger has it."""
-    return {
-        "attempt": attempt,
-        "outcome": outcome,
-        "error": error,
-        "http_status": http_status,
-        "tokens_in": usage.tokens_in,
-        "tokens_out": usage.tokens_out,
-        "money": usage.money,
-        "duration_s": duration_s,
-    }
 
 
 def request_keys(identity: ModelIdentity, request: ChatRequest, attempts: int) -> list[bytes]:
@@ -152,7 +119,7 @@ class Bookkeeping:
     ) -> None:
         """Store an attempt in the ledger, where there is one; see `Ledger.record`."""
         if self.ledger is not None:
-            how = attempted(attempt, outcome, error, usage, duration_s, http_status)
+            how = describe_attempt(attempt, outcome, error, usage, duration_s, http_status)
             self.ledger.record({**self._asked(pending, content_attempt), **how})
 
     def keep(self, pending: Pending, content_attempt: int, data: Mapping[str, Any], usage: Usage) -> None:

@@ -7,20 +7,16 @@ import re
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias, TypeGuard
+from typing import Any, Literal, TypeAlias
 
 from metrics_core.models.chat.protocol import ChatRequest, ImagePart, Part, TextPart
-from metrics_core.models.chat.records import Outcome
-from metrics_core.models.chat.server import HttpAnswer, shown
-from metrics_core.models.chat.structured import Malformed, read_answer, schema_instruction
-from metrics_core.models.chat.surroundings import is_retried
+from metrics_core.models.chat.structured import schema_instruction
+from metrics_core.models.server.answers import is_credible
 
 Rung: TypeAlias = Literal["json_schema", "json_object_schema", "json_object", "prompt"]
 """How a server is asked for JSON. json_object_schema: type json_object with a schema beside it, as in llama.cpp."""
 
 RUNGS: tuple[Rung, ...] = ("json_schema", "json_object_schema", "json_object", "prompt")
-# Of one call: no model takes or writes nearly as many.
-MOST_TOKENS = 1_000_000_000
 _ABOUT_FORM = re.compile(
     r"response_format|json_schema|json_object|structured.output|guided|grammar|invalid schema", re.IGNORECASE
 )
@@ -156,130 +152,3 @@ def _tokens(usage: Mapping[str, Any] | None) -> tuple[int, int] | None:
         return None
     count_in, count_out = usage.get("prompt_tokens"), usage.get("completion_tokens")
     return (count_in, count_out) if is_credible(count_in) and is_credible(count_out) else None
-
-
-def is_credible(count: Any) -> TypeGuard[int]:
-    """Whether a server's count of tokens may be one."""
-    return isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= MOST_TOKENS
-
-
-def complaint_of(body: Any, text: str) -> tuple[str, str | None]:
-    """The message and the code in the body of an error, in the forms that servers use; else the beginning of its text.
-
-    >>> complaint_of({"error": {"message": "No such model", "code": "model_not_found"}}, "")
-    ('No such model', 'model_not_found')
-    """
-    error = body.get("error", body) if isinstance(body, Mapping) else None
-    if isinstance(error, Mapping) and (error.get("message") or error.get("detail")):
-        code = error.get("code")
-        return shown(str(error.get("message") or error.get("detail"))), None if code is None else str(code)
-    return shown(error if isinstance(error, str) else text), None
-
-
-def same_model(asked: str, answered: str) -> bool:
-    """Whether a server's name of a model means the model that was asked for.
-
-    Servers add an organisation, a folder, a file's ending, or the date, tag or revision of a version.
-
-    >>> same_model("gpt-4o", "gpt-4o-2024-08-06"), same_model("gpt-4o", "gpt-4o-mini")
-    (True, False)
-    >>> same_model("tiny", "/models/tiny.gguf"), same_model("org/Tiny", "tiny")
-    (True, True)
-    """
-    first, second = _bare(asked), _bare(answered)
-    return second == first or bool(re.fullmatch(re.escape(first) + r"(-\d{3,}(-\d\d){0,2}|@[^@]+)", second))
-
-
-def _bare(name: str) -> str:
-    return re.split(r"[/\\]", name.strip().casefold())[-1].removesuffix(".gguf").removesuffix(":latest")
-
-
-# What a server's answer means: valid, to be asked again, refused, or an error that no repetition mends.
-
-# Characters of a reason: the server's words and ours.
-_LONGEST = 1000
-# Statuses of a server that does not understand a field of the request.
-_NOT_UNDERSTOOD = frozenset({400, 422, 501})
-# Statuses that every other request to this server and model would get too.
-_LASTING = frozenset({401, 404})
-# Statuses of a request that this server and model cannot take, such as one with too many frames for the context.
-_OF_REQUEST = frozenset({400, 413, 422})
-# Some servers answer 400 to a wrong key, an empty account or a wrong model too, which may be mended.
-_OF_SETTINGS = re.compile(
-    r"api.?key|credential|billing|credit|quota|balance|invalid model|not (?:found|exist|loaded)", re.IGNORECASE
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """What became of a call. reason: for every outcome but "ok".
-
-    tokens: (in, out), None where the server does not say. not_understood: the request may pass in another dialect.
-    lasting: other requests to this server and model would end alike. of_request: only this one ends so, and always.
-    """
-
-    outcome: Outcome
-    reason: str | None = None
-    data: Mapping[str, Any] | None = None
-    tokens: tuple[int, int] | None = None
-    not_understood: bool = False
-    lasting: bool = False
-    of_request: bool = False
-
-
-def judge(answer: HttpAnswer, request: ChatRequest, model: str) -> Judgement:
-    """Judge a server's answer to a request for this model. No text of the judgement holds the server's key.
-
-    Judging joins the parts of an answer and reads JSON within JSON: the key may stand there plainly only now.
-    """
-    judgement = _judge(answer, request, model)
-    if answer.secret.stands_in(judgement.data):
-        return Judgement("malformed", "the model's answer holds the key of the server", tokens=judgement.tokens)
-    reason = judgement.reason and shown(answer.secret.without(judgement.reason), _LONGEST)
-    return replace(judgement, reason=reason)
-
-
-def _judge(answer: HttpAnswer, request: ChatRequest, model: str) -> Judgement:
-    if answer.status != 200:
-        return _judge_error(answer)
-    completion = read_completion(answer.body)
-    if completion is None:
-        return Judgement("malformed", f"the server's answer is no chat completion: {answer.text[:80]!r}")
-    if completion.model and not same_model(model, completion.model):
-        reason = f"asked for {model}, but {shown(completion.model)} answered: name the model as the server names it"
-        return Judgement("wrong_model", reason, tokens=completion.tokens, lasting=True)
-    return _judge_completion(completion, request)
-
-
-def _judge_completion(completion: Completion, request: ChatRequest) -> Judgement:
-    tokens = completion.tokens
-    if completion.refusal or completion.finish_reason == "content_filter":
-        said = completion.refusal or "its content filter ended the answer"
-        return Judgement("refused", f"the model declined: {shown(said)}", tokens=tokens)
-    if completion.finish_reason == "length":
-        reason = f"the answer was cut at {request.max_tokens} tokens: allow more, or ask for less"
-        return Judgement("truncated", reason, tokens=tokens)
-    try:
-        return Judgement("ok", data=read_answer(completion.text, request.schema), tokens=tokens)
-    except Malformed as error:
-        return Judgement("malformed", str(error), tokens=tokens)
-
-
-def _judge_error(answer: HttpAnswer) -> Judgement:
-    complaint, code = complaint_of(answer.body, answer.text)
-    reason = f"the server answered {answer.status}: {complaint or 'no reason given'}"
-    if code == "content_filter":
-        return Judgement("refused", reason)
-    # llama.cpp's Python server answers 500 to a form of answer that it does not know.
-    not_understood = answer.status in _NOT_UNDERSTOOD or (answer.status == 500 and is_about_form(complaint))
-    if is_retried(answer.status) and not not_understood:
-        return Judgement("unreachable", reason)
-    remedy = {
-        401: ". Check the key",
-        403: ". Check that the key may use this model",
-        404: ". Check the model's name and the address, which ends in /v1",
-    }.get(answer.status, "")
-    lasting = answer.status in _LASTING
-    # A form of answer that a server does not know is the same for every request.
-    of_request = answer.status in _OF_REQUEST and not is_about_form(complaint) and not _OF_SETTINGS.search(complaint)
-    return Judgement("rejected", reason + remedy, not_understood=not_understood, lasting=lasting, of_request=of_request)

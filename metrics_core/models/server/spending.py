@@ -1,14 +1,9 @@
-"""What calls cost: estimated tokens, money summed over all attempts, and a stop that several models may share."""
+"""What calls cost: tokens and money of all attempts, and a limit that several models may share."""
 
 from __future__ import annotations
 
-import io
-import math
 import threading
 from dataclasses import dataclass
-
-from metrics_core.models.chat.protocol import ChatRequest, Part, TextPart, Usage
-from metrics_core.models.chat.structured import schema_instruction
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +16,16 @@ class Prices:
     def __post_init__(self) -> None:
         if not (0 <= self.per_million_in < float("inf") and 0 <= self.per_million_out < float("inf")):
             raise ValueError(f"a price per million tokens is a number of 0 or more, not {self}")
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of all attempts, failed ones included. money: in the currency of the price table; None without prices."""
+
+    calls: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    money: float | None = None
 
 
 def usage_of_call(tokens_in: int, tokens_out: int, prices: Prices | None) -> Usage:
@@ -78,46 +83,3 @@ class Spending:
         """Count a call that was made."""
         with self._lock:
             self._spent += usage.money or 0.0
-
-
-# How many tokens a request takes, by a rule of thumb: no server is asked and no tokenizer loaded.
-
-BYTES_PER_TOKEN = 4
-# Side of the square of pixels that becomes one token in models of the Qwen2.5-VL class. Others differ by up to 3 times.
-PIXELS_PER_TOKEN = 28
-# What the chat template puts around the two messages.
-TOKENS_AROUND = 16
-
-
-def estimated_tokens(request: ChatRequest) -> int:
-    """Tokens of a request: one for 4 bytes of text in UTF-8, and one for a square of 28 x 28 pixels of an image."""
-    around = text_tokens(request.system) + text_tokens(schema_instruction(request.schema)) + TOKENS_AROUND
-    return around + sum(_part_tokens(part) for part in request.parts)
-
-
-def text_tokens(text: str) -> int:
-    """Tokens of a text: a quarter of its bytes in UTF-8, rounded up.
-
-    >>> text_tokens("a dog runs"), text_tokens("")
-    (3, 0)
-    """
-    return math.ceil(len(text.encode("utf-8", "surrogatepass")) / BYTES_PER_TOKEN)
-
-
-def image_tokens(width: int, height: int) -> int:
-    """Tokens of an image of this size in pixels.
-
-    >>> image_tokens(448, 336)
-    192
-    """
-    return math.ceil(width / PIXELS_PER_TOKEN) * math.ceil(height / PIXELS_PER_TOKEN)
-
-
-def _part_tokens(part: Part) -> int:
-    if isinstance(part, TextPart):
-        return text_tokens(part.text)
-    from PIL import Image
-
-    # Reads the header only.
-    with Image.open(io.BytesIO(part.jpeg)) as image:
-        return image_tokens(*image.size)

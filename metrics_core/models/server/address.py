@@ -1,0 +1,78 @@
+"""The address of a server of models, and the key that it asks for."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+# The key is cut out of what a server answers. A shorter one, such as a placeholder, might be a word of the answer.
+SHORTEST_KEY = 8
+
+
+class ServerUnusable(ValueError):
+    """A server's address or key that cannot be used; the message says how to mend it."""
+
+    plain = True
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Address up to and with /v1, and the name of the environment variable that holds the key, where one is needed.
+
+    Raises ServerUnusable for an address that holds a secret, or that would send the key in the clear to another host.
+    """
+
+    url: str
+    key_variable: str | None = None
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        if parts.username or parts.password or parts.query or parts.fragment:
+            # The address is not quoted: it may hold the secret.
+            raise ServerUnusable(
+                "a server's address holds no password, query or fragment: name the environment variable of the key"
+            )
+        if parts.scheme not in {"http", "https"} or not parts.hostname or not _has_good_port(self.url):
+            raise ServerUnusable(f"{self.url!r} is no address of a server: give one like http://127.0.0.1:8000/v1")
+        if self.key_variable and parts.scheme == "http" and not self.is_local:
+            raise ServerUnusable(
+                f"{self.url} would send the key of {self.key_variable} unencrypted: use https, or name no key variable"
+            )
+        if self.key_variable and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", self.key_variable):
+            # Not quoted either: it may be the key itself, given by mistake.
+            raise ServerUnusable("the key variable is no name of an environment variable: give its name, not the key")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the server is on this machine, by its address."""
+        host = urlsplit(self.url).hostname or ""
+        try:
+            return ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            return host == "localhost" or host.endswith(".localhost")
+
+    def read_key(self) -> str | None:
+        """Read the key from the environment; None where none is needed. Raises ServerUnusable where it is missing."""
+        if self.key_variable is None:
+            return None
+        key = os.environ.get(self.key_variable, "").strip()
+        if not key:
+            raise ServerUnusable(f"environment variable {self.key_variable} is not set: it must hold the server's key")
+        if not (key.isascii() and key.isprintable()) or " " in key:
+            raise ServerUnusable(f"environment variable {self.key_variable} holds a character that no key has")
+        if len(key) < SHORTEST_KEY:
+            raise ServerUnusable(
+                f"environment variable {self.key_variable} holds fewer than {SHORTEST_KEY} characters: give a longer "
+                "key, or name no key variable where the server needs none"
+            )
+        return key
+
+
+def _has_good_port(url: str) -> bool:
+    try:
+        return urlsplit(url).port != 0
+    except ValueError:
+        return False

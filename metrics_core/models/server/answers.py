@@ -1,0 +1,48 @@
+"""What the answers of all servers of models have in common: complaints, counts of tokens and the name of the model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, TypeGuard
+
+from metrics_core.models.server.post import shorten
+
+# Of one call: no model takes or writes nearly as many.
+MOST_TOKENS = 1_000_000_000
+
+
+def is_credible(count: Any) -> TypeGuard[int]:
+    """Whether a server's count of tokens may be one."""
+    return isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= MOST_TOKENS
+
+
+def read_complaint(body: Any) -> tuple[str, str | None]:
+    """Return the message and the code in the parsed body of an error, in the forms that servers use; "" for none.
+
+    >>> read_complaint({"error": {"message": "No such model", "code": "model_not_found"}})
+    ('No such model', 'model_not_found')
+    """
+    error = body.get("error", body) if isinstance(body, Mapping) else None
+    if isinstance(error, Mapping) and (error.get("message") or error.get("detail")):
+        code = error.get("code")
+        return shorten(str(error.get("message") or error.get("detail"))), None if code is None else str(code)
+    return shorten(error) if isinstance(error, str) else "", None
+
+
+def is_same_model(asked: str, answered: str) -> bool:
+    """Whether a server's name of a model means the model that was asked for.
+
+    Servers add an organisation, a folder, a file's ending, or the date, tag or revision of a version.
+
+    >>> is_same_model("gpt-4o", "gpt-4o-2024-08-06"), is_same_model("gpt-4o", "gpt-4o-mini")
+    (True, False)
+    >>> is_same_model("tiny", "/models/tiny.gguf"), is_same_model("org/Tiny", "tiny")
+    (True, True)
+    """
+    first, second = _bare(asked), _bare(answered)
+    return second == first or bool(re.fullmatch(re.escape(first) + r"(-\d{3,}(-\d\d){0,2}|@[^@]+)", second))
+
+
+def _bare(name: str) -> str:
+    return re.split(r"[/\\]", name.strip().casefold())[-1].removesuffix(".gguf").removesuffix(":latest")

@@ -1,0 +1,78 @@
+"""A model behind a server, and how it is asked: what a chat model and a text encoder behind one share."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from metrics_core.models.server.address import Server
+from metrics_core.models.server.exchange import MOST_BYTES
+from metrics_core.models.server.ledger import CacheMode, Ledger
+from metrics_core.models.server.post import HttpAnswer, open_client, post
+from metrics_core.models.server.retries import RetryPolicy
+from metrics_core.models.server.spending import Prices, Spending, Usage, usage_of_call
+
+if TYPE_CHECKING:
+    import httpx2
+
+
+@dataclass(frozen=True, slots=True)
+class Time:
+    """Where time and chance come from; tests give their own. clock: seconds that only grow."""
+
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    random: Callable[[], float] = random.random
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A model behind a server.
+
+    model: the name that the server knows. revision: what tells two models of one name apart, such as a commit or a
+    quantisation; a server does not say. concurrency: requests at once. mode: "offline" asks nothing. ledger: stores
+    every call. Raises ValueError for a spending limit without the prices of the model.
+    """
+
+    model: str
+    server: Server
+    revision: str = "as served"
+    concurrency: int = 8
+    policy: RetryPolicy = field(default_factory=RetryPolicy)
+    prices: Prices | None = None
+    spending: Spending | None = None
+    mode: CacheMode = "normal"
+    ledger: Ledger | None = None
+    time: Time = field(default_factory=Time, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.spending is not None and self.prices is None:
+            raise ValueError("a spending limit needs the prices of the model: give both, or neither")
+
+    @property
+    def why_stopped(self) -> str | None:
+        """Why nothing more may be asked, where the spending limit is reached; else None."""
+        if self.spending is not None and self.spending.reached:
+            return f"the spending limit of {self.spending.limit:g} is reached"
+        return None
+
+    def open_client(self) -> httpx2.Client:
+        """Open an HTTP client with the time limits of the policy."""
+        return open_client(self.server, self.policy.connect_s, self.policy.timeout_s)
+
+    def post(
+        self, client: httpx2.Client, path: str, body: Mapping[str, Any], deadline: float, most_bytes: int = MOST_BYTES
+    ) -> HttpAnswer:
+        """Send one request, and read its answer before the deadline of the clock. Raises as `post` does."""
+        left_s = max(deadline - self.time.clock(), 0.0)
+        return post(client.stream, self.server, body, left_s, path=path, most_bytes=most_bytes)
+
+    def spend(self, tokens_in: int, tokens_out: int) -> Usage:
+        """Return the usage of one call with these tokens, and count it towards the spending limit."""
+        usage = usage_of_call(tokens_in, tokens_out, self.prices)
+        if self.spending is not None:
+            self.spending.add(usage)
+        return usage

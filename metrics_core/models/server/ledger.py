@@ -1,0 +1,43 @@
+"""Where every call to a server is stored: how an attempt ended and what it took."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Protocol, TypeAlias
+
+from metrics_core.models.server.spending import Usage
+
+CacheMode: TypeAlias = Literal["normal", "refresh", "offline"]
+"""normal: stored answers first. refresh: ask again and replace them. offline: stored answers only, nothing is sent."""
+
+Outcome: TypeAlias = Literal["ok", "malformed", "truncated", "refused", "unreachable", "rejected", "wrong_model"]
+"""What became of one attempt. rejected: the server answered with an error that no repetition mends."""
+
+
+class Ledger(Protocol):
+    """Stores attempts. Several threads call it at once."""
+
+    def record(self, call: Mapping[str, Any]) -> None:
+        """Store this attempt durably.
+
+        It has its `request_sha256`, the identity of the `model` as plain data, `purpose`, the number of the `attempt`
+        from 0, transport retries included, `outcome`, `error` and `http_status` (None where there is none),
+        `tokens_in`, `tokens_out`, `money` and `duration_s`.
+        """
+        ...
+
+
+def describe_attempt(
+    attempt: int, outcome: Outcome, error: str | None, usage: Usage, duration_s: float, http_status: int | None
+) -> dict[str, Any]:
+    """Return how an attempt ended and what it took, by the names that `Ledger.record` takes."""
+    return {
+        "attempt": attempt,
+        "outcome": outcome,
+        "error": error,
+        "http_status": http_status,
+        "tokens_in": usage.tokens_in,
+        "tokens_out": usage.tokens_out,
+        "money": usage.money,
+        "duration_s": duration_s,
+    }

@@ -1,0 +1,129 @@
+"""One request to a server of models, and its answer as parsed JSON without the server's key."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from http.cookiejar import CookieJar
+from typing import TYPE_CHECKING, Any
+
+from metrics_core.models.server.address import Server
+from metrics_core.models.server.exchange import MOST_BYTES, Unreachable, exchange
+
+if TYPE_CHECKING:
+    import httpx2
+
+CUT = "[key]"
+# JSON that is nested deeper is no answer that anybody asked for, and ends what walks through it.
+_DEEPEST = 100
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """Status, headers (in lower case), size in bytes and parsed JSON of an answer; None for a body that is no JSON.
+
+    Nothing else of an answer is kept, and the key that was sent is cut out of headers and JSON. key: that key, to cut
+    out of what is put together from the answer's pieces.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    n_bytes: int
+    body: Any = field(repr=False)
+    key: str | None = field(repr=False)
+
+
+def open_client(server: Server, connect_s: float, silence_s: float) -> httpx2.Client:
+    """Open an HTTP client for one server. It follows no redirect, which could carry the key elsewhere, keeps no cookie.
+
+    Each request has a connection of its own, so that closing one disturbs no other.
+    """
+    import httpx2
+
+    # They log the headers and the status line of answers, and a server may echo the key in them.
+    for name in ("httpx2", "httpcore2"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    return httpx2.Client(
+        timeout=httpx2.Timeout(silence_s, connect=connect_s),
+        limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0),
+        cookies=_NoCookies(),
+        follow_redirects=False,
+        # A proxy of the environment would be asked even for a server on this machine.
+        trust_env=not server.is_local,
+    )
+
+
+def post(
+    stream: Callable[..., AbstractContextManager[httpx2.Response]],
+    server: Server,
+    body: Mapping[str, Any],
+    left_s: float,
+    *,
+    path: str = "chat/completions",
+    most_bytes: int = MOST_BYTES,
+) -> HttpAnswer:
+    """Send one request, and read its answer in so many seconds.
+
+    stream: method of a client of `open_client`. path: behind the server's address. most_bytes: of the answer. Raises
+    Unreachable, and ServerUnusable without a key.
+    """
+    import httpx2
+
+    key = server.read_key()
+    request = {
+        "method": "POST",
+        "url": f"{server.url.rstrip('/')}/{path}",
+        # ASCII only: a lone surrogate in a text is then no error.
+        "content": json.dumps(body, allow_nan=False).encode(),
+        "headers": {"content-type": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {}),
+    }
+
+    def read(response: httpx2.Response, content: bytes) -> HttpAnswer:
+        headers = cut_key({name.lower(): value for name, value in response.headers.items()}, key)
+        return HttpAnswer(response.status_code, headers, len(content), _parse(content, key), key)
+
+    try:
+        return exchange(stream, request, left_s, read, most_bytes)
+    except httpx2.RequestError as error:
+        # Only before there is a connection does its text quote nothing that the server sent.
+        why = f": {error}" if isinstance(error, httpx2.ConnectError) and str(error) else ""
+        raise Unreachable(f"{type(error).__name__}{why}") from None
+
+
+def cut_key(value: Any, key: str | None, levels: int = _DEEPEST) -> Any:
+    """Return parsed JSON with `[key]` in place of the key in all its texts and names.
+
+    Raises ValueError where it is nested deeper than 100 levels.
+
+    >>> cut_key({"message": "wrong key: sk-12345678"}, "sk-12345678")
+    {'message': 'wrong key: [key]'}
+    """
+    if not levels:
+        raise ValueError(f"it is nested deeper than {_DEEPEST} levels")
+    if isinstance(value, str):
+        return value.replace(key, CUT) if key else value
+    if isinstance(value, Mapping):
+        return {cut_key(name, key): cut_key(member, key, levels - 1) for name, member in value.items()}
+    return [cut_key(member, key, levels - 1) for member in value] if isinstance(value, list) else value
+
+
+def shorten(text: str, most: int = 500) -> str:
+    """Return the beginning of a server's text, on one line and without characters that no database stores."""
+    return "".join(letter if letter.isprintable() else " " for letter in text.strip()[:most]).strip()
+
+
+class _NoCookies(CookieJar):
+    """Reads no cookie: none is wanted, and the reading prints a traceback for a bad one."""
+
+    def extract_cookies(self, response: object, request: object) -> None:
+        """Do nothing."""
+
+
+def _parse(content: bytes, key: str | None) -> Any:
+    try:
+        return cut_key(json.loads(content.decode("utf-8", "replace")), key)
+    except (ValueError, RecursionError):
+        return None
