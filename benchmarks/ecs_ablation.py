@@ -25,9 +25,9 @@ from benchmarks.rank_agreement import correlation, pairwise_agreement
 from metrics_core.agreement import confusion_of
 from metrics_core.arrays import BoolArray, FloatArray
 from metrics_core.ecs import DEFAULT_R, Verification, unique_pairs, verify, verify_early_exit
+from metrics_core.ecs.verifier import offline_verifier
 from metrics_core.models.text_encoder import make_text_encoder
 from metrics_core.protocols import EntailmentModel
-from verifier import offline_verifier
 
 DEPTHS: dict[str, int | None] = {EXHAUSTIVE: None, NEAREST: DEFAULT_R, "r = 4": 4, "r = 2": 2}
 N_PAIRS, RUNS = 1200, 3

@@ -31,9 +31,9 @@ from metrics_core.agreement import cohen_kappa, confusion_of, majority_accuracy
 from metrics_core.arrays import BoolArray, FloatArray
 from metrics_core.calibration import Confusion
 from metrics_core.ecs import DEFAULT_R
+from metrics_core.ecs.verifier import default_threshold, offline_verifier
 from metrics_core.models.lexical_verifier import LexicalVerifier
 from metrics_core.models.text_encoder import make_text_encoder
-from verifier import default_threshold, offline_verifier
 
 ECS = f"ECS, r = {DEFAULT_R}"
 

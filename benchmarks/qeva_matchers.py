@@ -23,10 +23,10 @@ from benchmarks.ecs_data import require
 from benchmarks.ecs_run import Answers, Embeddings
 from benchmarks.measure import RESULTS, save
 from metrics_core.arrays import BoolArray, FloatArray, IntArray
+from metrics_core.ecs.verifier import offline_verifier
 from metrics_core.models.text_encoder import make_text_encoder
 from metrics_core.qeva.offline.answerers import CosineMatcher, EntailmentMatcher, token_f1
 from metrics_core.qeva.records import Question, Reply
-from verifier import offline_verifier
 
 RESAMPLES = 1000
 FORMS = {

@@ -14,6 +14,7 @@ from benchmarks.ecs_run import Answers, Embeddings
 from metrics_core.arithmetic import wilson_interval
 from metrics_core.arrays import FloatArray
 from metrics_core.ecs import premise_sentences
+from metrics_core.ecs.verifier import offline_verifier, pair_threshold
 from metrics_core.models.sentence_splitter import RuleSplitter
 from metrics_core.models.text_encoder import make_text_encoder
 from metrics_core.qeva.filtering import FilterMark, Outcome, filter_questions, outcomes_of
@@ -21,7 +22,6 @@ from metrics_core.qeva.offline.answerers import DEFAULT_R, EntailmentAnswerer
 from metrics_core.qeva.offline.rules import RuleSummaryExaminer, RuleVideoExaminer
 from metrics_core.qeva.records import DIMENSIONS, Asked, Context, QuestionSet, VideoNotes
 from metrics_core.qeva.score import QevaScore, dimension_score, summary_score
-from verifier import offline_verifier, pair_threshold
 
 T = TypeVar("T")
 SPLITTER = RuleSplitter()

@@ -305,7 +305,7 @@ def _files(setting: str, value: str, checkpoint: str) -> ModelFiles:
 
         return files_of_folder(encoder.FOLDER) if value == DEMO else files_of_checkpoint(value, checkpoint)
     if setting == "ecs_verifier" and value in {OFFLINE, LEXICAL}:
-        import verifier
+        from metrics_core.ecs import verifier
 
         return files_of_folder(verifier.FOLDER)
     if setting == "sentence_splitter":

@@ -47,7 +47,7 @@ def _refuse_other_rooms() -> None:
     here = Path(__file__).resolve().parent
     if (here / "rooms").is_dir():
         return  # installed from a wheel, see building.py
-    for room in ("assets", "db", "demo", "metrics_core", "orchestration", "verifier"):
+    for room in ("assets", "db", "demo", "metrics_core", "orchestration"):
         spec = find_spec(room)
         found = Path(spec.origin or "").resolve().parent if spec else None
         if found != here.parent / room:

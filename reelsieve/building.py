@@ -14,7 +14,7 @@ from pathlib import Path
 
 from setuptools.command.build_py import build_py
 
-ROOMS = ("orchestration", "assets", "metrics_core", "db", "demo", "verifier")
+ROOMS = ("orchestration", "assets", "metrics_core", "db", "demo")
 INSIDE = "reelsieve.rooms"
 # What Dagster reads of the repository beside the rooms: its instance, and for its command dg where the definitions are.
 BESIDE = ("dagster.yaml",)
@@ -54,7 +54,7 @@ def moved(source: str, inside: Path) -> str:
 
     >>> print(moved("from db.sql import read_sql\\nimport verifier\\nfrom databases import x", Path("rooms")))
     from reelsieve.rooms.db.sql import read_sql
-    from reelsieve.rooms import verifier
+    from reelsieve.rooms import demo
     from databases import x
     """
     source = _FROM.sub(rf"\1{INSIDE}.\2", source)

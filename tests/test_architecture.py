@@ -19,7 +19,6 @@ ROOMS = (
     "metrics_core",
     "db",
     "demo",
-    "verifier",
     "lab",
     "benchmarks",
     "tests",

@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import PROJECT
 
-ROOMS = ("reelsieve", "metrics_core", "db", "assets", "orchestration", "demo", "verifier", "lab", "benchmarks/papers")
+ROOMS = ("reelsieve", "metrics_core", "db", "assets", "orchestration", "demo", "lab", "benchmarks/papers")
 # By their text, since importing all modules to look for examples takes longer than running these.
 MODULES = [
     ".".join(path.relative_to(PROJECT).with_suffix("").parts).removesuffix(".__init__")

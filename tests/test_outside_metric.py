@@ -13,7 +13,7 @@ import pytest
 from assets.scores.brought import ENTRY_POINTS
 from tests.conftest import PROJECT
 
-ROOMS = ("orchestration", "assets", "metrics_core", "db", "demo", "verifier", "lab")
+ROOMS = ("orchestration", "assets", "metrics_core", "db", "demo", "lab")
 METRIC = PROJECT / "tests" / "outside" / "letters.py"
 
 

@@ -40,7 +40,7 @@ EVEN_ODDS = 0.5
 def make_verifier(model: str, precision: str) -> EntailmentModel:
     """Make the verifier of this name, once per process: `offline`, `lexical`, or a folder or hub id."""
     if model == OFFLINE:
-        from verifier import offline_verifier
+        from metrics_core.ecs.verifier import offline_verifier
 
         return offline_verifier()
     if model == LEXICAL:
@@ -51,7 +51,7 @@ def make_verifier(model: str, precision: str) -> EntailmentModel:
 def default_threshold(model: str) -> float:
     """Return the threshold of the verifier on whole captions for dimensions without a calibrated one."""
     if model == OFFLINE:
-        import verifier
+        from metrics_core.ecs import verifier
 
         return verifier.default_threshold()
     return EVEN_ODDS
@@ -60,7 +60,7 @@ def default_threshold(model: str) -> float:
 def pair_threshold(model: str) -> float:
     """Return the threshold of the verifier on single sentences."""
     if model == OFFLINE:
-        import verifier
+        from metrics_core.ecs import verifier
 
         return verifier.pair_threshold()
     return EVEN_ODDS

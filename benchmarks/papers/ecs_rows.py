@@ -15,8 +15,8 @@ from benchmarks.ecs_run import Answers, Embeddings, Items, plans_of, scores_of
 from benchmarks.papers.recipes import text_encoder
 from metrics_core.agreement import AgreementRow, agreement_rows, label_rows
 from metrics_core.arrays import FloatArray
+from metrics_core.ecs.verifier import offline_verifier
 from metrics_core.models.lexical_verifier import LexicalVerifier
-from verifier import offline_verifier
 
 WHOLE = "content words in the whole text"
 SENTENCE = "content words in the best sentence"
@@ -34,7 +34,6 @@ CODE = (
     "metrics_core/calibration",
     "metrics_core/ecs",
     "metrics_core/models",
-    "verifier",
 )
 REMARKS = (
     "A caption's score is the share of its keypoints that reach their threshold, which is the best for F1 on other "

@@ -30,7 +30,7 @@ from benchmarks.papers.recipes import Recipe, text_encoder
 from benchmarks.papers.records import Row, Table, against, strongest
 from benchmarks.papers.stages import Stages
 from metrics_core.agreement import agreement_rows
-from verifier import offline_verifier
+from metrics_core.ecs.verifier import offline_verifier
 
 STATISTICS = {"kendall_b": "tau-b", "kendall_c": "tau-c", "spearman": "Spearman"}
 SPOILT = {"shuffled": "written against shuffled", "exchanged": "written against exchanged"}

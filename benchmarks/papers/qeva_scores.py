@@ -38,7 +38,6 @@ VALUE_CODE = (
     "metrics_core/qeva",
     "metrics_core/ecs",
     "metrics_core/models",
-    "verifier",
 )
 
 

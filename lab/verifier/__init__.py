@@ -1,1 +1,1 @@
-"""Trains and measures the verifier. Nothing that runs imports this package; verifier/RECORD.md tells the outcome."""
+"""Trains and measures the verifier of ECS. Nothing that runs imports this; the RECORD.md there has the outcome."""

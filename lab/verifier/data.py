@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from metrics_core.ecs.plan import premise_sentences
+from metrics_core.ecs.verifier.model import CLASSES
 from metrics_core.models.sentence_splitter import RuleSplitter
-from verifier.model import CLASSES
 
 TRAIN, CHOICE, TEST = "train", "choice", "test"
 

@@ -1,6 +1,6 @@
 """Compares the weights of the whole text with those before them: `python -m lab.verifier.earlier DATA [FOLDER]`.
 
-DATA is the folder that `lab.verifier.data` describes, FOLDER that of the network's weights, by default `verifier`.
+DATA is the folder that `lab.verifier.data` describes, FOLDER that of the network's weights, by default the verifier's.
 
 On 42 articles that this project does not have, the present weights had Spearman .573, those before them .594, and the
 strongest floor .556. This rule, written before any comparison was computed here, decides which weights are used:
@@ -35,10 +35,10 @@ from lab.verifier.record import record_comparison
 from lab.verifier.whole_text import Material, of_pairs, of_statements
 from metrics_core.arrays import BoolArray, FloatArray
 from metrics_core.calibration import best_threshold
-from verifier import FOLDER, WEIGHTS
-from verifier.lexical import FEATURES, lexical_features
-from verifier.model import OfflineVerifier
-from verifier.whole_text import WordLikeness
+from metrics_core.ecs.verifier import FOLDER, WEIGHTS
+from metrics_core.ecs.verifier.lexical import FEATURES, lexical_features
+from metrics_core.ecs.verifier.model import OfflineVerifier
+from metrics_core.ecs.verifier.whole_text import WordLikeness
 
 LEXICAL = (
     "content_recall",

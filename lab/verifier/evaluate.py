@@ -12,9 +12,9 @@ import numpy.typing as npt
 from lab.verifier.data import CHOICE, TEST, Pair, Statement, realsumm, snli
 from metrics_core.arrays import BoolArray, FloatArray
 from metrics_core.calibration import best_threshold
+from metrics_core.ecs.verifier.lexical import content_recall, words
+from metrics_core.ecs.verifier.model import CLASSES, OfflineVerifier
 from metrics_core.protocols import EntailmentModel
-from verifier.lexical import content_recall, words
-from verifier.model import CLASSES, OfflineVerifier
 
 
 def measure(verifier: OfflineVerifier, data: Path, part: str = TEST) -> dict[str, Any]:

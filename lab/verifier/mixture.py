@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from lab.verifier.data import CHOICE, TEST, TRAIN, Pair, Statement, contrasts, realsumm, snli
 from lab.verifier.generated import altered, lengthened, scenes, unrelated
-from verifier.lexical import FEATURES, lexical_features
+from metrics_core.ecs.verifier.lexical import FEATURES, lexical_features
 
 Item = TypeVar("Item")
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lab.verifier.whole_text import FEW, FINER, PENALTIES, SNLI_SHARES
-from verifier.whole_text import EVIDENCE
+from metrics_core.ecs.verifier.whole_text import EVIDENCE
 
 BARS = {"snli": 0.80, "spearman_gain": 0.05}
 WAYS = ("share", "mean")

@@ -1,7 +1,7 @@
 """Trains the verifier: `python -m lab.verifier.train DATA [FOLDER]`, about half an hour on two cores.
 
 DATA is the folder that `lab.verifier.data` describes. The weights and the record go to FOLDER, by default to the
-package `verifier`.
+package `metrics_core.ecs.verifier`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,9 @@ from lab.verifier.mixture import Shares, Sources, epoch, read_sources
 from lab.verifier.record import write_record
 from lab.verifier.repeatable import repeatable
 from lab.verifier.whole_text import add_whole_text
-from metrics_core.models.batches import token_batches
-from metrics_core.models.nli_inputs import encode_pairs
-from verifier import FOLDER, WEIGHTS
-from verifier.lexical import FEATURES, LEXICAL_VERSION, feature_matrix
-from verifier.model import (
+from metrics_core.ecs.verifier import FOLDER, WEIGHTS
+from metrics_core.ecs.verifier.lexical import FEATURES, LEXICAL_VERSION, feature_matrix
+from metrics_core.ecs.verifier.model import (
     ADAPTER_SCALE,
     CLASSES,
     OfflineVerifier,
@@ -37,6 +35,8 @@ from verifier.model import (
     pair_logits,
     save_weights,
 )
+from metrics_core.models.batches import token_batches
+from metrics_core.models.nli_inputs import encode_pairs
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Fits and measures the evidence of the whole text: `python -m lab.verifier.whole_text DATA [FOLDER]`.
 
-DATA is the folder that `lab.verifier.data` describes. FOLDER, by default the package `verifier`, holds the
+DATA is the folder that `lab.verifier.data` describes. FOLDER, by default the package of the verifier, holds the
 network's weights and its record. Weights go to whole_text.json, measurements into the record. Some minutes on one core.
 
 One regression weighs the network against features of the whole text, on articles that the network never saw: on others
@@ -27,9 +27,9 @@ from lab.verifier.evaluate import entailment_scores
 from lab.verifier.logistic import Logistic, fit_logistic
 from metrics_core.arrays import BoolArray, FloatArray
 from metrics_core.calibration import best_threshold
-from verifier import FOLDER, WEIGHTS, WHOLE_TEXT
-from verifier.model import OfflineVerifier
-from verifier.whole_text import EVIDENCE, Evidence, log_odds
+from metrics_core.ecs.verifier import FOLDER, WEIGHTS, WHOLE_TEXT
+from metrics_core.ecs.verifier.model import OfflineVerifier
+from metrics_core.ecs.verifier.whole_text import EVIDENCE, Evidence, log_odds
 
 FEW = ("content_recall", "likeness", "least_likeness")
 # Nearly the same words found in other ways.

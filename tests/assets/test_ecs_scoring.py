@@ -457,7 +457,7 @@ def test_the_default_threshold_is_the_verifiers_own(verifier: str, threshold: fl
 
 
 def test_the_offline_verifier_brings_its_threshold_along() -> None:
-    from verifier import default_threshold
+    from metrics_core.ecs.verifier import default_threshold
 
     assert ecs(ToldVerifier(), ecs_threshold=None).params()["default_threshold"] == default_threshold()
     assert 0 < default_threshold() < 1

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from metrics_core.ecs.verifier import offline_verifier, pair_threshold
 from metrics_core.models.nli_inputs import HypothesisTooLong
 from metrics_core.models.sentence_splitter import RuleSplitter
 from metrics_core.models.text_encoder import SentenceTransformerEncoder
@@ -16,7 +17,6 @@ from metrics_core.qeva.offline.answerers import TOO_LONG, EntailmentAnswerer
 from metrics_core.qeva.offline.evidence import Evidence, gather, place_of
 from metrics_core.qeva.records import Asked, Context, Question, Reply, VideoFrames, VideoNotes
 from tests.metrics_core.qeva_small_models import KnownPairs, KnownVectors, ShortPairs
-from verifier import offline_verifier, pair_threshold
 
 SUMMARY = "A man cooks. Then he eats. A cat sleeps."
 EVENTS = ("he prepares a meal", "he has lunch", "an animal rests")

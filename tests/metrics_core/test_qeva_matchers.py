@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metrics_core.ecs.verifier import offline_verifier
 from metrics_core.qeva.offline.answerers import (
     REFERENCE_TOO_LONG,
     CosineMatcher,
@@ -16,7 +17,6 @@ from metrics_core.qeva.offline.answerers import (
 )
 from metrics_core.qeva.records import Judgement, Matcher, Question, Reply
 from tests.metrics_core.qeva_small_models import KnownPairs, KnownVectors, ShortPairs
-from verifier import offline_verifier
 
 TEXTS = st.text(alphabet="ab .Ä", max_size=12)
 

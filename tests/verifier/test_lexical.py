@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from verifier.lexical import FEATURES, content_recall, feature_matrix, lexical_features, stem, words
+from metrics_core.ecs.verifier.lexical import FEATURES, content_recall, feature_matrix, lexical_features, stem, words
 
 
 def evidence(premise: str, hypothesis: str) -> dict[str, float]:

@@ -11,8 +11,8 @@ import torch
 from lab.verifier.data import Pair, labelled
 from lab.verifier.mixture import Shares, Sources
 from lab.verifier.train import Settings, all_batches, attach_adapters, batch_loss, train
-from verifier.lexical import feature_matrix
-from verifier.model import (
+from metrics_core.ecs.verifier.lexical import feature_matrix
+from metrics_core.ecs.verifier.model import (
     load_weights,
     new_encoder,
     new_head,

@@ -15,11 +15,11 @@ from lab.verifier.data import CHOICE, TEST, Statement, realsumm, snli
 from lab.verifier.evaluate import agreement, kendall, spearman, three_way, whole_recall_scores
 from lab.verifier.record import record_text
 from lab.verifier.record_tables import comparison_text, evidence_text
+from metrics_core.ecs.verifier import FOLDER, WEIGHTS, WHOLE_TEXT, default_threshold, offline_verifier
+from metrics_core.ecs.verifier.lexical import FEATURES, LEXICAL_VERSION
+from metrics_core.ecs.verifier.model import OfflineVerifier
 from metrics_core.models.nli_inputs import HypothesisTooLong
 from metrics_core.protocols import EntailmentModel
-from verifier import FOLDER, WEIGHTS, WHOLE_TEXT, default_threshold, offline_verifier
-from verifier.lexical import FEATURES, LEXICAL_VERSION
-from verifier.model import OfflineVerifier
 
 ENTAILED = [
     ("A man in a blue shirt is riding a brown horse on the beach.", "A man is riding a horse."),

@@ -26,9 +26,9 @@ from lab.verifier.whole_text import (
     plain_weights,
 )
 from metrics_core.ecs import plan_keypoints, verify, verify_early_exit
-from verifier import default_threshold, offline_verifier, pair_threshold
-from verifier.model import new_tokenizer
-from verifier.whole_text import EVIDENCE, Evidence, WholeText, WordLikeness, log_odds
+from metrics_core.ecs.verifier import default_threshold, offline_verifier, pair_threshold
+from metrics_core.ecs.verifier.model import new_tokenizer
+from metrics_core.ecs.verifier.whole_text import EVIDENCE, Evidence, WholeText, WordLikeness, log_odds
 
 WORDS = WordLikeness()
 

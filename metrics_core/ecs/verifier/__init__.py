@@ -6,8 +6,8 @@ import json
 from functools import lru_cache
 from pathlib import Path
 
-from verifier.model import OfflineVerifier
-from verifier.whole_text import WholeText
+from metrics_core.ecs.verifier.model import OfflineVerifier
+from metrics_core.ecs.verifier.whole_text import WholeText
 
 FOLDER = Path(__file__).parent
 WEIGHTS = "verifier.safetensors"

@@ -14,10 +14,10 @@ import numpy.typing as npt
 from tokenizers import Tokenizer
 
 from metrics_core.arrays import FloatArray
+from metrics_core.ecs.verifier.lexical import FEATURES, LEXICAL_VERSION, content, lexical_features, stem, words
 from metrics_core.models.revision import file_sha256, model_revision
 from metrics_core.models.text_encoder import bundled_minilm
 from metrics_core.protocols import ModelIdentity
-from verifier.lexical import FEATURES, LEXICAL_VERSION, content, lexical_features, stem, words
 
 LEXICAL = (
     "content_recall",
@@ -83,7 +83,7 @@ class WholeText:
     def shared(self, sentences: Sequence[str], hypothesis: str) -> list[str]:
         """Name the content words of the hypothesis; behind `no` one that the text lacks, with the text's nearest word.
 
-        >>> from verifier import offline_verifier
+        >>> from metrics_core.ecs.verifier import offline_verifier
         >>> offline_verifier().whole_text.shared(["A man is walking his dogs."], "A dog runs.")
         ['dog', 'no runs (walking 0.14)']
         """

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from metrics_core.ecs.verifier.lexical import FEATURES, LEXICAL_VERSION, feature_matrix
+from metrics_core.ecs.verifier.whole_text import WholeText
 from metrics_core.models.batches import in_batches, token_batches
 from metrics_core.models.clip_loading import merge_adapters
 from metrics_core.models.nli import class_probabilities
@@ -19,8 +21,6 @@ from metrics_core.models.nli_inputs import encode_pairs
 from metrics_core.models.revision import file_sha256, model_revision
 from metrics_core.models.text_encoder import bundled_minilm, pack_linears
 from metrics_core.protocols import Entailments, ModelIdentity
-from verifier.lexical import FEATURES, LEXICAL_VERSION, feature_matrix
-from verifier.whole_text import WholeText
 
 CLASSES = ("entailment", "neutral", "contradiction")
 ADAPTER_SCALE = 2.0
