@@ -52,7 +52,7 @@ class InOnePackage(build_py):
 def moved(source: str, inside: Path) -> str:
     """A module's source with the rooms in the folder `inside`.
 
-    >>> print(moved("from db.sql import read_sql\\nimport verifier\\nfrom databases import x", Path("rooms")))
+    >>> print(moved("from db.sql import read_sql\\nimport demo\\nfrom databases import x", Path("rooms")))
     from reelsieve.rooms.db.sql import read_sql
     from reelsieve.rooms import demo
     from databases import x

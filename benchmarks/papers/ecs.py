@@ -79,8 +79,8 @@ def first(load: str, name: str, stages: Stages) -> Table:
 HELD_BACK = (
     "The words of the whole text were weighed on 26 articles, these 19 among them, so ECS's row is too good. Judged by "
     "weights fitted without them, ECS has Spearman .573 on the 26, the strongest simple baseline .478: +.095 (-.004 to "
-    ".221, an interval that holds 0; the verifier's RECORD.md). On 42 articles that this project does not have, ECS had "
-    f".573 and {WHOLE} .556: +.017."
+    ".221, an interval that holds 0; the verifier's RECORD.md). On 42 articles that this project does not have, ECS "
+    f"had .573 and {WHOLE} .556: +.017."
 )
 ALL_ARTICLES = "{}, all articles"
 
