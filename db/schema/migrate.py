@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, Connection
 
 from db.schema.marks import MetricInputs
-from db.schema.views import create_views
+from db.schema.views import create_views, drop_views
 from db.server.conflicts import retry_conflicts
 from db.server.engine import no_connection, open_engine
 from db.server.leases import Leases
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 # The newest migration. Alembic itself is imported only to migrate: most commands find the schema as it should be.
-REVISION = "0130"
+REVISION = "0001"
+MIGRATIONS = Path(__file__).parents[1] / "migrations"
 
 
 @retry_conflicts
@@ -49,27 +50,49 @@ def migrate(url: URL, metrics: MetricInputs, tables: Sequence[sa.Table] = ()) ->
 
 def bring_up(connection: Connection, url: URL, metrics: MetricInputs, tables: Sequence[sa.Table]) -> None:
     """Bring the tables of a database to the newest revision, its views and the reader too; see `migrate`."""
-    found = _current(connection)
-    if found is None:
+    revision = _current(connection)
+    if revision is None:
         make_tables(connection, url)
-    elif found != REVISION:
-        raise DatabaseUnavailable(
-            f"database {url.database} is of another development version of Reelsieve (schema {found}, and this one has "
-            f"{REVISION}), whose rows cannot be taken over: export what you froze with that version, then name a new "
-            "home folder (REELSIEVE_HOME) or database (CURATION_DB_URL) and ingest your manifests again"
-        )
+    elif revision != REVISION:
+        _upgrade_tables(connection, url, revision)
     for table in tables:
         table.create(connection, checkfirst=True)
     create_views(connection, metrics)
     create_reader_role(connection, url)
 
 
-def make_tables(connection: Connection, url: URL) -> None:
-    """Make all tables in an empty database, without views."""
+def make_tables(connection: Connection, url: URL, revision: str = REVISION) -> None:
+    """Make all tables of a revision in an empty database, without views."""
     from alembic import command
 
     _create_extension(connection, url)
-    command.upgrade(_config(connection), "head")
+    command.upgrade(_config(connection), revision)
+
+
+def _upgrade_tables(connection: Connection, url: URL, revision: str) -> None:
+    """Bring tables of an older revision to the newest one, and keep their rows. The views are dropped.
+
+    Raises DatabaseUnavailable where no migration begins at that revision.
+    """
+    from alembic import command
+
+    if revision not in list_revisions():
+        raise DatabaseUnavailable(
+            f"database {url.database} was made by another version of Reelsieve (schema {revision}; this one has "
+            f"{REVISION} and knows no way from there): install the version that made it, or name a new home folder "
+            "(REELSIEVE_HOME) or database (CURATION_DB_URL) and ingest your manifests again"
+        )
+    # A migration may change a column that they read; they are made anew afterwards.
+    drop_views(connection)
+    command.upgrade(_config(connection), REVISION)
+
+
+def list_revisions() -> list[str]:
+    """List the revisions from which tables can be brought to the newest one, the oldest first."""
+    from alembic.script import ScriptDirectory
+
+    revisions = ScriptDirectory(str(MIGRATIONS)).walk_revisions("base", REVISION)
+    return [script.revision for script in revisions][::-1]
 
 
 def keep_others_out(connection: Connection, dagster: str) -> None:
@@ -98,7 +121,7 @@ def _config(connection: Connection) -> Config:
     from alembic.config import Config
 
     config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parents[1] / "migrations"))
+    config.set_main_option("script_location", str(MIGRATIONS))
     config.attributes["connection"] = connection
     return config
 

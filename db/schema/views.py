@@ -76,8 +76,7 @@ def create_views(connection: Connection, metrics: MetricInputs) -> None:
     # A metric that is new has no scores to compare, and nobody's work needs to wait for it.
     if any(f"{_RULE}{metric}" in ruled for metric in changed) or has_scores(connection, changed):
         lock_shards(connection)
-    for name in reversed(VIEWS):
-        connection.exec_driver_sql(f"DROP VIEW IF EXISTS {name}")
+    drop_views(connection)
     connection.execute(sa.delete(view_definition))
     for definition in definitions.values():
         # A statement without parameters, in which a percent sign is one.
@@ -86,6 +85,12 @@ def create_views(connection: Connection, metrics: MetricInputs) -> None:
     watch_tables(connection, metrics)
     mark_scores_of(connection, changed)
     write_comments(connection, metrics)
+
+
+def drop_views(connection: Connection) -> None:
+    """Drop all views, which hold no data."""
+    for name in reversed(VIEWS):
+        connection.exec_driver_sql(f"DROP VIEW IF EXISTS {name}")
 
 
 def is_up_to_date(connection: Connection, metrics: MetricInputs) -> bool:

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy.engine import URL
 
@@ -70,10 +70,17 @@ def dump(url: URL, target: Path, revision: str, tell: Tell) -> Path:
     return target
 
 
-def check(source: Path, newest: str) -> str:
-    """Compare the files of a back-up with their hashes. Returns a digest that tells it from any other (64 digits).
+class Checked(NamedTuple):
+    """A whole back-up: a digest that no other one has (64 hexadecimal digits), and the revision of its schema."""
 
-    newest: the revision of the schema that this version has. Raises BackupError.
+    digest: str
+    revision: str
+
+
+def check(source: Path, revisions: Sequence[str]) -> Checked:
+    """Compare the files of a back-up with their hashes.
+
+    revisions: of the schema that this version can bring to its own, the newest last. Raises BackupError.
     """
     try:
         said = json.loads((source / _PASSPORT).read_text())
@@ -87,16 +94,16 @@ def check(source: Path, newest: str) -> str:
     is_known = version == _FORMAT and _REVISION.fullmatch(revision)
     if not is_known or not all(file.is_file() for file in files):
         raise BackupError(f"{source}: the back-up is incomplete, or of another version: give a whole one")
-    if revision != newest:
+    if revision not in revisions:
         raise BackupError(
-            f"{source}: the back-up is of another Reelsieve (schema {revision}, and this one has {newest}): "
+            f"{source}: the back-up is of another Reelsieve (schema {revision}, and this one has {revisions[-1]}): "
             "install that one first"
         )
     marks = {file.name: _mark(file) for file in files}
     for file in files:
         if written.get(file.name) != marks[file.name]:
             raise BackupError(f"{file}: the file is not as it was written (see {_PASSPORT}): give a whole back-up")
-    return hashlib.sha256(json.dumps(marks).encode()).hexdigest()
+    return Checked(hashlib.sha256(json.dumps(marks).encode()).hexdigest(), revision)
 
 
 def databases(url: URL) -> dict[str, str]:

@@ -23,7 +23,7 @@ from sqlalchemy.engine import URL, Connection
 from typing_extensions import LiteralString
 
 from db.schema.marks import MetricInputs
-from db.schema.migrate import REVISION, bring_up, keep_others_out, make_tables
+from db.schema.migrate import bring_up, keep_others_out, list_revisions, make_tables
 from db.server.backup import BackupError, Tell, check, databases, dump_file, failure, program
 from db.server.engine import connect, open_engine
 from db.server.urls import CURATION, DAGSTER, DatabaseUnavailable, sibling_url
@@ -205,7 +205,8 @@ def restore(
     restored here before, and nothing was done. Raises BackupError.
     """
     tell(f"checks {source}")
-    names, mark = databases(url), _MARK.format(check(source, REVISION))
+    checked = check(source, list_revisions())
+    names, mark = databases(url), _MARK.format(checked.digest)
     # A server that is not there is no server that went away. The other databases need not exist yet.
     open_engine(sibling_url(url, "postgres")).dispose()
     if (held := _held(url, names)) and _comment(url, names[CURATION]) == mark:
@@ -215,7 +216,7 @@ def restore(
         with _temporary(url, names) as temporary:
             tell(f"restores database {names[CURATION]}")
             file = dump_file(source, CURATION)
-            left_out = _restore_curation(temporary[CURATION], file, metrics, tables)
+            left_out = _restore_curation(temporary[CURATION], file, checked.revision, metrics, tables)
             tell(f"restores database {names[DAGSTER]}")
             left_out += _restore_dagster(temporary[DAGSTER], dump_file(source, DAGSTER), make_dagster)
             _refuse(_held(url, names))
@@ -279,16 +280,18 @@ def _rename(url: URL, temporary: Mapping[str, URL], names: Mapping[str, str], ma
             connection.execute(sql.SQL("COMMENT ON DATABASE {} IS {}").format(curation, sql.Literal(mark)))
 
 
-def _restore_curation(url: URL, file: Path, metrics: MetricInputs, tables: Sequence[sa.Table]) -> list[str]:
+def _restore_curation(
+    url: URL, file: Path, revision: str, metrics: MetricInputs, tables: Sequence[sa.Table]
+) -> list[str]:
     with _transaction(url, file) as connection:
         try:
-            make_tables(connection, url)
+            make_tables(connection, url, revision)
         except DatabaseUnavailable as error:
             raise BackupError(f"{error}; a restore makes new databases, so run that in database template1") from error
         required = set(sa.inspect(connection).get_table_names())
         for table in tables:
             table.create(connection, checkfirst=True)
-        filled, left_out = _fill(connection, file, REVISION)
+        filled, left_out = _fill(connection, file, revision)
         if missing := sorted(required - filled):
             raise BackupError(f"{file}: it has no table {missing[0]}: give a whole back-up")
     with _transaction(url, file) as connection:

@@ -12,7 +12,7 @@ from db.server.engine import connect
 
 _OURS = "nspname = 'public'"
 # SQL of rows, by what they are. Numbers that Postgres gives to its objects differ between equal databases.
-_OF_DATABASE = {
+OF_DATABASE = {
     "relations": f"SELECT nspname, relname, relkind, relacl::text, relrowsecurity, pg_get_userbyid(relowner) "
     f"FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE {_OURS}",
     "columns": "SELECT relname, attname, format_type(atttypid, atttypmod), attnotnull, attidentity, attgenerated, "
@@ -60,9 +60,9 @@ def state_of_database(url: URL, only: Collection[str] | None = None) -> dict[str
     """Digests of the rows of every table, and of every object; or only of those kinds of objects."""
     with connect(url, autocommit=True) as connection:
         if only is not None:
-            return _digests(connection, {name: _OF_DATABASE[name] for name in only})
+            return _digests(connection, {name: OF_DATABASE[name] for name in only})
         tables = [name for (name,) in connection.execute(_TABLES.encode())]
-        return _digests(connection, {**_OF_DATABASE, **{f"rows of {name}": f"SELECT * FROM {name}" for name in tables}})
+        return _digests(connection, {**OF_DATABASE, **{f"rows of {name}": f"SELECT * FROM {name}" for name in tables}})
 
 
 def state_of_server(url: URL) -> dict[str, str]:
