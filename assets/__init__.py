@@ -3,8 +3,10 @@
 import warnings
 from importlib.metadata import requires, version
 
-# Virtual assets and runs over ranges of partitions are new in Dagster 1.13, and its version is pinned: nobody need be
-# told.
+from packaging.requirements import Requirement
+
+# Virtual assets and runs over ranges of partitions are new in Dagster 1.13, and another minor version is refused below:
+# nobody needs the warning.
 warnings.filterwarnings("ignore", message=r".*is currently in (preview|beta).*")
 
 
@@ -15,9 +17,9 @@ class WrongDagster(ImportError):
 
 
 # Before any module that imports Dagster: another version fails somewhere, and nobody would know why.
-_PIN = "dagster=="
-_WANTED = next(text for text in requires("reelsieve") or () if text.startswith(_PIN)).removeprefix(_PIN)
-if (_found := version("dagster")) != _WANTED:
+_WANTED = next(wanted for text in requires("reelsieve") or () if (wanted := Requirement(text)).name == "dagster")
+if (_installed := version("dagster")) not in _WANTED.specifier:
     raise WrongDagster(
-        f"Reelsieve works with Dagster {_WANTED}, and {_found} is installed: pip install {_PIN}{_WANTED}"
+        f"Reelsieve works with Dagster {_WANTED.specifier}, and {_installed} is installed: "
+        f"pip install '{_WANTED.name}{_WANTED.specifier}'"
     )

@@ -41,6 +41,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (wheel,) = source.glob("*.whl")
     zipfile.ZipFile(wheel).extractall(folder)
     assert {path.name for path in folder.iterdir() if not path.name.endswith("info")} == {"reelsieve"}
+    assert (folder / "reelsieve" / "py.typed").is_file()
     # Of a folder that a file names no files of this kind are read, so the checkout is not found.
     (folder / "packages.pth").write_text(sysconfig.get_path("purelib"))
     return made / "bin" / "python"

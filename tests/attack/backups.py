@@ -81,7 +81,7 @@ class _Server:
         for number, text in enumerate(TEXTS):
             add_sample(engine, clips, video, f"odd {number}", text)
         with engine.begin() as connection:
-            freeze_selection(connection, clips, recipe_of({"by": "vcs", "keep": 0.5, "ties": "include"}))
+            freeze_selection(connection, clips, recipe_of({"by": "vcs", "keep": 1.0}))
         engine.dispose()
         with connect(sibling_url(self.url, DAGSTER)) as connection:
             for number, text in enumerate(TEXTS):
