@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy.engine import Engine
 
-from assets.home import make_home_folder
+from assets.home_files import make_home_folder
 from assets.results import Results
 from assets.scores.base import Scorer
 

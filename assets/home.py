@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 NAME = ".reelsieve"
@@ -42,35 +41,3 @@ def homes_nearby(start: Path | None = None) -> list[Path]:
             # A folder that may not be listed hides its homes.
             continue
     return found
-
-
-# What stands in a home, and who else may read it.
-
-
-def make_home_folder(home: Path, name: str) -> Path:
-    """Return a folder in the home, made for this account only where it is missing."""
-    folder = home / name
-    folder.mkdir(mode=0o700, exist_ok=True)
-    return folder
-
-
-def is_open_to_others(home: Path) -> bool:
-    """Return whether other accounts may list the home, or read or list something that stands in it."""
-    mode = home.stat().st_mode & 0o077
-    # Who may only pass through, as the server of root's home must, reads what is open below.
-    may_pass = bool(mode & 0o011)
-    return bool(mode & ~0o011) or (may_pass and any(_is_open(entry) for entry in os.scandir(home)))
-
-
-def _is_open(entry: os.DirEntry[str]) -> bool:
-    return not entry.is_symlink() and bool(entry.stat().st_mode & 0o077)
-
-
-@contextmanager
-def private_files() -> Iterator[None]:
-    """Keep what this process and those that it starts write during the block from all other accounts."""
-    before = os.umask(0o077)
-    try:
-        yield
-    finally:
-        os.umask(before)

@@ -17,8 +17,9 @@ from assets.scores.checks import check_scores, check_specs
 from assets.scores.description import metrics_told
 from assets.scores.registry import SCORERS, asset_name, scored_along, source_kinds
 from assets.selection.assets import subset_made
-from assets.sources.assets import MODEL_POOL, added
+from assets.sources.assets import added
 from assets.sources.base import MissingEvidence
+from assets.sources.pool import MODEL_POOL
 from assets.steps import Step, taken
 from db.manifest.removal import n_rows
 from db.selections.recipes import Recipe

@@ -77,7 +77,7 @@ def _copied(args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def loops(settings: Any) -> dict[str, Loop]:
     """The loops of this project, on captions, keypoints and pictures of the demo's world."""
-    from assets.ecs.scorer import make_verifier
+    from assets.ecs.verifiers import make_verifier
     from demo.build import demo_clips, manifest_rows
     from lab.encoder.data import frames_at
 

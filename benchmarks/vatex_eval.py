@@ -29,9 +29,9 @@ from assets.ingest.run import ingest_folder
 from assets.scores.pending import make_source, register
 from assets.scores.registry import METRIC_INPUTS
 from assets.scores.run import score_shard
-from assets.scores.vcs import VCSShortScorer, VCSShortSettings
 from assets.sources.base import Order
 from assets.sources.texts import TextVectors
+from assets.vcs.scorer import VCSShortScorer, VCSShortSettings
 from benchmarks.installation import temporary_server
 from benchmarks.measure import RESULTS, TEXT_ENCODER, save, vatex_source
 from db.manifest.datasets import Dataset, find_dataset

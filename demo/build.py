@@ -12,9 +12,10 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 from demo.describe import describe, keypoints, questions
+from demo.ratings import covers, rate
 from demo.render import write_video
 from demo.story import make_clip
-from demo.systems import candidates, covers, least_alike, rate
+from demo.systems import candidates, least_alike
 from demo.world import Clip
 
 # Raised by hand when the same arguments give other rows or other pixels. An older folder is then written anew.

@@ -7,58 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, pairwise
+from itertools import pairwise
 from random import Random
 
 from demo.describe import Sentence, describe, word
 from demo.story import make_clip
 from demo.world import BACKDROP_COLOURS, COLOURS, Clip, Fact, Looks
-
-# Derives labels and ratings from the claims of a candidate. The raters are programs, not people.
-
-RATERS = ("synthetic_1", "synthetic_2")
-ASPECTS = ("coverage", "factuality", "chronology")
-RATER_NOISE = 0.3  # standard deviation in rating points, before rounding
-
-
-def covers(candidate: Candidate, fact: Fact) -> bool:
-    """Whether the candidate states the fact. It is False for a contradiction and for silence."""
-    return fact in candidate.facts
-
-
-def quality(clip: Clip, candidate: Candidate) -> dict[str, float]:
-    """Compute a candidate's quality by aspect, 0 to 1.
-
-    - coverage: share of the clip's facts that the candidate states.
-    - factuality: share of the candidate's claims that are true.
-    - chronology: 2c - 1, at least 0, where c is the share of pairs of sentences about this clip that stand in the right
-      order. It is weighted by how much of the clip these sentences tell, and by their share of the candidate.
-    """
-    true = [moment.fact for moment in clip.moments()]
-    claimed = candidate.facts
-    told = [place for place in candidate.told if place is not None]
-    pairs = list(combinations(told, 2))
-    in_order = sum(first < second for first, second in pairs) / len(pairs) if pairs else 0.5
-    share_of_clip = len(told) / len(describe(clip, "faithful"))
-    share_of_text = len(told) / len(candidate.told)
-    return {
-        "coverage": sum(fact in claimed for fact in true) / len(true),
-        "factuality": sum(fact in true for fact in claimed) / len(claimed),
-        "chronology": max(0.0, 2 * in_order - 1) * (0.5 + 0.5 * share_of_clip) * (0.5 + 0.5 * share_of_text),
-    }
-
-
-def rate(clip: Clip, candidate: Candidate) -> list[dict[str, object]]:
-    """Rate a candidate: rows of rater, aspect and value, a whole number from 1 (worst) to 5, the same in every call."""
-    rows: list[dict[str, object]] = []
-    shares = quality(clip, candidate)
-    for rater in RATERS:
-        rng = Random(f"ratings/{clip.seed}/{candidate.system}/{rater}")
-        for aspect in ASPECTS:
-            value = round(1 + 4 * shares[aspect] + rng.gauss(0, RATER_NOISE))
-            rows.append({"rater": rater, "aspect": aspect, "value": min(5, max(1, value)), "synthetic": True})
-    return rows
-
 
 SYSTEMS = (
     "sys_faithful",

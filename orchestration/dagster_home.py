@@ -7,7 +7,7 @@ from typing import Any
 
 from dagster_postgres import DagsterPostgresStorage
 
-from assets.home import make_home_folder
+from assets.home_files import make_home_folder
 from db.server.leases import lease
 from db.server.urls import DAGSTER, dagster_url, sibling_url
 from orchestration.platform import installed

@@ -12,8 +12,8 @@ from pathlib import Path
 import dagster as dg
 from sqlalchemy.engine import URL
 
-from db.server.embedded import is_alive
 from db.server.leases import Leases, lease_if_free
+from db.server.processes import is_alive
 from db.server.urls import DAGSTER, sibling_url
 from orchestration.platform import installed
 from orchestration.requests import UNENDED

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
-from collections.abc import Callable
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,49 +10,22 @@ from typing import TYPE_CHECKING
 from sqlalchemy.engine import URL, Engine
 
 from assets.curation import Curation
-from assets.home import NAME, homes_nearby, make_home_folder
+from assets.home_files import make_home_folder
+from assets.own_home import open_home
 from assets.scores.registry import METRIC_INPUTS, SCORERS, SOURCE_TABLES
 from assets.settings import SettingsError
-from assets.trust import open_home
 from db.schema.migrate import is_current, migrate
 from db.schema.views import is_up_to_date
-from db.server.embedded import curation_url, has_embedded, is_embedded_running, running_homes
+from db.server.embedded import curation_url
 from db.server.engine import open_engine
 from db.server.leases import lease
+from db.server.processes import has_embedded
 from db.server.urls import DAGSTER, DatabaseUnavailable, sibling_url, url_for_dagster
+from orchestration.second_server import note_of_second_server
 from orchestration.settings import Settings, settings
 
 if TYPE_CHECKING:
     import dagster as dg
-
-
-# Whether a command is about to start a server beside one that the user may mean.
-
-
-def note_of_second_server(
-    home: Path, running_now: Callable[[], list[Path]] = running_homes, *, only_looks: bool = False
-) -> str | None:
-    """The sentence for a command that starts the server of this home while another one runs, or another home is near.
-
-    running_now: tells the homes whose server runs. only_looks: whether the command starts no server. None where the
-    home's own server runs already, and where there is no other home to mean.
-    """
-    if is_embedded_running(home):
-        return None
-    running = [other for other in running_now() if other != home]
-    nearby = [] if has_embedded(home) else homes_nearby(home.parent)
-    if not running and not nearby:
-        return None
-    starts = "finds no data" if only_looks else "starts a second server" if running else "makes a new home"
-    other = (
-        f"{'a server' if only_looks else 'another one'} runs in {running[0]}"
-        if running
-        else f"there is one in {nearby[0]}"
-    )
-    meant = (running or nearby)[0]
-    # A home of another name is not found from any folder.
-    there = f"run the command in {meant.parent}, or " if meant.name == NAME else ""
-    return f"this {starts} in {home}, and {other}: to use that, {there}set REELSIEVE_HOME={shlex.quote(str(meant))}"
 
 
 PROJECT = Path(__file__).resolve().parents[1]
@@ -108,7 +79,7 @@ class Installation:
     @cached_property
     def instance(self) -> dg.DagsterInstance:
         """The Dagster instance of dagster.yaml, on the same server as the data."""
-        from assets.sources.assets import MODEL_POOL
+        from assets.sources.pool import MODEL_POOL
 
         found = self._instance_of_file()
         keep_connected(found)

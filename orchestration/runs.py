@@ -17,11 +17,11 @@ import psycopg
 import sqlalchemy as sa
 from dagster_postgres.utils import DagsterPostgresException
 
-from assets.home import private_files
+from assets.home_files import private_files
 from assets.partitions import partitions_named, range_tags
 from assets.results import Results, ShardsFailed
 from assets.scores.registry import source_kinds
-from assets.sources.assets import MODEL_POOL
+from assets.sources.pool import MODEL_POOL
 from db.server.leases import Leases, lease
 from orchestration.dead_runs import HOST, PAUSE_S, PID, close_dead_runs, lease_name, ledger, own_tags
 from orchestration.definitions import defs

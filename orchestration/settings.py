@@ -24,10 +24,11 @@ from assets.home import find_home, nearest
 from assets.media.settings import MediaSettings
 from assets.models.profiles import CHOSEN, PROFILES
 from assets.models.settings import DEVICE
+from assets.own_home import is_own_home
 from assets.scores.registry import BROKEN, SCORERS
 from assets.settings import PREFIX, SettingsError, give, place_of, read_settings, variable_of
 from assets.thresholds.settings import RatingSettings
-from assets.trust import config_folder, is_own_home, is_trusted
+from assets.trust import config_folder, is_trusted
 from db.spelling import did_you_mean
 
 FILE = "reelsieve.toml"

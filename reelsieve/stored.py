@@ -114,8 +114,9 @@ def connect(home: Place | None = None, url: str | None = None) -> Connection:
 
 def found_url(home: Place | None, url: str | None) -> URL:
     """The URL of the database that `connect` opens. Starts the home's server. Raises ReelsieveError without data."""
-    from assets.trust import open_home
-    from db.server.embedded import curation_url, has_embedded
+    from assets.own_home import open_home
+    from db.server.embedded import curation_url
+    from db.server.processes import has_embedded
     from orchestration.settings import settings
 
     folder = Path(home).expanduser().resolve() if home is not None else settings().home_folder

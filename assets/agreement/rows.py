@@ -23,10 +23,10 @@ from db.reports.agreement import (
     ratings_of,
     replace_agreement,
 )
+from db.scores.decided_keypoints import DecidedKeypoint, decided_keypoints
 from db.scores.present import SIMPLE_SCORES
 from db.scores.scorers import values_of
 from db.scores.stored import active_scorer
-from db.scores.thresholds import DecidedKeypoint, decided_keypoints
 from metrics_core.agreement import (
     AgreementRow,
     Choices,

@@ -8,7 +8,8 @@ from pydantic import Field
 
 from assets.curation import Curation
 from assets.datasets import dataset_of_key
-from assets.ecs.calibrate import TOTAL, Calibration, Part, calibrate, evaluation_rows, threshold_rows
+from assets.ecs.calibrate import TOTAL, Calibration, Part, calibrate
+from assets.ecs.calibration_tables import evaluation_rows, threshold_rows
 from assets.ecs.labelling import Labelled, Labeller
 from assets.ecs.scorer import ECSScorer
 from assets.ecs.verdicts import KeypointVerdicts

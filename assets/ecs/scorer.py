@@ -3,129 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal
 
-import sqlalchemy as sa
 from pydantic import BaseModel, Field
 from sqlalchemy.engine import Connection
 
 from assets.ecs.checklist import Checklist, MissingTimes, Reading, is_verifiable
+from assets.ecs.explanation import explain_ecs
 from assets.ecs.labelling import Labeller
 from assets.ecs.verdicts import KeypointVerdicts
+from assets.ecs.verifiers import default_threshold, make_verifier, pair_threshold
 from assets.models.chat import KEY_VARIABLE, PRECISION, URL, Precision
 from assets.models.settings import SplitterSettings, TextEncoderSettings
 from assets.scores.base import Explanation, Outcome
 from assets.sources.base import Evidence, Source
 from assets.sources.texts import TextVectors
-from db.evidence.entailments import load_entailments
-from db.evidence.models import find_model
 from db.evidence.verdicts import VERDICT_INPUTS, VerdictRow, VerdictSet
 from db.schema.inputs import KEYPOINTS, SEGMENTS, THRESHOLDS, Input
 from db.scores.work import PendingSample
 from metrics_core.ecs import ECSResult, KeypointVerdict, Thresholds, flat_score, sodam_score
 from metrics_core.models.chat.protocol import ChatModel
-from metrics_core.models.lexical_verifier import LexicalVerifier
-from metrics_core.models.nli import NliClassifier
 from metrics_core.protocols import EntailmentModel, SentenceSplitter, TextEncoder, weigher_of
-
-# The models that can verify keypoints: our own, any NLI classifier, or the share of common words.
-
-OFFLINE, LEXICAL = "offline", "lexical"
-# At this probability an NLI model says "entailed". It counts as long as there are no labels.
-EVEN_ODDS = 0.5
-
-
-@lru_cache(maxsize=4)
-def make_verifier(model: str, precision: str) -> EntailmentModel:
-    """Make the verifier of this name, once per process: `offline`, `lexical`, or a folder or hub id."""
-    if model == OFFLINE:
-        from metrics_core.ecs.verifier import offline_verifier
-
-        return offline_verifier()
-    if model == LEXICAL:
-        return LexicalVerifier()
-    return NliClassifier(model, precision=precision)
-
-
-def default_threshold(model: str) -> float:
-    """Return the threshold of the verifier on whole captions for dimensions without a calibrated one."""
-    if model == OFFLINE:
-        from metrics_core.ecs import verifier
-
-        return verifier.default_threshold()
-    return EVEN_ODDS
-
-
-def pair_threshold(model: str) -> float:
-    """Return the threshold of the verifier on single sentences."""
-    if model == OFFLINE:
-        from metrics_core.ecs import verifier
-
-        return verifier.pair_threshold()
-    return EVEN_ODDS
-
-
-# Why a caption has its ECS: for every keypoint the decision, and the sentence or the words behind it.
-
-_VERDICTS = sa.text(
-    "SELECT dimension, keypoint_id, keypoint_text, covered, probability, threshold, is_lower_bound, label, sentence "
-    "FROM keypoint_verdicts WHERE sample_id = :sample_id "
-    'ORDER BY dimension COLLATE "C", segment_index, keypoint COLLATE "C"'
-)
-_ANSWER = {True: "yes", False: "no", None: None}
-
-
-def explain_ecs(
-    connection: Connection, sample: PendingSample, components: Mapping[str, Any], checklist: Checklist, least: float
-) -> Explanation:
-    """Give every keypoint a row, from view keypoint_verdicts; `label` is the answer of a person.
-
-    least: the P(entailment) from which on a sentence proves a keypoint by itself. Where the verifier weighs the whole
-    text, a keypoint may be covered without such a sentence: the words that it shares with the text stand in its place.
-    """
-    found = connection.execute(_VERDICTS, {"sample_id": sample.sample_id}).all()
-    proven = _proven(connection, found, checklist, least)
-    texts = dict(zip((k.keypoint_id for k in sample[KEYPOINTS]), checklist.reading(sample).premises, strict=True))
-    rows = [
-        {
-            "covered": _ANSWER[row.covered],
-            "p": row.probability,
-            "from": row.threshold,
-            "label": _ANSWER[row.label],
-            "keypoint": f"{row.dimension}: {row.keypoint_text}",
-            "why": _why(row, checklist, texts[row.keypoint_id], is_proven=row.keypoint_id in proven),
-        }
-        for row in found
-    ]
-    covered, total = sum(components["covered"].values()), sum(components["keypoints"].values())
-    lines = [f"{covered} of {total} keypoints covered; mode {components['mode']}"]
-    if by_words := sum(bool(row.covered) for row in found) - len(proven):
-        lines.append(f"{by_words} of them by words of the whole text: no sentence by itself reaches p {least:.2f}")
-    if why := components.get("parse_error"):
-        lines.append(f"the prediction could not be read: {why}")
-    return Explanation(lines, rows)
-
-
-def _proven(connection: Connection, found: Any, checklist: Checklist, least: float) -> set[int]:
-    """The covered keypoints that a single sentence proves, by id."""
-    covered = [row for row in found if row.covered and row.sentence is not None]
-    model_id = find_model(connection, checklist.model.identity.as_dict())
-    if weigher_of(checklist.model) is None or model_id is None:
-        return {row.keypoint_id for row in covered}
-    pairs = {row.keypoint_id: (row.sentence, row.keypoint_text) for row in covered}
-    alone = load_entailments(connection.engine, model_id, pairs.values())
-    return {i for i, pair in pairs.items() if pair in alone and alone[pair].probability >= least}
-
-
-def _why(row: Any, checklist: Checklist, text: str, *, is_proven: bool) -> str | None:
-    if row.sentence is None or is_proven:
-        bound = "(at least) " if row.is_lower_bound else ""
-        return None if row.sentence is None else f"{bound}{row.sentence}"
-    weigher = weigher_of(checklist.model)
-    if not row.covered or weigher is None:
-        return f"nearest: {row.sentence}"
-    return f"words of the whole text: {', '.join(weigher.shared(checklist.sentences(text), row.keypoint_text))}"
 
 
 class ECSSettings(TextEncoderSettings, SplitterSettings):

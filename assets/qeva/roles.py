@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-from assets.ecs.scorer import OFFLINE, make_verifier, pair_threshold
+from assets.ecs.verifiers import OFFLINE, make_verifier, pair_threshold
 from assets.models.chat import TalliedChat, Tally, recording
 from assets.qeva.material import FramesMaterial, Material, NotesMaterial
 from assets.qeva.settings import ROLES, QEVASettings

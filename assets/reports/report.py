@@ -17,7 +17,7 @@ from assets.agreement.progress import own_repeats
 from assets.agreement.raters import pattern_sentences
 from assets.agreement.rows import COMMON_WORDS, LABELS, Judged, load_judged, rows_of
 from assets.holdings import of_dataset
-from assets.home import make_home_folder
+from assets.home_files import make_home_folder
 from assets.plan import inputs_of, make_plan
 from assets.reports.answers import answers
 from assets.reports.comparisons import (

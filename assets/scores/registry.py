@@ -9,13 +9,13 @@ from typing import Any
 import sqlalchemy as sa
 
 from assets.ecs.scorer import ECSScorer
+from assets.evqa.scorer import EVQAScorer
 from assets.qeva.scorer import QEVAScorer
 from assets.scores.base import Scorer
 from assets.scores.brought import ENTRY_POINTS, load_brought
-from assets.scores.evqa import EVQAScorer
 from assets.scores.simple import CosineScorer, WordsInCommonScorer
-from assets.scores.vcs import VCSScorer, VCSShortScorer
 from assets.sources.base import Source, chain_of_kinds
+from assets.vcs.scorer import VCSScorer, VCSShortScorer
 from db.schema.inputs import Input
 from db.scores.present import SIMPLE_SCORES
 

@@ -1,8 +1,5 @@
 """One asset for every kind of source, with its checks. One factory builds them all."""
 
-import os
-import re
-import socket
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
@@ -11,7 +8,6 @@ import dagster as dg
 
 from assets.curation import Curation
 from assets.datasets import TOGETHER
-from assets.models.settings import DEVICE
 from assets.partitions import SHARDS
 from assets.reports.labels import model_name
 from assets.reports.tables import escaped
@@ -22,21 +18,8 @@ from assets.scores.pending import register
 from assets.scores.registry import asset_name, source_kinds
 from assets.shards import check_result, shards_of_run
 from assets.sources.base import Order, Source, chain, chain_of_kinds
+from assets.sources.pool import MODEL_POOL
 from assets.steps import GivenUp, Step, taken
-
-# Which steps may not run at once: a pool for every machine, or for every device where a machine has several.
-
-
-def model_pool() -> str:
-    """The pool of the steps that load models, of this machine or of the device that REELSIEVE_DEVICE names.
-
-    A pool is known in the whole installation by its name; so machines with names of their own do not wait for each
-    other.
-    """
-    return "encoder_" + re.sub(r"\W", "_", os.environ.get(DEVICE) or socket.gethostname())
-
-
-MODEL_POOL = model_pool()
 
 
 def build_source_asset(kind: type[Source[Any]]) -> dg.AssetsDefinition:

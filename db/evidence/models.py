@@ -13,8 +13,6 @@ from sqlalchemy.engine import Connection
 
 from db.schema import model
 
-# Canonical JSON and the fingerprints of scorers and encoders made from it.
-
 
 def canonical_json(value: Any) -> str:
     """JSON with sorted keys, no spaces and no NaN: equal values give equal text.

@@ -6,154 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-import numpy as np
 import psycopg
 import sqlalchemy as sa
-from numpy.typing import NDArray
 from psycopg import sql
 from psycopg.rows import class_row, namedtuple_row
 from sqlalchemy.engine import Engine
 
 from db.manifest.datasets import Dataset
 from db.manifest.rejects import RejectRow
-from db.schema import METADATA, dataset, ingest_reject
-from db.server.bulk import Upserted, copy_rows, upsert, write_changed
-
-# Writes rows of a manifest's tables; rows that the database refuses are left out.
-
-# The columns that decide whether a row changed, by table.
-_COMPARED = {
-    "video": ("row_sha256", "content_sha256", "uri", "mtime_ns", "ctime_ns", "inode", "etag", "status", "error"),
-    "reference": ("row_sha256", "video_id"),
-    "sample": ("row_sha256", "video_id", "shard"),
-    "keypoint": ("row_sha256", "video_id"),
-    "keypoint_label": ("row_sha256",),
-    "rating": ("row_sha256",),
-}
-# Classes of SQLSTATE that blame the row: data that does not fit, a broken constraint, a limit such as that of an index.
-_OF_THE_ROW = ("22", "23", "54")
-
-
-class Written(NamedTuple):
-    """How many rows were written, and the reason of each refused row by its position."""
-
-    counts: Upserted
-    refused: dict[int, str]
-
-
-def write_rows(
-    connection: psycopg.Connection[Any], name: str, rows: Sequence[Mapping[str, Any]], *, is_held: bool
-) -> Written:
-    """Insert or update rows of the table of this name; all rows must have the same columns. Needs a transaction.
-
-    A row that the database refuses is left out, and every other one is written. Errors that no row is to blame for,
-    such as a lost connection or a full disk, are raised. is_held: whether rows of these keys may be stored.
-    """
-    if not rows:
-        return Written(Upserted(0, 0, 0), {})
-    table, compare = METADATA.tables[name], _COMPARED[name]
-    columns, values = list(rows[0]), [tuple(row.values()) for row in rows]
-    try:
-        with connection.transaction():
-            return Written(write_changed(connection, table, columns, values, compare=compare, is_stored=is_held), {})
-    except psycopg.Error as error:
-        if not _blames_the_row(error):
-            raise
-    # Some row is refused, or somebody else has written one of them meanwhile.
-    return _upsert_accepted(connection, table, columns, values, compare)
-
-
-def _upsert_accepted(
-    connection: psycopg.Connection[Any],
-    table: sa.Table,
-    columns: Sequence[str],
-    values: Sequence[tuple[Any, ...]],
-    compare: Sequence[str],
-) -> Written:
-    try:
-        with connection.transaction():
-            return Written(upsert(connection, table, columns, values, compare=compare), {})
-    except psycopg.Error as error:
-        if not _blames_the_row(error):
-            raise
-        if len(values) == 1:
-            return Written(Upserted(0, 0, 0), {0: error.diag.message_primary or str(error)})
-    # One refusal undoes the whole statement, so the two halves are tried separately.
-    middle = len(values) // 2
-    first = _upsert_accepted(connection, table, columns, values[:middle], compare)
-    second = _upsert_accepted(connection, table, columns, values[middle:], compare)
-    refused = first.refused | {middle + position: reason for position, reason in second.refused.items()}
-    return Written(first.counts + second.counts, refused)
-
-
-def _blames_the_row(error: psycopg.Error) -> bool:
-    # A value that psycopg itself cannot send raises a DataError without a state.
-    return isinstance(error, psycopg.DataError) or (error.sqlstate or "").startswith(_OF_THE_ROW)
-
-
-# The ids that an ingest has accepted so far: a filter in memory, and behind it an exact answer from the database.
-
-_TABLE = "CREATE TEMPORARY TABLE ingest_seen (kind text, key text, row_sha256 bytea)"
-# Made with the first question.
-_INDEX = "CREATE UNIQUE INDEX ON ingest_seen (kind, key)"
-_COLUMNS: list[sa.Column[Any]] = [
-    sa.Column("kind", sa.Text),
-    sa.Column("key", sa.Text),
-    sa.Column("row_sha256", sa.LargeBinary),
-]
-# 2^27 bits are 16 MB. Of ten million ids, 4 in 1,000 look as if they came before, and are looked up.
-_N_BITS = 2**27
-_N_PLACES = 4
-
-
-class KeyFilter:
-    """Ids by kind of row, of which it may only be said that they were not added."""
-
-    def __init__(self) -> None:
-        self._bits = np.zeros(_N_BITS // 8, np.uint8)
-
-    def possible(self, kind: str, keys: Sequence[str]) -> list[str]:
-        """Those of the ids that may have been added."""
-        places = _places(kind, keys)
-        may_hold = (self._bits[places >> 3] >> (places & 7) & 1).all(axis=1)
-        return [key for key, may in zip(keys, may_hold, strict=True) if may]
-
-    def add(self, kind: str, keys: Sequence[str]) -> None:
-        """Remember these ids."""
-        places = _places(kind, keys).ravel()
-        np.bitwise_or.at(self._bits, places >> 3, (1 << (places & 7)).astype(np.uint8))
-
-
-class SeenKeys:
-    """The accepted ids of one ingest by kind of row, each with the hash of its row, in a temporary table."""
-
-    def __init__(self, connection: psycopg.Connection[Any]) -> None:
-        self._connection = connection
-        self._is_indexed = False
-        connection.execute(_TABLE)
-
-    def among(self, kind: str, keys: Sequence[str]) -> dict[str, bytes]:
-        """The row hashes of those ids that were added before, by id."""
-        if not self._is_indexed:
-            self._connection.execute(_INDEX)
-            self._is_indexed = True
-        query = b"SELECT key, row_sha256 FROM ingest_seen WHERE kind = %s AND key = ANY(%b)"
-        with self._connection.cursor(binary=True) as cursor:
-            return {key: bytes(digest) for key, digest in cursor.execute(query, [kind, keys], prepare=False)}
-
-    def add(self, kind: str, rows: Mapping[str, bytes]) -> None:
-        """Remember ids that are not among the added ones yet, with their row hashes."""
-        copy_rows(self._connection, sql.Identifier("ingest_seen"), _COLUMNS, [(kind, k, h) for k, h in rows.items()])
-
-
-def _places(kind: str, keys: Sequence[str]) -> NDArray[np.int64]:
-    """The places of each key's bits, shape (keys, places), from 0."""
-    digests = np.fromiter((hash((kind, key)) for key in keys), np.int64, len(keys))
-    steps = digests >> 27 | 1
-    return (digests[:, np.newaxis] + np.arange(_N_PLACES) * steps[:, np.newaxis]) & (_N_BITS - 1)
-
-
-# Which tables of a manifest a dataset holds unchanged.
+from db.manifest.rows import Written, write_rows
+from db.manifest.seen_keys import KeyFilter, SeenKeys
+from db.schema import dataset, ingest_reject
+from db.server.bulk import upsert
 
 
 class IngestedTable(NamedTuple):

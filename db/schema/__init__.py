@@ -2,18 +2,13 @@
 
 from db.schema.columns import METADATA
 from db.schema.comments import describe
+from db.schema.conclusions import agreement, keypoint_threshold, score_threshold
 from db.schema.evidence import (
-    chat_call,
-    chat_reply,
     ecs_verdict,
     entailment,
     frame_embedding,
     frame_set,
     keyword_set,
-    model,
-    qeva_answer,
-    qeva_question,
-    qeva_question_set,
     text_embedding,
     verdict_set,
 )
@@ -32,7 +27,9 @@ from db.schema.ingested import (
     video,
     view_definition,
 )
-from db.schema.scores import agreement, keypoint_threshold, past_score, score, score_threshold, scorer, shard_count
+from db.schema.models import chat_call, chat_reply, model
+from db.schema.qeva import qeva_answer, qeva_question, qeva_question_set
+from db.schema.scores import past_score, score, scorer, shard_count
 from db.schema.selections import selection, selection_item
 
 __all__ = [

@@ -2,90 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 
 from db.schema.columns import METADATA, digest, json, now, own_id, parent, text
-
-# Conclusions from the scores of a dataset: cuts on scores and keypoints, and how metrics agree with people.
-
-
-def _threshold(name: str, own: Sequence[sa.schema.SchemaItem], *unique: str) -> sa.Table:
-    """A table of cuts within a dataset or a shard. own: columns and checks; unique: columns that tell cuts apart."""
-    return sa.Table(
-        name,
-        METADATA,
-        own_id(f"{name}_id"),
-        parent("scorer.scorer_id"),
-        parent("dataset.dataset_id"),
-        text("scope"),
-        sa.Column("shard", sa.Integer, nullable=True),
-        *own,
-        text("method"),
-        text("objective"),
-        sa.Column("n", sa.BigInteger, nullable=False),
-        sa.Column("details", JSONB(none_as_null=True), nullable=False, server_default="{}"),
-        now("created_at"),
-        sa.UniqueConstraint(
-            *("scorer_id", "dataset_id", "scope", "shard", *unique, "method", "objective"),
-            name=f"uq_{name}_scope",
-            postgresql_nulls_not_distinct=True,
-        ),
-        sa.CheckConstraint("scope IN ('dataset', 'shard')", name="scope"),
-    )
-
-
-keypoint_threshold = _threshold(
-    "keypoint_threshold",
-    [
-        text("dimension"),
-        sa.Column("threshold", sa.Double, nullable=False),
-        sa.Column("n_positive", sa.BigInteger, nullable=True),
-    ],
-    "dimension",
-)
-
-# The cut is not named like a score or like the threshold of a keypoint, so that a natural join is never by it.
-score_threshold = _threshold(
-    "score_threshold",
-    [
-        text("kind"),
-        sa.Column("at_least", sa.Double, nullable=False),
-        sa.Column("low", sa.Double, nullable=True),
-        sa.Column("high", sa.Double, nullable=True),
-        sa.Column("n_kept", sa.BigInteger, nullable=False),
-        sa.Column("n_good", sa.BigInteger, nullable=True),
-        sa.CheckConstraint("kind IN ('caption', 'qa')", name="kind"),
-    ],
-    "kind",
-)
-
-agreement = sa.Table(
-    "agreement",
-    METADATA,
-    own_id("agreement_id"),
-    parent("dataset.dataset_id"),
-    # NULL for length and majority, and for what raters say of each other.
-    sa.Column("scorer_id", sa.BigInteger, sa.ForeignKey("scorer.scorer_id", ondelete="CASCADE"), nullable=True),
-    text("metric"),
-    text("aspect"),
-    text("grouping"),
-    text("statistic"),
-    sa.Column("value", sa.Double, nullable=True),
-    sa.Column("low", sa.Double, nullable=True),
-    sa.Column("high", sa.Double, nullable=True),
-    sa.Column("n", sa.BigInteger, nullable=False),
-    sa.Column("n_undefined", sa.BigInteger, nullable=False),
-    sa.Column("n_undefined_resamples", sa.BigInteger, nullable=False),
-    sa.Column("n_stale", sa.BigInteger, nullable=False),
-    sa.Column("baseline", sa.Boolean, nullable=False),
-    sa.Column("seed", sa.BigInteger, nullable=False),
-    now("created_at"),
-    sa.UniqueConstraint("dataset_id", "metric", "aspect", "grouping", "statistic", name="uq_agreement_statistic"),
-)
-
 
 scorer = sa.Table(
     "scorer",

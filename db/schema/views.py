@@ -26,8 +26,8 @@ from db.schema.marks import (
     rules_of,
     watch_tables,
 )
+from db.scores.decided_keypoints import METHOD_LABELS
 from db.scores.imported import IMPORTED, with_imported
-from db.scores.thresholds import METHOD_LABELS
 from db.sql import read_sql
 
 # A view comes after the views that it reads.

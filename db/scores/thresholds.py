@@ -9,41 +9,8 @@ from typing import Any, Literal
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from db.evidence.verdicts import MANIFEST_LABELS
 from db.schema import keypoint_threshold, score_threshold, scorer
-from db.sql import read_sql
-
-# Decisions of active scorers on keypoints that people labelled.
-
-
-@dataclass(frozen=True, slots=True)
-class DecidedKeypoint:
-    """A scorer's decision on a keypoint of a caption, beside the manifest's label.
-
-    group: the source video, or the video. covered: None where there is no decision, as on a text that changed
-    (is_stale). chosen_on: of which videos the labels are that the threshold was chosen on: "calibration", "all", or
-    None for a threshold that no label chose.
-    """
-
-    metric: str
-    scorer_id: int
-    group: str
-    dimension: str
-    covered: bool | None
-    label: bool
-    is_stale: bool
-    chosen_on: str | None
-
-
-def decided_keypoints(connection: Connection, dataset_id: int) -> list[DecidedKeypoint]:
-    """Every decision on a labelled keypoint of a dataset, by the keys of caption and keypoint."""
-    statement = sa.text(read_sql("decided_keypoints"))
-    values = {"dataset_id": dataset_id, "method_labels": METHOD_LABELS, "source": MANIFEST_LABELS}
-    return [DecidedKeypoint(**row) for row in connection.execute(statement, values).mappings()]
-
-
-METHOD_LABELS = "keypoint_labels"
-"""Thresholds chosen on labels of keypoints; those of scope "dataset" are in force where a scorer decides keypoints."""
+from db.scores.decided_keypoints import METHOD_LABELS
 
 
 @dataclass(frozen=True, slots=True)

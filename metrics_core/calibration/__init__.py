@@ -4,7 +4,8 @@ docs/metrics/ecs.md explains the choices, and docs/selections.md those of `rated
 """
 
 from metrics_core.calibration.labels import calibration_mask, split_position
-from metrics_core.calibration.rated import Baseline, Estimate, RatedCut, rated_cut
+from metrics_core.calibration.rated import rated_cut
+from metrics_core.calibration.rated_cut import Baseline, Estimate, RatedCut
 from metrics_core.calibration.result import CalibrationWarning, Confusion, Threshold, ThresholdInterval
 from metrics_core.calibration.threshold import (
     DimensionThresholds,

@@ -3,14 +3,9 @@
 The uniform case equals the authors' public code, the weighted one EMScore; docs/metrics/evqa.md explains the numbers.
 """
 
+from metrics_core.evqa.features import FrameFeatures, prepare_frames
 from metrics_core.evqa.result import EVQAResult, Status, qa_score
-from metrics_core.evqa.score import (
-    FrameFeatures,
-    evqa_from_features,
-    evqa_of_text,
-    prepare_frames,
-    similarity_to_frames,
-)
+from metrics_core.evqa.score import evqa_from_features, evqa_of_text, similarity_to_frames
 from metrics_core.vectors import BadFeature
 
 __all__ = [

@@ -17,34 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metrics_core.frames.decoding import DecodingWorker
-from metrics_core.frames.fit import MOST_PIXELS, Fit
-from metrics_core.frames.pictures import MOST_BYTES
+from metrics_core.frames.fit import Fit
+from metrics_core.frames.memory import bytes_in_flight
 from metrics_core.frames.records import DecoderFailed, FrameReadError, SampledFrames
 from metrics_core.frames.sampling import sample_indices
 from metrics_core.protocols import ImageEncoder, ModelIdentity
 
-# Estimates the memory that videos take on their way from the file to the encoder.
-
 # Bytes for all videos that are being decoded or wait for the encoder. A video that needs more is decoded alone.
 BUDGET = 4 << 30
-# Whole pictures that a decoder holds at once, counted as RGB: its reference pictures, and copies.
-PICTURES_IN_DECODER = 20
-# Copies of a sampled frame: in the decoder, received from it, and preprocessed with four bytes per number.
-BYTES_PER_NUMBER = 1 + 1 + 4
-
-
-def bytes_in_flight(pixels: int | None, n_sampled: int | None, fit: Fit | None) -> int:
-    """Estimate, as an upper bound, the bytes that a video takes until it is encoded.
-
-    Args:
-        pixels: pixels of one picture; None counts as the greatest number that is decoded.
-        n_sampled: number of sampled frames; None counts as the greatest number that is kept.
-        fit: the part of a frame that is kept; None keeps whole frames.
-    """
-    pixels = min(pixels or MOST_PIXELS, MOST_PIXELS)
-    frame = 3 * (fit.height * fit.width if fit else pixels)
-    sampled = MOST_BYTES if n_sampled is None else min(n_sampled * frame, MOST_BYTES)
-    return PICTURES_IN_DECODER * 3 * pixels + BYTES_PER_NUMBER * sampled
 
 
 Key = TypeVar("Key")

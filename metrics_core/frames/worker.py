@@ -15,9 +15,9 @@ from typing import Any
 
 from metrics_core.facts.measure import measure_video
 from metrics_core.frames.fit import Fit
+from metrics_core.frames.messages import receive_message, send_message
 from metrics_core.frames.pictures import check_frames
 from metrics_core.frames.probe import examine
-from metrics_core.frames.process import receive_message, send_message
 from metrics_core.frames.readers import load_reader
 from metrics_core.frames.records import FrameReadError, NotAVideo, SampledFrames
 

@@ -16,28 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from metrics_core.frames.fit import Fit
+from metrics_core.models.clip_fit import fit_of
 from metrics_core.models.precision import precision_in_use, torch_dtype
 from metrics_core.models.revision import ModelNotFound, hub_answers
 from metrics_core.models.unusable import CheckpointMismatch
 from metrics_core.models.word_tokenizer import WordTokenizer
-
-# The part of an open_clip transform that resizes and crops.
-
-
-def fit_of(preprocess: Any) -> Fit:
-    """How the transform for inference of an open_clip PreprocessCfg resizes and crops a picture."""
-    size = preprocess.size
-    height, width = (size, size) if isinstance(size, int) else size
-    # As open_clip reads it: whatever is not bilinear, "random" and none at all too, is bicubic outside training.
-    bilinear = preprocess.interpolation == "bilinear"
-    return Fit(
-        height,
-        width,
-        preprocess.resize_mode or "shortest",
-        "bilinear" if bilinear else "bicubic",
-        preprocess.fill_color,
-    )
-
 
 _ADAPTER = re.compile(r"(?P<target>.+)\.lora_(?P<half>[AB])(\.weight)?$")
 _BESIDE = {"vocabulary": "vocab", "preprocess": "preprocess"}

@@ -24,52 +24,12 @@ from metrics_core.models.batches import (
     token_batches,
 )
 from metrics_core.models.files import check_files
+from metrics_core.models.packed_linears import pack_linears
 from metrics_core.models.precision import DTYPES, precision_in_use, torch_dtype
 from metrics_core.models.revision import model_revision, name_and_pin
 from metrics_core.models.unusable import ModelUnusable, PackageMissing, check_tokenizer, loading
 from metrics_core.protocols import ModelIdentity
 from metrics_core.vectors import BadFeature
-
-# Linear layers of the bundled models by oneDNN: in float32 as before, at the full speed of every make of CPU.
-
-# Rows that the layout of the weights is chosen for; any other number of rows works too.
-ROWS = 2048
-
-
-def pack_linears(model: Any) -> Any:
-    """Replace the float32 linear layers inside a model for inference by packed ones, in place; return the model.
-
-    Outputs differ by rounding only. Nothing changes off the CPU, or where PyTorch comes without oneDNN.
-
-    >>> import torch
-    >>> model = torch.nn.Sequential(torch.nn.Linear(8, 3))
-    >>> rows = torch.ones(2, 8)
-    >>> with torch.inference_mode():
-    ...     before = model(rows)
-    ...     bool(torch.allclose(pack_linears(model)(rows), before, atol=1e-6))
-    True
-    """
-    import torch
-
-    if not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
-        return model
-
-    class PackedLinear(torch.nn.Module):
-        def __init__(self, layer: Any) -> None:
-            super().__init__()
-            self.weight = torch.ops.mkldnn._reorder_linear_weight(layer.weight.detach(), ROWS)
-            self.bias = None if layer.bias is None else layer.bias.detach()
-
-        def forward(self, rows: Any) -> Any:
-            return torch.ops.mkldnn._linear_pointwise(rows, self.weight, self.bias, "none", [], "")
-
-    for parent in list(model.modules()):
-        for name, layer in parent.named_children():
-            plain = type(layer) is torch.nn.Linear and layer.weight.dtype == torch.float32
-            if plain and layer.weight.device.type == "cpu":
-                setattr(parent, name, PackedLinear(layer))
-    return model
-
 
 OFFLINE = "offline"
 # Sentences are packed into chunks again, so a wrong end matters only between two chunks.

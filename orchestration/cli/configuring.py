@@ -62,7 +62,7 @@ def trust(
 ) -> None:
     """Let a settings file or a home of somebody else's count, and say what it may do; a changed file counts no more."""
     from assets.home import find_home
-    from assets.trust import is_own_home
+    from assets.own_home import is_own_home
     from orchestration.settings import settings_file
 
     home = find_home()
@@ -84,8 +84,8 @@ def trust(
 
 
 def _trust_home(home: Path) -> None:
-    from assets.trust import trust_home
-    from db.server.embedded import has_embedded
+    from assets.own_home import trust_home
+    from db.server.processes import has_embedded
 
     place = home.expanduser().resolve()
     if not has_embedded(place):

@@ -21,8 +21,8 @@ import psycopg
 import psycopg2
 import sqlalchemy as sa
 
+from assets.own_home import open_home
 from assets.settings import SettingsError
-from assets.trust import open_home
 from db.server.conflicts import is_conflict
 from db.server.engine import NO_ROOM
 from db.server.urls import DatabaseUnavailable
@@ -32,6 +32,7 @@ from orchestration.settings import settings
 
 MOST_LOGS = 100
 """The logs of faults that a folder keeps."""
+
 
 # Faults of the program: their traceback goes to a log file, and one sentence names it.
 

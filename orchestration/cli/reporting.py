@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from assets.home import private_files
+from assets.home_files import private_files
 from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_plan, print_rows, progress
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ def doctor(
 
 def _models(as_json: bool) -> None:
     """The files of the models in force: a table, and below it where missing ones belong."""
-    from orchestration.doctor import models_here
+    from orchestration.model_files import models_here
 
     profile, models = models_here()
     if as_json:

@@ -11,7 +11,8 @@ from typing import Annotated
 
 import typer
 
-from assets.home import DEMO_DATASET, private_files
+from assets.home import DEMO_DATASET
+from assets.home_files import private_files
 from orchestration.cli.output import console, print_rows
 from orchestration.cli.refusals import Refused
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from assets.home import make_home_folder, private_files
+from assets.home_files import make_home_folder, private_files
 from orchestration.cli.beginning import print_findings
 from orchestration.cli.output import console, print_plan, print_rows, progress
 
@@ -27,6 +27,7 @@ SHOWN_FACTS = ("words", "frame_change", "sharpness", "brightness", "cuts")
 # Of rows and videos that cannot be used for one reason, so many are named.
 NAMED = 3
 _DIGITS = 8
+
 
 # The manifest: the one that lies there, else a new one in the folder, or in the home where the folder has no place.
 

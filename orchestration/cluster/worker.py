@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from assets.curation import Curation
-from assets.home import private_files
+from assets.home_files import private_files
 from assets.scores.pending import fingerprint_of
 from assets.steps import Step, take_step
 from db.manifest.datasets import Dataset

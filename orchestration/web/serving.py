@@ -6,92 +6,29 @@ import json
 import os
 import socket
 import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TextIO
+from typing import Any
 
-import psutil  # type: ignore[import-untyped]
 import uvicorn
 from dagster_webserver import cli as webserver
 from dagster_webserver.app import create_app_from_workspace_process_context
-from starlette.responses import HTMLResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
 
-from assets.home import make_home_folder, private_files
+from assets.home_files import make_home_folder, private_files
 from orchestration.look.serving import look
 from orchestration.platform import PROJECT, installed
-from orchestration.stopping import cleans_up, dying_along
+from orchestration.stopping import dying_along
 from orchestration.web.guard import Guard
-
-# The first page: it leads to the lineage with all groups folded, top to bottom, as the README shows it.
-
-# Where Dagster's page keeps a person's choices. It fits the graph's width to the window: from top to bottom the graph
-# is narrow, and its names are large. It keeps open groups too, and with all of them open it draws no name at all.
-PAGE = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<title>Reelsieve</title>
-<p><a href="/asset-groups">lineage</a>, <a href="/look">samples</a></p>
-<script>
-for (const [choice, usual] of [["asset-graph-direction", '"vertical"'], ["dagster-nav-collapsed", "true"]]) {
-  if (localStorage.getItem(choice) === null) localStorage.setItem(choice, usual);
-}
-for (const choice of Object.keys(localStorage)) {
-  if (choice.startsWith("asset-graph-open-graph-nodes-global")) localStorage.removeItem(choice);
-}
-location.replace("/asset-groups");
-</script>
-</html>
-"""
-
-
-class Landing:
-    """In front of Dagster's application: answers for the address without a path, and leads to the pages of look."""
-
-    def __init__(self, app: ASGIApp, look: ASGIApp) -> None:
-        self._app, self._look = app, look
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or pass the request on."""
-        app = self._app
-        if scope["type"] == "http" and scope["path"].split("/")[1] == "look":
-            app = self._look
-        elif scope["type"] == "http" and scope["path"] == "/" and scope["method"] in ("GET", "HEAD"):
-            app = HTMLResponse(PAGE)
-        await app(scope, receive, send)
-
-
-# What a person sees of the interface at the terminal; all else that its processes print goes to a log file.
-
-
-class Terminal:
-    """The terminal, apart from standard output and error, which from then on lead to the log."""
-
-    def __init__(self, log: Path) -> None:
-        """Send standard output and error of this process and of those that it starts to a new log file."""
-        self.log = log
-        self._shown: TextIO = os.fdopen(os.dup(1), "w", encoding="utf-8")
-        with private_files(), log.open("w") as file:
-            os.dup2(file.fileno(), 1)
-            os.dup2(file.fileno(), 2)
-
-    def say(self, line: str) -> None:
-        """Show one line."""
-        print(line, file=self._shown, flush=True)
-
-
-# What `dagster dev` runs: Dagster's web server, here in this process, its daemon, and a code server for both.
-
+from orchestration.web.landing import Landing
+from orchestration.web.process import PATIENCE_S, process
+from orchestration.web.terminal import Terminal
 
 DEFINITIONS = "orchestration.definitions"
-# How long open requests, and then the other processes, may take to end: after a signal there are some seconds for both.
-PATIENCE_S = 1
 PAUSE_S = 0.1
 POLL_RATE_MS = 2000
 LOG = "ui.log"
@@ -173,27 +110,6 @@ def _host(port: int, terminal: Terminal, others: Mapping[str, subprocess.Popen[b
     for name, other in others.items():
         if other.poll() is not None:
             terminal.say(f"error: Dagster's {name} ended with exit code {other.poll()}; {terminal.log} says why")
-
-
-@contextmanager
-def process(program: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-    """One of Dagster's programs as a process, which is stopped at the end with all that it started."""
-    started = subprocess.Popen([str(Path(sys.executable).with_name(program)), *arguments])
-    try:
-        yield started
-    finally:
-        family = []
-        with suppress(psutil.Error):
-            family = psutil.Process(started.pid).children(recursive=True)
-        started.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            started.wait(PATIENCE_S)
-        started.kill()
-        for child in family:
-            with suppress(psutil.Error):
-                if not cleans_up(child):
-                    child.kill()
-        started.wait()
 
 
 def _wait_for(socket_file: Path, code: subprocess.Popen[bytes]) -> None:

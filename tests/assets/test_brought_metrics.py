@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from assets.scores.brought import ENTRY_POINTS, BroughtMetrics, load_brought
-from assets.scores.vcs import VCSScorer, VCSShortScorer
+from assets.vcs.scorer import VCSScorer, VCSShortScorer
 from tests.outside.letters import LetterScorer
 from tests.outside.words import words
 

@@ -12,7 +12,8 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.ecs.calibrate import TOTAL, Calibration, NoLabels, calibrate, evaluate, evaluation_rows, threshold_rows
+from assets.ecs.calibrate import TOTAL, Calibration, NoLabels, calibrate, evaluate
+from assets.ecs.calibration_tables import evaluation_rows, threshold_rows
 from assets.ecs.scorer import ECSScorer
 from assets.scores.pending import register
 from db.evidence.verdicts import MANIFEST_LABELS, LabelledVerdict

@@ -16,11 +16,12 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 from sqlalchemy.engine import Engine
 
+from assets.evqa.scorer import EVQAScorer
+from assets.evqa.settings import EVQASettings
 from assets.home import DEMO_DATASET
 from assets.ingest.run import ingest_folder
 from assets.models.settings import DEMO_ENCODER, ImageTextSettings
 from assets.scores.checks import judge
-from assets.scores.evqa import EVQAScorer, EVQASettings
 from assets.scores.pending import activate_if_complete, pending, pending_by_shard, register
 from assets.scores.run import ShardScores, score_shard
 from assets.sources.base import MissingEvidence

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from sqlalchemy.engine import Engine
 
+from assets.evqa.scorer import EVQAScorer
+from assets.evqa.settings import EVQASettings
 from assets.home import DEMO_DATASET
 from assets.scores.base import Explanation, Scorer
-from assets.scores.evqa import EVQAScorer, EVQASettings
 from assets.scores.explain import ExplainedScore, explain_score
 from assets.scores.pending import register
-from assets.scores.vcs import VCSScorer, VCSSettings
+from assets.vcs.scorer import VCSScorer, VCSSettings
 from db.scores.thresholds import LabelThreshold, replace_label_thresholds
 from demo.encoder import demo_encoder
 from metrics_core.frames import read_frames

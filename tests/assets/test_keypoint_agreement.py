@@ -13,8 +13,8 @@ from assets.agreement.assets import metadata_of
 from assets.agreement.rows import KEYPOINTS, LABELS, StoredRow, keypoint_rows, store_agreement
 from assets.scores.pending import register
 from db import schema
+from db.scores.decided_keypoints import DecidedKeypoint
 from db.scores.stored import activate_scorer
-from db.scores.thresholds import DecidedKeypoint
 from tests.assets.test_calibrate import CHOSEN_ON, EVENTS, ITEMS, VIDEOS, calibrated, captions, idle, keypoints, labels
 from tests.assets.test_calibrate import scorer as told
 from tests.assets.verifying import Bench

@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 from sqlalchemy.engine import Engine
 
-from assets.scores.vcs import VCSScorer, VCSSettings
 from assets.sources.memo import ask_missing
+from assets.vcs.scorer import VCSScorer, VCSSettings
 from db.evidence.embeddings import load_texts, missing_texts, store_texts
 from db.evidence.models import find_model
 from metrics_core.models.sentence_splitter import RuleSplitter

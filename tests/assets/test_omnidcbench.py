@@ -18,15 +18,16 @@ from numpy.typing import NDArray
 from sqlalchemy.engine import Engine
 from typer.testing import CliRunner
 
+from assets.evqa.scorer import EVQAScorer
+from assets.evqa.settings import EVQASettings
 from assets.ingest.checking import validate
 from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.rows import RawRow
 from assets.ingest.run import ingest_folder
 from assets.scores.base import Scorer
-from assets.scores.evqa import EVQAScorer, EVQASettings
 from assets.scores.run import score_shard
-from assets.scores.vcs import VCSScorer, VCSSettings, VCSShortScorer, VCSShortSettings
 from assets.sources.texts import TextVectors
+from assets.vcs.scorer import VCSScorer, VCSSettings, VCSShortScorer, VCSShortSettings
 from lab.adapters.omnidcbench.__main__ import main
 from lab.adapters.omnidcbench.convert import convert, covered_keypoints, match_clips
 from lab.adapters.omnidcbench.references import Keypoint, span_of

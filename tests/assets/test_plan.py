@@ -16,7 +16,7 @@ from assets.plan import Plan, inputs_of, make_plan
 from assets.scores.base import Refusing, Scorer
 from assets.scores.pending import refusals
 from assets.scores.registry import METRICS, SCORERS
-from assets.scores.vcs import VCSScorer, VCSSettings, VCSShortScorer, VCSShortSettings
+from assets.vcs.scorer import VCSScorer, VCSSettings, VCSShortScorer, VCSShortSettings
 from metrics_core.models.sentence_splitter import RuleSplitter
 from orchestration.settings import settings
 from tests.assets.examiner import qeva

@@ -15,8 +15,8 @@ from assets.ingest.run import ingest_folder
 from assets.scores.checks import judge
 from assets.scores.pending import register
 from assets.scores.run import ShardScores, score_shard
-from assets.scores.vcs import VCSScorer, VCSSettings
 from assets.sources.texts import TextVectors
+from assets.vcs.scorer import VCSScorer, VCSSettings
 from db.manifest.datasets import Dataset
 from db.scores.quality import shard_quality
 from tests.assets.verifying import Counts, dataset_of, make_kind

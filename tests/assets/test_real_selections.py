@@ -20,10 +20,10 @@ from sqlalchemy.engine import Engine
 
 from assets.ingest.run import ingest_folder
 from assets.scores.run import score_shard
-from assets.scores.vcs import VCSScorer, VCSSettings, VCSShortScorer, VCSShortSettings
 from assets.selection.export import ExportFormat, export_selection
 from assets.selection.making import make_selection
 from assets.sources.texts import TextVectors
+from assets.vcs.scorer import VCSScorer, VCSSettings, VCSShortScorer, VCSShortSettings
 from db.manifest.datasets import Dataset
 from db.selections.frozen import Selection
 from db.selections.recipes import SelectionError, recipe_of

@@ -15,8 +15,8 @@ from sqlalchemy.engine import Engine
 
 from assets.ingest.run import ingest_folder
 from assets.scores.run import score_shard
-from assets.scores.vcs import VCSShortScorer, VCSShortSettings
 from assets.sources.texts import TextVectors
+from assets.vcs.scorer import VCSShortScorer, VCSShortSettings
 from lab.adapters.vatex_eval import convert
 from metrics_core.agreement import common_words
 from tests.assets.reporting import MadeReport, report_on

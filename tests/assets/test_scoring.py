@@ -18,9 +18,9 @@ from assets.scores.base import Scorer
 from assets.scores.checks import ENOUGH_TO_VARY, RANGE_TOLERANCE, judge
 from assets.scores.pending import activate_if_complete, forecast, pending, pending_by_shard, register
 from assets.scores.run import score_shard
-from assets.scores.vcs import VCSScorer, VCSSettings, VCSShortScorer, VCSShortSettings
 from assets.sources.base import BATCH_SIZE, Evidence, MissingEvidence
 from assets.sources.texts import TextVectors
+from assets.vcs.scorer import VCSScorer, VCSSettings, VCSShortScorer, VCSShortSettings
 from db.evidence.embeddings import StoredVectors
 from db.manifest.datasets import Dataset
 from db.schema.inputs import REFERENCES, ReferenceText

@@ -11,8 +11,8 @@ import pytest
 from assets.holdings import of_manifest
 from assets.qeva.scorer import QEVAScorer
 from assets.qeva.settings import QEVASettings
-from assets.scores.vcs import VCSShortScorer, VCSShortSettings
 from assets.timing import START_S, Rate, estimate, rate
+from assets.vcs.scorer import VCSShortScorer, VCSShortSettings
 from tests.assets.manifests import candidate, reference, write_clip, write_manifest
 from tests.assets.verifying import HashEncoder
 

@@ -24,8 +24,8 @@ from sqlalchemy.engine import URL, Engine, make_url
 from assets.scores.base import Outcome
 from assets.scores.registry import METRIC_INPUTS
 from assets.scores.run import score_shard
-from assets.scores.vcs import VCSScorer, VCSSettings
 from assets.sources.base import MissingEvidence
+from assets.vcs.scorer import VCSScorer, VCSSettings
 from db.schema.migrate import migrate
 from db.server.embedded import start_embedded
 from db.server.engine import open_engine

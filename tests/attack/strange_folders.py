@@ -20,8 +20,8 @@ from unittest.mock import patch
 
 import typer
 
-from assets.trust import IDENTITY
-from db.server.embedded import running_homes
+from assets.own_home import IDENTITY
+from db.server.processes import running_homes
 from tests.attack.campaign import Campaign, Seed, limited
 from tests.command_line import run_command
 from tests.homes import copy_home, make_home

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from assets.ingest.run import ingest_folder
-from assets.scores.vcs import VCSScorer, VCSSettings
+from assets.vcs.scorer import VCSScorer, VCSSettings
 from metrics_core.models.sentence_splitter import RuleSplitter
 from metrics_core.vcs.references import similarities_of_texts
 from tests.assets.manifests import candidate, reference, write_manifest

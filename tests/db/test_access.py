@@ -17,8 +17,9 @@ from sqlalchemy.engine import URL
 from assets.scores.registry import METRIC_INPUTS
 from db.schema.migrate import migrate
 from db.server.access import ServerInUse, listen, listen_no_more, owner_url
-from db.server.embedded import is_embedded_running, start_embedded, stop_embedded
+from db.server.embedded import start_embedded, stop_embedded
 from db.server.engine import open_engine
+from db.server.processes import is_embedded_running
 from db.server.reader import READER, reader_url, run_read_only
 from db.server.urls import DAGSTER, sibling_url
 

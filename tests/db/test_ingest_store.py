@@ -14,7 +14,8 @@ from sqlalchemy.engine import Engine
 
 from db import schema
 from db.manifest.datasets import Dataset
-from db.manifest.store import KeyFilter, SeenKeys, ingest_store
+from db.manifest.seen_keys import KeyFilter, SeenKeys
+from db.manifest.store import ingest_store
 from db.server.bulk import Upserted
 from db.server.engine import psycopg_transaction
 from tests.db.builders import add_video, empty, make_dataset

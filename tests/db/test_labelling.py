@@ -10,7 +10,7 @@ from db.evidence.embeddings import text_sha256
 from db.evidence.verdicts import MANIFEST_LABELS
 from db.manifest.datasets import Dataset
 from db.manifest.labelling import Fact, Labeller, n_labelled, next_fact, store_label, take_back_label
-from db.manifest.store import write_rows
+from db.manifest.rows import write_rows
 from db.reports.agreement import judged_samples
 from db.reports.summary import count_labelled
 from db.schema import keypoint, keypoint_label, sample

@@ -26,7 +26,7 @@ from db.manifest.rating import (
     store_rating,
     take_back,
 )
-from db.manifest.store import write_rows
+from db.manifest.rows import write_rows
 from db.reports.agreement import judged_samples, preferences_of, ratings_of, repeats_of
 from db.reports.samples import ratings_by_sample
 from db.reports.samples import ratings_of as ratings_on_page

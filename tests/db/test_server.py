@@ -14,8 +14,9 @@ import psutil  # type: ignore[import-untyped]  # published without annotations
 import pytest
 from sqlalchemy.engine import URL
 
-from db.server.embedded import LONGEST_HOME, curation_url, is_embedded_running, start_embedded, stop_embedded
+from db.server.embedded import LONGEST_HOME, curation_url, start_embedded, stop_embedded
 from db.server.engine import open_engine
+from db.server.processes import is_embedded_running
 from db.server.urls import DatabaseUnavailable, dagster_url, parse_url, shown_url, sibling_url
 from tests.orchestration.survival import until
 from tests.ordinary_user import open_folder, ordinary_user

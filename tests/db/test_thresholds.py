@@ -12,12 +12,8 @@ from sqlalchemy.engine import Engine
 
 from db import schema
 from db.manifest.datasets import Dataset
-from db.scores.thresholds import (
-    METHOD_LABELS,
-    LabelThreshold,
-    label_thresholds,
-    replace_label_thresholds,
-)
+from db.scores.decided_keypoints import METHOD_LABELS
+from db.scores.thresholds import LabelThreshold, label_thresholds, replace_label_thresholds
 from tests.db.builders import activate, make_dataset, store_threshold, wait_for_lock
 
 EVENTS = LabelThreshold("dataset", None, "events", "f1", 0.1 + 0.2, 40, 13, {"f1": 0.75, "warnings": ["few"]})

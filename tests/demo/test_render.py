@@ -7,7 +7,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from demo.render import OUTLINES, Frame, render_frames, signed_distance, view_at
+from demo.outlines import OUTLINES, signed_distance
+from demo.render import Frame, render_frames, view_at
 from demo.story import make_clip
 from demo.world import COLOURS, HEIGHT, SHAPES, WIDTH, Clip, Event
 

@@ -7,7 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from demo.story import MIN_CONTRAST, contrast, in_view, make_clip
+from demo.stage import MIN_CONTRAST, contrast, in_view
+from demo.story import make_clip
 from demo.world import BACKDROP_COLOURS, COLOURS, FPS, Clip
 
 SEEDS = range(200)

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demo.describe import Sentence, describe, keypoints
-from demo.systems import ASPECTS, SYSTEMS, Candidate, covers, least_alike, quality, rate, scattered_order
+from demo.ratings import ASPECTS, covers, quality, rate
+from demo.systems import SYSTEMS, Candidate, least_alike, scattered_order
 from demo.wording import NUMBERS, TIMES
 from demo.world import BACKDROP_COLOURS, COLOURS, Clip
 

@@ -27,7 +27,8 @@ from metrics_core.calibration import (
     threshold_interval,
     thresholds_by_dimension,
 )
-from metrics_core.calibration.threshold import Parameters, resamples
+from metrics_core.calibration.search import Parameters
+from metrics_core.calibration.threshold import resamples
 
 pytestmark = pytest.mark.filterwarnings("ignore::metrics_core.calibration.CalibrationWarning")
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from metrics_core.frames.fit import MOST_PIXELS, Fit, PictureRefused
-from metrics_core.models.clip_loading import fit_of
+from metrics_core.models.clip_fit import fit_of
 
 CONFIGURATIONS: list[dict[str, Any]] = [
     {"size": 32},

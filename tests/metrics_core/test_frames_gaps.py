@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics_core.frames.probe import gaps, packets_without_picture
+from metrics_core.frames.gaps import gaps, packets_without_picture
 
 SECOND = [k / 30 for k in range(30)]
 

@@ -13,7 +13,7 @@ from frames_clips import encode, encode_pictures, shown_number, write_gif
 from numpy.typing import NDArray
 
 from metrics_core.frames import DecodingWorker, Fit, FrameReadError
-from metrics_core.frames.encoding import bytes_in_flight
+from metrics_core.frames.memory import bytes_in_flight
 
 MIB = 1 << 20
 

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from metrics_core.frames import PyAVReader, sample_indices
 from metrics_core.frames.container import Timeline, open_video, read_timeline, readable_packets
-from metrics_core.frames.pyav_reader import SeekingFailed, decode_needed, decode_stretches, plan_stretches
+from metrics_core.frames.stretches import SeekingFailed, decode_needed, decode_stretches, plan_stretches
 
 SAMPLINGS = [(1, None), (7, None), (30, None), (100, None), (1, 5)]
 PYRAMID = "bframes=4:b-pyramid=normal:b-adapt=0:ref=4:scenecut=0"

@@ -14,14 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metrics_core.models.batches import token_batches
-from metrics_core.models.nli import (
-    NliClassifier,
-    NoEntailmentClass,
-    class_probabilities,
-    entailment_index,
-    longest_input,
-)
+from metrics_core.models.nli import NliClassifier, class_probabilities
 from metrics_core.models.nli_inputs import HypothesisTooLong
+from metrics_core.models.nli_loading import NoEntailmentClass, entailment_index, longest_input
 from metrics_core.models.revision import ModelNotFound
 from metrics_core.models.unusable import CheckpointMismatch, ModelUnusable
 from tests.metrics_core.broken_models import BREAKS, assert_halves_batches, broken

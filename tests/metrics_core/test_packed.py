@@ -7,7 +7,7 @@ import copy
 import pytest
 import torch
 
-from metrics_core.models.text_encoder import pack_linears
+from metrics_core.models.packed_linears import pack_linears
 
 
 @pytest.mark.parametrize("bias", [True, False])

@@ -30,7 +30,7 @@ from metrics_core.sodam import (
     temporal_score,
     verifier_passes,
 )
-from metrics_core.sodam.alignment import best_totals, official_path, optimal_path
+from metrics_core.sodam.best_totals import best_totals, official_path, optimal_path
 from tests.metrics_core.sodam_oracle import Span, best_matching, f1_by_hand, fraction_iou, merged_by_loops
 
 REFERENCES_A = [[0, 10], [10, 20], [20, 30], [30, 40]]

@@ -22,7 +22,8 @@ import psycopg
 from sqlalchemy.engine import URL
 
 from db.scores.present import SIMPLE_SCORES
-from db.server.embedded import is_embedded_running, start_embedded, stop_embedded
+from db.server.embedded import start_embedded, stop_embedded
+from db.server.processes import is_embedded_running
 from db.server.urls import DAGSTER, sibling_url
 from tests.homes import copy_home
 

@@ -19,7 +19,8 @@ import pytest
 
 from assets.models.settings import DEVICE
 from assets.partitions import range_tags
-from assets.sources.assets import model_pool, source_assets
+from assets.sources.assets import source_assets
+from assets.sources.pool import model_pool
 from orchestration.dead_runs import own_tags
 from orchestration.definitions import defs
 from orchestration.platform import installed

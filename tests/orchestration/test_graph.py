@@ -14,7 +14,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from assets.sources.assets import model_pool
+from assets.sources.pool import model_pool
 from orchestration.definitions import defs
 
 GRAPH = Path(__file__).with_name("graph.json")

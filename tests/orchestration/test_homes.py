@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from assets.home import find_home, homes_nearby
-from db.server.embedded import is_embedded_running, running_homes, stop_embedded
-from orchestration.platform import note_of_second_server
+from db.server.embedded import stop_embedded
+from db.server.processes import is_embedded_running, running_homes
+from orchestration.second_server import note_of_second_server
 from tests.command_line import run_command
 from tests.orchestration.conftest import forget_installation
 from tests.ordinary_user import ordinary_user

@@ -18,13 +18,14 @@ from assets.partitions import range_tags
 from db.selections.recipes import SizeMissing
 from db.server.engine import open_engine
 from db.server.urls import DAGSTER, sibling_url
+from orchestration.attempts import FIRST_PAUSE, LIMIT
 from orchestration.conclusions import stored_results
 from orchestration.definitions import defs
 from orchestration.jobs import CONCLUSIONS
 from orchestration.launch import run_conclusions, run_ingest, run_scoring, run_subset
 from orchestration.platform import installed
 from orchestration.runs import run_job
-from orchestration.sensors import FIRST_PAUSE, LIMIT, SETTLED_AFTER_S, conclusions, inbox
+from orchestration.sensors import SETTLED_AFTER_S, conclusions, inbox
 from tests.assets.manifests import candidate, write_clip
 from tests.assets.manifests import write_manifest as tables
 from tests.orchestration.conftest import Installation, write_manifest

@@ -22,8 +22,8 @@ import pytest
 import typer
 
 from assets.leases import lease_name
-from db.server.embedded import START_LOCK
 from db.server.leases import lease
+from db.server.processes import START_LOCK
 from db.server.urls import DAGSTER, sibling_url
 from demo.build import VERSION
 from orchestration.cli.app import app
@@ -329,7 +329,7 @@ time.sleep(600)
 
 def test_a_semaphore_of_a_process_of_dagster_is_removed(tmp_path: Path) -> None:
     """A code server has eight for every run that it started."""
-    from orchestration.web.serving import process
+    from orchestration.web.process import process
 
     name = tmp_path / "name"
     with process("python", "-c", HOLDING, str(name)) as started:

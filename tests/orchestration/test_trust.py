@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
+from assets.own_home import IDENTITY, UntrustedHome, is_own_home, open_home, trust_home
 from assets.settings import SettingsError, give
-from assets.trust import IDENTITY, UntrustedHome, is_own_home, is_trusted, open_home, trust, trust_home
+from assets.trust import is_trusted, trust
 from orchestration.settings import fields
 from tests.command_line import Done, run_command
 from tests.homes import copy_home

@@ -18,8 +18,9 @@ from metrics_core.models.batches import in_batches, token_batches
 from metrics_core.models.clip_loading import merge_adapters
 from metrics_core.models.nli import class_probabilities
 from metrics_core.models.nli_inputs import encode_pairs
+from metrics_core.models.packed_linears import pack_linears
 from metrics_core.models.revision import file_sha256, model_revision
-from metrics_core.models.text_encoder import bundled_minilm, pack_linears
+from metrics_core.models.text_encoder import bundled_minilm
 from metrics_core.protocols import Entailments, ModelIdentity
 
 CLASSES = ("entailment", "neutral", "contradiction")

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Literal
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 from sqlalchemy.engine import Connection
 
+from assets.evqa.reading import Reader
+from assets.evqa.settings import EVQASettings
 from assets.home import DEMO_DATASET
-from assets.models.chat import KEY_VARIABLE, URL, ChatSettings
-from assets.models.settings import DEMO_ENCODER, FrameSettings, ImageTextSettings, SplitterSettings
+from assets.models.settings import DEMO_ENCODER
 from assets.scores.base import Explanation, Outcome
 from assets.sources.base import Evidence, Source
 from assets.sources.frames import SampledFrames
@@ -33,109 +33,11 @@ from metrics_core.evqa import (
     similarity_to_frames,
 )
 from metrics_core.frames.encoding import FrameEncoder
-from metrics_core.keywords import Keywords, RuleKeywords, clean_keywords
-from metrics_core.long_text import ChunkPlan, plan_chunks, weighted_mean
-from metrics_core.models.chat_keywords import ChatKeywords, Extraction
+from metrics_core.keywords import clean_keywords
+from metrics_core.long_text import weighted_mean
+from metrics_core.models.chat_keywords import ChatKeywords
 from metrics_core.models.clip_encoder import ClipTexts, OpenClipEncoder
 from metrics_core.protocols import KeywordExtractor, SentenceSplitter
-
-# The settings of EVQAScore: frames, long texts, and the extractor of keywords.
-
-
-class EVQASettings(ImageTextSettings, FrameSettings, ChatSettings, SplitterSettings):
-    """The settings of EVQAScore."""
-
-    evqa_long_text: Literal["chunk_mean", "truncate"] = Field(
-        default="chunk_mean",
-        description="texts longer than the encoder reads: mean of chunks, or cut",
-    )
-    evqa_keywords_from: Literal["question_and_answer", "answer"] = Field(
-        default="question_and_answer", description="question words say little about an answer"
-    )
-    evqa_dedup: bool = Field(default=True, description="whether a keyword that repeats another counts once")
-    evqa_keywords_model: str = Field(default="", description="chat model that extracts keywords; empty: rules do")
-    evqa_keywords_url: str = Field(default="vllm", description=URL)
-    evqa_keywords_key_variable: str = Field(default="", description=KEY_VARIABLE)
-
-    def make_extractor(self) -> KeywordExtractor:
-        """Return the extractor that asks the named chat model, or the rules where none is named."""
-        if not self.evqa_keywords_model:
-            return RuleKeywords()
-        where = (self.evqa_keywords_url, self.evqa_keywords_key_variable)
-        return ChatKeywords(self.make_chat_model(self.evqa_keywords_model, *where))
-
-
-# How EVQAScore reads a text: its keywords, and the chunks whose vectors are averaged.
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """A text prepared for scoring: its keywords, and the chunks whose vectors are averaged."""
-
-    keywords: Keywords
-    plan: ChunkPlan
-
-    @property
-    def texts(self) -> Iterator[str]:
-        """Yield the texts that need a vector: the chunks, then the keywords."""
-        yield from self.plan.chunks
-        yield from self.keywords.cleaned
-
-    @property
-    def notes(self) -> dict[str, Any]:
-        """Return the components of a score that describe its text."""
-        return {
-            "n_keywords": len(self.keywords.cleaned),
-            "keywords": list(self.keywords.cleaned),
-            "keywords_raw": list(self.keywords.raw),
-            "text_tokens": self.plan.text_tokens,
-            "text_chunks": len(self.plan.chunks),
-            "text_truncated": self.plan.truncated,
-        }
-
-
-class Reader:
-    """Prepares texts for scoring: `by_rule` extracts raw keywords without a chat model, `read` takes text and keywords.
-
-    A text is prepared for the texts to embed and again for the score, so both keep their results.
-    """
-
-    def __init__(
-        self,
-        encoder: OpenClipEncoder,
-        extractor: KeywordExtractor,
-        splitter: SentenceSplitter,
-        long_text: Literal["chunk_mean", "truncate"],
-        keywords_from: Literal["question_and_answer", "answer"],
-        dedup: bool,
-    ) -> None:
-        self._encoder = encoder
-        self._extractor = extractor
-        self._splitter = splitter
-        self._long_text = long_text
-        self._keywords_from = keywords_from
-        self._dedup = dedup
-        self.read: Callable[[str, tuple[str, ...]], Reading] = lru_cache(maxsize=4096)(self._read)
-        self.by_rule: Callable[[str], Extraction] = lru_cache(maxsize=4096)(self._extract)
-
-    def keyword_text(self, sample: PendingSample) -> str:
-        """Return the text that the keywords of a sample are extracted from."""
-        return sample.answer if sample.answer is not None and self._keywords_from == "answer" else sample.text
-
-    def _extract(self, text: str) -> Extraction:
-        return Extraction(tuple(self._extractor.extract(text)))
-
-    def _read(self, text: str, raw: tuple[str, ...]) -> Reading:
-        cleaned = clean_keywords(raw, dedup=self._dedup)
-        return Reading(Keywords(raw, tuple(cleaned)), self._plan(text))
-
-    def _plan(self, text: str) -> ChunkPlan:
-        limit, count = self._encoder.context_length, self._encoder.count_tokens
-        if self._long_text == "chunk_mean":
-            return plan_chunks(text, limit=limit, split_sentences=self._splitter.split, count_tokens=count)
-        tokens = count(text)
-        return ChunkPlan((text,), (min(tokens, limit),), tokens, tokens > limit)
-
 
 NUMBERS = ("precision", "recall", "f1", "coarse", "score")
 

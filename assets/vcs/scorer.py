@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 from sqlalchemy.engine import Connection
 
@@ -16,52 +15,12 @@ from assets.models.settings import SplitterSettings, TextEncoderSettings
 from assets.scores.base import Explanation, Outcome
 from assets.sources.base import Evidence, Source
 from assets.sources.texts import TextVectors
+from assets.vcs.explanation import explain_vcs
 from db.schema.inputs import REFERENCES, TEXT, Input, ReferenceText
 from db.scores.work import PendingSample
 from metrics_core.protocols import SentenceSplitter, TextEncoder
-from metrics_core.vcs import CaptionResult, VCSResult, chunk_segments, vcs_batch, vcs_captions, words_of
+from metrics_core.vcs import CaptionResult, chunk_segments, vcs_batch, vcs_captions, words_of
 from metrics_core.vcs.references import similarities_of_texts
-
-# Why a caption has its VCS: the pairs of chunks that met, and the places where the order broke.
-
-
-def explain_vcs(
-    reference: Sequence[str], generated: Sequence[str], similarity: NDArray[np.floating[Any]], result: VCSResult
-) -> Explanation:
-    """Give every chunk of the caption a row with the reference chunk that it met; unmet reference chunks get a line.
-
-    similarity: the cosines (R, G) of the chunks, from which `result` was computed.
-    """
-    rows = [
-        {
-            "caption": f"{i + 1} {text}",
-            "meets in the reference": f"{met + 1} {reference[met]}",
-            "similarity": float(similarity[met, i]),
-            "order": _order(result, i),
-        }
-        for i, (text, met) in enumerate(zip(generated, result.match_precision, strict=True))
-    ]
-    unmet = sorted(set(range(len(reference))) - set(result.match_precision))
-    lines = [
-        f"same content (SAS) {result.sas:.4f}, same order (NAS) {result.nas:.4f}: whole texts {result.gas:.4f}, "
-        f"chunk by chunk {result.las:.4f}, places {result.nas_d:.4f}, steps {result.nas_l:.4f}, permissive windows "
-        f"{result.window_regularizer:.4f}"
-    ]
-    lines += [f"no chunk of the caption meets {i + 1} of the reference: {reference[i]}" for i in unmet]
-    return Explanation(lines, rows)
-
-
-def _order(result: VCSResult, i: int) -> str:
-    """Say how the match of caption chunk i breaks the order; "" where it does not."""
-    met, (start, end) = result.match_precision[i], result.windows_precision[i]
-    notes = []
-    if not start <= met < end:
-        expected = f"{start + 1}" if end - start == 1 else f"{start + 1} to {end}"
-        notes.append(f"expected at {expected}")
-    if i and met < result.match_precision[i - 1]:
-        notes.append("goes back")
-    return ", ".join(notes)
-
 
 COMPONENTS = ("gas", "las", "sas", "nas", "nas_d", "nas_l", "window_regularizer", "margin", "always_zero")
 NOT_A_CAPTION = Outcome(None, "not_applicable", "VCS compares captions with references; this is a question-answer pair")

@@ -1,0 +1,48 @@
+"""The results of a calibration as tables for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from assets.ecs.calibrate import Calibration
+from metrics_core.agreement import majority_accuracy
+
+
+def threshold_rows(calibration: Calibration) -> list[dict[str, Any]]:
+    """Give every dimension a row: threshold, 95 % interval, labels. pooled: chosen on labels of all dimensions."""
+    rows = []
+    for name, threshold in calibration.by_dimension.items():
+        low, high = (threshold.interval.low, threshold.interval.high) if threshold.interval else (None, None)
+        rows.append(
+            {
+                "dimension": name,
+                "threshold": threshold.value,
+                "low": low,
+                "high": high,
+                "labels": threshold.n,
+                "positive": threshold.n_positive,
+                "f1": threshold.counts.f1 if threshold.counts else None,
+                "pooled": threshold.pooled,
+            }
+        )
+    return rows
+
+
+def evaluation_rows(calibration: Calibration) -> list[dict[str, Any]]:
+    """Give every dimension and the total a row: agreement on the other labels, beside rules that need no metric.
+
+    majority: accuracy of always saying the more frequent answer. all_positive_f1: F1 of always saying yes.
+    """
+    return [
+        {
+            "dimension": name,
+            "labels": counts.n,
+            "positive": counts.n_positive,
+            "accuracy": counts.accuracy,
+            "majority": majority_accuracy(counts),
+            "f1": counts.f1,
+            "all_positive_f1": counts.all_positive_f1,
+            "mcc": counts.mcc,
+        }
+        for name, counts in calibration.evaluated.items()
+    ]

@@ -1,0 +1,66 @@
+"""Judge the pairs of many captions in one queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assets.ecs.checklist import Checklist, MissingTimes
+from db.schema.inputs import KEYPOINTS
+from db.scores.work import PendingSample
+from metrics_core.ecs import KeypointPlan, Thresholds, Verification, verify, verify_early_exit
+from metrics_core.models.nli_inputs import HypothesisTooLong
+from metrics_core.protocols import EntailmentModel
+
+
+@dataclass(slots=True)
+class CaptionQueue:
+    """The captions of a batch by sample_id: plans and thresholds of their keypoints, or the reason for a refusal."""
+
+    plans: dict[int, list[KeypointPlan]] = field(default_factory=dict)
+    thresholds: dict[int, list[float]] = field(default_factory=dict)
+    refused: dict[int, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        checklist: Checklist,
+        samples: Sequence[PendingSample],
+        vectors: Mapping[str, NDArray[np.float32]],
+        thresholds: Thresholds,
+    ) -> CaptionQueue:
+        """Make the queue of some captions. A caption without the times that the mode needs is refused."""
+        queue = cls()
+        for sample in samples:
+            try:
+                queue.plans[sample.sample_id] = checklist.plans(sample, vectors)
+            except MissingTimes as error:
+                queue.refused[sample.sample_id] = str(error)
+            else:
+                levels = [thresholds.of(keypoint.dimension) for keypoint in sample[KEYPOINTS]]
+                queue.thresholds[sample.sample_id] = levels
+        return queue
+
+    def judge(self, model: EntailmentModel, early_exit: bool) -> Verification:
+        """Judge all pairs of all captions. A caption with a keypoint that is too long for the model is refused."""
+        while True:
+            plans = [plan for of_caption in self.plans.values() for plan in of_caption]
+            levels = [level for of_caption in self.thresholds.values() for level in of_caption]
+            try:
+                return verify_early_exit(plans, model, levels) if early_exit else verify(plans, model)
+            except HypothesisTooLong as error:
+                self._refuse(set(error.hypotheses))
+
+    def _refuse(self, hypotheses: set[str]) -> None:
+        for sample_id, plans in list(self.plans.items()):
+            # A keypoint without a sentence is not judged, so it may be too long.
+            too_long = [plan.hypothesis for plan in plans if plan.premises and plan.hypothesis in hypotheses]
+            if too_long:
+                self.refused[sample_id] = (
+                    f"the verifier has no room for a sentence beside the keypoint {too_long[0][:80]!r}: shorten the "
+                    "keypoint or split it"
+                )
+                del self.plans[sample_id], self.thresholds[sample_id]

@@ -1,0 +1,1 @@
+"""EVQAScore as a scorer."""

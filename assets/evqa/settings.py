@@ -1,0 +1,36 @@
+"""The settings of EVQAScore: frames, long texts, and the extractor of keywords."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from assets.models.chat import KEY_VARIABLE, URL, ChatSettings
+from assets.models.settings import FrameSettings, ImageTextSettings, SplitterSettings
+from metrics_core.keywords import RuleKeywords
+from metrics_core.models.chat_keywords import ChatKeywords
+from metrics_core.protocols import KeywordExtractor
+
+
+class EVQASettings(ImageTextSettings, FrameSettings, ChatSettings, SplitterSettings):
+    """The settings of EVQAScore."""
+
+    evqa_long_text: Literal["chunk_mean", "truncate"] = Field(
+        default="chunk_mean",
+        description="texts longer than the encoder reads: mean of chunks, or cut",
+    )
+    evqa_keywords_from: Literal["question_and_answer", "answer"] = Field(
+        default="question_and_answer", description="question words say little about an answer"
+    )
+    evqa_dedup: bool = Field(default=True, description="whether a keyword that repeats another counts once")
+    evqa_keywords_model: str = Field(default="", description="chat model that extracts keywords; empty: rules do")
+    evqa_keywords_url: str = Field(default="vllm", description=URL)
+    evqa_keywords_key_variable: str = Field(default="", description=KEY_VARIABLE)
+
+    def make_extractor(self) -> KeywordExtractor:
+        """Return the extractor that asks the named chat model, or the rules where none is named."""
+        if not self.evqa_keywords_model:
+            return RuleKeywords()
+        where = (self.evqa_keywords_url, self.evqa_keywords_key_variable)
+        return ChatKeywords(self.make_chat_model(self.evqa_keywords_model, *where))

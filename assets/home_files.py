@@ -1,0 +1,37 @@
+"""What a home folder holds, and who else may read it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def make_home_folder(home: Path, name: str) -> Path:
+    """Return a folder in the home, made for this account only where it is missing."""
+    folder = home / name
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+def is_open_to_others(home: Path) -> bool:
+    """Return whether other accounts may list the home, or read or list something that stands in it."""
+    mode = home.stat().st_mode & 0o077
+    # Who may only pass through, as the server of root's home must, reads what is open below.
+    may_pass = bool(mode & 0o011)
+    return bool(mode & ~0o011) or (may_pass and any(_is_open(entry) for entry in os.scandir(home)))
+
+
+def _is_open(entry: os.DirEntry[str]) -> bool:
+    return not entry.is_symlink() and bool(entry.stat().st_mode & 0o077)
+
+
+@contextmanager
+def private_files() -> Iterator[None]:
+    """Keep what this process and those that it starts write during the block from all other accounts."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)

@@ -1,0 +1,1 @@
+"""VCS and VCS_short as scorers."""

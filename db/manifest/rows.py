@@ -1,0 +1,82 @@
+"""Write rows of a manifest's tables, and leave out those that the database refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import psycopg
+import sqlalchemy as sa
+
+from db.schema import METADATA
+from db.server.bulk import Upserted, upsert, write_changed
+
+# The columns that decide whether a row changed, by table.
+_COMPARED = {
+    "video": ("row_sha256", "content_sha256", "uri", "mtime_ns", "ctime_ns", "inode", "etag", "status", "error"),
+    "reference": ("row_sha256", "video_id"),
+    "sample": ("row_sha256", "video_id", "shard"),
+    "keypoint": ("row_sha256", "video_id"),
+    "keypoint_label": ("row_sha256",),
+    "rating": ("row_sha256",),
+}
+
+# Classes of SQLSTATE that blame the row: data that does not fit, a broken constraint, a limit such as that of an index.
+_OF_THE_ROW = ("22", "23", "54")
+
+
+class Written(NamedTuple):
+    """How many rows were written, and the reason of each refused row by its position."""
+
+    counts: Upserted
+    refused: dict[int, str]
+
+
+def write_rows(
+    connection: psycopg.Connection[Any], name: str, rows: Sequence[Mapping[str, Any]], *, is_held: bool
+) -> Written:
+    """Insert or update rows of the table of this name; all rows must have the same columns. Needs a transaction.
+
+    A row that the database refuses is left out, and every other one is written. Errors that no row is to blame for,
+    such as a lost connection or a full disk, are raised. is_held: whether rows of these keys may be stored.
+    """
+    if not rows:
+        return Written(Upserted(0, 0, 0), {})
+    table, compare = METADATA.tables[name], _COMPARED[name]
+    columns, values = list(rows[0]), [tuple(row.values()) for row in rows]
+    try:
+        with connection.transaction():
+            return Written(write_changed(connection, table, columns, values, compare=compare, is_stored=is_held), {})
+    except psycopg.Error as error:
+        if not _blames_the_row(error):
+            raise
+    # Some row is refused, or somebody else has written one of them meanwhile.
+    return _upsert_accepted(connection, table, columns, values, compare)
+
+
+def _upsert_accepted(
+    connection: psycopg.Connection[Any],
+    table: sa.Table,
+    columns: Sequence[str],
+    values: Sequence[tuple[Any, ...]],
+    compare: Sequence[str],
+) -> Written:
+    try:
+        with connection.transaction():
+            return Written(upsert(connection, table, columns, values, compare=compare), {})
+    except psycopg.Error as error:
+        if not _blames_the_row(error):
+            raise
+        if len(values) == 1:
+            return Written(Upserted(0, 0, 0), {0: error.diag.message_primary or str(error)})
+    # One refusal undoes the whole statement, so the two halves are tried separately.
+    middle = len(values) // 2
+    first = _upsert_accepted(connection, table, columns, values[:middle], compare)
+    second = _upsert_accepted(connection, table, columns, values[middle:], compare)
+    refused = first.refused | {middle + position: reason for position, reason in second.refused.items()}
+    return Written(first.counts + second.counts, refused)
+
+
+def _blames_the_row(error: psycopg.Error) -> bool:
+    # A value that psycopg itself cannot send raises a DataError without a state.
+    return isinstance(error, psycopg.DataError) or (error.sqlstate or "").startswith(_OF_THE_ROW)

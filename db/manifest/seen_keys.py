@@ -1,0 +1,77 @@
+"""The ids that an ingest has accepted so far: a filter in memory, and behind it an exact answer from the database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import psycopg
+import sqlalchemy as sa
+from numpy.typing import NDArray
+from psycopg import sql
+
+from db.server.bulk import copy_rows
+
+_TABLE = "CREATE TEMPORARY TABLE ingest_seen (kind text, key text, row_sha256 bytea)"
+
+# Made with the first question.
+_INDEX = "CREATE UNIQUE INDEX ON ingest_seen (kind, key)"
+
+_COLUMNS: list[sa.Column[Any]] = [
+    sa.Column("kind", sa.Text),
+    sa.Column("key", sa.Text),
+    sa.Column("row_sha256", sa.LargeBinary),
+]
+
+# 2^27 bits are 16 MB. Of ten million ids, 4 in 1,000 look as if they came before, and are looked up.
+_N_BITS = 2**27
+
+_N_PLACES = 4
+
+
+class KeyFilter:
+    """Ids by kind of row, of which it may only be said that they were not added."""
+
+    def __init__(self) -> None:
+        self._bits = np.zeros(_N_BITS // 8, np.uint8)
+
+    def possible(self, kind: str, keys: Sequence[str]) -> list[str]:
+        """Those of the ids that may have been added."""
+        places = _places(kind, keys)
+        may_hold = (self._bits[places >> 3] >> (places & 7) & 1).all(axis=1)
+        return [key for key, may in zip(keys, may_hold, strict=True) if may]
+
+    def add(self, kind: str, keys: Sequence[str]) -> None:
+        """Remember these ids."""
+        places = _places(kind, keys).ravel()
+        np.bitwise_or.at(self._bits, places >> 3, (1 << (places & 7)).astype(np.uint8))
+
+
+class SeenKeys:
+    """The accepted ids of one ingest by kind of row, each with the hash of its row, in a temporary table."""
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self._connection = connection
+        self._is_indexed = False
+        connection.execute(_TABLE)
+
+    def among(self, kind: str, keys: Sequence[str]) -> dict[str, bytes]:
+        """The row hashes of those ids that were added before, by id."""
+        if not self._is_indexed:
+            self._connection.execute(_INDEX)
+            self._is_indexed = True
+        query = b"SELECT key, row_sha256 FROM ingest_seen WHERE kind = %s AND key = ANY(%b)"
+        with self._connection.cursor(binary=True) as cursor:
+            return {key: bytes(digest) for key, digest in cursor.execute(query, [kind, keys], prepare=False)}
+
+    def add(self, kind: str, rows: Mapping[str, bytes]) -> None:
+        """Remember ids that are not among the added ones yet, with their row hashes."""
+        copy_rows(self._connection, sql.Identifier("ingest_seen"), _COLUMNS, [(kind, k, h) for k, h in rows.items()])
+
+
+def _places(kind: str, keys: Sequence[str]) -> NDArray[np.int64]:
+    """The places of each key's bits, shape (keys, places), from 0."""
+    digests = np.fromiter((hash((kind, key)) for key in keys), np.int64, len(keys))
+    steps = digests >> 27 | 1
+    return (digests[:, np.newaxis] + np.arange(_N_PLACES) * steps[:, np.newaxis]) & (_N_BITS - 1)

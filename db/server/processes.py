@@ -1,0 +1,78 @@
+"""Which embedded servers of this machine run, known by the lock files of their folders."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    pass
+
+START_LOCK = "start.lock"
+
+
+def is_embedded_running(home: Path) -> bool:
+    """Whether a live Postgres holds the embedded server's data folder."""
+    pid = _written_pid(home.expanduser().resolve() / "postgres" / "postmaster.pid")
+    return pid is not None and _is_live_postgres(pid)
+
+
+def has_embedded(home: Path) -> bool:
+    """Whether a home folder has the data of an embedded server, which need not run."""
+    return (home / "postgres" / "PG_VERSION").exists()
+
+
+def running_homes() -> list[Path]:
+    """The home folders whose embedded server runs on this machine, but for those that this user may not read."""
+    import psutil  # type: ignore[import-untyped]  # published without annotations
+
+    found = []
+    for process in psutil.process_iter(["name", "cmdline"]):
+        words = process.info["cmdline"] or []
+        if process.info["name"] == "postgres" and "-D" in words[:-1]:
+            data = Path(words[words.index("-D") + 1])
+            with suppress(PermissionError):
+                home = data.parent.resolve()
+                if data.name == "postgres" and (home / START_LOCK).exists() and is_embedded_running(home):
+                    found.append(home)
+    return sorted(set(found))
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process of this machine has this id."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def forget_dead_server(home: Path) -> None:
+    """Remove both lock files of a server that died: their process id is gone, a zombie's or another process's."""
+    for lock in (home / "postgres" / "postmaster.pid", *(home / "postgres").glob(".s.PGSQL.*.lock")):
+        pid = _written_pid(lock)
+        if pid is not None and not _is_live_postgres(pid):
+            lock.unlink(missing_ok=True)
+
+
+def _written_pid(lock: Path) -> int | None:
+    try:
+        # A backend without a server, such as those of initdb, writes its id as a negative number.
+        return abs(int(lock.read_text().splitlines()[0]))
+    except (FileNotFoundError, IndexError, ValueError):
+        return None
+
+
+def _is_live_postgres(pid: int) -> bool:
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        # A killed server stays a zombie in a container whose first process does not collect the dead.
+        return bool(process.name() == "postgres" and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False

@@ -1,0 +1,217 @@
+"""The acts of the demo world: each proposes an event for the stage as it is, or None when it is not feasible."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+from demo.stage import SIZES, Stage, in_view
+from demo.world import (
+    DIRECTIONS,
+    Camera,
+    Event,
+    Fact,
+)
+
+MAX_VISIBLE = 4
+
+MIN_RADIUS, MAX_RADIUS = 6.0, 26.0  # on the screen
+
+Act = Callable[[Stage, int], Event | None]
+
+
+def _enters(stage: Stage, index: int) -> Event | None:
+    actor = stage.scene.actors[index]
+    if actor.visible or actor.radius or stage.n_visible == MAX_VISIBLE:
+        return None
+    count = stage.rng.choice((1, 1, 1, 2, 3, 4))
+    size = "small" if count > 1 else stage.rng.choice(("", "small", "large"))
+    radius = SIZES[size] / stage.scene.camera.zoom
+    spread = 1.7 * radius if count > 1 else 0.0
+    place, edge = stage.free_place(index, radius + spread), stage.rng.choice(list(DIRECTIONS))
+    if place is None:
+        return None
+    _, x, y = place
+    from_x, from_y = stage.beyond(edge, x, y, radius + spread)
+    group = {"count": count, "radius": radius, "spread": spread}
+    before = stage.with_actor(index, x=from_x, y=from_y, **group)
+    after = stage.with_actor(index, x=x, y=y, visible=True, **group)
+    return Event(Fact("enters", after.actors[index].looks(size), edge), index, before, after)
+
+
+def _crosses(stage: Stage, index: int) -> Event | None:
+    actor = stage.scene.actors[index]
+    if actor.visible or actor.radius:
+        return None
+    size = stage.rng.choice(("small", "", "large"))
+    radius = SIZES[size] / stage.scene.camera.zoom
+    y = stage.scene.camera.to_world(0, stage.rng.choice((-40, 0, 40)))[1]
+    to, start = stage.rng.choice((("left", "right"), ("right", "left")))
+    from_x, to_x = stage.beyond(start, 0, y, radius)[0], stage.beyond(to, 0, y, radius)[0]
+    before = stage.with_actor(index, x=from_x, y=y, radius=radius)
+    after = stage.with_actor(index, x=to_x, y=y, radius=radius)
+    return Event(Fact("crosses", actor.looks(size), to), index, before, after)
+
+
+def _leaves(stage: Stage, index: int) -> Event | None:
+    actor = stage.scene.actors[index]
+    if not actor.visible or stage.n_visible < 3:
+        return None
+    edge = stage.rng.choice(list(DIRECTIONS))
+    x, y = stage.beyond(edge, actor.x, actor.y, actor.reach)
+    after = stage.with_actor(index, x=x, y=y, visible=False)
+    return Event(Fact("leaves", actor.looks(), edge), index, stage.scene, after)
+
+
+def _fades(stage: Stage, index: int) -> Event | None:
+    actor = stage.scene.actors[index]
+    if not actor.visible or stage.n_visible < 3:
+        return None
+    return Event(Fact("fades", actor.looks()), index, stage.scene, stage.with_actor(index, visible=False))
+
+
+def _travels(kind: str) -> Act:
+    def act(stage: Stage, index: int) -> Event | None:
+        actor, camera = stage.scene.actors[index], stage.scene.camera
+        place = stage.free_place(index, actor.reach) if actor.visible else None
+        if place is None or math.dist(place[1:], (actor.x, actor.y)) * camera.zoom < 45:
+            return None
+        name, x, y = place
+        return Event(Fact(kind, actor.looks(), name), index, stage.scene, stage.with_actor(index, x=x, y=y))
+
+    return act
+
+
+def _resizes(kind: str, factor: float) -> Act:
+    def act(stage: Stage, index: int) -> Event | None:
+        actor, zoom = stage.scene.actors[index], stage.scene.camera.zoom
+        radius = actor.radius * factor
+        if not actor.visible or actor.count > 1 or not MIN_RADIUS <= radius * zoom <= MAX_RADIUS:
+            return None
+        if not stage.is_free(index, actor.x, actor.y, radius):
+            return None
+        return Event(Fact(kind, actor.looks()), index, stage.scene, stage.with_actor(index, radius=radius))
+
+    return act
+
+
+def _bounces(stage: Stage, index: int) -> Event | None:
+    actor, camera = stage.scene.actors[index], stage.scene.camera
+    if not actor.visible or not in_view(camera, replace(actor, y=actor.y - 24 / camera.zoom)):
+        return None
+    fact = Fact("bounces", actor.looks(), number=stage.rng.choice((2, 3)))
+    return Event(fact, index, stage.scene, stage.scene)
+
+
+def _blinks(stage: Stage, index: int) -> Event | None:
+    actor = stage.scene.actors[index]
+    fact = Fact("blinks", actor.looks(), number=stage.rng.choice((2, 3)))
+    return Event(fact, index, stage.scene, stage.scene) if actor.visible else None
+
+
+def _in_place(kind: str, excluded: tuple[str, ...] = ()) -> Act:
+    def act(stage: Stage, index: int) -> Event | None:
+        actor = stage.scene.actors[index]
+        if not actor.visible or actor.count > 1 or actor.shape in excluded:
+            return None
+        return Event(Fact(kind, actor.looks()), index, stage.scene, stage.scene)
+
+    return act
+
+
+def _recolours(stage: Stage, index: int) -> Event | None:
+    actor = stage.scene.actors[index]
+    if not actor.visible or not stage.spare_colours:
+        return None
+    colour = stage.spare_colours.pop()
+    after = stage.with_actor(index, colour=colour)
+    return Event(Fact("recolours", actor.looks(), colour), index, stage.scene, after)
+
+
+def _splits(stage: Stage, index: int) -> Event | None:
+    actor = stage.scene.actors[index]
+    radius = 0.55 * actor.radius
+    if not actor.visible or actor.count > 1 or radius * stage.scene.camera.zoom < MIN_RADIUS:
+        return None
+    number, spread = stage.rng.choice((2, 3, 4)), 1.7 * radius
+    if not stage.is_free(index, actor.x, actor.y, radius + spread):
+        return None
+    after = stage.with_actor(index, count=number, radius=radius, spread=spread)
+    return Event(Fact("splits", actor.looks(), number=number), index, stage.scene, after)
+
+
+def _merges(stage: Stage, index: int) -> Event | None:
+    actor = stage.scene.actors[index]
+    if not actor.visible or actor.count == 1:
+        return None
+    after = stage.with_actor(index, count=1, radius=1.6 * actor.radius, spread=0.0)
+    return Event(Fact("merges", actor.looks()), index, stage.scene, after)
+
+
+def _orbits(stage: Stage, index: int) -> Event | None:
+    actor, camera = stage.scene.actors[index], stage.scene.camera
+    if not actor.visible or actor.count > 1:
+        return None
+    for other in stage.rng.sample(stage.scene.actors, len(stage.scene.actors)):
+        path = replace(other, radius=other.reach + 2 * actor.radius + 4, spread=0)
+        if other.visible and other.shape != actor.shape and in_view(camera, path):
+            fact = Fact("orbits", actor.looks(), others=(other.looks(),))
+            return Event(fact, index, stage.scene, stage.scene)
+    return None
+
+
+ACTS: dict[str, Act] = {
+    "enters": _enters,
+    "crosses": _crosses,
+    "leaves": _leaves,
+    "fades": _fades,
+    "moves": _travels("moves"),
+    "stops": _travels("stops"),
+    "grows": _resizes("grows", 1.75),
+    "shrinks": _resizes("shrinks", 0.55),
+    "bounces": _bounces,
+    "blinks": _blinks,
+    "spins": _in_place("spins", excluded=("circle", "ring")),
+    "trembles": _in_place("trembles"),
+    "recolours": _recolours,
+    "splits": _splits,
+    "merges": _merges,
+    "orbits": _orbits,
+}
+
+
+def _camera_event(stage: Stage, fact: Fact, camera: Camera) -> Event | None:
+    visible = [actor for actor in stage.scene.actors if actor.visible]
+    if not all(in_view(camera, a) and a.radius * camera.zoom >= MIN_RADIUS for a in visible):
+        return None
+    return Event(fact, None, stage.scene, replace(stage.scene, camera=camera))
+
+
+def _pans(stage: Stage) -> Event | None:
+    camera, side = stage.scene.camera, stage.rng.choice(list(DIRECTIONS))
+    dx, dy = DIRECTIONS[side]
+    x, y = camera.to_world(28 * dx, 16 * dy)
+    return _camera_event(stage, Fact("pans", target=side), replace(camera, x=x, y=y))
+
+
+def _zooms(kind: str, factor: float) -> Callable[[Stage], Event | None]:
+    def act(stage: Stage) -> Event | None:
+        zoom = stage.scene.camera.zoom * factor
+        if not 0.65 < zoom < 1.5:
+            return None
+        return _camera_event(stage, Fact(kind), replace(stage.scene.camera, zoom=zoom))
+
+    return act
+
+
+def _camera_shakes(stage: Stage) -> Event | None:
+    return _camera_event(stage, Fact("camera_shakes"), stage.scene.camera)
+
+
+CAMERA_ACTS: dict[str, Callable[[Stage], Event | None]] = {
+    "pans": _pans,
+    "zooms_in": _zooms("zooms_in", 1.35),
+    "zooms_out": _zooms("zooms_out", 1 / 1.35),
+    "camera_shakes": _camera_shakes,
+}

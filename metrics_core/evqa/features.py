@@ -1,0 +1,56 @@
+"""A video's features, prepared once for all its texts: unit rows to match with keywords, and one pooled vector."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from metrics_core.arrays import FloatArray
+from metrics_core.evqa.result import Status
+from metrics_core.vectors import BadFeature, feature_rows, unit_mean, unit_rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FrameFeatures:
+    """A video's features, ready to be compared with any number of texts. `prepare_frames` makes them.
+
+    `pooled` is f_V (d,). `local` holds the unit rows (n, d) that keywords are matched with: the regions, or the frames
+    where there are no regions. Where `status` is not "ok", the video cannot be scored: `reason` says why, and both
+    arrays are empty.
+    """
+
+    pooled: FloatArray
+    local: FloatArray
+    status: Status = "ok"
+    reason: str | None = None
+
+
+def prepare_frames(frames: npt.ArrayLike, regions: npt.ArrayLike | None = None) -> FrameFeatures:
+    """Normalise and pool the features of a video's sampled frames (T, d), once for all its texts.
+
+    regions: features (n, d) of crops of these frames. If there are any, keywords are matched with them instead of the
+    frames, but f_V stays the mean of the frames. Rows need not have unit length. A video without frames or with a bad
+    feature gets a status, because one video of thousands may be such. Raises ValueError for arrays of a wrong shape.
+
+    >>> prepare_frames([[3.0, 0.0], [0.0, 0.5]]).pooled.round(4).tolist()
+    [0.7071, 0.7071]
+    >>> prepare_frames([]).status
+    'no_frames'
+    """
+    frame_rows = feature_rows("frames", frames)
+    region_rows = feature_rows("regions", [] if regions is None else regions)
+    if len(frame_rows) == 0:
+        return FrameFeatures(np.empty(0), np.empty((0, 0)), "no_frames", "no frame of the video could be sampled")
+    if len(region_rows) and region_rows.shape[1] != frame_rows.shape[1]:
+        raise ValueError(
+            f"frames have {frame_rows.shape[1]} dimensions, regions {region_rows.shape[1]}: use one encoder for both."
+        )
+    try:
+        units = unit_rows("frame", frame_rows)
+        pooled = unit_mean("frames", units)
+        local = unit_rows("region", region_rows) if len(region_rows) else units
+    except BadFeature as error:
+        return FrameFeatures(np.empty(0), np.empty((0, 0)), "bad_feature", str(error))
+    return FrameFeatures(pooled, local)

@@ -1,0 +1,26 @@
+"""Estimate the memory that a video takes on its way from the file to the encoder."""
+
+from __future__ import annotations
+
+from metrics_core.frames.fit import MOST_PIXELS, Fit
+from metrics_core.frames.pictures import MOST_BYTES
+
+# Whole pictures that a decoder holds at once, counted as RGB: its reference pictures, and copies.
+PICTURES_IN_DECODER = 20
+
+# Copies of a sampled frame: in the decoder, received from it, and preprocessed with four bytes per number.
+BYTES_PER_NUMBER = 1 + 1 + 4
+
+
+def bytes_in_flight(pixels: int | None, n_sampled: int | None, fit: Fit | None) -> int:
+    """Estimate, as an upper bound, the bytes that a video takes until it is encoded.
+
+    Args:
+        pixels: pixels of one picture; None counts as the greatest number that is decoded.
+        n_sampled: number of sampled frames; None counts as the greatest number that is kept.
+        fit: the part of a frame that is kept; None keeps whole frames.
+    """
+    pixels = min(pixels or MOST_PIXELS, MOST_PIXELS)
+    frame = 3 * (fit.height * fit.width if fit else pixels)
+    sampled = MOST_BYTES if n_sampled is None else min(n_sampled * frame, MOST_BYTES)
+    return PICTURES_IN_DECODER * 3 * pixels + BYTES_PER_NUMBER * sampled

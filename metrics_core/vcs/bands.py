@@ -1,0 +1,82 @@
+"""The shortest (floor) and the longest (ceil) line through a sequence of windows, for NAS-L."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from metrics_core.arrays import FloatArray, IntArray
+from metrics_core.vcs.windows import Windows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Band:
+    """The floor and ceil lines with their lengths, and the lengths of the floor line's steps."""
+
+    floor_length: float
+    ceil_length: float
+    floor_path: tuple[int, ...]
+    ceil_path: tuple[int, ...]
+    floor_steps: FloatArray
+
+
+EMPTY_BAND = Band(0.0, 0.0, (), (), np.empty(0))
+
+
+def step_lengths(rise: IntArray) -> FloatArray:
+    """Length of a step that goes one chunk along the walk and `rise` chunks along the timeline."""
+    return np.asarray(np.sqrt(1 + rise * rise), dtype=np.float64)
+
+
+def line_length(steps: FloatArray) -> FloatArray:
+    """Sum the steps along the last axis, always from first to last, so that equal lines compare equal."""
+    return np.asarray(steps.cumsum(axis=-1)[..., -1])
+
+
+def band_of(windows: Windows) -> Band:
+    """Draw the shortest and the longest line through one cell of every window. Ties go to the lower cells."""
+    if windows.start.size == 1:
+        return EMPTY_BAND
+    if (windows.end - windows.start).max() == 1:
+        floor = ceil = windows.start
+    else:
+        floor, ceil = extreme_paths(windows)
+    floor_steps = step_lengths(np.diff(floor))
+    return Band(
+        float(line_length(floor_steps)),
+        float(line_length(step_lengths(np.diff(ceil)))),
+        tuple(floor.tolist()),
+        tuple(ceil.tolist()),
+        floor_steps,
+    )
+
+
+def extreme_paths(windows: Windows) -> tuple[IntArray, IntArray]:
+    """Find (cells of the shortest line, cells of the longest line) by a dynamic programme over the windows.
+
+    Both lines are found at once, the longest as the minimum of negated lengths. Windows are padded to a common width
+    with cells of infinite cost, so that a step's cost depends only on how far the window moved.
+    """
+    start, end = windows.start, windows.end
+    cell = np.arange(int((end - start).max()))
+    padding = np.where(start[:, None] + cell < end[:, None], 0.0, np.inf)
+    moves = np.diff(start).tolist()
+    lengths = {move: step_lengths(move + cell[:, None] - cell) for move in set(moves)}
+    signed = {move: np.stack([length, -length]) for move, length in lengths.items()}
+    total = np.stack([padding[0], padding[0]])
+    origin = []
+    for move, closed in zip(moves, padding[1:], strict=True):
+        reached = total[:, None, :] + signed[move]
+        origin.append(reached.argmin(axis=2))
+        total = reached.min(axis=2) + closed
+    floor, ceil = (trace_back(origin, line, int(total[line].argmin())) for line in (0, 1))
+    return start + floor, start + ceil
+
+
+def trace_back(origin: list[IntArray], line: int, last: int) -> IntArray:
+    """Follow one line from its last cell back to its first, and return its cells from first to last."""
+    path = [last]
+    for cells in reversed(origin):
+        path.append(int(cells[line, path[-1]]))
+    return np.array(path[::-1], dtype=np.int64)

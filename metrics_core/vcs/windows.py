@@ -1,0 +1,53 @@
+"""Mapping windows: where the match of a chunk is expected if both texts tell the story at an even pace."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from metrics_core.arrays import IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Windows:
+    """One half-open window [start, end) for every walked chunk, on a timeline of `timeline` chunks."""
+
+    start: IntArray
+    end: IntArray
+    timeline: int
+
+    @property
+    def pairs(self) -> tuple[tuple[int, int], ...]:
+        """The windows as (start, end) pairs of Python integers."""
+        return tuple(zip(self.start.tolist(), self.end.tolist(), strict=True))
+
+
+def direct_windows(n_long: int, n_short: int) -> Windows:
+    """Windows of the shorter text's chunks on the longer text.
+
+    Starts are products in float64, as in the authors' code. For some shapes, such as 30 against 22, they differ by one
+    from exact integer division, and the published numbers depend on this.
+    """
+    slope = n_long / n_short
+    start = np.floor(np.arange(n_short) * slope).astype(np.int64)
+    return Windows(start, np.minimum(start + math.ceil(slope), n_long), n_long)
+
+
+def reverse_windows(direct: Windows) -> Windows:
+    """Windows of the longer text's chunks on the shorter text: the chunks whose direct window contains the chunk."""
+    position = np.arange(direct.timeline)
+    start = np.searchsorted(direct.end, position, side="right").astype(np.int64)
+    end = np.searchsorted(direct.start, position, side="right").astype(np.int64)
+    return Windows(start, end, direct.start.size)
+
+
+def window_regularizer(area: int, n_long: int, n_short: int) -> float:
+    """Compute R_w in [0, 1]: how much windows of a total height `area` allow. At 1 they allow every match."""
+    if n_long == 1:
+        return 0.0
+    if n_long == 2:
+        return 1.0
+    smallest = 1.0 / n_long
+    return min(max((area / (n_long * n_short) - smallest) / (0.5 - smallest), 0.0), 1.0)

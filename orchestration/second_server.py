@@ -1,0 +1,40 @@
+"""Whether a command is about to start a server beside one that the user may mean."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from assets.home import NAME, homes_nearby
+from db.server.processes import has_embedded, is_embedded_running, running_homes
+
+if TYPE_CHECKING:
+    pass
+
+
+def note_of_second_server(
+    home: Path, running_now: Callable[[], list[Path]] = running_homes, *, only_looks: bool = False
+) -> str | None:
+    """The sentence for a command that starts the server of this home while another one runs, or another home is near.
+
+    running_now: tells the homes whose server runs. only_looks: whether the command starts no server. None where the
+    home's own server runs already, and where there is no other home to mean.
+    """
+    if is_embedded_running(home):
+        return None
+    running = [other for other in running_now() if other != home]
+    nearby = [] if has_embedded(home) else homes_nearby(home.parent)
+    if not running and not nearby:
+        return None
+    starts = "finds no data" if only_looks else "starts a second server" if running else "makes a new home"
+    other = (
+        f"{'a server' if only_looks else 'another one'} runs in {running[0]}"
+        if running
+        else f"there is one in {nearby[0]}"
+    )
+    meant = (running or nearby)[0]
+    # A home of another name is not found from any folder.
+    there = f"run the command in {meant.parent}, or " if meant.name == NAME else ""
+    return f"this {starts} in {home}, and {other}: to use that, {there}set REELSIEVE_HOME={shlex.quote(str(meant))}"

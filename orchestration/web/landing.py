@@ -1,0 +1,41 @@
+"""The first page: it leads to the lineage with all groups folded, top to bottom, as the README shows it."""
+
+from __future__ import annotations
+
+from starlette.responses import HTMLResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+# Where Dagster's page keeps a person's choices. It fits the graph's width to the window: from top to bottom the graph
+# is narrow, and its names are large. It keeps open groups too, and with all of them open it draws no name at all.
+PAGE = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>Reelsieve</title>
+<p><a href="/asset-groups">lineage</a>, <a href="/look">samples</a></p>
+<script>
+for (const [choice, usual] of [["asset-graph-direction", '"vertical"'], ["dagster-nav-collapsed", "true"]]) {
+  if (localStorage.getItem(choice) === null) localStorage.setItem(choice, usual);
+}
+for (const choice of Object.keys(localStorage)) {
+  if (choice.startsWith("asset-graph-open-graph-nodes-global")) localStorage.removeItem(choice);
+}
+location.replace("/asset-groups");
+</script>
+</html>
+"""
+
+
+class Landing:
+    """In front of Dagster's application: answers for the address without a path, and leads to the pages of look."""
+
+    def __init__(self, app: ASGIApp, look: ASGIApp) -> None:
+        self._app, self._look = app, look
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or pass the request on."""
+        app = self._app
+        if scope["type"] == "http" and scope["path"].split("/")[1] == "look":
+            app = self._look
+        elif scope["type"] == "http" and scope["path"] == "/" and scope["method"] in ("GET", "HEAD"):
+            app = HTMLResponse(PAGE)
+        await app(scope, receive, send)

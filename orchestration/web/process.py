@@ -1,0 +1,37 @@
+"""A program that runs beside the web server and ends with it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psutil  # type: ignore[import-untyped]
+
+from orchestration.stopping import cleans_up
+
+# How long open requests, and then the other processes, may take to end: after a signal there are some seconds for both.
+PATIENCE_S = 1
+
+
+@contextmanager
+def process(program: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """One of Dagster's programs as a process, which is stopped at the end with all that it started."""
+    started = subprocess.Popen([str(Path(sys.executable).with_name(program)), *arguments])
+    try:
+        yield started
+    finally:
+        family = []
+        with suppress(psutil.Error):
+            family = psutil.Process(started.pid).children(recursive=True)
+        started.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            started.wait(PATIENCE_S)
+        started.kill()
+        for child in family:
+            with suppress(psutil.Error):
+                if not cleans_up(child):
+                    child.kill()
+        started.wait()
