@@ -58,7 +58,8 @@ def find_refused(connection: Connection, metrics: MetricInputs) -> dict[str, str
         )
         try:
             with connection.begin_nested():
-                connection.exec_driver_sql(query)
+                # A percent sign is one.
+                connection.exec_driver_sql(query, execution_options={"no_parameters": True})
         except (sa.exc.ProgrammingError, sa.exc.DataError, sa.exc.NotSupportedError) as error:
             refused[metric] = str(error.orig).strip().splitlines()[0]
     return refused

@@ -83,8 +83,8 @@ def create_views(connection: Connection, metrics: MetricInputs) -> None:
         connection.exec_driver_sql(f"DROP VIEW IF EXISTS {name}")
     connection.execute(sa.delete(view_definition))
     for definition in definitions.values():
-        # A statement without parameters, in which a percent sign is one.
-        connection.exec_driver_sql(definition)
+        # Without parameters, so that a percent sign is one.
+        connection.exec_driver_sql(definition, execution_options={"no_parameters": True})
     connection.execute(sa.insert(view_definition), [{"name": n, "sql_sha256": d} for n, d in digests.items()])
     watch_tables(connection, metrics)
     mark_scores_of(connection, changed)
