@@ -12,9 +12,24 @@ from sqlalchemy.engine import Engine
 from assets.home_files import make_home_folder
 from assets.results import Results
 from assets.scores.base import Scorer
+from assets.scores.brought import BrokenMetric, UnusableMetric, package_of, shown
+from assets.scores.registry import BROUGHT, METRICS
 
 if TYPE_CHECKING:
     from assets.steps import Take
+
+
+class _Scorers(dict[str, Scorer]):
+    """The scorers that can be used, by metric."""
+
+    def __init__(self, broken: Mapping[str, BrokenMetric]) -> None:
+        super().__init__()
+        self._broken = broken
+
+    def __missing__(self, metric: str) -> Scorer:
+        if metric not in self._broken:
+            raise KeyError(metric)
+        raise UnusableMetric(f"metric {metric} cannot be used, since {self._broken[metric].remedy}")
 
 
 class Curation:
@@ -30,11 +45,16 @@ class Curation:
         settings: object,
         connect: Callable[[], Engine],
         scorers: Mapping[str, type[Scorer]],
+        tell_broken: Callable[[BrokenMetric], None] = lambda _: None,
     ) -> None:
+        """tell_broken: called once for each metric of an installed package that turns out to be broken."""
         self._open_home = open_home
         self._settings = settings
         self._connect = connect
         self._scorers = scorers
+        self._tell_broken = tell_broken
+        # The metrics of installed packages that cannot be used, by name, as far as they were tried.
+        self.broken: dict[str, BrokenMetric] = {}
         # Who takes the steps of runs instead of this process.
         self.others: Take | None = None
         # Of the run under way; the runs of a process follow one another.
@@ -52,8 +72,32 @@ class Curation:
 
     @cached_property
     def scorers(self) -> dict[str, Scorer]:
-        """One scorer per metric; the models behind them load when they are first used."""
-        return {metric: scorer.from_settings(self._settings) for metric, scorer in self._scorers.items()}
+        """One scorer per metric that can be used; the models behind them load when they are first used.
+
+        To ask for one that is broken raises UnusableMetric.
+        """
+        made = _Scorers(self.broken)
+        for metric, scorer in self._scorers.items():
+            if metric in self.broken:
+                continue
+            try:
+                made[metric] = scorer.from_settings(self._settings)
+            except Exception as error:
+                if metric not in BROUGHT:
+                    raise
+                self.leave_out(metric, f"making its scorer from the settings raises {shown(error)}")
+        return made
+
+    @property
+    def metrics(self) -> list[str]:
+        """The metrics that can be used, in order; without the simple scores."""
+        return [metric for metric in METRICS if metric in self.scorers]
+
+    def leave_out(self, metric: str, reason: str) -> None:
+        """Do without a metric of an installed package. reason: part of a sentence that says what is wrong."""
+        self.broken[metric] = BrokenMetric(metric, package_of(metric), reason)
+        self.__dict__.get("scorers", {}).pop(metric, None)
+        self._tell_broken(self.broken[metric])
 
     def folder(self, name: str) -> Path:
         """A folder below the home folder, made when it is missing."""

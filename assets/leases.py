@@ -1,8 +1,13 @@
-"""Who computes: an asset holds a lease on each shard while it works on it, whoever started the run and wherever."""
+"""Leases of who computes, whoever started the run and wherever: of an asset on a shard, and of all work on a dataset.
+
+An asset has the lease on a shard for itself while it works on it. Those who work on a dataset share a lease on its
+name; a drop or a renaming has that one for itself.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 from sqlalchemy.engine import Engine
 
@@ -20,13 +25,15 @@ def leased(
 ) -> Iterator[tuple[list[str], Tell]]:
     """Yield every partition while no other process can compute this asset there; those that are free come first.
 
+    Nobody can drop or rename their datasets meanwhile: also not where this process is an actor whose run is gone.
     Partitions come in groups. at_once: the most that a group has, of so many that are left. waits: told for whom this
     process waits when the others have all that is left. With each group comes a `tell`, which makes sure that the
     leases are still held before it passes a line on to the given one. It raises LeaseLost where another process took a
     partition over after the connection was lost.
     """
-    with Leases(engine.url) as leases:
-        names = {lease_name(asset, partition): partition for partition in partitions}
+    names = {lease_name(asset, partition): partition for partition in partitions}
+    datasets = {partition.rpartition(":")[0] or partition for partition in names.values()}
+    with keep_datasets(engine, *sorted(datasets)) as leases:
 
         def wait(name: str) -> None:
             what = f"{'shard' if ':' in names[name] else 'dataset'} {names[name]}"
@@ -43,3 +50,20 @@ def leased(
 def lease_name(asset: str, partition: str) -> str:
     """The name of the lease of who computes an asset of a partition."""
     return f"{asset} of {partition}"
+
+
+@contextmanager
+def keep_datasets(engine: Engine, *names: str) -> Iterator[Leases]:
+    """Keep others from dropping or renaming datasets until the block ends. names: there may be no such dataset yet.
+
+    Yields the leases that do so, for others on the same connection. Waits while a drop or a renaming is under way.
+    """
+    with Leases(engine.url) as leases:
+        for name in names:
+            leases.take(dataset_lease(name), is_shared=True)
+        yield leases
+
+
+def dataset_lease(name: str) -> str:
+    """Return the name of the lease on a dataset."""
+    return f"dataset {name}"

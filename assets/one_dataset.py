@@ -11,6 +11,7 @@ import dagster as dg
 from assets.curation import Curation
 from assets.datasets import RunShard, chosen_shards, dataset_of_key
 from assets.ingest.run import ingest_folder
+from assets.leases import keep_datasets
 from assets.progress import sparsely
 from assets.reports.text import itemised
 from assets.scores.checks import check_scores, check_specs
@@ -51,11 +52,12 @@ class _One:
         @dg.asset(**self._placed(SAMPLES, "postgres"), description=f"Captions of the dataset {self.dataset}.")
         def samples(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
             tell = sparsely(context.log.info)
-            report = ingest_folder(
-                curation.engine, folder, self.dataset, progress=lambda source, n: tell(f"{source}: {n} rows read")
-            )
-            with curation.engine.connect() as connection:
-                count = n_rows(connection, dataset_of_key(curation.engine, self.dataset), SAMPLES)
+            with keep_datasets(curation.engine, self.dataset):
+                report = ingest_folder(
+                    curation.engine, folder, self.dataset, progress=lambda source, n: tell(f"{source}: {n} rows read")
+                )
+                with curation.engine.connect() as connection:
+                    count = n_rows(connection, dataset_of_key(curation.engine, self.dataset), SAMPLES)
             remedy = f": reelsieve rejects --dataset {self.dataset} says why" if report.rejected else ""
             return dg.MaterializeResult(
                 metadata={"dagster/row_count": count, "refused rows": f"{report.rejected:,}{remedy}"}
@@ -115,7 +117,8 @@ class _One:
             description=f"Captions of the dataset {self.dataset} that a recipe takes, frozen and written as Parquet.",
         )
         def subset(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
-            return subset_made(curation, dataset_of_key(curation.engine, self.dataset), recipe, context.log.info)
+            with keep_datasets(curation.engine, self.dataset):
+                return subset_made(curation, dataset_of_key(curation.engine, self.dataset), recipe, context.log.info)
 
         return subset
 

@@ -1,14 +1,17 @@
-"""Who works on a dataset shares a lease on its name; whoever drops or renames it has the lease for itself meanwhile."""
+"""Work on datasets that nobody drops or renames meanwhile: of a command, and of a run, whoever started it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import dagster as dg
+
 from assets.datasets import dataset_of_key
+from assets.leases import keep_datasets
 from db.manifest.datasets import Dataset
-from db.server.leases import Leases
 from orchestration.platform import installed
+from orchestration.requests import datasets_of_runs
 
 
 @contextmanager
@@ -17,18 +20,20 @@ def at_work_on(name: str) -> Iterator[Dataset]:
 
     Waits while a drop or a renaming of it is under way.
     """
-    with kept(name):
+    with keep_datasets(installed().engine, name):
         yield dataset_of_key(installed().engine, name)
 
 
 @contextmanager
-def kept(name: str) -> Iterator[None]:
-    """Do the same for a name under which there may be no dataset yet."""
-    with Leases(installed().engine.url) as leases:
-        leases.take(dataset_lease(name), is_shared=True)
+def run_at_work(context: dg.InitResourceContext) -> Iterator[None]:
+    """Keep others from dropping or renaming the datasets of a run until the block ends.
+
+    context: of a resource. Where it is made for a schedule or a sensor instead of a run, nothing is kept.
+    """
+    run, instance = context.run, context.instance
+    names = datasets_of_runs(instance, [run]) if run and instance else set()
+    if names:
+        with keep_datasets(installed().engine, *names):
+            yield
+    else:
         yield
-
-
-def dataset_lease(name: str) -> str:
-    """The name of the lease on a dataset."""
-    return f"dataset {name}"

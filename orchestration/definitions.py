@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import dagster as dg
 
 import assets
 from assets.catalogue import catalogued
 from assets.curation import Curation
 from assets.results import Results
+from orchestration.at_work import run_at_work
 from orchestration.dead_runs import LEASED, hold_lease
 from orchestration.jobs import (
     calibration_job,
@@ -29,17 +32,18 @@ CURATION = "curation"
 
 
 @dg.resource(description="Database, scorers and folders of this installation.")
-def curation_of_run(context: dg.InitResourceContext) -> Curation:
-    """The resource that every run asks for. For a run that Dagster started it holds the lease until the process ends.
+def curation_of_run(context: dg.InitResourceContext) -> Iterator[Curation]:
+    """The resource that every run asks for; nobody drops or renames the run's dataset meanwhile.
 
-    A command holds the lease of its run itself.
+    For a run that Dagster started it holds the run's lease until the process ends. A command holds that itself.
     """
     run, found = context.run, installed().curation
     if run is not None and context.instance is not None and run.tags.get(LEASED) != run.run_id:
         keep_connected(context.instance)
         hold_lease(context.instance, run.run_id)
         found.results = Results()
-    return found
+    with run_at_work(context):
+        yield found
 
 
 def of_datasets() -> dg.Definitions:

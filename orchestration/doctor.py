@@ -43,8 +43,12 @@ class Finding:
 
 def examine() -> list[Finding]:
     """All findings, in the order in which a newcomer would mend them."""
-    broken = [Finding(f"metric {metric.name} of {metric.package}", False, metric.remedy) for metric in BROKEN]
-    return broken + [_guarded(name, check) for name, check in (_CHECKS | _models()).items()]
+    from orchestration.platform import installed
+
+    found = [_guarded(name, check) for name, check in (_CHECKS | _models()).items()]
+    # Some turn out to be broken when they are made, or when the database is opened.
+    broken = [*BROKEN, *installed().curation.broken.values()]
+    return [Finding(f"metric {metric.name} of {metric.package}", False, metric.remedy) for metric in broken] + found
 
 
 def _guarded(name: str, check: Callable[[], tuple[bool, str]]) -> Finding:

@@ -10,7 +10,6 @@ from assets.holdings import Holdings, of_dataset
 from assets.plan import Plan, inputs_of, make_plan
 from assets.scores.base import Scorer
 from assets.scores.pending import forecast, reasons_in_words, why_none
-from assets.scores.registry import METRICS
 from assets.sources.base import Forecast
 from orchestration.platform import installed
 
@@ -61,17 +60,18 @@ def _summed(role: str | None, model: str | None, parts: Sequence[Forecast]) -> d
     }
 
 
-def plan_of(holdings: Holdings, metrics: Collection[str] = METRICS) -> Plan:
-    """The plan of what is there, for these metrics. Opens no database and loads no model."""
+def plan_of(holdings: Holdings, metrics: Collection[str] | None = None) -> Plan:
+    """The plan of what is there, for these metrics, or all that can be used. Opens no database and loads no model."""
     return make_plan(holdings, _scorers(metrics))
 
 
-def plan_of_dataset(dataset: str, metrics: Collection[str] = METRICS) -> Plan:
-    """The plan of what is stored. Raises UnknownDataset."""
+def plan_of_dataset(dataset: str, metrics: Collection[str] | None = None) -> Plan:
+    """The plan of what is stored, likewise. Raises UnknownDataset."""
     found = dataset_of_key(installed().engine, dataset)
     with installed().engine.connect() as connection:
         return plan_of(of_dataset(connection, found, inputs_of(_scorers(metrics).values())), metrics)
 
 
-def _scorers(metrics: Collection[str]) -> dict[str, Scorer]:
-    return {metric: installed().curation.scorers[metric] for metric in metrics}
+def _scorers(metrics: Collection[str] | None) -> dict[str, Scorer]:
+    chosen = installed().curation.metrics if metrics is None else metrics
+    return {metric: installed().curation.scorers[metric] for metric in chosen}

@@ -15,6 +15,7 @@ from assets.ecs.assets import REPORT, ecs_thresholds
 from assets.ecs.scorer import ECSScorer
 from assets.facts.assets import DESCRIBED
 from assets.ingest.assets import report_of
+from assets.leases import keep_datasets
 from assets.partitions import DATASETS, SHARDS, announce_partitions, shards_between
 from assets.reports.text import number_of
 from assets.results import Results
@@ -24,7 +25,7 @@ from db.manifest.datasets import Dataset
 from db.scores.thresholds import metrics_with_cutoffs
 from db.scores.work import shard_state
 from db.selections.recipes import Recipe
-from orchestration.at_work import at_work_on, kept
+from orchestration.at_work import at_work_on
 from orchestration.dead_runs import close_dead_runs
 from orchestration.jobs import FACTS, SUBSET, WITHOUT_MODEL
 from orchestration.platform import installed
@@ -39,7 +40,7 @@ LOOK_BACK = timedelta(days=30)
 def run_ingest(folder: Path, dataset: str, rows: Path | None, n_shards: int | None) -> dict[str, Any]:
     """Ingest a manifest folder through Dagster and return the report."""
     config = {"folder": str(folder), "rows": str(rows) if rows else None, "n_shards": n_shards}
-    with kept(dataset):
+    with keep_datasets(installed().engine, dataset):
         installed().instance.add_dynamic_partitions(str(DATASETS.name), [dataset])
         result = run_job("ingest_job", dataset, {"ops": {"ingest": {"config": config}}})
     made = [event.step_materialization_data.materialization for event in result.get_asset_materialization_events()]

@@ -12,10 +12,11 @@ from sqlalchemy.engine import URL, Engine
 from assets.curation import Curation
 from assets.home_files import make_home_folder
 from assets.own_home import open_home
+from assets.scores.brought import BrokenMetric
 from assets.scores.registry import METRIC_INPUTS, SCORERS, SOURCE_TABLES
 from assets.settings import SettingsError
 from db.schema.migrate import is_current, migrate
-from db.schema.views import is_up_to_date
+from db.schema.views import explain_refused, is_up_to_date
 from db.server.embedded import curation_url
 from db.server.engine import open_engine
 from db.server.leases import lease
@@ -68,13 +69,26 @@ class Installation:
 
     @cached_property
     def engine(self) -> Engine:
-        """The engine of the curation database, whose tables and views are brought up to date first."""
-        return ready_engine(self.database_url)
+        """The engine of the curation database, whose tables and views are brought up to date first.
+
+        A metric of an installed package whose inputs Postgres refuses is left out.
+        """
+        opened = ready_engine(self.database_url)
+        with opened.connect() as connection:
+            for metric, reason in explain_refused(connection, METRIC_INPUTS).items():
+                self.curation.leave_out(metric, f"Postgres refuses its inputs ({reason})")
+        return opened
 
     @cached_property
     def curation(self) -> Curation:
         """The resource that assets ask for. Its models stay loaded from one run of this process to the next."""
-        return Curation(lambda: self.home, self.settings, lambda: self.engine, SCORERS)
+        return Curation(lambda: self.home, self.settings, lambda: self.engine, SCORERS, self._warn_of_broken)
+
+    @property
+    def usable_metrics(self) -> list[str]:
+        """The metrics that can be computed here, in order. Opens the database, which may refuse the inputs of some."""
+        _ = self.engine
+        return self.curation.metrics
 
     @cached_property
     def instance(self) -> dg.DagsterInstance:
@@ -149,6 +163,12 @@ class Installation:
         if note := note_of_second_server(self.settings.home_folder, only_looks=only_looks):
             self._say(note)
 
+    def _warn_of_broken(self, metric: BrokenMetric) -> None:
+        # Imported late: it imports Dagster, and most commands have nothing to warn of.
+        from orchestration.terminal import warn_of_broken
+
+        warn_of_broken([metric])
+
     def _say(self, note: str) -> None:
         # Imported late: it imports Dagster, and a command that only looks starts at once.
         from orchestration.terminal import say
@@ -194,6 +214,6 @@ def _is_ready(url: URL) -> bool:
         return False
     try:
         with opened.connect() as connection:
-            return is_current(connection) and is_up_to_date(connection, METRIC_INPUTS)
+            return is_current(connection) and is_up_to_date(connection, METRIC_INPUTS, SOURCE_TABLES)
     finally:
         opened.dispose()

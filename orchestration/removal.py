@@ -9,6 +9,7 @@ import dagster as dg
 
 from assets.datasets import BadDatasetName, check_dataset_name, dataset_of_key, shard_keys
 from assets.home import DEMO_DATASET
+from assets.leases import dataset_lease
 from assets.partitions import DATASETS, SHARDS
 from db.manifest.datasets import Dataset
 from db.manifest.removal import contents, drop_dataset, drop_scores, n_selections, rename_dataset, require_free
@@ -16,7 +17,6 @@ from db.scores.imported import imported_scorers, list_imported_into
 from db.scores.scorers import scored_datasets
 from db.server.leases import Leases
 from db.spelling import did_you_mean
-from orchestration.at_work import dataset_lease
 from orchestration.dead_runs import close_dead_runs
 from orchestration.platform import installed, ready_engine
 from orchestration.requests import busy_datasets

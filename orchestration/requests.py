@@ -38,8 +38,12 @@ def stretches(known: Iterable[str], chosen: Collection[str], wanted: Collection[
 
 def busy_datasets(instance: dg.DagsterInstance) -> set[str]:
     """Return the datasets with a run that has not ended, over the whole dataset or over some of its shards."""
+    return datasets_of_runs(instance, instance.get_runs(dg.RunsFilter(statuses=UNENDED)))
+
+
+def datasets_of_runs(instance: dg.DagsterInstance, runs: Iterable[dg.DagsterRun]) -> set[str]:
+    """Return the datasets that runs name by their partitions, as a whole or by some of their shards."""
     names = [*instance.get_dynamic_partitions(str(SHARDS.name)), *instance.get_dynamic_partitions(str(DATASETS.name))]
     places = {key: place for place, key in enumerate(names)}
-    runs = instance.get_runs(dg.RunsFilter(statuses=UNENDED))
     # A dataset's name has no colon.
     return {key.rpartition(":")[0] or key for run in runs for key in shards_between(run.tags, places)}

@@ -113,10 +113,9 @@ def settings() -> Settings:
 def _warn_of_broken() -> None:
     if BROKEN:
         # Imported late: it imports Dagster, and most commands have nothing to warn of.
-        from orchestration.terminal import warn
+        from orchestration.terminal import warn_of_broken
 
-        these = "; ".join(f"metric {metric.name} is left out, since {metric.remedy}" for metric in BROKEN)
-        warn(f"{these}; all other metrics work (reelsieve doctor lists what is broken)")
+        warn_of_broken(BROKEN)
 
 
 @cache

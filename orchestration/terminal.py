@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from typing import Any, TextIO
 
 import dagster as dg
 from rich.markup import escape
 
+from assets.scores.brought import BrokenMetric
 from orchestration.cli.output import Terminal
 
 LOGGER = "terminal"
@@ -28,6 +30,12 @@ def say(who: str, message: str) -> None:
 def warn(sentence: str) -> None:
     """Print a sentence on standard error that nobody should miss."""
     console.print(f"[bold red]warning: {escape(sentence)}[/bold red]", soft_wrap=True)
+
+
+def warn_of_broken(metrics: Iterable[BrokenMetric]) -> None:
+    """Print a warning that these metrics of installed packages are left out, and why."""
+    these = "; ".join(f"metric {metric.name} is left out, since {metric.remedy}" for metric in metrics)
+    warn(f"{these}; all other metrics work (reelsieve doctor lists what is broken)")
 
 
 class WithoutOutages:

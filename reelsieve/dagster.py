@@ -5,7 +5,7 @@ docs/dagster.md shows both; docs/examples/dagster_project is a project that uses
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +19,7 @@ from assets.results import Results
 from assets.scores.registry import METRICS
 from db.selections.recipes import recipe_of
 from db.spelling import did_you_mean
+from orchestration.at_work import run_at_work
 from orchestration.definitions import CURATION, of_datasets
 from orchestration.platform import installed
 from orchestration.settings import settings
@@ -26,11 +27,15 @@ from reelsieve.errors import ReelsieveError, plainly
 
 
 @dg.resource(description="Database, scorers and folders of Reelsieve.")
-def curation_beside(_: dg.InitResourceContext) -> Curation:
-    """The resource that Reelsieve's assets ask for. Whether their run lives, the other Dagster watches itself."""
+def curation_beside(context: dg.InitResourceContext) -> Iterator[Curation]:
+    """The resource that Reelsieve's assets ask for; nobody drops or renames the run's dataset meanwhile.
+
+    Whether their run lives, the other Dagster watches itself.
+    """
     found = installed().curation
     found.results = Results()
-    return found
+    with run_at_work(context):
+        yield found
 
 
 @plainly

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterable, Sequence
-from importlib.metadata import EntryPoint
+from contextlib import suppress
+from importlib.metadata import EntryPoint, entry_points
 from numbers import Real
 from typing import Any, NamedTuple, cast
 
@@ -14,7 +15,7 @@ from pydantic import BaseModel
 from assets.scores.base import Scorer
 from assets.sources.base import Source, chain_of_kinds
 from db.schema import METADATA
-from db.schema.inputs import Input
+from db.schema.inputs import Input, input_digest
 from db.scores.imported import RESERVED
 from db.scores.present import columns_without_metrics
 
@@ -40,6 +41,12 @@ class BrokenMetric(NamedTuple):
         return f"{self.reason}: correct, update or uninstall {self.package}"
 
 
+class UnusableMetric(RuntimeError):
+    """A metric of an installed package was asked for that cannot be used; the message says why, with the remedy."""
+
+    plain = True
+
+
 class BroughtMetrics(NamedTuple):
     """The scorers of installed packages that can be used, and the metrics that cannot."""
 
@@ -51,6 +58,15 @@ class _Unusable(ValueError):
     """A scorer's class lacks something; the message is the reason."""
 
 
+def package_of(metric: str) -> str:
+    """Return the name and the version of the installed package that brings a metric along."""
+    for point in entry_points(group=ENTRY_POINTS):
+        with suppress(Exception, SystemExit):
+            if point.load().metric == metric:
+                return _package(point)
+    return f"the package of {metric}"
+
+
 def load_brought(points: Iterable[EntryPoint], ours: Sequence[type[Scorer]]) -> BroughtMetrics:
     """Load the metrics behind entry points. Of several with one name the first counts; `ours` come before all.
 
@@ -59,21 +75,25 @@ def load_brought(points: Iterable[EntryPoint], ours: Sequence[type[Scorer]]) -> 
     scorers: list[type[Scorer]] = []
     broken = []
     for point in points:
-        package = f"{point.dist.name} {point.dist.version}" if point.dist else f"the package of {point.module}"
+        package = _package(point)
         try:
             scorer = point.load()
         except (Exception, SystemExit) as error:
-            broken.append(BrokenMetric(point.name, package, f"importing {point.value} raises {_shown(error)}"))
+            broken.append(BrokenMetric(point.name, package, f"importing {point.value} raises {shown(error)}"))
             continue
         try:
             _check(scorer, [*ours, *scorers])
         except _Unusable as error:
             broken.append(BrokenMetric(point.name, package, f"{point.value} {error}"))
         except Exception as error:
-            broken.append(BrokenMetric(point.name, package, f"reading {point.value} raises {_shown(error)}"))
+            broken.append(BrokenMetric(point.name, package, f"reading {point.value} raises {shown(error)}"))
         else:
             scorers.append(scorer)
     return BroughtMetrics(tuple(scorers), tuple(broken))
+
+
+def _package(point: EntryPoint) -> str:
+    return f"{point.dist.name} {point.dist.version}" if point.dist else f"the package of {point.module}"
 
 
 def _check(scorer: Any, others: Sequence[type[Scorer]]) -> None:
@@ -124,6 +144,10 @@ def _check_settings(settings: Any) -> None:
 def _check_evidence(inputs: Any, rests_on: Any, others: Sequence[type[Scorer]]) -> None:
     if not isinstance(inputs, Collection) or not inputs or not all(isinstance(each, Input) for each in inputs):
         raise _Unusable("has inputs that are no Input of reelsieve.metrics")
+    try:
+        input_digest(inputs)
+    except ValueError as error:
+        raise _Unusable(f"has inputs that cannot be used: {error}") from None
     if not all(isinstance(kind, type) and issubclass(kind, Source) for kind in rests_on):
         raise _Unusable("rests on something that is no Source of reelsieve.metrics")
     known = chain_of_kinds([kind for other in others for kind in other.rests_on])
@@ -137,7 +161,7 @@ def _check_evidence(inputs: Any, rests_on: Any, others: Sequence[type[Scorer]]) 
                 raise _Unusable(f"has an input that reads table {table!r}, which no installed source has")
 
 
-def _shown(error: BaseException) -> str:
+def shown(error: BaseException) -> str:
     """The kind of an error and the first line of its message, in at most 200 letters."""
     try:
         lines = str(error).strip().splitlines()

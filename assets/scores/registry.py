@@ -24,6 +24,7 @@ _OURS: tuple[type[Scorer], ...] = (VCSScorer, EVQAScorer, VCSShortScorer, ECSSco
 _SIMPLE: tuple[type[Scorer], ...] = (WordsInCommonScorer, CosineScorer)
 _BROUGHT, BROKEN = load_brought(entry_points(group=ENTRY_POINTS), (*_OURS, *_SIMPLE))
 
+BROUGHT = tuple(scorer.metric for scorer in _BROUGHT)
 METRICS = tuple(scorer.metric for scorer in (*_OURS, *_BROUGHT))
 SCORERS: dict[str, type[Scorer]] = {scorer.metric: scorer for scorer in (*_OURS, *_BROUGHT, *_SIMPLE)}
 METRIC_INPUTS: dict[str, Collection[Input[Any]]] = {metric: scorer.inputs for metric, scorer in SCORERS.items()}

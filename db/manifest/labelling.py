@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.engine import Connection
 
 from db.evidence.verdicts import MANIFEST_LABELS
@@ -20,12 +20,9 @@ from db.manifest.datasets import Dataset
 from db.manifest.rating import video_draws, with_time
 from db.schema import keypoint, keypoint_label, sample
 
-_IS_CURRENT = sa.and_(
-    keypoint_label.c.text_sha256 == sample.c.text_sha256,
-    keypoint_label.c.keypoint_sha256 == sa.func.sha256(sa.func.utf8(keypoint.c.text)),
-)
-"""Whether a label is of the texts that its caption and its keypoint have now."""
-_RATER, _RATED_AT = (keypoint_label.c.extra[name].astext for name in ("rater", "rated_at"))
+_CURRENT = sa.table("current_label", *map(sa.column, ("keypoint_id", "sample_id", "source")), sa.column("extra", JSONB))
+"""The labels of the texts that their caption and their keypoint have now."""
+_RATER, _RATED_AT = "rater", "rated_at"
 
 
 class Labeller(NamedTuple):
@@ -58,7 +55,6 @@ class Fact(NamedTuple):
 
 _FACT = (keypoint.c.keypoint_id, sample.c.sample_id, keypoint.c.text, sample.c.text, sample.c.video_id)
 _STORED = ("covered", "extra", "row_sha256", "text_sha256", "keypoint_sha256")
-_SAME_KEYPOINT = keypoint.c.keypoint_id == keypoint_label.c.keypoint_id
 _OF_ONE_VIDEO = keypoint.c.video_id == sample.c.video_id
 
 
@@ -75,10 +71,10 @@ def next_fact(connection: Connection, rater: Labeller, skipped: Collection[tuple
 def _next_fact(
     connection: Connection, rater: Labeller, skipped: Collection[tuple[int, int]], videos: sa.Select[tuple[int]]
 ) -> Fact | None:
-    label = keypoint_label.c
+    label = _CURRENT.c
     is_labelled = sa.select(sa.literal(1)).where(
         *(label.keypoint_id == keypoint.c.keypoint_id, label.sample_id == sample.c.sample_id),
-        *(label.source == MANIFEST_LABELS, _IS_CURRENT),
+        label.source == MANIFEST_LABELS,
     )
     wanted = [rater.captions, _OF_ONE_VIDEO, sample.c.video_id.in_(videos), ~is_labelled.exists()]
     if skipped:
@@ -124,8 +120,8 @@ def take_back_label(connection: Connection, rater: Labeller) -> bool:
     """Delete the last label that this rater gave in a browser; False where there is none."""
     label = keypoint_label.c
     query = sa.select(label.keypoint_id, label.sample_id).join(sample, sample.c.sample_id == label.sample_id)
-    query = query.where(rater.captions, label.source == MANIFEST_LABELS, rater.name == _RATER, _RATED_AT.is_not(None))
-    row = connection.execute(query.order_by(_RATED_AT.desc()).limit(1)).one_or_none()
+    query = query.where(rater.captions, label.source == MANIFEST_LABELS, *_given_by(rater, label.extra))
+    row = connection.execute(query.order_by(label.extra[_RATED_AT].astext.desc()).limit(1)).one_or_none()
     if row is None:
         return False
     it = (label.keypoint_id == row[0], label.sample_id == row[1], label.source == MANIFEST_LABELS)
@@ -134,6 +130,10 @@ def take_back_label(connection: Connection, rater: Labeller) -> bool:
 
 def n_labelled(connection: Connection, rater: Labeller) -> int:
     """How many labels this rater has given in a browser on texts as they are now."""
-    labels = sa.select(sa.func.count()).select_from(keypoint_label.join(sample).join(keypoint, _SAME_KEYPOINT))
-    own = (rater.captions, _IS_CURRENT, rater.name == _RATER, _RATED_AT.is_not(None))
-    return connection.execute(labels.where(*own)).scalar_one()
+    labels = sa.select(sa.func.count()).select_from(_CURRENT.join(sample, sample.c.sample_id == _CURRENT.c.sample_id))
+    return connection.execute(labels.where(rater.captions, *_given_by(rater, _CURRENT.c.extra))).scalar_one()
+
+
+def _given_by(rater: Labeller, extra: sa.ColumnElement[Any]) -> tuple[sa.ColumnElement[bool], ...]:
+    """The conditions on the field `extra` of a label by which this rater gave it in a browser."""
+    return extra[_RATER].astext == rater.name, extra[_RATED_AT].astext.is_not(None)

@@ -398,14 +398,13 @@ def systems_of_captions(connection: Connection, dataset: Dataset) -> set[str]:
 
 def drawn_ratings(connection: Connection, dataset: Dataset, aspect: str) -> Iterator[tuple[int, float, list[Mark]]]:
     """Id, mean rating by an aspect and marks of the ratings of each caption that is rated as it is now."""
-    mark = rating.c.extra[DRAWN]
     query = (
-        sa.select(rating.c.sample_id, sa.func.avg(rating.c.value), sa.func.array_agg(mark))
-        .join(sample, sa.and_(sample.c.sample_id == rating.c.sample_id, sample.c.text_sha256 == rating.c.text_sha256))
-        .where(sample.c.dataset_id == dataset.dataset_id, sample.c.kind == "caption", rating.c.aspect == aspect)
-        .group_by(rating.c.sample_id)
+        "SELECT sample_id, avg(value), array_agg(r.extra -> :drawn) FROM current_rating r "
+        "JOIN sample USING (sample_id) WHERE dataset_id = :dataset_id AND kind = 'caption' AND aspect = :aspect "
+        "GROUP BY sample_id"
     )
-    for sample_id, value, marks in connection.execute(query):
+    values = {"drawn": DRAWN, "dataset_id": dataset.dataset_id, "aspect": aspect}
+    for sample_id, value, marks in connection.execute(sa.text(query), values):
         yield sample_id, value, [each for given in marks if (each := _mark_in(given)) is not None]
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from db.schema.inputs import Input, input_digest
+from db.schema.inputs import Input, input_digest, input_marks
 from db.sql import read_sql
 
 MetricInputs = Mapping[str, Collection[Input[Any]]]
@@ -42,6 +42,27 @@ def mark_functions(metrics: MetricInputs) -> dict[str, str]:
 def rules_of(metrics: MetricInputs) -> dict[str, str]:
     """By metric the SQL expression that digests the inputs of its scores: the rule by which they are compared."""
     return {metric: input_digest(inputs, "r.scorer_id") for metric, inputs in metrics.items()}
+
+
+def find_refused(connection: Connection, metrics: MetricInputs) -> dict[str, str]:
+    """Return by metric why Postgres cannot compute its inputs, for those of the metrics of which that is so."""
+    refused = {}
+    for metric, inputs in metrics.items():
+        values = "".join(f", {item.value} AS input_{item.name}" for item in inputs).replace(
+            "{scorer_id}", "r.scorer_id"
+        )
+        query = (
+            f"SELECT {input_marks(inputs, 'r.scorer_id')}{values} FROM score c JOIN scorer r USING (scorer_id) "
+            "JOIN sample s USING (sample_id) JOIN video v USING (video_id) "
+            f"WHERE c.input_sha256 <> {input_digest(inputs, 'r.scorer_id')} LIMIT 0"
+        )
+        try:
+            with connection.begin_nested():
+                # A percent sign is one.
+                connection.exec_driver_sql(query, execution_options={"no_parameters": True})
+        except (sa.exc.ProgrammingError, sa.exc.DataError, sa.exc.NotSupportedError) as error:
+            refused[metric] = str(error.orig).strip().splitlines()[0]
+    return refused
 
 
 def has_scores(connection: Connection, metrics: Collection[str]) -> bool:

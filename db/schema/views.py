@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Collection, Sequence
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -19,6 +20,7 @@ from db.schema.inputs import input_digest, input_marks
 from db.schema.marks import (
     MetricInputs,
     by_metric,
+    find_refused,
     has_scores,
     lock_shards,
     mark_functions,
@@ -61,10 +63,11 @@ def create_views(connection: Connection, metrics: MetricInputs) -> None:
 
     sample_scores has columns `<metric>`, `<metric>_status`, `<metric>_is_stale` and `<metric>_models` for each metric,
     and for each whose scores were imported. Where another rule tells stale scores of a metric than before, its scores
-    are compared again. Raises ValueError for a metric whose name is no plain lower-case identifier, and for an input
-    that reads a table that does not exist.
+    are compared again. A metric whose inputs Postgres refuses is left out, as one that is not installed. Raises
+    ValueError for a metric whose name is no plain lower-case identifier, and for an input that reads a table that does
+    not exist.
     """
-    metrics = with_imported(connection, metrics)
+    metrics = with_imported(connection, _without(metrics, find_refused(connection, metrics)))
     definitions, before = _definitions(metrics), _made(connection)
     digests = {name: _digest(definition) for name, definition in definitions.items()}
     if before == digests:
@@ -79,8 +82,8 @@ def create_views(connection: Connection, metrics: MetricInputs) -> None:
     drop_views(connection)
     connection.execute(sa.delete(view_definition))
     for definition in definitions.values():
-        # A statement without parameters, in which a percent sign is one.
-        connection.exec_driver_sql(definition)
+        # Without parameters, so that a percent sign is one.
+        connection.exec_driver_sql(definition, execution_options={"no_parameters": True})
     connection.execute(sa.insert(view_definition), [{"name": n, "sql_sha256": d} for n, d in digests.items()])
     watch_tables(connection, metrics)
     mark_scores_of(connection, changed)
@@ -93,10 +96,35 @@ def drop_views(connection: Connection) -> None:
         connection.exec_driver_sql(f"DROP VIEW IF EXISTS {name}")
 
 
-def is_up_to_date(connection: Connection, metrics: MetricInputs) -> bool:
-    """Whether every view and function exists with the definition that it would get now."""
+def is_up_to_date(connection: Connection, metrics: MetricInputs, tables: Sequence[sa.Table] = ()) -> bool:
+    """Whether every view and function exists with the definition that it would get now.
+
+    tables: those of installed sources, which inputs may read.
+    """
+    if _is_made(connection, metrics):
+        return True
+    if not all(sa.inspect(connection).has_table(table.name) for table in tables):
+        return False
+    refused = find_refused(connection, metrics)
+    return bool(refused) and _is_made(connection, _without(metrics, refused))
+
+
+def explain_refused(connection: Connection, metrics: MetricInputs) -> dict[str, str]:
+    """Return by metric why the views were made without it, since Postgres cannot compute its inputs.
+
+    A database whose views were made with all metrics is asked once.
+    """
+    made = _rules_made(connection)
+    return find_refused(connection, {name: inputs for name, inputs in metrics.items() if f"{_RULE}{name}" not in made})
+
+
+def _is_made(connection: Connection, metrics: MetricInputs) -> bool:
     definitions = _definitions(with_imported(connection, metrics))
     return _made(connection) == {name: _digest(definition) for name, definition in definitions.items()}
+
+
+def _without(metrics: MetricInputs, refused: Collection[str]) -> MetricInputs:
+    return {name: inputs for name, inputs in metrics.items() if name not in refused}
 
 
 def _made(connection: Connection) -> dict[str, bytes]:

@@ -173,15 +173,14 @@ def status(as_json: AsJson = False) -> None:
 def _states() -> list[dict[str, Any]]:
     """A row for every dataset."""
     from assets.scores.pending import pending_by_shard
-    from assets.scores.registry import METRICS
     from db.manifest.datasets import list_datasets
     from db.reports.summary import dataset_summary
     from orchestration.platform import installed
 
-    scorers = {metric: installed().curation.scorers[metric] for metric in METRICS}
     rows = []
     with installed().engine.connect() as connection:
         datasets = list_datasets(connection)
+    scorers = {metric: installed().curation.scorers[metric] for metric in installed().usable_metrics}
     # Counted first: the summary reads the counts that this look keeps.
     pending = {metric: pending_by_shard(installed().engine, scorer, datasets) for metric, scorer in scorers.items()}
     with installed().engine.connect() as connection:

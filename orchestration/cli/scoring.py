@@ -222,10 +222,14 @@ def scores(
 
 
 def known_metrics(chosen: list[str] | None) -> list[str]:
-    """The chosen metrics and simple scores, or all metrics where none is chosen; UsageError for an unknown name."""
-    from assets.scores.registry import METRICS
+    """The chosen metrics and simple scores, or all that can be used where none is chosen. Opens the database then.
 
-    return _among(METRICS, chosen)
+    UsageError for an unknown name.
+    """
+    from assets.scores.registry import METRICS
+    from orchestration.platform import installed
+
+    return _among(METRICS, chosen) if chosen else installed().usable_metrics
 
 
 def shown_metrics(dataset: Dataset, chosen: list[str] | None = None) -> list[str]:

@@ -32,7 +32,6 @@ def demo(
 ) -> None:
     """Build the demo dataset, ingest, score and select it, and show the results. A second run scores nothing anew."""
     from assets.datasets import dataset_of_key
-    from assets.scores.registry import METRICS
     from orchestration.conclusions import stored_results
     from orchestration.launch import run_conclusions, run_ingest, run_scoring, run_subset
     from orchestration.platform import installed
@@ -44,8 +43,9 @@ def demo(
     _stage(2, "ingest: every row is checked, and every clip decoded")
     report = run_ingest(folder, DATASET, None, None)
     console.print(f"ingested: {_counts(report['accepted'])}; there already: {_counts(report['unchanged'])}")
-    _stage(3, f"score captions and questions with {', '.join(METRICS)}: this takes longest")
-    written = sum(sum(counts.values()) for _, counts in run_scoring(DATASET, METRICS))
+    metrics = installed().usable_metrics
+    _stage(3, f"score captions and questions with {', '.join(metrics)}: this takes longest")
+    written = sum(sum(counts.values()) for _, counts in run_scoring(DATASET, metrics))
     done = f"{written} scores, or reasons why there is none" if written else "nothing was left to score"
     console.print(f"scored: {done}")
     _stage(4, "calibrate the thresholds of ecs on labels")
@@ -54,12 +54,12 @@ def demo(
     is_unchanged = not (sum(report["accepted"].values()) or written or has_calibrated)
     dataset = dataset_of_key(installed().engine, DATASET)
     stored = stored_results(installed().instance, dataset) if is_unchanged else None
-    recipe = {"by": METRICS[0], "keep": KEPT, "stale": "leave_out"}
+    recipe = {"by": metrics[0], "keep": KEPT, "stale": "leave_out"}
     results = stored or {**run_conclusions(DATASET), **run_subset(DATASET, recipe)}
     if stored:
         console.print("concluded: the conclusions are of these scores already")
-    _show_systems(METRICS)
-    _show_best_and_worst(METRICS[0])
+    _show_systems(metrics)
+    _show_best_and_worst(metrics[0])
     subset = results["training_subset"]
     query = (
         "SELECT system, avg(vcs) AS vcs, avg(evqa) AS evqa, min(evqa_models) AS evqa_by FROM sample_scores "
@@ -67,7 +67,7 @@ def demo(
     )
     console.print(
         f"\ntraining subset: the best eighth, {subset['dagster/row_count']} samples, "
-        f"{METRICS[0]} at least {subset['cutoff']:.4f}: {subset['path']}"
+        f"{metrics[0]} at least {subset['cutoff']:.4f}: {subset['path']}"
         f"\nreport:          {results['dataset_report']['path']}"
         f"\nwhy this score:  reelsieve explain clip_001__sys_shuffled --dataset demo --metric vcs"
         f"\nlineage:         reelsieve ui   (opens on 127.0.0.1:3000)"

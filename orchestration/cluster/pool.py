@@ -64,6 +64,7 @@ class Pool:
                     try:
                         results = ray.get(future)
                     except RayTaskError as error:
+                        self._idle.append(actor)
                         raise error.cause from None
                     except RayError as error:
                         key = step.shards[0].key
@@ -104,9 +105,11 @@ class Pool:
         return list(ready)
 
     def _begin(self, actor: Any, future: Any, tell: Tell) -> None:
+        """Make a started actor an idle one. Raises the error of its sight, SightDiffers and NoActors."""
         try:
             place, sight = ray.get(future)
         except RayTaskError as error:
+            ray.kill(actor)
             raise error.cause from None
         except RayError as error:
             self._n_in_vain += 1
@@ -115,6 +118,8 @@ class Pool:
             tell(f"an actor ended before it began: {_first_line(error)}")
             return
         if sight != self._sight:
+            # The error that is raised holds this actor, and it its cores: the run's next step would wait for them.
+            ray.kill(actor)
             raise SightDiffers(
                 f"{place} sees another database or makes other scorers than this command: set the same CURATION_DB_URL "
                 "(of an embedded server what `reelsieve db url --owner` prints) and the same REELSIEVE_ variables "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlalchemy.engine import Engine
 
-from assets.leases import leased
+from assets.leases import dataset_lease, leased
 from db.server.leases import LeaseLost, Leases
 
 
@@ -31,6 +31,14 @@ def test_other_assets_of_the_shard_wait_for_nobody(engine: Engine) -> None:
         other.take("text_embedding of d:0000")
         (done,) = [keys for keys, _ in leased(engine, "vcs_score", ["d:0000"], pytest.fail, pytest.fail)]
         assert done == ["d:0000"]
+
+
+def test_the_dataset_is_kept_from_being_dropped_meanwhile(engine: Engine) -> None:
+    with Leases(engine.url) as other:
+        for _ in leased(engine, "vcs_score", ["d:0000", "d:0001", "e:0000"], pytest.fail, pytest.fail):
+            assert not other.take_if_free(dataset_lease("d"))
+            assert not other.take_if_free(dataset_lease("e"))
+        assert other.take_if_free(dataset_lease("d"))
 
 
 def test_who_reports_progress_must_still_hold_the_lease(engine: Engine) -> None:

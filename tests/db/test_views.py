@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from db.schema import view_definition
 from db.schema.facts import VIDEO_FACTS
 from db.schema.inputs import TEXT, VIDEO
 from db.schema.migrate import migrate
-from db.schema.views import VIEWS, create_views, is_up_to_date
+from db.schema.views import VIEWS, create_views, explain_refused, is_up_to_date
 from db.scores.present import FACT_COLUMNS, columns_without_metrics
 from db.scores.stored import ScoreRow
 from db.scores.work import load_samples
@@ -411,3 +412,36 @@ def fill(engine: Engine, dataset: Dataset, twice: bool = False) -> None:
                     dataset_id=dataset.dataset_id, source=name, line=1, code="bad", reason="bad", raw="{"
                 )
             )
+
+
+@pytest.mark.parametrize(
+    ("digest", "reason"),
+    [
+        ("sha256(s.no_such_column)", "column s.no_such_column does not exist"),
+        ("s.text_sha256 ||", "syntax error at or near"),
+        ("sha256(convert_to(count(*)::text, 'UTF8'))", "aggregate functions are not allowed in WHERE"),
+        ("sha256(COALESCE(status, 'none')::bytea)", 'column reference "status" is ambiguous'),
+        ("s.text", "function encode(text, unknown) does not exist"),
+        ("sha256(sha256(s.text_sha256) || int8send(1 / 0))", "division by zero"),
+    ],
+)
+def test_a_metric_whose_inputs_postgres_refuses_is_left_out(engine: Engine, digest: str, reason: str) -> None:
+    both = {**TWO_METRICS, "broken": (TEXT, replace(TEXT, name="mood", digest=digest))}
+    with engine.begin() as connection:
+        create_views(connection, both)
+    with engine.connect() as connection:
+        assert is_up_to_date(connection, both)
+        assert [*explain_refused(connection, both)] == ["broken"]
+        assert explain_refused(connection, both)["broken"].startswith(reason)
+        assert explain_refused(connection, TWO_METRICS) == {}
+        columns = connection.execute(sa.text("SELECT * FROM sample_scores LIMIT 0")).keys()
+    assert list(columns) == SAMPLE_SCORES
+    # Once it is mended, the views are made anew; and where the table of its source is only to be made.
+    mended = {**both, "broken": (replace(TEXT, digest="sha256(int8send(s.sample_id % 2))"),)}
+    unmade = sa.Table("not_made_yet", sa.MetaData())
+    with engine.begin() as connection:
+        assert not is_up_to_date(connection, mended)
+        assert not is_up_to_date(connection, both, [unmade])
+        create_views(connection, mended)
+        assert is_up_to_date(connection, mended)
+        assert explain_refused(connection, mended) == {}

@@ -15,8 +15,27 @@ from assets.scores.brought import ENTRY_POINTS
 from db.server.embedded import stop_embedded
 from tests.conftest import PROJECT
 from tests.homes import copy_home
+from tests.orchestration.conftest import write_manifest
 
 POINTS = "broken = no_such_package:Scorer\nshared_words = tests.outside.words:words\n"
+LATER_POINTS = "refused = later:Refused\nmoody = later:Moody\nshared_words = tests.outside.words:words\n"
+# Metrics that can be loaded: one depends on SQL that Postgres refuses, one is made from no settings.
+LATER = """
+from dataclasses import replace
+from reelsieve.metrics import TEXT
+from tests.outside.letters import LetterScorer
+
+class Refused(LetterScorer):
+    metric = "refused"
+    inputs = (replace(TEXT, name="mood", digest="sha256(s.no_such_column)"),)
+
+class Moody(LetterScorer):
+    metric = "moody"
+
+    @classmethod
+    def from_settings(cls, settings):
+        raise ValueError("the mood is missing")
+"""
 
 
 @pytest.fixture
@@ -26,13 +45,14 @@ def home(prepared_home: Path, tmp_path: Path) -> Iterator[Path]:
     stop_embedded(tmp_path / "home")
 
 
-def run(home: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def run(home: Path, *arguments: str, points: str = POINTS, **variables: str) -> subprocess.CompletedProcess[str]:
     """A command in a process that has the package, since entry points are read when the registry is imported."""
     packages = home.parent / "packages"
     installed = packages / "bad_metrics-1.5.dist-info"
     installed.mkdir(parents=True, exist_ok=True)
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: bad-metrics\nVersion: 1.5\n")
-    (installed / "entry_points.txt").write_text(f"[{ENTRY_POINTS}]\n{POINTS}")
+    (installed / "entry_points.txt").write_text(f"[{ENTRY_POINTS}]\n{points}")
+    (packages / "later.py").write_text(LATER)
     path = os.pathsep.join([str(packages), str(PROJECT), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path, "REELSIEVE_HOME": str(home), **variables}
     command = [sys.executable, "-m", "reelsieve", *arguments]
@@ -56,3 +76,41 @@ def test_every_other_metric_works(home: Path) -> None:
     lines = [finding for finding in json.loads(done.stdout) if not finding["ok"]]
     assert {"what": "metric broken of bad-metrics 1.5", "ok": False, "detail": why} in lines
     assert done.returncode == 1
+
+
+@pytest.mark.slow
+def test_a_metric_that_turns_out_to_be_broken_later_is_left_out_of_the_commands(home: Path, tmp_path: Path) -> None:
+    why = {
+        "refused": "Postgres refuses its inputs (column s.no_such_column does not exist)",
+        "moody": "making its scorer from the settings raises ValueError (the mood is missing)",
+    }
+    manifest = tmp_path / "manifest"
+    manifest.mkdir()
+    write_manifest(manifest, n_videos=2)
+    commands = [
+        ("ingest", str(manifest), "--dataset", "d"),
+        ("status",),
+        ("score", "--dataset", "d", "--metric", "words_in_common"),
+        ("score", "--dataset", "d", "--dry-run"),
+        ("sql", "SELECT count(words_in_common) AS n FROM sample_scores"),
+    ]
+    answers = []
+    for command in commands:
+        done = run(home, *command, "--json", points=LATER_POINTS)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.count("warning: metric refused is left out") == 1
+        assert done.stderr.count("warning: metric moody is left out") <= 1
+        answers.append(json.loads(done.stdout))
+    assert "shared_words_pending" in answers[1][0]
+    assert {"refused_pending", "moody_pending"}.isdisjoint(answers[1][0])
+    assert {"refused", "moody"}.isdisjoint(row["metric"] for row in answers[3])
+    assert answers[4] == [{"n": 6}]
+    for metric, reason in why.items():
+        done = run(home, "score", "--dataset", "d", "--metric", metric, points=LATER_POINTS)
+        sentence = f"metric {metric} cannot be used, since {reason}: correct, update or uninstall bad-metrics 1.5"
+        assert done.returncode == 1
+        assert sentence in " ".join(done.stderr.split())
+    done = run(home, "doctor", "--json", points=LATER_POINTS)
+    lines = {finding["what"]: finding["detail"] for finding in json.loads(done.stdout) if not finding["ok"]}
+    for metric, reason in why.items():
+        assert lines[f"metric {metric} of bad-metrics 1.5"].startswith(reason)

@@ -6,17 +6,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import dagster as dg
 import pytest
 import sqlalchemy as sa
 
 from assets.datasets import dataset_of_key
+from assets.leases import keep_datasets
+from assets.partitions import range_tags
 from assets.work import DatasetChanged, one_work
 from db.manifest.datasets import Dataset, find_dataset
 from db.manifest.removal import drop_dataset, rename_dataset
 from db.schema import video
-from orchestration.at_work import kept
+from orchestration.dead_runs import LEASED
+from orchestration.definitions import defs
 from orchestration.launch import run_ingest, run_scoring
 from orchestration.platform import installed
+from reelsieve.dagster import definitions as definitions_beside
 from tests.command_line import run_command
 from tests.orchestration.conftest import Installation
 
@@ -83,10 +88,40 @@ def test_a_dataset_that_a_command_scores_is_kept(scored: Installation) -> None:
     scoring.close()
 
 
+@pytest.mark.parametrize("build", [defs, definitions_beside])
+def test_a_dataset_is_kept_while_a_run_that_no_command_started_is_under_way(
+    scored: Installation, build: Callable[[], dg.Definitions]
+) -> None:
+    """Also a run of somebody else's Dagster, which no list of ours has."""
+    refused: list[str] = []
+
+    def rename(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if "score_threshold" in statement and not refused:
+            refused.append("")
+            refused[0] = run_command("rename", "d", "e").stderr
+
+    job, run_id = build().resolve_job_def("dataset_job"), "0" * 32
+    with dg.DagsterInstance.ephemeral() as instance:
+        instance.add_dynamic_partitions("dataset", ["d"])
+        sa.event.listen(installed().engine, "before_cursor_execute", rename)
+        try:
+            tags = {**range_tags("d", "d"), LEASED: run_id}
+            done = job.execute_in_process(
+                instance=instance, run_id=run_id, tags=tags, asset_selection=[dg.AssetKey("threshold")]
+            )
+        finally:
+            sa.event.remove(installed().engine, "before_cursor_execute", rename)
+    assert done.success
+    assert "works on dataset 'd': wait for it, or stop it with Ctrl-C" in refused[0]
+    with named_again():
+        assert run_command("rename", "d", "e").returncode == 0
+
+
 def test_who_works_on_a_dataset_shares_it_and_no_other_name_is_kept(scored: Installation) -> None:
-    with kept("d"), kept("d"), kept("other"):
+    engine = installed().engine
+    with keep_datasets(engine, "d"), keep_datasets(engine, "other", "d"):
         assert run_command("rename", "d", "e").returncode == 1
-    with kept("e"):
+    with keep_datasets(engine, "e"):
         assert "works on dataset 'e'" in run_command("rename", "d", "e").stderr, "an ingest may be about to make it"
     with named_again():
         assert run_command("rename", "d", "e").returncode == 0

@@ -8,6 +8,7 @@ import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import gettempdir
@@ -17,7 +18,14 @@ from unittest.mock import patch
 import psutil
 import pytest
 
+from assets.datasets import RunShard, dataset_of_key
+from assets.steps import Step
+from orchestration.cluster.launch import session
+from orchestration.cluster.plan import Size
+from orchestration.launch import run_ingest
+from orchestration.platform import installed
 from orchestration.stopping import STOPPED
+from tests.orchestration.conftest import Installation
 from tests.orchestration.divided import SCORE, SHARDS, State, assert_each_once, assert_same_end, stored
 from tests.orchestration.survival import Command, Home, hold, rows, run_statuses, until
 
@@ -141,6 +149,30 @@ def test_a_shard_that_kills_its_actors_is_given_up_and_a_killed_driver_takes_its
     assert [judged.run(*options).json()["shards"] for options in (ON_RAY, SCORE)] == [[], []]
 
 
+def test_an_actor_that_is_refused_or_fails_keeps_no_cores_from_the_next_step(installation: Installation) -> None:
+    """A run goes on with steps that do not rest on the failed one, while it holds the error, and that its actor."""
+    run_ingest(installation.manifest, "d", None, 1)
+    with own_end(), session(1):
+        from orchestration.cluster.pool import Pool, SightDiffers
+        from orchestration.cluster.worker import sight_of
+
+        dataset = dataset_of_key(installed().engine, "d")
+        step = Step("words_in_common_score", (RunShard("d:0000", dataset, 0),), ("words_in_common",), "run")
+        all_cores, concerns = Size(1, os.cpu_count() or 1), (dataset, step.metrics)
+        stranger = Pool(all_cores, concerns, "another sight")
+        pool = Pool(all_cores, concerns, sight_of(installed().curation, *concerns))
+        with pytest.raises(SightDiffers) as refused:
+            list(stranger.take([step], pytest.fail))
+        with pytest.raises(SightDiffers):
+            list(stranger.take([step], pytest.fail))
+        with pytest.raises(KeyError) as failed:
+            list(pool.take([replace(step, metrics=("no_metric",))], pytest.fail))
+        ((key, done),) = next(pool.take([step], pytest.fail))
+        assert refused.value.__traceback__
+        assert failed.value.__traceback__
+    assert (key, done.n_written) == ("d:0000", 36)
+
+
 def test_a_signal_ends_the_command_and_its_cluster(judged: Home, ray_folder: str) -> None:
     with hold(judged.url, "score", "true") as held:
         command = started(judged, ray_folder, REELSIEVE_RAY_ACTORS="1")
@@ -158,14 +190,22 @@ def cluster(home: Home, ray_folder: str) -> Iterator[Any]:
     with patch.dict(os.environ, variables):
         from ray.cluster_utils import Cluster
 
-        handler = signal.getsignal(signal.SIGTERM)
-        found = Cluster(initialize_head=True, head_node_args={**NODE, "temp_dir": f"{ray_folder}/1"})
-        # Ray takes the signal that ends this process for its own.
-        signal.signal(signal.SIGTERM, handler)
+        with own_end():
+            found = Cluster(initialize_head=True, head_node_args={**NODE, "temp_dir": f"{ray_folder}/1"})
         try:
             yield found
         finally:
             found.shutdown()
+
+
+@contextmanager
+def own_end() -> Iterator[None]:
+    """Give this process back the signal that ends it, which Ray takes for its own."""
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, handler)
 
 
 def processes_on(node: Any) -> list[psutil.Process]:
