@@ -60,13 +60,15 @@ demo: setup
 test: develop
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not dear"
 
+# Tests marked `dear`, and every property with many examples, of which `make test` tries 25; then the campaigns.
 # A campaign takes some minutes and prints its seed, what it did and what broke; SEED=1 repeats a run whose seed was 1.
 CAMPAIGNS := manifests folders strange_folders settings_files media filters queries chat_servers backups answers stopped kills renames
 # The kills of several workers, and of actors on Ray: few, since a round takes long.
 SCORING   := '--workers 3 --kills 9' '--engine ray --kills 4'
 
 attack: develop
-	@failed=0; $(BIN)/python -m pytest -n 2 --dist loadfile -m dear || failed=1; for name in $(CAMPAIGNS); do \
+	@failed=0; $(BIN)/python -m pytest -n 2 --dist loadfile -m "dear or hypothesis" --hypothesis-profile many || failed=1; \
+	for name in $(CAMPAIGNS); do \
 	  $(BIN)/python -m tests.attack.$$name $(if $(SEED),--seed $(SEED)) || failed=1; \
 	done; for scoring in $(SCORING); do \
 	  $(BIN)/python -m tests.attack.kills $$scoring $(if $(SEED),--seed $(SEED)) || failed=1; \

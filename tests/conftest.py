@@ -26,9 +26,11 @@ from db.server.urls import sibling_url
 from tests.homes import SHARED, copy_home, made_once, make_home
 
 PROJECT = Path(__file__).resolve().parents[1]
-# An example that a busy machine slows down is no failure: timings belong to benchmarks.
-settings.register_profile("untimed", parent=settings(), deadline=None)
-settings.load_profile("untimed")
+# How many examples a property is tried with; `make attack` asks for the profile of many. An example that a busy machine
+# slows down is no failure: timings belong to benchmarks.
+for profile, n_examples in {"few": 25, "many": 400}.items():
+    settings.register_profile(profile, parent=settings(), deadline=None, max_examples=n_examples)
+settings.load_profile("few")
 # Of whoever runs the tests: settings, servers and the folders of libraries; and that Python writes no bytecode, without
 # which every process of the tests would compile thousands of modules.
 FORGOTTEN = (
