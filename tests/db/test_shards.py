@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -22,6 +23,7 @@ from db.schema.views import create_views
 from db.scores.stored import ScoreRow, status_counts, write_scores
 from db.scores.thresholds import LabelThreshold, replace_label_thresholds
 from db.scores.work import PENDING, load_samples, pending_samples, shard_counts
+from tests.conftest import Template, filled_template
 from tests.db.builders import (
     activate,
     add_keypoint,
@@ -113,9 +115,17 @@ class Bench:
         assert scores == sum(self.by_hand(m)[s].get("ok", 0) for m in METRICS for s in self.by_hand(m))
 
 
+@pytest.fixture(scope="module")
+def template(shared_server: Engine) -> Generator[Template[Bench], None, None]:
+    with filled_template(shared_server, Bench) as template:
+        yield template
+
+
 @pytest.fixture
-def bench(engine: Engine) -> Bench:
-    return Bench(engine)
+def bench(engine: Engine, template: Template[Bench]) -> Bench:
+    bench = copy(template.filled)
+    bench.engine = engine
+    return bench
 
 
 OK, STALE, NONE = {"ok": 1}, {"stale": 1}, dict[str, int]()

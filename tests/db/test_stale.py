@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -26,6 +26,7 @@ from db.scores.thresholds import LabelThreshold, replace_label_thresholds
 from db.scores.work import pending_samples
 from db.selections.frozen import freeze_selection, selection_rows
 from db.selections.recipes import SelectionError, recipe_of
+from tests.conftest import Template, filled_template
 from tests.db.builders import (
     activate,
     add_keypoint,
@@ -104,8 +105,7 @@ class Scored:
             replace_label_thresholds(connection, self.scorers["ecs"], self.dataset.dataset_id, [row])
 
 
-@pytest.fixture
-def scored(engine: Engine) -> Scored:
+def build_scored(engine: Engine) -> Scored:
     clips = make_dataset(engine)
     video_id = add_video(engine, clips, "v", content=b"frames")
     samples = {
@@ -123,6 +123,17 @@ def scored(engine: Engine) -> Scored:
     for metric in METRICS:
         made.score(metric)
     return made
+
+
+@pytest.fixture(scope="module")
+def template(shared_server: Engine) -> Generator[Template[Scored], None, None]:
+    with filled_template(shared_server, build_scored) as template:
+        yield template
+
+
+@pytest.fixture
+def scored(engine: Engine, template: Template[Scored]) -> Scored:
+    return replace(template.filled, engine=engine, scorers=dict(template.filled.scorers))
 
 
 def texts(text: str) -> dict[str, Any]:
