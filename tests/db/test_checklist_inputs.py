@@ -46,6 +46,7 @@ from tests.db.builders import (
     empty,
     make_dataset,
     ok,
+    put_label_thresholds,
     remove,
     store_threshold,
     write_fresh,
@@ -87,10 +88,8 @@ class Checklists:
             assert shard_quality(connection, **place).n_stale == len(pending)
         return pending
 
-    def put_thresholds(self, **values: float) -> None:
-        rows = [LabelThreshold("dataset", None, name, "f1", value, 9, 3, {}) for name, value in values.items()]
-        with self.engine.begin() as connection:
-            replace_label_thresholds(connection, self.scorer_id, self.dataset.dataset_id, rows)
+    def put_thresholds(self, **cuts: float) -> None:
+        put_label_thresholds(self.engine, self.scorer_id, self.dataset, **cuts)
 
 
 def checklists(engine: Engine, name: str, scorer_id: int) -> Checklists:

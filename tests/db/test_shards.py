@@ -21,7 +21,6 @@ from db.evidence.verdicts import unfinished_shards
 from db.schema.inputs import TEXT, Input
 from db.schema.views import create_views
 from db.scores.stored import ScoreRow, status_counts, write_scores
-from db.scores.thresholds import LabelThreshold, replace_label_thresholds
 from db.scores.work import PENDING, load_samples, pending_samples, shard_counts
 from tests.conftest import Template, filled_template
 from tests.db.builders import (
@@ -35,6 +34,7 @@ from tests.db.builders import (
     empty,
     make_dataset,
     ok,
+    put_label_thresholds,
     remove,
     store_threshold,
     undefined,
@@ -71,9 +71,7 @@ class Bench:
         write_fresh(self.engine, self.scorers[metric], rows)
 
     def threshold(self, value: float) -> None:
-        row = LabelThreshold("dataset", None, "events", "f1", value, 9, 3, {})
-        with self.engine.begin() as connection:
-            replace_label_thresholds(connection, self.scorers["ecs"], self.dataset.dataset_id, [row])
+        put_label_thresholds(self.engine, self.scorers["ecs"], self.dataset, events=value)
 
     def kept(self, metric: str) -> dict[int, dict[str, int]]:
         with self.engine.connect() as connection:

@@ -22,7 +22,6 @@ from db.scores.stored import (
     values_by_system,
     write_scores,
 )
-from db.scores.thresholds import LabelThreshold, replace_label_thresholds
 from db.scores.work import pending_samples
 from db.selections.frozen import freeze_selection, selection_rows
 from db.selections.recipes import SelectionError, recipe_of
@@ -37,6 +36,7 @@ from tests.db.builders import (
     change_text,
     make_dataset,
     ok,
+    put_label_thresholds,
     undefined,
     write_fresh,
 )
@@ -100,9 +100,7 @@ class Scored:
             }
 
     def put_threshold(self, value: float) -> None:
-        row = LabelThreshold("dataset", None, "events", "f1", value, 9, 3, {})
-        with self.engine.begin() as connection:
-            replace_label_thresholds(connection, self.scorers["ecs"], self.dataset.dataset_id, [row])
+        put_label_thresholds(self.engine, self.scorers["ecs"], self.dataset, events=value)
 
 
 def build_scored(engine: Engine) -> Scored:

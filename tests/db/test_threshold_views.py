@@ -9,9 +9,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from db.manifest.datasets import Dataset
-from db.scores.thresholds import Cutoff, LabelThreshold, replace_label_thresholds, store_cutoffs
+from db.scores.thresholds import Cutoff, store_cutoffs
 from tests.conftest import Template, filled_template
-from tests.db.builders import activate, add_sample, add_video, make_dataset, set_scores
+from tests.db.builders import activate, add_sample, add_video, make_dataset, put_label_thresholds, set_scores
 
 N_SHARDS = 2
 VALUES = {"clips": (0.1, 0.4, 0.6, 0.9), "other": (0.1, 0.4, 0.6, 0.9)}
@@ -37,8 +37,8 @@ def fill(engine: Engine) -> dict[str, Dataset]:
             # A cut that equals a score, and a probability that equals a cut: a join by values would find them.
             other = Cutoff(None, "caption", "keep 0.25", 0.9, 4, 1)
             store_cutoffs(connection, scorers["evqa"], dataset.dataset_id, "quantile", [of_dataset, other])
-            on_keypoints = LabelThreshold("dataset", None, "events", "f1", 0.5, 9, 4, {})
-            replace_label_thresholds(connection, scorers["vcs"], dataset.dataset_id, [on_keypoints])
+    for dataset in datasets.values():
+        put_label_thresholds(engine, scorers["vcs"], dataset, events=0.5)
     return datasets
 
 
