@@ -19,7 +19,7 @@ IMPORTED   := import sentence_transformers, open_clip, av, pyarrow.parquet, matp
               import orchestration.cli, orchestration.launch, orchestration.definitions, orchestration.doctor; \
               from transformers import AutoModelForSequenceClassification, BertForSequenceClassification, BertModel
 
-.PHONY: setup develop demo test attack bench papers lint types lock clean
+.PHONY: setup develop demo test quick attack bench papers lint types lock clean
 .DEFAULT_GOAL := setup
 
 setup: $(INSTALLED)
@@ -60,7 +60,11 @@ demo: setup
 test: develop
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not dear"
 
-# Tests marked `dear`, and every property with many examples, of which `make test` tries 25; then the campaigns.
+# What a change needs while one works on it: units, the database, and commands in this process.
+quick: develop
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not dear and not browser"
+
+# First tests marked `dear`, and properties with 400 examples instead of 25; then the campaigns.
 # A campaign takes some minutes and prints its seed, what it did and what broke; SEED=1 repeats a run whose seed was 1.
 CAMPAIGNS := manifests folders strange_folders settings_files media filters queries chat_servers backups answers stopped kills renames
 # The kills of several workers, and of actors on Ray: few, since a round takes long.
