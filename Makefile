@@ -61,8 +61,10 @@ test: develop
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not dear"
 
 # What a change needs while one works on it: units, the database, and commands in this process.
+QUICK := $(addprefix tests/,metrics_core db orchestration reelsieve golden test_architecture.py)
+
 quick: develop
-	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not dear and not browser"
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not dear and not browser" $(QUICK)
 
 # First tests marked `dear`, and properties with 400 examples instead of 25; then the campaigns.
 # A campaign takes some minutes and prints its seed, what it did and what broke; SEED=1 repeats a run whose seed was 1.

@@ -22,6 +22,8 @@ from tests.metrics_core.chat_server import Answer, completion, loopback
 from tests.metrics_core.key_encodings import ENCODINGS, legible
 from tests.orchestration.conftest import Installation, write_manifest
 
+pytestmark = pytest.mark.slow
+
 KEY = "sk-very/secret+0123456789"
 ENCODED = [encode(KEY, Random(number)) for number, encode in enumerate(ENCODINGS.values())]
 
