@@ -19,7 +19,7 @@ IMPORTED   := import sentence_transformers, open_clip, av, pyarrow.parquet, matp
               import orchestration.cli, orchestration.launch, orchestration.definitions, orchestration.doctor; \
               from transformers import AutoModelForSequenceClassification, BertForSequenceClassification, BertModel
 
-.PHONY: setup develop demo test attack bench papers lint types lock clean
+.PHONY: setup develop demo test quick attack bench papers lint types lock clean
 .DEFAULT_GOAL := setup
 
 setup: $(INSTALLED)
@@ -60,13 +60,21 @@ demo: setup
 test: develop
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not dear"
 
+# What a change needs while one works on it: units, the database, and commands in this process.
+QUICK := $(addprefix tests/,metrics_core db orchestration reelsieve golden test_architecture.py)
+
+quick: develop
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not dear and not browser" $(QUICK)
+
+# First tests marked `dear`, and properties with 400 examples instead of 25; then the campaigns.
 # A campaign takes some minutes and prints its seed, what it did and what broke; SEED=1 repeats a run whose seed was 1.
 CAMPAIGNS := manifests folders strange_folders settings_files media filters queries chat_servers backups answers stopped kills renames
 # The kills of several workers, and of actors on Ray: few, since a round takes long.
 SCORING   := '--workers 3 --kills 9' '--engine ray --kills 4'
 
 attack: develop
-	@failed=0; $(BIN)/python -m pytest -n 2 --dist loadfile -m dear || failed=1; for name in $(CAMPAIGNS); do \
+	@failed=0; $(BIN)/python -m pytest -n 2 --dist loadfile -m "dear or hypothesis" --hypothesis-profile many || failed=1; \
+	for name in $(CAMPAIGNS); do \
 	  $(BIN)/python -m tests.attack.$$name $(if $(SEED),--seed $(SEED)) || failed=1; \
 	done; for scoring in $(SCORING); do \
 	  $(BIN)/python -m tests.attack.kills $$scoring $(if $(SEED),--seed $(SEED)) || failed=1; \

@@ -8,11 +8,12 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from multiprocessing.util import Finalize
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 import pytest
 from hypothesis import settings
@@ -26,9 +27,11 @@ from db.server.urls import sibling_url
 from tests.homes import SHARED, copy_home, made_once, make_home
 
 PROJECT = Path(__file__).resolve().parents[1]
-# An example that a busy machine slows down is no failure: timings belong to benchmarks.
-settings.register_profile("untimed", parent=settings(), deadline=None)
-settings.load_profile("untimed")
+# How many examples a property is tried with; `make attack` asks for the profile of many. An example that a busy machine
+# slows down is no failure: timings belong to benchmarks.
+for profile, n_examples in {"few": 25, "many": 400}.items():
+    settings.register_profile(profile, parent=settings(), deadline=None, max_examples=n_examples)
+settings.load_profile("few")
 # Of whoever runs the tests: settings, servers and the folders of libraries; and that Python writes no bytecode, without
 # which every process of the tests would compile thousands of modules.
 FORGOTTEN = (
@@ -43,6 +46,7 @@ atexit.register(gc.freeze)
 MEMORY, MEMORY_NEEDED = Path("/dev/shm"), 4 * 2**30
 LONGEST_TEMPORARY = 12
 TEMPLATE = "template_of_tests"
+T = TypeVar("T")
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 
@@ -162,20 +166,44 @@ def shared_server(migrated_template: URL) -> Generator[Engine, None, None]:
     opened.dispose()
 
 
-@pytest.fixture
-def database(shared_server: Engine) -> Generator[URL, None, None]:
-    """An empty, migrated database for one test."""
+@dataclass(frozen=True, slots=True)
+class Template(Generic[T]):
+    """A database that tests start from copies of, and what the function that filled it returned."""
+
+    name: str
+    filled: T
+
+
+@pytest.fixture(scope="module")
+def template() -> Template[Any]:
+    """The database that every test's own is a copy of: an empty one; a module may put its `filled_template` here."""
+    return Template(TEMPLATE, None)
+
+
+@contextmanager
+def filled_template(shared_server: Engine, fill: Callable[[Engine], T]) -> Iterator[Template[T]]:
+    """A migrated database with the rows that `fill` puts into it, to which nobody is connected; dropped afterwards."""
     with copied_database(shared_server) as url:
+        opened = open_engine(url)
+        filled = fill(opened)
+        opened.dispose()
+        yield Template(str(url.database), filled)
+
+
+@pytest.fixture
+def database(shared_server: Engine, template: Template[Any]) -> Generator[URL, None, None]:
+    """A database for one test, a copy of the module's template: empty and migrated unless the module has filled it."""
+    with copied_database(shared_server, template.name) as url:
         yield url
 
 
 @contextmanager
-def copied_database(shared_server: Engine) -> Iterator[URL]:
-    """A database like the template, for as long as the block lasts."""
+def copied_database(shared_server: Engine, template: str = TEMPLATE) -> Iterator[URL]:
+    """A database like the one of this name, for as long as the block lasts."""
     name = f"test_{uuid.uuid4().hex}"
     with shared_server.connect() as connection:
         # Without the wait for the disk it is cheaper to copy files than to write each page to the log.
-        connection.exec_driver_sql(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY file_copy")
+        connection.exec_driver_sql(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
     try:
         yield sibling_url(shared_server.url, name)
     finally:

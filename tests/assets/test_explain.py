@@ -16,13 +16,13 @@ from assets.scores.base import Explanation, Scorer
 from assets.scores.explain import ExplainedScore, explain_score
 from assets.scores.pending import register
 from assets.vcs.scorer import VCSScorer, VCSSettings
-from db.scores.thresholds import LabelThreshold, replace_label_thresholds
 from demo.encoder import demo_encoder
 from metrics_core.frames import read_frames
 from metrics_core.keywords import RuleKeywords
 from metrics_core.models.sentence_splitter import RuleSplitter
 from tests.assets.manifests import Row, candidate, keypoint, label, qa, reference, write_clip
 from tests.assets.verifying import Bench, HashEncoder, ToldVerifier, ecs
+from tests.db.builders import put_label_thresholds
 
 REFERENCE = ["A man opens a red box.", "He lifts a cat out of it.", "The cat runs away.", "He closes the door."]
 SHUFFLED = ["The cat runs off.", "A man opens a red box.", "He closes a door.", "He lifts the cat out of it."]
@@ -287,9 +287,7 @@ def test_a_threshold_that_changed_makes_the_score_stale(engine: Engine, tmp_path
     checklist(bench)
     scorer = ecs(ToldVerifier(told))
     bench.run(scorer)
-    row = LabelThreshold("dataset", None, "segment_detail", "f1", 0.05, 30, 10, {})
-    with engine.begin() as connection:
-        replace_label_thresholds(connection, register(engine, scorer), bench.dataset.dataset_id, [row])
+    put_label_thresholds(engine, register(engine, scorer), bench.dataset, segment_detail=0.05)
     assert (explained(bench, scorer, "c").value, explained(bench, scorer, "c").status) == (None, "stale")
     bench.score(scorer)
     score = explained(bench, scorer, "c")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from db.manifest.datasets import Dataset
 from db.schema.views import create_views
 from db.selections.frozen import Selection, find_selection, selection_rows
 from db.selections.recipes import SelectionError, recipe_of
+from tests.conftest import Template, filled_template
 from tests.db.builders import (
     TWO_METRICS,
     add_sample,
@@ -36,8 +38,7 @@ EXTRAS: tuple[dict[str, Any] | None, ...] = (
 )
 
 
-@pytest.fixture
-def clips(engine: Engine) -> Dataset:
+def fill(engine: Engine) -> Dataset:
     """Four samples, of which s3 is the best, with own fields; their video has the year 2."""
     with engine.begin() as connection:
         create_views(connection, TWO_METRICS)
@@ -48,6 +49,17 @@ def clips(engine: Engine) -> Dataset:
     for metric in TWO_METRICS:
         set_scores(engine, {sample: n / 10 for n, sample in enumerate(ids)}, metric=metric)
     return dataset
+
+
+@pytest.fixture(scope="module")
+def template(shared_server: Engine) -> Generator[Template[Dataset], None, None]:
+    with filled_template(shared_server, fill) as template:
+        yield template
+
+
+@pytest.fixture
+def clips(engine: Engine, template: Template[Dataset]) -> Dataset:
+    return template.filled
 
 
 def make(engine: Engine, dataset: Dataset, **said: Any) -> Selection:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -57,7 +57,6 @@ def test_a_hostile_caption_is_shown_as_it_is(text: str) -> None:
     assert_shown_as_it_is(text)
 
 
-@settings(max_examples=300)
 @given(
     st.one_of(
         st.text(st.sampled_from("\\`*_{}[]()<>#+-.!|~:@&;=$^\"'/ aw1\n"), max_size=30),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Generator
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from db.manifest.rating import DRAWN, Rater, captions_of, next_item, store_ratin
 from db.reports.agreement import judged_samples, ratings_of
 from db.reports.summary import drawn_apart
 from tests.assets.reporting import rate
+from tests.conftest import Template, filled_template
 from tests.db.builders import add_sample, add_video, make_dataset, set_scores
 
 N = 60
@@ -23,8 +25,7 @@ SYSTEMS = ("good", "poor")
 TEXT = text_sha256("a dog runs")
 
 
-@pytest.fixture
-def clips(engine: Engine) -> Dataset:
+def fill(engine: Engine) -> Dataset:
     """Captions of two systems for each of 60 videos; vcs knows which is better, and evqa does not."""
     dataset, rng = make_dataset(engine, "clips"), np.random.default_rng(7)
     ids = []
@@ -34,6 +35,17 @@ def clips(engine: Engine) -> Dataset:
     set_scores(engine, {i: value_of(i) + 0.1 * float(rng.random()) for i in ids})
     set_scores(engine, {i: float(rng.random()) for i in ids}, "evqa")
     return dataset
+
+
+@pytest.fixture(scope="module")
+def template(shared_server: Engine) -> Generator[Template[Dataset], None, None]:
+    with filled_template(shared_server, fill) as template:
+        yield template
+
+
+@pytest.fixture
+def clips(engine: Engine, template: Template[Dataset]) -> Dataset:
+    return template.filled
 
 
 def value_of(sample_id: int) -> float:

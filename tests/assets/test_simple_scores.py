@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ from reelsieve import ReelsieveError, metric
 from tests.assets.reporting import rate, report_on
 from tests.assets.test_shard_thresholds import materialised
 from tests.assets.verifying import HashEncoder, make_sources, score_simply
+from tests.conftest import Template, filled_template
 from tests.db.builders import add_reference, add_sample, add_video, change, change_text, make_dataset, set_scores
 
 WORDS = [
@@ -64,8 +66,7 @@ def told(rng: np.random.Generator) -> str:
     return " ".join(rng.choice(WORDS, size=rng.integers(1, 9)))
 
 
-@pytest.fixture
-def clips(engine: Engine) -> Dataset:
+def fill(engine: Engine) -> Dataset:
     """Three random captions of each of sixteen videos with up to three references, one without, and odd ones."""
     dataset, rng = make_dataset(engine, n_shards=2), np.random.default_rng(5)
     for number in range(N_VIDEOS):
@@ -77,6 +78,17 @@ def clips(engine: Engine) -> Dataset:
     add_sample(engine, dataset, video, "empty", "")
     add_sample(engine, dataset, video, "asked", "a dog? home", kind="qa", question="a dog?", answer="home")
     return dataset
+
+
+@pytest.fixture(scope="module")
+def template(shared_server: Engine) -> Generator[Template[Dataset], None, None]:
+    with filled_template(shared_server, fill) as template:
+        yield template
+
+
+@pytest.fixture
+def clips(engine: Engine, template: Template[Dataset]) -> Dataset:
+    return template.filled
 
 
 def rows_of(engine: Engine) -> dict[str, Any]:

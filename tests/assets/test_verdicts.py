@@ -16,9 +16,9 @@ from assets.ecs.verdicts import CAPTIONS_PER_QUEUE
 from assets.scores.pending import register
 from assets.sources.memo import CHUNK
 from assets.sources.remembering import RememberingVerifier
-from db.scores.thresholds import LabelThreshold, replace_label_thresholds
 from tests.assets.manifests import Row, candidate, keypoint
 from tests.assets.verifying import Bench, Crash, Pair, Says, ToldVerifier, ecs, no_model
+from tests.db.builders import put_label_thresholds
 
 # The sentences of every caption, split by hand, and the keypoints of every video.
 SAID = {
@@ -270,9 +270,7 @@ def test_what_an_early_exit_left_is_completed_by_a_run_without(bench: Bench) -> 
 
 def raise_threshold(bench: Bench, scorer: ECSScorer, value: float) -> None:
     """As a calibration does it."""
-    row = LabelThreshold("dataset", None, "segment_detail", "f1", value, 30, 10, {})
-    with bench.engine.begin() as connection:
-        replace_label_thresholds(connection, register(bench.engine, scorer), bench.dataset.dataset_id, [row])
+    put_label_thresholds(bench.engine, register(bench.engine, scorer), bench.dataset, segment_detail=value)
 
 
 def test_a_raised_threshold_makes_an_early_exit_verify_the_undecided(bench: Bench) -> None:

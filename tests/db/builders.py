@@ -16,8 +16,9 @@ from db import schema
 from db.evidence.embeddings import text_sha256
 from db.manifest.datasets import Dataset, ensure_dataset
 from db.schema.inputs import Input
+from db.schema.views import create_views
 from db.scores.stored import ScoreRow, register_scorer, write_scores
-from db.scores.thresholds import Cutoff, store_cutoffs
+from db.scores.thresholds import Cutoff, LabelThreshold, replace_label_thresholds, store_cutoffs
 from db.scores.work import load_samples
 from db.server.bulk import Upserted
 
@@ -29,6 +30,13 @@ TWO_METRICS = {metric: METRIC_INPUTS[metric] for metric in ("vcs", "evqa")}
 def make_dataset(engine: Engine, name: str = "clips", n_shards: int = 1) -> Dataset:
     with engine.begin() as connection:
         return ensure_dataset(connection, name, n_shards)
+
+
+def make_dataset_of_two_metrics(engine: Engine) -> Dataset:
+    """Create an empty dataset, and the views as they are where `TWO_METRICS` are the only ones."""
+    with engine.begin() as connection:
+        create_views(connection, TWO_METRICS)
+    return make_dataset(engine)
 
 
 def add_video(
@@ -199,6 +207,13 @@ def store_threshold(
 ) -> None:
     """Store one cut of a dataset in place of all others of the same method."""
     store_cutoffs(connection, scorer_id, dataset_id, method, [Cutoff(None, "caption", objective, value, n, n)])
+
+
+def put_label_thresholds(engine: Engine, scorer_id: int, dataset: Dataset, **cuts: float) -> None:
+    """Store these cuts, by dimension, in place of all others that the scorer has on the dataset's keypoints."""
+    rows = [LabelThreshold("dataset", None, dimension, "f1", cut, 9, 3, {}) for dimension, cut in cuts.items()]
+    with engine.begin() as connection:
+        replace_label_thresholds(connection, scorer_id, dataset.dataset_id, rows)
 
 
 def empty(engine: Engine) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from math import inf
@@ -30,6 +30,7 @@ from db.reports.browsing import (
 )
 from db.schema import rating
 from db.selections.filters import FilterError
+from tests.conftest import Template, filled_template
 from tests.db.builders import add_sample, add_video, change_text, make_dataset, set_scores
 
 SYSTEMS = ["alpha", "o'brien <b>", "gamma"]
@@ -37,8 +38,7 @@ N_VIDEOS = 9
 Row = dict[str, Any]
 
 
-@pytest.fixture
-def clips(engine: Engine) -> tuple[Dataset, dict[int, Row]]:
+def fill(engine: Engine) -> tuple[Dataset, dict[int, Row]]:
     """Captions with many equal values, none for every seventh, one stale; and another dataset with the same scorer."""
     dataset, other = make_dataset(engine, "clips", 2), make_dataset(engine, "other")
     rows: dict[int, Row] = {}
@@ -63,6 +63,17 @@ def clips(engine: Engine) -> tuple[Dataset, dict[int, Row]]:
     change_text(engine, stale, text := "a cat")
     rows[stale] |= {"vcs": None, "n_characters": len(text)}
     return dataset, rows
+
+
+@pytest.fixture(scope="module")
+def template(shared_server: Engine) -> Generator[Template[tuple[Dataset, dict[int, Row]]], None, None]:
+    with filled_template(shared_server, fill) as template:
+        yield template
+
+
+@pytest.fixture
+def clips(engine: Engine, template: Template[tuple[Dataset, dict[int, Row]]]) -> tuple[Dataset, dict[int, Row]]:
+    return template.filled
 
 
 @contextmanager

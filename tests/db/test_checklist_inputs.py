@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
-from collections.abc import Collection
+from collections.abc import Collection, Generator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,6 +34,7 @@ from db.schema.views import create_views
 from db.scores.quality import shard_quality
 from db.scores.thresholds import LabelThreshold, replace_label_thresholds
 from db.scores.work import PendingSample, load_samples, pending_samples
+from tests.conftest import Template, filled_template
 from tests.db.builders import (
     activate,
     add_keypoint,
@@ -45,6 +46,7 @@ from tests.db.builders import (
     empty,
     make_dataset,
     ok,
+    put_label_thresholds,
     remove,
     store_threshold,
     write_fresh,
@@ -86,10 +88,8 @@ class Checklists:
             assert shard_quality(connection, **place).n_stale == len(pending)
         return pending
 
-    def put_thresholds(self, **values: float) -> None:
-        rows = [LabelThreshold("dataset", None, name, "f1", value, 9, 3, {}) for name, value in values.items()]
-        with self.engine.begin() as connection:
-            replace_label_thresholds(connection, self.scorer_id, self.dataset.dataset_id, rows)
+    def put_thresholds(self, **cuts: float) -> None:
+        put_label_thresholds(self.engine, self.scorer_id, self.dataset, **cuts)
 
 
 def checklists(engine: Engine, name: str, scorer_id: int) -> Checklists:
@@ -102,11 +102,21 @@ def checklists(engine: Engine, name: str, scorer_id: int) -> Checklists:
     return Checklists(engine, clips, videos, samples, scorer_id)
 
 
-@pytest.fixture
-def clips(engine: Engine) -> Checklists:
+def build_checklists(engine: Engine) -> Checklists:
     with engine.begin() as connection:
         create_views(connection, {"ecs": ECS, "vcs": WITHOUT_THRESHOLDS})
     return checklists(engine, "clips", activate(engine, "ecs"))
+
+
+@pytest.fixture(scope="module")
+def template(shared_server: Engine) -> Generator[Template[Checklists], None, None]:
+    with filled_template(shared_server, build_checklists) as template:
+        yield template
+
+
+@pytest.fixture
+def clips(engine: Engine, template: Template[Checklists]) -> Checklists:
+    return replace(template.filled, engine=engine)
 
 
 def sha256(text: str) -> bytes:

@@ -364,7 +364,6 @@ known_pieces = sorted(WORDS | SYMBOLS | COLUMNS.keys())
 foreign_pieces = ["'x'", "1", "0.5", '"vcs"', ".", "--", "/*", "*/", ";", "::", "$$", "E'", "'", '"', "["]
 
 
-@settings(max_examples=300)
 @given(st.lists(st.sampled_from(known_pieces + foreign_pieces), max_size=20).map(" ".join))
 def test_any_sequence_of_tokens_is_parsed_or_refused(text: str) -> None:
     accept_or_refuse(text)
@@ -379,7 +378,7 @@ def spoilt_conditions(draw: st.DrawFn) -> str:
     return " ".join([*words[:place], *new_words, *words[place + 1 :]])
 
 
-@settings(derandomize=True, max_examples=300)
+@settings(derandomize=True)
 @given(spoilt_conditions())
 def test_what_is_accepted_is_sql_for_an_engine_too(connection: sa.Connection, text: str) -> None:
     """sqlglot is laxer than an engine, the filter is not: SQLite reads what it accepts in the same way."""

@@ -91,7 +91,7 @@ def fail(_: object) -> Any:
     raise AssertionError("this recipe compares no texts")
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     drawn=ROWS,
     keep=st.decimals(min_value=Decimal("0.01"), max_value=1, places=2),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,6 +17,7 @@ from db.reports import videos as report_videos
 from db.reports.samples import extremes, values_of
 from db.reports.values import collect_scores, drawn_values, left_by, lowest_kept, reasons, systems_of, tallies
 from db.reports.videos import judgements_by_video, values_by_video
+from tests.conftest import Template, filled_template
 from tests.db.builders import add_sample, add_video, change_text, make_dataset, set_scores
 
 METRICS = ["vcs", "evqa", "ecs"]
@@ -29,8 +30,7 @@ def vcs_of(place: int) -> float | None:
     return None if place % 7 == 6 else (place * 5 % 8) / 8
 
 
-@pytest.fixture
-def clips(engine: Engine) -> tuple[Dataset, list[int]]:
+def fill(engine: Engine) -> tuple[Dataset, list[int]]:
     """Captions of three systems, those of a video far apart in the table; ECS has scored nothing, EVQA some."""
     dataset = make_dataset(engine, "clips", 2)
     videos = [add_video(engine, dataset, f"v{number}", status="text_only") for number in range(N_VIDEOS)]
@@ -42,6 +42,17 @@ def clips(engine: Engine) -> tuple[Dataset, list[int]]:
     set_scores(engine, {i: vcs_of(place) for place, i in enumerate(ids)})
     set_scores(engine, {i: 1 - place / 100 for place, i in enumerate(ids) if place % 2}, "evqa")
     return dataset, ids
+
+
+@pytest.fixture(scope="module")
+def template(shared_server: Engine) -> Generator[Template[tuple[Dataset, list[int]]], None, None]:
+    with filled_template(shared_server, fill) as template:
+        yield template
+
+
+@pytest.fixture
+def clips(engine: Engine, template: Template[tuple[Dataset, list[int]]]) -> tuple[Dataset, list[int]]:
+    return template.filled
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from decimal import ROUND_FLOOR, Decimal
@@ -20,7 +20,6 @@ from sqlalchemy.engine import Engine
 from db import schema
 from db.manifest.datasets import Dataset
 from db.manifest.removal import drop_dataset, rename_dataset
-from db.schema.views import create_views
 from db.scores.present import known_metrics, list_scores
 from db.selections.filters import FilterError
 from db.selections.freezing import kept
@@ -31,13 +30,14 @@ from db.selections.frozen import (
     selection_rows,
 )
 from db.selections.recipes import SelectionError, recipe_of
+from tests.conftest import Template, filled_template
 from tests.db.builders import (
-    TWO_METRICS,
     add_sample,
     add_video,
     change_text,
     empty,
     make_dataset,
+    make_dataset_of_two_metrics,
     set_scores,
     wait_for_lock,
 )
@@ -45,11 +45,15 @@ from tests.db.builders import (
 NUMBERS = "duration_s, evqa, fps, height, n_characters, n_frames, shard, vcs, width, and the facts of docs/facts.md"
 
 
+@pytest.fixture(scope="module")
+def template(shared_server: Engine) -> Generator[Template[Dataset], None, None]:
+    with filled_template(shared_server, make_dataset_of_two_metrics) as template:
+        yield template
+
+
 @pytest.fixture
-def clips(engine: Engine) -> Dataset:
-    with engine.begin() as connection:
-        create_views(connection, TWO_METRICS)
-    return make_dataset(engine)
+def clips(engine: Engine, template: Template[Dataset]) -> Dataset:
+    return template.filled
 
 
 def add_scored(engine: Engine, dataset: Dataset, values: dict[str, float | None], **columns: Any) -> dict[str, int]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -20,8 +21,8 @@ from db.evidence.verdicts import unfinished_shards
 from db.schema.inputs import TEXT, Input
 from db.schema.views import create_views
 from db.scores.stored import ScoreRow, status_counts, write_scores
-from db.scores.thresholds import LabelThreshold, replace_label_thresholds
 from db.scores.work import PENDING, load_samples, pending_samples, shard_counts
+from tests.conftest import Template, filled_template
 from tests.db.builders import (
     activate,
     add_keypoint,
@@ -33,6 +34,7 @@ from tests.db.builders import (
     empty,
     make_dataset,
     ok,
+    put_label_thresholds,
     remove,
     store_threshold,
     undefined,
@@ -69,9 +71,7 @@ class Bench:
         write_fresh(self.engine, self.scorers[metric], rows)
 
     def threshold(self, value: float) -> None:
-        row = LabelThreshold("dataset", None, "events", "f1", value, 9, 3, {})
-        with self.engine.begin() as connection:
-            replace_label_thresholds(connection, self.scorers["ecs"], self.dataset.dataset_id, [row])
+        put_label_thresholds(self.engine, self.scorers["ecs"], self.dataset, events=value)
 
     def kept(self, metric: str) -> dict[int, dict[str, int]]:
         with self.engine.connect() as connection:
@@ -113,9 +113,17 @@ class Bench:
         assert scores == sum(self.by_hand(m)[s].get("ok", 0) for m in METRICS for s in self.by_hand(m))
 
 
+@pytest.fixture(scope="module")
+def template(shared_server: Engine) -> Generator[Template[Bench], None, None]:
+    with filled_template(shared_server, Bench) as template:
+        yield template
+
+
 @pytest.fixture
-def bench(engine: Engine) -> Bench:
-    return Bench(engine)
+def bench(engine: Engine, template: Template[Bench]) -> Bench:
+    bench = copy(template.filled)
+    bench.engine = engine
+    return bench
 
 
 OK, STALE, NONE = {"ok": 1}, {"stale": 1}, dict[str, int]()

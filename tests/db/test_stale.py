@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -22,10 +22,10 @@ from db.scores.stored import (
     values_by_system,
     write_scores,
 )
-from db.scores.thresholds import LabelThreshold, replace_label_thresholds
 from db.scores.work import pending_samples
 from db.selections.frozen import freeze_selection, selection_rows
 from db.selections.recipes import SelectionError, recipe_of
+from tests.conftest import Template, filled_template
 from tests.db.builders import (
     activate,
     add_keypoint,
@@ -36,6 +36,7 @@ from tests.db.builders import (
     change_text,
     make_dataset,
     ok,
+    put_label_thresholds,
     undefined,
     write_fresh,
 )
@@ -99,13 +100,10 @@ class Scored:
             }
 
     def put_threshold(self, value: float) -> None:
-        row = LabelThreshold("dataset", None, "events", "f1", value, 9, 3, {})
-        with self.engine.begin() as connection:
-            replace_label_thresholds(connection, self.scorers["ecs"], self.dataset.dataset_id, [row])
+        put_label_thresholds(self.engine, self.scorers["ecs"], self.dataset, events=value)
 
 
-@pytest.fixture
-def scored(engine: Engine) -> Scored:
+def build_scored(engine: Engine) -> Scored:
     clips = make_dataset(engine)
     video_id = add_video(engine, clips, "v", content=b"frames")
     samples = {
@@ -123,6 +121,17 @@ def scored(engine: Engine) -> Scored:
     for metric in METRICS:
         made.score(metric)
     return made
+
+
+@pytest.fixture(scope="module")
+def template(shared_server: Engine) -> Generator[Template[Scored], None, None]:
+    with filled_template(shared_server, build_scored) as template:
+        yield template
+
+
+@pytest.fixture
+def scored(engine: Engine, template: Template[Scored]) -> Scored:
+    return replace(template.filled, engine=engine, scorers=dict(template.filled.scorers))
 
 
 def texts(text: str) -> dict[str, Any]:

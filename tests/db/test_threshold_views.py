@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from db.manifest.datasets import Dataset
-from db.scores.thresholds import Cutoff, LabelThreshold, replace_label_thresholds, store_cutoffs
-from tests.db.builders import activate, add_sample, add_video, make_dataset, set_scores
+from db.scores.thresholds import Cutoff, store_cutoffs
+from tests.conftest import Template, filled_template
+from tests.db.builders import activate, add_sample, add_video, make_dataset, put_label_thresholds, set_scores
 
 N_SHARDS = 2
 VALUES = {"clips": (0.1, 0.4, 0.6, 0.9), "other": (0.1, 0.4, 0.6, 0.9)}
 CUTS = {"clips": 0.5, "other": 0.2}
 
 
-@pytest.fixture
-def two(engine: Engine) -> dict[str, Dataset]:
+def fill(engine: Engine) -> dict[str, Dataset]:
     """Two datasets of the same scores by two metrics, each with cuts of its own, in rows that a join may not mix."""
     datasets = {name: make_dataset(engine, name, N_SHARDS) for name in VALUES}
     samples = {}
@@ -35,9 +37,20 @@ def two(engine: Engine) -> dict[str, Dataset]:
             # A cut that equals a score, and a probability that equals a cut: a join by values would find them.
             other = Cutoff(None, "caption", "keep 0.25", 0.9, 4, 1)
             store_cutoffs(connection, scorers["evqa"], dataset.dataset_id, "quantile", [of_dataset, other])
-            on_keypoints = LabelThreshold("dataset", None, "events", "f1", 0.5, 9, 4, {})
-            replace_label_thresholds(connection, scorers["vcs"], dataset.dataset_id, [on_keypoints])
+    for dataset in datasets.values():
+        put_label_thresholds(engine, scorers["vcs"], dataset, events=0.5)
     return datasets
+
+
+@pytest.fixture(scope="module")
+def template(shared_server: Engine) -> Generator[Template[dict[str, Dataset]], None, None]:
+    with filled_template(shared_server, fill) as template:
+        yield template
+
+
+@pytest.fixture
+def two(engine: Engine, template: Template[dict[str, Dataset]]) -> dict[str, Dataset]:
+    return template.filled
 
 
 def rows(engine: Engine, query: str) -> list[tuple[object, ...]]:

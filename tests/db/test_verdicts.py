@@ -26,7 +26,6 @@ from db.evidence.verdicts import (
     write_verdicts,
 )
 from db.manifest.datasets import Dataset
-from db.scores.thresholds import LabelThreshold, replace_label_thresholds
 from db.scores.work import load_samples
 from tests.db.builders import (
     activate,
@@ -38,6 +37,7 @@ from tests.db.builders import (
     change_text,
     empty,
     make_dataset,
+    put_label_thresholds,
     remove,
     wait_for_lock,
 )
@@ -78,10 +78,8 @@ class Bench:
     def load(self) -> dict[int, VerdictSet]:
         return load_verdicts(self.engine, self.scorer_id, [*self.samples, 10**9])
 
-    def put_thresholds(self, **values: float) -> None:
-        rows = [LabelThreshold("dataset", None, name, "f1", value, 9, 3, {}) for name, value in values.items()]
-        with self.engine.begin() as connection:
-            replace_label_thresholds(connection, self.scorer_id, self.dataset.dataset_id, rows)
+    def put_thresholds(self, **cuts: float) -> None:
+        put_label_thresholds(self.engine, self.scorer_id, self.dataset, **cuts)
 
 
 def verdict(keypoint_id: int, probability: float = 0.5, *, bound: bool = False, n_passes: int = 2) -> VerdictRow:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from db.schema.views import VIEWS, create_views, explain_refused, is_up_to_date
 from db.scores.present import FACT_COLUMNS, columns_without_metrics
 from db.scores.stored import ScoreRow
 from db.scores.work import load_samples
+from tests.conftest import Template, filled_template
 from tests.db.builders import (
     INPUT,
     TWO_METRICS,
@@ -34,6 +35,7 @@ from tests.db.builders import (
     add_video,
     change_text,
     make_dataset,
+    make_dataset_of_two_metrics,
     ok,
     remove,
     set_scores,
@@ -55,11 +57,15 @@ SAMPLE_SCORES = [
 OF_METRICS = SAMPLE_SCORES.index("vcs")
 
 
+@pytest.fixture(scope="module")
+def template(shared_server: Engine) -> Generator[Template[Dataset], None, None]:
+    with filled_template(shared_server, make_dataset_of_two_metrics) as template:
+        yield template
+
+
 @pytest.fixture
-def clips(engine: Engine) -> Dataset:
-    with engine.begin() as connection:
-        create_views(connection, TWO_METRICS)
-    return make_dataset(engine)
+def clips(engine: Engine, template: Template[Dataset]) -> Dataset:
+    return template.filled
 
 
 def rows(engine: Engine, query: str) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -105,7 +105,6 @@ def acc_eq(gaps: list[tuple[float, float]], epsilon: float) -> float:
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 5)), min_size=6, max_size=24))
-@settings(max_examples=60)
 def test_pooled_calibration_is_that_of_the_other_half_pair_by_pair(items: list[tuple[int, int, int]]) -> None:
     metric, people, video = (np.array(side) for side in zip(*items, strict=True))
     video = np.unique(video, return_inverse=True)[1]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -93,7 +93,6 @@ def same(found: dict[str, Any], expected: dict[str, float]) -> None:
     ],
 )
 @given(ITEMS)
-@settings(max_examples=60)
 def test_statistics_without_a_video_are_those_written_out(
     compare: Callable[[Sides], Found], write_out: Any, items: list[tuple[int, int, int, int]]
 ) -> None:
@@ -114,7 +113,6 @@ def test_statistics_without_a_video_are_those_written_out(
 
 
 @given(ITEMS)
-@settings(max_examples=40)
 def test_points_are_scipys(items: list[tuple[int, int, int, int]]) -> None:
     sides = sides_of(items)
     found = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -59,7 +59,6 @@ def t_interval(value: float, without: list[float], most: float) -> Any:
 
 
 @given(ITEMS)
-@settings(max_examples=30)
 def test_intervals_are_those_of_items_written_out(items: list[tuple[int, int, int]]) -> None:
     first, second, video = np.array(items).T
     found = compare_scores(first, second, video.tolist())
@@ -78,7 +77,6 @@ def test_intervals_are_those_of_items_written_out(items: list[tuple[int, int, in
 
 
 @given(ITEMS)
-@settings(max_examples=40)
 def test_movers_are_those_of_all_items(items: list[tuple[int, int, int]]) -> None:
     first, second, video = np.array(items).T.tolist()
     n = len(items)

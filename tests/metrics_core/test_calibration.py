@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import metrics_core.calibration
@@ -120,7 +120,6 @@ labelled = st.lists(
 )
 
 
-@settings(max_examples=400)
 @given(labelled, st.sampled_from(OBJECTIVES))
 def test_the_best_of_all_cuts(pairs: list[tuple[float, int]], objective: Any) -> None:
     """Few distinct scores make ties of scores, few labels ties of the objective."""
@@ -134,7 +133,6 @@ def test_the_best_of_all_cuts(pairs: list[tuple[float, int]], objective: Any) ->
         assert found.counts == Confusion(*confusion(scores, labels, expected))
 
 
-@settings(max_examples=100)
 @given(labelled, st.sampled_from(OBJECTIVES), st.sampled_from([0.05, 0.1, 0.25, 1.0]))
 def test_the_best_of_a_grid(pairs: list[tuple[float, int]], objective: Any, step: float) -> None:
     scores, labels = [score for score, _ in pairs], [label for _, label in pairs]
@@ -148,7 +146,6 @@ def test_a_score_on_the_grid_counts_as_reaching_it() -> None:
     assert best_threshold([0.95, 0.9], [True, False], grid_step=0.05).value == 0.95
 
 
-@settings(max_examples=100)
 @given(labelled, st.sampled_from(OBJECTIVES), st.randoms(use_true_random=False))
 def test_order_and_copies_of_the_labels_do_not_matter(pairs: list[Any], objective: Any, shuffle: Any) -> None:
     def value(of: list[Any]) -> float | None:
@@ -159,14 +156,12 @@ def test_order_and_copies_of_the_labels_do_not_matter(pairs: list[Any], objectiv
     assert value(pairs) == value(shuffled) == value(pairs * 3)
 
 
-@settings(max_examples=100)
 @given(labelled)
 def test_never_worse_than_saying_yes_to_all(pairs: list[Any]) -> None:
     counts = best_threshold([score for score, _ in pairs], [label for _, label in pairs]).counts
     assert counts is None or (counts.f1 or 0) >= (counts.all_positive_f1 or 0)
 
 
-@settings(max_examples=200)
 @given(*[st.integers(0, 6)] * 4)
 def test_numbers_of_a_confusion(tp: int, fp: int, fn: int, tn: int) -> None:
     """Each is its textbook formula, and None where that divides by 0."""
@@ -288,7 +283,6 @@ def test_bad_settings_of_the_bootstrap_are_refused() -> None:
 # Intervals
 
 
-@settings(max_examples=30)
 @given(
     st.lists(
         st.tuples(st.sampled_from([0.1, 0.3, 0.5, 0.9]), st.integers(0, 1), st.sampled_from("abcd")),

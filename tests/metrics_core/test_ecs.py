@@ -11,7 +11,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import metrics_core.ecs
@@ -149,7 +149,6 @@ def test_retrieval_refuses_what_it_cannot_rank() -> None:
         nearest_sentences([[math.nan, 0.0]], [[1.0, 0.0]])
 
 
-@settings(max_examples=100)
 @given(st.data())
 def test_retrieval_is_the_sort_by_exact_cosine_then_index(data: st.DataObject) -> None:
     """Whole numbers with whole lengths, so that cosines are fractions and ties are real."""
@@ -323,7 +322,6 @@ def verdict_by_loops(clip: Clip, k: int, answers: dict[Pair, float], r: int | No
     return KeypointVerdict(best, where, best is not None and best >= clip.thresholds[k])
 
 
-@settings(max_examples=200)
 @given(st.lists(clips(), max_size=3), answer_tables, st.none() | st.integers(1, 7))
 def test_all_captions_in_one_queue_equal_loops(shard: list[Clip], answers: dict[Pair, float], r: int | None) -> None:
     plans, thresholds, expected = [], [], []
@@ -366,7 +364,6 @@ def test_all_captions_in_one_queue_equal_loops(shard: list[Clip], answers: dict[
     assert [verdict.at(0.35) for verdict in full.verdicts] == list(verify(plans, TableModel(answers), moved).verdicts)
 
 
-@settings(max_examples=100)
 @given(clips(), answer_tables, st.sampled_from(TEXTS.upper()))
 def test_on_all_sentences_another_sentence_never_lowers_a_probability(
     clip: Clip, answers: dict[Pair, float], added: str
@@ -531,7 +528,6 @@ def test_timed_captions_without_text_or_checklist() -> None:
         assert (empty.status, empty.score, empty.by_dimension) == ("no_reference", None, {"events": None})
 
 
-@settings(max_examples=50)
 @given(st.lists(st.lists(st.tuples(st.sampled_from("xyz"), st.booleans()), max_size=4), min_size=1, max_size=4))
 def test_sodam_mode_is_the_score_of_the_counts(segments: list[list[tuple[str, bool]]]) -> None:
     spans = [[i, i + 1] for i in range(len(segments))]

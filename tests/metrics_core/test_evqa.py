@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from metrics_core.evqa import EVQAResult, evqa_from_features, evqa_of_text, prepare_frames, qa_score
@@ -167,7 +167,6 @@ def score_problem(problem: dict[str, Any]) -> EVQAResult:
     )
 
 
-@settings(max_examples=200)
 @given(problems())
 def test_equals_the_loops(problem: dict[str, Any]) -> None:
     expected = by_loops(problem)
@@ -186,7 +185,6 @@ def test_equals_the_loops(problem: dict[str, Any]) -> None:
     assert qa_score(result) == pytest.approx((coarse + f1) / 2 * math.log1p(len(problem["keywords"])), abs=1e-12)
 
 
-@settings(max_examples=50)
 @given(st.lists(problems(), min_size=1, max_size=4))
 def test_many_texts_of_one_video_score_as_each_alone(texts: list[dict[str, Any]]) -> None:
     """Bit for bit, in whatever company and order: there is no padding and no state."""
@@ -203,7 +201,6 @@ def test_many_texts_of_one_video_score_as_each_alone(texts: list[dict[str, Any]]
     assert forwards == alone == backwards[::-1]
 
 
-@settings(max_examples=50)
 @given(problems(), st.randoms(use_true_random=False))
 def test_order_of_frames_and_keywords_does_not_matter(problem: dict[str, Any], shuffle: Any) -> None:
     keywords = list(zip(problem["keywords"], problem["weights"] or [1.0] * len(problem["keywords"]), strict=True))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -37,7 +37,6 @@ def noise(height: int, width: int) -> NDArray[np.uint8]:
 @example(height=1, width=7)
 @example(height=33, width=97)
 @example(height=360, width=640)
-@settings(max_examples=40)
 def test_what_open_clip_makes_of_it_is_the_same_bit_for_bit(
     configuration: dict[str, Any], height: int, width: int
 ) -> None:

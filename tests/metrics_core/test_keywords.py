@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metrics_core.keywords import MAX_WORDS, Keywords, RuleKeywords, clean_keywords, is_function_word, keywords_of
@@ -46,7 +46,6 @@ def test_phrases(text: str, expected: list[str]) -> None:
     assert EXTRACTOR.extract(text) == expected
 
 
-@settings(max_examples=200)
 @given(st.one_of(st.text(), st.lists(st.sampled_from(SOME_WORDS)).map(" ".join)))
 def test_phrases_of_any_text(text: str) -> None:
     found = EXTRACTOR.extract(text)

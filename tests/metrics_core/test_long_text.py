@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metrics_core.evqa import BadFeature
@@ -35,7 +35,6 @@ words = st.text("abc.", min_size=1, max_size=12).filter(lambda word: word.strip(
 texts = st.lists(words, max_size=40).map(" ".join)
 
 
-@settings(max_examples=200)
 @given(texts, st.integers(1, 15))
 def test_plans_keep_all_words_in_order_and_within_the_limit(text: str, limit: int) -> None:
     found = plan(text, limit)
@@ -99,7 +98,6 @@ def test_a_limit_below_one_is_refused() -> None:
         plan("a", 0)
 
 
-@settings(max_examples=100)
 @given(st.integers(0, 2**32), st.integers(1, 6), st.integers(1, 5))
 def test_weighted_mean_equals_the_loops(seed: int, n: int, dim: int) -> None:
     rng = np.random.default_rng(seed)
@@ -140,7 +138,6 @@ def packed_one_by_one(pieces: list[str], limit: int) -> list[str]:
     return chunks
 
 
-@settings(max_examples=200)
 @given(st.lists(words, max_size=60), st.integers(1, 40))
 def test_packing_equals_the_loop(pieces: list[str], limit: int) -> None:
     assert pack(pieces, limit, count) == packed_one_by_one(pieces, limit)

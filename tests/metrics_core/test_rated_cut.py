@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -98,7 +98,6 @@ DRAWN = st.integers(20, 60).flatmap(
 )
 
 
-@settings(max_examples=150)
 @given(drawn=DRAWN, least=st.sampled_from([None, 2.0, 3.0, 4.5]), seed=st.integers(0, 3))
 def test_cut_and_figures_on_other_videos_equal_those_of_trying_everything(
     drawn: tuple[Any, Any, Any], least: float | None, seed: int
@@ -135,7 +134,6 @@ def test_cut_and_figures_on_other_videos_equal_those_of_trying_everything(
     assert (found.held_out is None) == (found.youden is None) == (found.status != "ok")
 
 
-@settings(max_examples=40)
 @given(drawn=DRAWN, seed=st.integers(0, 99))
 def test_neither_the_order_of_samples_nor_a_rising_scale_matters(drawn: tuple[Any, Any, Any], seed: int) -> None:
     scores, ratings, videos = drawn

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import metrics_core.arrays
@@ -167,7 +167,6 @@ def grids(draw: st.DrawFn) -> np.ndarray:
     return np.array(draw(eighths), dtype=np.float64).reshape(n, m) / 8
 
 
-@settings(max_examples=200)
 @given(grids())
 def test_path_is_the_best_one_and_the_tie_rule_decides(iou: np.ndarray) -> None:
     value, anchors = best_matching([[Fraction(x) for x in row] for row in iou.tolist()], iou.shape[1])
@@ -197,7 +196,6 @@ def official_by_loops(iou: list[list[float]], m: int) -> tuple[tuple[int, int], 
     return tuple(reversed(anchors))
 
 
-@settings(max_examples=200)
 @given(grids())
 def test_official_path_equals_the_loops(iou: np.ndarray) -> None:
     path = official_path(best_totals(iou[None]))
@@ -207,7 +205,6 @@ def test_official_path_equals_the_loops(iou: np.ndarray) -> None:
 spans = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 6)).map(lambda s: (s[0], s[0] + s[1])), max_size=5)
 
 
-@settings(max_examples=200)
 @given(spans, spans, st.booleans())
 def test_alignment_is_optimal_and_merges_by_the_rules(
     references: list[Span], predictions: list[Span], official: bool
@@ -236,7 +233,6 @@ def test_alignment_is_optimal_and_merges_by_the_rules(
     assert sorted([*itertools.chain(*found.groups.values()), *found.orphans]) == list(range(len(predictions)))
 
 
-@settings(max_examples=100)
 @given(spans, spans, st.randoms(use_true_random=False))
 def test_order_of_the_input_does_not_matter(references: list[Span], predictions: list[Span], shuffle: Any) -> None:
     """But for spans that are equal, of which the first in the input counts as the earlier one."""
@@ -253,7 +249,6 @@ def test_order_of_the_input_does_not_matter(references: list[Span], predictions:
     assert groups == dict(straight.groups)
 
 
-@settings(max_examples=50)
 @given(st.lists(st.tuples(spans, spans), max_size=12), st.sampled_from([None, "official"]))
 def test_a_batch_equals_single_clips(pairs: list[Any], compat: Any) -> None:
     assert align_batch(iter(pairs), compat=compat) == [align(*pair, compat=compat) for pair in pairs]
@@ -325,7 +320,6 @@ def as_floats(values: tuple[Any, Any, Any]) -> list[Any]:
     return [None if value is None else pytest.approx(float(value), abs=1e-12) for value in values]
 
 
-@settings(max_examples=200)
 @given(clips(), st.booleans())
 def test_clip_score_equals_the_definition(clip: tuple[Alignment, list[dict[str, Any]]], official: bool) -> None:
     alignment, counts = clip
@@ -391,7 +385,6 @@ def test_system_score() -> None:
     assert (system_score([undefined]).total, system_score([]).total) == (None, None)
 
 
-@settings(max_examples=100)
 @given(spans, spans)
 def test_temporal_score_equals_the_loops(references: list[Span], predictions: list[Span]) -> None:
     alignment = align(references, predictions)

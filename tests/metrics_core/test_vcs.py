@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import metrics_core.vcs
@@ -78,7 +78,6 @@ def problems(draw: st.DrawFn) -> tuple[np.ndarray, float, dict[str, float]]:
     return np.round(matrix, decimals), draw(st.sampled_from([-0.3, 0.0, 0.5, 0.9, 1.0])), parameters
 
 
-@settings(max_examples=300)
 @given(problems())
 def test_equals_the_plain_second_implementation(problem: tuple[np.ndarray, float, dict[str, float]]) -> None:
     matrix, gas, parameters = problem
@@ -90,7 +89,6 @@ def test_equals_the_plain_second_implementation(problem: tuple[np.ndarray, float
     assert not differences(asdict(result), expected)
 
 
-@settings(max_examples=100)
 @given(problems())
 def test_swapping_the_texts_swaps_precision_and_recall(
     problem: tuple[np.ndarray, float, dict[str, float]],
@@ -176,7 +174,6 @@ def test_shapes_that_are_always_zero() -> None:
     assert zero == {(r, g) for r in range(1, 13) for g in range(1, 13) if min(r, g) <= 2} | {(3, 4), (4, 3)}
 
 
-@settings(max_examples=200)
 @given(problems())
 def test_always_zero_means_zero(problem: tuple[np.ndarray, float, dict[str, float]]) -> None:
     matrix, gas, parameters = problem
@@ -215,7 +212,6 @@ def test_input_is_left_as_it_was() -> None:
     assert np.array_equal(matrix, before)
 
 
-@settings(max_examples=50)
 @given(st.integers(0, 2**32), st.floats(0.01, 100))
 def test_embeddings_of_any_length_give_cosines(seed: int, scale: float) -> None:
     rng = np.random.default_rng(seed)

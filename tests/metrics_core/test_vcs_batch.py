@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import metrics_core.arrays
@@ -51,13 +51,11 @@ parameters = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150)
 @given(batches(), parameters)
 def test_a_batch_equals_single_pairs(pairs: list[tuple[np.ndarray, float]], chosen: dict[str, Any]) -> None:
     assert vcs_batch(pairs, **chosen) == [vcs_from_similarity(*pair, **chosen) for pair in pairs]
 
 
-@settings(max_examples=100)
 @given(batches(), st.lists(st.sampled_from([0, 0.1, 1, 2, 3.5]), max_size=4), parameters)
 def test_a_sweep_equals_single_tolerances(
     pairs: list[tuple[np.ndarray, float]], lcts: list[float], chosen: dict[str, Any]
@@ -202,7 +200,6 @@ class TestWarnings:
         vcs_sweep(np.eye(1), 1.0, [0, 1])
 
 
-@settings(max_examples=60)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.integers(1, 9), st.integers(1, 5))
 def test_chunks_that_repeat_are_alike_to_the_last_bit(seed: int, n_reference: int, n_generated: int, n: int) -> None:
     rng = np.random.default_rng(seed)

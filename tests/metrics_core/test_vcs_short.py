@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from metrics_core.vcs import CaptionResult, vcs_captions, vcs_from_embeddings, vcs_from_similarity
@@ -94,7 +94,6 @@ def test_identical_texts_score_1_with_short_text(n: int) -> None:
     assert not result.always_zero
 
 
-@settings(max_examples=300)
 @given(st.sampled_from(SHAPES), st.integers(0, 2**32), st.sampled_from([0, 1, 2]), st.sampled_from([1, 17]))
 def test_short_text_changes_only_the_shapes_that_are_always_zero(
     shape: tuple[int, int], seed: int, lct: float, decimals: int
@@ -140,7 +139,6 @@ def test_two_sentences_by_hand() -> None:
     assert result.vcs == pytest.approx(nas)
 
 
-@settings(max_examples=50)
 @given(st.integers(0, 2**32), st.integers(0, 4), st.sampled_from([0, 1]))
 def test_captions_together_score_as_pairs_alone(seed: int, n_captions: int, lct: float) -> None:
     """With repeated texts and texts without a chunk; the best pair of a caption is its result."""

@@ -19,6 +19,8 @@ from orchestration.schedules import score_missing
 from orchestration.sensors import conclusions, inbox
 from tests.orchestration.conftest import Installation
 
+pytestmark = pytest.mark.slow
+
 DEADLINE_S = 60.0
 HOLD = """
 import sys

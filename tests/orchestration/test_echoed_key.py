@@ -22,6 +22,8 @@ from tests.metrics_core.chat_server import Answer, completion, loopback
 from tests.metrics_core.key_escapes import escape_key, shows_key
 from tests.orchestration.conftest import Installation, write_manifest
 
+pytestmark = pytest.mark.slow
+
 KEY = "sk-very/secret+0123456789"
 ESCAPED = [KEY, *(escape_key(KEY, Random(number)) for number in range(8))]
 

@@ -7,7 +7,7 @@ import re
 from decimal import Decimal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
@@ -128,7 +128,6 @@ VALUES = st.one_of(
 TEXTS = st.one_of(st.none(), st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), max_size=60))
 
 
-@settings(max_examples=60)
 @given(
     width=st.integers(30, 120),
     rows=st.integers(1, 4).flatmap(lambda n: st.lists(st.tuples(*[VALUES] * n, TEXTS), min_size=1, max_size=5)),

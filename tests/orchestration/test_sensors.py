@@ -30,6 +30,8 @@ from tests.assets.manifests import candidate, write_clip
 from tests.assets.manifests import write_manifest as tables
 from tests.orchestration.conftest import Installation, write_manifest
 
+pytestmark = pytest.mark.slow
+
 NOTHING_NEWER = "no dataset has newer scores than conclusions"
 
 

@@ -18,6 +18,8 @@ from db.server.embedded import stop_embedded
 from tests.command_line import Done, run_command
 from tests.orchestration.conftest import forget_installation, write_manifest
 
+pytestmark = pytest.mark.slow
+
 EXAMPLE = Path(__file__).resolve().parents[2] / "docs" / "examples" / "dagster.yaml"
 
 

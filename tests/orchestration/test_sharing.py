@@ -28,6 +28,8 @@ from tests.command_line import run_command
 from tests.orchestration.conftest import Installation
 from tests.orchestration.survival import until
 
+pytestmark = pytest.mark.slow
+
 DATASET = "shared"
 SHARDS = [f"{DATASET}:{number:04d}" for number in range(3)]
 N_SAMPLES = 36

@@ -35,6 +35,8 @@ from tests.metrics_core.chat_server import Answer, loopback
 from tests.orchestration.conftest import write_manifest
 from tests.orchestration.survival import Command, Home, connect, removed, rows, until, warm_up
 
+pytestmark = pytest.mark.slow
+
 # Five seconds are promised. What a command waits for here never comes, so it ends by the signal or not at all; how soon
 # it does, a machine that is busy with other tests cannot tell.
 DEADLINE_S = 60.0

@@ -24,6 +24,8 @@ from tests.conftest import PROJECT
 from tests.orchestration.conftest import Installation
 from tests.ordinary_user import open_folder, ordinary_user
 
+pytestmark = pytest.mark.slow
+
 PAGE = (PROJECT / "docs" / "own-clips.md").read_text(encoding="utf-8")
 COMMANDS = [
     line
