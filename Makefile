@@ -61,7 +61,8 @@ test: develop
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not dear"
 
 # A campaign takes some minutes and prints its seed, what it did and what broke; SEED=1 repeats a run whose seed was 1.
-CAMPAIGNS := manifests folders strange_folders settings_files media filters queries chat_servers backups answers stopped kills renames
+CAMPAIGNS := manifests folders strange_folders settings_files media filters queries chat_servers backups answers stopped kills renames \
+             rater_races
 # The kills of several workers, and of actors on Ray: few, since a round takes long.
 SCORING   := '--workers 3 --kills 9' '--engine ray --kills 4'
 

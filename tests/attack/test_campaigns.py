@@ -21,6 +21,7 @@ from tests.attack import (
     manifests,
     media,
     queries,
+    rater_races,
     renames,
     settings_files,
     stopped,
@@ -126,6 +127,16 @@ def test_a_worker_that_stands_still_between_load_and_write(engine: Engine, datab
     for place in stopped.PLACES:
         assert campaign.counts[f"stops before {place} are stored"], place
     assert campaign.counts["values compared"] > 40
+
+
+def test_raters_beside_changed_texts(engine: Engine, tmp_path: Path) -> None:
+    campaign = Campaign("rater_races", SEED)
+    rater_races.attack(engine, tmp_path / "manifest", 1, campaign)
+    assert campaign.faults == []
+    assert campaign.counts["answers compared"] > 100
+    assert campaign.counts["answers taken back"] > 0
+    for view in ("current_rating", "random_rating", "current_label"):
+        assert campaign.counts[f"rows of {view} compared"] > 20
 
 
 def test_states_are_the_same_up_to_rounding() -> None:
