@@ -37,7 +37,7 @@ from db.server.engine import open_engine
 from tests.assets.manifests import candidate, keypoint, write_manifest
 from tests.assets.verifying import dataset_of
 from tests.attack.campaign import Campaign, Seed, temporary_home
-from tests.attack.world import DOES, WHO
+from tests.attack.world import invent_text
 from tests.db.builders import set_scores
 from tests.orchestration.looking import Shown, served
 
@@ -111,7 +111,7 @@ def attack(engine: Engine, folder: Path, rounds: int, campaign: Campaign) -> Non
         for way in WAYS:
             connection.exec_driver_sql(_NOTE.format(way))
     with served(engine, dataset_of(engine, DATASET), [], folder) as shown:
-        raters = [_Rater(shown, way, number, campaign) for way in WAYS for number in range(N_RATERS)]
+        raters = [Rater(shown, DATASET, way, number, campaign) for way in WAYS for number in range(N_RATERS)]
         for number in range(rounds):
             _race(raters, texts)
             oracle = _Oracle(engine, texts, raters, campaign, f"round {number}")
@@ -124,7 +124,7 @@ def attack(engine: Engine, folder: Path, rounds: int, campaign: Campaign) -> Non
             oracle.check_agreement()
 
 
-def _race(raters: Sequence[_Rater], texts: _Texts) -> None:
+def _race(raters: Sequence[Rater], texts: _Texts) -> None:
     """Let all raters answer at once, and ingest changed texts as long as they do."""
     is_over = threading.Event()
 
@@ -151,8 +151,9 @@ class _Texts:
         self._engine, self._folder, self._campaign = engine, folder, campaign
         self._random = Random(campaign.random.random())
         videos = [f"v{number}" for number in range(N_VIDEOS)]
-        self.captions = {f"{video}_{system}": self._text() for video in videos for system in SYSTEMS}
-        self.keypoints = {f"{video}_{number}": self._text() for video in videos for number in range(N_KEYPOINTS)}
+        self.captions = {f"{video}_{system}": invent_text(self._random) for video in videos for system in SYSTEMS}
+        facts = [f"{video}_{number}" for video in videos for number in range(N_KEYPOINTS)]
+        self.keypoints = {key: invent_text(self._random) for key in facts}
         self._earlier: dict[str, list[str]] = {}
 
     def change(self) -> None:
@@ -161,7 +162,8 @@ class _Texts:
             texts = self._random.choice((self.captions, self.captions, self.keypoints))
             key = self._random.choice([*texts])
             earlier = self._earlier.setdefault(key, [])
-            text = self._random.choice(earlier) if earlier and self._random.random() < 0.3 else self._text()
+            is_again = earlier and self._random.random() < 0.3
+            text = self._random.choice(earlier) if is_again else invent_text(self._random)
             earlier.append(texts[key])
             texts[key] = text
 
@@ -178,14 +180,11 @@ class _Texts:
         self._campaign.counts["ingests"] += 1
         self._campaign.expect(report.rejected == 0, f"{report.rejected} rows refused")
 
-    def _text(self) -> str:
-        return f"{self._random.choice(WHO)} {self._random.choice(DOES)} {self._random.randrange(10**6)} times."
 
-
-class _Rater:
+class Rater:
     """A person with a name who answers in one way, and what the pages acknowledged."""
 
-    def __init__(self, shown: Shown, way: str, number: int, campaign: Campaign) -> None:
+    def __init__(self, shown: Shown, dataset: str, way: str, number: int, campaign: Campaign) -> None:
         self._shown, self.way, self._campaign = shown, way, campaign
         self.name = f"{way} {number}"
         self.stored: list[Answer] = []
@@ -193,7 +192,7 @@ class _Rater:
         self._random = Random(campaign.random.random())
         said = {"rater": self.name, "aspect": ASPECT, "seed": number % 2}
         said |= {"rating": {"scale": "1-5"}, "preference": {"pairs": 1}}.get(way, {})
-        self._at, self._query = f"/look/{DATASET}/{_PAGES[way]}", urlencode(said)
+        self._at, self._query = f"/look/{dataset}/{_PAGES[way]}", urlencode(said)
 
     def race(self) -> None:
         """Answer some questions, one now and then in two windows at once, and take some answers back."""
@@ -261,7 +260,7 @@ def _said(way: str, choice: str, question: Question) -> float:
 class _Oracle:
     """What the acknowledged answers and the texts as they are say about the tables, the views and the pages."""
 
-    def __init__(self, engine: Engine, texts: _Texts, raters: Sequence[_Rater], campaign: Campaign, when: str) -> None:
+    def __init__(self, engine: Engine, texts: _Texts, raters: Sequence[Rater], campaign: Campaign, when: str) -> None:
         self._engine, self._raters, self._campaign, self._when = engine, raters, campaign, when
         self._captions = self._digests("sample", texts.captions)
         self._keypoints = self._digests("keypoint", texts.keypoints)
@@ -276,7 +275,7 @@ class _Oracle:
                 taken_back[_rater_in(way, before)] += 1
                 continue
             is_repeat = is_same and is_again and not was_again
-            stored[_answer_in(way, after, is_repeat=is_repeat)] += 1
+            stored[answer_in(way, after, is_repeat=is_repeat)] += 1
             self._expect(is_repeat or not is_same, f"{before} became {after}")
         acknowledged = Counter(answer for rater in self._raters for answer in rater.stored)
         self._campaign.counts["answers compared"] = acknowledged.total()
@@ -398,7 +397,7 @@ def _rater_in(way: str, row: Mapping[str, Any]) -> str:
     return str(row["extra"]["rater"] if way == "keypoint_label" else row["rater"])
 
 
-def _answer_in(way: str, row: Mapping[str, Any], *, is_repeat: bool) -> Answer:
+def answer_in(way: str, row: Mapping[str, Any], *, is_repeat: bool) -> Answer:
     """The answer that a row of a table has; is_repeat: the second one."""
     ids = _ids_in(way, row)
     value = row["covered"] if way == "keypoint_label" else (row["extra"]["again"] if is_repeat else row)["value"]
