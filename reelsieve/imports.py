@@ -27,6 +27,8 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{2,39}")
 # Statuses that the platform itself gives.
 _OWN_STATUSES = ("ok", "stale", "unscored", "failed")
 _BATCH = 1000
+# How often a name is looked up that seems to be taken.
+_LOOKS = 2
 # How many drops of other datasets may take the scorer of an import along before it gives up.
 _DROPS = 5
 # In place of a run of Dagster.
@@ -58,7 +60,6 @@ def import_scores(
     """
     from assets.datasets import dataset_of_key
     from assets.ingest.hygiene import is_storable
-    from db.scores.imported import why_no_name
     from orchestration.platform import ready_engine
     from reelsieve.stored import found_url
 
@@ -71,21 +72,15 @@ def import_scores(
     engine = ready_engine(place)
     try:
         found = dataset_of_key(engine, dataset)
+        _require_free_name(engine, name)
         # In one snapshot: a number counts for the text that its row was compared with, whatever is ingested meanwhile.
         with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
-            if why := why_no_name(connection, name):
-                raise ReelsieveError(f"the name {name!r} {why}: choose another one")
             scores = [*_scores(connection, rows, _samples(connection, found, rows))]
-        written = _store(engine, found, name, source or name, scores)
+        stored = _store(engine, found, name, source or name, scores)
     finally:
         engine.dispose()
     without = sum(row["value"] is None for row in rows)
-    return {
-        "new": written.inserted,
-        "changed": written.updated,
-        "unchanged": written.unchanged,
-        "without_value": without,
-    }
+    return {"new": stored.inserted, "changed": stored.updated, "unchanged": stored.unchanged, "without_value": without}
 
 
 def _rows(frame: Any, name: str) -> list[dict[str, Any]]:
@@ -186,6 +181,21 @@ def _samples(connection: Connection, dataset: Dataset, rows: Sequence[Mapping[st
         n = f"{len(unknown):,} rows name samples that" if len(unknown) > 1 else "a row names a sample that"
         raise ReelsieveError(f"{n} dataset {dataset.name!r} does not have, such as {key!r} in row {number}")
     return found
+
+
+def _require_free_name(engine: Engine, name: str) -> None:
+    """Raise ReelsieveError where an imported metric cannot have this name."""
+    from db.scores.imported import why_no_name
+    from orchestration.platform import ready_engine
+
+    for _ in range(_LOOKS):
+        with engine.connect() as connection:
+            why = why_no_name(connection, name)
+        if why is None:
+            return
+        # The column may be one that a drop is about to take away, or that another import has just made.
+        ready_engine(engine.url).dispose()
+    raise ReelsieveError(f"the name {name!r} {why}: choose another one")
 
 
 def _scores(

@@ -308,12 +308,12 @@ def test_a_text_that_changes_during_an_import_makes_its_number_stale(imported: I
     assert {status for _, status in answer(query)} == {"ok"}
 
 
-def drop_during_import(dropped: str, into: str) -> None:
-    """Import 2 numbers of `racing`, and drop a dataset while the import waits to store them."""
+def drop_during_import(dropped: str, into: str, lock: str = "score IN EXCLUSIVE MODE") -> None:
+    """Import 2 numbers of `racing`, and drop a dataset while the import waits at a table, by default to store them."""
     engine = installed().engine
     with ThreadPoolExecutor(1) as pool:
         with engine.begin() as connection:
-            connection.exec_driver_sql("LOCK TABLE score IN EXCLUSIVE MODE")
+            connection.exec_driver_sql(f"LOCK TABLE {lock}")
             importing = pool.submit(rs.import_scores, table_of(2), "racing", into)
             wait_for_lock(engine, importing)
             found = find_dataset(connection, dropped)
@@ -332,3 +332,11 @@ def test_an_import_outlives_the_last_dataset_that_had_its_metric(other: str) -> 
 def test_an_import_into_a_dataset_that_goes_is_refused(other: str) -> None:
     with pytest.raises(rs.ReelsieveError, match="dataset 'other' was dropped meanwhile"):
         drop_during_import(other, other)
+
+
+def test_a_name_is_free_from_the_moment_its_last_scores_are_dropped(other: str) -> None:
+    rs.import_scores(table_of(3), "racing", other)
+    # The import looks for its dataset before it asks whether the name is free; the views still have the column then.
+    drop_during_import(other, "mine", "dataset IN ACCESS EXCLUSIVE MODE")
+    assert numbers_of("racing") == {"mine": 2}
+    assert run_command("drop", "mine", "--metric", "racing", "--yes").returncode == 0
