@@ -21,8 +21,10 @@ from assets.reports.report import gather
 from db.manifest.datasets import find_dataset
 from db.manifest.removal import drop_dataset
 from db.reports.browsing import Sight, ground, suggested_columns
+from db.scores.imported import IMPORTED
 from db.scores.present import known_metrics
-from orchestration.platform import installed
+from db.scores.stored import register_scorer
+from orchestration.platform import installed, ready_engine
 from tests.command_line import run_command
 from tests.db.builders import change_text, wait_for_lock
 from tests.orchestration.conftest import Installation
@@ -340,3 +342,22 @@ def test_a_name_is_free_from_the_moment_its_last_scores_are_dropped(other: str) 
     drop_during_import(other, "mine", "dataset IN ACCESS EXCLUSIVE MODE")
     assert numbers_of("racing") == {"mine": 2}
     assert run_command("drop", "mine", "--metric", "racing", "--yes").returncode == 0
+
+
+def test_a_metric_that_comes_while_views_are_made_has_its_column(imported: Installation) -> None:
+    rs.import_scores(table_of(1), "leaving", "mine")
+    engine = installed().engine
+    with engine.begin() as connection:
+        connection.exec_driver_sql("DELETE FROM scorer WHERE metric = 'leaving'")
+    with ThreadPoolExecutor(1) as pool:
+        with engine.begin() as connection:
+            # The views are about to be made, of the metrics that there were.
+            connection.exec_driver_sql("LOCK TABLE view_definition IN SHARE MODE")
+            made = pool.submit(ready_engine, installed().database_url)
+            wait_for_lock(engine, made)
+            register_scorer(connection, metric="coming", models={}, params={}, code_version=IMPORTED)
+        made.result().dispose()
+    with engine.connect() as connection:  # on which nobody looks after the views
+        columns = sa.text("SELECT column_name FROM dictionary WHERE column_name IN ('coming', 'leaving')")
+        assert connection.scalars(columns).all() == ["coming"]
+    assert run_command("drop", "mine", "--metric", "coming", "--yes").returncode == 0
