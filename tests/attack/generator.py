@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -170,7 +170,7 @@ class _History:
                 question = rater.question()
                 self._campaign.counts["answers"] += question is not None and rater.answer(question)
         for given in rater.stored:
-            # A fact is labelled once, whoever does it.
+            # A fact is labelled once, by any rater.
             at = (way, given.ids, "" if way == "keypoint_label" else given.rater)
             before = known.answers.get(at)
             # A caption that comes twice keeps its first answer.
@@ -202,7 +202,7 @@ class _History:
         del self._datasets[name]
 
     def restart(self) -> None:
-        """Stop the server, or kill it; whoever needs it next starts it."""
+        """Stop the server, or kill it; the next command starts it."""
         _ = self._home.url
         if self._random.random() < 0.5:
             self._home.kill_server()
@@ -251,10 +251,10 @@ class _History:
 
     def _same(self, of: str, expected: Mapping[tuple[str, ...], Any], query: str) -> None:
         """Compare the rows of a query, a key and then values, with the values that are expected under each key."""
-        found = Counter(rows(self._home.url, query))
+        stored = Counter(rows(self._home.url, query))
         wanted = Counter((*key, *(value if isinstance(value, tuple) else (value,))) for key, value in expected.items())
-        self._campaign.counts[f"{of} compared"] += found.total()
-        self._expect(of, found == wanted, f"lost {wanted - found}, and there are {found - wanted}")
+        self._campaign.counts[f"{of} compared"] += stored.total()
+        self._expect(of, stored == wanted, f"lost {wanted - stored}, and there are {stored - wanted}")
 
     def _expect(self, of: str, holds: bool, fault: str) -> None:
         n = sum(n for name, n in self._campaign.counts.items() if name.startswith("operations"))
@@ -270,10 +270,10 @@ class _History:
             _ = self._home.url  # so that there is a server to kill
             command = self._home.run(*words)
             if command.runs_after(self._random.uniform(0, LONGEST_S)):
-                self._kill(command, is_server=chance >= KILLED)
+                self._kill(words, command, is_server=chance >= KILLED)
         for _ in range(MOST_TRIES):
             command = self._home.run(*words)
-            self._check_words(command)
+            self._check_words(words, command)
             if command.wait() == 0 or is_done():
                 return command
             if not any(reason in command.stderr for reason in BUSY):
@@ -281,20 +281,25 @@ class _History:
             self._campaign.counts["commands that were refused since a killed one seemed at work"] += 1
         raise AssertionError(f"{' '.join(words)} ended badly: {command.stderr}")
 
-    def _kill(self, command: Command, *, is_server: bool) -> None:
+    def _kill(self, words: Sequence[str], command: Command, *, is_server: bool) -> None:
         self._campaign.counts["kills of the server" if is_server else "kills of commands"] += 1
         if is_server:
             self._home.kill_server()
-            self._check_words(command)
+            self._check_words(words, command)
         else:
             command.kill()
 
-    def _check_words(self, command: Command) -> None:
+    def _check_words(self, words: Sequence[str], command: Command) -> None:
         """A command ends well, or with one sentence and the exit code of mistakes."""
-        code, said = command.wait(), command.stdout + command.stderr
-        n_errors = sum(line.startswith("error: ") for line in said.splitlines())
+        try:
+            code, output = command.wait(), command.stdout + command.stderr
+        except AssertionError as error:
+            raise AssertionError(f"{' '.join(words)}: {error}") from None
+        n_errors = sum(line.startswith("error: ") for line in output.splitlines())
         self._campaign.counts[f"commands that ended with {code}"] += 1
-        self._expect("words", code in (0, 1) and n_errors == code and "Traceback" not in said, f"{code}: {said}")
+        self._expect(
+            "words", code in (0, 1) and n_errors == code and "Traceback" not in output, f"{words}: {code}: {output}"
+        )
 
     @contextmanager
     def _pages(self, name: str) -> Iterator[Shown]:
@@ -306,10 +311,10 @@ class _History:
     def _write(self, name: str, captions: Mapping[str, str]) -> Path:
         """Write a manifest of these captions, with a reference and a keypoint of each video."""
         videos = {key: key.partition("_")[0] for key in captions}
-        told = [candidate(key, videos[key], text) for key, text in captions.items()]
-        told += [reference(f"{video}_r", video, REFERENCE) for video in sorted({*videos.values()})]
+        lines = [candidate(key, videos[key], text) for key, text in captions.items()]
+        lines += [reference(f"{video}_r", video, REFERENCE) for video in sorted({*videos.values()})]
         keypoints = [keypoint(f"{video}_k", video) for video in sorted({*videos.values()})]
-        return write_manifest(self._folder / name, sorted({*videos.values()}), captions=told, keypoints=keypoints)
+        return write_manifest(self._folder / name, sorted({*videos.values()}), captions=lines, keypoints=keypoints)
 
     def _taken(self) -> dict[int, list[tuple[str, str]]]:
         """The captions and texts of every frozen selection, best first."""

@@ -48,7 +48,7 @@ STEPS = 30
 WAYS = ("rating", "preference", "keypoint_label")
 """How raters answer, by the table that has their answers."""
 N_RATERS = 2
-"""Raters of each way."""
+"""Raters of every way."""
 _PAGES = {"rating": "rate", "preference": "rate", "keypoint_label": "rate/facts"}
 _CHOICES = {"rating": "12345", "preference": ("a", "b", "tie"), "keypoint_label": ("yes", "no")}
 _ANSWER = re.compile(r'data-answer="([^"]+)"')
@@ -68,12 +68,12 @@ _NOTE = "CREATE TRIGGER note AFTER INSERT OR UPDATE OR DELETE ON {} FOR EACH ROW
 class Answer(NamedTuple):
     """What a rater said about rows, by their ids in ascending order (keypoint and caption), of texts of these digests.
 
-    said: a rating; the id of the better caption, 0 for neither; whether the caption states the fact.
+    value: a rating; the id of the better caption, 0 for neither; whether the caption states the fact.
     """
 
     way: str
     rater: str
-    said: float
+    value: float
     ids: tuple[int, ...]
     digests: tuple[str, ...]
 
@@ -137,8 +137,8 @@ def _race(raters: Sequence[Rater], texts: _Texts) -> None:
         changing = pool.submit(ingest)
         racing = [pool.submit(rater.race) for rater in raters]
         try:
-            for each in racing:
-                each.result()
+            for race in racing:
+                race.result()
         finally:
             is_over.set()
             changing.result()
@@ -190,9 +190,9 @@ class Rater:
         self.stored: list[Answer] = []
         self.n_taken_back = 0
         self._random = Random(campaign.random.random())
-        said = {"rater": self.name, "aspect": ASPECT, "seed": number % 2}
-        said |= {"rating": {"scale": "1-5"}, "preference": {"pairs": 1}}.get(way, {})
-        self._at, self._query = f"/look/{dataset}/{_PAGES[way]}", urlencode(said)
+        session = {"rater": self.name, "aspect": ASPECT, "seed": number % 2}
+        session |= {"rating": {"scale": "1-5"}, "preference": {"pairs": 1}}.get(way, {})
+        self._at, self._query = f"/look/{dataset}/{_PAGES[way]}", urlencode(session)
 
     def race(self) -> None:
         """Answer some questions, one now and then in two windows at once, and take some answers back."""
@@ -214,20 +214,20 @@ class Rater:
         address = _ANSWER.search(page)
         if status != 200 or address is None:
             return None
-        said = parse_qs(urlsplit(unescape(address[1])).query)
-        ids = [int(number) for name in ("sample", "keypoint") for number in said.get(name, ())]
+        about = parse_qs(urlsplit(unescape(address[1])).query)
+        ids = [int(number) for name in ("sample", "keypoint") for number in about.get(name, ())]
         digests = [sha256(unescape(text).encode()).hexdigest() for text in _TEXT.findall(page)]
-        about = [*zip(ids, digests, strict=True)]
-        about = about[::-1] if self.way == "keypoint_label" else sorted(about)
-        return Question(unescape(address[1]), *zip(*about, strict=True), first=ids[0])
+        shown = [*zip(ids, digests, strict=True)]
+        shown = shown[::-1] if self.way == "keypoint_label" else sorted(shown)
+        return Question(unescape(address[1]), *zip(*shown, strict=True), first=ids[0])
 
     def answer(self, question: Question, choice: str | None = None) -> bool:
         """Give an answer, drawn at random unless it is given; whether the page acknowledged it."""
         choice = choice or self._random.choice(_CHOICES[self.way])
         is_stored = self._post(f"{question.address}&answer={choice}")
         if is_stored:
-            said = _said(self.way, choice, question)
-            self.stored.append(Answer(self.way, self.name, said, question.ids, question.digests))
+            value = _value(self.way, choice, question)
+            self.stored.append(Answer(self.way, self.name, value, question.ids, question.digests))
         return is_stored
 
     def _post(self, address: str) -> bool:
@@ -246,8 +246,8 @@ class Rater:
         return answer.status, body
 
 
-def _said(way: str, choice: str, question: Question) -> float:
-    """What a choice means for the captions of a question."""
+def _value(way: str, choice: str, question: Question) -> float:
+    """The value, as of an answer, of a choice on the page of a question."""
     if way == "rating":
         return float(choice)
     if way == "keypoint_label":
@@ -311,7 +311,7 @@ class _Oracle:
     def let_all_finish(self) -> None:
         """Let every rater answer to the end: they are asked about all that has no answer about the present texts."""
         for rater in self._raters:
-            # A fact is labelled once, whoever does it.
+            # A fact is labelled once, by any rater.
             answered = {
                 _ids_in(rater.way, row)
                 for row in self._counting(rater.way)
@@ -401,8 +401,8 @@ def answer_in(way: str, row: Mapping[str, Any], *, is_repeat: bool) -> Answer:
     """The answer that a row of a table has; is_repeat: the second one."""
     ids = _ids_in(way, row)
     value = row["covered"] if way == "keypoint_label" else (row["extra"]["again"] if is_repeat else row)["value"]
-    said = {1: ids[0], -1: ids[-1], 0: 0}[value] if way == "preference" else float(value)
-    return Answer(way, _rater_in(way, row), said, ids, _digests_in(way, row))
+    value = {1: ids[0], -1: ids[-1], 0: 0}[value] if way == "preference" else float(value)
+    return Answer(way, _rater_in(way, row), value, ids, _digests_in(way, row))
 
 
 if __name__ == "__main__":
