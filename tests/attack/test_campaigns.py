@@ -214,4 +214,4 @@ def test_random_operations(prepared_home: Path, tmp_path: Path, request: pytest.
     generator.attack(home, tmp_path, range(12), campaign)
     assert campaign.faults == []
     assert campaign.counts["comparisons"] == 3
-    assert campaign.counts["captions compared"] > 10
+    assert campaign.counts["captions compared"] > 5
