@@ -67,8 +67,10 @@ quick: develop
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not dear and not browser" $(QUICK)
 
 # First tests marked `dear`, and properties with 400 examples instead of 25; then the campaigns.
-# A campaign takes some minutes and prints its seed, what it did and what broke; SEED=1 repeats a run whose seed was 1.
-CAMPAIGNS := manifests folders strange_folders settings_files media filters queries chat_servers backups answers stopped kills renames
+# A campaign takes some minutes, the generator 20, and prints its seed, what it did and what broke; SEED=1 repeats a run
+# whose seed was 1.
+CAMPAIGNS := manifests folders strange_folders settings_files media filters queries chat_servers backups answers stopped kills renames \
+             rater_races imports_beside_scoring generator
 # The kills of several workers, and of actors on Ray: few, since a round takes long.
 SCORING   := '--workers 3 --kills 9' '--engine ray --kills 4'
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 
 PROJECT = Path(__file__).resolve().parents[1]
+# How often tables and views are brought up to date before they are taken as they are.
+_MIGRATIONS = 3
 
 
 class Installation:
@@ -184,7 +186,10 @@ def installed() -> Installation:
 
 def ready_engine(url: URL) -> Engine:
     """The engine of a curation database, whose tables and views are brought up to date first."""
-    if not _is_ready(url):
+    # Again where somebody imported a new metric while the views were made: he saw those of before, and left them.
+    for _ in range(_MIGRATIONS):
+        if _is_ready(url):
+            break
         migrate(url, METRIC_INPUTS, SOURCE_TABLES)
     return open_engine(url)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import dagster as dg
+from sqlalchemy.engine import Connection
 
 from assets.datasets import BadDatasetName, check_dataset_name, dataset_of_key, shard_keys
 from assets.home import DEMO_DATASET
@@ -15,6 +16,7 @@ from db.manifest.datasets import Dataset
 from db.manifest.removal import contents, drop_dataset, drop_scores, n_selections, rename_dataset, require_free
 from db.scores.imported import imported_scorers, list_imported_into
 from db.scores.scorers import scored_datasets
+from db.server.conflicts import retry_conflicts
 from db.server.leases import Leases
 from db.spelling import did_you_mean
 from orchestration.dead_runs import close_dead_runs
@@ -56,8 +58,7 @@ def drop(name: str) -> None:
     """
     with _idle(name):
         dataset = dataset_of_key(installed().engine, name)
-        with installed().engine.begin() as connection:
-            drop_dataset(connection, dataset)
+        _change(lambda connection: drop_dataset(connection, dataset))
         _make_views()
         _forget_partitions(installed().instance, name)
 
@@ -70,9 +71,15 @@ def drop_imported(name: str, metric: str) -> None:
     with _idle(name):
         dataset = dataset_of_key(installed().engine, name)
         scorers = _imported(dataset, metric)
-        with installed().engine.begin() as connection:
-            drop_scores(connection, dataset, scorers)
+        _change(lambda connection: drop_scores(connection, dataset, scorers))
         _make_views()
+
+
+@retry_conflicts
+def _change(work: Callable[[Connection], None]) -> None:
+    """Change the database in one transaction."""
+    with installed().engine.begin() as connection:
+        work(connection)
 
 
 def _make_views() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from reelsieve.errors import ReelsieveError, plainly
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from db.manifest.datasets import Dataset
     from db.scores.imported import KeyedSample
     from db.scores.stored import ScoreRow
-    from db.scores.work import PendingSample
+    from db.server.bulk import Upserted
     from reelsieve.stored import Place
 
 # Names of the column that says which sample a row is about, and the kind of sample that such a name means.
@@ -26,6 +27,10 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{2,39}")
 # Statuses that the platform itself gives.
 _OWN_STATUSES = ("ok", "stale", "unscored", "failed")
 _BATCH = 1000
+# How often a name is looked up that seems to be taken.
+_LOOKS = 2
+# How many drops of other datasets may take the scorer of an import along before it gives up.
+_DROPS = 5
 # In place of a run of Dagster.
 RUN = "import"
 
@@ -55,7 +60,6 @@ def import_scores(
     """
     from assets.datasets import dataset_of_key
     from assets.ingest.hygiene import is_storable
-    from db.scores.imported import why_no_name
     from orchestration.platform import ready_engine
     from reelsieve.stored import found_url
 
@@ -68,16 +72,15 @@ def import_scores(
     engine = ready_engine(place)
     try:
         found = dataset_of_key(engine, dataset)
-        with engine.connect() as connection:
-            if why := why_no_name(connection, name):
-                raise ReelsieveError(f"the name {name!r} {why}: choose another one")
-            samples = _samples(connection, found, rows)
-        scorer_id = _scorer(engine, name, source or name)
-        # The views get the columns of a new metric.
-        ready_engine(place).dispose()
-        return _written(engine, found, scorer_id, rows, samples)
+        _require_free_name(engine, name)
+        # In one snapshot: a number counts for the text that its row was compared with, whatever is ingested meanwhile.
+        with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
+            scores = [*_scores(connection, rows, _samples(connection, found, rows))]
+        stored = _store(engine, found, name, source or name, scores)
     finally:
         engine.dispose()
+    without = sum(row["value"] is None for row in rows)
+    return {"new": stored.inserted, "changed": stored.updated, "unchanged": stored.unchanged, "without_value": without}
 
 
 def _rows(frame: Any, name: str) -> list[dict[str, Any]]:
@@ -180,6 +183,73 @@ def _samples(connection: Connection, dataset: Dataset, rows: Sequence[Mapping[st
     return found
 
 
+def _require_free_name(engine: Engine, name: str) -> None:
+    """Raise ReelsieveError where an imported metric cannot have this name."""
+    from db.scores.imported import why_no_name
+    from orchestration.platform import ready_engine
+
+    for _ in range(_LOOKS):
+        with engine.connect() as connection:
+            why = why_no_name(connection, name)
+        if why is None:
+            return
+        # The column may be one that a drop is about to take away, or that another import has just made.
+        ready_engine(engine.url).dispose()
+    raise ReelsieveError(f"the name {name!r} {why}: choose another one")
+
+
+def _scores(
+    connection: Connection, rows: Sequence[Mapping[str, Any]], samples: Sequence[KeyedSample]
+) -> Iterator[ScoreRow]:
+    """Yield the score of each row's sample, with the digest of the text that the connection sees."""
+    from db.scores.imported import INPUTS
+    from db.scores.stored import ScoreRow
+    from db.scores.work import batches, load_samples
+
+    by_id = {sample.sample_id: row for sample, row in zip(samples, rows, strict=True)}
+    for ids in batches([*by_id], _BATCH):
+        for loaded in load_samples(connection, ids, INPUTS):
+            row = by_id[loaded.sample_id]
+            digests = (loaded.sample_id, loaded.input_sha256, loaded.input_marks)
+            yield ScoreRow(*digests, row["value"], {}, row["status"], row["reason"])
+
+
+def _store(engine: Engine, dataset: Dataset, name: str, source: str, scores: Sequence[ScoreRow]) -> Upserted:
+    """Store scores of a metric, and make their source its active scorer; count what is new, changed and as before.
+
+    Raises ReelsieveError where samples are gone. A drop of another dataset takes the scorer along where that had its
+    only scores; then it is made anew.
+    """
+    from psycopg.errors import ForeignKeyViolation
+
+    for _ in range(_DROPS):
+        with suppress(ForeignKeyViolation):
+            return _store_once(engine, dataset, name, source, scores)
+    return _store_once(engine, dataset, name, source, scores)
+
+
+def _store_once(engine: Engine, dataset: Dataset, name: str, source: str, scores: Sequence[ScoreRow]) -> Upserted:
+    from assets.scores.pending import activate
+    from db.scores.stored import write_scores
+    from db.server.bulk import Upserted
+    from orchestration.platform import ready_engine
+
+    scorer_id = _scorer(engine, name, source)
+    # The views get the columns of a new metric.
+    ready_engine(engine.url).dispose()
+    written = Upserted(0, 0, 0)
+    for start in range(0, len(scores), _BATCH):
+        batch = scores[start : start + _BATCH]
+        counts = write_scores(engine, scorer_id, RUN, batch)
+        if (n_gone := len(batch) - counts.inserted - counts.updated - counts.unchanged) > 0:
+            raise ReelsieveError(
+                f"samples of dataset {dataset.name!r} went meanwhile, {n_gone:,} so far: ingest it again"
+            )
+        written += counts
+    activate(engine, scorer_id, [dataset])
+    return written
+
+
 def _scorer(engine: Engine, name: str, source: str) -> int:
     from db.scores.imported import IMPORTED
     from db.scores.stored import register_scorer
@@ -188,44 +258,3 @@ def _scorer(engine: Engine, name: str, source: str) -> int:
     models = {"source": ModelIdentity(source, IMPORTED, {}).as_dict()}
     with engine.begin() as connection:
         return register_scorer(connection, metric=name, models=models, params={}, code_version=IMPORTED)
-
-
-def _written(
-    engine: Engine,
-    dataset: Dataset,
-    scorer_id: int,
-    rows: Sequence[Mapping[str, Any]],
-    samples: Sequence[KeyedSample],
-) -> dict[str, int]:
-    from db.scores.stored import activate_scorer, write_scores
-
-    new = changed = 0
-    for batch in _score_rows(engine, scorer_id, rows, samples):
-        counts = write_scores(engine, scorer_id, RUN, batch)
-        new, changed = new + counts.inserted, changed + counts.updated
-    with engine.begin() as connection:
-        activate_scorer(connection, scorer_id, [dataset.dataset_id])
-    without = sum(row["value"] is None for row in rows)
-    return {"new": new, "changed": changed, "unchanged": len(rows) - new - changed, "without_value": without}
-
-
-def _score_rows(
-    engine: Engine, scorer_id: int, rows: Sequence[Mapping[str, Any]], samples: Sequence[KeyedSample]
-) -> Iterator[list[ScoreRow]]:
-    """Batches of scores with the digests of their texts."""
-    from db.scores.imported import INPUTS
-    from db.scores.work import load_samples
-
-    by_id = {sample.sample_id: row for sample, row in zip(samples, rows, strict=True)}
-    ids = list(by_id)
-    for start in range(0, len(ids), _BATCH):
-        with engine.connect() as connection:
-            loaded = load_samples(connection, ids[start : start + _BATCH], INPUTS, scorer_id)
-        yield [_score_row(each, by_id[each.sample_id]) for each in loaded]
-
-
-def _score_row(sample: PendingSample, row: Mapping[str, Any]) -> ScoreRow:
-    from db.scores.stored import ScoreRow
-
-    digests = (sample.sample_id, sample.input_sha256, sample.input_marks)
-    return ScoreRow(*digests, row["value"], {}, row["status"], row["reason"])

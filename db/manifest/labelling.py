@@ -121,7 +121,9 @@ def take_back_label(connection: Connection, rater: Labeller) -> bool:
     label = keypoint_label.c
     query = sa.select(label.keypoint_id, label.sample_id).join(sample, sample.c.sample_id == label.sample_id)
     query = query.where(rater.captions, label.source == MANIFEST_LABELS, *_given_by(rater, label.extra))
-    row = connection.execute(query.order_by(label.extra[_RATED_AT].astext.desc()).limit(1)).one_or_none()
+    # A label that somebody else gives in its place at this moment is waited for, and is not this rater's.
+    last = query.order_by(label.extra[_RATED_AT].astext.desc()).limit(1).with_for_update(of=keypoint_label)
+    row = connection.execute(last).one_or_none()
     if row is None:
         return False
     it = (label.keypoint_id == row[0], label.sample_id == row[1], label.source == MANIFEST_LABELS)

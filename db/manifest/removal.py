@@ -128,6 +128,9 @@ def _lock(connection: Connection, of: Dataset) -> None:
 
 def _drop_unused(connection: Connection, scorers: Collection[int]) -> None:
     """Delete those of these scorers that have no score. The newest other one of their metrics becomes active."""
+    # A score that is written at this moment is waited for: the next statement sees it, and it would go with its scorer.
+    locked = sa.select(scorer.c.scorer_id).where(_made_by(scorer, scorers)).order_by(scorer.c.scorer_id)
+    connection.execute(locked.with_for_update())
     has_scores = sa.exists().where(score.c.scorer_id == scorer.c.scorer_id)
     unused = sa.delete(scorer).where(_made_by(scorer, scorers), sa.not_(has_scores)).returning(scorer.c.metric)
     metrics = connection.scalars(unused).all()

@@ -1,7 +1,7 @@
-"""The tiny models that commands under attack score with."""
+"""The tiny models that commands under attack score with, and a home that is made once."""
 
 from __future__ import annotations
 
-from tests.orchestration.conftest import tiny_text_encoder, tiny_verifier
+from tests.orchestration.conftest import prepared_home, tiny_text_encoder, tiny_verifier
 
-__all__ = ["tiny_text_encoder", "tiny_verifier"]
+__all__ = ["prepared_home", "tiny_text_encoder", "tiny_verifier"]

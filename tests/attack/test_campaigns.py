@@ -17,10 +17,13 @@ from tests.attack import (
     chat_servers,
     filters,
     folders,
+    generator,
+    imports_beside_scoring,
     kills,
     manifests,
     media,
     queries,
+    rater_races,
     renames,
     settings_files,
     stopped,
@@ -30,7 +33,8 @@ from tests.attack.campaign import Campaign, temporary_home
 from tests.attack.chat_kinds import KINDS
 from tests.attack.differences import difference
 from tests.attack.statements import ENDLESS
-from tests.orchestration.survival import warm_up
+from tests.homes import copy_home
+from tests.orchestration.survival import Home, warm_up
 
 SEED = 1
 
@@ -128,6 +132,16 @@ def test_a_worker_that_stands_still_between_load_and_write(engine: Engine, datab
     assert campaign.counts["values compared"] > 40
 
 
+def test_raters_beside_changed_texts(engine: Engine, tmp_path: Path) -> None:
+    campaign = Campaign("rater_races", SEED)
+    rater_races.attack(engine, tmp_path / "manifest", 1, campaign)
+    assert campaign.faults == []
+    assert campaign.counts["answers compared"] > 100
+    assert campaign.counts["answers taken back"] > 0
+    for view in ("current_rating", "random_rating", "current_label"):
+        assert campaign.counts[f"rows of {view} compared"] > 20
+
+
 def test_states_are_the_same_up_to_rounding() -> None:
     state = [("a", 1, 0.5, Decimal("0.1"), b"x", None, '{"x": [0.1], "y": "b"}')]
     rounded = [("a", 1, 0.500001, Decimal("0.100001"), b"x", None, '{"y": "b", "x": [0.100001]}')]
@@ -176,3 +190,28 @@ def test_renames_beside_commands(tmp_path: Path, request: pytest.FixtureRequest)
     assert campaign.counts["drop"] + campaign.counts["rename"] == len(changes)
     assert campaign.counts["ingest --dry-run ended with 1"] == 1
     assert campaign.counts["score ended with 0"] == campaign.counts["rename ended with 1"] == 1
+
+
+@pytest.mark.dear
+def test_imports_beside_scoring(prepared_home: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    warm_up()
+    home = Home(tmp_path / "home", request.getfixturevalue("tiny_text_encoder"))
+    copy_home(prepared_home, home.folder)
+    campaign = Campaign("imports_beside_scoring", SEED)
+    imports_beside_scoring.attack(home, tmp_path, 1, campaign)
+    assert campaign.faults == []
+    assert campaign.counts["numbers compared"] > 50
+    assert campaign.counts["stale numbers"] > 0
+    assert campaign.counts["scores compared"] == imports_beside_scoring.N_VIDEOS
+
+
+@pytest.mark.dear
+def test_random_operations(prepared_home: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    warm_up()
+    home = Home(tmp_path / "home", request.getfixturevalue("tiny_text_encoder"))
+    copy_home(prepared_home, home.folder)
+    campaign = Campaign("generator", SEED)
+    generator.attack(home, tmp_path, range(12), campaign)
+    assert campaign.faults == []
+    assert campaign.counts["comparisons"] == 3
+    assert campaign.counts["captions compared"] > 5

@@ -142,6 +142,13 @@ def shown(engine: Engine) -> dict[str, Answer]:
     return {row.key: (row.status, row.value) for row in rows}
 
 
+def invent_text(random: Random, n_sentences: int = 1) -> str:
+    """A text of so many sentences, which hardly any other one is equal to."""
+    return " ".join(
+        f"{random.choice(WHO)} {random.choice(DOES)} {random.randrange(10**6)} times." for _ in range(n_sentences)
+    )
+
+
 def scorer() -> VCSScorer:
     """VCS with an encoder that needs no weights."""
     return VCSScorer(VCSSettings(), HashEncoder(), RuleSplitter())

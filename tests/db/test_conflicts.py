@@ -11,6 +11,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from assets.scores.registry import METRIC_INPUTS
+from db import schema
+from db.manifest.removal import drop_dataset
 from db.schema.inputs import TEXT
 from db.schema.marks import MetricInputs
 from db.schema.views import create_views
@@ -59,6 +61,29 @@ def test_views_are_made_anew_beside_a_batch_of_scores(engine: Engine, others: Co
         made.result()
     with engine.connect() as connection:
         assert connection.scalar(sa.text("SELECT clip_score_status FROM sample_scores")) is None
+
+
+def test_a_score_that_is_written_while_its_scorer_loses_all_others_stays(engine: Engine) -> None:
+    kept, dropped = make_dataset(engine, "kept"), make_dataset(engine, "dropped")
+    here, there = (add_sample(engine, of, add_video(engine, of, "v"), "s") for of in (kept, dropped))
+    scorer_id = set_scores(engine, {there: 0.5})
+    with engine.begin() as connection:
+        connection.execute(sa.update(schema.scorer).values(code_version=IMPORTED))
+
+    def drop() -> None:
+        with engine.begin() as connection:
+            drop_dataset(connection, dropped)
+
+    with ThreadPoolExecutor(1) as pool:
+        with psycopg_transaction(engine) as writer:
+            columns = "scorer_id, input_marks, is_stale, run_id, input_sha256, value, components, status"
+            copy = f"INSERT INTO score (sample_id, {columns}) SELECT %s, {columns} FROM score"
+            writer.execute(copy.encode(), [here])
+            done = pool.submit(drop)
+            wait_for_lock(engine, done)
+        done.result()
+    with engine.connect() as connection:
+        assert connection.execute(sa.text("SELECT scorer_id, sample_id FROM score")).all() == [(scorer_id, here)]
 
 
 def test_a_deadlock_is_tried_again(engine: Engine) -> None:

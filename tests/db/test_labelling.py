@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
@@ -15,7 +17,16 @@ from db.reports.agreement import judged_samples
 from db.reports.summary import count_labelled
 from db.schema import keypoint, keypoint_label, sample
 from db.server.engine import psycopg_transaction
-from tests.db.builders import add_keypoint, add_sample, add_video, change, change_text, make_dataset, remove
+from tests.db.builders import (
+    add_keypoint,
+    add_sample,
+    add_video,
+    change,
+    change_text,
+    make_dataset,
+    remove,
+    wait_for_lock,
+)
 
 
 @pytest.fixture
@@ -163,3 +174,26 @@ def texts(engine: Engine, table: sa.Table, row_id: int) -> list[str]:
 def set_text(engine: Engine, table: sa.Table, row_id: int, text: str) -> None:
     digest = {"text_sha256": text_sha256(text)} if table is sample else {}
     change(engine, table, row_id, text=text, **digest)
+
+
+def test_nobody_takes_back_a_label_that_somebody_else_gives_meanwhile(engine: Engine, clips: Dataset) -> None:
+    ann, bob = Labeller(clips, "ann"), Labeller(clips, "bob")
+    fact = following(engine, ann)
+    assert fact is not None
+    assert answer(engine, ann, fact)
+    change_text(engine, fact.sample_id, "another text")
+    changed = following(engine, bob)
+    assert changed is not None
+
+    def take_back() -> bool:
+        with engine.begin() as connection:
+            return take_back_label(connection, ann)
+
+    with ThreadPoolExecutor(1) as pool:
+        with engine.begin() as connection:
+            assert store_label(connection, bob, changed[:2], changed.digest, covered=False)
+            taken = pool.submit(take_back)
+            wait_for_lock(engine, taken)
+        assert not taken.result()
+    with engine.connect() as connection:
+        assert (n_labelled(connection, ann), n_labelled(connection, bob)) == (0, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import datasets
@@ -11,15 +12,21 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+import sqlalchemy as sa
 
 import reelsieve as rs
 from assets.agreement.rows import store_agreement
 from assets.datasets import dataset_of_key
 from assets.reports.report import gather
+from db.manifest.datasets import find_dataset
+from db.manifest.removal import drop_dataset
 from db.reports.browsing import Sight, ground, suggested_columns
+from db.scores.imported import IMPORTED
 from db.scores.present import known_metrics
-from orchestration.platform import installed
+from db.scores.stored import register_scorer
+from orchestration.platform import installed, ready_engine
 from tests.command_line import run_command
+from tests.db.builders import change_text, wait_for_lock
 from tests.orchestration.conftest import Installation
 
 KEYS = [f"clip_{number:02d}_{system}_0" for number in range(12) for system in ("faithful", "shuffled", "brief")]
@@ -282,3 +289,75 @@ def test_bad_tables_are_one_sentence_and_store_nothing(imported: Installation) -
     with pytest.raises(rs.ReelsieveError, match=r"^builtins.list is no table: give one of pandas"):
         rs.import_scores([1], "extra", "mine")
     assert answer("SELECT count(*) FROM score_history WHERE metric = 'extra'") == [(0,)]
+
+
+def test_a_text_that_changes_during_an_import_makes_its_number_stale(imported: Installation) -> None:
+    engine = installed().engine
+    with engine.connect() as connection:
+        find = sa.text("SELECT sample_id, text FROM sample WHERE key = :key")
+        sample_id, text = connection.execute(find, {"key": KEYS[0]}).one()
+    with ThreadPoolExecutor(1) as pool:
+        with engine.begin() as connection:
+            # The import reads scorers, and waits where it stores its own.
+            connection.exec_driver_sql("LOCK TABLE scorer IN SHARE MODE")
+            importing = pool.submit(rs.import_scores, table_of(2), "changing", "mine")
+            wait_for_lock(engine, importing)
+            change_text(engine, sample_id, "Another text.")
+        importing.result()
+    query = "SELECT key, status FROM current_score WHERE metric = 'changing' ORDER BY value NULLS FIRST"
+    assert answer(query) == [(KEYS[0], "stale"), (KEYS[1], "ok")]
+    change_text(engine, sample_id, text)
+    assert {status for _, status in answer(query)} == {"ok"}
+
+
+def drop_during_import(dropped: str, into: str, lock: str = "score IN EXCLUSIVE MODE") -> None:
+    """Import 2 numbers of `racing`, and drop a dataset while the import waits at a table, by default to store them."""
+    engine = installed().engine
+    with ThreadPoolExecutor(1) as pool:
+        with engine.begin() as connection:
+            connection.exec_driver_sql(f"LOCK TABLE {lock}")
+            importing = pool.submit(rs.import_scores, table_of(2), "racing", into)
+            wait_for_lock(engine, importing)
+            found = find_dataset(connection, dropped)
+            assert found is not None
+            drop_dataset(connection, found)
+        importing.result()
+
+
+def test_an_import_outlives_the_last_dataset_that_had_its_metric(other: str) -> None:
+    rs.import_scores(table_of(3), "racing", other)
+    drop_during_import(other, "mine")
+    assert numbers_of("racing") == {"mine": 2}
+    assert run_command("drop", "mine", "--metric", "racing", "--yes").returncode == 0
+
+
+def test_an_import_into_a_dataset_that_goes_is_refused(other: str) -> None:
+    with pytest.raises(rs.ReelsieveError, match="dataset 'other' was dropped meanwhile"):
+        drop_during_import(other, other)
+
+
+def test_a_name_is_free_from_the_moment_its_last_scores_are_dropped(other: str) -> None:
+    rs.import_scores(table_of(3), "racing", other)
+    # The import looks for its dataset before it asks whether the name is free; the views still have the column then.
+    drop_during_import(other, "mine", "dataset IN ACCESS EXCLUSIVE MODE")
+    assert numbers_of("racing") == {"mine": 2}
+    assert run_command("drop", "mine", "--metric", "racing", "--yes").returncode == 0
+
+
+def test_a_metric_that_comes_while_views_are_made_has_its_column(imported: Installation) -> None:
+    rs.import_scores(table_of(1), "leaving", "mine")
+    engine = installed().engine
+    with engine.begin() as connection:
+        connection.exec_driver_sql("DELETE FROM scorer WHERE metric = 'leaving'")
+    with ThreadPoolExecutor(1) as pool:
+        with engine.begin() as connection:
+            # The views are about to be made, of the metrics that there were.
+            connection.exec_driver_sql("LOCK TABLE view_definition IN SHARE MODE")
+            made = pool.submit(ready_engine, installed().database_url)
+            wait_for_lock(engine, made)
+            register_scorer(connection, metric="coming", models={}, params={}, code_version=IMPORTED)
+        made.result().dispose()
+    with engine.connect() as connection:  # on which nobody looks after the views
+        columns = sa.text("SELECT column_name FROM dictionary WHERE column_name IN ('coming', 'leaving')")
+        assert connection.scalars(columns).all() == ["coming"]
+    assert run_command("drop", "mine", "--metric", "coming", "--yes").returncode == 0
