@@ -38,8 +38,8 @@ from benchmarks.million_fill import NAME, fill
 from db import schema
 from db.manifest.datasets import Dataset
 from db.schema.migrate import migrate
-from db.selections.frozen import freeze_selection
-from db.selections.recipes import Recipe
+from db.selection.frozen import freeze_selection
+from db.selection.recipes import Recipe
 from db.server.engine import open_engine, psycopg_transaction
 from db.server.urls import sibling_url
 

@@ -39,8 +39,8 @@ from db.reports.summary import dataset_summary
 from db.schema.migrate import migrate
 from db.scores.distribution import collect_defined, distribution, shard_cutoffs, video_means
 from db.scores.present import list_scores
-from db.selections.frozen import freeze_selection
-from db.selections.recipes import recipe_of
+from db.selection.frozen import freeze_selection
+from db.selection.recipes import recipe_of
 from db.server.engine import open_engine
 from db.server.urls import sibling_url
 

@@ -41,7 +41,7 @@ from db.evidence.models import register_model
 from db.manifest.datasets import find_dataset
 from db.schema import sample
 from db.schema.migrate import migrate
-from db.selections.recipes import recipe_of
+from db.selection.recipes import recipe_of
 from db.server.engine import open_engine
 from db.server.urls import sibling_url
 from metrics_core.models.text_encoder import make_text_encoder

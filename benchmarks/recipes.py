@@ -32,8 +32,8 @@ from benchmarks.million import SAMPLES_PER_SHARD, Bench, look
 from benchmarks.million_fill import NAME, fill
 from db.manifest.datasets import Dataset, find_dataset
 from db.schema.migrate import migrate
-from db.selections.frozen import freeze_selection
-from db.selections.recipes import recipe_of
+from db.selection.frozen import freeze_selection
+from db.selection.recipes import recipe_of
 from db.server.engine import open_engine, psycopg_transaction
 from db.server.urls import sibling_url
 

@@ -49,7 +49,7 @@ from db.reports.values import (
 from db.schema import keypoint_threshold, scorer
 from db.schema.inputs import REFERENCES
 from db.scores.thresholds import METHOD_LABELS
-from db.selections.freezing import kept
+from db.selection.freezing import kept
 from metrics_core.agreement import coefficient
 from metrics_core.agreement.choices import SIDE_BY_SIDE
 from metrics_core.agreement.coefficients import TIED

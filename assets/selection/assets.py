@@ -20,9 +20,9 @@ from assets.selection.vectors import text_encoder
 from assets.selection.wording import tell_thresholds, tell_ties
 from assets.sources.base import Tell
 from db.manifest.datasets import Dataset
-from db.selections.choosing import NothingToSelect
-from db.selections.frozen import selection_rows
-from db.selections.recipes import Recipe, recipe_of
+from db.selection.choosing import NothingToSelect
+from db.selection.frozen import selection_rows
+from db.selection.recipes import Recipe, recipe_of
 
 
 class SelectionConfig(dg.Config):

@@ -30,8 +30,8 @@ from assets.selection.formats.web_dataset import WHOLE_SHARDS, Limits, complete_
 from assets.selection.partial_file import partial_file, remove_abandoned
 from assets.selection.reading import Batch, Reading, all_batches, as_json, counted, prepare
 from assets.sources.base import Tell
-from db.selections.exports import export_batch, videos_now
-from db.selections.recipes import SelectionError
+from db.selection.exports import export_batch, videos_now
+from db.selection.recipes import SelectionError
 from metrics_core.frames import content_sha256
 
 # Folders that exist whole or not at all: until a folder is complete, its name ends in `.partial`.

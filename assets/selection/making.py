@@ -15,13 +15,13 @@ from assets.selection.vectors import embed_whole_texts, unit_vectors
 from assets.sources.base import Tell
 from assets.thresholds.settings import SHARES
 from db.manifest.datasets import Dataset
-from db.selections.candidates import Candidates
-from db.selections.choosing import Pick, Picked, candidates_now
-from db.selections.exports import without_folders
-from db.selections.freezing import kept
-from db.selections.frozen import Selection, freeze_selection
-from db.selections.recipes import REST, Recipe, SelectionError, SizeMissing
-from db.selections.ties import SizeCut
+from db.selection.candidates import Candidates
+from db.selection.choosing import Pick, Picked, candidates_now
+from db.selection.exports import without_folders
+from db.selection.freezing import kept
+from db.selection.frozen import Selection, freeze_selection
+from db.selection.recipes import REST, Recipe, SelectionError, SizeMissing
+from db.selection.ties import SizeCut
 from db.spelling import did_you_mean
 from metrics_core.facts.signatures import units_of
 from metrics_core.protocols import TextEncoder

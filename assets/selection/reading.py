@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from assets.sources.base import Tell
-from db.selections.exports import (
+from db.selection.exports import (
     Column,
     FrozenSelection,
     export_batches,
@@ -22,8 +22,8 @@ from db.selections.exports import (
     frozen_selection,
     media_root,
 )
-from db.selections.provenance import count_rows, dataset_thresholds, scorers_behind
-from db.selections.recipes import SelectionError
+from db.selection.provenance import count_rows, dataset_thresholds, scorers_behind
+from db.selection.recipes import SelectionError
 
 # The passport of an export: which selection it is, by which recipe, and who made its numbers.
 

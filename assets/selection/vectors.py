@@ -13,7 +13,7 @@ from assets.sources.base import Tell
 from assets.sources.texts import TextVectors, embed_texts
 from db.evidence.embeddings import load_vectors, sample_with_text, texts_without_vector
 from db.evidence.models import find_model
-from db.selections.recipes import SelectionError
+from db.selection.recipes import SelectionError
 from metrics_core.protocols import TextEncoder
 from metrics_core.vectors import BadFeature, unit_rows
 

@@ -23,7 +23,7 @@ from db.scores.distribution import Distribution, collect_defined, distribution, 
 from db.scores.present import known_scores
 from db.scores.stored import active_scorer
 from db.scores.thresholds import Cutoff, store_cutoffs
-from db.selections.freezing import kept
+from db.selection.freezing import kept
 from metrics_core.drift import SMALL, Shift, shifts
 
 ALIKE = "shards_alike"

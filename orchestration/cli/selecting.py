@@ -13,13 +13,13 @@ import typer
 from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows, progress
 
 if TYPE_CHECKING:
-    from db.selections.recipes import Recipe
+    from db.selection.recipes import Recipe
 if TYPE_CHECKING:
-    from db.selections.choosing import Chosen
-    from db.selections.freezing import Size
-    from db.selections.frozen import Selection
-    from db.selections.preview import Preview
-    from db.selections.recipes import Recipe
+    from db.selection.choosing import Chosen
+    from db.selection.freezing import Size
+    from db.selection.frozen import Selection
+    from db.selection.preview import Preview
+    from db.selection.recipes import Recipe
 
 
 # Reads the options of the command select into a recipe.
@@ -34,7 +34,7 @@ def recipe_said(options: Mapping[str, Any]) -> Recipe:
     Raises SelectionError where the file is given together with options of a recipe, and for what no recipe may say.
     """
     from assets.selection.recipe_file import read_recipe
-    from db.selections.recipes import SelectionError, recipe_of
+    from db.selection.recipes import SelectionError, recipe_of
 
     said = {name: value for name, value in options.items() if name not in _OTHERS and value not in (None, [], ())}
     path = options["recipe"]
@@ -56,7 +56,7 @@ def recipe_said(options: Mapping[str, Any]) -> Recipe:
 
 
 def _pairs(option: str, texts: Sequence[str]) -> dict[str, float | str]:
-    from db.selections.recipes import SelectionError
+    from db.selection.recipes import SelectionError
 
     pairs: dict[str, float | str] = {}
     for text in texts:
@@ -69,7 +69,7 @@ def _pairs(option: str, texts: Sequence[str]) -> dict[str, float | str]:
 
 def _pair(option: str, text: str) -> tuple[str, float | str]:
     """NAME=VALUE, where a value that reads as a number is one."""
-    from db.selections.recipes import SelectionError
+    from db.selection.recipes import SelectionError
 
     name, sign, value = text.rpartition("=")
     if not sign or not name or not value:
@@ -81,7 +81,7 @@ def _pair(option: str, text: str) -> tuple[str, float | str]:
 
 
 def _number(option: str, text: str) -> float:
-    from db.selections.recipes import SelectionError
+    from db.selection.recipes import SelectionError
 
     try:
         return float(text)
@@ -229,7 +229,7 @@ def select(
     from assets.datasets import dataset_of_key
     from assets.selection.export import export_selection, export_target
     from assets.selection.making import make_selection, prepared
-    from db.selections.preview import preview as preview_of
+    from db.selection.preview import preview as preview_of
     from orchestration.platform import installed
 
     rule = recipe_said(context.params)
@@ -258,7 +258,7 @@ def select(
 @contextmanager
 def _without_size_is_usage() -> Iterator[None]:
     """Refuse options that do not say how much to take as other options that cannot be used, by exit code 2."""
-    from db.selections.recipes import SizeMissing
+    from db.selection.recipes import SizeMissing
     from orchestration.cli.refusals import UsageError
 
     try:

@@ -14,7 +14,7 @@ from orchestration.cli.output import AsJson, console, print_json, print_rows, pr
 from orchestration.cli.selecting import told_of
 
 if TYPE_CHECKING:
-    from db.selections.diff import Difference
+    from db.selection.diff import Difference
 
 # The command that writes a frozen selection for training, for a spreadsheet or for others.
 
@@ -59,8 +59,8 @@ def list_all(
     if context.invoked_subcommand is not None:
         return
     from assets.datasets import dataset_of_key
-    from db.selections.diff import list_selections
-    from db.selections.recipes import recipe_in
+    from db.selection.diff import list_selections
+    from db.selection.recipes import recipe_in
     from orchestration.platform import installed
 
     with installed().engine.connect() as connection:
@@ -93,8 +93,8 @@ def show(
     selection_id: Annotated[int, typer.Argument(help="Number of the selection.")], as_json: AsJson = False
 ) -> None:
     """Show the recipe of a selection, as a file that makes it again from the same scores."""
-    from db.selections.diff import known_selection
-    from db.selections.recipes import recipe_in
+    from db.selection.diff import known_selection
+    from db.selection.recipes import recipe_in
     from orchestration.platform import installed
 
     with installed().engine.connect() as connection:
@@ -114,7 +114,7 @@ def diff(
     """Show which samples only one of two selections holds, and why."""
     from dataclasses import asdict
 
-    from db.selections.diff import selection_diff
+    from db.selection.diff import selection_diff
     from orchestration.platform import installed
 
     with installed().engine.connect() as connection:
@@ -156,7 +156,7 @@ def as_file(found: Mapping[str, Any]) -> str:
     """
     import yaml
 
-    from db.selections.recipes import recipe_in
+    from db.selection.recipes import recipe_in
 
     number, spec = found["selection_id"], found["spec"]
     size = _size(found["n"], found["n_eligible"])

@@ -48,9 +48,9 @@ from db.reports.browsing import (
 )
 from db.reports.samples import history_of, ratings_of, references_of, video_of
 from db.scores.present import SIMPLE_SCORES
-from db.selections.filters import FilterError
-from db.selections.preview import preview
-from db.selections.recipes import Recipe, SelectionError
+from db.selection.filters import FilterError
+from db.selection.preview import preview
+from db.selection.recipes import Recipe, SelectionError
 from metrics_core.models.unusable import ModelUnusable
 from orchestration.look.answering import Headed, NotFound, page, told
 from orchestration.look.labelling import LabelPages

@@ -18,8 +18,8 @@ from assets.media_file import FileState
 from assets.scores.registry import METRICS
 from db import schema
 from db.manifest.datasets import Dataset
-from db.selections.frozen import freeze_selection
-from db.selections.recipes import recipe_of
+from db.selection.frozen import freeze_selection
+from db.selection.recipes import recipe_of
 from tests.db.builders import add_reference, add_sample, add_video, change, make_dataset, set_scores
 
 # Texts that a spreadsheet, a reader of CSV or of JSON could take for something else.

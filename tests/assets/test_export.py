@@ -18,10 +18,10 @@ from sqlalchemy.engine import Engine
 
 from assets.selection.export import ExportFormat, export_selection, export_target
 from assets.selection.reading import prepare
-from db.selections import exports
-from db.selections.exports import export_batches
-from db.selections.frozen import freeze_selection
-from db.selections.recipes import SelectionError, recipe_of
+from db.selection import exports
+from db.selection.exports import export_batches
+from db.selection.frozen import freeze_selection
+from db.selection.recipes import SelectionError, recipe_of
 from tests.assets.exporting import files_of_at_most
 from tests.db.builders import add_sample, add_video, make_dataset, set_scores
 from tests.ordinary_user import open_folder, ordinary_user

@@ -22,8 +22,8 @@ from assets.ingest.run import ingest_folder
 from assets.selection.export import ExportFormat, export_selection
 from assets.selection.formats.web_dataset import Limits
 from db import schema
-from db.selections.frozen import freeze_selection
-from db.selections.recipes import SelectionError, recipe_of
+from db.selection.frozen import freeze_selection
+from db.selection.recipes import SelectionError, recipe_of
 from tests.assets.exporting import TEXTS, Clips, files_of_at_most, make_clips, media_bytes
 from tests.assets.media_servers import BUCKET, s3_store
 from tests.db.builders import add_sample, add_video, change, make_dataset, remove, set_scores

@@ -20,8 +20,8 @@ from assets.selection.making import make_selection
 from db import schema
 from db.scores.stored import register_scorer
 from db.scores.thresholds import LabelThreshold, replace_label_thresholds
-from db.selections.frozen import freeze_selection
-from db.selections.recipes import recipe_of
+from db.selection.frozen import freeze_selection
+from db.selection.recipes import recipe_of
 from metrics_core.frames import content_sha256
 from tests.assets.exporting import TEXTS, Clips, make_clips
 from tests.db.builders import add_sample, add_video, change_text, make_dataset, remove, set_scores, store_threshold

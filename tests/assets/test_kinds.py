@@ -14,10 +14,10 @@ from db.manifest.datasets import Dataset
 from db.schema.views import create_views
 from db.scores.present import list_scores
 from db.scores.thresholds import Cutoff, store_cutoffs
-from db.selections.diff import selection_diff
-from db.selections.frozen import Selection, find_selection, selection_rows
-from db.selections.preview import preview
-from db.selections.recipes import SelectionError, recipe_in, recipe_of
+from db.selection.diff import selection_diff
+from db.selection.frozen import Selection, find_selection, selection_rows
+from db.selection.preview import preview
+from db.selection.recipes import SelectionError, recipe_in, recipe_of
 from tests.db.builders import TWO_METRICS, activate, add_sample, add_video, make_dataset, set_scores
 
 CAPTIONS = {"a": 0.1, "b": 0.2, "c": 0.3, "d": 0.4}

@@ -18,8 +18,8 @@ from assets.selection.recipe_file import read_recipe
 from db import schema
 from db.manifest.datasets import Dataset
 from db.schema.views import create_views
-from db.selections.frozen import Selection, find_selection, selection_rows
-from db.selections.recipes import Recipe, SelectionError, recipe_of
+from db.selection.frozen import Selection, find_selection, selection_rows
+from db.selection.recipes import Recipe, SelectionError, recipe_of
 from orchestration.cli.selections import as_file
 from tests.assets.verifying import HashEncoder
 from tests.db.builders import TWO_METRICS, add_sample, add_video, change, make_dataset, set_scores

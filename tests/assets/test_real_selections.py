@@ -25,8 +25,8 @@ from assets.selection.export import ExportFormat, export_selection
 from assets.selection.making import make_selection
 from assets.sources.texts import TextVectors
 from db.manifest.datasets import Dataset
-from db.selections.frozen import Selection
-from db.selections.recipes import SelectionError, recipe_of
+from db.selection.frozen import Selection
+from db.selection.recipes import SelectionError, recipe_of
 from lab.adapters.vatex_eval import convert
 from metrics_core.models.sentence_splitter import RuleSplitter
 from tests.assets.exporting import ORDER, from_cell, from_table

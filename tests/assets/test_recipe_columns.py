@@ -13,8 +13,8 @@ from assets.selection.making import make_selection
 from db import schema
 from db.manifest.datasets import Dataset
 from db.schema.views import create_views
-from db.selections.frozen import Selection, find_selection, selection_rows
-from db.selections.recipes import SelectionError, recipe_of
+from db.selection.frozen import Selection, find_selection, selection_rows
+from db.selection.recipes import SelectionError, recipe_of
 from tests.db.builders import (
     TWO_METRICS,
     add_sample,

@@ -19,12 +19,12 @@ from db import schema
 from db.manifest.datasets import Dataset
 from db.schema.views import create_views
 from db.scores.thresholds import LabelThreshold, replace_label_thresholds
-from db.selections.choosing import NothingToSelect
-from db.selections.diff import selection_diff
-from db.selections.filters import FilterError
-from db.selections.frozen import Selection, find_selection, selection_rows
-from db.selections.preview import preview
-from db.selections.recipes import SelectionError, SizeMissing, recipe_in, recipe_of
+from db.selection.choosing import NothingToSelect
+from db.selection.diff import selection_diff
+from db.selection.filters import FilterError
+from db.selection.frozen import Selection, find_selection, selection_rows
+from db.selection.preview import preview
+from db.selection.recipes import SelectionError, SizeMissing, recipe_in, recipe_of
 from metrics_core.protocols import ModelIdentity
 from tests.db.builders import TWO_METRICS, activate, add_sample, add_video, make_dataset, set_scores, store_threshold
 

@@ -16,7 +16,7 @@ from assets.thresholds.assets import ALIKE, threshold
 from db.manifest.datasets import Dataset
 from db.schema.views import create_views
 from db.scores.distribution import collect_defined, shard_cutoffs, video_means
-from db.selections.freezing import kept
+from db.selection.freezing import kept
 from tests.db.builders import add_sample, add_video, make_dataset, set_scores
 
 N_SHARDS, N_VIDEOS = 3, 150

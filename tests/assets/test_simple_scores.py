@@ -33,8 +33,8 @@ from db.schema.inputs import REFERENCES, ReferenceText
 from db.scores.present import SIMPLE_SCORES, known_metrics, known_scores, list_scores
 from db.scores.scorers import values_of
 from db.scores.work import PendingSample, load_samples, shard_samples
-from db.selections.frozen import Selection, find_selection, selection_rows
-from db.selections.recipes import SelectionError, recipe_of
+from db.selection.frozen import Selection, find_selection, selection_rows
+from db.selection.recipes import SelectionError, recipe_of
 from reelsieve import ReelsieveError, metric
 from tests.assets.reporting import rate, report_on
 from tests.assets.test_shard_thresholds import materialised

@@ -14,8 +14,8 @@ from sqlalchemy.engine import URL
 
 from assets.scores.registry import METRIC_INPUTS, SOURCE_TABLES
 from db.schema.migrate import REVISION, migrate
-from db.selections.frozen import freeze_selection
-from db.selections.recipes import recipe_of
+from db.selection.frozen import freeze_selection
+from db.selection.recipes import recipe_of
 from db.server.backup import BackupError, dump
 from db.server.embedded import start_embedded
 from db.server.engine import connect, open_engine

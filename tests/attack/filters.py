@@ -15,9 +15,9 @@ from assets.scores.registry import METRIC_INPUTS
 from db.manifest.datasets import Dataset
 from db.schema import selection_item
 from db.schema.migrate import migrate
-from db.selections.filters import SYMBOLS, WORDS, FilterError
-from db.selections.frozen import freeze_selection
-from db.selections.recipes import SelectionError, recipe_of
+from db.selection.filters import SYMBOLS, WORDS, FilterError
+from db.selection.frozen import freeze_selection
+from db.selection.recipes import SelectionError, recipe_of
 from db.server.embedded import start_embedded
 from db.server.engine import open_engine
 from db.server.reader import run_read_only

@@ -24,8 +24,8 @@ from db.manifest.store import ingest_store
 from db.schema import scorer
 from db.schema.migrate import migrate
 from db.scores.stored import activate_scorer, register_scorer
-from db.selections.frozen import freeze_selection
-from db.selections.recipes import recipe_of
+from db.selection.frozen import freeze_selection
+from db.selection.recipes import recipe_of
 from db.server.embedded import start_embedded
 from db.server.engine import connect, open_engine
 from db.server.leases import lease

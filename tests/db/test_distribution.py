@@ -10,7 +10,7 @@ from sqlalchemy.engine import Engine
 
 from db.manifest.datasets import Dataset
 from db.scores.distribution import Distribution, collect_defined, distribution, shard_cutoffs, video_means
-from db.selections.freezing import kept
+from db.selection.freezing import kept
 from tests.db.builders import (
     activate,
     add_sample,

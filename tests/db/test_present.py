@@ -17,8 +17,8 @@ from assets.selection.making import pick
 from db.manifest.datasets import Dataset
 from db.schema.views import create_views
 from db.scores.present import active_scorers, list_scores
-from db.selections.frozen import freeze_selection, selection_rows
-from db.selections.recipes import SelectionError, recipe_of
+from db.selection.frozen import freeze_selection, selection_rows
+from db.selection.recipes import SelectionError, recipe_of
 from tests.db.builders import (
     TWO_METRICS,
     add_sample,

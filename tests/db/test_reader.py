@@ -22,8 +22,8 @@ from db.manifest.store import ingest_store
 from db.schema import METADATA
 from db.schema.migrate import migrate
 from db.schema.views import VIEWS
-from db.selections.frozen import freeze_selection
-from db.selections.recipes import recipe_of
+from db.selection.frozen import freeze_selection
+from db.selection.recipes import recipe_of
 from db.server.engine import connect, open_engine
 from db.server.reader import MOST_SESSIONS, READER, QueryError, reader_password, run_read_only
 from db.server.urls import DAGSTER, DatabaseUnavailable, sibling_url

@@ -22,15 +22,15 @@ from db.manifest.datasets import Dataset
 from db.manifest.removal import drop_dataset, rename_dataset
 from db.schema.views import create_views
 from db.scores.present import known_metrics, list_scores
-from db.selections.filters import FilterError
-from db.selections.freezing import kept
-from db.selections.frozen import (
+from db.selection.filters import FilterError
+from db.selection.freezing import kept
+from db.selection.frozen import (
     Selection,
     find_selection,
     freeze_selection,
     selection_rows,
 )
-from db.selections.recipes import SelectionError, recipe_of
+from db.selection.recipes import SelectionError, recipe_of
 from tests.db.builders import (
     TWO_METRICS,
     add_sample,

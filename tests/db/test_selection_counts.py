@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from db.manifest.datasets import Dataset
-from db.selections.frozen import find_selection, freeze_selection
-from db.selections.recipes import recipe_of
+from db.selection.frozen import find_selection, freeze_selection
+from db.selection.recipes import recipe_of
 from tests.db.builders import activate, add_sample, add_video, make_dataset, ok, undefined, write_fresh
 
 COUNTS = ("n", "n_eligible", "n_duplicates", "unjudged")

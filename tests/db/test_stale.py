@@ -24,8 +24,8 @@ from db.scores.stored import (
 )
 from db.scores.thresholds import LabelThreshold, replace_label_thresholds
 from db.scores.work import pending_samples
-from db.selections.frozen import freeze_selection, selection_rows
-from db.selections.recipes import SelectionError, recipe_of
+from db.selection.frozen import freeze_selection, selection_rows
+from db.selection.recipes import SelectionError, recipe_of
 from tests.db.builders import (
     activate,
     add_keypoint,

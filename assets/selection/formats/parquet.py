@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, BinaryIO
 
 from assets.selection.reading import KEY, Batch
-from db.selections.exports import Column
+from db.selection.exports import Column
 
 ROWS_OF_A_GROUP, BYTES_OF_A_GROUP = 20_000, 64 << 20
 

@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
-from db.selections.choosing import Chosen, Pick, choose_by_recipe
-from db.selections.recipes import Recipe
+from db.selection.choosing import Chosen, Pick, choose_by_recipe
+from db.selection.recipes import Recipe
 
 _CHOSEN = sa.table("chosen", sa.column("system", sa.Text), sa.column("scores", sa.ARRAY(sa.Double)))
 

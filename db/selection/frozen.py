@@ -13,9 +13,9 @@ from sqlalchemy.engine import Connection, Engine, RowMapping
 from db import schema
 from db.manifest.datasets import Dataset
 from db.schema import selection, selection_item
-from db.selections.choosing import Chosen, Pick, choose_by_recipe
-from db.selections.freezing import FROZEN, forget_chosen, freeze_chosen
-from db.selections.recipes import Recipe
+from db.selection.choosing import Chosen, Pick, choose_by_recipe
+from db.selection.freezing import FROZEN, forget_chosen, freeze_chosen
+from db.selection.recipes import Recipe
 
 
 @dataclass(frozen=True, slots=True)

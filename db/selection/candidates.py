@@ -16,9 +16,9 @@ from db.manifest.datasets import Dataset
 from db.reports.agreement import current_rating
 from db.schema import rating, sample, video, video_fact
 from db.scores.present import Column, PresentScores, is_number, names_of
-from db.selections.filters import names_in, parse_filter
-from db.selections.recipes import Recipe, SelectionError
-from db.selections.ties import ALL
+from db.selection.filters import names_in, parse_filter
+from db.selection.recipes import Recipe, SelectionError
+from db.selection.ties import ALL
 
 # Columns that a recipe may use beside those of sample_scores: length, own fields of the manifest, ratings.
 

@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, RowMapping
 
 from db.schema import scorer, selection
-from db.selections.frozen import find_selection
-from db.selections.recipes import SelectionError, recipe_in
+from db.selection.frozen import find_selection
+from db.selection.recipes import SelectionError, recipe_in
 from db.sql import read_sql
 
 _NOT_BY_VALUE = {"random": "drew others at random", "diverse": "took a diverse subset of others"}

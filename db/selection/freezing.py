@@ -14,7 +14,7 @@ from sqlalchemy.ext.compiler import compiles
 
 from db.schema import selection_item
 from db.scores.present import Column, PresentScores
-from db.selections.ties import ALL, SizeCut
+from db.selection.ties import ALL, SizeCut
 
 # What a frozen row keeps of a sample and its video, by the names of the columns.
 FROZEN = ("sample", "video", "kind", "system", "text", "question", "answer", "uri", "content_sha256")

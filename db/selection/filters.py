@@ -239,7 +239,7 @@ def parse_filter(text: str, columns: Columns) -> Condition:
     {'param_1': 0.3, 'param_2': 'brief'}
     >>> parse_filter("vsc > 0.3", columns)
     Traceback (most recent call last):
-    db.selections.filters.FilterError: unknown name 'vsc', did you mean 'vcs'? The columns are: system, vcs
+    db.selection.filters.FilterError: unknown name 'vsc', did you mean 'vcs'? The columns are: system, vcs
     """
     _check_text(text)
     dialect = Postgres()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from db.selections.recipes import Recipe, SelectionError
+from db.selection.recipes import Recipe, SelectionError
 
 ALL = "all"
 """The stratum of a recipe without strata."""

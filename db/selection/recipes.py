@@ -64,7 +64,7 @@ class Recipe(BaseModel):
     subset of the rest. keep, count: the share or number to take, in all or, with `per`, of each stratum or divided over
     the strata. per: the column whose values are the strata; bands: the inner limits of bands, where it is a number.
     quotas: a number of samples by stratum; "*" is the most that every other stratum sends. ties: what becomes of the
-    samples that share the value at which the size ends, see `db.selections.ties`. stale: whether samples with a stale
+    samples that share the value at which the size ends, see `db.selection.ties`. stale: whether samples with a stale
     score stop the selection or are left out.
 
     A recipe without keep, count, quotas and at_least has no size yet, and nothing can be selected by it.
@@ -152,7 +152,7 @@ def recipe_of(said: Any) -> Recipe:
     {'ecs': 2.0, 'vcs': 1.0}
     >>> recipe_of({"by": "vcs", "kep": 0.5})
     Traceback (most recent call last):
-    db.selections.recipes.SelectionError: the recipe has no field 'kep', did you mean 'keep'?
+    db.selection.recipes.SelectionError: the recipe has no field 'kep', did you mean 'keep'?
     """
     if not isinstance(said, Mapping):
         raise SelectionError("a recipe is a mapping of fields to values, such as by: vcs")

@@ -19,11 +19,11 @@ from db.scores.present import (
     present_scores,
 )
 from db.scores.stored import status_counts
-from db.selections.candidates import KINDS, Candidates, Eligible, columns_named, eligible, own_columns, read_candidates
-from db.selections.filters import names_in
-from db.selections.freezing import Size, choose_best, choose_these, cut_all, cut_some
-from db.selections.recipes import Recipe, SelectionError
-from db.selections.ties import SizeCut, check_ties, count_ties
+from db.selection.candidates import KINDS, Candidates, Eligible, columns_named, eligible, own_columns, read_candidates
+from db.selection.filters import names_in
+from db.selection.freezing import Size, choose_best, choose_these, cut_all, cut_some
+from db.selection.recipes import Recipe, SelectionError
+from db.selection.ties import SizeCut, check_ties, count_ties
 
 
 class NothingToSelect(SelectionError):
