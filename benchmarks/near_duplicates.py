@@ -30,7 +30,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine, make_url
 
 from assets.scores.registry import METRIC_INPUTS
-from assets.selection.making import make_selection
+from assets.selection.select import make_selection
 from benchmarks.installation import temporary_server
 from benchmarks.measure import RESULTS, TEXT_ENCODER, Spread, peak_kb, save, timed
 from benchmarks.million_fill import NAME, fill

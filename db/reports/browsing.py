@@ -24,7 +24,7 @@ from db.scores.present import (
     prepare_for_joins,
     present_scores,
 )
-from db.selection.candidates import OWN, RATING, own_columns
+from db.selection.columns import OWN, RATING, own_columns
 from db.selection.filters import FilterError, column_of, names_in, parse_filter
 
 # Of a filtered dataset it is enough to know whether there are more.

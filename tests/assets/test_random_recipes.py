@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 from sqlalchemy.engine import Engine
 
-from assets.selection.making import make_selection
 from assets.selection.recipe_file import read_recipe
+from assets.selection.select import make_selection
 from db import schema
 from db.manifest.datasets import Dataset
 from db.schema.views import create_views
-from db.selection.frozen import Selection, find_selection, selection_rows
+from db.selection.freeze import Selection
+from db.selection.frozen import find_selection, selection_rows
 from db.selection.recipes import Recipe, SelectionError, recipe_of
 from orchestration.cli.selections import as_file
 from tests.assets.verifying import HashEncoder

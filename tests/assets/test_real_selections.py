@@ -22,10 +22,10 @@ from assets.ingest.run import ingest_folder
 from assets.scores.run import score_shard
 from assets.scores.vcs import VCSScorer, VCSSettings, VCSShortScorer, VCSShortSettings
 from assets.selection.export import ExportFormat, export_selection
-from assets.selection.making import make_selection
+from assets.selection.select import make_selection
 from assets.sources.texts import TextVectors
 from db.manifest.datasets import Dataset
-from db.selection.frozen import Selection
+from db.selection.freeze import Selection
 from db.selection.recipes import SelectionError, recipe_of
 from lab.adapters.vatex_eval import convert
 from metrics_core.models.sentence_splitter import RuleSplitter

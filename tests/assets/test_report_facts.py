@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from assets.facts.describing import describe_texts
-from assets.selection.making import make_selection
+from assets.selection.select import make_selection
 from db import schema
 from db.evidence.facts import VideoFacts, store_video_facts
 from db.manifest.datasets import Dataset, find_dataset

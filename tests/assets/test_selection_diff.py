@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy.engine import Engine
 
-from assets.selection.making import make_selection
+from assets.selection.select import make_selection
 from db import schema
 from db.manifest.datasets import Dataset
 from db.manifest.removal import drop_dataset
