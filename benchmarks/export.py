@@ -28,7 +28,8 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import Engine, make_url
 
 from assets.scores.registry import METRIC_INPUTS
-from assets.selection.export import PASSPORT_SUFFIX, ExportFormat, export_selection
+from assets.selection.export import export_selection
+from assets.selection.export_target import PASSPORT_SUFFIX, ExportFormat
 from assets.selection.reading import prepare
 from assets.selection.select import choose
 from benchmarks.in_turn import Alone, in_turn

@@ -69,7 +69,7 @@ def pick(
         n_tied=n_tied,
         n_tied_left=n_tied_left,
         n_duplicates=n_duplicates,
-        encoder=encoder and _identify(encoder),
+        encoder=_identify(encoder) if encoder else None,
     )
 
 

@@ -25,7 +25,8 @@ from db.scores.present import (
     present_scores,
 )
 from db.selection.columns import OWN, RATING, own_columns
-from db.selection.filters import FilterError, column_of, names_in, parse_filter
+from db.selection.conditions import FilterError, column_of
+from db.selection.filters import names_in, parse_filter
 
 # Of a filtered dataset it is enough to know whether there are more.
 MOST_COUNTED = 10_000

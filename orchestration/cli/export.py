@@ -22,7 +22,8 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write a frozen selection with its passport, in order of rank: whole or not at all. Nothing is overwritten."""
-    from assets.selection.export import ExportFormat, export_selection
+    from assets.selection.export import export_selection
+    from assets.selection.export_target import ExportFormat
     from orchestration.platform import installed
 
     with progress() as tell:

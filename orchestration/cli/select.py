@@ -57,7 +57,8 @@ def select(
     One of --keep, --count, --quota and --at-least says how much to take.
     """
     from assets.datasets import dataset_of_key
-    from assets.selection.export import export_selection, export_target
+    from assets.selection.export import export_selection
+    from assets.selection.export_target import export_target
     from assets.selection.select import make_selection, preview_selection
     from orchestration.platform import installed
 

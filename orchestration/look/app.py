@@ -48,7 +48,7 @@ from db.reports.browsing import (
 )
 from db.reports.samples import history_of, ratings_of, references_of, video_of
 from db.scores.present import SIMPLE_SCORES
-from db.selection.filters import FilterError
+from db.selection.conditions import FilterError
 from db.selection.recipes import Recipe, SelectionError
 from metrics_core.models.unusable import ModelUnusable
 from orchestration.look.answering import Headed, NotFound, page, told

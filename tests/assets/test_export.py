@@ -16,7 +16,8 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.selection.export import ExportFormat, export_selection, export_target
+from assets.selection.export import export_selection
+from assets.selection.export_target import ExportFormat, export_target
 from assets.selection.reading import prepare
 from db.selection import exports
 from db.selection.exports import export_batches

@@ -18,7 +18,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
-from assets.selection.export import ExportFormat, export_selection
+from assets.selection.export import export_selection
+from assets.selection.export_target import ExportFormat
 from assets.selection.formats.hugging_face import write_hugging_face
 from assets.selection.formats.json_lines import write_json_lines
 from assets.selection.formats.parquet import write_parquet

@@ -19,7 +19,8 @@ import webdataset
 from sqlalchemy.engine import Engine
 
 from assets.ingest.run import ingest_folder
-from assets.selection.export import ExportFormat, export_selection
+from assets.selection.export import export_selection
+from assets.selection.export_target import ExportFormat
 from assets.selection.formats.web_dataset import Limits
 from db import schema
 from db.selection.recipes import SelectionError, recipe_of
@@ -36,7 +37,7 @@ from pathlib import Path
 from sqlalchemy.engine import make_url
 from assets.selection.export import export_selection
 from assets.selection.formats.web_dataset import Limits
-from assets.selection.export import ExportFormat
+from assets.selection.export_target import ExportFormat
 from db.server.engine import open_engine
 
 def tell(line):

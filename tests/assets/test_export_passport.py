@@ -15,7 +15,8 @@ import sqlalchemy as sa
 import yaml
 from sqlalchemy.engine import Engine
 
-from assets.selection.export import ExportFormat, export_selection
+from assets.selection.export import export_selection
+from assets.selection.export_target import ExportFormat
 from assets.selection.select import make_selection
 from db import schema
 from db.scores.stored import register_scorer

@@ -21,7 +21,8 @@ from sqlalchemy.engine import Engine
 from assets.ingest.run import ingest_folder
 from assets.scores.run import score_shard
 from assets.scores.vcs import VCSScorer, VCSSettings, VCSShortScorer, VCSShortSettings
-from assets.selection.export import ExportFormat, export_selection
+from assets.selection.export import export_selection
+from assets.selection.export_target import ExportFormat
 from assets.selection.select import make_selection
 from assets.sources.texts import TextVectors
 from db.manifest.datasets import Dataset

@@ -20,8 +20,8 @@ from db.manifest.datasets import Dataset
 from db.schema.views import create_views
 from db.scores.thresholds import LabelThreshold, replace_label_thresholds
 from db.selection.candidates import NothingToSelect
+from db.selection.conditions import FilterError
 from db.selection.diff import selection_diff
-from db.selection.filters import FilterError
 from db.selection.freeze import Selection
 from db.selection.frozen import find_selection, selection_rows
 from db.selection.recipes import SelectionError, SizeMissing, recipe_in, recipe_of

@@ -15,7 +15,8 @@ from assets.scores.registry import METRIC_INPUTS
 from db.manifest.datasets import Dataset
 from db.schema import selection_item
 from db.schema.migrate import migrate
-from db.selection.filters import SYMBOLS, WORDS, FilterError
+from db.selection.conditions import FilterError
+from db.selection.filters import SYMBOLS, WORDS
 from db.selection.recipes import SelectionError, recipe_of
 from db.server.embedded import start_embedded
 from db.server.engine import open_engine

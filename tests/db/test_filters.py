@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import db.selection.filters
-from db.selection.filters import MAX_DEPTH, MAX_LENGTH, SYMBOLS, WORDS, FilterError, parse_filter
+from db.selection.conditions import FilterError
+from db.selection.filters import MAX_DEPTH, MAX_LENGTH, SYMBOLS, WORDS, parse_filter
 
 SAMPLES = sa.Table(
     "sample_scores",

@@ -22,7 +22,7 @@ from db.manifest.datasets import Dataset
 from db.manifest.removal import drop_dataset, rename_dataset
 from db.schema.views import create_views
 from db.scores.present import known_metrics, list_scores
-from db.selection.filters import FilterError
+from db.selection.conditions import FilterError
 from db.selection.freeze import Selection
 from db.selection.frozen import find_selection, selection_rows
 from db.selection.recipes import SelectionError, recipe_of
