@@ -23,7 +23,7 @@ from assets.sources.base import MissingEvidence
 from assets.sources.pool import MODEL_POOL
 from assets.steps import Step, taken
 from db.manifest.removal import n_rows
-from db.selections.recipes import Recipe
+from db.selection.recipes import Recipe
 
 SAMPLES, SUBSET = "sample", "training_subset"
 

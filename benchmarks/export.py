@@ -28,8 +28,10 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import Engine, make_url
 
 from assets.scores.registry import METRIC_INPUTS
-from assets.selection.export import PASSPORT_SUFFIX, ExportFormat, export_selection
+from assets.selection.export import export_selection
+from assets.selection.export_target import PASSPORT_SUFFIX, ExportFormat
 from assets.selection.reading import prepare
+from assets.selection.select import choose
 from benchmarks.in_turn import Alone, in_turn
 from benchmarks.installation import temporary_server
 from benchmarks.measure import RESULTS, peak_kb, save
@@ -38,8 +40,8 @@ from benchmarks.million_fill import NAME, fill
 from db import schema
 from db.manifest.datasets import Dataset
 from db.schema.migrate import migrate
-from db.selections.frozen import freeze_selection
-from db.selections.recipes import Recipe
+from db.selection.freeze import freeze_selection
+from db.selection.recipes import Recipe
 from db.server.engine import open_engine, psycopg_transaction
 from db.server.urls import sibling_url
 
@@ -55,7 +57,8 @@ def freeze(engine: Engine, dataset: Dataset, keep: float, where: str | None = No
     """The number of a new selection."""
     with engine.begin() as connection:
         recipe = Recipe(by={"vcs": 1.0}, keep=keep, where=where, stale="leave_out")
-        return freeze_selection(connection, dataset, recipe).selection_id
+        chosen = choose(connection, dataset, recipe, None, print, lock=True)
+        return freeze_selection(connection, *chosen).selection_id
 
 
 def copy_rows(engine: Engine, selection_id: int, path: Path) -> None:

@@ -28,6 +28,7 @@ from sqlalchemy.engine import Engine
 from assets.ingest.run import ingest_folder, try_folder
 from assets.scores.pending import activate_if_complete, pending_by_shard
 from assets.scores.registry import METRIC_INPUTS, METRICS
+from assets.selection.select import choose
 from benchmarks.ingest import copy_all
 from benchmarks.installation import temporary_server, write_rows
 from benchmarks.measure import RESULTS, Spread, save
@@ -39,8 +40,8 @@ from db.reports.summary import dataset_summary
 from db.schema.migrate import migrate
 from db.scores.distribution import collect_defined, distribution, shard_cutoffs, video_means
 from db.scores.present import list_scores
-from db.selections.frozen import freeze_selection
-from db.selections.recipes import recipe_of
+from db.selection.freeze import freeze_selection
+from db.selection.recipes import recipe_of
 from db.server.engine import open_engine
 from db.server.urls import sibling_url
 
@@ -116,7 +117,7 @@ def select(bench: Bench, where: str | None) -> None:
     """A selection that is stored and taken back."""
     with bench.engine.connect() as connection:
         recipe = recipe_of({"by": "vcs", "keep": 0.125, "where": where})
-        freeze_selection(connection, bench.filled.dataset, recipe)
+        freeze_selection(connection, *choose(connection, bench.filled.dataset, recipe, None, print, lock=True))
         connection.rollback()
 
 

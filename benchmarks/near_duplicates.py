@@ -30,7 +30,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine, make_url
 
 from assets.scores.registry import METRIC_INPUTS
-from assets.selection.making import make_selection
+from assets.selection.select import make_selection
 from benchmarks.installation import temporary_server
 from benchmarks.measure import RESULTS, TEXT_ENCODER, Spread, peak_kb, save, timed
 from benchmarks.million_fill import NAME, fill
@@ -41,7 +41,7 @@ from db.evidence.models import register_model
 from db.manifest.datasets import find_dataset
 from db.schema import sample
 from db.schema.migrate import migrate
-from db.selections.recipes import recipe_of
+from db.selection.recipes import recipe_of
 from db.server.engine import open_engine
 from db.server.urls import sibling_url
 from metrics_core.models.text_encoder import make_text_encoder

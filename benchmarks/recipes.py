@@ -1,10 +1,9 @@
 """Recipes of each kind beside a scan: `python -m benchmarks.recipes [--samples 1000000] [--repeats 1]`.
 
 Fills a database as `benchmarks.million` does. Each recipe is chosen and frozen in a transaction that is taken back,
-beside what the same server needs at least: a scan of one metric's values, and a COPY of what a recipe that Python picks
-by must read, the candidates in order of kind and key. Then a process of its own chooses among a tenth and among all of
-the samples, and their peaks of memory are compared. CPU seconds, of the server and of this process, suffer less from
-other load than the wall time does.
+beside a scan of one metric's values, and a COPY of the candidates in order of kind and key. Then a process of its own
+chooses among a tenth and among all of the samples, and their peaks of memory are compared. CPU seconds, of the server
+and of this process, suffer less from other load than the wall time does.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ import psutil
 from sqlalchemy.engine import Engine, make_url
 
 from assets.scores.registry import METRIC_INPUTS
-from assets.selection.making import prepared
+from assets.selection.select import choose
 from benchmarks.in_turn import in_turn
 from benchmarks.installation import temporary_server
 from benchmarks.measure import RESULTS, peak_kb, save
@@ -32,8 +31,8 @@ from benchmarks.million import SAMPLES_PER_SHARD, Bench, look
 from benchmarks.million_fill import NAME, fill
 from db.manifest.datasets import Dataset, find_dataset
 from db.schema.migrate import migrate
-from db.selections.frozen import freeze_selection
-from db.selections.recipes import recipe_of
+from db.selection.freeze import freeze_selection
+from db.selection.recipes import recipe_of
 from db.server.engine import open_engine, psycopg_transaction
 from db.server.urls import sibling_url
 
@@ -56,22 +55,17 @@ COPY = (
 )
 
 
-def choose(engine: Engine, dataset: Dataset, said: Mapping[str, Any]) -> int:
+def select(engine: Engine, dataset: Dataset, said: Mapping[str, Any]) -> int:
     """The number of rows of a selection that is stored and taken back."""
     recipe = recipe_of(said)
-    chooser = prepared(engine, dataset, recipe, _no_encoder, lambda line: None)
     with engine.connect() as connection:
-        n = freeze_selection(connection, dataset, recipe, chooser).n
+        n = freeze_selection(connection, *choose(connection, dataset, recipe, None, print, lock=True)).n
         connection.rollback()
     return n
 
 
-def _no_encoder() -> Any:
-    raise AssertionError("none of these recipes compares texts")
-
-
 def copy_candidates(engine: Engine, scorer_id: int) -> None:
-    """What a recipe reads that Python picks by, thrown away."""
+    """The candidates of a recipe in the order of their keys, thrown away."""
     statement = COPY.format(scorer_id=scorer_id).encode()
     with psycopg_transaction(engine) as connection, connection.cursor().copy(statement) as copy:
         for _ in copy:
@@ -100,7 +94,7 @@ def once(url: str, said: str) -> int:
     with engine.connect() as connection:
         dataset = find_dataset(connection, NAME)
     assert dataset is not None
-    choose(engine, dataset, json.loads(said))
+    select(engine, dataset, json.loads(said))
     return peak_kb()
 
 
@@ -114,7 +108,7 @@ def measure(bench: Bench, repeats: int) -> dict[str, Any]:
         "scan": scan,
         "copy of the candidates": partial(copy_candidates, bench.engine, scorer_id),
     }
-    calls |= {name: partial(choose, bench.engine, bench.filled.dataset, said) for name, said in RECIPES.items()}
+    calls |= {name: partial(select, bench.engine, bench.filled.dataset, said) for name, said in RECIPES.items()}
     found = in_turn(bench, calls, repeats)
     copied = found["copy of the candidates"]["cpu_s"]["median"]
     return {name: {**row, "to_copy_in_cpu": round(row["cpu_s"]["median"] / copied, 2)} for name, row in found.items()}

@@ -24,7 +24,7 @@ from assets.scores.registry import SCORERS, asset_name, scored_along, scoring_as
 from db.manifest.datasets import Dataset
 from db.scores.thresholds import metrics_with_cutoffs
 from db.scores.work import shard_state
-from db.selections.recipes import Recipe
+from db.selection.recipes import Recipe
 from orchestration.at_work import at_work_on
 from orchestration.dead_runs import close_dead_runs
 from orchestration.jobs import FACTS, SUBSET, WITHOUT_MODEL

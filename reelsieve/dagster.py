@@ -17,7 +17,7 @@ from assets.datasets import check_dataset_name
 from assets.one_dataset import dataset_assets
 from assets.results import Results
 from assets.scores.registry import METRICS
-from db.selections.recipes import recipe_of
+from db.selection.recipes import recipe_of
 from db.spelling import did_you_mean
 from orchestration.at_work import run_at_work
 from orchestration.definitions import CURATION, of_datasets

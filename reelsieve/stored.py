@@ -145,7 +145,7 @@ def select(
     ...
     reelsieve.ReelsieveError: the recipe has no field 'kep', did you mean 'keep'?
     """
-    from db.selections.recipes import recipe_of
+    from db.selection.recipes import recipe_of
 
     if isinstance(recipe, str | os.PathLike):
         return _command(["select", "--dataset", dataset, "--recipe", str(Path(recipe).expanduser())], home, url)

@@ -29,7 +29,7 @@ def test_examples(name: str) -> None:
 def test_there_are_examples_of_every_room() -> None:
     expected = {
         "metrics_core.vcs.score",
-        "db.selections.exports",
+        "db.selection.exports",
         "assets.progress",
         "orchestration.sensors",
         "demo.story",

@@ -22,7 +22,7 @@ import pytest
 from sqlalchemy.engine import URL
 
 from assets.scores.registry import METRICS
-from db.selections.recipes import Recipe
+from db.selection.recipes import Recipe
 from db.server.embedded import stop_embedded
 from orchestration.cli.showcase import FIRST_CLIPS
 from tests.assets.test_report_browser import CUT_OFF, CUT_TEXT, TEXT_ON_TEXT, TOO_WIDE

@@ -49,7 +49,6 @@ from db.reports.values import (
 from db.schema import keypoint_threshold, scorer
 from db.schema.inputs import REFERENCES
 from db.scores.decided_keypoints import METHOD_LABELS
-from db.selections.freezing import kept
 from metrics_core.agreement import coefficient
 from metrics_core.agreement.choices import SIDE_BY_SIDE
 from metrics_core.agreement.coefficients import TIED
@@ -64,6 +63,7 @@ from metrics_core.agreement.verdicts import (
     verdict,
 )
 from metrics_core.arrays import FloatArray
+from metrics_core.selection.places import count_share
 
 KIND = "caption"
 MOST_DRAWN = 20_000
@@ -122,7 +122,7 @@ def gather_cuts(connection: Connection, metrics: Sequence[MetricFacts], data: Da
 def _cuts(connection: Connection, kind: str, metrics: Sequence[MetricFacts], data: DataFacts) -> Iterator[Cut]:
     """The cuts of one kind of samples."""
     values = {
-        metric.name: lowest_kept(connection, kind, metric.name, [kept(share, n) for share in SHARES], n)
+        metric.name: lowest_kept(connection, kind, metric.name, [count_share(share, n) for share in SHARES], n)
         for metric in metrics
         if (n := metric.n_of(kind))
     }
@@ -149,7 +149,7 @@ def _cut(
         metric=metric,
         kind=kind,
         share=SHARES[place],
-        n_asked=kept(SHARES[place], n),
+        n_asked=count_share(SHARES[place], n),
         n_kept=sum(left[place] for *_, left in rows),
         n_at=n_at,
         n=n,

@@ -15,14 +15,14 @@ from assets.reports.text import itemised
 from assets.scores.description import metrics_told
 from assets.scores.registry import METRICS, SCORERS, asset_name
 from assets.selection.export import export_selection
-from assets.selection.making import make_selection
+from assets.selection.select import make_selection
 from assets.selection.vectors import text_encoder
 from assets.selection.wording import tell_thresholds, tell_ties
 from assets.sources.base import Tell
 from db.manifest.datasets import Dataset
-from db.selections.choosing import NothingToSelect
-from db.selections.frozen import selection_rows
-from db.selections.recipes import Recipe, recipe_of
+from db.selection.candidates import NothingToSelect
+from db.selection.frozen import selection_rows
+from db.selection.recipes import Recipe, recipe_of
 
 
 class SelectionConfig(dg.Config):

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from assets.ingest.files import open_regular
-from db.selections.recipes import Recipe, SelectionError, recipe_of
+from db.selection.recipes import Recipe, SelectionError, recipe_of
 
 _MOST_BYTES = 1_000_000
 

@@ -1,19 +1,22 @@
-"""Vectors of whole texts, by which a recipe tells near-duplicates and diversity."""
+"""Vectors of whole texts, by which a recipe recognises near-duplicates and diversity."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 from sqlalchemy.engine import Connection, Engine
 
+from assets.reports.text import plural
 from assets.scores.base import Scorer
 from assets.sources.base import Tell
 from assets.sources.texts import TextVectors, embed_texts
-from db.evidence.embeddings import load_vectors, sample_with_text, texts_without_vector
+from assets.timing import Clock, in_words, rate
+from db.evidence.embeddings import load_vectors, sample_with_text
 from db.evidence.models import find_model
-from db.selections.recipes import SelectionError
+from db.selection.recipes import SelectionError
 from metrics_core.protocols import TextEncoder
 from metrics_core.vectors import BadFeature, unit_rows
 
@@ -22,21 +25,36 @@ _ROWS = 4096
 
 
 def text_encoder(scorers: Mapping[str, Scorer]) -> TextEncoder:
-    """The configured encoder of texts."""
+    """Return the configured encoder of texts."""
     sources = (source for scorer in scorers.values() for source in scorer.sources)
     return next(source.encoder for source in sources if isinstance(source, TextVectors))
 
 
-def embed_whole_texts(engine: Engine, encoder: TextEncoder, sample_ids: Sequence[int], tell: Tell) -> None:
-    """Embed the whole texts of samples that have no vector yet."""
-    with engine.connect() as connection:
-        model_id = find_model(connection, encoder.identity.as_dict())
-        missing = texts_without_vector(connection, model_id, sample_ids)
-    embed_texts(engine, encoder, missing, tell)
+def embed_missing(
+    engine: Engine, encoder: TextEncoder, texts: Sequence[str], tell: Tell, clock: Clock = time.perf_counter
+) -> None:
+    """Embed texts without a vector, and store the vectors.
+
+    tell: is told first how many there are, and how long they take once the first ones have been measured. These must be
+    like the others.
+    """
+    if not texts:
+        return
+    tell(f"{plural(len(texts), 'text')} without a vector of {encoder.identity.model_id}: embeds them first")
+
+    def embed(lot: Sequence[str]) -> None:
+        embed_texts(engine, encoder, lot, lambda _: None)
+
+    measured = rate(embed, texts, clock, len)
+    rest = texts[measured.n :]
+    if rest:
+        takes = in_words(measured.seconds * sum(map(len, rest)))
+        tell(f"{plural(len(rest), 'text')} left to embed: {takes}, measured on the first {measured.n:,}")
+        embed_texts(engine, encoder, rest, tell)
 
 
-def unit_vectors(connection: Connection, encoder: TextEncoder, digests: Sequence[bytes]) -> npt.NDArray[np.float32]:
-    """The vectors (n, d) of texts by their hashes, of length 1.
+def load_units(connection: Connection, encoder: TextEncoder, digests: Sequence[bytes]) -> npt.NDArray[np.float32]:
+    """Return the vectors (n, d) of texts by their hashes, scaled to length 1.
 
     Raises SelectionError where one is missing, or is zero and has no direction.
     """

@@ -23,8 +23,8 @@ from db.scores.distribution import Distribution, collect_defined, distribution, 
 from db.scores.present import known_scores
 from db.scores.stored import active_scorer
 from db.scores.thresholds import Cutoff, store_cutoffs
-from db.selections.freezing import kept
 from metrics_core.drift import SMALL, Shift, shifts
+from metrics_core.selection.places import count_share
 
 ALIKE = "shards_alike"
 
@@ -113,7 +113,7 @@ def _metric(
 def _told(scores: str, dataset: Dataset, found: Distribution) -> dict[str, dg.MetadataValue]:
     """A table of thresholds and a picture of the distribution. scores: their name."""
     rows = [
-        [f"{share:.2%}", str(kept(share, found.n)), str(found.n_kept[share]), f"{value:.4f}"]
+        [f"{share:.2%}", str(count_share(share, found.n)), str(found.n_kept[share]), f"{value:.4f}"]
         for share, value in found.cutoffs.items()
     ]
     lines = {f"{share:g}": value for share, value in found.cutoffs.items()}

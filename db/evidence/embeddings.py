@@ -109,15 +109,6 @@ def load_texts(engine: Engine, model_id: int, texts: Iterable[str]) -> StoredVec
     return found
 
 
-def texts_without_vector(connection: Connection, model_id: int | None, sample_ids: Sequence[int]) -> list[str]:
-    """The distinct texts of these samples that have no vector of this encoder."""
-    query = sa.select(sample.c.text).where(sample.c.sample_id == sa.any_(sa.bindparam("ids"))).distinct()
-    if model_id is not None:
-        of_text = sa.and_(text_embedding.c.model_id == model_id, text_embedding.c.text_sha256 == sample.c.text_sha256)
-        query = query.where(~sa.exists().where(of_text))
-    return list(connection.scalars(query.order_by(sample.c.text), {"ids": list(sample_ids)}))
-
-
 def load_vectors(connection: Connection, model_id: int, digests: Sequence[bytes]) -> NDArray[np.float32] | None:
     """The stored vectors (n, dim) of texts by their digests, which may repeat; None where one has none, or n is 0."""
     places: dict[bytes, int] = {}

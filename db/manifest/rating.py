@@ -19,7 +19,7 @@ from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
 from db.schema import preference, rating, sample, video
-from db.server.bulk import read_arrays
+from db.server.arrays import read_arrays
 
 EVERY = 10
 """One of so many answers is to a repeat."""

@@ -24,8 +24,9 @@ from db.scores.present import (
     prepare_for_joins,
     present_scores,
 )
-from db.selections.candidates import OWN, RATING, own_columns
-from db.selections.filters import FilterError, column_of, names_in, parse_filter
+from db.selection.columns import OWN, RATING, own_columns
+from db.selection.conditions import FilterError, column_of
+from db.selection.filters import names_in, parse_filter
 
 # Of a filtered dataset it is enough to know whether there are more.
 MOST_COUNTED = 10_000

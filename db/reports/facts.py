@@ -14,7 +14,7 @@ from db.reports.browsing import Histogram, binned
 from db.schema import sample, text_fact, video, video_fact
 from db.schema.facts import VIDEO_FACTS
 from db.scores.present import FACT_COLUMNS, Column
-from db.selections.filters import parse_filter
+from db.selection.filters import parse_filter
 
 Of = Literal["video", "caption"]
 _TABLES: dict[Of, str] = {"video": "described_videos", "caption": "described_captions"}

@@ -28,7 +28,7 @@ selection = sa.Table(
     sa.Column("metrics", sa.ARRAY(sa.Text), nullable=False),
     sa.Column("models", sa.ARRAY(sa.Text), nullable=False),
     now("created_at"),
-    # Not unique together with the spec: a long filter fits no index. db/selections/frozen.py takes a lock instead.
+    # Not unique together with the spec: a long filter fits no index. db/selection/eligible.py takes a lock instead.
     sa.Index("ix_selection_dataset_id_score_hash", "dataset_id", "score_hash"),
 )
 

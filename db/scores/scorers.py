@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 
 from db.schema import dataset, sample, score, scorer
 from db.scores.stored import current_score
-from db.server.bulk import read_arrays
+from db.server.arrays import read_arrays
 
 UNSCORED = "not scored"
 """The reason of a sample that a scorer has no row for."""

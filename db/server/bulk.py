@@ -1,26 +1,17 @@
-"""Bulk writes: binary COPY into a temporary table, then one INSERT .. ON CONFLICT DO UPDATE where something changed.
-
-Bulk reads: columns of numbers as arrays.
-"""
+"""Bulk writes: binary COPY into a temporary table, then one INSERT .. ON CONFLICT DO UPDATE where something changed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import psycopg
 import sqlalchemy as sa
 from pgvector.sqlalchemy import VECTOR
 from psycopg import adapters, sql
 from psycopg.adapt import PyFormat
 from sqlalchemy.dialects.postgresql import dialect
-from sqlalchemy.engine import Connection
-
-# Bytes of an array of Postgres before its first value; each value stands behind its length.
-_HEADER = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,17 +197,3 @@ def _type_name(column: sa.Column[Any]) -> str:
     if isinstance(column.type, VECTOR):
         return "vector"
     return column.type.compile(dialect=dialect()).lower()  # type: ignore[no-untyped-call]  # SQLAlchemy leaves dialects untyped
-
-
-def read_arrays(
-    connection: Connection, kinds: Mapping[str, str], query: str, values: Mapping[str, Any]
-) -> list[npt.NDArray[Any]]:
-    """Columns of a query as arrays of NumPy's kinds "i4", "i8" or "f8", by name; no value may be NULL."""
-    columns = ", ".join(f"array_send(array_agg({name}))" for name in kinds)
-    (sent,) = connection.execute(sa.text(f"SELECT {columns} FROM ({query}) AS found"), values)
-    found = []
-    for each, kind in zip(sent, kinds.values(), strict=True):
-        row = np.dtype([("length", ">i4"), ("value", f">{kind}")])
-        # Without a row there is no array.
-        found.append(np.frombuffer(each or bytes(_HEADER), row, offset=_HEADER)["value"].astype(kind))
-    return found

@@ -1,11 +1,21 @@
-"""How many samples each stratum may send, and which ones go."""
+"""How many samples a share is, how many of them each stratum may send, and which ones go."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
+
+
+def count_share(share: float, n: int) -> int:
+    """Return how many of n samples a share takes: floor(share * n), at least 1; it is meant as written in decimals.
+
+    >>> count_share(0.125, 363), count_share(0.1, 30), count_share(0.01, 5)
+    (45, 3, 1)
+    """
+    return max(1, int(Fraction(str(share)) * n))
 
 
 def in_proportion(count: int, sizes: Sequence[int]) -> list[int]:

@@ -20,12 +20,13 @@ from orchestration.cli import (
     data,
     database,
     explaining,
+    export,
     looking,
     passing,
     querying,
     reporting,
     scoring,
-    selecting,
+    select,
     selections,
     showcase,
     trying,
@@ -147,8 +148,8 @@ app.command("look")(looking.look)
 app.command("rate")(looking.rate)
 app.command("compare")(reporting.compare)
 app.command("report")(reporting.report)
-app.command("select")(selecting.select)
-app.command("export")(selections.export)
+app.command("select")(select.select)
+app.command("export")(export.export)
 app.command("drop")(data.drop)
 app.command("rename")(data.rename)
 app.command("status")(reporting.status)

@@ -1,49 +1,19 @@
-"""Commands about frozen selections: selections, selections show, selections diff, export."""
+"""The command selections: lists frozen selections, shows the recipe of one, and compares two."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orchestration.cli.output import AsJson, console, print_json, print_rows, progress, visible
-from orchestration.cli.selecting import told_of
+from orchestration.cli.output import AsJson, console, print_json, print_rows, visible
+from orchestration.cli.selection_text import explain_choice
 
 if TYPE_CHECKING:
-    from db.selections.diff import Difference
-
-# The command that writes a frozen selection for training, for a spreadsheet or for others.
-
-# The values of ExportFormat, which is imported late.
-Format = Literal["parquet", "jsonl", "csv", "label-studio", "webdataset", "hf"]
-
-
-def export(
-    selection: Annotated[int, typer.Argument(help="Number of the selection.")],
-    to: Annotated[Path, typer.Option(help="The new file, or for webdataset and hf the new folder.")],
-    format: Annotated[
-        Format | None, typer.Option(help="How to write it (default: as .parquet, .jsonl, .csv or .json says).")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Write a frozen selection with its passport, in order of rank: whole or not at all. Nothing is overwritten."""
-    from assets.selection.export import ExportFormat, export_selection
-    from orchestration.platform import installed
-
-    with progress() as tell:
-        done = export_selection(installed().engine, selection, to, ExportFormat(format) if format else None, tell=tell)
-    if as_json:
-        answer = {"selection_id": selection, "path": str(done.path), "format": done.form.value, "rows": done.rows}
-        print_json({**answer, "media_root": done.media_root})
-        return
-    console.print(f"{done.rows} rows written to {done.path}", markup=False, soft_wrap=True)
-    if done.media_root:
-        console.print(f"media addresses are relative to {done.media_root}", markup=False, soft_wrap=True)
-
+    from db.selection.diff import Difference
 
 _SHOWN = 20
 selections = typer.Typer(help="List, show and compare frozen selections.", invoke_without_command=True)
@@ -59,8 +29,8 @@ def list_all(
     if context.invoked_subcommand is not None:
         return
     from assets.datasets import dataset_of_key
-    from db.selections.diff import list_selections
-    from db.selections.recipes import recipe_in
+    from db.selection.frozen import list_selections
+    from db.selection.recipes import recipe_in
     from orchestration.platform import installed
 
     with installed().engine.connect() as connection:
@@ -93,8 +63,8 @@ def show(
     selection_id: Annotated[int, typer.Argument(help="Number of the selection.")], as_json: AsJson = False
 ) -> None:
     """Show the recipe of a selection, as a file that makes it again from the same scores."""
-    from db.selections.diff import known_selection
-    from db.selections.recipes import recipe_in
+    from db.selection.frozen import known_selection
+    from db.selection.recipes import recipe_in
     from orchestration.platform import installed
 
     with installed().engine.connect() as connection:
@@ -114,7 +84,7 @@ def diff(
     """Show which samples only one of two selections holds, and why."""
     from dataclasses import asdict
 
-    from db.selections.diff import selection_diff
+    from db.selection.diff import selection_diff
     from orchestration.platform import installed
 
     with installed().engine.connect() as connection:
@@ -156,13 +126,13 @@ def as_file(found: Mapping[str, Any]) -> str:
     """
     import yaml
 
-    from db.selections.recipes import recipe_in
+    from db.selection.recipes import recipe_in
 
     number, spec = found["selection_id"], found["spec"]
     size = _size(found["n"], found["n_eligible"])
     lines = [
         f"selection {number}: {size} samples, score hash {found['score_hash'][:16]}…",
-        *told_of({**found, "cuts": spec.get("cuts", {})}, spec),
+        *explain_choice({**found, "cuts": spec.get("cuts", {})}, spec),
         *_compared_by(spec),
     ]
     comments = "".join(f"# {visible(' '.join(line.split()))}\n" for line in lines)

@@ -26,7 +26,7 @@ from assets.agreement.settling import Draws
 from assets.datasets import dataset_of_key
 from assets.scores.base import Explanation, Scorer
 from assets.scores.explain import explain_score
-from assets.selection.making import make_selection, prepared
+from assets.selection.select import make_selection, preview_selection
 from assets.selection.wording import tell_ties
 from assets.sources.base import MissingEvidence
 from db.evidence.facts import facts_of
@@ -48,9 +48,8 @@ from db.reports.browsing import (
 )
 from db.reports.samples import history_of, ratings_of, references_of, video_of
 from db.scores.present import SIMPLE_SCORES
-from db.selections.filters import FilterError
-from db.selections.preview import preview
-from db.selections.recipes import Recipe, SelectionError
+from db.selection.conditions import FilterError
+from db.selection.recipes import Recipe, SelectionError
 from metrics_core.models.unusable import ModelUnusable
 from orchestration.look.answering import Headed, NotFound, page, told
 from orchestration.look.labelling import LabelPages
@@ -274,15 +273,13 @@ class Look:
     def selection(self, request: Request) -> Response:
         """The recipe that takes what is seen, and what it takes; nothing is frozen."""
         dataset, recipe, view = self._recipe(request)
-        chooser = prepared(self.engine, dataset, recipe, _no_encoder, lambda _: None)
-        with self.engine.begin() as connection:
-            found = preview(connection, dataset, recipe, chooser)
+        seen = preview_selection(self.engine, dataset, recipe, _no_encoder, lambda _: None)
         command = ["reelsieve", "select", "--dataset", dataset.name, "--by", *recipe.by, "--keep", "1"]
         command += ["--where", recipe.where] if recipe.where else []
         command += ["--kind", recipe.kind] if recipe.kind else []
-        size = found.chosen.size
-        ties = [*tell_ties(size.n, size.n_tied, size.n_tied_left, recipe.spec())]
-        said: dict[str, Any] = {"dataset": dataset.name, "view": view, "found": found, "ties": ties}
+        summary = seen.summary
+        ties = [*tell_ties(summary.n, summary.n_tied, summary.n_tied_left, recipe.spec())]
+        said: dict[str, Any] = {"dataset": dataset.name, "view": view, "seen": seen, "ties": ties}
         said["command"] = shlex.join(command)
         return page("selection.html", **said, recipe=yaml.safe_dump(recipe.spec(), allow_unicode=True, sort_keys=False))
 

@@ -15,7 +15,8 @@ from assets.ingest.hygiene import is_storable
 from assets.reports.text import number
 from db.manifest.datasets import Dataset
 from db.reports.browsing import NO_PLACE, Histogram, Place, Sight
-from db.selections.filters import FilterError, names_in
+from db.selection.conditions import FilterError
+from db.selection.filters import names_in
 
 
 @dataclass(frozen=True, slots=True)

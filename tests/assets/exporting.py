@@ -18,9 +18,9 @@ from assets.media_file import FileState
 from assets.scores.registry import METRICS
 from db import schema
 from db.manifest.datasets import Dataset
-from db.selections.frozen import freeze_selection
-from db.selections.recipes import recipe_of
+from db.selection.recipes import recipe_of
 from tests.db.builders import add_reference, add_sample, add_video, change, make_dataset, set_scores
+from tests.db.freezing import freeze_recipe
 
 # Texts that a spreadsheet, a reader of CSV or of JSON could take for something else.
 TEXTS = (
@@ -104,7 +104,7 @@ def make_clips(engine: Engine, media: Path) -> Clips:
     set_scores(engine, dict.fromkeys(samples[:3]), metric="evqa")
     with engine.begin() as connection:
         rule = recipe_of({"by": "vcs", "keep": 1, "kind": "all", "where": "system != '; \"--'"})
-        chosen = freeze_selection(connection, clips, rule)
+        chosen = freeze_recipe(connection, clips, rule)
     return Clips(clips, chosen.selection_id, media, tuple(samples), tuple(videos))
 
 

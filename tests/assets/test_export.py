@@ -16,14 +16,15 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.selection.export import ExportFormat, export_selection, export_target
+from assets.selection.export import export_selection
+from assets.selection.export_target import ExportFormat, export_target
 from assets.selection.reading import prepare
-from db.selections import exports
-from db.selections.exports import export_batches
-from db.selections.frozen import freeze_selection
-from db.selections.recipes import SelectionError, recipe_of
+from db.selection import exports
+from db.selection.exports import export_batches
+from db.selection.recipes import SelectionError, recipe_of
 from tests.assets.exporting import files_of_at_most
 from tests.db.builders import add_sample, add_video, make_dataset, set_scores
+from tests.db.freezing import freeze_recipe
 from tests.ordinary_user import open_folder, ordinary_user
 
 N = 40
@@ -47,7 +48,7 @@ def selection_id(module_engine: Engine) -> int:
     samples = {add_sample(module_engine, clips, video, f"s{n}", f"text {n}"): n / N for n in range(N)}
     set_scores(module_engine, samples)
     with module_engine.begin() as connection:
-        return freeze_selection(connection, clips, recipe_of({"by": "vcs", "keep": 1})).selection_id
+        return freeze_recipe(connection, clips, recipe_of({"by": "vcs", "keep": 1})).selection_id
 
 
 @contextmanager
@@ -241,7 +242,7 @@ def test_rows_that_someone_deleted_are_missed(engine: Engine, tmp_path: Path) ->
     samples = [add_sample(engine, clips, add_video(engine, clips, f"v{n}"), f"s{n}") for n in range(3)]
     set_scores(engine, {sample: sample / 10 for sample in samples})
     with engine.begin() as connection:
-        chosen = freeze_selection(connection, clips, recipe_of({"by": "vcs", "keep": 1})).selection_id
+        chosen = freeze_recipe(connection, clips, recipe_of({"by": "vcs", "keep": 1})).selection_id
         connection.exec_driver_sql("DELETE FROM selection_item WHERE rank = 2")
     for form in (ExportFormat.PARQUET, ExportFormat.HUGGING_FACE, ExportFormat.CSV):
         with pytest.raises(SelectionError, match="has 2 of its 3 rows"):

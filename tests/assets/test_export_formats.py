@@ -18,13 +18,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
-from assets.selection.export import ExportFormat, export_selection
+from assets.selection.export import export_selection
+from assets.selection.export_target import ExportFormat
 from assets.selection.formats.hugging_face import write_hugging_face
 from assets.selection.formats.json_lines import write_json_lines
 from assets.selection.formats.parquet import write_parquet
 from assets.selection.formats.spreadsheet import guarded, unguarded, write_csv
 from assets.selection.reading import all_batches, prepare
-from db.selections.exports import Column
+from db.selection.exports import Column
 from tests.assets.exporting import ORDER, TEXTS, Clips, from_cell, from_table, make_clips, media_bytes, sha256
 
 

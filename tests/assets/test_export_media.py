@@ -19,14 +19,15 @@ import webdataset
 from sqlalchemy.engine import Engine
 
 from assets.ingest.run import ingest_folder
-from assets.selection.export import ExportFormat, export_selection
+from assets.selection.export import export_selection
+from assets.selection.export_target import ExportFormat
 from assets.selection.formats.web_dataset import Limits
 from db import schema
-from db.selections.frozen import freeze_selection
-from db.selections.recipes import SelectionError, recipe_of
+from db.selection.recipes import SelectionError, recipe_of
 from tests.assets.exporting import TEXTS, Clips, files_of_at_most, make_clips, media_bytes
 from tests.assets.media_servers import BUCKET, s3_store
 from tests.db.builders import add_sample, add_video, change, make_dataset, remove, set_scores
+from tests.db.freezing import freeze_recipe
 from tests.ordinary_user import open_folder, ordinary_user
 
 FEW = Limits(rows=3, bytes=1 << 30)
@@ -36,7 +37,7 @@ from pathlib import Path
 from sqlalchemy.engine import make_url
 from assets.selection.export import export_selection
 from assets.selection.formats.web_dataset import Limits
-from assets.selection.export import ExportFormat
+from assets.selection.export_target import ExportFormat
 from db.server.engine import open_engine
 
 def tell(line):
@@ -213,7 +214,7 @@ def test_rows_without_a_file_are_refused_before_anything_is_written(
     change(engine, schema.video, video, uri=None)
     set_scores(engine, {add_sample(engine, clips.dataset, video, "t"): 2.0})
     with engine.begin() as connection:
-        chosen = freeze_selection(connection, clips.dataset, recipe_of({"by": "vcs", "keep": 0.1})).selection_id
+        chosen = freeze_recipe(connection, clips.dataset, recipe_of({"by": "vcs", "keep": 0.1})).selection_id
     with pytest.raises(SelectionError, match=r"1 of the 1 rows of selection 2 have a video without a file: "):
         write(engine, replace(clips, selection_id=chosen), tmp_path / "wds")
     assert not list(tmp_path.glob("wds*"))
@@ -237,7 +238,7 @@ def test_the_half_of_another_export_is_not_touched(engine: Engine, clips: Clips,
         write(engine, clips, tmp_path / "wds")
     before = states(tmp_path / "wds.partial")
     with engine.begin() as connection:
-        other = freeze_selection(connection, clips.dataset, recipe_of({"by": "vcs", "keep": 0.5})).selection_id
+        other = freeze_recipe(connection, clips.dataset, recipe_of({"by": "vcs", "keep": 0.5})).selection_id
     for selection_id, form in ((other, ExportFormat.WEB_DATASET), (clips.selection_id, ExportFormat.HUGGING_FACE)):
         with pytest.raises(SelectionError, match=r"wds.partial holds the half of another export: remove it, or give"):
             export_selection(engine, selection_id, tmp_path / "wds", form)
@@ -256,7 +257,7 @@ def test_objects_of_a_store_keep_their_address(engine: Engine, tmp_path: Path, m
     change(engine, schema.video, video, uri=f"s3://{BUCKET}/day/v.webm", size_bytes=16)
     set_scores(engine, {add_sample(engine, clips, video, "s"): 0.5})
     with engine.begin() as connection:
-        chosen = freeze_selection(connection, clips, recipe_of({"by": "vcs", "keep": 1})).selection_id
+        chosen = freeze_recipe(connection, clips, recipe_of({"by": "vcs", "keep": 1})).selection_id
     with s3_store(tmp_path) as bucket:
         bucket.put("day/v.webm", b"bytes of a store")
         done = export_selection(engine, chosen, tmp_path / "wds", ExportFormat.WEB_DATASET)
@@ -274,7 +275,7 @@ def test_the_real_clips_come_back_byte_for_byte(engine: Engine, tmp_path: Path, 
     real = replace(make_dataset(engine, "real"), dataset_id=dataset_id)
     set_scores(engine, {sample: place / len(samples) for place, sample in enumerate(samples)})
     with engine.begin() as connection:
-        chosen = freeze_selection(connection, real, recipe_of({"by": "vcs", "keep": 1, "kind": "all"})).selection_id
+        chosen = freeze_recipe(connection, real, recipe_of({"by": "vcs", "keep": 1, "kind": "all"})).selection_id
     done = export_selection(engine, chosen, tmp_path / "wds", ExportFormat.WEB_DATASET)
     assert done.rows == len(samples)
     for sample in loaded(done.path):

@@ -15,16 +15,17 @@ import sqlalchemy as sa
 import yaml
 from sqlalchemy.engine import Engine
 
-from assets.selection.export import ExportFormat, export_selection
-from assets.selection.making import make_selection
+from assets.selection.export import export_selection
+from assets.selection.export_target import ExportFormat
+from assets.selection.select import make_selection
 from db import schema
 from db.scores.stored import register_scorer
 from db.scores.thresholds import LabelThreshold, replace_label_thresholds
-from db.selections.frozen import freeze_selection
-from db.selections.recipes import recipe_of
+from db.selection.recipes import recipe_of
 from metrics_core.frames import content_sha256
 from tests.assets.exporting import TEXTS, Clips, make_clips
 from tests.db.builders import add_sample, add_video, change_text, make_dataset, remove, set_scores, store_threshold
+from tests.db.freezing import freeze_recipe
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def away(module_engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Cli
         change = sa.update(schema.scorer).where(schema.scorer.c.metric == "vcs")
         connection.execute(change.values(models=models, params={"folder": "/home/ann/x", "prompt": "a /b/ c"}))
     with module_engine.begin() as connection:
-        chosen = freeze_selection(
+        chosen = freeze_recipe(
             connection, clips.dataset, recipe_of({"by": "vcs", "keep": 0.9, "kind": "all"})
         ).selection_id
     return replace(clips, selection_id=chosen)
@@ -145,7 +146,7 @@ def test_a_scorer_that_cannot_be_told_from_another_is_not_certain(engine: Engine
         register_scorer(connection, metric="vcs", models=same, params={"lct": 1}, code_version="1")
         register_scorer(connection, metric="evqa", models=same, params={"lct": 1}, code_version="1")
     with engine.begin() as connection:
-        chosen = freeze_selection(
+        chosen = freeze_recipe(
             connection, clips.dataset, recipe_of({"by": "vcs", "keep": 0.5, "kind": "all"})
         ).selection_id
     with engine.begin() as connection:
@@ -274,7 +275,7 @@ def test_media_addresses_are_relative_to_the_root_of_the_whole_dataset(engine: E
     set_scores(engine, samples)
     for keep, n in ((1, 6), (0.34, 2)):
         with engine.begin() as connection:
-            chosen = freeze_selection(connection, clips, recipe_of({"by": "vcs", "keep": keep})).selection_id
+            chosen = freeze_recipe(connection, clips, recipe_of({"by": "vcs", "keep": keep})).selection_id
         done = export_selection(engine, chosen, tmp_path / f"{n}.parquet")
         assert done.media_root == "/a_b%"
         rows = pq.read_table(done.path).to_pylist()

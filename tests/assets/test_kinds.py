@@ -8,17 +8,18 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.selection.making import make_selection, prepared
+from assets.selection.select import choose, make_selection, preview_selection
 from db import schema
 from db.manifest.datasets import Dataset
 from db.schema.views import create_views
 from db.scores.present import list_scores
 from db.scores.thresholds import Cutoff, store_cutoffs
-from db.selections.diff import selection_diff
-from db.selections.frozen import Selection, find_selection, selection_rows
-from db.selections.preview import preview
-from db.selections.recipes import SelectionError, recipe_in, recipe_of
+from db.selection.diff import selection_diff
+from db.selection.freeze import Selection
+from db.selection.frozen import find_selection, selection_rows
+from db.selection.recipes import SelectionError, recipe_in, recipe_of
 from tests.db.builders import TWO_METRICS, activate, add_sample, add_video, make_dataset, set_scores
+from tests.db.freezing import never
 
 CAPTIONS = {"a": 0.1, "b": 0.2, "c": 0.3, "d": 0.4}
 # Every pair has a higher EVQAScore than every caption, and none has a VCS.
@@ -120,9 +121,7 @@ def stored_spec(engine: Engine, chosen: Selection) -> dict[str, Any]:
 def test_a_preview_counts_one_kind(module_engine: Engine, clips: Dataset) -> None:
     for kind, n, mean in (("caption", 2, 0.35), ("qa", 2, 1.35)):
         rule = recipe_of({"by": "evqa", "keep": 0.5, "kind": kind})
-        chooser = prepared(module_engine, clips, rule, lambda: pytest.fail("compares no texts"), lambda _: None)
-        with module_engine.begin() as connection:
-            found = preview(connection, clips, rule, chooser)
+        found = preview_selection(module_engine, clips, rule, lambda: pytest.fail("compares no texts"), lambda _: None)
         assert [(row.system, row.eligible, row.chosen) for row in found.systems] == [("brief", 4, n)]
         (shift,) = [row for row in found.metrics if row.metric == "evqa"]
         assert (shift.chosen, shift.random) == (pytest.approx(mean), pytest.approx(mean - 0.1))
@@ -165,7 +164,7 @@ def test_a_list_is_of_the_kind_that_is_asked_for(module_engine: Engine, clips: D
     assert len(of_kinds[0]) == (limit or 4)
 
 
-def test_a_dataset_of_one_kind_is_cut_by_the_database_as_before(module_engine: Engine) -> None:
+def test_a_dataset_of_one_kind_needs_no_condition_on_it(module_engine: Engine) -> None:
     """No condition on the kind, which would cost the index."""
     dataset = make_dataset(module_engine, "captions")
     video_id = add_video(module_engine, dataset, "w")
@@ -176,5 +175,5 @@ def test_a_dataset_of_one_kind_is_cut_by_the_database_as_before(module_engine: E
     for said in ({"by": "vcs", "keep": 0.5}, {"by": "vcs", "keep": 0.5, "kind": "caption"}):
         rule = recipe_of(said)
         with module_engine.begin() as connection:
-            found = preview(connection, dataset, rule, None).chosen
-        assert (found.found.filters, found.found.kind, found.size.n) == ((), "caption", 2)
+            eligible, picked = choose(connection, dataset, rule, None, never, lock=False)
+        assert (eligible.filters, eligible.kind, len(picked.sample_ids)) == ([], "caption", 2)

@@ -14,9 +14,10 @@ from sqlalchemy.engine import Engine
 from assets.ingest.label_studio import rating_rows
 from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.run import ingest_folder
-from assets.selection.export import ExportFormat, export_selection
+from assets.selection.export import export_selection
+from assets.selection.export_target import ExportFormat
 from assets.selection.formats.label_studio import write_label_studio
-from db.selections.exports import Column
+from db.selection.exports import Column
 from tests.assets.exporting import TEXTS, make_clips
 
 CAPTIONS = {"v1__a": "A dog runs.", "v1__b": "A cat </script> sleeps.", "v2__a": "Nothing."}

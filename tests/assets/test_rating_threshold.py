@@ -18,7 +18,7 @@ from assets.curation import Curation
 from assets.reports.text import number
 from assets.scores.registry import METRIC_INPUTS, SCORERS
 from assets.selection.export import export_selection
-from assets.selection.making import make_selection
+from assets.selection.select import make_selection
 from assets.settings import SettingsError, read_settings
 from assets.thresholds.assets import rating_threshold
 from assets.thresholds.ratings import RATINGS, FoundCut, mean_ratings, sentence
@@ -26,8 +26,9 @@ from assets.thresholds.settings import RatingSettings
 from db import schema
 from db.manifest.datasets import Dataset
 from db.schema.views import create_views
-from db.selections.frozen import Selection, find_selection, selection_rows
-from db.selections.recipes import SelectionError, recipe_in, recipe_of
+from db.selection.freeze import Selection
+from db.selection.frozen import find_selection, selection_rows
+from db.selection.recipes import SelectionError, recipe_in, recipe_of
 from metrics_core.calibration import Baseline, Estimate, RatedCut, rated_cut
 from tests.assets.reporting import add_captions, rate, report_on
 from tests.db.builders import add_keypoint, add_label, change_text, make_dataset, set_scores

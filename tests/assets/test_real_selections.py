@@ -20,13 +20,14 @@ from sqlalchemy.engine import Engine
 
 from assets.ingest.run import ingest_folder
 from assets.scores.run import score_shard
-from assets.selection.export import ExportFormat, export_selection
-from assets.selection.making import make_selection
+from assets.selection.export import export_selection
+from assets.selection.export_target import ExportFormat
+from assets.selection.select import make_selection
 from assets.sources.texts import TextVectors
 from assets.vcs.scorer import VCSScorer, VCSSettings, VCSShortScorer, VCSShortSettings
 from db.manifest.datasets import Dataset
-from db.selections.frozen import Selection
-from db.selections.recipes import SelectionError, recipe_of
+from db.selection.freeze import Selection
+from db.selection.recipes import SelectionError, recipe_of
 from lab.adapters.vatex_eval import convert
 from metrics_core.models.sentence_splitter import RuleSplitter
 from tests.assets.exporting import ORDER, from_cell, from_table

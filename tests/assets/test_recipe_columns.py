@@ -10,12 +10,13 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from assets.facts.describing import describe_texts
-from assets.selection.making import make_selection
+from assets.selection.select import make_selection
 from db import schema
 from db.manifest.datasets import Dataset
 from db.schema.views import create_views
-from db.selections.frozen import Selection, find_selection, selection_rows
-from db.selections.recipes import SelectionError, recipe_of
+from db.selection.freeze import Selection
+from db.selection.frozen import find_selection, selection_rows
+from db.selection.recipes import SelectionError, recipe_of
 from tests.conftest import Template, filled_template
 from tests.db.builders import (
     TWO_METRICS,

@@ -13,20 +13,21 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.selection.making import make_selection, prepared
 from assets.selection.recipe_file import read_recipe
+from assets.selection.select import make_selection, preview_selection
 from db import schema
 from db.manifest.datasets import Dataset
 from db.schema.views import create_views
 from db.scores.thresholds import LabelThreshold, replace_label_thresholds
-from db.selections.choosing import NothingToSelect
-from db.selections.diff import selection_diff
-from db.selections.filters import FilterError
-from db.selections.frozen import Selection, find_selection, selection_rows
-from db.selections.preview import preview
-from db.selections.recipes import SelectionError, SizeMissing, recipe_in, recipe_of
+from db.selection.candidates import NothingToSelect
+from db.selection.conditions import FilterError
+from db.selection.diff import selection_diff
+from db.selection.freeze import Selection
+from db.selection.frozen import find_selection, selection_rows
+from db.selection.recipes import SelectionError, SizeMissing, recipe_in, recipe_of
 from metrics_core.protocols import ModelIdentity
 from tests.db.builders import TWO_METRICS, activate, add_sample, add_video, make_dataset, set_scores, store_threshold
+from tests.db.freezing import never
 
 # key: system, VCS, EVQAScore, seconds of its video, year of its manifest row, the direction of its text's vector
 SAMPLES: dict[str, tuple[str, float | None, float | None, float | None, int | None, float]] = {
@@ -83,9 +84,6 @@ def encoder() -> Compass:
 
 
 def make(engine: Engine, dataset: Dataset, encoder: Any = None, **said: Any) -> Selection:
-    def never() -> Any:
-        raise AssertionError("this recipe compares no texts")
-
     return make_selection(engine, dataset, recipe_of(said), (lambda: encoder) if encoder else never, lambda _: None)
 
 
@@ -290,9 +288,7 @@ def test_a_preview_stands_beside_a_random_choice_and_freezes_nothing(module_engi
     recipe = recipe_of({"by": "vcs", "count": 2, "per": "system"})
     with module_engine.connect() as connection:
         before = connection.scalar(sa.select(sa.func.count()).select_from(schema.selection))
-    with module_engine.begin() as connection:
-        chooser = prepared(module_engine, clips, recipe, lambda: None, lambda _: None)  # type: ignore[arg-type, return-value]  # never asked
-        found = preview(connection, clips, recipe, chooser)
+    found = preview_selection(module_engine, clips, recipe, never, never)
     assert [(row.system, row.eligible, row.chosen) for row in found.systems] == [("brief", 3, 1), ("long", 3, 1)]
     by_metric = {row.metric: row for row in found.metrics}
     assert by_metric["vcs"].chosen == pytest.approx(0.75)
@@ -303,9 +299,8 @@ def test_a_preview_stands_beside_a_random_choice_and_freezes_nothing(module_engi
     assert by_metric["evqa"].random == pytest.approx(np.mean([0.1, 0.2, 0.9, 0.8, 0.7]))
     # Of the first three, which are f, e and d, two have an evqa: so the margin is that of two of five.
     without = recipe_of({"by": "rating_overall", "where": "vcs > 0", "count": 3})
-    with module_engine.begin() as connection:
-        chooser = prepared(module_engine, clips, without, lambda: None, lambda _: None)  # type: ignore[arg-type, return-value]  # never asked
-        shift = next(row for row in preview(connection, clips, without, chooser).metrics if row.metric == "evqa")
+    previewed = preview_selection(module_engine, clips, without, never, never)
+    shift = next(row for row in previewed.metrics if row.metric == "evqa")
     assert shift.chosen == pytest.approx((0.8 + 0.7) / 2)
     sigma = np.std([0.1, 0.2, 0.9, 0.8, 0.7])
     assert shift.margin == pytest.approx(1.96 * sigma / np.sqrt(2) * np.sqrt(3 / 4))
@@ -313,19 +308,16 @@ def test_a_preview_stands_beside_a_random_choice_and_freezes_nothing(module_engi
         assert connection.scalar(sa.select(sa.func.count()).select_from(schema.selection)) == before
     # Of the best four by evqa three have a vcs value, and so have five of the eligible six.
     four = recipe_of({"by": "evqa", "count": 4})
-    with module_engine.begin() as connection:
-        chooser = prepared(module_engine, clips, four, lambda: None, lambda _: None)  # type: ignore[arg-type, return-value]  # never asked
-        found = preview(connection, clips, four, chooser)
+    found = preview_selection(module_engine, clips, four, never, never)
     of_vcs = {row.metric: row for row in found.metrics}["vcs"]
     assert of_vcs.n == 3
     assert of_vcs.chosen == pytest.approx(0.6)
     assert of_vcs.random == pytest.approx(0.7)
     sigma = np.std([0.9, 0.8, 0.7, 0.6, 0.5])
     assert of_vcs.margin == pytest.approx(1.96 * sigma / np.sqrt(3) * np.sqrt(2 / 4))
-    # The database's own cut has a preview too.
-    plain = recipe_of({"by": "vcs", "keep": 0.5})
-    with module_engine.begin() as connection:
-        assert preview(connection, clips, plain, None).chosen.size == (6, 3, 0.7, 1, 0)
+    summary = preview_selection(module_engine, clips, recipe_of({"by": "vcs", "keep": 0.5}), never, never).summary
+    assert (summary.n_eligible, summary.n, summary.cutoff) == (6, 3, 0.7)
+    assert (summary.n_tied, summary.n_tied_left) == (1, 0)
 
 
 def test_a_diff_says_who_left_who_came_and_why(engine: Engine) -> None:

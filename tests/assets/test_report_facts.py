@@ -13,11 +13,11 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from assets.facts.describing import describe_texts
-from assets.selection.making import make_selection
+from assets.selection.select import make_selection
 from db import schema
 from db.evidence.facts import VideoFacts, store_video_facts
 from db.manifest.datasets import Dataset, find_dataset
-from db.selections.recipes import recipe_of
+from db.selection.recipes import recipe_of
 from tests.assets.reporting import MadeReport, add_captions, report_on
 from tests.db.builders import add_sample, add_video, change_text, make_dataset, set_scores
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from sqlalchemy.engine import Engine
 
-from assets.selection.making import make_selection
+from assets.selection.select import make_selection
 from db import schema
 from db.manifest.datasets import Dataset
 from db.manifest.removal import drop_dataset
 from db.schema.views import create_views
-from db.selections.diff import selection_diff
-from db.selections.recipes import recipe_of
+from db.selection.diff import selection_diff
+from db.selection.recipes import recipe_of
 from tests.db.builders import TWO_METRICS, add_sample, add_video, change, change_text, make_dataset, remove, set_scores
 
 SAME_RULE = "selection {} took others by the same rule: scores or samples were not the same when it was made"

@@ -16,7 +16,7 @@ from assets.thresholds.assets import ALIKE, threshold
 from db.manifest.datasets import Dataset
 from db.schema.views import create_views
 from db.scores.distribution import collect_defined, shard_cutoffs, video_means
-from db.selections.freezing import kept
+from metrics_core.selection.places import count_share
 from tests.db.builders import add_sample, add_video, make_dataset, set_scores
 
 N_SHARDS, N_VIDEOS = 3, 150
@@ -72,7 +72,7 @@ def test_the_cutoffs_of_shards_and_the_means_of_videos_are_those_by_hand(engine:
         (shard, len(rows), share, cut, sum(value >= cut for _, value in rows))
         for shard, rows in by_shard.items()
         for share in sorted(SHARES)
-        for cut in [sorted((value for _, value in rows), reverse=True)[kept(share, len(rows)) - 1]]
+        for cut in [sorted((value for _, value in rows), reverse=True)[count_share(share, len(rows)) - 1]]
     ]
     assert [tuple(row) for row in found] == expected
     videos: dict[tuple[int, int], list[float]] = {}

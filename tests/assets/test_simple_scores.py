@@ -23,7 +23,7 @@ from assets.scores.explain import explain_score
 from assets.scores.registry import METRIC_INPUTS, METRICS, SCORERS, scored_along, scoring_assets
 from assets.scores.run import score_now
 from assets.scores.simple import CosineScorer, WordsInCommonScorer
-from assets.selection.making import make_selection
+from assets.selection.select import make_selection
 from assets.sources.base import MissingEvidence
 from assets.thresholds.ratings import store_rating_cuts
 from db import schema
@@ -34,8 +34,9 @@ from db.schema.inputs import REFERENCES, ReferenceText
 from db.scores.present import SIMPLE_SCORES, known_metrics, known_scores, list_scores
 from db.scores.scorers import values_of
 from db.scores.work import PendingSample, load_samples, shard_samples
-from db.selections.frozen import Selection, find_selection, selection_rows
-from db.selections.recipes import SelectionError, recipe_of
+from db.selection.freeze import Selection
+from db.selection.frozen import find_selection, selection_rows
+from db.selection.recipes import SelectionError, recipe_of
 from reelsieve import ReelsieveError, metric
 from tests.assets.reporting import rate, report_on
 from tests.assets.test_shard_thresholds import materialised

@@ -14,12 +14,13 @@ from sqlalchemy.engine import Engine
 
 from assets.facts.describing import describe_texts, measure_videos
 from assets.ingest.run import ingest_folder
-from assets.selection.making import make_selection
+from assets.selection.select import make_selection
 from db.evidence.facts import VideoFacts, store_video_facts, unmeasured_videos
 from db.manifest.datasets import Dataset, find_dataset
 from db.schema import video
-from db.selections.frozen import Selection, selection_rows
-from db.selections.recipes import SelectionError, recipe_of
+from db.selection.freeze import Selection
+from db.selection.frozen import selection_rows
+from db.selection.recipes import SelectionError, recipe_of
 from metrics_core.facts.pictures import PICTURE_RULE
 from tests.assets.manifests import write_manifest
 from tests.db.builders import set_scores

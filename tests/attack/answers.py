@@ -16,10 +16,10 @@ from sqlalchemy.engine import Engine
 
 from assets.scores.registry import METRIC_INPUTS
 from assets.scores.run import score_shard
-from assets.selection.making import make_selection
+from assets.selection.select import make_selection
 from db.schema import sample, selection_item
 from db.schema.migrate import migrate
-from db.selections.recipes import SelectionError, recipe_of
+from db.selection.recipes import SelectionError, recipe_of
 from db.server.embedded import start_embedded
 from db.server.engine import open_engine
 from tests.assets.verifying import HashEncoder, dataset_of, make_sources

@@ -14,8 +14,7 @@ from sqlalchemy.engine import URL
 
 from assets.scores.registry import METRIC_INPUTS, SOURCE_TABLES
 from db.schema.migrate import REVISION, migrate
-from db.selections.frozen import freeze_selection
-from db.selections.recipes import recipe_of
+from db.selection.recipes import recipe_of
 from db.server.backup import BackupError, dump
 from db.server.embedded import start_embedded
 from db.server.engine import connect, open_engine
@@ -27,6 +26,7 @@ from tests.attack.filters import fill
 from tests.attack.state import changed, state_of_database
 from tests.attack.tampering import Forger
 from tests.db.builders import add_sample, add_video
+from tests.db.freezing import freeze_recipe
 from tests.orchestration.survival import Command, Home, until, warm_up
 
 NAMES = (CURATION, DAGSTER)
@@ -81,7 +81,7 @@ class _Server:
         for number, text in enumerate(TEXTS):
             add_sample(engine, clips, video, f"odd {number}", text)
         with engine.begin() as connection:
-            freeze_selection(connection, clips, recipe_of({"by": "vcs", "keep": 1.0}))
+            freeze_recipe(connection, clips, recipe_of({"by": "vcs", "keep": 1.0}))
         engine.dispose()
         with connect(sibling_url(self.url, DAGSTER)) as connection:
             for number, text in enumerate(TEXTS):

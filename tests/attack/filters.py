@@ -15,14 +15,15 @@ from assets.scores.registry import METRIC_INPUTS
 from db.manifest.datasets import Dataset
 from db.schema import selection_item
 from db.schema.migrate import migrate
-from db.selections.filters import SYMBOLS, WORDS, FilterError
-from db.selections.frozen import freeze_selection
-from db.selections.recipes import SelectionError, recipe_of
+from db.selection.conditions import FilterError
+from db.selection.filters import SYMBOLS, WORDS
+from db.selection.recipes import SelectionError, recipe_of
 from db.server.embedded import start_embedded
 from db.server.engine import open_engine
 from db.server.reader import run_read_only
 from tests.attack.campaign import Campaign, Seed, temporary_home
 from tests.db.builders import add_sample, add_video, make_dataset, set_scores
+from tests.db.freezing import freeze_recipe
 
 NUMBERS = ("vcs", "evqa", "duration_s", "shard")
 TEXTS = ("system", "text", "sample", "video", "kind", "vcs_status", "vcs_models", "video_status")
@@ -168,7 +169,7 @@ def _selected(engine: Engine, dataset: Dataset, text: str) -> list[str]:
     """The samples that `select --by vcs --keep 1 --where TEXT` chooses; nothing is kept of the selection."""
     with engine.connect() as connection:
         try:
-            chosen = freeze_selection(connection, dataset, recipe_of({"by": "vcs", "keep": 1, "where": text}))
+            chosen = freeze_recipe(connection, dataset, recipe_of({"by": "vcs", "keep": 1, "where": text}))
         except SelectionError as error:
             if "no sample" in str(error):
                 return []

@@ -24,8 +24,7 @@ from db.manifest.store import ingest_store
 from db.schema import scorer
 from db.schema.migrate import migrate
 from db.scores.stored import activate_scorer, register_scorer
-from db.selections.frozen import freeze_selection
-from db.selections.recipes import recipe_of
+from db.selection.recipes import recipe_of
 from db.server.embedded import start_embedded
 from db.server.engine import connect, open_engine
 from db.server.leases import lease
@@ -36,6 +35,7 @@ from tests.attack.filters import fill
 from tests.attack.state import changed, state_of_database, state_of_server
 from tests.attack.statements import ENDLESS, HARMLESS, OF_ITSELF, REFUSED
 from tests.command_line import run_command
+from tests.db.freezing import freeze_recipe
 
 SHORT_TIMEOUT = "300ms"
 # What is tried on connections of the reader's own.
@@ -168,7 +168,7 @@ def _work(engine: Engine, dataset: Dataset, what: str, campaign: Campaign) -> No
         with ingest_store(engine, dataset):
             pass
         with engine.connect() as connection:
-            freeze_selection(connection, dataset, recipe_of({"by": "vcs", "keep": 0.5}))
+            freeze_recipe(connection, dataset, recipe_of({"by": "vcs", "keep": 0.5}))
         with engine.connect() as connection:
             identity = {"metric": "vcs", "models": {}, "params": {"probe": 1}, "code_version": "1"}
             activate_scorer(connection, register_scorer(connection, **identity), [dataset.dataset_id])

@@ -29,7 +29,7 @@ from db.reports.browsing import (
     suggested_columns,
 )
 from db.schema import rating
-from db.selections.filters import FilterError
+from db.selection.conditions import FilterError
 from tests.conftest import Template, filled_template
 from tests.db.builders import add_sample, add_video, change_text, make_dataset, set_scores
 

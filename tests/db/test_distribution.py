@@ -10,7 +10,7 @@ from sqlalchemy.engine import Engine
 
 from db.manifest.datasets import Dataset
 from db.scores.distribution import Distribution, collect_defined, distribution, shard_cutoffs, video_means
-from db.selections.freezing import kept
+from metrics_core.selection.places import count_share
 from tests.db.builders import (
     activate,
     add_sample,
@@ -42,7 +42,7 @@ def test_any_values(engine: Engine, values: list[float]) -> None:
     assert made is not None
     best = sorted(values, reverse=True)
     assert (made.n, made.low, made.high) == (len(values), min(values), max(values))
-    assert made.cutoffs == {share: best[kept(share, len(best)) - 1] for share in SHARES}
+    assert made.cutoffs == {share: best[count_share(share, len(best)) - 1] for share in SHARES}
     assert made.n_kept == {share: sum(value >= cut for value in values) for share, cut in made.cutoffs.items()}
     assert sum(made.counts) == len(values)
     width = (made.high - made.low) / 4
@@ -86,7 +86,7 @@ def test_each_kind_has_a_distribution_and_cutoffs_of_its_own(engine: Engine) -> 
         made, best = of_kinds[kind], sorted(values, reverse=True)
         assert made is not None
         assert (made.n, made.low, made.high) == (8, min(values), max(values))
-        assert made.cutoffs == {share: best[kept(share, 8) - 1] for share in SHARES}
+        assert made.cutoffs == {share: best[count_share(share, 8) - 1] for share in SHARES}
         assert sum(row.n for row in cutoffs[kind]) == 8
         assert {row.value for row in cutoffs[kind]} <= set(values)
         assert means[kind] == sorted(values)

@@ -10,8 +10,9 @@ import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import db.selections.filters
-from db.selections.filters import MAX_DEPTH, MAX_LENGTH, SYMBOLS, WORDS, FilterError, parse_filter
+import db.selection.filters
+from db.selection.conditions import FilterError
+from db.selection.filters import MAX_DEPTH, MAX_LENGTH, SYMBOLS, WORDS, parse_filter
 
 SAMPLES = sa.Table(
     "sample_scores",
@@ -150,7 +151,7 @@ def test_a_text_literal_is_bound_unchanged(value: str) -> None:
 
 
 def test_the_example_in_the_docstring_runs() -> None:
-    result = doctest.testmod(db.selections.filters)
+    result = doctest.testmod(db.selection.filters)
     assert result.attempted
     assert not result.failed
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from decimal import ROUND_FLOOR, Decimal
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 import sqlalchemy as sa
@@ -13,21 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy.engine import Engine
 
-from assets.selection.making import pick
 from db.manifest.datasets import Dataset
 from db.schema.views import create_views
 from db.scores.present import active_scorers, list_scores
-from db.selections.frozen import freeze_selection, selection_rows
-from db.selections.recipes import SelectionError, recipe_of
-from tests.db.builders import (
-    TWO_METRICS,
-    add_sample,
-    add_video,
-    change_text,
-    empty,
-    make_dataset,
-    set_scores,
-)
+from db.selection.frozen import selection_rows
+from db.selection.recipes import SelectionError, recipe_of
+from tests.db.builders import TWO_METRICS, add_sample, add_video, change_text, empty, make_dataset, set_scores
+from tests.db.freezing import freeze_recipe
 
 VALUES = st.sampled_from([0.5, 0.25, -0.25, 1e-7, 1.0]) | st.floats(-1, 1, allow_subnormal=False)
 # A row of scores may be missing, or have no value.
@@ -87,10 +79,6 @@ def line(row: Row) -> str:
     return f"{row.kind}\t{row.key}\t{str(row.now('vcs')).removesuffix('.0')}\n"
 
 
-def fail(_: object) -> Any:
-    raise AssertionError("this recipe compares no texts")
-
-
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     drawn=ROWS,
@@ -119,24 +107,24 @@ def test_selections_and_lists_are_those_by_hand(
     recipe = recipe_of({**rule, "kind": "all", "keep": float(keep)})
     if not eligible:
         with pytest.raises(SelectionError), engine.begin() as connection:
-            freeze_selection(connection, dataset, recipe)
+            freeze_recipe(connection, dataset, recipe)
     else:
         best = in_order(eligible)[: max(1, int((keep * len(eligible)).to_integral_value(ROUND_FLOOR)))]
         n_tied, n_equal = (sum(row.now("vcs") == best[-1].now("vcs") for row in some) for some in (best, eligible))
-        # The same number by arrays instead of by SQL.
+        # The same by its number instead of its share.
         counted = recipe_of({**rule, "kind": "all", "count": len(best)})
         if n_tied < n_equal and n_tied / len(best) > 0.05:
             refusals = set()
             for each in (recipe, counted):
                 with pytest.raises(SelectionError) as refusal, engine.begin() as connection:
-                    freeze_selection(connection, dataset, each, lambda _, found: pick(found, counted, fail, fail))
+                    freeze_recipe(connection, dataset, each)
                 refusals.add(str(refusal.value))
             assert len(refusals) == 1
             return
         with engine.begin() as connection:
-            chosen = freeze_selection(connection, dataset, recipe)
+            chosen = freeze_recipe(connection, dataset, recipe)
         with engine.begin() as connection:
-            picked = freeze_selection(connection, dataset, counted, lambda _, found: pick(found, counted, fail, fail))
+            picked = freeze_recipe(connection, dataset, counted)
         assert (picked.n, picked.score_hash) == (chosen.n, chosen.score_hash)
         assert (picked.n_tied, picked.n_tied_left) == (chosen.n_tied, chosen.n_tied_left) == (n_tied, n_equal - n_tied)
         assert (chosen.n, chosen.n_eligible, chosen.cutoff) == (len(best), len(eligible), best[-1].now("vcs"))

@@ -22,13 +22,13 @@ from db.manifest.store import ingest_store
 from db.schema import METADATA
 from db.schema.migrate import migrate
 from db.schema.views import VIEWS
-from db.selections.frozen import freeze_selection
-from db.selections.recipes import recipe_of
+from db.selection.recipes import recipe_of
 from db.server.engine import connect, open_engine
 from db.server.reader import MOST_SESSIONS, READER, QueryError, reader_password, run_read_only
 from db.server.urls import DAGSTER, DatabaseUnavailable, sibling_url
 from tests.attack.statements import CHANGES, ESCAPES, LOCKS, MACHINE, OF_ITSELF
 from tests.db.builders import add_sample, add_video, make_dataset, set_scores
+from tests.db.freezing import freeze_recipe
 
 
 @pytest.fixture(scope="module")
@@ -311,7 +311,7 @@ def test_the_reader_can_hold_up_neither_an_ingest_nor_a_selection(filled: URL) -
         with ingest_store(impatient, clips) as store:
             assert store.videos(["v"])
         with impatient.begin() as connection:
-            assert freeze_selection(connection, clips, recipe_of({"by": "vcs", "keep": 1.0, "where": None})).n == 1
+            assert freeze_recipe(connection, clips, recipe_of({"by": "vcs", "keep": 1.0, "where": None})).n == 1
     impatient.dispose()
 
 

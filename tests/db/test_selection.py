@@ -21,15 +21,11 @@ from db import schema
 from db.manifest.datasets import Dataset
 from db.manifest.removal import drop_dataset, rename_dataset
 from db.scores.present import known_metrics, list_scores
-from db.selections.filters import FilterError
-from db.selections.freezing import kept
-from db.selections.frozen import (
-    Selection,
-    find_selection,
-    freeze_selection,
-    selection_rows,
-)
-from db.selections.recipes import SelectionError, recipe_of
+from db.selection.conditions import FilterError
+from db.selection.freeze import Selection
+from db.selection.frozen import find_selection, selection_rows
+from db.selection.recipes import SelectionError, recipe_of
+from metrics_core.selection.places import count_share
 from tests.conftest import Template, filled_template
 from tests.db.builders import (
     add_sample,
@@ -41,6 +37,7 @@ from tests.db.builders import (
     set_scores,
     wait_for_lock,
 )
+from tests.db.freezing import freeze_recipe
 
 NUMBERS = "duration_s, evqa, fps, height, n_characters, n_frames, shard, vcs, width, and the facts of docs/facts.md"
 
@@ -68,7 +65,7 @@ def freeze(
     engine: Engine, dataset: Dataset, keep: float, where: str | None = None, by: str = "vcs", kind: str | None = None
 ) -> Selection:
     with engine.begin() as connection:
-        return freeze_selection(connection, dataset, recipe_of({"by": by, "keep": keep, "where": where, "kind": kind}))
+        return freeze_recipe(connection, dataset, recipe_of({"by": by, "keep": keep, "where": where, "kind": kind}))
 
 
 def rows(engine: Engine, chosen: Selection, batch_size: int = 5000) -> list[dict[str, Any]]:
@@ -141,12 +138,12 @@ def test_more_than_a_twentieth_of_ties_at_the_cut_is_refused(engine: Engine, cli
     ],
 )
 def test_how_many_a_share_keeps(keep: float, n: int, expected: int) -> None:
-    assert kept(keep, n) == expected
+    assert count_share(keep, n) == expected
 
 
 @given(st.decimals(min_value=Decimal("0.00001"), max_value=1, places=5), st.integers(1, 10**6))
 def test_a_share_means_its_decimals(keep: Decimal, n: int) -> None:
-    assert kept(float(keep), n) == max(1, int((keep * n).to_integral_value(ROUND_FLOOR)))
+    assert count_share(float(keep), n) == max(1, int((keep * n).to_integral_value(ROUND_FLOOR)))
 
 
 def test_the_same_rule_twice_is_the_same_selection(engine: Engine, clips: Dataset) -> None:
@@ -448,7 +445,7 @@ def test_two_that_freeze_the_same_rule_at_once_get_one_selection(engine: Engine,
     add_scored(engine, clips, {"a": 0.1, "b": 0.9})
     with ThreadPoolExecutor(1) as pool:
         with engine.begin() as connection:
-            first = freeze_selection(connection, clips, recipe_of({"by": "vcs", "keep": 0.5}))
+            first = freeze_recipe(connection, clips, recipe_of({"by": "vcs", "keep": 0.5}))
             other = pool.submit(freeze, engine, clips, 0.5)
             wait_for_lock(engine, other)
         second = other.result()

@@ -23,8 +23,8 @@ from db.scores.stored import (
     write_scores,
 )
 from db.scores.work import pending_samples
-from db.selections.frozen import freeze_selection, selection_rows
-from db.selections.recipes import SelectionError, recipe_of
+from db.selection.frozen import selection_rows
+from db.selection.recipes import SelectionError, recipe_of
 from tests.conftest import Template, filled_template
 from tests.db.builders import (
     activate,
@@ -40,6 +40,7 @@ from tests.db.builders import (
     undefined,
     write_fresh,
 )
+from tests.db.freezing import freeze_recipe
 
 TIMES = [{"text": "A dog runs.", "start_s": 0, "end_s": 2.5}]
 METRICS = ("vcs", "evqa", "ecs")
@@ -221,7 +222,7 @@ def one_stale(scored: Scored) -> Scored:
 
 def test_a_selection_leaves_stale_scores_out(one_stale: Scored) -> None:
     with one_stale.engine.begin() as connection:
-        chosen = freeze_selection(
+        chosen = freeze_recipe(
             connection, one_stale.dataset, recipe_of({"by": "vcs", "keep": 1.0, "stale": "leave_out", "kind": "all"})
         )
     assert (chosen.n, chosen.n_eligible, chosen.cutoff) == (2, 2, 0.25)
@@ -231,7 +232,7 @@ def test_a_selection_leaves_stale_scores_out(one_stale: Scored) -> None:
     one_stale.score("vcs", 0.9)
     with one_stale.engine.begin() as connection:
         assert (
-            freeze_selection(
+            freeze_recipe(
                 connection,
                 one_stale.dataset,
                 recipe_of({"by": "vcs", "keep": 1.0, "stale": "leave_out", "kind": "all"}),
@@ -248,13 +249,13 @@ def test_a_selection_refuses_stale_scores_unless_told_to_leave_them_out(one_stal
     ):
         refused = rf"^dataset 'clips' has scores of other inputs than now \({stale}\): run reelsieve score "
         with one_stale.engine.begin() as connection, pytest.raises(SelectionError, match=refused):
-            freeze_selection(connection, one_stale.dataset, recipe_of(recipe))
+            freeze_recipe(connection, one_stale.dataset, recipe_of(recipe))
 
 
 def test_a_selection_by_another_metric_has_no_stale_value_beside_it(one_stale: Scored) -> None:
     one_stale.score("evqa")
     with one_stale.engine.begin() as connection:
-        chosen = freeze_selection(connection, one_stale.dataset, recipe_of({"by": "evqa", "keep": 0.34}))
+        chosen = freeze_recipe(connection, one_stale.dataset, recipe_of({"by": "evqa", "keep": 0.34}))
     ((row,),) = selection_rows(one_stale.engine, chosen.selection_id)
     assert (row["sample"], row["text"], row["evqa"], row["vcs"]) == ("caption", "A cat runs.", 0.75, None)
 
@@ -263,7 +264,7 @@ def test_stale_scores_alone_are_nothing_to_select_from(scored: Scored) -> None:
     for sample_id in scored.samples.values():
         change_text(scored.engine, sample_id, "A cat runs.")
     with scored.engine.begin() as connection, pytest.raises(SelectionError, match="run reelsieve score"):
-        freeze_selection(connection, scored.dataset, recipe_of({"by": "vcs", "keep": 1.0}))
+        freeze_recipe(connection, scored.dataset, recipe_of({"by": "vcs", "keep": 1.0}))
 
 
 def test_stale_scores_are_listed_last_and_say_so(one_stale: Scored) -> None:

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from assets.datasets import BadDatasetName, dataset_of_key
 from assets.partitions import range_tags
-from db.selections.recipes import SizeMissing
+from db.selection.recipes import SizeMissing
 from db.server.engine import open_engine
 from db.server.urls import DAGSTER, sibling_url
 from orchestration.attempts import FIRST_PAUSE, LIMIT

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assets.selection.recipe_file import read_recipe
-from db.selections.recipes import recipe_of
+from db.selection.recipes import recipe_of
 from orchestration.cli.output import visible
 from orchestration.cli.selections import as_file
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from assets.selection.formats.parquet import write_parquet
 from assets.selection.partial_file import partial_file
-from assets.selection.reading import Batch, Reading, as_json
+from assets.selection.passport import as_json
+from assets.selection.reading import Batch, Reading
 
 ROWS_OF_A_FILE = 250_000
 PASSPORT, CARD = "passport.json", "README.md"

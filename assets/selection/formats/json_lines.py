@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, BinaryIO
 
 from assets.selection.reading import Batch
-from db.selections.exports import Column
+from db.selection.exports import Column
 
 
 def write_json_lines(file: BinaryIO, columns: Sequence[Column], batches: Iterable[Batch]) -> None:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from assets.media.address import is_address
 from assets.selection.formats.json_lines import as_objects
 from assets.selection.reading import Batch
-from db.selections.exports import Column
+from db.selection.exports import Column
 
 # Where a server of Label Studio has the files below its LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT.
 LOCAL = "/data/local-files/?d="

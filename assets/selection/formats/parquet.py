@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, BinaryIO
 
-from assets.selection.reading import KEY, Batch
-from db.selections.exports import Column
+from assets.selection.passport import KEY
+from assets.selection.reading import Batch
+from db.selection.exports import Column
 
 ROWS_OF_A_GROUP, BYTES_OF_A_GROUP = 20_000, 64 << 20
 

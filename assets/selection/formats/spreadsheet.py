@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, BinaryIO
 
 from assets.selection.reading import Batch
-from db.selections.exports import Column, Kind
+from db.selection.exports import Column, Kind
 
 # Where a cell can begin: where the text does, and behind what a spreadsheet of another country takes for a separator.
 # There a formula begins with = + - @ (also in their full width, also behind spaces), and an apostrophe is doubled.

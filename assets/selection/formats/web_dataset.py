@@ -15,7 +15,7 @@ from typing import Any
 
 from assets.selection.formats.json_lines import as_line
 from assets.selection.partial_file import partial_file, remove_abandoned
-from assets.selection.reading import as_json
+from assets.selection.passport import as_json
 
 JOURNAL, PASSPORT = ".shards.jsonl", "passport.json"
 # Readers pass over it: the `webdataset` package over names in underscores, `datasets` over names without a dot.

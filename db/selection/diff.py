@@ -9,9 +9,9 @@ from typing import Any, Literal
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, RowMapping
 
-from db.schema import scorer, selection
-from db.selections.frozen import find_selection
-from db.selections.recipes import SelectionError, recipe_in
+from db.schema import scorer
+from db.selection.frozen import known_selection
+from db.selection.recipes import recipe_in
 from db.sql import read_sql
 
 _NOT_BY_VALUE = {"random": "drew others at random", "diverse": "took a diverse subset of others"}
@@ -40,26 +40,6 @@ def selection_diff(connection: Connection, first: int, second: int) -> Iterator[
     old, new = known_selection(connection, first), known_selection(connection, second)
     yield from _only_in(connection, old, new, "went out")
     yield from _only_in(connection, new, old, "came in")
-
-
-def list_selections(connection: Connection, dataset: str | None = None) -> list[dict[str, Any]]:
-    """All selections, or those of the datasets of a name, the newest first; dataset_id is None where dropped."""
-    columns = (
-        *("selection_id", "dataset_id", "dataset_name", "n", "n_eligible", "cutoff"),
-        *("spec", "score_hash", "created_at"),
-    )
-    query = sa.select(*[selection.c[name] for name in columns]).order_by(selection.c.selection_id.desc())
-    if dataset is not None:
-        query = query.where(selection.c.dataset_name == dataset)
-    return [dict(row) for row in connection.execute(query).mappings()]
-
-
-def known_selection(connection: Connection, selection_id: int) -> RowMapping:
-    """The stored selection. Raises SelectionError for an unknown one."""
-    found = find_selection(connection, selection_id)
-    if found is None:
-        raise SelectionError(f"there is no selection {selection_id}: reelsieve selections lists them")
-    return found
 
 
 def _only_in(

@@ -7,8 +7,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from db.selection.filters import names_in
 from db.spelling import did_you_mean
 
+KINDS = ("caption", "qa")
+"""The kinds of samples; the first is taken where a recipe names none."""
 REST = "*"
 """The quota of every stratum that has none of its own."""
 
@@ -16,7 +19,7 @@ Name = Annotated[str, Field(min_length=1)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 # Within these limits sums of ranks times weights stay finite, and few decimals keep equal means equal.
 Weight = Annotated[float, Field(ge=1e-6, le=1e6)]
-# What a plain recipe may say beside `by`.
+# What a plain recipe may have beside `by`.
 _OF_PLAIN = ("where", "keep", "stale", "combine", "kind")
 # What Postgres and a row of an export can count.
 _MOST = 2**63 - 1
@@ -64,8 +67,9 @@ class Recipe(BaseModel):
     subset of the rest. keep, count: the share or number to take, in all or, with `per`, of each stratum or divided over
     the strata. per: the column whose values are the strata; bands: the inner limits of bands, where it is a number.
     quotas: a number of samples by stratum; "*" is the most that every other stratum sends. ties: what becomes of the
-    samples that share the value at which the size ends, see `db.selections.ties`. stale: whether samples with a stale
-    score stop the selection or are left out.
+    samples that share the value at which the size ends: "refuse" stops where their keys would choose more than 5 % of
+    a stratum, "random" draws by `seed`, "include" takes all and "exclude" none of them. stale: whether samples with a
+    stale score stop the selection or are left out.
 
     A recipe without keep, count, quotas and at_least has no size yet, and nothing can be selected by it.
     """
@@ -117,6 +121,11 @@ class Recipe(BaseModel):
         return self
 
     @property
+    def names(self) -> set[str]:
+        """All columns that it names; those of a condition in lower case."""
+        return {*self.by, *self.at_least, *names_in(self.where or ""), *([self.per] if self.per else [])}
+
+    @property
     def has_size(self) -> bool:
         """Whether it says how much to take."""
         return self.keep is not None or self.count is not None or bool(self.quotas) or bool(self.at_least)
@@ -132,8 +141,13 @@ class Recipe(BaseModel):
         return self.dedupe is not None or self.choose == "diverse"
 
     @property
+    def needs_order(self) -> bool:
+        """Whether samples are compared with better ones, so that all equal values need an order."""
+        return self.needs_vectors or self.dedupe_videos is not None
+
+    @property
     def is_plain(self) -> bool:
-        """Whether it takes the best share by one column, which the database can cut by itself."""
+        """Whether it takes the best share by one column and has nothing else but a condition."""
         default = Recipe(by=self.by, **{name: getattr(self, name) for name in _OF_PLAIN})
         return len(self.by) == 1 and self.keep is not None and self == default
 
@@ -152,7 +166,7 @@ def recipe_of(said: Any) -> Recipe:
     {'ecs': 2.0, 'vcs': 1.0}
     >>> recipe_of({"by": "vcs", "kep": 0.5})
     Traceback (most recent call last):
-    db.selections.recipes.SelectionError: the recipe has no field 'kep', did you mean 'keep'?
+    db.selection.recipes.SelectionError: the recipe has no field 'kep', did you mean 'keep'?
     """
     if not isinstance(said, Mapping):
         raise SelectionError("a recipe is a mapping of fields to values, such as by: vcs")

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.schema import keypoint_threshold, sample, score_threshold, scorer, selection_item
-from db.selections.exports import FrozenSelection, without_folders
+from db.selection.exports import FrozenSelection, without_folders
 
 _A_PATH = re.compile(r"(\w+:)?/[^/]")
 # What is shown of each table of thresholds; its first four columns order it.

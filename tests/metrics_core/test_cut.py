@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics_core.selection.ties import ends_of
+from metrics_core.selection.cut import SizeCut, find_cuts
 
 SAMPLES = st.lists(st.tuples(st.sampled_from([-1.0, 0.0, 0.5, 1.0]), st.integers(0, 4)), max_size=30)
 
@@ -17,10 +17,10 @@ def test_the_ends_of_strata_are_those_by_hand(samples: list[tuple[float, int]], 
     of = [[value for value, stratum in samples if stratum == number] for number in range(5)]
     places = [round(share * len(values)) for share, values in zip(shares, of, strict=True)]
     values, strata = np.array([sample[0] for sample in samples]), np.array([sample[1] for sample in samples], np.intp)
-    found = ends_of(values, strata, places)
     expected = [
-        (number, of[number][n - 1], sum(v > of[number][n - 1] for v in of[number]), of[number].count(of[number][n - 1]))
+        SizeCut(number, worst, n, sum(value > worst for value in of[number]), of[number].count(worst))
         for number, n in enumerate(places)
         if n
+        for worst in [of[number][n - 1]]
     ]
-    assert list(zip(*[part.tolist() for part in found], strict=True)) == expected
+    assert find_cuts(values, strata, places) == expected

@@ -1,4 +1,4 @@
-"""What a recipe would take, beside what a random choice of the same size would hold. Nothing is frozen."""
+"""Compares what was picked with a random choice of the same size; freezes nothing."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from db.manifest.datasets import Dataset
-from db.selections.choosing import Chosen, Pick, choose_by_recipe
-from db.selections.recipes import Recipe
-
-_CHOSEN = sa.table("chosen", sa.column("system", sa.Text), sa.column("scores", sa.ARRAY(sa.Double)))
+from db.selection.chosen import CHOSEN, Picked, fill_chosen
+from db.selection.eligible import Eligible
+from db.selection.freeze import Summary, summarise
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,35 +39,33 @@ class MetricShift:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a recipe would take now."""
+    """What a recipe would take now: in numbers, by system, and by metric."""
 
-    chosen: Chosen
+    summary: Summary
     systems: list[SystemShare]
     metrics: list[MetricShift]
 
 
-def preview(connection: Connection, dataset: Dataset, recipe: Recipe, pick: Pick | None) -> Preview:
-    """What a recipe would take now. Must begin a transaction. Raises as a selection does."""
-    chosen = choose_by_recipe(connection, dataset, recipe, pick, lock=False)
-    found, metrics = chosen.found, list(chosen.models)
-    system = found.columns["system"]
-    by_system = (
-        sa.select(system, sa.func.count()).select_from(found.scores.rows).where(*found.conditions).group_by(system)
-    )
-    taken = sa.select(_CHOSEN.c.system, sa.func.count()).group_by(_CHOSEN.c.system)
+def preview(connection: Connection, eligible: Eligible, picked: Picked) -> Preview:
+    """Return what was picked beside a random choice of as many, in the transaction that found it."""
+    scores, metrics = eligible.scores, list(eligible.metrics)
+    fill_chosen(connection, eligible, picked)
+    system = eligible.columns["system"]
+    by_system = sa.select(system, sa.func.count()).select_from(scores.rows).where(*eligible.conditions).group_by(system)
+    taken = sa.select(CHOSEN.c.system, sa.func.count()).group_by(CHOSEN.c.system)
     counts = {row[0]: row[1] for row in connection.execute(taken)}
     of_eligible = sorted(tuple(row) for row in connection.execute(by_system))
     systems = [SystemShare(name, n, counts.get(name, 0)) for name, n in of_eligible]
     moments = [
         part
         for metric in metrics
-        for value in [found.columns[metric]]
+        for value in [eligible.columns[metric]]
         for part in (sa.func.count(value), sa.func.avg(value), sa.func.stddev_pop(value))
     ]
-    of_all = connection.execute(sa.select(*moments).select_from(found.scores.rows).where(*found.conditions)).one()
-    values = [_CHOSEN.c.scores[place] for place in range(1, len(metrics) + 1)]
+    of_all = connection.execute(sa.select(*moments).select_from(scores.rows).where(*eligible.conditions)).one()
+    values = [CHOSEN.c.scores[place] for place in range(1, len(metrics) + 1)]
     counts_and_means = [part for value in values for part in (sa.func.count(value), sa.func.avg(value))]
-    of_chosen = connection.execute(sa.select(*counts_and_means).select_from(_CHOSEN)).one()
+    of_chosen = connection.execute(sa.select(*counts_and_means).select_from(CHOSEN)).one()
     shifts = [
         MetricShift(metric, n_chosen, mean_chosen, float(mean), _margin(n_chosen, n, deviation))
         for place, metric in enumerate(metrics)
@@ -77,7 +73,7 @@ def preview(connection: Connection, dataset: Dataset, recipe: Recipe, pick: Pick
         for n, mean, deviation in [of_all[3 * place : 3 * place + 3]]
         if n
     ]
-    return Preview(chosen, systems, shifts)
+    return Preview(summarise(eligible, picked), systems, shifts)
 
 
 def _margin(n: int, n_eligible: int, deviation: float) -> float | None:

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.schema import reference, sample, selection, selection_item, video
-from db.selections.frozen import has_number
+from db.selection.frozen import has_number
 
 ROWS_AT_A_TIME = 2000
 Kind = Literal["integer", "number", "text", "texts", "json"]

@@ -1,0 +1,121 @@
+"""Where an export may be written, and how: checked before the work, so that a path that cannot be costs nothing."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import Path
+
+from assets.selection.partial_folder import SUFFIX
+from db.selection.recipes import SelectionError
+
+
+class ExportFormat(str, Enum):
+    """How an export is written: the first four are files, the others folders."""
+
+    PARQUET = "parquet"
+    JSON_LINES = "jsonl"
+    CSV = "csv"
+    LABEL_STUDIO = "label-studio"
+    WEB_DATASET = "webdataset"
+    HUGGING_FACE = "hf"
+
+
+BY_SUFFIX: Mapping[str, ExportFormat] = {
+    ".parquet": ExportFormat.PARQUET,
+    ".jsonl": ExportFormat.JSON_LINES,
+    ".csv": ExportFormat.CSV,
+    ".json": ExportFormat.LABEL_STUDIO,
+}
+PASSPORT_SUFFIX = ".passport.json"
+
+
+def format_of(path: Path, form: ExportFormat | None) -> ExportFormat:
+    """The format that is given, or else the one that the suffix tells.
+
+    Raises SelectionError where the suffix tells none, or another one than is given.
+
+    >>> format_of(Path("best.csv"), None).value, format_of(Path("clips"), ExportFormat.HUGGING_FACE).value
+    ('csv', 'hf')
+    """
+    told = BY_SUFFIX.get(path.suffix)
+    if form is None and told is None:
+        raise SelectionError(
+            f"{path.name}: cannot export to {path.suffix or 'a file without suffix'}: use .parquet, .jsonl or .csv, or "
+            "name a --format"
+        )
+    if form is not None and told not in (None, form):
+        raise SelectionError(f"{path.name}: the suffix says {told.value}, and the format is {form.value}: change one")
+    return form or BY_SUFFIX[path.suffix]
+
+
+def export_target(path: Path, form: ExportFormat | None = None, *, replace: bool = False) -> Path:
+    """Check that an export can be written to this path, and return it as an absolute one.
+
+    replace: whether a regular file may exist there. Raises SelectionError for a format that cannot be told, for a path
+    that exists, for a name that the file system refuses, and for a folder that is missing or not writable.
+    """
+    found = format_of(path, form)
+    try:
+        target = path.expanduser().resolve()
+        if not target.parent.is_dir():
+            raise SelectionError(f"{target.parent}: no such folder: make it first")
+        _check_free(path, target, may_be_file=replace and found in BY_SUFFIX.values())
+        if not os.access(target.parent, os.W_OK, effective_ids=True):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        for suffix in _further(found):
+            beside = target.with_name(target.name + suffix)
+            if suffix == PASSPORT_SUFFIX:
+                _check_free(beside, beside, may_be_file=replace or _is_left_over(beside, target))
+            _status(beside)
+    except (OSError, RuntimeError) as error:  # RuntimeError: the home folder of nobody
+        raise cannot_write(path, error) from error
+    return target
+
+
+def cannot_write(path: Path, error: OSError | RuntimeError, stays: str = "") -> SelectionError:
+    """The sentence for an error of the file system. `stays` says what is kept."""
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    shown = f"{str(path)[:80]}…" if len(str(path)) > 200 else path
+    remedy = f"{stays}: mend that and run the same command again" if stays else "mend that or give another name"
+    return SelectionError(f"{shown}: cannot be written ({reason}): {remedy}")
+
+
+def _check_free(path: Path, target: Path, *, may_be_file: bool) -> None:
+    status = _status(target)
+    if status is None or (may_be_file and stat.S_ISREG(status.st_mode)):
+        return
+    if stat.S_ISREG(status.st_mode):
+        kind = "it exists"
+    else:
+        kind = "it is a folder" if stat.S_ISDIR(status.st_mode) else "it is no regular file"
+    raise SelectionError(f"{path}: cannot export to it, because {kind}: move it away, or give another name")
+
+
+def _is_left_over(beside: Path, target: Path) -> bool:
+    """Whether this is the passport of an export to `target` that was killed just before the file got its name."""
+    if target.exists() or not beside.is_file():
+        return False
+    try:
+        passport = json.loads(beside.read_bytes())
+        return bool(passport["format"] in BY_SUFFIX.values() and passport["files"][0]["name"] == target.name)
+    except (ValueError, TypeError, LookupError):
+        return False
+
+
+def _status(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return None
+
+
+def _further(form: ExportFormat) -> tuple[str, ...]:
+    """What is added to the target's name for the files and folders that come with it."""
+    if form is ExportFormat.PARQUET:
+        return ()
+    return (PASSPORT_SUFFIX,) if form in BY_SUFFIX.values() else (SUFFIX,)

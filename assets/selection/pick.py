@@ -1,0 +1,198 @@
+"""Picks by a recipe among candidates: ranks them, leaves near-duplicates out and divides places over strata."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+from sqlalchemy.engine import Connection
+
+from assets.selection.places import count_places
+from assets.selection.vectors import load_units
+from assets.sources.base import Tell
+from db.selection.candidates import Candidates, NothingToSelect, find_places
+from db.selection.chosen import Picked
+from db.selection.exports import without_folders
+from db.selection.recipes import Recipe, SelectionError
+from metrics_core.facts.signatures import units_of
+from metrics_core.protocols import TextEncoder
+from metrics_core.selection.combining import mean_rank, weighted_mean
+from metrics_core.selection.cut import SizeCut, count_ties, find_cuts
+from metrics_core.selection.duplicates import without_near_duplicates
+from metrics_core.selection.places import first_of_each
+from metrics_core.selection.spread import farthest_first
+
+# Places of samples among the candidates.
+Positions = npt.NDArray[np.intp]
+Values = npt.NDArray[np.float64]
+Units = npt.NDArray[np.float32]
+
+
+def pick(
+    connection: Connection, candidates: Candidates, recipe: Recipe, encoder: TextEncoder | None, tell: Tell
+) -> Picked:
+    """Return what a recipe takes of its candidates, in order of rank, in the transaction that read them.
+
+    The best come in order of value; equal values come in order of kind and key, or of their draws where ties are
+    random. A random draw comes in order of its numbers, a diverse subset in the order of choosing. encoder: the model
+    whose vectors are stored; None for a recipe that compares no texts. tell: takes lines of progress.
+    Raises SelectionError where the candidates are fewer than the recipe asks for, or only keys would choose between
+    equal values, and NothingToSelect where it takes none.
+    """
+    values = combine_values(candidates, recipe)
+    order = np.argsort(-values)
+    if recipe.needs_order:
+        order = _rank(connection, candidates, recipe, values, order)
+    order, units, n_duplicates = _leave_out_duplicates(connection, candidates, recipe, encoder, order, tell)
+    places = count_places(recipe, candidates.strata, candidates.stratum[order])
+    n_tied, n_tied_left = None, None
+    if recipe.choose == "best":
+        cuts = find_cuts(values[order], candidates.stratum[order], places)
+        _check_ties(recipe, candidates.strata, cuts)
+        n_tied, n_tied_left = count_ties(cuts, recipe.ties)
+        chosen = _take_best(connection, candidates, recipe, values, order, cuts)
+    elif recipe.choose == "random":
+        order = order[np.argsort(candidates.draws[order], kind="stable")]
+        chosen = order[first_of_each(candidates.stratum[order], places)]
+    else:
+        assert units is not None, "a diverse subset compares texts"
+        chosen = order[_spread(units, candidates.stratum[order], places, tell)]
+    if not len(chosen):
+        of_ties = ", or let ties include all" if recipe.ties == "exclude" else ""
+        raise NothingToSelect(f"the recipe takes no sample: raise its count, share or quotas{of_ties}")
+    return Picked(
+        candidates.sample_ids[chosen],
+        values[chosen],
+        n_eligible=len(values),
+        n_tied=n_tied,
+        n_tied_left=n_tied_left,
+        n_duplicates=n_duplicates,
+        encoder=_identify(encoder) if encoder else None,
+    )
+
+
+def combine_values(candidates: Candidates, recipe: Recipe) -> Values:
+    """Return the value (n,) that ranks each candidate: that of the one column, or the weighted mean of several."""
+    if len(recipe.by) == 1:
+        return candidates.values[:, 0]
+    combine = mean_rank if recipe.combine == "ranks" else weighted_mean
+    return combine(candidates.values, list(recipe.by.values()))
+
+
+def _rank(
+    connection: Connection, candidates: Candidates, recipe: Recipe, values: Values, positions: Positions
+) -> Positions:
+    """Return positions from the best value to the worst; equal values in order of kind and key, or of draws.
+
+    Only samples that share their value are looked up: to sort all keys would take longer than all else.
+    """
+    if recipe.ties == "random":
+        return positions[np.lexsort((candidates.draws[positions], -values[positions]))]
+    order = positions[np.argsort(-values[positions])]
+    is_as_before = values[order[1:]] == values[order[:-1]]
+    is_equal = np.zeros(len(order), dtype=np.bool_)
+    is_equal[1:] |= is_as_before
+    is_equal[:-1] |= is_as_before
+    equals = order[is_equal]
+    places = find_places(connection, candidates.sample_ids[equals])
+    order[is_equal] = equals[np.lexsort((places, -values[equals]))]
+    return order
+
+
+def _leave_out_duplicates(
+    connection: Connection,
+    candidates: Candidates,
+    recipe: Recipe,
+    encoder: TextEncoder | None,
+    order: Positions,
+    tell: Tell,
+) -> tuple[Positions, Units | None, int]:
+    """Return which samples of `order` stay, the vectors of their texts where these are compared, and how many go."""
+    n = len(order)
+    if recipe.dedupe_videos is not None:
+        tell(f"compares {len(candidates.signatures)} videos with one another")
+        order = order[_keep_videos(candidates, order, recipe.dedupe_videos)]
+    units = load_units(connection, encoder, candidates.text_sha256[order].tolist()) if encoder else None
+    if recipe.dedupe is not None and units is not None:
+        tell(f"compares {len(order)} texts with one another")
+        keep = without_near_duplicates(units, recipe.dedupe)
+        order = order[keep]
+        units = units[keep] if recipe.choose == "diverse" else None
+    return order, units, n - len(order)
+
+
+def _keep_videos(candidates: Candidates, order: Positions, at_least: float) -> npt.NDArray[np.bool_]:
+    """Return which samples of `order` stay: those of a video go where a better sample's video is that much alike.
+
+    The samples of one video stay or go together, and a video without a signature stays.
+    """
+    videos = candidates.video_ids[order]
+    distinct, first = np.unique(videos, return_index=True)
+    ranked = [video for video in distinct[np.argsort(first)].tolist() if video in candidates.signatures]
+    if not ranked:
+        return np.ones(len(order), dtype=np.bool_)
+    units = units_of([candidates.signatures[video] for video in ranked])
+    gone = np.array(ranked)[~without_near_duplicates(units, at_least)]
+    return ~np.isin(videos, gone)
+
+
+def _take_best(
+    connection: Connection,
+    candidates: Candidates,
+    recipe: Recipe,
+    values: Values,
+    order: Positions,
+    cuts: Sequence[SizeCut],
+) -> Positions:
+    """Return the best of each stratum down to its cut, best first; where the cut leaves some out, the first ones."""
+    worst, places = np.full(len(candidates.strata), np.inf), [0] * len(candidates.strata)
+    for cut in cuts:
+        worst[cut.stratum], places[cut.stratum] = cut.value, cut.count_taken(recipe.ties)
+    best = order[values[order] >= worst[candidates.stratum[order]]]
+    if not recipe.needs_order:
+        best = _rank(connection, candidates, recipe, values, best)
+    return best[first_of_each(candidates.stratum[best], places)]
+
+
+def _check_ties(recipe: Recipe, strata: Sequence[str], cuts: Sequence[SizeCut]) -> None:
+    """Raise SelectionError where more than 5 % of a stratum's samples would be chosen by their keys among equals.
+
+    A recipe that settles ties is never refused.
+    """
+    arbitrary = [cut for cut in cuts if cut.is_arbitrary]
+    if recipe.ties != "refuse" or not arbitrary:
+        return
+    worst = max(arbitrary, key=lambda cut: cut.n_tied / cut.n_asked)
+    have = "has" if worst.n_tied == 1 else "have"
+    where = f" in {recipe.per} {strata[worst.stratum]!r}" if recipe.per else ""
+    others = f" ({len(arbitrary)} strata have such ties)" if len(arbitrary) > 1 else ""
+    more, fewer = (sum(cut.count_taken(ties) for cut in cuts) for ties in ("include", "exclude"))
+    raise SelectionError(
+        f"nothing is selected: {worst.n_tied:,} of the {worst.n_asked:,} best by {' and '.join(recipe.by)}{where} "
+        f"{have} the same value, {worst.value:.4g}, as {worst.n_left:,} more, so that only their ids would choose"
+        f"{others}: set ties (--ties) to random (drawn by seed), include (takes {more:,}) or exclude (takes {fewer:,})"
+    )
+
+
+def _spread(units: Units, stratum: Positions, places: Sequence[int], tell: Tell) -> Positions:
+    """Return positions of a diverse subset of each stratum; the first choices of all strata come first."""
+    chosen: list[Positions] = []
+    turns: list[Positions] = []
+    for number, n in enumerate(places):
+        (members,) = np.nonzero(stratum == number)
+        of_stratum = units if len(members) == len(units) else units[members]
+        chosen.append(members[farthest_first(of_stratum, n, partial(_tell_progress, tell, n))])
+        turns.append(np.arange(n))
+    return np.concatenate(chosen)[np.argsort(np.concatenate(turns), kind="stable")]
+
+
+def _tell_progress(tell: Tell, n: int, done: int) -> None:
+    tell(f"{done} of {n} diverse samples chosen")
+
+
+def _identify(encoder: TextEncoder) -> dict[str, object]:
+    """Return what a rule keeps of an encoder: its identity without the folders of this machine."""
+    identity = encoder.identity.as_dict()
+    return {**identity, "model_id": without_folders(identity["model_id"])}

@@ -1,0 +1,46 @@
+"""How many samples each stratum of a recipe sends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from db.selection.recipes import REST, Recipe, SelectionError
+from db.spelling import did_you_mean
+from metrics_core.selection.places import count_share, in_proportion
+
+
+def count_places(recipe: Recipe, strata: Sequence[str], stratum: npt.NDArray[np.intp]) -> list[int]:
+    """Return how many samples each of the strata sends. Raises SelectionError where there are too few.
+
+    strata: their names. stratum: (n,), for each sample that is left to choose from the place of its stratum among them.
+    """
+    sizes = np.bincount(stratum, minlength=len(strata)).tolist()
+    if recipe.quotas:
+        return _fill_quotas(recipe, dict(zip(strata, sizes, strict=True)))
+    if recipe.count is not None:
+        if recipe.count > len(stratum):
+            raise SelectionError(
+                f"the recipe asks for {recipe.count} samples, and {len(stratum)} are left to choose from: lower "
+                "count, or loosen its conditions"
+            )
+        return in_proportion(recipe.count, sizes)
+    share = recipe.keep
+    return sizes if share is None else [count_share(share, size) if size else 0 for size in sizes]
+
+
+def _fill_quotas(recipe: Recipe, sizes: dict[str, int]) -> list[int]:
+    for name, quota in recipe.quotas.items():
+        if name != REST and name not in sizes:
+            meant = did_you_mean(name, sizes)
+            hint = f", did you mean {meant!r}?" if meant else f": there are {', '.join(map(repr, list(sizes)[:20]))}"
+            raise SelectionError(f"no eligible sample has {recipe.per} {name!r}, for which there is a quota{hint}")
+        if name != REST and quota > sizes[name]:
+            raise SelectionError(
+                f"the quota of {recipe.per} {name!r} is {quota} samples, and {sizes[name]} are left to choose from: "
+                "lower the quota, or loosen the recipe's conditions"
+            )
+    most = recipe.quotas.get(REST, 0)
+    return [recipe.quotas.get(name, min(most, size)) for name, size in sizes.items()]

@@ -1,0 +1,83 @@
+"""Columns that a recipe may use beside those of sample_scores: length of texts, own fields of the manifest, ratings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from db.manifest.datasets import Dataset
+from db.reports.agreement import current_rating
+from db.schema import rating, sample, video
+from db.scores.present import Column, PresentScores
+from db.selection.recipes import SelectionError
+
+OWN, RATING = "extra_", "rating_"
+# By the types of JSON: how a value of it is read in SQL. A value of another type is passed over.
+_TYPES: dict[str, sa.types.TypeEngine[Any]] = {"number": sa.Double(), "string": sa.Text(), "boolean": sa.Boolean()}
+_FIELDS = sa.text(
+    "SELECT f.key, array_agg(DISTINCT CASE WHEN jsonb_typeof(f.value) <> 'number' THEN jsonb_typeof(f.value) "
+    "WHEN abs(CAST(f.value AS numeric)) <= 1.7e308 THEN 'number' ELSE 'number beyond 1.7e308' END) AS types FROM ("
+    "SELECT extra FROM sample WHERE dataset_id = :dataset_id AND extra IS NOT NULL "
+    "UNION ALL SELECT extra FROM video WHERE dataset_id = :dataset_id AND extra IS NOT NULL) e "
+    "CROSS JOIN LATERAL jsonb_each(e.extra) f WHERE jsonb_typeof(f.value) <> 'null' GROUP BY f.key"
+)
+
+
+def own_columns(
+    connection: Connection, dataset: Dataset, names: Iterable[str], scores: PresentScores
+) -> dict[str, Column]:
+    """The length of each text, n_characters, and those columns extra_FIELD and rating_ASPECT that are among the names.
+
+    extra_FIELD is the field of the sample or, where the sample has none or null, of its video. rating_ASPECT is the
+    mean over the raters. Raises SelectionError for a field that is unknown, that another one equals but for upper and
+    lower case, or that holds values of several types.
+    """
+    mentioned = sorted({name.lower() for name in names if name.lower().startswith((OWN, RATING))})
+    columns: dict[str, Column] = {"n_characters": sa.func.length(scores.columns["text"], type_=sa.Integer)}
+    if any(name.startswith(OWN) for name in mentioned):
+        fields = {f"{OWN}{row.key}": row for row in connection.execute(_FIELDS, {"dataset_id": dataset.dataset_id})}
+        for name in _known(mentioned, OWN, fields, "own field of the manifest"):
+            columns[name] = _field(name, fields[name].key, fields[name].types)
+    if any(name.startswith(RATING) for name in mentioned):
+        of_dataset = sa.select(rating.c.aspect).join(sample).where(sample.c.dataset_id == dataset.dataset_id).distinct()
+        aspects = {f"{RATING}{aspect}": aspect for aspect in connection.scalars(of_dataset)}
+        for name in _known(mentioned, RATING, aspects, "aspect that people rated"):
+            columns[name] = _mean_rating(aspects[name], scores.columns["sample_id"])
+    return columns
+
+
+def _known(mentioned: Iterable[str], prefix: str, found: Iterable[str], kind: str) -> list[str]:
+    names = sorted(found)
+    by_lower_name = {name.lower(): name for name in names}
+    unknown = next((name for name in mentioned if name.startswith(prefix) and name not in by_lower_name), None)
+    if unknown is not None:
+        known = ", ".join(sorted(by_lower_name.values())) or "none in this dataset"
+        raise SelectionError(f"{unknown!r} is no {kind}: there are {known}")
+    known_names = [by_lower_name[name] for name in mentioned if name.startswith(prefix)]
+    for name in known_names:
+        # A condition does not tell upper from lower case.
+        if len(alike := [other for other in names if other.lower() == name.lower()]) > 1:
+            raise SelectionError(f"{' and '.join(alike)} differ by upper and lower case alone: rename one of them")
+    return known_names
+
+
+def _field(name: str, key: str, types: list[str]) -> Column:
+    if len(types) > 1 or types[0] not in _TYPES:
+        raise SelectionError(
+            f"{name} holds values of type {', '.join(sorted(types))}: a recipe needs numbers, texts or booleans alone"
+        )
+    of_sample = sa.func.nullif(sample.c.extra[key], sa.literal_column("CAST('null' AS jsonb)"))
+    value = sa.func.coalesce(of_sample, video.c.extra[key])
+    text = value.op("#>>")(sa.literal_column("CAST('{}' AS text[])"))
+    # Postgres may look at rows of other datasets first, where the field may be of another type.
+    return sa.case((sa.func.jsonb_typeof(value) == types[0], sa.cast(text, _TYPES[types[0]])))
+
+
+def _mean_rating(aspect: str, sample_id: Column) -> Column:
+    mean = sa.select(sa.func.avg(current_rating.c.value)).where(
+        current_rating.c.sample_id == sample_id, current_rating.c.aspect == aspect
+    )
+    return sa.type_coerce(mean.scalar_subquery(), sa.Double)

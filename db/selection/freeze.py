@@ -1,0 +1,146 @@
+"""Freezes the samples that were picked: copies them as they are, with their rule, cutoff and score hash."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import JSONB, aggregate_order_by
+from sqlalchemy.engine import Connection
+
+from db.manifest.datasets import Dataset
+from db.schema import dataset as dataset_table
+from db.schema import selection, selection_item
+from db.selection.chosen import CHOSEN, Picked, drop_chosen, fill_chosen
+from db.selection.eligible import Eligible
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a recipe takes, in numbers: `n` of `n_eligible` samples; `cutoff` is the least value among the `n`.
+
+    n_tied, n_tied_left, n_duplicates: as in `Picked`. unjudged, kind, n_others, cuts: as in `Eligible`.
+    """
+
+    n: int
+    n_eligible: int
+    cutoff: float
+    n_tied: int | None
+    n_tied_left: int | None
+    n_duplicates: int
+    unjudged: Mapping[str, Mapping[str, int]]
+    kind: str
+    n_others: int
+    cuts: Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection(Summary):
+    """A frozen selection. is_new: False where the same rule had taken the same samples with the same values before."""
+
+    selection_id: int
+    score_hash: str
+    is_new: bool
+
+
+def summarise(eligible: Eligible, picked: Picked) -> Summary:
+    """Return what was picked of the eligible samples, in numbers."""
+    return Summary(
+        n=len(picked.sample_ids),
+        n_eligible=picked.n_eligible,
+        cutoff=float(picked.values.min()),
+        n_tied=picked.n_tied,
+        n_tied_left=picked.n_tied_left,
+        n_duplicates=picked.n_duplicates,
+        unjudged=eligible.unjudged,
+        kind=eligible.kind,
+        n_others=eligible.n_others,
+        cuts=eligible.cuts,
+    )
+
+
+def freeze_selection(connection: Connection, eligible: Eligible, picked: Picked) -> Selection:
+    """Store what was picked as a selection, in the transaction that found it, and return it.
+
+    Where the same rule had taken the same samples with the same values before, nothing is stored, and that selection is
+    returned.
+    """
+    summary, rule = summarise(eligible, picked), _build_rule(eligible, picked.encoder)
+    fill_chosen(connection, eligible, picked)
+    score_hash = _compute_hash(connection)
+    existing = _find_same(connection, eligible.dataset, score_hash, rule)
+    selection_id = existing or _add(connection, eligible, summary, rule, score_hash)
+    drop_chosen(connection)
+    numbers = {name: getattr(summary, name) for name in Summary.__dataclass_fields__}
+    return Selection(**numbers, selection_id=selection_id, score_hash=score_hash, is_new=existing is None)
+
+
+def _build_rule(eligible: Eligible, encoder: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the recipe as plain data, with all that decides what it takes: scorers, stored cuts, encoder of texts."""
+    recipe = eligible.recipe
+    fingerprints = {name: eligible.scorers[name].fingerprint for name in eligible.deciding}
+    rule = recipe.spec()
+    if recipe.is_plain and list(fingerprints) == list(recipe.by):
+        # As in the selections of earlier versions, so that the same rule finds them again.
+        rule |= {"where": recipe.where, "scorer": next(iter(fingerprints.values()))}
+    else:
+        rule |= {"scorers": fingerprints}
+    rule["kind"] = eligible.kind
+    if eligible.cuts:
+        rule["cuts"] = {name: dict(cut) for name, cut in eligible.cuts.items()}
+    if encoder is not None:
+        rule["encoder"] = dict(encoder)
+    return rule
+
+
+def _compute_hash(connection: Connection) -> str:
+    """Return the SHA-256 over kinds, keys and values of the chosen rows in order of rank."""
+    line = sa.func.concat_ws("\t", CHOSEN.c.kind, CHOSEN.c.sample, sa.cast(CHOSEN.c.value, sa.Text)) + "\n"
+    lines = sa.func.string_agg(sa.func.convert_to(line, "UTF8"), aggregate_order_by(sa.literal(b""), CHOSEN.c.rank))
+    score_hash: str = connection.execute(sa.select(sa.func.encode(sa.func.sha256(lines), "hex"))).scalar_one()
+    return score_hash
+
+
+def _find_same(connection: Connection, dataset: Dataset, score_hash: str, rule: dict[str, Any]) -> int | None:
+    """Return the stored selection of the same rows by the same rule; the hash covers the kinds of the rows."""
+    without_kind = sa.type_coerce({name: value for name, value in rule.items() if name != "kind"}, JSONB)
+    same = sa.and_(
+        selection.c.dataset_id == dataset.dataset_id,
+        selection.c.score_hash == score_hash,
+        selection.c.spec.op("-", return_type=JSONB())(sa.literal("kind", sa.Text)) == without_kind,
+    )
+    return connection.execute(sa.select(selection.c.selection_id).where(same).limit(1)).scalar_one_or_none()
+
+
+def _add(connection: Connection, eligible: Eligible, summary: Summary, rule: Mapping[str, Any], score_hash: str) -> int:
+    """Store the chosen rows as a new selection, and return its id."""
+    scorers = eligible.scorers
+    row = {
+        "dataset_id": eligible.dataset.dataset_id,
+        "dataset_name": _name(eligible.dataset),
+        "n": summary.n,
+        "cutoff": summary.cutoff,
+        "score_hash": score_hash,
+        "n_eligible": summary.n_eligible,
+        "n_duplicates": summary.n_duplicates,
+        "n_tied": summary.n_tied,
+        "n_tied_left": summary.n_tied_left,
+        "unjudged": summary.unjudged,
+        "spec": rule,
+        "metrics": list(eligible.metrics),
+        "models": [scorers[metric].models if metric in scorers else None for metric in eligible.metrics],
+    }
+    added = sa.insert(selection).values(row).returning(selection.c.selection_id)
+    selection_id: int = connection.execute(added).scalar_one()
+    names = [column.name for column in CHOSEN.columns]
+    rows = sa.select(sa.literal(selection_id), *CHOSEN.columns)
+    connection.execute(sa.insert(selection_item).from_select(["selection_id", *names], rows))
+    return selection_id
+
+
+def _name(dataset: Dataset) -> sa.ScalarSelect[Any]:
+    """Return the dataset's name as it is now: it may have been renamed since the dataset was looked up."""
+    is_it = dataset_table.c.dataset_id == dataset.dataset_id
+    return sa.select(dataset_table.c.name).where(is_it).scalar_subquery()

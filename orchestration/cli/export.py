@@ -1,0 +1,37 @@
+"""The command export: writes a frozen selection for training, for a spreadsheet or for others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from orchestration.cli.output import AsJson, console, print_json, progress
+
+# The values of ExportFormat, which is imported late.
+Format = Literal["parquet", "jsonl", "csv", "label-studio", "webdataset", "hf"]
+
+
+def export(
+    selection: Annotated[int, typer.Argument(help="Number of the selection.")],
+    to: Annotated[Path, typer.Option(help="The new file, or for webdataset and hf the new folder.")],
+    format: Annotated[
+        Format | None, typer.Option(help="How to write it (default: as .parquet, .jsonl, .csv or .json says).")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a frozen selection with its passport, in order of rank: whole or not at all. Nothing is overwritten."""
+    from assets.selection.export import export_selection
+    from assets.selection.export_target import ExportFormat
+    from orchestration.platform import installed
+
+    with progress() as tell:
+        done = export_selection(installed().engine, selection, to, ExportFormat(format) if format else None, tell=tell)
+    if as_json:
+        answer = {"selection_id": selection, "path": str(done.path), "format": done.form.value, "rows": done.rows}
+        print_json({**answer, "media_root": done.media_root})
+        return
+    console.print(f"{done.rows} rows written to {done.path}", markup=False, soft_wrap=True)
+    if done.media_root:
+        console.print(f"media addresses are relative to {done.media_root}", markup=False, soft_wrap=True)

@@ -1,0 +1,73 @@
+"""Reads the options of the command select into a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from db.selection.recipes import Recipe
+
+# Options of the command that are no part of a recipe.
+_OTHERS = ("dataset", "recipe", "preview", "export", "as_json")
+
+
+def read_options(options: Mapping[str, Any]) -> Recipe:
+    """The recipe of the file that option `recipe` names, or of the other options by name.
+
+    Raises SelectionError where the file is given together with options of a recipe, and for what no recipe may say.
+    """
+    from assets.selection.recipe_file import read_recipe
+    from db.selection.recipes import SelectionError, recipe_of
+
+    said = {name: value for name, value in options.items() if name not in _OTHERS and value not in (None, [], ())}
+    path = options["recipe"]
+    if path is not None:
+        if said:
+            given = ", ".join(f"--{name.replace('_', '-')}" for name in said)
+            raise SelectionError(f"--recipe says all of the rule: leave {given} out, or write them into {path}")
+        return read_recipe(path)
+    if "by" in said:
+        said["by"] = _pairs("by", [one if "=" in one else f"{one}=1" for one in said["by"]])
+    if "quota" in said:
+        quotas = _pairs("quota", said.pop("quota"))
+        said["quotas"] = {name: int(n) if isinstance(n, float) and n.is_integer() else n for name, n in quotas.items()}
+    if "at_least" in said:
+        said["at_least"] = _pairs("at-least", said["at_least"])
+    if "bands" in said:
+        said["bands"] = [_number("bands", part) for part in said["bands"].split(",")]
+    return recipe_of(said)
+
+
+def _pairs(option: str, texts: Sequence[str]) -> dict[str, float | str]:
+    from db.selection.recipes import SelectionError
+
+    pairs: dict[str, float | str] = {}
+    for text in texts:
+        name, value = _pair(option, text)
+        if name in pairs:
+            raise SelectionError(f"--{option} names {name[:40]!r} twice: leave one out")
+        pairs[name] = value
+    return pairs
+
+
+def _pair(option: str, text: str) -> tuple[str, float | str]:
+    """NAME=VALUE, where a value that reads as a number is one."""
+    from db.selection.recipes import SelectionError
+
+    name, sign, value = text.rpartition("=")
+    if not sign or not name or not value:
+        raise SelectionError(f"--{option} {text}: give it as NAME=VALUE")
+    try:
+        return name.strip(), float(value)
+    except ValueError:
+        return name.strip(), value.strip()
+
+
+def _number(option: str, text: str) -> float:
+    from db.selection.recipes import SelectionError
+
+    try:
+        return float(text)
+    except ValueError as error:
+        raise SelectionError(f"--{option}: {text!r} is no number: give limits such as 10,30,60") from error

@@ -1,0 +1,103 @@
+"""The command select: freezes what a recipe takes, or shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from orchestration.cli.output import AsJson, DatasetName, progress
+from orchestration.cli.recipe_options import read_options
+from orchestration.cli.selection_text import show_preview, show_selection
+
+
+def select(
+    context: typer.Context,
+    dataset: DatasetName,
+    by: Annotated[list[str] | None, typer.Option(help="Metric that ranks the samples; several as NAME=WEIGHT.")] = None,
+    keep: Annotated[float | None, typer.Option(help="Share to keep of the eligible samples.")] = None,
+    count: Annotated[int | None, typer.Option(help="Number of samples to keep, instead of a share.")] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="caption, qa or all; captions by default where both could be taken.")
+    ] = None,
+    where: Annotated[
+        str | None, typer.Option(help="""A condition, such as "vcs > 0.3 and system != 'brief'".""")
+    ] = None,
+    at_least: Annotated[
+        list[str] | None, typer.Option(help="Least value as NAME=NUMBER, or a stored threshold: vcs='keep 0.25'.")
+    ] = None,
+    combine: Annotated[str | None, typer.Option(help="Of several metrics, the mean of `ranks` or `values`.")] = None,
+    dedupe: Annotated[float | None, typer.Option(help="Of texts with this cosine or more, keep the best.")] = None,
+    dedupe_videos: Annotated[
+        float | None, typer.Option(help="Of videos whose pictures are this much alike, such as 0.6, keep the best.")
+    ] = None,
+    choose: Annotated[str | None, typer.Option(help="best, random or diverse.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of random numbers.")] = None,
+    per: Annotated[
+        str | None, typer.Option(help="Column of strata, such as system, duration_s or extra_FIELD.")
+    ] = None,
+    bands: Annotated[str | None, typer.Option(help="Limits of bands of --per, such as 10,30,60.")] = None,
+    quota: Annotated[
+        list[str] | None, typer.Option(help="Samples of a stratum as NAME=NUMBER; *=NUMBER caps the others.")
+    ] = None,
+    ties: Annotated[
+        str | None, typer.Option(help="Samples of equal value where the size ends: refuse, random, include or exclude.")
+    ] = None,
+    stale: Annotated[str | None, typer.Option(help="Stale scores: refuse or leave_out.")] = None,
+    recipe: Annotated[Path | None, typer.Option(help="All of the above from a YAML file.")] = None,
+    preview: Annotated[bool, typer.Option("--preview", help="Show what it would take; freeze nothing.")] = False,
+    export: Annotated[Path | None, typer.Option(help="Also write it to this .parquet, .jsonl or .csv file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Freeze samples by a recipe: rows, rule, cutoff and score hash. The same recipe and scores give the same rows.
+
+    One of --keep, --count, --quota and --at-least says how much to take.
+    """
+    from assets.datasets import dataset_of_key
+    from assets.selection.export import export_selection
+    from assets.selection.export_target import export_target
+    from assets.selection.select import make_selection, preview_selection
+    from orchestration.platform import installed
+
+    rule = read_options(context.params)
+    if export:
+        export_target(export)
+    dataset_row = dataset_of_key(installed().engine, dataset)
+    if any(isinstance(least, str) for least in rule.at_least.values()):
+        # Imported late: with it comes the machinery of runs.
+        from orchestration.launch import make_named_thresholds
+
+        with progress() as tell:
+            make_named_thresholds(dataset_row, rule, tell)
+    if preview:
+        with progress() as tell, _without_size_is_usage():
+            seen = preview_selection(installed().engine, dataset_row, rule, _encoder, tell)
+        show_preview(seen, rule, dataset, as_json=as_json)
+        return
+    with progress() as tell, _without_size_is_usage():
+        chosen = make_selection(installed().engine, dataset_row, rule, _encoder, tell)
+        path = export_selection(installed().engine, chosen.selection_id, export, tell=tell).path if export else None
+    show_selection(chosen, rule, dataset, path, as_json=as_json)
+
+
+@contextmanager
+def _without_size_is_usage() -> Iterator[None]:
+    """Refuse options that do not say how much to take as other options that cannot be used, by exit code 2."""
+    from db.selection.recipes import SizeMissing
+    from orchestration.cli.refusals import UsageError
+
+    try:
+        yield
+    except SizeMissing as error:
+        raise UsageError(str(error)) from error
+
+
+def _encoder() -> Any:
+    # Imported late: with it comes the machinery of runs, which few selections need.
+    from assets.selection.vectors import text_encoder
+    from orchestration.platform import installed
+
+    return text_encoder(installed().curation.scorers)

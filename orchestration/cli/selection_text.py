@@ -1,0 +1,100 @@
+"""Prints what a recipe has chosen: a frozen selection, or the preview of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from orchestration.cli.output import console, print_json, print_rows
+
+if TYPE_CHECKING:
+    from db.selection.freeze import Selection, Summary
+    from db.selection.preview import Preview
+    from db.selection.recipes import Recipe
+
+
+def show_selection(chosen: Selection, rule: Recipe, dataset: str, path: Path | None, *, as_json: bool) -> None:
+    """Print a frozen selection. path: the file that it was written to, if any."""
+    numbers = _as_numbers(chosen)
+    if as_json:
+        numbers = {"selection_id": chosen.selection_id, **numbers, "score_hash": chosen.score_hash, "by": _label(rule)}
+        print_json({**numbers, "path": str(path) if path else None})
+        return
+    known = "" if chosen.is_new else " (made before, unchanged)"
+    _print_numbers(f"selection {chosen.selection_id}:", numbers, dataset, rule, known, chosen.n_others)
+    hint = f"write it with: reelsieve export {chosen.selection_id} --to FILE.parquet"
+    console.print(f"written to {path}" if path else hint, markup=False)
+
+
+def show_preview(seen: Preview, rule: Recipe, dataset: str, *, as_json: bool) -> None:
+    """Print what a recipe would take."""
+    numbers = _as_numbers(seen.summary)
+    systems, metrics = [asdict(row) for row in seen.systems], [asdict(row) for row in seen.metrics]
+    if as_json:
+        print_json({**numbers, "systems": systems, "metrics": metrics})
+        return
+    _print_numbers("would take", numbers, dataset, rule, "; nothing is frozen", seen.summary.n_others)
+    print_rows(systems, empty="no system")
+    console.print(
+        "means of the n chosen samples with a value, and of a random choice of as many; margin is 1.96 standard errors "
+        "of the latter:"
+    )
+    print_rows(metrics, empty="no metric")
+
+
+def explain_choice(numbers: Mapping[str, Any], recipe: Mapping[str, Any]) -> Iterator[str]:
+    """Yield sentences on ties, thresholds, near-duplicates and missing values of a selection.
+
+    numbers: the columns of its row in table `selection`, and `cuts`. recipe: as plain data.
+    """
+    from assets.selection.wording import tell_thresholds, tell_ties
+
+    yield from tell_ties(numbers["n"], numbers["n_tied"], numbers["n_tied_left"], recipe)
+    yield from tell_thresholds(numbers["cuts"])
+    n_duplicates, unjudged = numbers["n_duplicates"], numbers["unjudged"]
+    if n_duplicates:
+        yield f"{n_duplicates} near-duplicates of better samples are left out"
+    for metric, counts in unjudged.items():
+        yield f"without a value of {metric}, in the whole dataset: " + ", ".join(
+            f"{n} {status}" for status, n in sorted(counts.items())
+        )
+
+
+def _as_numbers(summary: Summary) -> dict[str, Any]:
+    """Return what the command prints of a summary, in the order of --json."""
+    shown = ("n", "n_eligible", "cutoff", "kind", "n_tied", "n_tied_left", "n_duplicates", "unjudged")
+    cuts = {name: dict(cut) for name, cut in summary.cuts.items()}
+    return {**{name: getattr(summary, name) for name in shown}, "cuts": cuts}
+
+
+def _print_numbers(
+    beginning: str, numbers: Mapping[str, Any], dataset: str, rule: Recipe, end: str, n_others: int
+) -> None:
+    things = {"caption": "captions", "qa": "question-answer pairs"}.get(numbers["kind"], "samples")
+    size = f"{numbers['n']} of {numbers['n_eligible']} {things} of {dataset}"
+    console.print(f"{beginning} {size}, {_describe_choice(rule, numbers['cutoff'])}{end}", markup=False)
+    if n_others:
+        console.print(
+            f"captions alone: {n_others} question-answer pairs have values of another scale; --kind qa takes them"
+        )
+    for line in explain_choice(numbers, rule.spec()):
+        console.print(line, markup=False)
+
+
+def _describe_choice(rule: Recipe, cutoff: float) -> str:
+    """Return what the chosen samples have in common: a least value only where the best are chosen."""
+    if rule.choose == "random":
+        return f"drawn at random by seed {rule.seed}"
+    return "a diverse subset" if rule.choose == "diverse" else f"{_label(rule)} at least {cutoff:.4f}"
+
+
+def _label(rule: Recipe) -> str:
+    """Return what ranked the samples, with the models behind it where it is one metric."""
+    from assets.reports.labels import metric_label
+    from orchestration.platform import installed
+
+    with installed().engine.connect() as connection:
+        labels = [metric_label(connection, name) for name in rule.by]
+    return labels[0] if len(labels) == 1 else f"mean of the {rule.combine} of {' and '.join(labels)}"
