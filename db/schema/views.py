@@ -48,6 +48,8 @@ VIEWS = (
     "sample_questions",
     "dictionary",
 )
+# Those of them that inputs of scores read; they depend on no metric.
+VIEWS_OF_INPUTS = ("threshold_in_force",)
 SCORER_ID = "r.scorer_id"
 STALE = (
     f"CASE WHEN r.code_version = '{IMPORTED}' THEN 'its text changed since it was imported: import it again by "
@@ -67,6 +69,7 @@ def create_views(connection: Connection, metrics: MetricInputs) -> None:
     ValueError for a metric whose name is no plain lower-case identifier, and for an input that reads a table that does
     not exist.
     """
+    _make_views_of_inputs(connection)
     metrics = with_imported(connection, _without(metrics, find_refused(connection, metrics)))
     definitions, before = _definitions(metrics), _made(connection)
     digests = {name: _digest(definition) for name, definition in definitions.items()}
@@ -88,6 +91,14 @@ def create_views(connection: Connection, metrics: MetricInputs) -> None:
     watch_tables(connection, metrics)
     mark_scores_of(connection, changed)
     write_comments(connection, metrics)
+
+
+def _make_views_of_inputs(connection: Connection) -> None:
+    """Make the views that inputs of scores read, where they are missing: without them Postgres would refuse these."""
+    there = set(sa.inspect(connection).get_view_names())
+    for name in VIEWS_OF_INPUTS:
+        if name not in there:
+            connection.exec_driver_sql(read_sql(name).format(method_labels=METHOD_LABELS))
 
 
 def drop_views(connection: Connection) -> None:
