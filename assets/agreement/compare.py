@@ -21,7 +21,7 @@ from assets.agreement.judged import (
     load_baselines,
     resamples_for,
 )
-from assets.agreement.scorer_names import find_scorer, format_others
+from assets.agreement.scorer_names import find_named_scorer, format_others
 from db.manifest.datasets import Dataset
 from db.reports.agreement import JudgedSample, list_judged_samples, list_preferences, list_ratings
 from db.scores.scorers import (
@@ -131,7 +131,7 @@ def load(connection: Connection, dataset: Dataset, first: StoredScorer, second: 
 def _pair(connection: Connection, dataset: Dataset, first: str, second: str) -> tuple[StoredScorer, StoredScorer]:
     """The two scorers of these names, each with a score on the dataset."""
     scorers = list_scorers(connection)
-    one, other = (find_scorer(scorers, name) for name in (first, second))
+    one, other = (find_named_scorer(scorers, name) for name in (first, second))
     if one.scorer_id == other.scorer_id:
         others = format_others(scorers, one)
         remedy = f"name another one: {others}" if others else "score with other settings or another metric first"

@@ -17,7 +17,7 @@ class UnknownScorer(ValueError):
     plain = True
 
 
-def find_scorer(scorers: Sequence[StoredScorer], name: str) -> StoredScorer:
+def find_named_scorer(scorers: Sequence[StoredScorer], name: str) -> StoredScorer:
     """Find the scorer called METRIC (its active scorer), METRIC@NUMBER, NUMBER, METRIC@DIGEST or DIGEST.
 
     NUMBER is the `scorer_id` of view score_history, DIGEST the first 4 or more digits of the scorer's fingerprint; a

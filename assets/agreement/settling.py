@@ -18,7 +18,7 @@ import numpy as np
 from sqlalchemy.engine import Connection, Engine
 
 from assets.agreement.judged import COLUMNS, LENGTH
-from assets.agreement.scorer_names import UnknownScorer, find_scorer
+from assets.agreement.scorer_names import UnknownScorer, find_named_scorer
 from db.manifest.datasets import Dataset
 from db.manifest.rating import Captions, Mark, captions_of, systems_of_captions
 from db.scores.present import SIMPLE_SCORES
@@ -123,7 +123,7 @@ def _find_scorer(connection: Connection, dataset: Dataset, name: str) -> int | N
     if name in SIMPLE_SCORES and not any(each.metric == name for each in scorers):
         raise BadQuestion(f"{dataset.name} has no {name} yet: run {_scoring(dataset, name)}")
     try:
-        found = find_scorer(scorers, name)
+        found = find_named_scorer(scorers, name)
     except UnknownScorer as error:
         simple = ", ".join(COLUMNS.values())
         raise BadQuestion(f"{name!r} is neither a simple score ({simple}) nor a system, and {error}") from error

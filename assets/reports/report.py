@@ -27,7 +27,7 @@ from assets.reports.facts import DataFacts, MetricFacts, Report, SystemTable
 from assets.reports.labels import apart, explain_old_ratings, shown_name
 from assets.reports.samples import gather_samples
 from assets.reports.systems import gather_systems
-from assets.reports.trust import Comparison, explain_age, gather_trust, read_comparison
+from assets.reports.trust import Claims, explain_age, gather_trust, read_claims
 from assets.reports.write import ReportFiles, writable_folder, write_report
 from assets.scores.base import Scorer
 from assets.settings import read_settings
@@ -105,7 +105,7 @@ def gather(
         tell("comparing the systems")
         systems, people = gather_systems(connection, data, metrics)
         stored = read_agreement(connection, dataset)
-        compared = read_comparison(connection, dataset, stored, judged, scorers)
+        compared = read_claims(connection, dataset, stored, judged, scorers)
         systems, people, compared = _corrected(systems, people, compared)
         age = explain_age(connection, dataset, stored, judged)
         trust = gather_trust(judged, metrics, data, compared, age)
@@ -136,8 +136,8 @@ def gather(
 
 
 def _corrected(
-    systems: Sequence[SystemTable], people: Sequence[SystemTable], compared: Comparison
-) -> tuple[tuple[SystemTable, ...], tuple[SystemTable, ...], Comparison]:
+    systems: Sequence[SystemTable], people: Sequence[SystemTable], compared: Claims
+) -> tuple[tuple[SystemTable, ...], tuple[SystemTable, ...], Claims]:
     """Correct the chances of all claims of the page.
 
     These are which system is best, by metrics and by people, and which metrics order captions and systems as people do.

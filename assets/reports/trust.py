@@ -47,7 +47,7 @@ Beside = Mapping[tuple[str, str], SameItems]
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Claims:
     """How metrics compare with people, by aspect and metric; chances are corrected for all claims of the page.
 
     rows: of the agreement table. orders: how alike a metric and people rank systems. references: how many references
@@ -60,9 +60,9 @@ class Comparison:
     references: Mapping[tuple[str, str], ReferenceCount]
 
 
-def read_comparison(
+def read_claims(
     connection: Connection, dataset: Dataset, stored: StoredAgreement, judged: Judged, scorers: Mapping[str, Scorer]
-) -> Comparison:
+) -> Claims:
     """Take from the agreement table what the page claims of the judged samples; chances are not corrected yet."""
     beside = {
         (aspect, metric): same
@@ -71,7 +71,7 @@ def read_comparison(
         if aspect in judged.ratings and metric in judged.metrics
     }
     references = gather_references(connection, dataset, judged, scorers)
-    return Comparison(stored.rows, beside, find_orders(stored.rows, beside), references)
+    return Claims(stored.rows, beside, find_orders(stored.rows, beside), references)
 
 
 def explain_age(connection: Connection, dataset: Dataset, stored: StoredAgreement, judged: Judged) -> str | None:
@@ -152,7 +152,7 @@ def gather_trust(
     judged: Judged,
     metrics: Sequence[MetricFacts],
     data: DataFacts,
-    compared: Comparison,
+    compared: Claims,
     age: str | None,
 ) -> TrustFacts:
     """Judge every metric by every aspect. age: see `explain_age`."""
@@ -175,7 +175,7 @@ def _aspect(
     aspect: str,
     labels: Mapping[str, str],
     data: DataFacts,
-    compared: Comparison,
+    compared: Claims,
 ) -> AspectFacts:
     """Judge every metric by one aspect."""
     own = [row for row in compared.rows if row.aspect == aspect and not is_on_same_items(row)]

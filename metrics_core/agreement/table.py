@@ -82,7 +82,7 @@ def _of_aspect(inputs: Inputs, aspect: str, level: float) -> Iterator[AgreementR
 
     for name, values in inputs.values.items():
         kept = np.isfinite(values) & once.is_rated
-        of_groupings = compare(inputs, values, once.people, kept)
+        of_groupings = compare_groupings(inputs, values, once.people, kept)
         once.keep(name, kept, of_groupings["pooled"])
         for grouping, found in of_groupings.items():
             yield from rows(name, grouping, found)
@@ -92,7 +92,7 @@ def _of_aspect(inputs: Inputs, aspect: str, level: float) -> Iterator[AgreementR
             by_rater = [{BY_RATER: pooled(inputs.sides_of(values, one))} for one in of_raters.T]
             yield from rows(name, BY_RATER, mean_over_raters(by_rater)[BY_RATER])
     counted = once.list_counted(once.is_rated)
-    ceilings = [compare(inputs, each.own, each.others, each.shared) for each in counted]
+    ceilings = [compare_groupings(inputs, each.own, each.others, each.shared) for each in counted]
     for grouping, found in mean_over_raters(ceilings, [each.n_shared for each in counted]).items():
         if grouping == "pooled":
             once.keep(ONE_RATER, once.is_rated, found)
@@ -105,7 +105,7 @@ def _of_aspect(inputs: Inputs, aspect: str, level: float) -> Iterator[AgreementR
             yield from build_same_items_rows(once, name, level)
 
 
-def compare(inputs: Inputs, metric: FloatArray, people: FloatArray, kept: BoolArray) -> dict[str, Found]:
+def compare_groupings(inputs: Inputs, metric: FloatArray, people: FloatArray, kept: BoolArray) -> dict[str, Found]:
     """Compute the statistics of the kept items, by grouping. Groupings that need systems are absent without them."""
     sides = inputs.sides(metric, people, kept)
     of_videos = _with_calibrated_ties(per_video(sides, inputs.n_videos), sides, inputs)

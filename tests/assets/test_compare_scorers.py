@@ -11,7 +11,7 @@ from sqlalchemy.engine import Engine
 
 from assets.agreement.compare import NothingToCompare, compare, differences
 from assets.agreement.comparison import Comparison, explain_comparison
-from assets.agreement.scorer_names import UnknownScorer, find_scorer
+from assets.agreement.scorer_names import UnknownScorer, find_named_scorer
 from db import schema
 from db.manifest.datasets import Dataset
 from db.scores.scorers import StoredScorer, list_scorers
@@ -94,7 +94,7 @@ KNOWN = [
     ],
 )
 def test_a_scorer_has_several_names(name: str, expected: int) -> None:
-    assert find_scorer(KNOWN, name).scorer_id == expected
+    assert find_named_scorer(KNOWN, name).scorer_id == expected
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_scorer_has_several_names(name: str, expected: int) -> None:
 )
 def test_an_unknown_name_is_refused_with_the_names_there_are(name: str, said: str) -> None:
     with pytest.raises(UnknownScorer) as caught:
-        find_scorer(KNOWN, name)
+        find_named_scorer(KNOWN, name)
     assert str(caught.value).startswith(said)
 
 
