@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy.engine import Engine
 
+from assets.agreement.judged import Judgements
 from assets.home_files import make_home_folder
 from assets.results import Results
 from assets.scores.base import Scorer
@@ -59,6 +60,7 @@ class Curation:
         self.others: Take | None = None
         # Of the run under way; the runs of a process follow one another.
         self.results = Results()
+        self.judgements = Judgements()
 
     @cached_property
     def home(self) -> Path:

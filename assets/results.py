@@ -24,7 +24,7 @@ class ShardsFailed(RuntimeError):
 
 
 class Results:
-    """The scores of a run by shard, and the shards that failed.
+    """The scores of a run by shard, the shards that failed, and how many things assets made.
 
     One bad shard keeps no other one from being scored: it is noted here, what rests on the asset where it failed leaves
     it out, and the run fails at its end.
@@ -33,6 +33,15 @@ class Results:
     def __init__(self) -> None:
         self._scores: dict[tuple[str, str], ShardScores] = {}
         self._failed: dict[str, dict[str, RuntimeError]] = {}
+        self._counts: dict[str, int] = {}
+
+    def count(self, asset: str, n: int) -> None:
+        """Note how many things an asset made."""
+        self._counts[asset] = n
+
+    def n_made(self, asset: str) -> int:
+        """Return how many things an asset made; 0 where the run did not get so far."""
+        return self._counts.get(asset, 0)
 
     def add(self, metric: str, shard: str, scores: ShardScores) -> None:
         """Note what was scored on a shard; counts of an earlier run are added."""

@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ from benchmarks.vatex_eval import (
 )
 from db.schema.inputs import REFERENCES
 from db.scores.work import load_samples
-from metrics_core.agreement import AgreementRow, agreement_rows, common_words, comparison_rows, length_in_words
+from metrics_core.agreement import AgreementRow, agreement_rows, common_words, compare_with_people, length_in_words
 
 REFERENCES_USED, TOLERANCE = 1, 1.0
 DECIMALS = 4
@@ -102,15 +103,19 @@ def measure(engine: Engine, source: Path, folder: Path) -> dict[str, Any]:
     rows, costs["with baselines, raters and length"] = timed(
         lambda: agreement_rows(scores, {"consistency": ratings}, videos, systems, **arguments)
     )
+    pairs = list(combinations({**scores, **baselines}.items(), 2))
     tests, costs["paired tests"] = timed(
-        lambda: comparison_rows({**scores, **baselines}, {"consistency": ratings}, videos)
+        lambda: [compare_with_people(one, two, {"consistency": ratings}, videos)[0] for (_, one), (_, two) in pairs]
     )
     print(*table(rows), *costs.items(), sep="\n")
     return {
         "figures": figures,
         "costs": costs,
         "rows": [asdict(row) for row in rows],
-        "tests": [asdict(row) for row in tests],
+        "tests": [
+            {"metric": one, "other": two, **asdict(test)}
+            for ((one, _), (two, _)), test in zip(pairs, tests, strict=True)
+        ],
     }
 
 

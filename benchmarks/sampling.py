@@ -30,20 +30,11 @@ from sqlalchemy.engine import Engine
 
 from benchmarks.measure import RESULTS, save, vatex_source
 from benchmarks.vatex_eval import Clock, ingested, judged_captions, scores_by_name, temporary_engine
-from db.reports.agreement import judged_samples
+from db.reports.agreement import list_judged_samples
 from db.schema import reference
 from metrics_core.agreement import common_words
-from metrics_core.agreement.sampling import (
-    USUAL,
-    Answer,
-    better_cut,
-    better_system,
-    closer_metric,
-    keys_of,
-    shares_of_cuts,
-    shares_of_metrics,
-    weights_of,
-)
+from metrics_core.agreement.drawn_answers import USUAL, Answer, better_cut, better_system, closer_metric
+from metrics_core.agreement.sampling import keys_of, shares_of_cuts, shares_of_metrics, weights_of
 from metrics_core.arrays import FloatArray, IntArray, numbered
 from metrics_core.intervals import blocks_of, estimate_at_any_time, without_each
 
@@ -228,7 +219,7 @@ def load(engine: Engine, source: Path, folder: Path) -> Captions:
         judged, _ = judged_captions(engine, dataset, 1.0, clock)
         scores = scores_by_name(engine, judged, 1.0)
         with engine.connect() as connection:
-            samples = judged_samples(connection, dataset.dataset_id)
+            samples = list_judged_samples(connection, dataset.dataset_id)
             query = sa.select(reference.c.video_id, reference.c.text).where(
                 reference.c.dataset_id == dataset.dataset_id
             )

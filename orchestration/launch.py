@@ -13,11 +13,9 @@ import dagster as dg
 from assets.datasets import chosen_shards, shard_keys
 from assets.ecs.assets import REPORT, ecs_thresholds
 from assets.ecs.scorer import ECSScorer
-from assets.facts.assets import DESCRIBED
 from assets.ingest.assets import report_of
 from assets.leases import keep_datasets
 from assets.partitions import DATASETS, SHARDS, announce_partitions, shards_between
-from assets.reports.text import number_of
 from assets.results import Results
 from assets.scores.pending import activate_if_complete, outstanding_shards, pending_by_shard
 from assets.scores.registry import SCORERS, asset_name, scored_along, scoring_assets
@@ -185,11 +183,8 @@ def run_facts(dataset: str) -> dict[str, int]:
     with at_work_on(dataset) as found:
         announce_partitions(installed().instance, found)
         keys = shard_keys(found)
-        result = run_job("facts_job", keys[0], {}, WITHOUT_MODEL, keys[-1])
-    return {
-        asset: number_of(str(result.asset_materializations_for_node(asset)[0].metadata[DESCRIBED].value))
-        for asset in FACTS
-    }
+        run_job("facts_job", keys[0], {}, WITHOUT_MODEL, keys[-1])
+    return {asset: installed().curation.results.n_made(asset) for asset in FACTS}
 
 
 def run_calibration(

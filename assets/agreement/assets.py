@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import dagster as dg
 
-from assets.agreement.rows import StoredRow, store_agreement
+from assets.agreement.table import StoredRow, store_agreement
 from assets.curation import Curation
 from assets.datasets import dataset_of_key
 from assets.lineage import of_all_partitions
@@ -14,10 +14,9 @@ from assets.reports.plots import intervals, markdown_image
 from assets.reports.tables import markdown_table
 from assets.reports.text import number, spelled
 from assets.scores.registry import SCORERS, asset_name
-from db.scores.present import known_metrics
 from metrics_core.agreement.choices import ACCURACY, SIDE_BY_SIDE
+from metrics_core.agreement.row import KENDALL
 
-STATISTIC = "kendall_b"
 INTERVAL = "95 % interval over videos"
 # The aspects of decisions on labelled keypoints begin so.
 DECISIONS = "keypoints"
@@ -38,17 +37,17 @@ SHOWN = ("pooled", "per_video", "per_system", "within_system")
 def agreement(context: dg.AssetExecutionContext, curation: dg.ResourceParam[Curation]) -> dg.MaterializeResult:
     """Correlations of every metric, of simple scores and of raters with people, with intervals over videos."""
     dataset = dataset_of_key(curation.engine, context.partition_key)
+    judged = curation.judgements.read(context.run.run_id, curation.engine, dataset)
+    rows = store_agreement(curation.engine, dataset, judged)
     with curation.engine.connect() as connection:
-        metrics = known_metrics(connection, dataset)
-        labels = {metric: metric_label(connection, metric) for metric in metrics}
+        labels = {metric: metric_label(connection, metric) for metric in judged.metrics}
         note = ratings_note(connection, dataset.dataset_id)
-    rows = store_agreement(curation.engine, dataset, metrics)
-    told = metadata_of([replace(row, metric=labels.get(row.metric, row.metric)) for row in rows])
-    return dg.MaterializeResult(metadata={**note, **told})
+    shown = format_agreement([replace(row, metric=labels.get(row.metric, row.metric)) for row in rows])
+    return dg.MaterializeResult(metadata={**note, **shown})
 
 
-def metadata_of(rows: list[StoredRow]) -> dict[str, dg.MetadataValue]:
-    """What a dataset's rows say in short: counts, and a table for every aspect. Each row has its metric's label."""
+def format_agreement(rows: list[StoredRow]) -> dict[str, dg.MetadataValue]:
+    """Format the rows of a dataset for Dagster: counts, and tables of every aspect. A row has its metric's label."""
     correlated: dict[str, list[StoredRow]] = {}
     decided: dict[str, list[StoredRow]] = {}
     for row in rows:
@@ -56,7 +55,7 @@ def metadata_of(rows: list[StoredRow]) -> dict[str, dg.MetadataValue]:
             decided.setdefault(row.aspect, []).append(row)
         elif row.grouping == SIDE_BY_SIDE:
             decided.setdefault(f"{row.aspect}, side by side", []).append(row)
-        elif row.statistic == STATISTIC and row.grouping in SHOWN:
+        elif row.statistic == KENDALL and row.grouping in SHOWN:
             correlated.setdefault(row.aspect, []).append(row)
     if not rows:
         return {"agreement": dg.MetadataValue.text("no ratings and no labels")}

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from sqlalchemy.engine import Connection
 
+from assets.agreement.judged import SEED, Judged, load_judged
 from assets.agreement.raters import pattern_sentences, rater_sentences
-from assets.agreement.rows import MAJORITY, SEED, Judged, load_judged
 from assets.reports.labels import metric_label
 from assets.reports.text import number, percent, plural
 from db.manifest.datasets import Dataset
-from db.reports.agreement import Repeat, answers_of, repeats_of
+from db.reports.agreement import GivenAnswer, list_answers
 from db.scores.present import known_metrics
 from metrics_core.agreement import Consistency, Race, Standing, consistency, standing, standing_of_choices
 from metrics_core.agreement.verdicts import NEAR
@@ -46,9 +46,9 @@ class Progress:
 def progress_of(connection: Connection, dataset: Dataset, aspect: str, rater: str, *, pairs: bool) -> Progress:
     """Where the ratings of an aspect stand, or with `pairs` the preferences, and how consistent one rater is."""
     judged = load_judged(connection, dataset, known_metrics(connection, dataset))
-    own = [each for each in repeats_of(connection, dataset.dataset_id) if each[:3] == (rater, aspect, pairs)]
-    answers = [each for each in answers_of(connection, dataset.dataset_id) if each[1:3] == (aspect, pairs)]
-    repeats = [*(each.sentence for each in own_repeats(own)), *pattern_sentences(answers)]
+    answers = [each for each in list_answers(connection, dataset.dataset_id) if each[1:3] == (aspect, pairs)]
+    own = [each for each in answers if each.rater == rater]
+    repeats = [*(each.sentence for each in list_repeats(own)), *pattern_sentences(answers)]
     found = _standing(judged, aspect, pairs)
     if found is None or not judged.metrics:
         nobody = f"Nobody has {'compared' if pairs else 'rated'} captions by {aspect} yet."
@@ -58,7 +58,7 @@ def progress_of(connection: Connection, dataset: Dataset, aspect: str, rater: st
     rows = [Row(labels.get(name, name), *_numbers(each), n) for name, (each, n) in found.found.items()]
     if found.ceiling:
         rows.append(Row(CEILING, *_numbers(found.ceiling), None))
-    beside = [] if pairs else rater_sentences(judged.rated[aspect], [each.video_id for each in judged.samples])
+    beside = [] if pairs else rater_sentences(judged.rated[aspect], judged.videos)
     lines = [*_race(found.race, labels, pairs), *_ceiling(found), *beside, *repeats]
     is_enough = found.race is not None and found.race.state in ("apart", "alike")
     return Progress(pairs, tuple(rows), tuple(lines), is_enough)
@@ -66,14 +66,13 @@ def progress_of(connection: Connection, dataset: Dataset, aspect: str, rater: st
 
 def _standing(judged: Judged, aspect: str, pairs: bool) -> Standing | None:
     """None where nobody judged captions by this aspect."""
-    beside = {name: values for name, values in judged.baselines.items() if name != MAJORITY}
+    beside = judged.computed_baselines
     if pairs:
         choices = judged.choices.get(aspect)
         return standing_of_choices(judged.metrics, beside, choices, seed=SEED) if choices else None
     if aspect not in judged.ratings:
         return None
-    videos = [each.video_id for each in judged.samples]
-    return standing(judged.metrics, beside, judged.ratings[aspect], videos, seed=SEED)
+    return standing(judged.metrics, beside, judged.ratings[aspect], judged.videos, seed=SEED)
 
 
 def _numbers(each: Estimate) -> tuple[float | None, float | None, float | None]:
@@ -138,12 +137,10 @@ class OwnRepeats:
         )
 
 
-def own_repeats(repeats: Iterable[Repeat]) -> tuple[OwnRepeats, ...]:
-    """How consistent raters are, by rater and aspect."""
-    by_rater: dict[tuple[str, str, bool], list[Repeat]] = {}
-    for each in repeats:
-        by_rater.setdefault(each[:3], []).append(each)
-    return tuple(
-        OwnRepeats(*key, consistency([each.first for each in own], [each.again for each in own]))
-        for key, own in by_rater.items()
-    )
+def list_repeats(answers: Iterable[GivenAnswer]) -> tuple[OwnRepeats, ...]:
+    """Return how consistent raters are who were asked the same twice, by rater and aspect."""
+    by_rater: dict[tuple[str, str, bool], list[tuple[float, float]]] = {}
+    for each in answers:
+        if each.first is not None:
+            by_rater.setdefault(each[:3], []).append((each.first, each.value))
+    return tuple(OwnRepeats(*key, consistency(*zip(*own, strict=True))) for key, own in sorted(by_rater.items()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from assets.agreement.rows import SEED, Rated
+from assets.agreement.judged import SEED, Rated
 from assets.reports.text import listed, number
 from db.reports.agreement import GivenAnswer
 from metrics_core.agreement.rater_checks import Pattern, RaterCheck, compare_raters, find_pattern
@@ -60,9 +60,12 @@ def pattern_sentences(answers: Iterable[GivenAnswer]) -> Iterator[str]:
     """
     given: dict[tuple[str, bool], dict[str, list[GivenAnswer]]] = {}
     for each in answers:
+        # Without a time nobody knows where an answer to what was asked again belongs.
+        if each.first is not None and not each.is_timed:
+            continue
         given.setdefault((each.aspect, each.pairs), {}).setdefault(each.rater, []).append(each)
     for (aspect, pairs), by_rater in given.items():
-        counts = {rater: Counter(each.answer for each in own) for rater, own in by_rater.items()}
+        counts = {rater: Counter(each.shown for each in own) for rater, own in by_rater.items()}
         for rater, own in by_rater.items():
             if found := _pattern(own, _share_of_others(counts, rater)):
                 yield _in_words(found, rater, aspect, pairs)
@@ -75,7 +78,7 @@ def _share_of_others(counts: Mapping[str, Counter[float]], rater: str) -> float:
 
 
 def _pattern(own: Sequence[GivenAnswer], share: float) -> Pattern | None:
-    timed, rest = ([each.answer for each in own if each.is_timed == is_timed] for is_timed in (True, False))
+    timed, rest = ([each.shown for each in own if each.is_timed == is_timed] for is_timed in (True, False))
     return find_pattern(timed, share) or (find_pattern(rest, share) if len(set(rest)) == 1 else None)
 
 

@@ -16,7 +16,6 @@ from assets.shards import shards_of_run
 from assets.sources.base import Tell
 from db.manifest.datasets import Dataset
 
-DESCRIBED = "described by this run"
 Describe = Callable[[Engine, Dataset, int, Tell], int]
 _PLACED: dict[str, Any] = {
     "group_name": "facts",
@@ -48,4 +47,5 @@ def _described(
         for keys, tell in leased(curation.engine, asset, shards, context.log.info, sparsely(context.log.info))
         for key in keys
     )
-    return dg.MaterializeResult(metadata={DESCRIBED: f"{n:,}"})
+    curation.results.count(asset, n)
+    return dg.MaterializeResult(metadata={"described by this run": f"{n:,}"})

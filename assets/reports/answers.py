@@ -6,18 +6,15 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
-from assets.agreement.rows import COMMON_WORDS, COSINE, LABELS, LENGTH
+from assets.agreement.judged import COLUMNS, LABELS
 from assets.plan import Plan
+from assets.reports.answer import Answer, Answers, Light, Step
 from assets.reports.best_system import find_best_system
 from assets.reports.facts import (
-    Answer,
-    Answers,
     AspectFacts,
     DataFacts,
     Described,
-    Light,
     MetricFacts,
-    Step,
     SystemTable,
     TrustFacts,
     aspect_in_words,
@@ -37,8 +34,6 @@ LIGHTS: Mapping[Level, Light] = {
     "above baseline": "good",
     "ceiling": "good",
 }
-SIMPLE_COLUMNS: Mapping[str, str] = {LENGTH: "words", COMMON_WORDS: "words_in_common", COSINE: "cosine"}
-"""The columns by which a selection takes simple scores."""
 MOST_STEPS = 3
 KEPT = 0.25
 """The share of the captions that a proposed selection keeps."""
@@ -87,7 +82,7 @@ def _trust(metrics: Sequence[MetricFacts], plan: Plan, trust: TrustFacts, labels
         return Answer("open", "Open: nobody rated", (nobody,))
     verdicts = [found for aspect in trust.aspects for found in aspect.verdicts.values()]
     if not verdicts:
-        return Answer("open", "Open", ("No rated sample has a score, so no metric can be compared.",))
+        return Answer("open", "Open", (trust.age or "No rated sample has a score, so no metric can be compared.",))
     if all(LIGHTS[found.level] == "open" for found in verdicts):
         # Sentences differ from metric to metric; what most have in common stands here, the rest below.
         reasons = [found.short for found in verdicts]
@@ -231,12 +226,12 @@ def _second_best(dataset: str, aspect: AspectFacts, name: str, labels: Mapping[s
     select, rival = f"reelsieve select --dataset {dataset} --by {{}} --keep {KEPT}", aspect.rivals[name]
     by_metric = Step(f"Select by {labels[name]}: {_standing(aspect, name)}.", select.format(name))
     # Of one that counts turned round a selection would take the wrong end.
-    if rival.name not in SIMPLE_COLUMNS or not _orders_upwards(aspect, rival.name):
+    if rival.name not in COLUMNS or not _orders_upwards(aspect, rival.name):
         yield by_metric
         return
     is_better = (rival.value or 0.0) > (aspect.coefficients[name].value or 0.0)
     how = "the highest agreement here" if is_better else "simple, and nearly as good"
-    by_simple = Step(f"Select by {rival.name}: {how}.", select.format(SIMPLE_COLUMNS[rival.name]))
+    by_simple = Step(f"Select by {rival.name}: {how}.", select.format(COLUMNS[rival.name]))
     yield from (by_simple, by_metric) if is_better else (by_metric, by_simple)
 
 

@@ -9,7 +9,7 @@ from assets.datasets import dataset_of_key
 from assets.lineage import of_all_partitions
 from assets.partitions import DATASETS
 from assets.progress import sparsely
-from assets.reports.report import make_report, report_folder
+from assets.reports.report import report_folder, write_stored
 from assets.reports.tables import escaped
 from assets.scores.description import metrics_told
 from assets.scores.registry import SCORERS, asset_name
@@ -20,6 +20,8 @@ from db.scores.present import known_metrics
     group_name="reports",
     partitions_def=DATASETS,
     deps=[
+        "agreement",
+        "rating_threshold",
         "rating",
         "keypoint_label",
         *[of_all_partitions(asset_name(name)) for name in SCORERS],
@@ -30,7 +32,8 @@ def dataset_report(context: dg.AssetExecutionContext, curation: dg.ResourceParam
     """One page: what is in a dataset, which systems are best, which metrics agree with people, samples to look at."""
     dataset = dataset_of_key(curation.engine, context.partition_key)
     folder = report_folder(curation.home, dataset.name)
-    files = make_report(curation.engine, dataset, curation.scorers, folder, sparsely(context.log.info))
+    judged = curation.judgements.read(context.run.run_id, curation.engine, dataset)
+    files = write_stored(curation.engine, dataset, curation.scorers, judged, folder, sparsely(context.log.info))
     with curation.engine.connect() as connection:
         told = metrics_told(connection, dataset.dataset_id, known_metrics(connection, dataset))
     return dg.MaterializeResult(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from assets.agreement.rows import LABELS
-from assets.reports.facts import Answer, AspectFacts, Light, SystemTable, TrustFacts, aspect_in_words
+from assets.agreement.judged import LABELS
+from assets.reports.answer import Answer, Light
+from assets.reports.facts import AspectFacts, SystemTable, TrustFacts, aspect_in_words
 from assets.reports.text import grouped, listed, number, plural
 from metrics_core.agreement.same_items import Coefficient
 from metrics_core.agreement.verdicts import (

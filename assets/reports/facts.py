@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Generic, Literal, TypeVar
 
+from assets.agreement.judged import LABELS
 from assets.agreement.progress import OwnRepeats
-from assets.agreement.rows import LABELS, StoredRow
+from assets.agreement.table import StoredRow
+from assets.reports.answer import Answers
+from assets.reports.sample_facts import SampleFacts, SampleGroup
 from db.reports.facts import Extreme, FactSummary, Of
 from db.reports.values import Spread
 from db.scores.imported import IMPORTED
@@ -17,70 +19,6 @@ from metrics_core.agreement.same_items import Coefficient
 from metrics_core.agreement.verdicts import OrderVerdict, Verdict
 from metrics_core.calibration import RatedCut
 from metrics_core.intervals import ClusterMean
-
-# The facts about samples to look at, as plain records.
-
-
-@dataclass(frozen=True, eq=False)
-class MetricView:
-    """A metric's score of one sample. rank: its place among all samples of its kind, from 0 (worst) to 1.
-
-    reference: key of the reference that decided, where one of several did.
-    """
-
-    metric: str
-    value: float | None
-    status: str
-    error: str | None
-    rank: float | None
-    lines: tuple[str, ...]
-    rows: tuple[Mapping[str, Any], ...]
-    reference: str | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class ShownReference:
-    """A reference of a sample's video. decided: the metrics whose score it made."""
-
-    text: str
-    decided: tuple[str, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class SampleFacts:
-    """A sample to look at. frames: the seconds and JPEG bytes of some frames; no_frames: why there are none.
-
-    references: those that decided come first, and some others; n_references: of how many. facts: by name, those that
-    are known of its text and its video.
-    """
-
-    key: str
-    kind: str
-    system: str
-    video: str
-    text: str
-    question: str | None
-    answer: str | None
-    references: tuple[ShownReference, ...]
-    n_references: int
-    why: tuple[str, ...]
-    scores: tuple[MetricView, ...]
-    facts: Mapping[str, Any]
-    ratings: Mapping[str, Mapping[str, float]]
-    frames: tuple[tuple[float, bytes], ...]
-    no_frames: str | None
-
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, eq=False)
-class SampleGroup(Generic[T]):
-    """Samples chosen for one reason: their facts, or before these are read their ids."""
-
-    title: str
-    name: str
-    samples: tuple[T, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,12 +233,14 @@ class TrustFacts:
     """Metrics against people, on n_judged samples. unscored: by metric, how many of these have no value, by why.
 
     side_by_side: by aspect, how often metrics, simple scores and raters prefer what people prefer of two captions.
+    age: a sentence where the stored agreement is missing, or older than scores or judgements; else None.
     """
 
     aspects: tuple[AspectFacts, ...]
     n_judged: int
     unscored: Mapping[str, Mapping[str, int]]
     side_by_side: Mapping[str, tuple[StoredRow, ...]] = field(default_factory=dict)
+    age: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -370,47 +310,6 @@ class RatingCut:
     cut: RatedCut
     sentence: str
     beside: str
-
-
-# What the page says first.
-
-Light = Literal["good", "middle", "bad", "open"]
-"""A colour with a mark of its own; words stand beside it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A few words, the sentences that explain them, and how good the news is."""
-
-    light: Light
-    headline: str
-    sentences: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What to do next, and the command that does it where one is enough."""
-
-    sentence: str
-    command: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Answers:
-    """The first screen of a report. notable: what stands out among the facts, in sentences."""
-
-    trust: Answer
-    best: Answer
-    notable: tuple[str, ...]
-    steps: tuple[Step, ...]
-
-    def lines(self) -> Iterator[tuple[str, str]]:
-        """The answers as plain text: a name and a sentence each."""
-        for name, answer in (("trust", self.trust), ("best system", self.best)):
-            yield name, f"{answer.headline}. {' '.join(answer.sentences)}".rstrip()
-        yield from (("stands out", sentence) for sentence in self.notable)
-        for step in self.steps:
-            yield "next", f"{step.sentence}{f' {step.command}' if step.command else ''}"
 
 
 @dataclass(frozen=True, eq=False)

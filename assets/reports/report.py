@@ -1,182 +1,43 @@
-"""The report of a dataset: facts from one state of the database, a page made of them, and files written whole."""
+"""The report of a dataset: facts that are stored, a page made of them, and files written whole."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
 
-import numpy as np
-import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
-from assets.agreement.progress import own_repeats
+from assets.agreement.judged import COMMON_WORDS, Judged, read_judged
 from assets.agreement.raters import pattern_sentences
-from assets.agreement.rows import COMMON_WORDS, LABELS, Judged, load_judged, rows_of
+from assets.agreement.table import read_agreement, store_agreement
 from assets.holdings import of_dataset
 from assets.home_files import make_home_folder
 from assets.plan import inputs_of, make_plan
 from assets.reports.answers import answers
-from assets.reports.comparisons import (
-    Comparison,
-    beside_people,
-    draw,
-    gather_cuts,
-    gather_label_cuts,
-    gather_pairs,
-    gather_rating_cuts,
-    gather_references,
-    gather_spreads,
-    gather_trust,
-    orders_of_systems,
-)
+from assets.reports.choice import choose
+from assets.reports.cuts import gather_cuts, gather_label_cuts, gather_rating_cuts
+from assets.reports.data import gather_data, gather_metrics
 from assets.reports.described import gather_described
-from assets.reports.facts import DataFacts, MetricFacts, Report, SystemCount, SystemTable
-from assets.reports.labels import STAND_INS, apart, explain_old_ratings, metric_label, shown_name, stand_ins
-from assets.reports.looked_at import choose, gather_samples
-from assets.reports.write import MOST_SYSTEMS, ReportFiles, writable_folder, write_report
+from assets.reports.distributions import draw, gather_pairs, gather_spreads
+from assets.reports.facts import DataFacts, MetricFacts, Report, SystemTable
+from assets.reports.labels import apart, explain_old_ratings, shown_name
+from assets.reports.samples import gather_samples
+from assets.reports.systems import gather_systems
+from assets.reports.trust import Claims, explain_age, gather_trust, read_claims
+from assets.reports.write import ReportFiles, writable_folder, write_report
 from assets.scores.base import Scorer
+from assets.settings import read_settings
+from assets.thresholds.ratings import store_rating_cuts
+from assets.thresholds.settings import RatingSettings
 from db.manifest.datasets import Dataset
-from db.reports.agreement import answers_of, repeats_of, replace_agreement
-from db.reports.summary import (
-    aspects_of,
-    count_labelled,
-    dataset_summary,
-    drawn_apart,
-    duration_spread,
-    has_synthetic_ratings,
-    rated_between,
-    raters_of,
-    refused_rows,
-    video_statuses,
-    word_spreads,
-)
-from db.reports.values import Tally, collect_scores, reasons, systems_of, tallies
-from db.reports.videos import Samples, count_videos, judgements_by_video, values_by_video
-from db.schema import scorer
+from db.reports.agreement import list_answers
+from db.reports.values import collect_scores
 from db.scores.present import SIMPLE_SCORES, known_metrics
-from db.scores.quality import StatusCount
-from db.scores.stored import active_models, active_scorer
 from metrics_core.agreement.verdicts import corrected
-from metrics_core.arrays import FloatArray
-from metrics_core.intervals import cluster_means
-
-# What is in the data: counts, systems, lengths, people's work, and what every metric could and could not score.
-
-
-def gather_data(connection: Connection, dataset: Dataset) -> DataFacts:
-    """Count what the dataset holds; `reported` must have been collected."""
-    summary = dataset_summary(connection, dataset.name)
-    dataset_id = dataset.dataset_id
-    return DataFacts(
-        counts={name: int(value) for name, value in summary.items() if name != "dataset"},
-        video_statuses=video_statuses(connection, dataset_id),
-        duration_s=duration_spread(connection, dataset_id),
-        words=tuple(word_spreads(connection, dataset_id)),
-        systems=tuple(SystemCount(*row) for row in systems_of(connection)),
-        raters=raters_of(connection, dataset_id),
-        ratings=aspects_of(connection, dataset_id),
-        refused=refused_rows(connection, dataset_id),
-        labelled=count_labelled(connection, dataset_id),
-        synthetic_ratings=has_synthetic_ratings(connection, dataset_id),
-        rated_between=rated_between(connection, dataset_id),
-        repeats=own_repeats(repeats_of(connection, dataset_id)),
-        n_drawn_apart=drawn_apart(connection, dataset_id),
-    )
-
-
-def gather_metrics(connection: Connection, metrics: Sequence[str]) -> tuple[MetricFacts, ...]:
-    """Describe the metrics that have looked at some sample of the dataset, with the statuses of all samples."""
-    found = (_metric(connection, metric, tally) for metric, tally in tallies(connection, metrics).items())
-    return tuple(facts for facts in found if facts is not None)
-
-
-def _metric(connection: Connection, metric: str, tally: Sequence[Tally]) -> MetricFacts | None:
-    scorer_id = active_scorer(connection, metric)
-    if scorer_id is None or all(each.status == "unscored" for each in tally):
-        return None
-    why = reasons(connection, metric, scorer_id)
-    version = connection.scalar(sa.select(scorer.c.code_version).where(scorer.c.scorer_id == scorer_id))
-    return MetricFacts(
-        name=metric,
-        label=shown_name(metric_label(connection, metric)),
-        models=tuple(dict.fromkeys(active_models(connection, metric))),
-        code_version=str(version),
-        stand_ins={name: STAND_INS[name] for name in stand_ins(connection, metric)},
-        statuses=tuple(StatusCount(each.kind, each.status, each.n, why.get(each.status)) for each in tally),
-        n_defined=sum(each.n for each in tally if each.status == "ok"),
-        ranges={each.kind: (each.low, each.high) for each in tally if each.low is not None and each.high is not None},
-    )
-
-
-# Which systems are best: the mean of every metric and of every rating, with intervals over videos.
-
-
-def gather_systems(
-    connection: Connection, data: DataFacts, metrics: Sequence[MetricFacts]
-) -> tuple[tuple[SystemTable, ...], tuple[SystemTable, ...]]:
-    """Return the tables of metrics and of ratings, one for each kind of samples that has some."""
-    by_metric, by_aspect = [], []
-    for kind in ("caption", "qa"):
-        # Of very many systems those with the most samples.
-        systems = [each.system for each in data.systems if each.kind == kind]
-        shown = systems[:MOST_SYSTEMS]
-        n_left_out = len(systems) - len(shown)
-        names = [metric.name for metric in metrics if metric.scores_kind(kind)]
-        if names:
-            n_videos = count_videos(connection, kind, judged=False)
-            values = values_by_video(connection, kind, names, shown)
-            by_metric.append(_table(kind, shown, names, n_videos, n_left_out, values))
-        aspects = [*sorted(data.ratings), *([LABELS] if data.labelled else [])]
-        n_judged = count_videos(connection, kind, judged=True) if aspects else 0
-        if n_judged:
-            values = judgements_by_video(connection, kind, aspects, LABELS, shown)
-            by_aspect.append(_table(kind, shown, aspects, n_judged, n_left_out, values))
-    return tuple(by_metric), tuple(by_aspect)
-
-
-def _table(
-    kind: str, systems: Sequence[str], columns: Sequence[str], n_videos: int, n_left_out: int, rows: Iterable[Samples]
-) -> SystemTable:
-    """Average the values of systems."""
-    found = cluster_means(_batches(rows, len(systems)), (n_videos, len(columns), len(systems)))
-    means = {
-        system: {name: found[i][number] for i, name in enumerate(columns)} for number, system in enumerate(systems)
-    }
-    shown = [system for system in systems if any(mean.n for mean in means[system].values())]
-    ranks = {name: _ranks([means[system][name].mean for system in shown]) for name in columns}
-
-    def mean_rank(number: int) -> float:
-        defined = [rank for name in columns if (rank := ranks[name][number]) is not None]
-        return sum(defined) / len(defined)
-
-    best_first = sorted(range(len(shown)), key=mean_rank, reverse=True)
-    leads = {
-        name: next((mean.lead for mean in found[i] if mean.lead is not None), None) for i, name in enumerate(columns)
-    }
-    return SystemTable(kind, tuple(shown[i] for i in best_first), tuple(columns), means, n_videos, n_left_out, leads)
-
-
-def _ranks(means: Sequence[float | None]) -> list[float | None]:
-    """The share of the systems with a mean that lie below each one; None without a mean."""
-    defined = [mean for mean in means if mean is not None]
-    return [None if mean is None else sum(other < mean for other in defined) / len(defined) for mean in means]
-
-
-def _batches(rows: Iterable[Samples], n_systems: int) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Sums and counts (videos, columns, systems) of the values of some videos at a time."""
-    for batch in rows:
-        _, video = np.unique(batch.videos, return_inverse=True)
-        shape = (int(video[-1]) + 1, n_systems, batch.values.shape[1])
-        sums, counts = np.zeros(shape), np.zeros(shape)
-        chosen = batch.systems >= 0
-        cells, values = (video[chosen], batch.systems[chosen]), batch.values[chosen]
-        np.add.at(sums, cells, np.nan_to_num(values))
-        np.add.at(counts, cells, np.isfinite(values))
-        yield sums.swapaxes(1, 2), counts.swapaxes(1, 2)
 
 
 def make_report(
@@ -186,15 +47,34 @@ def make_report(
     folder: Path,
     tell: Callable[[str], None] = lambda line: None,
 ) -> ReportFiles:
-    """Gather everything about a dataset, store its agreement rows anew, and write the page and its numbers.
+    """Compute and store what judgements say of the metrics of a dataset, and write its page and its numbers.
 
-    All numbers come from one state of the database, so that none is older than another. tell: hears of the progress.
-    Raises ReportError where the folder cannot be written.
+    That is what the assets `rating_threshold`, `agreement` and `dataset_report` do one after the other. tell: hears of
+    the progress. Raises ReportError where the folder cannot be written.
     """
     target = writable_folder(folder)
-    report = gather(engine, dataset, scorers, tell)
-    with engine.begin() as connection:
-        replace_agreement(connection, dataset.dataset_id, [asdict(row) for row in report.agreement])
+    tell("comparing the metrics with people")
+    judged = read_judged(engine, dataset)
+    store_rating_cuts(engine, dataset, judged, read_settings(RatingSettings).good_ratings)
+    store_agreement(engine, dataset, judged)
+    return write_stored(engine, dataset, scorers, judged, target, tell)
+
+
+def write_stored(
+    engine: Engine,
+    dataset: Dataset,
+    scorers: Mapping[str, Scorer],
+    judged: Judged,
+    folder: Path,
+    tell: Callable[[str], None] = lambda line: None,
+) -> ReportFiles:
+    """Write the page of a dataset and its numbers from what is stored, with the agreement as its table has it.
+
+    All that is read here is of one state of the database; `judged` may be of an earlier one. Raises ReportError where
+    the folder cannot be written.
+    """
+    target = writable_folder(folder)
+    report = gather(engine, dataset, scorers, judged, tell)
     tell("drawing the page")
     return write_report(report, target)
 
@@ -205,29 +85,30 @@ def report_folder(home: Path, dataset: str) -> Path:
 
 
 def gather(
-    engine: Engine, dataset: Dataset, scorers: Mapping[str, Scorer], tell: Callable[[str], None] = lambda line: None
+    engine: Engine,
+    dataset: Dataset,
+    scorers: Mapping[str, Scorer],
+    judged: Judged,
+    tell: Callable[[str], None] = lambda line: None,
 ) -> Report:
-    """Gather the facts of a report."""
+    """Gather the facts of a report. judged: the judged samples of the dataset."""
     tell("reading the scores")
     with _snapshot(engine) as connection:
         # Not those of `scorers` alone: some scores were made elsewhere.
         names = known_metrics(connection, dataset)
         collect_scores(connection, dataset, names)
-        data, metrics = gather_data(connection, dataset), gather_metrics(connection, names)
+        given = list_answers(connection, dataset.dataset_id)
+        data, metrics = gather_data(connection, dataset, given), gather_metrics(connection, names)
         described = gather_described(connection, dataset)
         planned = {name: scorer for name, scorer in scorers.items() if name not in SIMPLE_SCORES}
         plan = make_plan(of_dataset(connection, dataset, inputs_of(planned.values())), planned)
         tell("comparing the systems")
         systems, people = gather_systems(connection, data, metrics)
-        tell("comparing the metrics with people")
-        judged = load_judged(connection, dataset, names)
-        agreement = rows_of(judged)
-        beside = beside_people(judged)
-        compared = Comparison(
-            beside, orders_of_systems(agreement, beside), gather_references(connection, dataset, judged, scorers)
-        )
+        stored = read_agreement(connection, dataset)
+        compared = read_claims(connection, dataset, stored, judged, scorers)
         systems, people, compared = _corrected(systems, people, compared)
-        trust = gather_trust(judged, agreement, metrics, data, compared)
+        age = explain_age(connection, dataset, stored, judged)
+        trust = gather_trust(judged, metrics, data, compared, age)
         tell("comparing the metrics with each other")
         drawn = draw(connection, metrics)
         groups = choose(connection, metrics, drawn, judged, described)
@@ -235,10 +116,7 @@ def gather(
             dataset=dataset.name,
             made_at=datetime.now(timezone.utc),
             version=version("reelsieve"),
-            notices=(
-                *notices(dataset.name, data, metrics, judged),
-                *pattern_sentences(answers_of(connection, dataset.dataset_id)),
-            ),
+            notices=(*notices(dataset.name, data, metrics, judged, age), *pattern_sentences(given)),
             answers=answers(dataset.name, data, described, plan, metrics, trust, systems, people),
             metrics=metrics,
             data=data,
@@ -250,16 +128,16 @@ def gather(
             n_paired=len(drawn.sample_ids),
             spreads=gather_spreads(connection, metrics),
             cuts=gather_cuts(connection, metrics, data),
-            rating_cuts=gather_rating_cuts(judged, metrics, trust),
+            rating_cuts=gather_rating_cuts(connection, dataset, judged, metrics, trust),
             label_cuts=gather_label_cuts(connection, dataset),
             groups=gather_samples(engine, connection, dataset, groups, metrics, scorers, tell),
-            agreement=tuple(agreement),
+            agreement=stored.rows,
         )
 
 
 def _corrected(
-    systems: Sequence[SystemTable], people: Sequence[SystemTable], compared: Comparison
-) -> tuple[tuple[SystemTable, ...], tuple[SystemTable, ...], Comparison]:
+    systems: Sequence[SystemTable], people: Sequence[SystemTable], compared: Claims
+) -> tuple[tuple[SystemTable, ...], tuple[SystemTable, ...], Claims]:
     """Correct the chances of all claims of the page.
 
     These are which system is best, by metrics and by people, and which metrics order captions and systems as people do.
@@ -273,8 +151,12 @@ def _corrected(
     return own[: len(systems)], own[len(systems) :], replace(compared, beside=beside, orders=orders)
 
 
-def notices(dataset: str, data: DataFacts, metrics: Sequence[MetricFacts], judged: Judged) -> Iterator[str]:
-    """What a reader must know before the first number."""
+def notices(
+    dataset: str, data: DataFacts, metrics: Sequence[MetricFacts], judged: Judged, age: str | None
+) -> Iterator[str]:
+    """Yield what a reader must know before the first number. age: of the stored agreement, see `explain_age`."""
+    if age:
+        yield age
     if data.synthetic_ratings:
         yield "The ratings are synthetic: made by a program, not by people."
     if data.n_drawn_apart:

@@ -140,9 +140,8 @@ def rating_threshold(context: dg.AssetExecutionContext, curation: dg.ResourcePar
     without ratings and labels has no such threshold, and a shard with too few none of its own.
     """
     dataset = dataset_of_key(curation.engine, context.partition_key)
-    with curation.engine.connect() as connection:
-        metrics = known_scores(connection, dataset)
-    stored = store_rating_cuts(curation.engine, dataset, metrics, read_settings(RatingSettings).good_ratings)
+    judged = curation.judgements.read(context.run.run_id, curation.engine, dataset)
+    stored = store_rating_cuts(curation.engine, dataset, judged, read_settings(RatingSettings).good_ratings)
     found = [each for each in stored if each.shard is None]
     if not found:
         none = dg.MetadataValue.text("no ratings and no labels of scored samples")

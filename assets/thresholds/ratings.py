@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-from sqlalchemy.engine import Engine
+from sqlalchemy.engine import Connection, Engine
 
-from assets.agreement.rows import MAJORITY, SEED, STORED, Judged, load_judged, resamples_for
+from assets.agreement.judged import SEED, STORED, Judged, resamples_for
 from db.manifest.datasets import Dataset
 from db.reports.summary import has_synthetic_ratings
-from db.scores.stored import active_scorer
-from db.scores.thresholds import Cutoff, store_cutoffs
+from db.scores.thresholds import Cutoff, list_cutoffs, store_cutoffs
+from metrics_core.agreement.groupings import DECIMALS
+from metrics_core.agreement.raters import mean_rating
 from metrics_core.arrays import FloatArray
-from metrics_core.calibration import Estimate, RatedCut, rated_cut
+from metrics_core.calibration import Baseline, Estimate, RatedCut, find_cut, rated_cut
 
 RATINGS = "ratings"
 """The method of these thresholds in table `score_threshold`."""
 CHANCE = ", which may be chance"
-_DIGITS = 9
-"""Means are rounded so far, so that equal means are equal however they were added up."""
 
 
 @dataclass(frozen=True)
@@ -43,65 +42,86 @@ class FoundCut:
         return f"good {self.aspect}"
 
 
-def store_rating_cuts(
-    engine: Engine, dataset: Dataset, metrics: Sequence[str], least: Mapping[str, float]
-) -> list[FoundCut]:
+def store_rating_cuts(engine: Engine, dataset: Dataset, judged: Judged, least: Mapping[str, float]) -> list[FoundCut]:
     """Find the cuts of a dataset and its shards, and store those that exist in place of all others by ratings.
 
     least: the least mean rating of a good sample, by aspect; other aspects have the default of `rated_cut`.
     """
-    # One snapshot: the scores are of the scorers that the cuts are stored for.
-    with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
-        judged = load_judged(connection, dataset, metrics)
-        scorers = {metric: active_scorer(connection, metric) for metric in metrics}
-        is_synthetic = has_synthetic_ratings(connection, dataset.dataset_id)
-    of_dataset = list(rating_cuts(judged, least))
+    of_dataset = [
+        cut for scores in (judged.metrics, judged.simple_scores) for cut in find_rating_cuts(judged, scores, least)
+    ]
     found = [*of_dataset, *shard_cuts(judged, of_dataset)]
     with engine.begin() as connection:
-        for metric, scorer_id in scorers.items():
-            if scorer_id is not None:
-                stored = [each for each in found if each.metric == metric and each.cut.status == "ok"]
-                cutoffs = [_cutoff(each, judged.kind, is_synthetic=is_synthetic) for each in stored]
-                store_cutoffs(connection, scorer_id, dataset.dataset_id, RATINGS, cutoffs)
+        is_synthetic = has_synthetic_ratings(connection, dataset.dataset_id)
+        for metric, scorer_id in judged.scorers.items():
+            # The agreement table's name of a simple score, whose cuts are stored by that of its column.
+            if metric in STORED:
+                continue
+            stored = [each for each in found if each.metric == metric and each.cut.status == "ok"]
+            cutoffs = [_cutoff(each, judged.kind, is_synthetic=is_synthetic) for each in stored]
+            store_cutoffs(connection, scorer_id, dataset.dataset_id, RATINGS, cutoffs)
     return found
 
 
-def rating_cuts(judged: Judged, least: Mapping[str, float]) -> Iterator[FoundCut]:
-    """The cut of every metric by every aspect; those without one say why."""
-    videos = [each.video_id for each in judged.samples]
-    # Rounded like the means: 13/3 is reached by ratings of 4, 4 and 5.
-    rounded = {aspect: round(value, _DIGITS) for aspect, value in least.items()}
-    for metric, scores in judged.metrics.items():
+def find_rating_cuts(
+    judged: Judged, scores: Mapping[str, FloatArray], least: Mapping[str, float]
+) -> Iterator[FoundCut]:
+    """Yield the cut of each of these scores by every aspect; those without one say why."""
+    for metric, values in scores.items():
         # A simple score does not stand beside itself.
-        others = {
-            name: numbers
-            for name, numbers in judged.baselines.items()
-            if name != MAJORITY and STORED.get(name) != metric
-        }
+        others = {name: each for name, each in judged.computed_baselines.items() if STORED.get(name) != metric}
         for aspect, ratings in judged.ratings.items():
             cut = rated_cut(
-                scores,
-                mean_ratings(ratings),
-                videos,
+                values,
+                mean_rating(ratings),
+                judged.videos,
                 others,
-                least_rating=rounded.get(aspect),
-                n_resamples=resamples_for(len(videos)),
+                least_rating=_rounded(least, aspect),
+                n_resamples=resamples_for(len(judged.videos)),
                 seed=SEED,
             )
             yield FoundCut(metric, aspect, aspect in least, cut)
 
 
+def read_rating_cuts(
+    connection: Connection, dataset: Dataset, judged: Judged, least: Mapping[str, float]
+) -> Iterator[FoundCut]:
+    """Yield the stored cut of every metric by every aspect of the judged samples, or why there is none.
+
+    A cut that exists and is not stored, since the judgements are newer, is left out.
+    """
+    stored = {(metric, each.objective): each for metric, each in list_cutoffs(connection, dataset.dataset_id, RATINGS)}
+    for metric, values in judged.metrics.items():
+        for aspect, ratings in judged.ratings.items():
+            found = FoundCut(
+                metric,
+                aspect,
+                aspect in least,
+                find_cut(values, mean_rating(ratings), judged.videos, least_rating=_rounded(least, aspect)),
+            )
+            if cutoff := stored.get((metric, found.objective)):
+                yield _read_cut(found, cutoff, judged.baselines)
+            elif found.cut.status != "ok":
+                yield found
+
+
+def _rounded(least: Mapping[str, float], aspect: str) -> float | None:
+    """The least rating, rounded like the means: 13/3 is reached by ratings of 4, 4 and 5. None for the default."""
+    return round(least[aspect], DECIMALS) if aspect in least else None
+
+
 def shard_cuts(judged: Judged, of_dataset: Sequence[FoundCut]) -> Iterator[FoundCut]:
     """The cuts within the shards of a dataset of several, where they exist: good is what it is in the whole dataset."""
     shard_of = np.array([each.shard for each in judged.samples])
-    videos = np.array([each.video_id for each in judged.samples])
+    videos = np.array(judged.videos)
     shards = np.unique(shard_of).tolist()
+    scores = judged.metrics | judged.simple_scores
     for found in of_dataset if len(shards) > 1 else ():
-        means = mean_ratings(judged.ratings[found.aspect])
+        means = mean_rating(judged.ratings[found.aspect])
         for shard in shards:
             rows = shard_of == shard
             cut = rated_cut(
-                judged.metrics[found.metric][rows],
+                scores[found.metric][rows],
                 means[rows],
                 videos[rows].tolist(),
                 least_rating=found.cut.least_rating,
@@ -110,14 +130,6 @@ def shard_cuts(judged: Judged, of_dataset: Sequence[FoundCut]) -> Iterator[Found
             )
             if cut.status == "ok":
                 yield replace(found, cut=cut, shard=shard)
-
-
-def mean_ratings(ratings: FloatArray) -> FloatArray:
-    """The mean over the raters of ratings (n, raters): (n,), NaN where nobody rated."""
-    n = np.isfinite(ratings).sum(axis=1)
-    means: FloatArray = np.full(len(ratings), np.nan)
-    np.divide(np.nansum(ratings, axis=1), n, out=means, where=n > 0)
-    return np.round(means, _DIGITS)
 
 
 def sentence(found: FoundCut, label: str, *, knows: bool = True) -> str:
@@ -199,3 +211,30 @@ def _details(found: FoundCut) -> dict[str, Any]:
         },
         "seed": SEED,
     }
+
+
+def _read_cut(found: FoundCut, cutoff: Cutoff, baselines: Iterable[str]) -> FoundCut:
+    """The cut that `_cutoff` and `_details` stored, in the order of these baselines."""
+    details = cutoff.details
+    held_out = details["baselines_held_out"]
+    cut = RatedCut(
+        "ok",
+        None,
+        details["least_rating"],
+        cutoff.n,
+        cutoff.n_good or 0,
+        details["n_videos"],
+        cutoff.at_least,
+        cutoff.low,
+        cutoff.high,
+        details["kept_good"],
+        details["kept_others"],
+        Estimate(**details["youden_held_out"]),
+        tuple(_read_baseline(name, held_out[name]) for name in baselines if name in held_out),
+    )
+    return replace(found, is_set=details["least_rating_is"] == "set", cut=cut)
+
+
+def _read_baseline(name: str, stored: Mapping[str, Any]) -> Baseline:
+    held_out = Estimate(*(stored[field] for field in ("value", "low", "high")))
+    return Baseline(name, held_out, Estimate(**stored["gain"]))

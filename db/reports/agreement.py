@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.evidence.verdicts import MANIFEST_LABELS
-from db.schema import agreement, dataset, preference, rating, reference, sample
+from db.schema import agreement, dataset, preference, rating, reference, sample, score, scorer
 
 # Judgements of texts as they are now, and the part of the ratings that statistics may use: see the views. What a
 # question drew is read by db/manifest/rating.py.
@@ -38,8 +39,8 @@ class JudgedSample:
     kind: str = "caption"
 
 
-def judged_samples(connection: Connection, dataset_id: int) -> list[JudgedSample]:
-    """The samples of a dataset with a rating, a preference or a label of the manifest, by id.
+def list_judged_samples(connection: Connection, dataset_id: int) -> list[JudgedSample]:
+    """Return the samples of a dataset with a rating, a preference or a label of the manifest, by id.
 
     A judge's labels do not count.
     """
@@ -70,8 +71,8 @@ def judged_samples(connection: Connection, dataset_id: int) -> list[JudgedSample
     ]
 
 
-def ratings_of(connection: Connection, dataset_id: int) -> Iterator[tuple[int, str, str, float]]:
-    """Sample id, rater, aspect and value of every rating of a dataset, in this order."""
+def list_ratings(connection: Connection, dataset_id: int) -> Iterator[tuple[int, str, str, float]]:
+    """Yield sample id, rater, aspect and value of every rating of a dataset, in this order."""
     columns = tuple(random_rating.c)
     query = (
         sa.select(*columns)
@@ -93,8 +94,8 @@ class Preference(NamedTuple):
     better: int
 
 
-def preferences_of(connection: Connection, dataset_id: int) -> list[Preference]:
-    """The preferences of a dataset between captions that have the texts that were compared."""
+def list_preferences(connection: Connection, dataset_id: int) -> list[Preference]:
+    """Return the preferences of a dataset between captions that have the texts that were compared."""
     of, other = preference.c, sample.alias("other")
     query = (
         sa.select(of.sample_id, of.other_id, of.rater, of.aspect, of.value)
@@ -106,62 +107,50 @@ def preferences_of(connection: Connection, dataset_id: int) -> list[Preference]:
     return [Preference(*row) for row in connection.execute(query)]
 
 
-class Repeat(NamedTuple):
-    """Both answers of a rater to one question that came twice: ratings from 1 to 5, or preferences of -1, 0, 1."""
-
-    rater: str
-    aspect: str
-    pairs: bool
-    first: float
-    again: float
-
-
-def repeats_of(connection: Connection, dataset_id: int) -> list[Repeat]:
-    """The repeats of a dataset, by rater and aspect."""
-    found = []
-    for table in (rating, preference):
-        again = table.c.extra[("again", "value")].astext
-        query = (
-            sa.select(table.c.rater, table.c.aspect, table.c.value, sa.cast(again, sa.Double))
-            .join(sample, sample.c.sample_id == table.c.sample_id)
-            .where(sample.c.dataset_id == dataset_id, again.is_not(None))
-        )
-        found += [Repeat(row[0], row[1], table is preference, row[2], row[3]) for row in connection.execute(query)]
-    return sorted(found)
-
-
 class GivenAnswer(NamedTuple):
-    """An answer of a rater: a rating, or with `pairs` which of two captions: 1 for A, -1 for B, 0 for neither.
+    """An answer of a rater: a rating, or with `pairs` which of two captions is better.
 
-    is_timed: whether it was given in a browser, so that its place among the rater's answers is known.
+    value: as it is stored; of a pair 1 for the caption of the lower id, -1 for the other one, 0 for neither. shown: the
+    same as the page showed it; of a pair 1 for A and -1 for B. is_timed: whether it was given in a browser, so that its
+    place among the rater's answers is known. first: the earlier value, where the same was asked again.
     """
 
     rater: str
     aspect: str
     pairs: bool
-    answer: float
+    value: float
+    shown: float
     is_timed: bool
+    first: float | None
 
 
-def answers_of(connection: Connection, dataset_id: int) -> list[GivenAnswer]:
-    """List all answers of the raters of a dataset, repeats included, those of a browser in the order of their time."""
+def list_answers(connection: Connection, dataset_id: int) -> list[GivenAnswer]:
+    """Return all answers of the raters of a dataset, also to what was asked again.
+
+    They come by rater and aspect, those of a browser in the order of their time.
+    """
     found = []
     for table in (rating, preference):
-        columns = (table.c.rater, table.c.aspect, table.c.value, table.c.extra["answer"].astext)
+        extra, again = table.c.extra, table.c.extra["again"]
         # What another tool gave has a time, too, and no seed: that tool may have asked in an order of quality.
-        at = sa.case((table.c.extra["seed"].is_not(None), table.c.extra["rated_at"].astext))
-        again = table.c.extra["again"]
-        first = sa.select(*columns, at.label("at"), table.c.sample_id)
-        second = sa.select(*columns[:2], sa.cast(again["value"].astext, sa.Double), again["answer"].astext)
-        second = second.add_columns(again["rated_at"].astext, table.c.sample_id).where(at.is_not(None))
-        of_dataset = (sample.c.sample_id == table.c.sample_id, sample.c.dataset_id == dataset_id)
+        at = sa.case((extra["seed"].is_not(None), extra["rated_at"].astext))
+        again_at = sa.case((at.is_not(None), again["rated_at"].astext))
+        again_value = sa.cast(again["value"].astext, sa.Double)
+        once = (table.c.value, extra["answer"].astext, at.label("at"), sa.cast(sa.null(), sa.Double))
+        twice = (again_value, again["answer"].astext, again_at.label("at"), sa.cast(table.c.value, sa.Double))
         both = sa.union_all(
-            first.join(sample, of_dataset[0]).where(of_dataset[1]),
-            second.join(sample, of_dataset[0]).where(of_dataset[1], again["value"].astext.is_not(None)),
+            *(
+                sa.select(table.c.rater, table.c.aspect, *columns, table.c.sample_id)
+                .join(sample, sample.c.sample_id == table.c.sample_id)
+                .where(sample.c.dataset_id == dataset_id, is_given)
+                for columns, is_given in ((once, sa.true()), (twice, again["value"].astext.is_not(None)))
+            )
         )
-        for row in connection.execute(both.order_by("rater", "aspect", "at", "sample_id")):
-            answer = _SIDES.get(row[3], row[2]) if table is preference else row[2]
-            found.append(GivenAnswer(row[0], row[1], table is preference, float(answer), row[4] is not None))
+        for rater, aspect, value, side, given_at, first, _ in connection.execute(
+            both.order_by("rater", "aspect", "at", "sample_id")
+        ):
+            shown = _SIDES.get(side, value) if table is preference else value
+            found.append(GivenAnswer(rater, aspect, table is preference, value, shown, given_at is not None, first))
     return found
 
 
@@ -177,6 +166,23 @@ def count_references(connection: Connection, dataset_id: int, video_ids: Collect
         .group_by(reference.c.video_id)
     )
     return {row[0]: row[1] for row in connection.execute(query, {"ids": list(video_ids)})}
+
+
+def list_agreement(connection: Connection, dataset_id: int) -> list[Mapping[str, Any]]:
+    """Return the rows of a dataset in table `agreement` by column, in the order in which they were stored."""
+    query = sa.select(agreement).where(agreement.c.dataset_id == dataset_id).order_by(agreement.c.agreement_id)
+    return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def find_newest_score(connection: Connection, sample_ids: Sequence[int]) -> datetime | None:
+    """Return when the newest score of an active scorer on these samples was stored; None without one."""
+    query = (
+        sa.select(sa.func.max(score.c.scored_at))
+        .join(scorer, (scorer.c.scorer_id == score.c.scorer_id) & (scorer.c.status == "active"))
+        .where(score.c.sample_id == sa.any_(sa.bindparam("ids")))
+    )
+    newest: datetime | None = connection.scalar(query, {"ids": list(sample_ids)})
+    return newest
 
 
 def replace_agreement(connection: Connection, dataset_id: int, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
-from db.reports.browsing import Histogram, binned
+from db.reports.histograms import Histogram, bin_values
 from db.schema import sample, text_fact, video, video_fact
 from db.schema.facts import VIDEO_FACTS
 from db.scores.present import FACT_COLUMNS, Column
@@ -93,7 +93,7 @@ def summary_of(connection: Connection, fact: str) -> FactSummary | None:
     )
     shown = sa.select(value.label("value"), sa.true().label("kept")).select_from(table)
     return FactSummary(
-        n, median, least, greatest, binned(connection, shown, is_whole=isinstance(value.type, sa.Integer))
+        n, median, least, greatest, bin_values(connection, shown, is_whole=isinstance(value.type, sa.Integer))
     )
 
 

@@ -77,6 +77,18 @@ def store_cutoffs(
         connection.execute(sa.insert(score_threshold), rows)
 
 
+def list_cutoffs(connection: Connection, dataset_id: int, method: str) -> list[tuple[str, Cutoff]]:
+    """Return the cuts of a method on a whole dataset, each behind the metric whose active scorer has it."""
+    columns = [score_threshold.c[name] for name in Cutoff.__dataclass_fields__]
+    query = (
+        sa.select(scorer.c.metric, *columns)
+        .join(scorer, scorer.c.scorer_id == score_threshold.c.scorer_id)
+        .where(score_threshold.c.dataset_id == dataset_id, score_threshold.c.method == method)
+        .where(score_threshold.c.scope == "dataset", scorer.c.status == "active")
+    )
+    return [(metric, Cutoff(*row)) for metric, *row in connection.execute(query)]
+
+
 def metrics_with_cutoffs(connection: Connection, dataset_id: int) -> set[str]:
     """The metrics whose active scorer has stored cuts on its scores over the whole dataset."""
     query = sa.text("SELECT metric FROM dataset_thresholds WHERE dataset_id = :dataset_id")

@@ -8,8 +8,10 @@ from metrics_core.agreement.choices import Choices, ChoicesCompared, choice_rows
 from metrics_core.agreement.coefficients import coefficient
 from metrics_core.agreement.groupings import without_length, without_system_means
 from metrics_core.agreement.labels import cohen_kappa, confusion_of, label_rows, majority_accuracy
+from metrics_core.agreement.paired_test import PermutationTest, permutation_test
 from metrics_core.agreement.pairs import TieCalibration, calibrate_ties, soft_pairwise_accuracy
 from metrics_core.agreement.raters import Alpha, Consistency, consistency, krippendorff_alpha
+from metrics_core.agreement.row import AgreementRow
 from metrics_core.agreement.simple_scores import (
     BestReference,
     common_words,
@@ -17,19 +19,13 @@ from metrics_core.agreement.simple_scores import (
     length_in_words,
 )
 from metrics_core.agreement.stopping import Race, Standing, standing, standing_of_choices
-from metrics_core.agreement.table import AgreementRow, agreement_rows
+from metrics_core.agreement.table import agreement_rows
 from metrics_core.agreement.two_scorers import (
-    ComparisonRow,
     Mover,
     PeopleCompared,
-    PermutationTest,
     ScoresCompared,
-    WilliamsTest,
     compare_scores,
     compare_with_people,
-    comparison_rows,
-    permutation_test,
-    williams_test,
 )
 from metrics_core.arithmetic import holm, wilson_interval
 from metrics_core.intervals import Estimate
@@ -40,7 +36,6 @@ __all__ = [
     "BestReference",
     "Choices",
     "ChoicesCompared",
-    "ComparisonRow",
     "Consistency",
     "Estimate",
     "Mover",
@@ -50,7 +45,6 @@ __all__ = [
     "ScoresCompared",
     "Standing",
     "TieCalibration",
-    "WilliamsTest",
     "agreement_rows",
     "calibrate_ties",
     "choice_rows",
@@ -60,7 +54,6 @@ __all__ = [
     "compare_choices",
     "compare_scores",
     "compare_with_people",
-    "comparison_rows",
     "confusion_of",
     "consistency",
     "find_best_reference",
@@ -73,7 +66,6 @@ __all__ = [
     "soft_pairwise_accuracy",
     "standing",
     "standing_of_choices",
-    "williams_test",
     "wilson_interval",
     "without_length",
     "without_system_means",

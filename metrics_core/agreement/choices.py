@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from metrics_core.agreement.paired_test import compute_chance
 from metrics_core.agreement.pairs import TOLERANCE
-from metrics_core.agreement.table import ONE_RATER, AgreementRow, rows_of
+from metrics_core.agreement.row import ONE_RATER, AgreementRow, build_rows
 from metrics_core.arithmetic import holm_defined
 from metrics_core.arrays import BoolArray, FloatArray, IntArray, numbered
-from metrics_core.intervals import LEVEL, Estimate, Found, blocks_of, chance, estimate, without_each
+from metrics_core.intervals import LEVEL, Estimate, Found, blocks_of, estimate, without_each
 
 SIDE_BY_SIDE = "side by side"
 """The grouping of rows about preferences."""
@@ -71,10 +72,15 @@ def accuracy_of(values: FloatArray, choices: Choices, seed: int = 0) -> Found:
     >>> found.values, found.n, found.n_undefined
     ({'preference_accuracy': 0.5}, {'preference_accuracy': 2}, {'preference_accuracy': 1})
     """
+    right = _right(values, choices)
+    return _share(right, np.isfinite(right) & (choices.better != 0), blocks_of(choices.video, seed))
+
+
+def _right(values: FloatArray, choices: Choices) -> FloatArray:
+    """How right a metric is with each answer (n,): 1, 0, and half where it ties both; NaN where it lacks a value."""
     gap = values[choices.first] - values[choices.second]
-    counts = np.isfinite(gap) & (choices.better != 0)
-    right = np.where(np.abs(gap) <= TOLERANCE, 0.5, np.sign(gap) == choices.better)
-    return _share(right, counts, blocks_of(choices.video, seed))
+    right: FloatArray = np.where(np.abs(gap) <= TOLERANCE, 0.5, np.sign(gap) == choices.better)
+    return np.where(np.isfinite(gap), right, np.nan)
 
 
 def one_rater(choices: Choices, seed: int = 0) -> Found:
@@ -120,7 +126,7 @@ def choice_rows(
     return tuple(
         row
         for name, each in found.items()
-        for row in rows_of((name, aspect, SIDE_BY_SIDE), each, level, baseline=name in baselines)
+        for row in build_rows((name, aspect, SIDE_BY_SIDE), each, level, baseline=name in baselines)
     )
 
 
@@ -128,8 +134,9 @@ def choice_rows(
 class ChoicesCompared:
     """Two scorers against people's answers about one aspect, on the n answers that prefer a caption both scored.
 
-    difference: of ACCURACY, second less first, without the same videos. p: how often chance gives so large a one, by
-    the same t; p_holm: corrected for the number of aspects. None where undefined.
+    difference: of ACCURACY, second less first, without the same videos. p: two-sided, of equal shares, by swapping what
+    the two scorers prefer video by video; None where undefined and for a single video. p_holm: corrected by Holm for
+    the number of aspects.
     """
 
     aspect: str
@@ -144,9 +151,16 @@ class ChoicesCompared:
 
 
 def compare_choices(
-    first: npt.ArrayLike, second: npt.ArrayLike, by_aspect: Mapping[str, Choices], *, seed: int = 0
+    first: npt.ArrayLike,
+    second: npt.ArrayLike,
+    by_aspect: Mapping[str, Choices],
+    *,
+    n_resamples: int = 1000,
+    seed: int = 0,
 ) -> tuple[ChoicesCompared, ...]:
-    """Which of two scorers, with values (items,), NaN for none, prefers what people prefer?
+    """Compare how often two scorers, with values (items,), NaN for none, prefer what people prefer.
+
+    n_resamples: the swaps of the test.
 
     >>> choices = Choices.of([0, 2], [1, 3], [1, -1], ["ann"] * 2, ["v", "w"])
     >>> found = compare_choices([2, 1, 1, 2], [2, 1, 2, 1], {"coverage": choices})[0]
@@ -154,14 +168,26 @@ def compare_choices(
     (1.0, 0.5, -0.5, 2)
     """
     sides = [np.asarray(side, dtype=np.float64) for side in (first, second)]
-    rows = []
-    for aspect, choices in by_aspect.items():
-        gaps = [side[choices.first] - side[choices.second] for side in sides]
-        kept = choices.kept(np.isfinite(gaps[0]) & np.isfinite(gaps[1]) & (choices.better != 0))
-        one, other = (accuracy_of(side, kept, seed) for side in sides)
-        less = other.less(one, ACCURACY)
-        counts = kept.better.size, np.unique(kept.video).size, np.unique(kept.rater).size
-        estimates = one.estimate(ACCURACY), other.estimate(ACCURACY), estimate(*less)
-        rows.append((aspect, *counts, *estimates, chance(*less)))
-    corrected = holm_defined([row[-1] for row in rows])
-    return tuple(ChoicesCompared(*row, p) for row, p in zip(rows, corrected, strict=True))
+    found = [_compare_aspect(aspect, sides, each, n_resamples, seed) for aspect, each in by_aspect.items()]
+    corrected = holm_defined([each.p for each in found])
+    return tuple(replace(each, p_holm=p) for each, p in zip(found, corrected, strict=True))
+
+
+def _compare_aspect(
+    aspect: str, sides: Sequence[FloatArray], choices: Choices, n_resamples: int, seed: int
+) -> ChoicesCompared:
+    """Compare two scorers by one aspect, without a correction."""
+    right = [_right(side, choices) for side in sides]
+    rows = np.isfinite(right[0]) & np.isfinite(right[1]) & (choices.better != 0)
+    kept = choices.kept(rows)
+    one, other = (accuracy_of(side, kept, seed) for side in sides)
+    video = numbered(kept.video.tolist())
+    n_videos = int(video.max(initial=-1)) + 1
+    gains = np.bincount(video, (right[1] - right[0])[rows], n_videos)
+
+    def difference(swapped: BoolArray) -> FloatArray:
+        return np.asarray(np.where(swapped, -gains, gains).sum(axis=-1))
+
+    p = compute_chance(difference, n_videos, n_items=n_videos, n_resamples=n_resamples, seed=seed)
+    estimates = one.estimate(ACCURACY), other.estimate(ACCURACY), estimate(*other.less(one, ACCURACY))
+    return ChoicesCompared(aspect, kept.better.size, n_videos, np.unique(kept.rater).size, *estimates, p, None)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metrics_core.agreement.coefficients import group_numbers
-from metrics_core.agreement.table import AgreementRow, rows_of
+from metrics_core.agreement.row import AgreementRow, build_rows
 from metrics_core.arithmetic import ratio
 from metrics_core.arrays import BoolArray, IntArray
 from metrics_core.calibration import Confusion
@@ -48,7 +48,7 @@ def label_rows(
     return tuple(
         row
         for name, predicted in {**predictions, **baselines}.items()
-        for row in rows_of(
+        for row in build_rows(
             (name, aspect, "pooled"), _decided(predicted, truth, block), level, baseline=name in baselines
         )
     )

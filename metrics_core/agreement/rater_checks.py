@@ -10,9 +10,10 @@ import numpy.typing as npt
 
 from metrics_core.agreement.coefficients import coefficient
 from metrics_core.agreement.groupings import pooled
+from metrics_core.agreement.inputs import Inputs, check_inputs
 from metrics_core.agreement.raters import OneRater, beside_others, is_counted, list_counted, most_active
-from metrics_core.agreement.same_items import STATISTIC, Coefficient, ceiling_of
-from metrics_core.agreement.table import ONE_RATER, Inputs, checked_inputs
+from metrics_core.agreement.row import KENDALL, ONE_RATER
+from metrics_core.agreement.same_items import Coefficient, compute_ceiling
 from metrics_core.arithmetic import holm_defined
 from metrics_core.arrays import FloatArray
 from metrics_core.intervals import LEVEL, chance
@@ -49,8 +50,8 @@ def compare_raters(ratings: npt.ArrayLike, videos: Sequence[object], *, seed: in
     >>> [(check.n_shared, check.counts) for check in compare_raters(ratings, range(40))]
     [(40, True), (40, True), (9, False)]
     """
-    inputs = checked_inputs({}, {STATISTIC: ratings}, videos, seed=seed)
-    rated = inputs.ratings[STATISTIC]
+    inputs = check_inputs({}, {KENDALL: ratings}, videos, seed=seed)
+    rated = inputs.ratings[KENDALL]
     given, counts = ~np.isnan(rated), is_counted(rated)
     shared = (given & (given.sum(axis=1, keepdims=True) > 1)).sum(axis=0).tolist()
     checks = [RaterCheck(n, is_in) for n, is_in in zip(shared, counts.tolist(), strict=True)]
@@ -70,22 +71,22 @@ def _check(inputs: Inputs, counted: FloatArray, rater: int, check: RaterCheck) -
     It is 1 for a rater who is not that far, and None beside a single other one.
     """
     side, others = beside_others(counted, rater), list_counted(np.delete(counted, rater, axis=1))
-    own = pooled(inputs.sides(side.own, side.others, side.shared), (STATISTIC,))
-    each = own.estimate(STATISTIC, LEVEL)
-    coefficient = Coefficient(ONE_RATER, each.value, each.low, each.high, own.n[STATISTIC])
+    own = pooled(inputs.sides(side.own, side.others, side.shared), (KENDALL,))
+    each = own.estimate(KENDALL, LEVEL)
+    coefficient = Coefficient(ONE_RATER, each.value, each.low, each.high, own.n[KENDALL])
     theirs = _plain_ceiling(others)
     check = replace(check, own=coefficient, others=theirs)
     if each.value is None or theirs is None:
         return check, None
     if each.value >= FAR * theirs:
         return check, 1.0
-    together = ceiling_of(inputs, others)
-    return check, chance(*own.less(together, STATISTIC)) if together else None
+    together = compute_ceiling(inputs, others)
+    return check, chance(*own.less(together, KENDALL)) if together else None
 
 
 def _plain_ceiling(counted: Sequence[OneRater]) -> float | None:
-    """The value of `ceiling_of`, without what its interval needs."""
-    taus = [coefficient(each.own[each.shared], each.others[each.shared], STATISTIC) for each in counted]
+    """The value of `compute_ceiling`, without what its interval needs."""
+    taus = [coefficient(each.own[each.shared], each.others[each.shared], KENDALL) for each in counted]
     known = [(tau, each.n_shared) for tau, each in zip(taus, counted, strict=True) if tau is not None]
     return float(np.average([tau for tau, _ in known], weights=[n for _, n in known])) if known else None
 

@@ -1,21 +1,24 @@
-"""A metric beside baselines and raters on the very items that it has a value for, without the same videos."""
+"""A metric beside simple scores and raters on the very items that it has a value for, without the same videos."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from metrics_core.agreement.coefficients import coefficient
 from metrics_core.agreement.groupings import pooled
+from metrics_core.agreement.inputs import Inputs
 from metrics_core.agreement.raters import OneRater, list_counted, mean_rating
-from metrics_core.agreement.table import CEILING, ONE_RATER, Inputs, checked_inputs, without_one_rater
-from metrics_core.arrays import BoolArray, FloatArray
+from metrics_core.agreement.row import CHANCE, KENDALL, ONE_RATER, AgreementRow
+from metrics_core.arrays import BoolArray
 from metrics_core.intervals import LEVEL, Found, chance, estimate, mean_over_raters
 
-STATISTIC = CEILING
+BESIDE_RATER = "beside one rater"
+"""The grouping of a metric held against the means that one more rater is held against, on the metric's own items."""
+ABOVE = "above "
+"""The beginning of the grouping of a metric's coefficient less that of a simple score or of one more rater."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,97 +57,194 @@ class SameItems:
     against_others: Coefficient | None = None
 
 
-def on_same_items(
-    metrics: Mapping[str, npt.ArrayLike],
-    baselines: Mapping[str, npt.ArrayLike],
-    ratings: npt.ArrayLike,
-    videos: Sequence[object],
-    *,
-    level: float = LEVEL,
-    seed: int = 0,
-) -> dict[str, SameItems]:
-    """Compare every metric with people over all its items, by Kendall's tau-b; arguments as in `agreement_rows`.
+class OneAspect:
+    """The comparisons by `KENDALL` with the ratings of one aspect, each computed once, whatever rests on it.
 
-    >>> found = on_same_items({"m": [1, 2, 3, 4]}, {"length": [4, 3, 2, 2]}, [[1], [2], [3], [4]], "aabb")["m"]
-    >>> found.found.value, round(found.strongest.value, 2), found.above_baseline.n, found.n_videos
-    (1.0, 0.91, 4, 2)
+    Items are named by a mask (items,) of those that count. Leaving out videos is what costs, and the table, one more
+    rater and the strongest baseline ask for many comparisons twice.
     """
-    inputs = checked_inputs(metrics, {STATISTIC: ratings}, videos, baselines=baselines, seed=seed)
-    return {name: _on_items_of(inputs, name, level) for name in metrics}
+
+    def __init__(self, inputs: Inputs, aspect: str) -> None:
+        self.inputs, self.aspect, self.rated = inputs, aspect, inputs.ratings[aspect]
+        self.people = mean_rating(self.rated)
+        self.is_rated: BoolArray = np.isfinite(self.people)
+        self._pooled: dict[tuple[str, bytes], Found] = {}
+        self._without_one_rater: dict[tuple[str, bytes], Found] = {}
+        self._counted: dict[bytes, list[OneRater]] = {}
+
+    def keep(self, name: str, kept: BoolArray, found: Found) -> None:
+        """Remember a comparison of these items that was computed elsewhere; name: a metric, or `ONE_RATER`."""
+        self._pooled[name, kept.tobytes()] = found
+
+    def pooled(self, name: str, kept: BoolArray) -> Found:
+        """Compare a metric's or a baseline's values of the kept items, all of them rated and defined, with people."""
+        key = name, kept.tobytes()
+        if key not in self._pooled:
+            sides = self.inputs.sides(self.inputs.values[name], self.people, kept)
+            self._pooled[key] = pooled(sides, (KENDALL,))
+        return self._pooled[key]
+
+    def list_counted(self, kept: BoolArray) -> list[OneRater]:
+        """List the raters of the human ceiling by their ratings of the kept items."""
+        key = kept.tobytes()
+        if key not in self._counted:
+            self._counted[key] = list_counted(np.where(kept[:, None], self.rated, np.nan))
+        return self._counted[key]
+
+    def ceiling(self, kept: BoolArray) -> Found | None:
+        """Compare each rater with the mean of the others on the kept items; None without a rater who counts."""
+        key = ONE_RATER, kept.tobytes()
+        if key not in self._pooled and (found := compute_ceiling(self.inputs, self.list_counted(kept))):
+            self._pooled[key] = found
+        return self._pooled.get(key)
+
+    def without_one_rater(self, name: str, kept: BoolArray) -> Found:
+        """Hold a metric against the mean of all raters but one, on that one's kept items; the mean over the raters.
+
+        There must be a rater who counts. Raters count by the items that they share with others, with or without a
+        value of the metric.
+        """
+        key = name, kept.tobytes()
+        if key not in self._without_one_rater:
+            values, counted = self.inputs.values[name], self.list_counted(kept)
+            by_rater = [
+                {KENDALL: pooled(self.inputs.sides(values, each.others, each.shared & np.isfinite(values)), (KENDALL,))}
+                for each in counted
+            ]
+            self._without_one_rater[key] = mean_over_raters(by_rater, [each.n_shared for each in counted])[KENDALL]
+        return self._without_one_rater[key]
 
 
-def _on_items_of(inputs: Inputs, name: str, level: float) -> SameItems:
-    rated, values = inputs.ratings[STATISTIC], inputs.values[name]
-    people = mean_rating(rated)
-    kept = np.isfinite(values) & np.isfinite(people)
-    found = _pooled(inputs, values, people)
-    counted = list_counted(np.where(kept[:, None], rated, np.nan))
-    ceiling = ceiling_of(inputs, counted)
-    beside_rater = without_one_rater(inputs, values, counted) if counted else None
-    strongest, above = strongest_baseline(inputs, people, kept, level), None
-    if strongest:
-        side = inputs.values[strongest.name]
-        both = (
-            found
-            if np.isfinite(side[kept]).all()
-            else _pooled(inputs, np.where(np.isfinite(side), values, np.nan), people)
-        )
-        beside = _pooled(inputs, np.where(kept, side, np.nan), people)
-        turned = -1.0 if (beside.values[STATISTIC] or 0.0) < 0 else 1.0
-        above = _above(strongest.name, both, beside, level, turned)
-    return SameItems(
-        _coefficient(name, found, level),
-        _coefficient(ONE_RATER, ceiling, level) if ceiling else None,
-        strongest,
-        above,
-        _above(ONE_RATER, beside_rater, ceiling, level) if ceiling and beside_rater else None,
-        np.unique(inputs.video[kept]).size,
-        _coefficient(name, beside_rater, level) if beside_rater else None,
-    )
+def compute_ceiling(inputs: Inputs, counted: Sequence[OneRater]) -> Found | None:
+    """Average the coefficients of raters, each with the mean of the others; None without a rater who counts."""
+    found = [{KENDALL: pooled(inputs.sides(each.own, each.others, each.shared), (KENDALL,))} for each in counted]
+    return mean_over_raters(found, [each.n_shared for each in counted])[KENDALL] if found else None
 
 
-def strongest_baseline(inputs: Inputs, people: FloatArray, kept: BoolArray, level: float = LEVEL) -> Coefficient | None:
-    """The baseline whose tau-b with people (n,) is farthest from 0 over the kept items that it has a number for.
+def find_strongest(once: OneAspect, kept: BoolArray, level: float = LEVEL) -> Coefficient | None:
+    """Find the baseline whose tau-b with people is farthest from 0 over the kept items that it has a number for.
 
     It is turned round where it is negative. None where no baseline has a coefficient.
     """
+    name = _name_strongest(once, kept)
+    return None if name is None else _turn(_coefficient(name, _pooled_beside(once, name, kept), level))
+
+
+def _name_strongest(once: OneAspect, kept: BoolArray) -> str | None:
+    """Name the strongest baseline over the kept items; None where no baseline has a coefficient."""
     known = {}
-    for name in inputs.baselines:
-        rows = kept & np.isfinite(inputs.values[name])
-        value = coefficient(inputs.values[name][rows], people[rows], STATISTIC)
+    for name in once.inputs.baselines:
+        side = once.inputs.values[name]
+        rows = kept & np.isfinite(side)
+        value = coefficient(side[rows], once.people[rows], KENDALL)
         if value is not None:
-            known[name] = value
-    if not known:
+            known[name] = abs(value)
+    return max(known, key=lambda name: known[name], default=None)
+
+
+def _pooled_beside(once: OneAspect, baseline: str, kept: BoolArray) -> Found:
+    """Compare a baseline with people on the kept items that it has a number for."""
+    return once.pooled(baseline, kept & np.isfinite(once.inputs.values[baseline]))
+
+
+def _turn(found: Coefficient) -> Coefficient:
+    """Turn a coefficient round where it is negative."""
+    if found.value is None or found.value >= 0:
+        return found
+    low, high = (None if end is None else -end for end in (found.high, found.low))
+    return replace(found, value=-found.value, low=low, high=high)
+
+
+def build_same_items_rows(once: OneAspect, metric: str, level: float = LEVEL) -> Iterator[AgreementRow]:
+    """Yield the rows of a metric beside the strongest baseline and one more rater, on the metric's own items.
+
+    Each coefficient is a row of `KENDALL` and one of `CHANCE`; the metric's own coefficient is that of grouping
+    `pooled`, and only its chance is yielded. A baseline has the sign that it has with people.
+    """
+    kept = np.isfinite(once.inputs.values[metric]) & once.is_rated
+    n_videos, n_rated = np.unique(once.inputs.video[kept]).size, int(once.is_rated.sum())
+
+    def chance_row(name: str, grouping: str, each: Coefficient, *, baseline: bool = False) -> AgreementRow:
+        return AgreementRow(name, once.aspect, grouping, CHANCE, each.p, None, None, n_videos, 0, 0, baseline)
+
+    def rows(name: str, grouping: str, each: Coefficient, *, baseline: bool = False) -> Iterator[AgreementRow]:
+        numbers = each.value, each.low, each.high, each.n, n_rated - each.n, 0
+        yield AgreementRow(name, once.aspect, grouping, KENDALL, *numbers, baseline)
+        yield chance_row(name, grouping, each, baseline=baseline)
+
+    found = once.pooled(metric, kept)
+    yield chance_row(metric, "pooled", _coefficient(metric, found, level))
+    if (strongest := _name_strongest(once, kept)) is not None:
+        beside = _pooled_beside(once, strongest, kept)
+        yield from rows(strongest, _own_items(metric), _coefficient(strongest, beside, level), baseline=True)
+        both = once.pooled(metric, kept & np.isfinite(once.inputs.values[strongest]))
+        sign = -1.0 if (beside.values[KENDALL] or 0.0) < 0 else 1.0
+        if above := _subtract(both, beside, strongest, level, sign):
+            yield from rows(metric, f"{ABOVE}{strongest}", above)
+    if ceiling := once.ceiling(kept):
+        yield from rows(ONE_RATER, _own_items(metric), _coefficient(ONE_RATER, ceiling, level))
+        against_others = once.without_one_rater(metric, kept)
+        yield from rows(metric, BESIDE_RATER, _coefficient(metric, against_others, level))
+        if above := _subtract(against_others, ceiling, ONE_RATER, level):
+            yield from rows(metric, f"{ABOVE}{ONE_RATER}", above)
+
+
+def _own_items(metric: str) -> str:
+    """The grouping of a baseline and of one more rater on the items that a metric has a value for."""
+    return f"where {metric} has a value"
+
+
+def _coefficient(name: str, found: Found, level: float) -> Coefficient:
+    value, left_out = found.values[KENDALL], found.left_out[KENDALL]
+    each = estimate(value, left_out, level)
+    return Coefficient(name, each.value, each.low, each.high, found.n[KENDALL], chance(value, left_out))
+
+
+def _subtract(found: Found, other: Found, name: str, level: float, sign: float = 1.0) -> Coefficient | None:
+    """By how much a metric is above a baseline or a rater, times `sign`; None where a side is undefined."""
+    value, left_out = found.less(other, KENDALL, sign)
+    if value is None:
         return None
-    name = max(known, key=lambda each: abs(known[each]))
-    found = _pooled(inputs, np.where(kept, inputs.values[name], np.nan), people)
-    return _coefficient(name, found, level, -1.0 if known[name] < 0 else 1.0)
+    each = estimate(value, left_out, level, (-2.0, 2.0))
+    return Coefficient(name, each.value, each.low, each.high, found.n[KENDALL], chance(value, left_out))
 
 
-def _pooled(inputs: Inputs, side: FloatArray, people: FloatArray) -> Found:
-    """The coefficient of the items that have both numbers."""
-    return pooled(inputs.sides_of(side, people), (STATISTIC,))
+def is_on_same_items(row: AgreementRow) -> bool:
+    """Whether a row is one of those that `build_same_items_rows` yields."""
+    return row.statistic == CHANCE or row.grouping == BESIDE_RATER or row.grouping.startswith((ABOVE, "where "))
 
 
-def ceiling_of(inputs: Inputs, counted: Sequence[OneRater]) -> Found | None:
-    """The mean of the raters' coefficients, each with the mean of the others; None without a rater who counts."""
-    found = [{STATISTIC: pooled(inputs.sides(each.own, each.others, each.shared), (STATISTIC,))} for each in counted]
-    return mean_over_raters(found, [each.n_shared for each in counted])[STATISTIC] if found else None
+def read_same_items(rows: Sequence[AgreementRow]) -> dict[tuple[str, str], SameItems]:
+    """Read from the agreement table how metrics stand beside baselines and raters, by aspect and metric."""
+    by_metric: dict[tuple[str, str], dict[str, Coefficient]] = {}
+    chances = {(row.aspect, row.metric, row.grouping): row for row in rows if row.statistic == CHANCE}
+    for row in rows:
+        key = row.aspect, row.metric, row.grouping
+        if row.statistic == KENDALL and key in chances:
+            found = Coefficient(row.metric, row.value, row.low, row.high, row.n, chances[key].value)
+            by_metric.setdefault((row.aspect, row.grouping), {})[row.metric] = found
+    pooled_chances = [(key[:2], row.n) for key, row in chances.items() if key[2] == "pooled"]
+    return {key: _read_metric(by_metric, *key, n_videos) for key, n_videos in pooled_chances}
 
 
-def _coefficient(name: str, found: Found, level: float, sign: float = 1.0) -> Coefficient:
-    value = found.values[STATISTIC]
-    return _made(name, None if value is None else sign * value, sign * found.left_out[STATISTIC], found, level)
+def _read_metric(
+    found: Mapping[tuple[str, str], Mapping[str, Coefficient]], aspect: str, metric: str, n_videos: int
+) -> SameItems:
+    """found: coefficients by name, by aspect and grouping."""
+    own = dict(found.get((aspect, _own_items(metric)), {}))
+    ceiling = own.pop(ONE_RATER, None)
+    strongest = next(iter(own.values()), None)
 
+    def above(name: str) -> Coefficient | None:
+        each = found.get((aspect, f"{ABOVE}{name}"), {}).get(metric)
+        return None if each is None else replace(each, name=name)
 
-def _above(name: str, found: Found, other: Found, level: float, sign: float = 1.0) -> Coefficient | None:
-    """By how much a metric is above a baseline or a rater; None where a side is undefined."""
-    value, left_out = found.less(other, STATISTIC, sign)
-    return None if value is None else _made(name, value, left_out, found, level, 2.0)
-
-
-def _made(
-    name: str, value: float | None, left_out: FloatArray, found: Found, level: float, most: float = 1.0
-) -> Coefficient:
-    each = estimate(value, left_out, level, (-most, most))
-    return Coefficient(name, each.value, each.low, each.high, found.n[STATISTIC], chance(value, left_out))
+    return SameItems(
+        found[aspect, "pooled"][metric],
+        ceiling,
+        _turn(strongest) if strongest else None,
+        above(strongest.name) if strongest else None,
+        above(ONE_RATER),
+        n_videos,
+        found.get((aspect, BESIDE_RATER), {}).get(metric),
+    )

@@ -12,9 +12,10 @@ import numpy.typing as npt
 
 from metrics_core.agreement.choices import ACCURACY, Choices, accuracy_of, one_rater
 from metrics_core.agreement.groupings import pooled
+from metrics_core.agreement.inputs import check_inputs
 from metrics_core.agreement.raters import list_counted, mean_rating
-from metrics_core.agreement.same_items import STATISTIC, ceiling_of
-from metrics_core.agreement.table import checked_inputs
+from metrics_core.agreement.row import KENDALL
+from metrics_core.agreement.same_items import compute_ceiling
 from metrics_core.agreement.verdicts import NEAR
 from metrics_core.arrays import BoolArray, FloatArray
 from metrics_core.calibration.rated import FEWEST_VIDEOS
@@ -73,15 +74,15 @@ def standing(
     >>> found.found["m"][0].value, found.race.first, found.race.second, found.race.state
     (1.0, 'm', 'length', 'few videos')
     """
-    inputs = checked_inputs(metrics, {STATISTIC: ratings}, videos, baselines=baselines, seed=seed)
-    people = mean_rating(inputs.ratings[STATISTIC])
+    inputs = check_inputs(metrics, {KENDALL: ratings}, videos, baselines=baselines, seed=seed)
+    people = mean_rating(inputs.ratings[KENDALL])
 
     def found_of(name: str, rows: BoolArray) -> Found:
-        return pooled(inputs.sides_of(np.where(rows, inputs.values[name], np.nan), people), (STATISTIC,))
+        return pooled(inputs.sides_of(np.where(rows, inputs.values[name], np.nan), people), (KENDALL,))
 
     known = {name: np.isfinite(side) & np.isfinite(people) for name, side in inputs.values.items()}
-    ceiling = ceiling_of(inputs, list_counted(inputs.ratings[STATISTIC]))
-    return _standing(STATISTIC, found_of, known, inputs.video, metrics, ceiling)
+    ceiling = compute_ceiling(inputs, list_counted(inputs.ratings[KENDALL]))
+    return _standing(KENDALL, found_of, known, inputs.video, metrics, ceiling)
 
 
 def standing_of_choices(

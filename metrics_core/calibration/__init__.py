@@ -4,7 +4,7 @@ docs/metrics/ecs.md explains the choices, and docs/selections.md those of `rated
 """
 
 from metrics_core.calibration.labels import calibration_mask, split_position
-from metrics_core.calibration.rated import rated_cut
+from metrics_core.calibration.rated import find_cut, rated_cut
 from metrics_core.calibration.rated_cut import Baseline, Estimate, RatedCut
 from metrics_core.calibration.result import CalibrationWarning, Confusion, Threshold, ThresholdInterval
 from metrics_core.calibration.threshold import (
@@ -25,6 +25,7 @@ __all__ = [
     "ThresholdInterval",
     "best_threshold",
     "calibration_mask",
+    "find_cut",
     "rated_cut",
     "split_position",
     "threshold_interval",

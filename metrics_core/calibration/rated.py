@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -57,36 +59,74 @@ def rated_cut(
     >>> rated_cut(scores, ratings, range(20), least_rating=6).reason
     'no rating is at least 6: name a lower one'
     """
-    values, means = _checked(scores, ratings, len(videos), least_rating)
-    rated = np.isfinite(means)
-    if not rated.any():
+    found = find_cut(scores, ratings, videos, least_rating=least_rating)
+    if found.status != "ok":
+        return found
+    rated = _rated(scores, ratings, videos, least_rating)
+    of_video = rated.video.tolist()
+    interval = threshold_interval(
+        rated.scores, rated.good, "youden", groups=of_video, n_resamples=n_resamples, seed=seed
+    )
+    others = {name: np.asarray(numbers, dtype=np.float64)[rated.kept] for name, numbers in (baselines or {}).items()}
+    complete = {name: numbers for name, numbers in others.items() if np.isfinite(numbers).all()}
+    parameters = Parameters("youden", None, 0.95, n_resamples, seed)
+    held_out, beside = _elsewhere(rated.scores, rated.good, rated.video, complete, parameters)
+    return replace(found, low=interval.low, high=interval.high, held_out=held_out, baselines=beside)
+
+
+def find_cut(
+    scores: npt.ArrayLike, ratings: npt.ArrayLike, videos: Sequence[object], *, least_rating: float | None = None
+) -> RatedCut:
+    """Find the cut of `rated_cut` without its interval and its worth on other videos, which take resamples.
+
+    >>> found = find_cut([0.9, 0.8, 0.7, 0.3, 0.2] * 4, [5, 4, 4, 2, 1] * 4, range(20), least_rating=3)
+    >>> found.at_least, found.kept_good, found.held_out
+    (0.7, 1.0, None)
+    """
+    rated = _rated(scores, ratings, videos, least_rating)
+    if rated.least is None:
         return RatedCut("no_ratings", "no sample is rated", None, 0, 0, 0)
-    least = _middle(means[rated]) if least_rating is None else float(least_rating)
-    both = rated & np.isfinite(values)
-    kept, good = values[both], means[both] >= least
-    video_of = np.unique(np.asarray(videos)[both], return_inverse=True)[1].astype(np.int64)
-    counts = (least, int(both.sum()), int(good.sum()), int(video_of.max(initial=-1)) + 1)
-    if undefined := _undefined(kept, *counts):
+    counts = (rated.least, rated.scores.size, int(rated.good.sum()), int(rated.video.max(initial=-1)) + 1)
+    if undefined := _undefined(rated.scores, *counts):
         return undefined
-    cut = find_threshold(checked_labels(kept, good, None)[0], Parameters("youden"))
+    cut = find_threshold(checked_labels(rated.scores, rated.good, None)[0], Parameters("youden"))
     if cut.value is None or cut.counts is None or not (cut.counts.youden or 0.0) > 0:
         return RatedCut("no_better", "no cut keeps more of the good samples than of the others", *counts)
-    interval = threshold_interval(kept, good, "youden", groups=video_of.tolist(), n_resamples=n_resamples, seed=seed)
-    others = {name: np.asarray(numbers, dtype=np.float64)[both] for name, numbers in (baselines or {}).items()}
-    complete = {name: numbers for name, numbers in others.items() if np.isfinite(numbers).all()}
-    held_out, beside = _elsewhere(kept, good, video_of, complete, Parameters("youden", None, 0.95, n_resamples, seed))
     return RatedCut(
         "ok",
         None,
         *counts,
         at_least=cut.value,
-        low=interval.low,
-        high=interval.high,
         kept_good=cut.counts.true_positive / cut.counts.n_positive,
         kept_others=cut.counts.false_positive / (cut.counts.n - cut.counts.n_positive),
-        held_out=held_out,
-        baselines=beside,
     )
+
+
+class _Rated(NamedTuple):
+    """The samples with a score and a rating, of those of the mask `kept`; least: the least rating of a good one.
+
+    least is None, and nothing else is of use, where no sample is rated.
+    """
+
+    kept: BoolArray
+    scores: FloatArray
+    good: BoolArray
+    video: IntArray
+    least: float | None
+
+
+def _rated(
+    scores: npt.ArrayLike, ratings: npt.ArrayLike, videos: Sequence[object], least_rating: float | None
+) -> _Rated:
+    """Check scores and ratings, and take the samples that have both. Raises ValueError as `rated_cut` does."""
+    values, means = _checked(scores, ratings, len(videos), least_rating)
+    is_rated = np.isfinite(means)
+    kept = is_rated & np.isfinite(values)
+    video = np.unique(np.asarray(videos)[kept], return_inverse=True)[1].astype(np.int64)
+    if not is_rated.any():
+        return _Rated(kept, values[kept], kept[kept], video, None)
+    least = _middle(means[is_rated]) if least_rating is None else float(least_rating)
+    return _Rated(kept, values[kept], means[kept] >= least, video, least)
 
 
 def _checked(

@@ -75,7 +75,8 @@ def rate(
 
 def _print_question(name: str, aspect: str, text: str, seed: int) -> Draws:
     """Say what is known of a question so far; the draw serves the pages. Raises BadQuestion before they are served."""
-    from assets.agreement.settling import Draws, state_of
+    from assets.agreement.settled import state_of
+    from assets.agreement.settling import Draws
     from assets.datasets import dataset_of_key
     from orchestration.platform import installed
 

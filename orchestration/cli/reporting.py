@@ -14,7 +14,7 @@ from assets.home_files import private_files
 from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_plan, print_rows, progress
 
 if TYPE_CHECKING:
-    from assets.agreement.comparing import Comparison, MovedSample
+    from assets.agreement.comparison import Comparison, MovedSample
     from metrics_core.agreement import Estimate, PeopleCompared
 
 
@@ -33,13 +33,13 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Compare two scorers on the same samples: another metric, model or setting. Which is closer to people?"""
-    from assets.agreement.comparing import compare as compare_scorers
-    from assets.agreement.settling import told
+    from assets.agreement.compare import compare as compare_scorers
+    from assets.agreement.settled import explain_questions
     from assets.datasets import dataset_of_key
     from orchestration.platform import installed
 
     of = dataset_of_key(installed().engine, dataset)
-    found, drawn = compare_scorers(installed().engine, of, a, b, limit), told(installed().engine, of)
+    found, drawn = compare_scorers(installed().engine, of, a, b, limit), explain_questions(installed().engine, of)
     if as_json:
         print_json({"dataset": dataset, **found.as_dict(), "drawn": drawn})
         return
@@ -53,7 +53,7 @@ def compare(
 
 def _print_scorers(found: Comparison) -> None:
     """Who is compared, on what."""
-    from assets.agreement.comparing import left_out
+    from assets.agreement.comparison import format_missing
 
     sides = {"A": found.first, "B": found.second}
     for letter, side in sides.items():
@@ -69,7 +69,7 @@ def _print_scorers(found: Comparison) -> None:
     )
     for letter, side in sides.items():
         if side.without:
-            console.print(f"  {letter} has no value for {left_out(side)}", markup=False)
+            console.print(f"  {letter} has no value for {format_missing(side)}", markup=False)
 
 
 def _print_scores(found: Comparison) -> None:
@@ -93,7 +93,7 @@ def _print_movers(found: Comparison) -> None:
 
 def _print_people(found: Comparison) -> None:
     """Both scorers against people, and the conclusions."""
-    from assets.agreement.comparing import sentences
+    from assets.agreement.comparison import explain_comparison
     from assets.reports.text import plural
 
     for people in found.people:
@@ -107,7 +107,7 @@ def _print_people(found: Comparison) -> None:
         shares = {letter: with_interval(each) for letter, each in columns.items()}
         print_rows([{"with people": "same preference", **shares}], empty="")
     console.print()
-    for sentence in sentences(found):
+    for sentence in explain_comparison(found):
         console.print(sentence, markup=False)
 
 

@@ -14,9 +14,9 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from assets.datasets import UnknownDataset
-from assets.reports.write import environment
+from assets.reports.page import environment
 from assets.work import DatasetChanged, one_work
-from db.reports.browsing import TIMEOUT_S
+from db.reports.sight import TIMEOUT_S
 from orchestration.cli.errors import explain, record
 
 CANCELLED = "57014"

@@ -31,22 +31,11 @@ from assets.selection.wording import tell_ties
 from assets.sources.base import MissingEvidence
 from db.evidence.facts import facts_of
 from db.manifest.datasets import Dataset, list_datasets
-from db.reports.browsing import (
-    MOST_COUNTED,
-    UNCOUNTED,
-    Ground,
-    Histogram,
-    as_sql,
-    count,
-    distribution_of,
-    ground,
-    has_numbers,
-    ids_of_video,
-    page_of,
-    rows_of,
-    suggested_columns,
-)
+from db.reports.histograms import UNCOUNTED, Histogram, distribution_of, has_numbers
+from db.reports.pages import MOST_COUNTED, count, ids_of_video, page_of, rows_of
 from db.reports.samples import history_of, ratings_of, references_of, video_of
+from db.reports.sight import Ground, ground, suggested_columns
+from db.reports.sight_sql import build_sql
 from db.scores.present import SIMPLE_SCORES
 from db.selection.conditions import FilterError
 from db.selection.recipes import Recipe, SelectionError
@@ -306,7 +295,7 @@ class Look:
     def sql(self, request: Request) -> Response:
         """The statement that gives the same samples."""
         with self._seen(request) as (view, on):
-            statement = as_sql(on)
+            statement = build_sql(on)
         command = shlex.join(["reelsieve", "sql", statement])
         return page("sql.html", dataset=on.sight.dataset.name, view=view, statement=statement, command=command)
 

@@ -16,7 +16,7 @@ from starlette.responses import FileResponse
 from starlette.types import Receive, Scope, Send
 
 from assets.media.files import IngestedFileUnreadable, ingested_file
-from assets.reports.looked_at import jpeg, thumbnails
+from assets.reports.thumbnails import jpeg, thumbnails
 
 FRAME_HEIGHT = 144
 # Pixels between frames of a sheet, which has two columns.

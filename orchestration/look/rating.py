@@ -16,7 +16,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from assets.agreement.progress import Progress, progress_of
-from assets.agreement.settling import Draw, Draws, state_of
+from assets.agreement.settled import state_of
+from assets.agreement.settling import Draw, Draws
 from assets.datasets import dataset_of_key
 from assets.ingest.hygiene import check
 from assets.ingest.rows import RatingRow

@@ -14,7 +14,9 @@ from starlette.datastructures import QueryParams
 from assets.ingest.hygiene import is_storable
 from assets.reports.text import number
 from db.manifest.datasets import Dataset
-from db.reports.browsing import NO_PLACE, Histogram, Place, Sight
+from db.reports.histograms import Histogram
+from db.reports.pages import NO_PLACE, Place
+from db.reports.sight import Sight
 from db.selection.conditions import FilterError
 from db.selection.filters import names_in
 

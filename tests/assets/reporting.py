@@ -13,6 +13,8 @@ from typing import Any, cast
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
+from assets.agreement.judged import load_judged
+from assets.agreement.table import StoredRow, store_agreement
 from assets.reports.report import make_report
 from assets.scores.base import Explanation, Scorer
 from assets.scores.registry import METRIC_INPUTS
@@ -85,6 +87,13 @@ def report_on(
     reader.feed(html)
     numbers = json.loads(files.numbers.read_text(encoding="utf-8"))
     return MadeReport(files.page, html, numbers, reader.tags, re.sub(r"\s+", " ", " ".join(reader.pieces)))
+
+
+def agree(engine: Engine, dataset: Dataset, metrics: Sequence[str]) -> list[StoredRow]:
+    """Store how far these metrics of a dataset agree with people."""
+    with engine.connect() as connection:
+        judged = load_judged(connection, dataset, metrics)
+    return store_agreement(engine, dataset, judged)
 
 
 def add_captions(

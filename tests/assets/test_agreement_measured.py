@@ -9,10 +9,11 @@ import sqlalchemy as sa
 from scipy import stats
 from sqlalchemy.engine import Engine
 
-from assets.agreement.rows import COMMON_WORDS, COSINE, LABELS, LENGTH, MAJORITY, load_judged, rows_of, store_agreement
+from assets.agreement.judged import COMMON_WORDS, COSINE, LABELS, LENGTH, MAJORITY, Judgements, load_judged
+from assets.agreement.table import StoredAgreement, compute_agreement, read_agreement
 from db import schema
 from db.manifest.datasets import Dataset
-from metrics_core.agreement import agreement_rows
+from tests.assets.reporting import agree
 from tests.assets.verifying import HashEncoder, score_simply
 from tests.db.builders import (
     add_keypoint,
@@ -72,7 +73,7 @@ def samples(engine: Engine, clips: Dataset) -> list[int]:
 def test_metrics_baselines_and_raters_stand_in_one_table(engine: Engine, clips: Dataset, samples: list[int]) -> None:
     scorer_id = set_scores(engine, dict(zip(samples, VALUES, strict=True)))
     score_simply(engine, clips)
-    store_agreement(engine, clips, ["vcs", "evqa"])
+    agree(engine, clips, ["vcs", "evqa"])
     rows = stored(engine)
     # Two raters of 8 captions share too few for a row of one rater.
     assert {key[0] for key in rows} == {"vcs", LENGTH, MAJORITY, COMMON_WORDS, "raters"}
@@ -97,18 +98,18 @@ def test_the_cosine_of_whole_texts_stands_beside_the_metrics_where_it_is_stored(
         captions = connection.scalars(sa.select(schema.sample.c.text).order_by(schema.sample.c.sample_id)).all()
     for video_id in videos:
         add_reference(engine, clips, video_id, f"other{video_id}", "a cat sleeps")
-    store_agreement(engine, clips, ["vcs"])
+    agree(engine, clips, ["vcs"])
     assert not any(key[0] == COSINE for key in stored(engine))
     encoder = HashEncoder()
     scorer_id = score_simply(engine, clips, encoder)["cosine"]
-    store_agreement(engine, clips, ["vcs"])
+    agree(engine, clips, ["vcs"])
     unit = {text: encoder.vector(text) for text in (*captions, "a dog runs far", "a cat sleeps")}
     cosines = [max(unit[text] @ unit["a dog runs far"], unit[text] @ unit["a cat sleeps"]) for text in captions]
     row = stored(engine)[COSINE, "quality", "pooled", "pearson"]
     assert (row.n, row.baseline, row.scorer_id) == (8, True, scorer_id)
     assert row.value == pytest.approx(stats.pearsonr(cosines, [sum(each) / 2 for each in RATINGS]).statistic, abs=1e-6)
     add_reference(engine, clips, videos[0], "new", "never embedded")
-    store_agreement(engine, clips, ["vcs"])
+    agree(engine, clips, ["vcs"])
     row = stored(engine)[COSINE, "quality", "pooled", "pearson"]
     assert (row.n, row.n_stale) == (6, 2)
 
@@ -119,14 +120,14 @@ def test_stale_scores_are_left_out_and_counted(engine: Engine, clips: Dataset, s
     with engine.connect() as connection:
         video_id = connection.scalar(sa.select(schema.sample.c.video_id).where(schema.sample.c.sample_id == samples[0]))
     add_reference(engine, clips, video_id, "another", "a cat sleeps")
-    store_agreement(engine, clips, ["vcs"])
+    agree(engine, clips, ["vcs"])
     row = stored(engine)["vcs", "quality", "pooled", "pearson"]
     assert (row.n, row.n_undefined, row.n_stale) == (6, 2, 2)
 
 
 def test_scores_that_are_undefined_are_left_out(engine: Engine, clips: Dataset, samples: list[int]) -> None:
     set_scores(engine, {**dict(zip(samples, VALUES, strict=True)), samples[1]: None})
-    store_agreement(engine, clips, ["vcs"])
+    agree(engine, clips, ["vcs"])
     row = stored(engine)["vcs", "quality", "pooled", "pearson"]
     assert (row.n, row.n_undefined, row.n_stale) == (7, 1, 0)
 
@@ -142,7 +143,7 @@ def test_labels_are_an_aspect_and_a_judges_are_not(engine: Engine, clips: Datase
             add_label(engine, keypoint, sample_id, i < place)
             add_label(engine, keypoint, samples[1], True, source="judge")
         shares[sample_id] = place / 4
-    store_agreement(engine, clips, ["vcs"])
+    agree(engine, clips, ["vcs"])
     row = stored(engine)["vcs", LABELS, "pooled", "pearson"]
     assert row.n == 4
     # Keypoints are an input of ECS, not of VCS, so no score is stale.
@@ -153,16 +154,16 @@ def test_labels_are_an_aspect_and_a_judges_are_not(engine: Engine, clips: Datase
 def test_new_rows_replace_the_old_ones_of_this_dataset(engine: Engine, clips: Dataset, samples: list[int]) -> None:
     other = make_dataset(engine, "other")
     rate(engine, add_sample(engine, other, add_video(engine, other, "o"), "o"), "a", 3)
-    assert store_agreement(engine, other, ["vcs"])
+    assert agree(engine, other, ["vcs"])
     rows_of_other = ids_of(engine, other)
-    store_agreement(engine, clips, ["vcs"])
+    agree(engine, clips, ["vcs"])
     before = ids_of(engine, clips)
-    rows = store_agreement(engine, clips, ["vcs"])
+    rows = agree(engine, clips, ["vcs"])
     assert len(ids_of(engine, clips)) == len(before) == len(rows)
     assert not before & ids_of(engine, clips)
     with engine.begin() as connection:
         connection.execute(sa.delete(schema.rating).where(schema.rating.c.sample_id.in_(samples)))
-    assert store_agreement(engine, clips, ["vcs"]) == []
+    assert agree(engine, clips, ["vcs"]) == []
     assert (ids_of(engine, clips), ids_of(engine, other)) == (set(), rows_of_other)
 
 
@@ -178,7 +179,7 @@ def test_a_metric_that_failed_on_all_rated_samples_has_rows_without_numbers(
     engine: Engine, clips: Dataset, samples: list[int]
 ) -> None:
     set_scores(engine, dict.fromkeys(samples))
-    store_agreement(engine, clips, ["vcs", "evqa"])
+    agree(engine, clips, ["vcs", "evqa"])
     rows = stored(engine)
     assert defined(engine) == set()
     row = rows["vcs", "quality", "pooled", "kendall_b"]
@@ -190,7 +191,7 @@ def test_constant_ratings_have_no_coefficient(engine: Engine, clips: Dataset, sa
     with engine.begin() as connection:
         connection.execute(sa.update(schema.rating).values(value=3))
     set_scores(engine, dict(zip(samples, VALUES, strict=True)))
-    store_agreement(engine, clips, ["vcs"])
+    agree(engine, clips, ["vcs"])
     assert all(name.startswith(("tied", "pairwise", "soft")) for name in defined(engine))
     row = stored(engine)["vcs", "quality", "per_video", "spearman"]
     assert (row.value, row.n, row.n_undefined) == (None, 0, 4)
@@ -201,7 +202,7 @@ def test_one_rater_has_neither_ceiling_nor_alpha(engine: Engine, clips: Dataset,
     with engine.begin() as connection:
         connection.execute(sa.delete(schema.rating).where(schema.rating.c.rater == "b"))
     set_scores(engine, dict(zip(samples, VALUES, strict=True)))
-    store_agreement(engine, clips, ["vcs"])
+    agree(engine, clips, ["vcs"])
     assert not any(key[0] == "one rater" for key in stored(engine))
     row = stored(engine)["raters", "quality", "pooled", "krippendorff_ordinal"]
     assert (row.value, row.n, row.n_undefined) == (None, 0, 8)
@@ -212,7 +213,7 @@ def test_one_system_has_no_ranking_of_systems(engine: Engine, clips: Dataset, sa
     with engine.begin() as connection:
         connection.execute(sa.update(schema.sample).values(system="only"))
     set_scores(engine, dict(zip(samples, VALUES, strict=True)))
-    store_agreement(engine, clips, ["vcs"])
+    agree(engine, clips, ["vcs"])
     rows = stored(engine)
     for statistic in ("pearson", "kendall_b", "pairwise_accuracy", "soft_pairwise_accuracy"):
         row = rows["vcs", "quality", "per_system", statistic]
@@ -222,7 +223,7 @@ def test_one_system_has_no_ranking_of_systems(engine: Engine, clips: Dataset, sa
 
 def test_two_systems_are_counted_beside_their_coefficient(engine: Engine, clips: Dataset, samples: list[int]) -> None:
     set_scores(engine, dict(zip(samples, VALUES, strict=True)))
-    store_agreement(engine, clips, ["vcs"])
+    agree(engine, clips, ["vcs"])
     row = stored(engine)["vcs", "quality", "per_system", "kendall_b"]
     assert (row.value in (-1, 1), row.n) == (True, 2)
 
@@ -232,23 +233,27 @@ def test_no_judgement_reads_no_score(engine: Engine, clips: Dataset) -> None:
     set_scores(engine, {sample_id: 0.5})
     with engine.connect() as connection:
         judged = load_judged(connection, clips, ["vcs"])
-    assert (judged.samples, judged.metrics, rows_of(judged)) == ([], {}, [])
+    assert (judged.samples, judged.metrics, compute_agreement(judged)) == ([], {}, [])
 
 
-def test_the_same_judgements_are_computed_once(
-    engine: Engine, clips: Dataset, samples: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_read_is_what_was_computed(engine: Engine, clips: Dataset, samples: list[int]) -> None:
     set_scores(engine, dict(zip(samples, VALUES, strict=True)))
-    rows = store_agreement(engine, clips, ["vcs"])
-    computed = []
-
-    def counted(*args: Any, **options: Any) -> Any:
-        computed.append(1)
-        return agreement_rows(*args, **options)
-
-    monkeypatch.setattr("assets.agreement.rows.agreement_rows", counted)
-    assert store_agreement(engine, clips, ["vcs"]) == rows
-    assert not computed
+    with engine.connect() as connection:
+        assert read_agreement(connection, clips) == StoredAgreement((), None)
+    rows = agree(engine, clips, ["vcs"])
+    with engine.connect() as connection:
+        found = read_agreement(connection, clips)
+    assert found.rows == tuple(rows)
+    assert found.made_at is not None
     change_text(engine, samples[0], "another text")
-    assert store_agreement(engine, clips, ["vcs"]) != rows
-    assert computed
+    assert agree(engine, clips, ["vcs"]) != rows
+
+
+def test_a_run_reads_the_judgements_once(engine: Engine, clips: Dataset, samples: list[int]) -> None:
+    """So the conclusions of a run rest on one state; the next run looks again."""
+    judgements = Judgements()
+    first = judgements.read("run", engine, clips)
+    assert [each.sample_id for each in first.samples] == samples
+    rate(engine, samples[0], "cid", 5)
+    assert judgements.read("run", engine, clips) is first
+    assert judgements.read("next run", engine, clips).rated["quality"].raters == ("a", "b", "cid")

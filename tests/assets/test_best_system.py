@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from assets.agreement.rows import LABELS
+from assets.agreement.judged import LABELS
 from assets.reports.best_system import find_best_system
 from assets.reports.facts import AspectFacts, SystemTable, TrustFacts
 from metrics_core.agreement.same_items import Coefficient

@@ -9,15 +9,9 @@ import sqlalchemy as sa
 from scipy import stats
 from sqlalchemy.engine import Engine
 
-from assets.agreement.comparing import (
-    Comparison,
-    NothingToCompare,
-    UnknownScorer,
-    compare,
-    differences,
-    find_named,
-    sentences,
-)
+from assets.agreement.compare import NothingToCompare, compare, differences
+from assets.agreement.comparison import Comparison, explain_comparison
+from assets.agreement.scorer_names import UnknownScorer, find_named_scorer
 from db import schema
 from db.manifest.datasets import Dataset
 from db.scores.scorers import StoredScorer, list_scorers
@@ -100,7 +94,7 @@ KNOWN = [
     ],
 )
 def test_a_scorer_has_several_names(name: str, expected: int) -> None:
-    assert find_named(KNOWN, name).scorer_id == expected
+    assert find_named_scorer(KNOWN, name).scorer_id == expected
 
 
 @pytest.mark.parametrize(
@@ -117,7 +111,7 @@ def test_a_scorer_has_several_names(name: str, expected: int) -> None:
 )
 def test_an_unknown_name_is_refused_with_the_names_there_are(name: str, said: str) -> None:
     with pytest.raises(UnknownScorer) as caught:
-        find_named(KNOWN, name)
+        find_named_scorer(KNOWN, name)
     assert str(caught.value).startswith(said)
 
 
@@ -224,7 +218,7 @@ def test_a_difference_is_chance_or_more(
     engine: Engine, clips: Dataset, samples: list[int], pair: tuple[int, int]
 ) -> None:
     people(engine, samples)
-    (sentence,) = sentences(compared(engine, clips, pair))
+    (sentence,) = explain_comparison(compared(engine, clips, pair))
     assert sentence.startswith("quality: which is closer to people is open: 4 videos, 10 needed; Kendall's tau-b with")
     for i in range(4, 12):
         video = add_video(engine, clips, f"v{i}")
@@ -232,19 +226,19 @@ def test_a_difference_is_chance_or_more(
         people(engine, ids)
         set_scores(engine, dict(zip(ids, NEW, strict=True)), version="2")
         set_scores(engine, dict(zip(ids, OLD, strict=True)), version="1")
-    (sentence,) = sentences(compared(engine, clips, pair))
+    (sentence,) = explain_comparison(compared(engine, clips, pair))
     assert sentence.startswith(f"quality: vcs@{pair[0]} is closer to people by more than chance (p = 0.00")
     assert "; Kendall's tau-b with people is 0." in sentence
     assert " (Pearson's r 0." in sentence
     assert "; length in words" not in sentence
     people(engine, samples, aspect="style")
-    both = sentences(compared(engine, clips, pair))
+    both = explain_comparison(compared(engine, clips, pair))
     assert "corrected for 2 aspects" in both[0]
     assert both[1].startswith("style: which is closer to people is open: 4 videos, 10 needed")
 
 
 def test_without_ratings_it_says_so(engine: Engine, clips: Dataset, pair: tuple[int, int]) -> None:
-    assert sentences(compared(engine, clips, pair)) == [
+    assert explain_comparison(compared(engine, clips, pair)) == [
         "no sample has ratings or labels: they would show which scorer is closer to people"
     ]
 
@@ -262,7 +256,7 @@ def test_constant_ratings_order_nothing(
         rate(engine, sample_id, "a", 3)
     found = compared(engine, clips, pair)
     assert found.people[0].p is None
-    assert sentences(found) == [
+    assert explain_comparison(found) == [
         "quality: the ratings of 8 samples, or both scorers, are constant, so nothing can be compared"
     ]
 
@@ -273,7 +267,7 @@ def test_a_constant_scorer_orders_nothing(engine: Engine, clips: Dataset, sample
     second = set_scores(engine, dict(zip(samples, NEW, strict=True)), version="2")
     found = compared(engine, clips, (first, second))
     assert {each.value for each in found.scores.correlations.values()} == {None}
-    assert sentences(found) == [
+    assert explain_comparison(found) == [
         f"vcs@{first} is 0.5 for all 8 samples: it orders nothing",
         f"quality: vcs@{first} has one value for 8 samples, so it orders nothing",
     ]
@@ -287,7 +281,7 @@ def test_ratings_of_samples_that_failed_compare_nothing(
     set_scores(engine, {samples[0]: None, samples[1]: None}, version="2")
     found = compared(engine, clips, pair)
     assert (found.people[0].n, found.people[0].n_raters, found.people[0].p) == (0, 0, None)
-    assert sentences(found)[0].startswith("quality: 0 samples with ratings and both values, which is too few")
+    assert explain_comparison(found)[0].startswith("quality: 0 samples with ratings and both values, which is too few")
 
 
 def test_one_video_has_no_test(engine: Engine, clips: Dataset) -> None:
@@ -298,7 +292,7 @@ def test_one_video_has_no_test(engine: Engine, clips: Dataset) -> None:
     second = set_scores(engine, dict(zip(ids, NEW, strict=True)), version="2")
     found = compared(engine, clips, (first, second))
     assert found.scores.correlations["pearson"].low is None
-    said = sentences(found)
+    said = explain_comparison(found)
     assert said[0] == "all samples are of one video: intervals need several"
     assert said[1].startswith("quality: which is closer to people is open: 1 video, 10 needed")
 
@@ -338,7 +332,7 @@ def test_no_common_sample(engine: Engine, clips: Dataset, samples: list[int]) ->
 def test_one_common_sample(engine: Engine, clips: Dataset, samples: list[int]) -> None:
     first = set_scores(engine, {samples[0]: 0.1}, version="1")
     found = compared(engine, clips, (first, set_scores(engine, {samples[0]: 0.4}, version="2")))
-    assert sentences(found)[0] == "one sample has a value of both scorers: correlations need two"
+    assert explain_comparison(found)[0] == "one sample has a value of both scorers: correlations need two"
     assert found.scores.mean_difference.value == pytest.approx(0.3)
 
 

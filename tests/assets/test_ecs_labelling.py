@@ -13,7 +13,7 @@ from sqlalchemy.engine import Engine
 from assets.ecs.calibrate import NoLabels, calibrate
 from assets.ecs.labelling import Labelled, NoJudge
 from assets.ecs.scorer import ECSScorer, ECSSettings
-from db.reports.agreement import judged_samples
+from db.reports.agreement import list_judged_samples
 from metrics_core.models.chat.protocol import ChatModel, ChatReply, ChatRequest
 from metrics_core.models.sentence_splitter import RuleSplitter
 from tests.assets.manifests import candidate, keypoint, label, qa, reference, spans
@@ -122,13 +122,13 @@ def test_every_keypoint_of_every_caption_gets_a_label_of_the_judge(bench: Bench)
 def test_people_and_judge_do_not_mix(bench: Bench) -> None:
     before = stored(bench, "manifest")
     with bench.engine.connect() as connection:
-        covered = judged_samples(connection, bench.dataset.dataset_id)
+        covered = list_judged_samples(connection, bench.dataset.dataset_id)
     judged(bench, RuleChat(told))
     assert stored(bench, "manifest") == before
     assert labels_by_source(bench.engine) == {"judge:rule": 6 * N, "manifest": 2 * N}
     with bench.engine.connect() as connection:
         # People, who are wrong here, said yes to all.
-        assert judged_samples(connection, bench.dataset.dataset_id) == covered
+        assert list_judged_samples(connection, bench.dataset.dataset_id) == covered
         assert {each.covered for each in covered} == {1.0}
     scorer = scorer_of(None)
     bench.run(scorer)

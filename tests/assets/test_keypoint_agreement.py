@@ -9,12 +9,15 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.agreement.assets import metadata_of
-from assets.agreement.rows import KEYPOINTS, LABELS, StoredRow, keypoint_rows, store_agreement
+from assets.agreement.assets import format_agreement
+from assets.agreement.judged import LABELS
+from assets.agreement.keypoints import KEYPOINTS, keypoint_rows
+from assets.agreement.table import StoredRow
 from assets.scores.pending import register
 from db import schema
 from db.scores.decided_keypoints import DecidedKeypoint
 from db.scores.stored import activate_scorer
+from tests.assets.reporting import agree
 from tests.assets.test_calibrate import CHOSEN_ON, EVENTS, ITEMS, VIDEOS, calibrated, captions, idle, keypoints, labels
 from tests.assets.test_calibrate import scorer as told
 from tests.assets.verifying import Bench
@@ -35,7 +38,7 @@ def bench(engine: Engine, tmp_path: Path) -> Bench:
 
 
 def stored(bench: Bench) -> Rows:
-    rows = store_agreement(bench.engine, bench.dataset, ["ecs"])
+    rows = agree(bench.engine, bench.dataset, ["ecs"])
     return {(row.metric, row.aspect, row.statistic): row for row in rows if row.aspect.startswith("keypoints")}
 
 
@@ -83,13 +86,13 @@ def test_stale_decisions_are_left_out_and_counted(bench: Bench) -> None:
 
 
 def test_the_asset_shows_a_table_of_each_aspect(bench: Bench) -> None:
-    shown = metadata_of(store_agreement(bench.engine, bench.dataset, ["ecs"]))
+    shown = format_agreement(agree(bench.engine, bench.dataset, ["ecs"]))
     aspects = [name.removeprefix("aspect: ") for name in shown if name.startswith("aspect: ")]
     assert aspects == [LABELS, KEYPOINTS, "keypoints: camera_state (labels)", f"keypoints: {EVENTS} (labels)"]
     table = str(shown[f"aspect: {KEYPOINTS}"].value)
     assert table.startswith("| decided by | statistic | value | 95 % interval over videos | answers |")
     assert f"| ecs | accuracy | {accuracy(VIDEOS, 0.5):.3f} |" in table
-    assert metadata_of([])["agreement"].value == "no ratings and no labels"
+    assert format_agreement([])["agreement"].value == "no ratings and no labels"
 
 
 def test_without_a_decision_rows_have_no_number() -> None:

@@ -10,15 +10,14 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.agreement.assets import metadata_of
-from assets.agreement.comparing import compare
+from assets.agreement.assets import format_agreement
+from assets.agreement.compare import compare
 from assets.agreement.progress import CEILING, progress_of
-from assets.agreement.rows import store_agreement
 from db.manifest.datasets import Dataset
 from db.manifest.rating import Rater, store_answer
 from db.reports.samples import ratings_of
 from db.schema import rating, sample
-from tests.assets.reporting import add_captions, rate, report_on
+from tests.assets.reporting import add_captions, agree, rate, report_on
 from tests.db.builders import change_text, make_dataset, set_scores
 
 N_VIDEOS = 12
@@ -51,14 +50,14 @@ def prefer(engine: Engine, rater: Rater, one: int, other: int, value: int) -> No
 def test_the_agreement_table_has_a_row_for_each_metric_baseline_and_rater(
     module_engine: Engine, judged: tuple[Dataset, list[int]]
 ) -> None:
-    rows = store_agreement(module_engine, judged[0], METRICS)
+    rows = agree(module_engine, judged[0], METRICS)
     assert {row.grouping for row in rows} == {"side by side"}, "preferences are no ratings"
     told = {row.metric: (row.value, row.n, row.n_undefined) for row in rows}
     assert told["vcs"] == (1.0, 24, 1)
     assert told["evqa"] == (0.0, 24, 1)
     assert told["one rater"] == (1.0, 24, 1)
     assert "majority" not in told
-    assert "aspect: coverage, side by side" in metadata_of(rows)
+    assert "aspect: coverage, side by side" in format_agreement(rows)
     assert [row.scorer_id is not None for row in rows if row.metric in METRICS] == [True, True]
 
 
@@ -68,7 +67,7 @@ def test_compare_says_who_prefers_what_people_prefer(module_engine: Engine, judg
     assert (row["n"], row["n_videos"], row["n_raters"], row["difference"]["value"]) == (24, N_VIDEOS, 2, -1.0)
     (sentence,) = [each for each in found["sentences"] if "side by side" in each]
     assert "coverage, side by side: vcs@" in sentence
-    assert "is closer to people by more than chance (p = 0.000)" in sentence
+    assert "is closer to people by more than chance (p = 0.002)" in sentence, "of swaps of 12 videos"
     assert "in 100% of 24 answers" in sentence
 
 
@@ -121,7 +120,7 @@ def test_a_preference_about_another_text_counts_nowhere(module_engine: Engine) -
     set_scores(module_engine, {one: 0.5, other: 0.4})
     prefer(module_engine, Rater(dataset, "ann", "fun", pairs=True), one, other, 1)
     change_text(module_engine, other, "it says something else")
-    assert store_agreement(module_engine, dataset, METRICS) == []
+    assert agree(module_engine, dataset, METRICS) == []
     with module_engine.connect() as connection:
         assert ratings_of(connection, one) == []
 

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from sqlalchemy.engine import Engine
 
+from assets.agreement.judged import load_judged
 from assets.agreement.progress import progress_of
 from assets.agreement.raters import pattern_sentences
-from assets.agreement.rows import load_judged, rows_of
+from assets.agreement.table import compute_agreement
 from db.manifest.datasets import Dataset
 from db.manifest.rating import Rater, asked, store_answer
-from db.reports.agreement import GivenAnswer, answers_of
-from metrics_core.agreement.table import ONE_RATER
+from db.reports.agreement import GivenAnswer, list_answers
+from metrics_core.agreement.row import ONE_RATER
 from tests.assets.reporting import add_captions, rate, report_on
 from tests.db.builders import make_dataset, set_scores
 
@@ -86,7 +87,7 @@ def test_the_report_names_them_and_its_ceiling_is_that_of_the_others(
     with module_engine.connect() as connection:
         judged = load_judged(connection, rated, ["vcs"])
     assert judged.rated[ASPECT].raters == ("eve", "r0", "r1", "r2")
-    ceiling = [row.n for row in rows_of(judged) if (row.metric, row.grouping) == (ONE_RATER, "pooled")]
+    ceiling = [row.n for row in compute_agreement(judged) if (row.metric, row.grouping) == (ONE_RATER, "pooled")]
     assert set(ceiling) == {2 * N_VIDEOS}
 
 
@@ -120,9 +121,9 @@ def test_the_page_says_how_many_pairs_a_metric_ties_and_counts_ties_where_they_a
 
 def test_the_order_of_answers_holds_repeats_and_is_of_time(module_engine: Engine, rated: Dataset) -> None:
     with module_engine.connect() as connection:
-        answers = answers_of(connection, rated.dataset_id)
+        answers = list_answers(connection, rated.dataset_id)
     eve = [each for each in answers if each.rater == "eve" and not each.pairs]
-    assert [each.answer for each in eve] == [1.0 + place % 5 for place in range(27)]
+    assert [each.shown for each in eve] == [1.0 + place % 5 for place in range(27)]
     assert all(each.is_timed for each in eve)
     assert not any(each.is_timed for each in answers if each.rater != "eve")
 
@@ -136,15 +137,20 @@ def test_always_the_left_one_is_a_pattern_whichever_caption_stands_there(module_
     assert not any("lea gave" in each for each in elsewhere.sentences)
 
 
+def given(rater: str, answer: float) -> GivenAnswer:
+    """An answer that no browser took."""
+    return GivenAnswer(rater, "q", False, answer, answer, False, None)
+
+
 def test_without_a_known_order_only_equal_answers_are_a_pattern() -> None:
-    turn = (GivenAnswer("ann", "q", False, 1.0 + place % 5, False) for place in range(40))
-    same = (GivenAnswer("bob", "q", False, 3.0, False) for place in range(40))
+    turn = (given("ann", 1.0 + place % 5) for place in range(40))
+    same = (given("bob", 3.0) for place in range(40))
     assert [each.split(":")[0] for each in pattern_sentences([*turn, *same])] == [
         "bob gave 40 answers in a row that are all 3 (q)"
     ]
     # Where others give hardly anything else, it is none.
-    usual = (GivenAnswer("cid", "q", False, 1.0 if place == 0 else 3.0, False) for place in range(99))
-    few = (GivenAnswer("dan", "q", False, 3.0, False) for place in range(40))
+    usual = (given("cid", 1.0 if place == 0 else 3.0) for place in range(99))
+    few = (given("dan", 3.0) for place in range(40))
     assert list(pattern_sentences([*usual, *few])) == []
 
 

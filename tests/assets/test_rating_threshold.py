@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.agreement.rows import LABELS
+from assets.agreement.judged import LABELS
 from assets.curation import Curation
 from assets.reports.text import number
 from assets.scores.registry import METRIC_INPUTS, SCORERS
@@ -21,7 +21,7 @@ from assets.selection.export import export_selection
 from assets.selection.select import make_selection
 from assets.settings import SettingsError, read_settings
 from assets.thresholds.assets import rating_threshold
-from assets.thresholds.ratings import RATINGS, FoundCut, mean_ratings, sentence
+from assets.thresholds.ratings import RATINGS, FoundCut, sentence
 from assets.thresholds.settings import RatingSettings
 from db import schema
 from db.manifest.datasets import Dataset
@@ -29,6 +29,7 @@ from db.schema.views import create_views
 from db.selection.freeze import Selection
 from db.selection.frozen import find_selection, selection_rows
 from db.selection.recipes import SelectionError, recipe_in, recipe_of
+from metrics_core.agreement.raters import mean_rating
 from metrics_core.calibration import Baseline, Estimate, RatedCut, rated_cut
 from tests.assets.reporting import add_captions, rate, report_on
 from tests.db.builders import add_keypoint, add_label, change_text, make_dataset, set_scores
@@ -332,6 +333,6 @@ def test_the_sentence_claims_no_more_than_its_intervals() -> None:
 
 def test_equal_means_are_equal_however_they_are_added_up() -> None:
     ratings = np.array([[0.1, 0.2, 0.3, np.nan], [0.3, 0.2, 0.1, np.nan], [np.nan, 0.2, np.nan, 0.2], [np.nan] * 4])
-    means = mean_ratings(ratings)
+    means = mean_rating(ratings)
     assert len(set(means[:3].tolist())) == 1
     assert np.isnan(means[3])

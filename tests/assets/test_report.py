@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import re
 import statistics
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import sqlalchemy as sa
 from scipy import stats
 from sqlalchemy.engine import Engine
 
-from assets.agreement.rows import store_agreement
+from assets.agreement.judged import read_judged
 from assets.reports import write
+from assets.reports.report import write_stored
 from assets.reports.write import AGREEMENT_FIELDS, ReportError
 from assets.scores.base import Explanation
 from db import schema
 from db.manifest.datasets import Dataset
 from tests.assets.manifests import write_clip
-from tests.assets.reporting import MadeReport, add_captions, rate, report_on
+from tests.assets.reporting import MadeReport, ToldScorer, add_captions, agree, rate, report_on
 from tests.db.builders import (
     add_reference,
     add_sample,
@@ -31,6 +34,7 @@ from tests.db.builders import (
 
 SYSTEMS = ("alpha", "beta", "gamma", "delta", "epsilon")
 N_VIDEOS = 12
+RATING = {"aspect": "coverage", "value": 3, "row_sha256": b""}
 HOSTILE = "<script>alert(1)</script> <img src=x onerror=alert(2)> {{ 7 * 7 }} &amp; \u202eturned\u202c \x1b[2Jend"
 
 
@@ -67,7 +71,7 @@ def test_the_numbers_beside_the_page_are_the_stored_agreement(
     query = sa.select(*columns).where(schema.agreement.c.dataset_id == dataset.dataset_id)
     with module_engine.connect() as connection:
         assert [list(row.values()) for row in agreement] == [list(row) for row in connection.execute(query)]
-    again = store_agreement(module_engine, dataset, ["vcs", "evqa", "ecs"])
+    again = agree(module_engine, dataset, ["vcs", "evqa", "ecs"])
     assert [[getattr(row, name) for name in AGREEMENT_FIELDS] for row in again] == [list(r.values()) for r in agreement]
 
 
@@ -177,6 +181,42 @@ def test_the_same_data_give_the_same_page(
         return [line for line in html.splitlines() if "Made 2" not in line]
 
     assert without_time(again.html) == without_time(full[0].html)
+
+
+def test_made_alone_the_page_says_where_the_stored_agreement_is_missing_or_older(
+    engine: Engine, tmp_path: Path
+) -> None:
+    dataset = make_dataset(engine, "my clips")
+    ids = add_captions(engine, dataset, 12, SYSTEMS)
+    set_scores(engine, {i: value_of(place) for place, i in enumerate(ids)})
+    rate(engine, {i: (round(5 * value_of(place)),) for place, i in enumerate(ids)})
+
+    def made_alone() -> str:
+        judged = read_judged(engine, dataset)
+        scorers = {"vcs": cast(Any, ToldScorer("vcs"))}
+        numbers = json.loads(write_stored(engine, dataset, scorers, judged, tmp_path).numbers.read_text())
+        (aspect,) = numbers["trust"]["aspects"]
+        age, answers = numbers["trust"]["age"], numbers["answers"]["trust"]
+        assert aspect["n_samples"] == 60, "what people gave is there"
+        assert (age in numbers["notices"]) == (age is not None)
+        assert (answers["sentences"] == [age]) == (not aspect["verdicts"])
+        return str(age)
+
+    command = "reelsieve report --dataset 'my clips' computes it"
+    assert made_alone() == f"How far metrics agree with people is not computed yet: {command}."
+    report_on(engine, dataset, tmp_path)
+    assert made_alone() == "None"
+    with engine.begin() as connection:
+        connection.execute(sa.delete(schema.rating).where(schema.rating.c.sample_id == ids[-1]))
+    with engine.begin() as connection:
+        connection.execute(sa.insert(schema.rating), [{**RATING, "sample_id": ids[-1], "rater": each} for each in "ab"])
+    judged_later = made_alone()
+    older = r"is of \d{4}-\d\d-\d\d \d\d:\d\d UTC, before the newest scores or judgements"
+    assert re.fullmatch(f"How far metrics agree with people {older}: {command} anew.", judged_later)
+    report_on(engine, dataset, tmp_path)
+    assert made_alone() == "None"
+    set_scores(engine, {i: value_of(place + 1) for place, i in enumerate(ids)})
+    assert re.search(older, made_alone())
 
 
 # What is missing

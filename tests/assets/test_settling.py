@@ -10,11 +10,12 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.agreement.settling import RENEWING, BadQuestion, Draw, Draws, State, draw, question_of, state_of, told
+from assets.agreement.settled import State, explain_questions, state_of
+from assets.agreement.settling import RENEWING, BadQuestion, Draw, Draws, draw, question_of
 from db.evidence.embeddings import text_sha256
 from db.manifest.datasets import Dataset
 from db.manifest.rating import DRAWN, Rater, captions_of, next_item, store_rating
-from db.reports.agreement import judged_samples, ratings_of
+from db.reports.agreement import list_judged_samples, list_ratings
 from db.reports.summary import drawn_apart
 from tests.assets.reporting import rate
 from tests.conftest import Template, filled_template
@@ -90,7 +91,7 @@ def test_which_metric_is_closer_is_settled_from_a_part_of_the_captions(engine: E
     assert (found.answer is not None, found.is_settled, found.answer and found.answer.n) == (True, True, 39)
     assert "vcs is closer to people by more than chance" in found.sentence()
     assert "vcs is" not in found.blind()
-    assert told(engine, clips) == [found.sentence()]
+    assert explain_questions(engine, clips) == [found.sentence()]
 
 
 def test_a_rating_that_was_there_before_counts_where_the_draw_reaches_it(engine: Engine, clips: Dataset) -> None:
@@ -179,15 +180,15 @@ def test_statistics_read_only_what_is_a_random_sample(engine: Engine, clips: Dat
     plain = min(i for i in chance if i not in made.order[:40])
     rate(engine, {plain: (3,)}, "fun")
     with engine.connect() as connection:
-        assert {row[0] for row in ratings_of(connection, clips.dataset_id)} == even | {plain}
-        assert {each.sample_id for each in judged_samples(connection, clips.dataset_id)} == even | {plain}
+        assert {row[0] for row in list_ratings(connection, clips.dataset_id)} == even | {plain}
+        assert {each.sample_id for each in list_judged_samples(connection, clips.dataset_id)} == even | {plain}
         assert drawn_apart(connection, clips.dataset_id) == 40 - len(even)
 
 
 def test_pairs_of_two_systems_are_no_random_sample(engine: Engine, clips: Dataset) -> None:
     rate_drawn(engine, clips, drawn(engine, clips, "poor:good"), 10)
     with engine.connect() as connection:
-        assert not list(ratings_of(connection, clips.dataset_id))
+        assert not list(list_ratings(connection, clips.dataset_id))
         assert drawn_apart(connection, clips.dataset_id) == 10
 
 
@@ -199,7 +200,7 @@ def test_an_own_field_of_a_manifest_is_no_mark(engine: Engine, clips: Dataset) -
             statement = sa.text("UPDATE rating SET extra = CAST(:own AS jsonb) WHERE sample_id = :id")
             connection.execute(statement, {"own": own, "id": made.order[place]})
     with engine.connect() as connection:
-        assert [row[0] for row in ratings_of(connection, clips.dataset_id)] == [made.order[0]]
+        assert [row[0] for row in list_ratings(connection, clips.dataset_id)] == [made.order[0]]
     assert state(engine, clips, made).answer is None
 
 

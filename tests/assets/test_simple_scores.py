@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy import stats
 from sqlalchemy.engine import Engine
 
-from assets.agreement.comparing import compare
-from assets.agreement.rows import COMMON_WORDS, COSINE, LENGTH, load_judged, store_agreement
+from assets.agreement.compare import compare
+from assets.agreement.judged import COMMON_WORDS, COSINE, LENGTH, load_judged
 from assets.agreement.settling import BadQuestion, draw, question_of
 from assets.facts.describing import describe_texts
 from assets.scores.base import Outcome
@@ -29,7 +29,9 @@ from assets.thresholds.ratings import store_rating_cuts
 from db import schema
 from db.evidence.embeddings import text_sha256
 from db.manifest.datasets import Dataset
-from db.reports.browsing import Histogram, Sight, distribution_of, ground, page_of
+from db.reports.histograms import Histogram, distribution_of
+from db.reports.pages import page_of
+from db.reports.sight import Sight, ground
 from db.schema.inputs import REFERENCES, ReferenceText
 from db.scores.present import SIMPLE_SCORES, known_metrics, known_scores, list_scores
 from db.scores.scorers import values_of
@@ -38,7 +40,7 @@ from db.selection.freeze import Selection
 from db.selection.frozen import find_selection, selection_rows
 from db.selection.recipes import SelectionError, recipe_of
 from reelsieve import ReelsieveError, metric
-from tests.assets.reporting import rate, report_on
+from tests.assets.reporting import agree, rate, report_on
 from tests.assets.test_shard_thresholds import materialised
 from tests.assets.verifying import HashEncoder, make_sources, score_simply
 from tests.conftest import Template, filled_template
@@ -360,7 +362,7 @@ def judged(engine: Engine, clips: Dataset) -> dict[str, float]:
 def test_agreement_is_that_of_the_stored_numbers(
     engine: Engine, clips: Dataset, judged: dict[str, float], column: str, name: str
 ) -> None:
-    store_agreement(engine, clips, ["vcs"])
+    agree(engine, clips, ["vcs"])
     values = {key: getattr(row, column) for key, row in rows_of(engine).items() if key in judged}
     keys = [key for key, value in values.items() if value is not None]
     expected = stats.kendalltau([values[key] for key in keys], [judged[key] for key in keys]).statistic
@@ -428,7 +430,9 @@ def test_a_metric_is_compared_with_them(engine: Engine, clips: Dataset, judged: 
 def test_a_cut_by_ratings_on_a_simple_score_does_not_stand_beside_itself(
     engine: Engine, clips: Dataset, judged: dict[str, float]
 ) -> None:
-    found = store_rating_cuts(engine, clips, ["vcs", "words_in_common"], {})
+    with engine.connect() as connection:
+        people = load_judged(connection, clips, ["vcs"])
+    found = store_rating_cuts(engine, clips, people, {})
     beside = {each.metric: {one.name for one in each.cut.baselines} for each in found if each.shard is None}
     # The scores lack a value for captions without a reference, and a number beside them must have all.
     assert COMMON_WORDS not in beside["words_in_common"]

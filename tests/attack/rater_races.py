@@ -28,13 +28,13 @@ import sqlalchemy as sa
 import typer
 from sqlalchemy.engine import Engine
 
-from assets.agreement.rows import store_agreement
 from assets.ingest.run import ingest_folder
 from assets.scores.registry import METRIC_INPUTS
 from db.schema.migrate import migrate
 from db.server.embedded import start_embedded
 from db.server.engine import open_engine
 from tests.assets.manifests import candidate, keypoint, write_manifest
+from tests.assets.reporting import agree
 from tests.assets.verifying import dataset_of
 from tests.attack.campaign import Campaign, Seed, temporary_home
 from tests.attack.world import invent_text
@@ -331,7 +331,7 @@ class _Oracle:
     def check_agreement(self) -> None:
         """Agreement rests on the answers that count: every rater has rated every caption as it is."""
         set_scores(self._engine, {i: place / 100 for place, i in enumerate(sorted(self._captions))})
-        rows = store_agreement(self._engine, dataset_of(self._engine, DATASET), ["vcs"])
+        rows = agree(self._engine, dataset_of(self._engine, DATASET), ["vcs"])
         sizes = {row.n for row in rows if (row.metric, row.aspect, row.grouping) == ("vcs", ASPECT, "pooled")}
         self._campaign.counts["rows of agreement"] += len(rows)
         self._expect(sizes == {len(self._captions)}, f"agreement is of {sizes} captions, not {len(self._captions)}")

@@ -14,20 +14,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from db.manifest.datasets import Dataset
-from db.reports.browsing import (
-    MOST_COUNTED,
-    Ground,
-    Histogram,
-    Sight,
-    ValueCount,
-    as_sql,
-    count,
-    distribution_of,
-    ground,
-    ids_of_video,
-    page_of,
-    suggested_columns,
-)
+from db.reports.histograms import Histogram, ValueCount, distribution_of
+from db.reports.pages import MOST_COUNTED, count, ids_of_video, page_of
+from db.reports.sight import Ground, Sight, ground, suggested_columns
+from db.reports.sight_sql import build_sql
 from db.schema import rating
 from db.selection.conditions import FilterError
 from tests.conftest import Template, filled_template
@@ -136,7 +126,7 @@ def test_the_sql_gives_the_same_samples_in_the_same_order(
     dataset, rows = clips
     for conditions, passes in WAYS:
         with seen(engine, Sight(dataset, conditions, sort, False, ("vcs", "extra_mood"))) as on:
-            found = on.connection.execute(sa.text(as_sql(on).replace(":", r"\:"))).mappings().all()
+            found = on.connection.execute(sa.text(build_sql(on).replace(":", r"\:"))).mappings().all()
         wanted = expected(rows, sort, passes, descending=False)
         assert [row["sample"] for row in found] == [rows[i]["sample"] for i in wanted], conditions
         assert [row["vcs"] for row in found] == [rows[i]["vcs"] for i in wanted]

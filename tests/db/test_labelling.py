@@ -13,7 +13,7 @@ from db.evidence.verdicts import MANIFEST_LABELS
 from db.manifest.datasets import Dataset
 from db.manifest.labelling import Fact, Labeller, n_labelled, next_fact, store_label, take_back_label
 from db.manifest.rows import write_rows
-from db.reports.agreement import judged_samples
+from db.reports.agreement import list_judged_samples
 from db.reports.summary import count_labelled
 from db.schema import keypoint, keypoint_label, sample
 from db.server.engine import psycopg_transaction
@@ -66,7 +66,7 @@ def test_each_fact_of_each_caption_comes_once_and_a_caption_stays_until_it_is_do
     assert [one.sample_id for one in seen[::2]] == [other.sample_id for other in seen[1::2]]
     with engine.connect() as connection:
         assert (n_labelled(connection, ann), n_labelled(connection, bob)) == (4, 8)
-        assert [each.covered for each in judged_samples(connection, clips.dataset_id)] == [0.5] * 6
+        assert [each.covered for each in list_judged_samples(connection, clips.dataset_id)] == [0.5] * 6
         rows = connection.execute(sa.select(keypoint_label)).all()
     assert {row.source for row in rows} == {MANIFEST_LABELS}
     assert {row.extra["rater"] for row in rows} == {"ann", "bob"}
@@ -125,7 +125,7 @@ def test_a_label_of_older_texts_counts_nowhere_and_its_fact_is_asked_again(engin
 
     def labelled() -> tuple[list[float | None], int, int]:
         with engine.connect() as connection:
-            shares = [each.covered for each in judged_samples(connection, clips.dataset_id)]
+            shares = [each.covered for each in list_judged_samples(connection, clips.dataset_id)]
             return shares, count_labelled(connection, clips.dataset_id), n_labelled(connection, ann)
 
     assert answer(engine, ann, fact)

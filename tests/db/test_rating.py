@@ -27,7 +27,7 @@ from db.manifest.rating import (
     take_back,
 )
 from db.manifest.rows import write_rows
-from db.reports.agreement import judged_samples, preferences_of, ratings_of, repeats_of
+from db.reports.agreement import list_answers, list_judged_samples, list_preferences, list_ratings
 from db.reports.samples import ratings_by_sample
 from db.reports.samples import ratings_of as ratings_on_page
 from db.reports.summary import count_old_ratings, dataset_summary, raters_of
@@ -126,9 +126,9 @@ def test_a_rating_of_an_older_text_counts_nowhere_and_its_caption_is_asked_again
             summary = dataset_summary(connection, dataset.name)
             return {
                 "mean": means.scalar(),
-                "random": list(ratings_of(connection, dataset.dataset_id)),
+                "random": list(list_ratings(connection, dataset.dataset_id)),
                 "drawn": [row[:2] for row in drawn_ratings(connection, dataset, "fun")],
-                "judged": [each.sample_id for each in judged_samples(connection, dataset.dataset_id)],
+                "judged": [each.sample_id for each in list_judged_samples(connection, dataset.dataset_id)],
                 "rated": n_rated(connection, rater)[0],
                 "raters": raters_of(connection, dataset.dataset_id),
                 "shown": ratings_by_sample(connection, [first]),
@@ -182,7 +182,7 @@ def test_a_row_of_a_manifest_counts_for_the_text_beside_which_it_was_given(
             said = {"sample_id": first, "rater": "ann", "aspect": "fun", "value": 3.0, "extra": None}
             write_rows(driver, "rating", [{**said, "row_sha256": row}], is_held=True)
         with engine.connect() as connection:
-            return len(list(ratings_of(connection, dataset.dataset_id)))
+            return len(list(list_ratings(connection, dataset.dataset_id)))
 
     assert ingest(b"first") == 1
     change_text(engine, first, "a cat sleeps")
@@ -293,7 +293,7 @@ def test_a_preference_counts_while_both_texts_are_those_that_were_compared(
 
     def told() -> list[tuple[int, int, int]]:
         with engine.connect() as connection:
-            found = preferences_of(connection, dataset.dataset_id)
+            found = list_preferences(connection, dataset.dataset_id)
         return [(each.sample_id, each.other_id, each.better) for each in found]
 
     assert told() == [(*key, 1)]
@@ -337,11 +337,11 @@ def test_some_captions_come_twice_and_keep_both_answers(
     with engine.connect() as connection:
         assert n_rated(connection, rater) == (36, 42)
         stored = {row.sample_id: row for row in connection.execute(sa.select(rating))}
-        found = repeats_of(connection, dataset.dataset_id)
+        answers = list_answers(connection, dataset.dataset_id)
     for place in repeated:
         row, first = stored[order[place]], order.index(order[place])
         assert (row.value, row.extra["again"]["value"]) == (1 + first % 5, 1 + place % 5)
-    assert sorted((each.first, each.again) for each in found) == sorted(
+    assert sorted((each.first, each.value) for each in answers if each.first is not None) == sorted(
         (1 + order.index(order[place]) % 5, 1 + place % 5) for place in repeated
     )
     for place in reversed(range(40)):

@@ -7,11 +7,13 @@ import pytest
 from scipy import stats
 
 from metrics_core.agreement import agreement_rows
+from metrics_core.agreement.inputs import check_inputs
 from metrics_core.agreement.rater_checks import compare_raters, find_pattern
 from metrics_core.agreement.raters import FEWEST_SHARED, is_counted
-from metrics_core.agreement.same_items import on_same_items
-from metrics_core.agreement.table import ONE_RATER, WITHOUT_ONE_RATER
+from metrics_core.agreement.row import ONE_RATER, WITHOUT_ONE_RATER, build_rows
+from metrics_core.agreement.same_items import OneAspect, SameItems, build_same_items_rows, read_same_items
 from metrics_core.arrays import FloatArray
+from metrics_core.intervals import LEVEL
 
 RNG = np.random.default_rng(32)
 
@@ -25,6 +27,14 @@ def people_of(rng: np.random.Generator, n_videos: int, n_raters: int, noise: flo
 
 def videos_of(n_videos: int) -> list[int]:
     return np.repeat(np.arange(n_videos), 6).tolist()
+
+
+def on_same_items(metric: FloatArray, ratings: FloatArray, videos: list[int]) -> SameItems:
+    """How a metric stands beside raters on its own items, without the rest of the agreement table."""
+    once = OneAspect(check_inputs({"m": metric}, {"q": ratings}, videos), "q")
+    found = once.pooled("m", np.isfinite(metric) & once.is_rated)
+    rows = [*build_rows(("m", "q", "pooled"), found, LEVEL), *build_same_items_rows(once, "m")]
+    return read_same_items(rows)["q", "m"]
 
 
 def tau(one: FloatArray, other: FloatArray) -> float:
@@ -42,7 +52,7 @@ def test_a_few_careless_answers_do_not_move_the_ceiling() -> None:
     careless[:27] = (np.arange(27) % 5 + 1)[:, None]
     metric = careful.mean(axis=1) + rng.normal(0, 3, careful.shape[0])
     before, after = (
-        on_same_items({"m": metric}, {}, ratings, videos_of(300))["m"]
+        on_same_items(metric, ratings, videos_of(300))
         for ratings in (careful, np.concatenate([careful, careless], axis=1))
     )
     assert before.ceiling is not None
@@ -58,7 +68,7 @@ def test_raters_count_by_the_captions_that_they_share() -> None:
     rng = np.random.default_rng(6)
     ratings = people_of(rng, 30, 3)
     ratings[FEWEST_SHARED + 10 :, 2] = np.nan
-    found = on_same_items({"m": rng.normal(size=180)}, {}, ratings, videos_of(30))["m"].ceiling
+    found = on_same_items(rng.normal(size=180), ratings, videos_of(30)).ceiling
     taus, shared = [], [180, 180, FEWEST_SHARED + 10]
     for rater in range(3):
         others = np.nanmean(np.delete(ratings, rater, axis=1), axis=1)
@@ -81,7 +91,7 @@ def test_who_counts_is_the_largest_set_whose_members_share_enough_with_each_othe
 
 def test_ceilings_of_raters_who_all_share_enough_are_plain_means() -> None:
     ratings = people_of(np.random.default_rng(7), 20, 4)
-    found = on_same_items({"m": np.arange(120.0)}, {}, ratings, videos_of(20))["m"].ceiling
+    found = on_same_items(np.arange(120.0), ratings, videos_of(20)).ceiling
     taus = [tau(ratings[:, i], np.delete(ratings, i, axis=1).mean(axis=1).round(9)) for i in range(4)]
     assert found is not None
     assert found.value == pytest.approx(np.mean(taus), abs=1e-9)
@@ -96,7 +106,7 @@ def test_a_metric_and_one_more_rater_are_held_against_the_same_means() -> None:
     ratings[60:, 1] = np.nan
     metric = np.round(ratings[:, 0] + rng.normal(0, 1, 120), 1)
     metric[::7] = np.nan
-    found = on_same_items({"m": metric}, {}, ratings, videos_of(20))["m"]
+    found = on_same_items(metric, ratings, videos_of(20))
     known = np.isfinite(metric)
     differences, own, weights = [], [], []
     for rater in range(3):
@@ -120,7 +130,7 @@ def called_better(n_worlds: int, n_raters: int) -> tuple[int, int]:
     n_better = n_worse = 0
     for seed in range(n_worlds):
         people = people_of(np.random.default_rng([seed, 32]), 100, n_raters + 1)
-        above = on_same_items({"m": people[:, -1]}, {}, people[:, :-1], videos_of(100))["m"].above_rater
+        above = on_same_items(people[:, -1], people[:, :-1], videos_of(100)).above_rater
         assert above is not None
         assert above.low is not None
         assert above.high is not None

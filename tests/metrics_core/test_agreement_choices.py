@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from itertools import permutations
 
@@ -72,6 +73,26 @@ def test_two_scorers_are_compared_on_the_answers_that_both_can_give() -> None:
     assert (found.n, found.n_videos, found.n_raters) == (2, 1, 2)
     assert (found.first.value, found.second.value, found.difference.value) == (1.0, 0.0, -1.0)
     assert (found.p, found.difference.low) == (None, None)
+
+
+def test_the_paired_test_swaps_both_scorers_answers_video_by_video() -> None:
+    rng = np.random.default_rng(8)
+    n_videos, per_video = 8, 3
+    first, second = np.arange(0, 2 * n_videos * per_video, 2), np.arange(1, 2 * n_videos * per_video, 2)
+    videos = np.repeat(np.arange(n_videos), per_video)
+    choices = Choices.of(first, second, np.ones(first.size), ["ann"] * first.size, videos.tolist())
+    one, other = rng.normal(size=2 * first.size), rng.normal(size=2 * first.size)
+    one[first] += 3
+    other[first] += 0.5
+    right = [(side[first] > side[second]).astype(float) for side in (one, other)]
+    seen = (right[1] - right[0]).sum()
+    swaps = np.array(list(itertools.product((1, -1), repeat=n_videos)))[:, videos]
+    p = np.mean(np.abs((swaps * (right[1] - right[0])).sum(axis=1)) >= abs(seen))
+    aspects = {"coverage": choices, "constant": choices.kept(np.zeros(first.size, dtype=np.bool_))}
+    found, nothing = compare_choices(one, other, aspects)
+    assert 0 < found.p < 0.9
+    assert (found.p, found.p_holm) == (pytest.approx(p), found.p), "one test alone needs no correction"
+    assert (nothing.p, nothing.p_holm) == (None, None)
 
 
 @pytest.mark.parametrize(("second", "better"), [([1, 1], [1]), ([1], [2])])

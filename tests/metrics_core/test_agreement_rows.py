@@ -13,15 +13,11 @@ from benchmarks.rank_agreement import mean_correlation, system_agreement
 from metrics_core.agreement import (
     AgreementRow,
     agreement_rows,
-    comparison_rows,
-    holm,
     krippendorff_alpha,
     label_rows,
-    permutation_test,
-    williams_test,
 )
 from metrics_core.agreement.raters import MOST_RATERS
-from metrics_core.agreement.table import ONE_RATER, RATERS
+from metrics_core.agreement.row import ONE_RATER, RATERS
 from metrics_core.arrays import FloatArray
 
 NAN = math.nan
@@ -54,7 +50,12 @@ def test_every_grouping_has_its_statistics() -> None:
     rows = rows_of(20)
     groupings = {grouping: sum(key[:2] == ("good", grouping) for key in rows) for _, grouping, _ in rows}
     assert groupings == {
-        "pooled": 7,
+        "pooled": 8,
+        "above one rater": 2,
+        "above words": 2,
+        "beside one rater": 2,
+        "where good has a value": 0,
+        "where noise has a value": 0,
         "pooled by rater": 6,
         "pooled without one rater": 1,
         "per_video": 7,
@@ -190,6 +191,11 @@ def test_one_rater_one_system_one_video() -> None:
         "pooled without one rater",
         "per_video",
         "pooled without length",
+        "above one rater",
+        "above words",
+        "beside one rater",
+        "where good has a value",
+        "where noise has a value",
     }
     one_video = rows_of(10, videos=[1] * 120)["good", "pooled", "pearson"]
     assert one_video.value is not None
@@ -230,34 +236,6 @@ def test_equal_seeds_give_equal_rows_and_the_order_of_items_changes_no_value() -
 def test_wrong_input_is_named(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         agreement_rows(**(world() | changes), n_resamples=2)
-
-
-# Metrics against each other
-
-
-def test_comparisons_are_the_single_tests_corrected() -> None:
-    world_ = world()
-    metrics = {**world_["metrics"], **world_["baselines"]}
-    people, videos = world_["ratings"]["quality"].mean(axis=1).round(9), world_["videos"]
-    rows = comparison_rows(metrics, world_["ratings"], videos, n_resamples=200)
-    assert [(row.metric, row.other) for row in rows] == [("good", "noise"), ("good", "words"), ("noise", "words")]
-    for row in rows:
-        left, right = metrics[row.metric], metrics[row.other]
-        alone = permutation_test(left, right, people, videos, n_resamples=200)
-        assert (row.p, row.difference, row.n) == (alone.p, pytest.approx(alone.difference), 120)
-        correlations = [float(np.corrcoef(*pair)[0, 1]) for pair in ((left, people), (right, people), (left, right))]
-        assert row.p_williams == pytest.approx(williams_test(*correlations, 120).p)
-    assert [row.p_holm for row in rows] == pytest.approx(list(holm([row.p for row in rows])))
-    assert rows[0].p_holm < 0.05 < rows[2].p_holm
-
-
-def test_a_comparison_without_a_correlation_is_undefined_and_not_counted() -> None:
-    world_ = world()
-    metrics = {**world_["metrics"], "constant": np.ones(120)}
-    rows = comparison_rows(metrics, world_["ratings"], world_["videos"], n_resamples=50)
-    assert [row.p is None for row in rows] == [False, True, True]
-    assert rows[0].p_holm == rows[0].p
-    assert [row.p_holm for row in rows[1:]] == [None, None]
 
 
 # Labels

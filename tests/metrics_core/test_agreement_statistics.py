@@ -24,7 +24,6 @@ from metrics_core.agreement import (
     length_in_words,
     permutation_test,
     soft_pairwise_accuracy,
-    williams_test,
     without_length,
     without_system_means,
 )
@@ -196,22 +195,6 @@ def test_systems_without_a_common_video_have_no_soft_accuracy() -> None:
 
 
 # Tests
-
-
-@pytest.mark.parametrize(
-    ("correlations", "n", "t", "p"),
-    [((0.4, 0.3, 0.5), 103, 1.093255, 0.138454), ((0.9, 0.8, 0.85), 20, 1.729180, 0.050946)],
-)
-def test_williams_by_hand(correlations: tuple[float, float, float], n: int, t: float, p: float) -> None:
-    found = williams_test(*correlations, n)
-    assert (found.t, found.p) == (pytest.approx(t, abs=1e-6), pytest.approx(p, abs=1e-6))
-
-
-def test_williams_of_copies_and_of_three_items_is_undefined() -> None:
-    assert williams_test(0.4, 0.4, 1.0, 50).t is None
-    assert williams_test(0.4, 0.3, 0.5, 3).p is None
-    with pytest.raises(ValueError, match="from -1 to 1"):
-        williams_test(1.4, 0.3, 0.5, 30)
 
 
 def test_permutation_test_by_all_swaps() -> None:

@@ -9,18 +9,8 @@ import pytest
 from scipy import stats
 
 from metrics_core.agreement import coefficient
-from metrics_core.agreement.sampling import (
-    EVEN,
-    Answer,
-    better_cut,
-    better_system,
-    closer_metric,
-    keys_of,
-    middle_rating,
-    shares_of_cuts,
-    shares_of_metrics,
-    weights_of,
-)
+from metrics_core.agreement.drawn_answers import Answer, better_cut, better_system, closer_metric, middle_rating
+from metrics_core.agreement.sampling import EVEN, keys_of, shares_of_cuts, shares_of_metrics, weights_of
 from metrics_core.arrays import FloatArray
 from metrics_core.calibration.rated import FEWEST_VIDEOS
 from metrics_core.intervals import estimate_at_any_time

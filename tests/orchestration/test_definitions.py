@@ -146,6 +146,11 @@ def test_every_asset_is_materialised_for_its_partitions() -> None:
     assert {name: installed().instance.get_materialized_partitions(dg.AssetKey(name)) for name in expected} == expected
 
 
+def test_the_report_stands_below_the_conclusions_that_it_reads() -> None:
+    parents = defs().get_repository_def().asset_graph.get(dg.AssetKey("dataset_report")).parent_keys
+    assert {dg.AssetKey("agreement"), dg.AssetKey("rating_threshold")} <= parents
+
+
 def test_a_metric_is_scored_with_what_it_reads() -> None:
     assert scoring_assets(["vcs"]) == ["text_embedding", "vcs_score", "words_in_common_score", "cosine_score"]
     assert scoring_assets(["ecs"]) == ["text_embedding", "ecs_verdict", "ecs_score", "words_in_common_score"]

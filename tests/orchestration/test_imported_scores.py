@@ -15,16 +15,17 @@ import pytest
 import sqlalchemy as sa
 
 import reelsieve as rs
-from assets.agreement.rows import store_agreement
+from assets.agreement.judged import read_judged
 from assets.datasets import dataset_of_key
 from assets.reports.report import gather
 from db.manifest.datasets import find_dataset
 from db.manifest.removal import drop_dataset
-from db.reports.browsing import Sight, ground, suggested_columns
+from db.reports.sight import Sight, ground, suggested_columns
 from db.scores.imported import IMPORTED
 from db.scores.present import known_metrics
 from db.scores.stored import register_scorer
 from orchestration.platform import installed, ready_engine
+from tests.assets.reporting import agree
 from tests.command_line import run_command
 from tests.db.builders import change_text, wait_for_lock
 from tests.orchestration.conftest import Installation
@@ -81,12 +82,13 @@ def test_trust_in_them_is_analysed_as_in_any_metric(imported: Installation) -> N
     dataset = dataset_of_key(installed().engine, "mine")
     with installed().engine.connect() as connection:
         metrics = known_metrics(connection, dataset)
-    rows = store_agreement(installed().engine, dataset, metrics)
+    rows = agree(installed().engine, dataset, metrics)
     wanted = ("human_like", "overall", "kendall_b", "pooled")
     (tau,) = [r for r in rows if (r.metric, r.aspect, r.statistic, r.grouping) == wanted]
     # Nothing is the wrong way round; 75 of the 435 pairs have equal ratings.
     assert (tau.value, tau.n) == (pytest.approx((360 / 435) ** 0.5), N_RATED)
-    report = gather(installed().engine, dataset, installed().curation.scorers)
+    judged = read_judged(installed().engine, dataset)
+    report = gather(installed().engine, dataset, installed().curation.scorers, judged)
     (facts,) = [metric for metric in report.metrics if metric.name == "human_like"]
     assert (facts.n_defined, facts.models) == (35, ("judge 2.1",))
 
@@ -130,7 +132,9 @@ def test_a_changed_text_makes_them_stale(imported: Installation) -> None:
         assert "now (human_like: 1): import human_like again by rs.import_scores first, or leave" in done.stderr
         reason = "SELECT DISTINCT error FROM current_score WHERE metric = 'human_like' AND status = 'stale'"
         assert answer(reason) == [("its text changed since it was imported: import it again by rs.import_scores",)]
-        found = gather(installed().engine, dataset_of_key(installed().engine, "mine"), installed().curation.scorers)
+        dataset = dataset_of_key(installed().engine, "mine")
+        judged = read_judged(installed().engine, dataset)
+        found = gather(installed().engine, dataset, installed().curation.scorers, judged)
         remedies = [line for line in found.notices if "stale" in line] + [step.sentence for step in found.answers.steps]
         assert "1 score of HUMAN_like is stale and left out: rs.import_scores imports it again." in remedies
         assert any(line.startswith("Import again what is stale, by rs.import_scores: ") for line in remedies)

@@ -1,28 +1,24 @@
-"""Metrics against people and each other, how their values are distributed, and what thresholds cut off."""
+"""Can each metric be trusted here: metrics against people, aspect by aspect, from the agreement table."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from datetime import timezone
 from typing import TypeVar
 
 import numpy as np
-import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from assets.agreement.judged import COMMON_WORDS, COSINE, LABELS, Judged
 from assets.agreement.raters import rater_sentences
-from assets.agreement.rows import COMMON_WORDS, COSINE, LABELS, SEED, Judged, StoredRow
+from assets.agreement.table import StoredAgreement, StoredRow
 from assets.reports.best_system import describe_orders
 from assets.reports.facts import (
     AspectFacts,
-    Cut,
     DataFacts,
-    LabelCut,
     MetricFacts,
-    MetricSpread,
-    PairFacts,
-    RatingCut,
     ReferenceCount,
     Scatter,
     TrustFacts,
@@ -30,199 +26,86 @@ from assets.reports.facts import (
 )
 from assets.reports.text import number, percent
 from assets.scores.base import Scorer
-from assets.settings import read_settings
-from assets.thresholds.ratings import beside, rating_cuts, sentence
-from assets.thresholds.settings import SHARES, RatingSettings
 from db.manifest.datasets import Dataset
-from db.reports.agreement import count_references
-from db.reports.values import (
-    RatingsBeside,
-    SystemLeft,
-    count_equal,
-    drawn_values,
-    histogram,
-    left_by,
-    lowest_kept,
-    ratings_beside,
-    spreads,
-)
-from db.schema import keypoint_threshold, scorer
+from db.reports.agreement import count_references, find_newest_score
 from db.schema.inputs import REFERENCES
-from db.scores.decided_keypoints import METHOD_LABELS
-from metrics_core.agreement import coefficient
 from metrics_core.agreement.choices import SIDE_BY_SIDE
 from metrics_core.agreement.coefficients import TIED
 from metrics_core.agreement.raters import mean_rating
-from metrics_core.agreement.same_items import STATISTIC, Coefficient, SameItems, on_same_items
-from metrics_core.agreement.table import CALIBRATED, ONE_RATER
-from metrics_core.agreement.verdicts import (
-    CLAIMS,
-    FEWEST_SYSTEMS,
-    chance_of_order,
-    order_verdict,
-    verdict,
-)
+from metrics_core.agreement.row import CALIBRATED, KENDALL, ONE_RATER, RATERS
+from metrics_core.agreement.same_items import Coefficient, SameItems, is_on_same_items, read_same_items
+from metrics_core.agreement.verdicts import FEWEST_SYSTEMS, chance_of_order, order_verdict, verdict
 from metrics_core.arrays import FloatArray
-from metrics_core.selection.places import count_share
 
-KIND = "caption"
-MOST_DRAWN = 20_000
-BINS = 40
 MOST_POINTS = 2000
 TENTHS = 10
 MANY_TIES = 0.2
 """Of a metric that ties a larger share of the pairs, the page also shows a statistic in which ties count."""
-
-
-@dataclass(frozen=True, eq=False)
-class Drawn:
-    """Captions drawn at random, all where there are few: ids in the order of the draw, and values (n,) by metric."""
-
-    sample_ids: Sequence[int]
-    values: Mapping[str, FloatArray]
-
-
-def draw(connection: Connection, metrics: Sequence[MetricFacts]) -> Drawn:
-    """Draw the captions on which metrics are compared with each other; NaN where one has no value."""
-    names = [metric.name for metric in metrics if metric.scores_kind(KIND)]
-    rows = drawn_values(connection, KIND, names, MOST_DRAWN)
-    values = np.array([row for _, row in rows], dtype=np.float64).reshape(len(rows), len(names))
-    return Drawn([sample_id for sample_id, _ in rows], dict(zip(names, values.T, strict=True)))
-
-
-def gather_pairs(drawn: Drawn) -> tuple[PairFacts, ...]:
-    """Correlate every two metrics over the captions that both score."""
-    found = []
-    for (metric, values), (other, others) in combinations(drawn.values.items(), 2):
-        both = np.isfinite(values) & np.isfinite(others)
-        found.append(PairFacts(metric, other, coefficient(values[both], others[both], "spearman"), int(both.sum())))
-    return tuple(found)
-
-
-def gather_spreads(connection: Connection, metrics: Sequence[MetricFacts]) -> tuple[MetricSpread, ...]:
-    """The distribution of every metric, for each kind of samples that it scores."""
-    return tuple(_spread(connection, metric, kind) for metric in metrics for kind in sorted(metric.ranges))
-
-
-def _spread(connection: Connection, metric: MetricFacts, kind: str) -> MetricSpread:
-    low, high = metric.ranges[kind]
-    if low == high:
-        low, high = low - 0.5, high + 0.5
-    counts = histogram(connection, kind, metric.name, low, high, BINS)
-    by_system, by_shard = (tuple(spreads(connection, kind, metric.name, by)) for by in ("system", "shard"))
-    return MetricSpread(metric.name, kind, low, high, tuple(counts), by_system, by_shard)
-
-
-def gather_cuts(connection: Connection, metrics: Sequence[MetricFacts], data: DataFacts) -> tuple[Cut, ...]:
-    """What the thresholds of asset `threshold` are now, and what they keep."""
-    kinds = sorted({kind for metric in metrics for kind in metric.ranges})
-    return tuple(cut for kind in kinds for cut in _cuts(connection, kind, metrics, data))
-
-
-def _cuts(connection: Connection, kind: str, metrics: Sequence[MetricFacts], data: DataFacts) -> Iterator[Cut]:
-    """The cuts of one kind of samples."""
-    values = {
-        metric.name: lowest_kept(connection, kind, metric.name, [count_share(share, n) for share in SHARES], n)
-        for metric in metrics
-        if (n := metric.n_of(kind))
-    }
-    left = left_by(connection, kind, values)
-    for metric, own in values.items():
-        n_at = count_equal(connection, kind, metric, own)
-        for place, value in enumerate(own):
-            ratings = ratings_beside(connection, kind, metric, value) if data.ratings else []
-            yield _cut(metric, kind, place, value, n_at[place], left[metric], ratings)
-
-
-def _cut(
-    metric: str,
-    kind: str,
-    place: int,
-    value: float,
-    n_at: int,
-    rows: Sequence[SystemLeft],
-    ratings: Sequence[RatingsBeside],
-) -> Cut:
-    """The cut that keeps the share at this place of SHARES."""
-    n = sum(n for _, n, _ in rows)
-    return Cut(
-        metric=metric,
-        kind=kind,
-        share=SHARES[place],
-        n_asked=count_share(SHARES[place], n),
-        n_kept=sum(left[place] for *_, left in rows),
-        n_at=n_at,
-        n=n,
-        value=value,
-        by_system={system: (left[place], n) for system, n, left in rows},
-        ratings={aspect: (above, below) for aspect, above, below, _ in ratings},
-    )
-
-
-def gather_rating_cuts(judged: Judged, metrics: Sequence[MetricFacts], trust: TrustFacts) -> tuple[RatingCut, ...]:
-    """What the thresholds of asset `rating_threshold` are now. Raises SettingsError for unusable least ratings."""
-    labels = {metric.name: metric.label for metric in metrics}
-    knows = {
-        (each.aspect, name): found.level in CLAIMS for each in trust.aspects for name, found in each.verdicts.items()
-    }
-    return tuple(
-        RatingCut(
-            found.metric,
-            found.objective,
-            found.cut,
-            sentence(found, labels[found.metric], knows=known),
-            beside(found.cut, knows=known).lstrip(",; "),
-        )
-        for found in rating_cuts(judged, read_settings(RatingSettings).good_ratings)
-        for known in [knows[found.aspect, found.metric]]
-    )
-
-
-def gather_label_cuts(connection: Connection, dataset: Dataset) -> tuple[LabelCut, ...]:
-    """The thresholds chosen on labels that are in force on the dataset."""
-    of = keypoint_threshold.c
-    query = (
-        sa.select(scorer.c.metric, of.dimension, of.threshold, of.objective, of.n, of.n_positive)
-        .join(scorer, scorer.c.scorer_id == of.scorer_id)
-        .where(of.dataset_id == dataset.dataset_id, of.scope == "dataset")
-        .where(of.method == METHOD_LABELS, scorer.c.status == "active")
-        .order_by(scorer.c.metric, of.dimension)
-    )
-    return tuple(LabelCut(*row) for row in connection.execute(query))
-
-
-# Can each metric be trusted here: metrics against people, aspect by aspect.
-
 T = TypeVar("T")
 Beside = Mapping[tuple[str, str], SameItems]
 """By aspect and metric: the metric beside simple scores and one more rater on its own samples."""
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Claims:
     """How metrics compare with people, by aspect and metric; chances are corrected for all claims of the page.
 
-    orders: how alike a metric and people rank systems. references: how many references the compared videos have.
+    rows: of the agreement table. orders: how alike a metric and people rank systems. references: how many references
+    the compared videos have.
     """
 
+    rows: Sequence[StoredRow]
     beside: Beside
     orders: Mapping[tuple[str, str], Coefficient]
     references: Mapping[tuple[str, str], ReferenceCount]
 
 
-def beside_people(judged: Judged) -> dict[tuple[str, str], SameItems]:
-    """Compare every metric with people by every aspect, on the samples that it has a value for."""
-    videos = [each.video_id for each in judged.samples]
-    return {
+def read_claims(
+    connection: Connection, dataset: Dataset, stored: StoredAgreement, judged: Judged, scorers: Mapping[str, Scorer]
+) -> Claims:
+    """Take from the agreement table what the page claims of the judged samples; chances are not corrected yet."""
+    beside = {
         (aspect, metric): same
-        for aspect in sorted(judged.ratings)
-        for metric, same in on_same_items(
-            judged.metrics, judged.baselines, judged.ratings[aspect], videos, seed=SEED
-        ).items()
+        for (aspect, metric), same in sorted(read_same_items(stored.rows).items(), key=lambda each: each[0][0])
+        # A table that is older than the judgements may have others.
+        if aspect in judged.ratings and metric in judged.metrics
+    }
+    references = gather_references(connection, dataset, judged, scorers)
+    return Claims(stored.rows, beside, find_orders(stored.rows, beside), references)
+
+
+def explain_age(connection: Connection, dataset: Dataset, stored: StoredAgreement, judged: Judged) -> str | None:
+    """Return a sentence where the stored agreement is missing, or older than scores or judgements; else None.
+
+    An answer that only changed its value is not noticed: answers are counted, since they have no time.
+    """
+    remedy = f"reelsieve report --dataset {shlex.quote(dataset.name)} computes it"
+    if stored.made_at is None:
+        has_any = judged.metrics and (judged.ratings or judged.choices)
+        return f"How far metrics agree with people is not computed yet: {remedy}." if has_any else None
+    newest = find_newest_score(connection, [each.sample_id for each in judged.samples])
+    if (newest is None or newest <= stored.made_at) and _stored_counts(stored.rows) == _present_counts(judged):
+        return None
+    when = f"{stored.made_at.astimezone(timezone.utc):%Y-%m-%d %H:%M} UTC"
+    return f"How far metrics agree with people is of {when}, before the newest scores or judgements: {remedy} anew."
+
+
+def _stored_counts(rows: Sequence[StoredRow]) -> dict[tuple[str, bool], int]:
+    """The number of ratings, and of preferences (True), that the agreement table rests on, by aspect."""
+    return {
+        (row.aspect, row.grouping == SIDE_BY_SIDE): row.n + row.n_undefined
+        for row in rows
+        if row.metric == RATERS or row.grouping == SIDE_BY_SIDE
     }
 
 
-def orders_of_systems(rows: Sequence[StoredRow], beside: Beside) -> dict[tuple[str, str], Coefficient]:
+def _present_counts(judged: Judged) -> dict[tuple[str, bool], int]:
+    """The number of ratings and of preferences (True) that people gave until now, by aspect."""
+    ratings = {(aspect, False): int(np.isfinite(each).sum()) for aspect, each in judged.ratings.items()}
+    return ratings | {(aspect, True): each.better.size for aspect, each in judged.choices.items()}
+
+
+def find_orders(rows: Sequence[StoredRow], beside: Beside) -> dict[tuple[str, str], Coefficient]:
     """Return, by aspect and metric, how alike the metric and people rank systems, with the chance of such an order.
 
     The chance is that of Kendall's exact test; None for fewer systems than it can tell anything of.
@@ -230,7 +113,7 @@ def orders_of_systems(rows: Sequence[StoredRow], beside: Beside) -> dict[tuple[s
     return {
         (row.aspect, row.metric): replace(_coefficient(row), p=_chance_of(row))
         for row in rows
-        if (row.grouping, row.statistic) == ("per_system", STATISTIC) and (row.aspect, row.metric) in beside
+        if (row.grouping, row.statistic) == ("per_system", KENDALL) and (row.aspect, row.metric) in beside
     }
 
 
@@ -245,8 +128,8 @@ def gather_references(
 
     Metrics that are known not to read references, and baselines that do not, are not in it.
     """
-    counts = count_references(connection, dataset.dataset_id, {each.video_id for each in judged.samples})
-    n_references = np.array([counts.get(each.video_id, 0) for each in judged.samples])
+    counts = count_references(connection, dataset.dataset_id, set(judged.videos))
+    n_references = np.array([counts.get(video_id, 0) for video_id in judged.videos])
     reads = {
         name: values
         for name, values in {**judged.metrics, **judged.baselines}.items()
@@ -267,38 +150,37 @@ def _reads_references(scorer: Scorer | None) -> bool:
 
 def gather_trust(
     judged: Judged,
-    rows: Sequence[StoredRow],
     metrics: Sequence[MetricFacts],
     data: DataFacts,
-    compared: Comparison,
+    compared: Claims,
+    age: str | None,
 ) -> TrustFacts:
-    """Judge every metric by every aspect, from the rows of the agreement table and on each metric's own samples."""
+    """Judge every metric by every aspect. age: see `explain_age`."""
     labels = {metric.name: metric.label for metric in metrics}
-    aspects = tuple(_aspect(judged, aspect, rows, labels, data, compared) for aspect in sorted(judged.ratings))
+    aspects = tuple(_aspect(judged, aspect, labels, data, compared) for aspect in sorted(judged.ratings))
     unscored = {}
     for metric in labels:
         values = judged.metrics.get(metric, np.full(len(judged.samples), np.nan))
         n_stale = judged.n_stale.get(metric, 0)
         unscored[metric] = {"have a stale score": n_stale, "have no value": int(np.isnan(values).sum()) - n_stale}
     side_by_side: dict[str, tuple[StoredRow, ...]] = {}
-    for row in rows:
+    for row in compared.rows:
         if row.grouping == SIDE_BY_SIDE:
             side_by_side[row.aspect] = (*side_by_side.get(row.aspect, ()), row)
-    return TrustFacts(aspects, len(judged.samples), unscored, side_by_side)
+    return TrustFacts(aspects, len(judged.samples), unscored, side_by_side, age)
 
 
 def _aspect(
     judged: Judged,
     aspect: str,
-    rows: Sequence[StoredRow],
     labels: Mapping[str, str],
     data: DataFacts,
-    compared: Comparison,
+    compared: Claims,
 ) -> AspectFacts:
     """Judge every metric by one aspect."""
-    own = [row for row in rows if row.aspect == aspect]
+    own = [row for row in compared.rows if row.aspect == aspect and not is_on_same_items(row)]
     pooled, of_systems = (
-        {row.metric: row for row in own if (row.grouping, row.statistic) == (grouping, STATISTIC)}
+        {row.metric: row for row in own if (row.grouping, row.statistic) == (grouping, KENDALL)}
         for grouping in ("pooled", "per_system")
     )
     same = _of_aspect(compared.beside, aspect)
@@ -321,7 +203,7 @@ def _aspect(
         baselines=baselines,
         strongest=_strongest(baselines),
         ceiling=_coefficient(pooled[ONE_RATER]) if ONE_RATER in pooled else None,
-        raters=tuple(rater_sentences(judged.rated[aspect], [each.video_id for each in judged.samples])),
+        raters=tuple(rater_sentences(judged.rated[aspect], judged.videos)),
         ties=tuple(_ties(own, named)),
         beside_rater=tuple(_beside_rater(named[name], each) for name, each in same.items() if each.above_rater),
         verdicts={name: verdict(named[name], shown, each) for name, each in same.items()},

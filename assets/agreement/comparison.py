@@ -1,0 +1,176 @@
+"""A comparison of two scorers on one dataset: its numbers, and what follows from them in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from db.scores.scorers import NamedSample, StoredScorer
+from metrics_core.agreement import ChoicesCompared, Mover, PeopleCompared, ScoresCompared
+from metrics_core.agreement.verdicts import too_few
+
+CHANCE = 0.05
+"""A difference that chance gives less often than this is called more than chance."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One scorer. without: for each reason, the number of samples that it has no value for."""
+
+    scorer: StoredScorer
+    without: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class MovedSample:
+    """A sample that the two scorers rank differently, with both values and percentiles (see `Mover`)."""
+
+    sample: NamedSample
+    values: tuple[float, float]
+    mover: Mover
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Scorer A (first) and scorer B (second) on a dataset.
+
+    differences: the models and parameters in which two scorers of one metric differ: name, of A, of B; empty for
+    different metrics. n_left_out: samples without a value on a side. constant: for each side its only value, or None.
+    people, choices: both against ratings and labels, and against preferences. n_judged: the samples that people rated,
+    labelled or compared.
+    """
+
+    first: Side
+    second: Side
+    differences: tuple[tuple[str, Any, Any], ...]
+    n_left_out: int
+    constant: tuple[float | None, float | None]
+    scores: ScoresCompared
+    up: tuple[MovedSample, ...]
+    down: tuple[MovedSample, ...]
+    people: tuple[PeopleCompared, ...]
+    choices: tuple[ChoicesCompared, ...]
+    n_judged: int
+    n_resamples: int
+
+    @property
+    def same_metric(self) -> bool:
+        """Whether both are scorers of one metric, so that their values are in one unit."""
+        return self.first.scorer.metric == self.second.scorer.metric
+
+    def as_dict(self) -> dict[str, Any]:
+        """The comparison as JSON; first is A and second is B."""
+        return {
+            "a": _side(self.first),
+            "b": _side(self.second),
+            "differences": [{"name": name, "a": a, "b": b} for name, a, b in self.differences],
+            "n": self.scores.n,
+            "n_videos": self.scores.n_videos,
+            "n_left_out": self.n_left_out,
+            "n_resamples": self.n_resamples,
+            "correlations": {name: asdict(each) for name, each in self.scores.correlations.items()},
+            "mean_difference": asdict(self.scores.mean_difference) if self.same_metric else None,
+            "up": [_scores_moved(each) for each in self.up],
+            "down": [_scores_moved(each) for each in self.down],
+            "n_judged": self.n_judged,
+            "people": [_people(each) for each in self.people],
+            "side_by_side": [_people(each) for each in self.choices],
+            "sentences": explain_comparison(self),
+        }
+
+
+def _side(side: Side) -> dict[str, Any]:
+    return {"name": side.scorer.name, **asdict(side.scorer), "without": dict(side.without)}
+
+
+def _scores_moved(each: MovedSample) -> dict[str, Any]:
+    return {
+        "sample": each.sample.key,
+        **{name: getattr(each.sample, name) for name in ("kind", "system", "text")},
+        "a": each.values[0],
+        "b": each.values[1],
+        "a_percentile": each.mover.first,
+        "b_percentile": each.mover.second,
+        "move": each.mover.move,
+    }
+
+
+def _people(each: PeopleCompared | ChoicesCompared) -> dict[str, Any]:
+    row = asdict(each)
+    return {{"first": "a", "second": "b"}.get(name, name): value for name, value in row.items()}
+
+
+def format_missing(side: Side) -> str:
+    """Format how many samples a scorer has no value for, and why: `40 samples (30 too_short, 10 stale)`."""
+    reasons = ", ".join(f"{n} {reason}" for reason, n in side.without.items())
+    n = sum(side.without.values())
+    return f"{n} sample{'' if n == 1 else 's'} ({reasons})"
+
+
+def explain_comparison(found: Comparison) -> list[str]:
+    """Return what follows from the numbers of a comparison, a sentence for every thing that a reader should know."""
+    said = []
+    for side, value in zip((found.first, found.second), found.constant, strict=True):
+        if value is not None and found.scores.n > 1:
+            said.append(f"{side.scorer.name} is {value:g} for all {found.scores.n} samples: it orders nothing")
+    if found.scores.n == 1:
+        said.append("one sample has a value of both scorers: correlations need two")
+    elif found.scores.n_videos == 1:
+        said.append("all samples are of one video: intervals need several")
+    if not found.n_judged:
+        said.append("no sample has ratings or labels: they would show which scorer is closer to people")
+    said += [_explain_people(each, found) for each in found.people]
+    return said + [_explain_choices(each, found) for each in found.choices]
+
+
+def _explain_choices(each: ChoicesCompared, found: Comparison) -> str:
+    """Does one scorer prefer what people prefer more often, by one aspect?"""
+    names = found.first.scorer.name, found.second.scorer.name
+    if each.first.value is None or each.second.value is None:
+        return (
+            f"{each.aspect}, side by side: no pair that people decided has values of both scorers: compare more pairs"
+        )
+    n = f"{each.n} answer{'' if each.n == 1 else 's'}"
+    shares = (
+        f"{names[0]} prefers the caption that people prefer in {each.first.value:.0%} of {n}, {names[1]} in "
+        f"{each.second.value:.0%}"
+    )
+    if few := too_few(each.n_videos):
+        return f"{each.aspect}, side by side: which is closer to people is open: {few}; {shares}"
+    aspects = sum(other.p is not None for other in found.choices)
+    corrected = f", corrected for {aspects} aspects" if aspects > 1 else ""
+    if each.p_holm is None or each.p_holm >= CHANCE:
+        p = "" if each.p_holm is None else f" (p = {each.p_holm:.3f}{corrected})"
+        return f"{each.aspect}, side by side: the difference may be chance{p}; {shares}"
+    closer = names[1] if each.second.value > each.first.value else names[0]
+    p = f"p = {each.p_holm:.3f}{corrected}"
+    return f"{each.aspect}, side by side: {closer} is closer to people by more than chance ({p}); {shares}"
+
+
+def _explain_people(people: PeopleCompared, found: Comparison) -> str:
+    """Is the difference between the scorers more than chance, by one aspect? It is that of Kendall's tau-b."""
+    names = found.first.scorer.name, found.second.scorer.name
+    tau, r = ((people.first[name].value, people.second[name].value) for name in ("kendall_b", "pearson"))
+    n = f"{people.n} sample{'' if people.n == 1 else 's'}"
+    if people.n < 2:
+        return f"{people.aspect}: {n} with ratings and both values, which is too few to compare: rate more samples"
+    if tau[0] is None and tau[1] is None:
+        return f"{people.aspect}: the ratings of {n}, or both scorers, are constant, so nothing can be compared"
+    if tau[0] is None or tau[1] is None:
+        constant = names[0] if tau[0] is None else names[1]
+        return f"{people.aspect}: {constant} has one value for {n}, so it orders nothing"
+    difference = f"Kendall's tau-b with people is {tau[0]:.3f} for {names[0]} and {tau[1]:.3f} for {names[1]}"
+    if r[0] is not None and r[1] is not None:
+        difference += f" (Pearson's r {r[0]:.3f} and {r[1]:.3f})"
+    if people.strongest and people.strongest.value is not None:
+        difference += f"; {people.strongest.name} alone has {people.strongest.value:.3f}"
+    if few := too_few(people.n_videos):
+        return f"{people.aspect}: which is closer to people is open: {few}; {difference}"
+    aspects = sum(each.p is not None for each in found.people)
+    corrected = f", corrected for {aspects} aspects" if aspects > 1 else ""
+    p = f"p = {people.p_holm:.3f}{corrected}"
+    if people.p_holm is None or people.p_holm >= CHANCE:
+        return f"{people.aspect}: the difference may be chance ({p}); {difference}"
+    closer = names[1] if tau[1] > tau[0] else names[0]
+    return f"{people.aspect}: {closer} is closer to people by more than chance ({p}); {difference}"

@@ -1,0 +1,236 @@
+"""The judged samples of a dataset: what people say of them, and beside that what scorers say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from sqlalchemy.engine import Connection, Engine
+
+from db.manifest.datasets import Dataset
+from db.reports.agreement import JudgedSample, Preference, list_judged_samples, list_preferences, list_ratings
+from db.scores.decided_keypoints import DecidedKeypoint, decided_keypoints
+from db.scores.present import SIMPLE_SCORES, known_metrics
+from db.scores.scorers import values_of
+from db.scores.stored import active_scorer
+from metrics_core.agreement import Choices
+from metrics_core.arrays import FloatArray
+from metrics_core.facts.texts import words_in
+
+SEED = 0
+RESAMPLES, RESAMPLES_OF_MANY = 1000, 200
+MANY = 20_000
+"""More samples than these get fewer resamples, so that 100,000 take minutes; their intervals are narrow."""
+LABELS = "coverage (labels)"
+"""The aspect of labels: the share of a caption's keypoints labelled as covered. All labels are of one rater."""
+LENGTH, COMMON_WORDS, COSINE = "length in words", "words in common", "cosine of whole texts"
+"""The names of the simple scores in the table of agreement."""
+STORED: Mapping[str, str] = dict(zip((COMMON_WORDS, COSINE), SIMPLE_SCORES, strict=True))
+"""The column of sample_scores that has a simple score, by its name in the table."""
+COLUMNS: Mapping[str, str] = {LENGTH: "words", **STORED}
+"""The same of all simple scores: the length is a fact."""
+MAJORITY = "majority"
+"""What gives every caption the commonest rating, and so ties all pairs: only pairwise accuracies exist."""
+
+
+@dataclass(frozen=True)
+class Rated:
+    """Ratings of one aspect (n, raters), NaN where there is none. raters: their names, in the order of the columns."""
+
+    values: FloatArray
+    raters: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The samples of a dataset that people judged, with the judgements and with all that scorers say of these samples.
+
+    Arrays are (n,), NaN where there is no number, and `rated` has the ratings by aspect. The samples are all of one
+    `kind`, whose scores lie on one scale: captions where people judged some. n_others: the judged samples of the other
+    kind, which are left out. metrics: the values of the metrics that looked at some of the samples. simple_scores: the
+    same of the simple scores, by column. baselines: what a metric has to beat. scorers, n_stale: by metric and simple
+    score the active scorer, and the judged samples whose score is stale, and left out. keypoints: the decisions on
+    labelled keypoints. preferences: between two of the samples.
+    """
+
+    samples: list[JudgedSample]
+    metrics: dict[str, FloatArray]
+    simple_scores: dict[str, FloatArray]
+    scorers: dict[str, int]
+    n_stale: dict[str, int]
+    rated: dict[str, Rated]
+    baselines: dict[str, FloatArray]
+    keypoints: Sequence[DecidedKeypoint]
+    kind: str
+    n_others: int
+    preferences: Sequence[Preference]
+
+    @cached_property
+    def videos(self) -> list[int]:
+        """The video of each sample."""
+        return [each.video_id for each in self.samples]
+
+    @cached_property
+    def ratings(self) -> dict[str, FloatArray]:
+        """The ratings (n, raters) by aspect."""
+        return {aspect: each.values for aspect, each in self.rated.items()}
+
+    @cached_property
+    def choices(self) -> dict[str, Choices]:
+        """What people prefer of two captions side by side, by aspect."""
+        return group_choices(self.samples, self.preferences)
+
+    @property
+    def computed_baselines(self) -> dict[str, FloatArray]:
+        """The baselines that order captions: all but the majority, which ties all."""
+        return {name: values for name, values in self.baselines.items() if name != MAJORITY}
+
+
+class Judgements:
+    """The judged samples of a run, read by the first step that asks, so that all conclusions rest on the same ones."""
+
+    def __init__(self) -> None:
+        self._read: dict[tuple[str, int], Judged] = {}
+
+    def read(self, run_id: str, engine: Engine, dataset: Dataset) -> Judged:
+        """Return what this run read of a dataset, and read it where no step has asked yet."""
+        key = run_id, dataset.dataset_id
+        if key not in self._read:
+            # The runs of a process follow one another.
+            self._read = {key: read_judged(engine, dataset)}
+        return self._read[key]
+
+
+def read_judged(engine: Engine, dataset: Dataset) -> Judged:
+    """Read the judgements of a dataset and the scores of the judged samples, all from one state of the database."""
+    with engine.connect().execution_options(isolation_level="REPEATABLE READ") as connection:
+        return load_judged(connection, dataset, known_metrics(connection, dataset))
+
+
+def load_judged(connection: Connection, dataset: Dataset, metrics: Sequence[str]) -> Judged:
+    """Load the judgements of a dataset and what the metrics and the simple scores say of the judged samples.
+
+    Metrics that looked at none of them are left out. Without a judgement no score is read.
+    """
+    everyone = list_judged_samples(connection, dataset.dataset_id)
+    kind = min((each.kind for each in everyone), default="caption")
+    samples = [each for each in everyone if each.kind == kind]
+    ids = [each.sample_id for each in samples]
+    scorers = {name: found for name in (*metrics, *SIMPLE_SCORES) if (found := active_scorer(connection, name))}
+    loaded = {
+        name: load_values(connection, dataset.dataset_id, scorer_id, ids) for name, scorer_id in scorers.items() if ids
+    }
+    known = {name: found.values for name, found in loaded.items() if found.has_rows}
+    baselines = build_baselines(samples, known)
+    # A row of the agreement table names a simple score in words.
+    in_words = {name: STORED[name] for name in baselines if name in STORED}
+    return Judged(
+        samples,
+        {name: values for name, values in known.items() if name not in SIMPLE_SCORES},
+        {name: values for name, values in known.items() if name in SIMPLE_SCORES},
+        scorers | {name: scorers[column] for name, column in in_words.items()},
+        {name: found.n_stale for name, found in loaded.items()}
+        | {name: loaded[column].n_stale for name, column in in_words.items()},
+        group_ratings(samples, list_ratings(connection, dataset.dataset_id)) if samples else {},
+        baselines,
+        decided_keypoints(connection, dataset.dataset_id) if samples else (),
+        kind,
+        len(everyone) - len(samples),
+        list_preferences(connection, dataset.dataset_id) if samples else (),
+    )
+
+
+class Loaded(NamedTuple):
+    """The values (n,) that a scorer stored of n samples, NaN where there is none.
+
+    n_stale: how many of its scores are stale, and have no value. has_rows: whether it looked at any of the samples.
+    """
+
+    values: FloatArray
+    n_stale: int
+    has_rows: bool
+
+
+def load_values(connection: Connection, dataset_id: int, scorer_id: int, sample_ids: Sequence[int]) -> Loaded:
+    """Load what a scorer stored of these samples."""
+    scores = values_of(connection, scorer_id, dataset_id, sample_ids)
+    values = np.array([_number(scores.get(sample_id, (None, ""))[0]) for sample_id in sample_ids])
+    return Loaded(values, sum(status == "stale" for _, status in scores.values()), bool(scores))
+
+
+def load_baselines(connection: Connection, dataset_id: int, samples: Sequence[JudgedSample]) -> dict[str, FloatArray]:
+    """Load what a metric has to beat on these samples, see `build_baselines`."""
+    ids = [each.sample_id for each in samples]
+    scorers = {name: found for name in SIMPLE_SCORES if ids and (found := active_scorer(connection, name))}
+    return build_baselines(
+        samples,
+        {name: load_values(connection, dataset_id, scorer_id, ids).values for name, scorer_id in scorers.items()},
+    )
+
+
+def build_baselines(samples: Sequence[JudgedSample], stored: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+    """Name what a metric has to beat on these samples: length, majority, and the simple scores that have a value.
+
+    stored: values by metric or column. There is nothing to beat without a sample.
+    """
+    if not samples:
+        return {}
+    # The number of column `words`, which is there only where somebody asked for facts.
+    lengths = np.array([len(words_in(each.text)) for each in samples], dtype=np.float64)
+    simple = {name: stored[column] for name, column in STORED.items() if column in stored}
+    return {LENGTH: lengths, MAJORITY: np.zeros(len(samples))} | {
+        name: values for name, values in simple.items() if np.isfinite(values).any()
+    }
+
+
+def resamples_for(n: int) -> int:
+    """The number of resamples for n samples: their cost grows with n, and the interval's width shrinks."""
+    return RESAMPLES if n <= MANY else RESAMPLES_OF_MANY
+
+
+def _number(value: float | None) -> float:
+    """The value, and NaN for none."""
+    return math.nan if value is None else value
+
+
+def group_ratings(samples: Sequence[JudgedSample], ratings: Iterable[tuple[int, str, str, float]]) -> dict[str, Rated]:
+    """Return the ratings of these samples by aspect; labels are the aspect LABELS of one rater, called "labels"."""
+    row_of = {each.sample_id: row for row, each in enumerate(samples)}
+    raters: dict[str, dict[str, FloatArray]] = {}
+    for sample_id, rater, aspect, value in ratings:
+        if sample_id not in row_of:
+            continue
+        of_aspect = raters.setdefault(aspect, {})
+        if rater not in of_aspect:
+            of_aspect[rater] = np.full(len(samples), math.nan)
+        of_aspect[rater][row_of[sample_id]] = value
+    found = {
+        aspect: Rated(np.stack(list(of_aspect.values()), axis=1), tuple(of_aspect))
+        for aspect, of_aspect in raters.items()
+    }
+    if any(each.covered is not None for each in samples):
+        found[LABELS] = Rated(np.array([[_number(each.covered)] for each in samples]), ("labels",))
+    return found
+
+
+def group_choices(samples: Sequence[JudgedSample], preferences: Iterable[Preference]) -> dict[str, Choices]:
+    """Return the preferences between these samples by aspect; positions are those of the samples."""
+    row_of = {each.sample_id: row for row, each in enumerate(samples)}
+    by_aspect: dict[str, list[Preference]] = {}
+    for each in preferences:
+        if each.sample_id in row_of and each.other_id in row_of:
+            by_aspect.setdefault(each.aspect, []).append(each)
+    return {
+        aspect: Choices.of(
+            [row_of[each.sample_id] for each in own],
+            [row_of[each.other_id] for each in own],
+            [each.better for each in own],
+            [each.rater for each in own],
+            [samples[row_of[each.sample_id]].video_id for each in own],
+        )
+        for aspect, own in by_aspect.items()
+    }

@@ -1,0 +1,103 @@
+"""Matplotlib figures as SVG that may stand many times in one HTML page."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec
+from xml.etree import ElementTree
+
+from assets.reports.text import visible
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+P = ParamSpec("P")
+_SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
+_REFERENCE = re.compile(r"url\(#([^)]+)\)")
+_FONT_FAMILY = re.compile(r"font-family:[^;]*;? ?")
+STYLE: Any = {
+    # Text stays text: it can be read aloud, searched and copied.
+    "svg.fonttype": "none",
+    # A name with two dollar signs is a name, not a formula.
+    "text.parse_math": False,
+    "font.size": 9,
+    "axes.titlesize": 9,
+    "axes.labelsize": 8.5,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.7,
+    "axes.edgecolor": "#666666",
+    "xtick.color": "#444444",
+    "ytick.color": "#444444",
+    "xtick.major.width": 0.7,
+    "ytick.major.width": 0.7,
+}
+
+
+def styled(draw: Callable[P, str]) -> Callable[P, str]:
+    """Draw in the style of the page: Matplotlib looks at its settings whenever it makes a part of a figure."""
+
+    @wraps(draw)
+    def drawn(*args: P.args, **kwargs: P.kwargs) -> str:
+        import matplotlib as mpl
+
+        with mpl.rc_context(STYLE):
+            return draw(*args, **kwargs)
+
+    return drawn
+
+
+def inline_svg(figure: Figure, name: str, description: str) -> str:
+    """Draw a figure as an SVG element for an HTML page, the same bytes each time.
+
+    name: begins every id, so it differs from figure to figure. description: what readers hear who do not see it.
+    """
+    import matplotlib as mpl
+
+    stream = io.StringIO()
+    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    with mpl.rc_context({"svg.hashsalt": name}):
+        figure.savefig(stream, format="svg", metadata=nothing, transparent=True)
+    root = ElementTree.fromstring(stream.getvalue())
+    _clean(root, name)
+    width, height = (float(root.attrib.pop(side).removesuffix("pt")) for side in ("width", "height"))
+    root.set("viewBox", f"0 0 {width:g} {height:g}")
+    root.set("style", f"width: {width * 4 / 3:.0f}px")
+    root.set("role", "img")
+    root.set("aria-label", visible(description))
+    ElementTree.register_namespace("", _SVG)
+    ElementTree.register_namespace("xlink", _XLINK)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _clean(root: ElementTree.Element, name: str) -> None:
+    """Drop metadata, style sheets, which would hold for the whole page, and ids that nothing points to."""
+    for parent in list(root.iter()):
+        for child in list(parent):
+            if child.tag in (f"{{{_SVG}}}metadata", f"{{{_SVG}}}style"):
+                parent.remove(child)
+    used = {found for each in root.iter() for value in each.attrib.values() for found in _REFERENCE.findall(value)}
+    used |= {value[1:] for each in root.iter() if (value := each.get(f"{{{_XLINK}}}href", "")).startswith("#")}
+    for each in root.iter():
+        if (own := each.get("id")) is not None:
+            del each.attrib["id"]
+            if own in used:
+                each.set("id", f"{name}-{own}")
+        if each.get(f"{{{_XLINK}}}href", "").startswith("#"):
+            each.set(f"{{{_XLINK}}}href", f"#{name}-{each.attrib[f'{{{_XLINK}}}href'][1:]}")
+        for key, value in each.attrib.items():
+            if "url(#" in value:
+                each.set(key, _REFERENCE.sub(rf"url(#{name}-\1)", value))
+        if "font-family:" in each.get("style", ""):
+            # The page's own font: names of fonts that a reader's machine lacks help nobody.
+            each.set("style", _FONT_FAMILY.sub("", each.attrib["style"]))
+        if "d" in each.attrib:
+            each.set("d", " ".join(each.attrib["d"].split()))
+        if each.tag != f"{{{_SVG}}}text":
+            each.text = each.text and each.text.strip()
+        each.tail = None

@@ -1,0 +1,62 @@
+"""Small pictures of a video for a page: some frames as JPEG, or the reason why there are none."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assets.media.files import IngestedFileUnreadable, ingested_file
+from metrics_core.frames.decoding import read_frames
+from metrics_core.frames.fit import Fit
+from metrics_core.frames.records import FrameReadError
+
+FRAMES = 4
+HEIGHT = 96
+# By the height. A panorama is cut at the sides, a picture of a phone held upright is narrower.
+WIDEST = 2
+QUALITY = 55
+TIMEOUT_S = 20.0
+
+Pictures = tuple[tuple[tuple[float, bytes], ...], str | None]
+"""Seconds and JPEG bytes of some frames of a video; without any, the reason."""
+
+
+def thumbnails(video: Mapping[str, Any], height: int = HEIGHT) -> Pictures:
+    """Decode some frames of so many pixels' height, at equal distances.
+
+    video: a row of table `video`, its key as "video".
+    """
+    if video["status"] == "text_only" or not video["uri"] or video["content_sha256"] is None:
+        return (), "text only: this video came without a file"
+    if video["status"] == "undecodable":
+        return (), f"its file does not decode: {video['error']}"
+    every = max(1, (video["n_frames"] or 1) // FRAMES)
+    try:
+        with ingested_file(SimpleNamespace(**{**video, "key": video["video"]})) as path:
+            found = read_frames(path, every=every, cap=FRAMES, fit=_fit(video, height), timeout_s=TIMEOUT_S)
+    except IngestedFileUnreadable as error:
+        return (), f"the file cannot be shown: {error}"
+    except FrameReadError as error:
+        return (), f"the file cannot be shown: {error.reason}"
+    return tuple(zip(found.times_s.tolist(), map(jpeg, found.pixels), strict=True)), None
+
+
+def jpeg(pixels: NDArray[np.uint8]) -> bytes:
+    """Encode a picture, uint8 (H, W, 3)."""
+    from PIL import Image
+
+    stream = io.BytesIO()
+    Image.fromarray(pixels).save(stream, format="JPEG", quality=QUALITY, optimize=True)
+    return stream.getvalue()
+
+
+def _fit(video: Mapping[str, Any], height: int) -> Fit:
+    """Scale pictures down to the height of a thumbnail, in their own shape where it is known."""
+    widest = WIDEST * height
+    width = round(height * video["width"] / video["height"]) if video["width"] and video["height"] else widest
+    return Fit(height, min(max(width, 1), widest), resize_mode="longest" if width > widest else "squash", fill=255)

@@ -1,0 +1,106 @@
+"""The one test of two scorers on the same items: how often chance gives their difference, by swapping them by video."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from metrics_core.agreement.coefficients import both_sides, by_group, coefficient, group_numbers
+from metrics_core.agreement.row import KENDALL
+from metrics_core.arrays import BoolArray, FloatArray
+
+# So many swapped numbers are compared at a time.
+CELLS = 1 << 14
+
+
+def compute_chance(
+    difference: Callable[[BoolArray], FloatArray], n_units: int, *, n_items: int, n_resamples: int, seed: int
+) -> float | None:
+    """Return how often chance gives a difference of two scorers so large as the one seen, two-sided.
+
+    difference: the differences (swaps,) where a mask (swaps, units) says in which units, such as videos, the scorers
+    are swapped. All swaps are tried where there are at most n_resamples, else so many at random. Of one unit there is
+    no chance: it is swapped as a whole or not at all. n_items: how many items the units hold.
+
+    >>> gains = np.array([1.0, 2.0, 3.0])
+    >>> def difference(swapped): return np.where(swapped, -gains, gains).sum(axis=-1)
+    >>> compute_chance(difference, 3, n_items=3, n_resamples=99, seed=0)
+    0.25
+    """
+    if n_units < 2:
+        return None
+    from scipy.stats import permutation_test as scipy_test
+
+    def statistic(swapped: FloatArray, rest: FloatArray, axis: int) -> FloatArray:
+        return difference(np.moveaxis(swapped, axis, -1) == 1)
+
+    result = scipy_test(
+        (np.zeros(n_units), np.ones(n_units)),
+        statistic,
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=n_resamples,
+        batch=max(1, CELLS // max(1, n_items)),
+        rng=np.random.default_rng(seed),
+    )
+    return float(result.pvalue)
+
+
+@dataclass(frozen=True, slots=True)
+class PermutationTest:
+    """Kendall's tau-b of a metric with people, less the other metric's, and how often chance gives so large a one.
+
+    difference in [-2, 2]; p in (0, 1], two-sided; both None where a correlation is not defined. n_units: the groups
+    whose ranks were swapped together. Of one group p is None: it is swapped as a whole or not at all.
+    """
+
+    n: int
+    n_units: int
+    difference: float | None
+    p: float | None
+
+
+def permutation_test(
+    metric: npt.ArrayLike,
+    other: npt.ArrayLike,
+    people: npt.ArrayLike,
+    groups: Sequence[object] | None = None,
+    *,
+    n_resamples: int = 1000,
+    seed: int = 0,
+) -> PermutationTest:
+    """Swap the ranks of two metrics at random and compare their tau-b with people (n,).
+
+    groups (n,): items whose ranks are swapped together, such as a video's captions; None swaps each item alone
+    (Deutsch et al. 2021). Ranks are all that tau-b reads, so two metrics that order alike are alike here, whatever
+    their scales. Raises ValueError for shapes that do not fit and numbers that are not finite.
+
+    >>> permutation_test([1, 2, 3, 4, 5], [5, 1, 4, 2, 3], [1, 2, 3, 4, 6]).p
+    0.125
+    """
+    left, right = both_sides(metric, people)[0], both_sides(other, people)[0]
+    truth = np.asarray(people, dtype=np.float64)
+    unit = np.arange(left.size) if groups is None else group_numbers("groups", groups, left.size)
+    n_units = int(unit.max(initial=-1)) + 1
+    first, second = (coefficient(side, truth, KENDALL) for side in (left, right))
+    if first is None or second is None:
+        return PermutationTest(left.size, n_units, None, None)
+    from scipy.stats import rankdata
+
+    ranks = [rankdata(side) for side in (left, right)]
+
+    def difference(swapped: BoolArray) -> FloatArray:
+        of_other = swapped[..., unit]
+        sides = np.stack([np.where(of_other, ranks[1], ranks[0]), np.where(of_other, ranks[0], ranks[1])])
+        swap = np.repeat(np.arange(sides.size // truth.size), truth.size)
+        n_swaps = sides.size // truth.size
+        found = by_group(sides.ravel(), np.tile(truth, n_swaps), swap, n_swaps, (KENDALL,))
+        # Ranks that a swap makes all equal order nothing.
+        one, two = np.nan_to_num(found[KENDALL]).reshape(2, *of_other.shape[:-1])
+        return np.asarray(one - two)
+
+    p = compute_chance(difference, n_units, n_items=left.size, n_resamples=n_resamples, seed=seed)
+    return PermutationTest(left.size, n_units, first - second, p)
