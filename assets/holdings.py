@@ -13,13 +13,14 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from assets.ingest.checking import validate
-from assets.ingest.dimensions import find_dimensions
-from assets.ingest.files import PathRejected, resolve_inside
-from assets.ingest.readers import count_rows, find_tables, read_table
+from assets.ingest.looks import look_at
+from assets.ingest.manifest import Manifest, find_manifest
+from assets.ingest.paths import PathRejected, resolve_inside
+from assets.ingest.readers import read_table
 from assets.ingest.rejects import Reject
 from assets.ingest.resolve import DEFAULT_QA_SYSTEM, qa_text
-from assets.ingest.rows import CaptionRow, KeypointRow, QARow, VideoRow
+from assets.ingest.rows import CaptionRow, KeypointRow, QARow, RawRow, VideoRow
+from assets.ingest.validate import validate
 from assets.media.address import is_address
 from assets.unstored import unstored_inputs
 from db.manifest.datasets import Dataset
@@ -58,24 +59,25 @@ class Holdings:
         return self.captions + self.questions
 
 
-def of_manifest(folder: Path, dataset: str = "") -> Holdings:
-    """What the tables in a folder have, before anybody looks at the files. Raises ManifestError for no manifest."""
-    tables = find_tables(folder)
-    n = {kind: count_rows(path, kind) for kind, path in tables.items()}
-    videos: Iterator[dict[str, Any]] = (row.payload or {} for row in read_table(tables["video"], "video"))
-    paths = [str(row["path"]) for row in videos if row.get("path")]
-    captions = read_table(tables["caption"], "caption") if "caption" in tables else ()
-    n_references = sum((row.payload or {}).get("role") == "reference" for row in captions)
-    first = _FirstRows.of(folder, tables)
+def of_manifest(folder: Path, dataset: str = "", media: Path | None = None) -> Holdings:
+    """What the tables in a folder have, before anybody decodes the files. Every table is read once.
+
+    media: the folder that the paths of videos are relative to, where it is another one. Raises ManifestError for no
+    manifest.
+    """
+    manifest, media = find_manifest(folder), media or folder
+    tally = _Tally(media)
+    first = _FirstRows.of(manifest, tally)
+    n, ratings = tally.n, manifest.tables.get("rating")
     return Holdings(
         n["video"],
-        len(paths),
-        n.get("caption", 0) - n_references,
-        n_references,
-        n.get("keypoint", 0),
-        n.get("rating", 0),
-        n.get("qa", 0),
-        sum(size_of_file(folder, path) for path in paths),
+        n["file"],
+        n["caption"] - n["reference"],
+        n["reference"],
+        n["keypoint"],
+        0 if ratings is None else look_at(ratings, "rating", counts_rows=True).n_rows or 0,
+        n["qa"],
+        tally.size_bytes,
         dataset,
         tuple(first.samples(dataset)),
         first.videos,
@@ -102,6 +104,27 @@ def of_dataset(connection: Connection, dataset: Dataset, inputs: Collection[Inpu
     )
 
 
+@dataclass(slots=True)
+class _Tally:
+    """How many rows of a manifest were read, by kind; of videos also how many have a file, and the files' bytes.
+
+    media: the folder that the paths of videos are relative to.
+    """
+
+    media: Path
+    n: Counter[str] = field(default_factory=Counter)
+    size_bytes: int = 0
+
+    def add(self, row: RawRow) -> None:
+        """Count a row, valid or not."""
+        fields = row.payload or {}
+        self.n[row.kind] += 1
+        self.n["reference"] += row.kind == "caption" and fields.get("role") == "reference"
+        if row.kind == "video" and (path := fields.get("path")):
+            self.n["file"] += 1
+            self.size_bytes += size_of_file(self.media, str(path))
+
+
 @dataclass(frozen=True, slots=True)
 class _FirstRows:
     """The valid rows of a manifest about its first videos, which have numbers."""
@@ -112,12 +135,13 @@ class _FirstRows:
     keypoints: list[KeypointRow]
 
     @classmethod
-    def of(cls, folder: Path, tables: Mapping[str, Path]) -> _FirstRows:
-        dimensions = find_dimensions(folder)
+    def of(cls, manifest: Manifest, tally: _Tally) -> _FirstRows:
+        """Read the tables, and count all their rows in the tally."""
 
         def rows(kind: str) -> Iterator[Any]:
-            for raw in read_table(tables[kind], kind) if kind in tables else ():
-                if not isinstance(row := validate(raw, dimensions), Reject):
+            for raw in read_table(manifest.tables[kind], kind) if kind in manifest.tables else ():
+                tally.add(raw)
+                if not isinstance(row := validate(raw, manifest.dimensions), Reject):
                     yield row
 
         videos = nsmallest(FIRST_VIDEOS, rows("video"), key=lambda row: row.video_id)

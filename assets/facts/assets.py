@@ -48,4 +48,5 @@ def _described(
         for keys, tell in leased(curation.engine, asset, shards, context.log.info, sparsely(context.log.info))
         for key in keys
     )
+    curation.results.keep_report(asset, n)
     return dg.MaterializeResult(metadata={DESCRIBED: f"{n:,}"})

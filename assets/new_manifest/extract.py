@@ -19,7 +19,8 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, NamedTuple, Protocol
 
-from assets.ingest.files import PathRejected, open_inside
+from assets.ingest.files import open_inside
+from assets.ingest.paths import PathRejected
 from assets.new_manifest.folder import is_video
 from assets.new_manifest.found import Findings, NoManifest
 from assets.new_manifest.videos import Place

@@ -14,7 +14,8 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import IO, BinaryIO, cast
 
-from assets.ingest.files import PathRejected, open_inside
+from assets.ingest.files import open_inside
+from assets.ingest.paths import PathRejected
 from assets.new_manifest.caption_files import READ_BYTES, CaptionFile, captions_of
 from assets.new_manifest.columns import Named
 from assets.new_manifest.extract import FOLDER, Content, Extracted, Staged

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows
 from orchestration.cli.refusals import UsageError
+
+if TYPE_CHECKING:
+    from assets.ingest.report import IngestReport
 
 # Commands that take a dataset away or give it another name: drop, rename.
 
@@ -100,8 +102,7 @@ def ingest(
 ) -> None:
     """Read a manifest folder into a dataset. The same folder again changes nothing; bad rows never stop good ones."""
     from assets.datasets import BadDatasetName, check_dataset_name
-    from assets.ingest.files import require_regular
-    from assets.ingest.readers import find_tables
+    from assets.ingest.manifest import find_manifest
     from orchestration.launch import run_ingest
     from orchestration.settings import settings
 
@@ -109,39 +110,35 @@ def ingest(
         check_dataset_name(dataset, folder, settings().home_folder)
     except BadDatasetName as error:
         raise UsageError(str(error)) from error
-    if rows is not None:
-        require_regular(rows)
-    find_tables(folder)
+    find_manifest(folder, rows)
     if dry_run:
         _try(folder.resolve(), dataset, rows.resolve() if rows else None, as_json)
         return
     report = run_ingest(folder.resolve(), dataset, rows.resolve() if rows else None, shards)
     if as_json:
-        print_json(report)
+        print_json(report.as_dict())
         return
     _print_tables(report)
-    if report["rejected"]:
-        console.print(f"{report['rejected']} rows refused: reelsieve rejects --dataset {dataset} says why")
+    if report.rejected:
+        console.print(f"{report.rejected} rows refused: reelsieve rejects --dataset {dataset} says why")
 
 
 def _try(folder: Path, dataset: str, rows: Path | None, as_json: bool) -> None:
     from assets.ingest.run import try_folder
     from orchestration.platform import installed
 
-    found, refused = try_folder(installed().engine, folder, dataset, mixed_rows=rows)
-    report = found.as_dict()
+    report, refused = try_folder(installed().engine, folder, dataset, mixed_rows=rows)
     if as_json:
-        print_json({**report, "refused": refused})
+        print_json({**report.as_dict(), "refused": refused})
         return
     _print_tables(report)
     print_rows(refused, empty="no row would be refused")
     console.print("nothing was changed: the same command without --dry-run ingests")
 
 
-def _print_tables(report: Mapping[str, Any]) -> None:
+def _print_tables(report: IngestReport) -> None:
     tables = [
-        {"table": table, "accepted": report["accepted"][table], "unchanged": report["unchanged"][table]}
-        for table in report["accepted"]
+        {"table": table, "accepted": n, "unchanged": report.unchanged[table]} for table, n in report.accepted.items()
     ]
     print_rows(tables, empty="")
 

@@ -23,10 +23,11 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Engine
 
-from assets.ingest.batches import BATCH_SIZE, FILES_PER_BATCH
+from assets.ingest.reject_writer import MAX_LISTED
 from assets.ingest.rejects import ManifestError
-from assets.ingest.report import MAX_LISTED, IngestReport
+from assets.ingest.report import IngestReport
 from assets.ingest.run import ingest_folder
+from assets.ingest.write import BATCH_SIZE, FILES_PER_BATCH
 from db.manifest.datasets import find_dataset
 from db.manifest.rejects import list_rejects
 from db.schema.inputs import REFERENCES, TEXT, VIDEO, Input

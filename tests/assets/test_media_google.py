@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from assets.ingest.rejects import Reject
-from assets.ingest.resolve import media_columns
 from assets.ingest.rows import VideoRow
+from assets.ingest.video_columns import media_columns
 from assets.media import remote
 from assets.media.files import ingested_file
 from tests.assets.manifests import write_clip

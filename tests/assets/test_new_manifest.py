@@ -16,7 +16,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.ingest.readers import find_tables
+from assets.ingest.manifest import find_tables
 from assets.ingest.rejects import ManifestError
 from assets.ingest.run import ingest_folder
 from assets.new_manifest.caption_files import segments_of

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from sqlalchemy.engine import Engine
 from typer.testing import CliRunner
 
-from assets.ingest.checking import validate
 from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.rows import RawRow
 from assets.ingest.run import ingest_folder
+from assets.ingest.validate import validate
 from assets.scores.base import Scorer
 from assets.scores.evqa import EVQAScorer, EVQASettings
 from assets.scores.run import score_shard

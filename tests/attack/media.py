@@ -26,8 +26,8 @@ import sqlalchemy as sa
 import typer
 from sqlalchemy.engine import Engine
 
-from assets.ingest.resolve import AT_A_TIME
 from assets.ingest.run import ingest_folder
+from assets.ingest.video_columns import AT_A_TIME
 from assets.media.remote import BLOCK
 from assets.scores.registry import METRIC_INPUTS
 from db.schema.migrate import migrate

@@ -17,15 +17,16 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.ingest.batches import RowIngest
-from assets.ingest.checking import LARGE_FILE_BYTES, Worker, WorkerKilled, ahead, checked_rows, workers_for
+from assets.ingest.json_lines import blocks_of
 from assets.ingest.lines import Block
+from assets.ingest.manifest import find_tables
 from assets.ingest.manifest_tables import MANIFEST_TABLES
-from assets.ingest.readers import blocks_of, find_tables
 from assets.ingest.rejects import ManifestError, Reject
-from assets.ingest.report import IngestReport
+from assets.ingest.report import IngestCounts, IngestReport
 from assets.ingest.rows import DIMENSIONS, CaptionRow, Checked
 from assets.ingest.run import ingest_folder
+from assets.ingest.workers import LARGE_FILE_BYTES, Worker, WorkerKilled, ahead, checked_rows, workers_for
+from assets.ingest.write import RowWriter
 from db.manifest.datasets import ensure_dataset
 from db.manifest.store import ingest_store
 from tests.assets.manifests import candidate, content, of_kind, reference, spans, write_lines, write_manifest
@@ -101,13 +102,13 @@ def test_the_database_is_told_the_same(engine: Engine, tmp_path: Path) -> None:
     def by_a_process() -> IngestReport:
         with engine.begin() as connection:
             dataset = ensure_dataset(connection, "set", 1)
-        report = IngestReport("set")
+        counts = IngestCounts()
         with ingest_store(engine, dataset) as store:
-            row_ingest = RowIngest(store, folder, DIMENSIONS, report)
+            writer = RowWriter(store, folder, counts)
             for kind, path in find_tables(folder).items():
-                row_ingest.ingest_rows(checked_by_a_process(path, kind))
-            row_ingest.ingest_rows(checked_by_a_process(mixed_rows, None))
-        return report
+                writer.write(checked_by_a_process(path, kind))
+            writer.write(checked_by_a_process(mixed_rows, None))
+        return counts.report("set")
 
     def with_workers(n_workers: int) -> IngestReport:
         return ingest_folder(engine, folder, "set", mixed_rows=mixed_rows, n_workers=n_workers)
