@@ -14,8 +14,9 @@ from assets.ingest.rejects import Code, Reject
 from assets.ingest.rows import VideoRow
 from assets.media.address import Address, AddressRefused, is_address, parse_address, without_credentials
 from assets.media.files import fetched, is_same_object, place_of
-from assets.media.remote import Kind, MediaUnavailable, Store
 from assets.media.settings import MediaSettings
+from assets.media.store import Store
+from assets.media.unavailable import Kind, MediaUnavailable
 from assets.media_file import FileState, has_content
 from assets.settings import read_settings
 from metrics_core.frames import NotAVideo, probe_video

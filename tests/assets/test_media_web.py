@@ -18,7 +18,7 @@ from assets.ingest.rejects import Reject
 from assets.ingest.rows import VideoRow
 from assets.ingest.video_columns import media_columns
 from assets.media.files import IngestedFileUnreadable, ingested_file
-from assets.media.remote import is_allowed
+from assets.media.private_networks import is_allowed
 from tests.assets.manifests import write_clip
 from tests.assets.media_servers import LOOPBACK, Page, WebServer, web_server
 
