@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import nsmallest
 from itertools import count
 from operator import itemgetter
@@ -57,6 +57,10 @@ class Holdings:
     def samples(self) -> int:
         """What metrics can score."""
         return self.captions + self.questions
+
+    def rename(self, dataset: str) -> Holdings:
+        """Return these holdings under the name of a dataset."""
+        return replace(self, dataset=dataset, first=tuple(replace(sample, dataset=dataset) for sample in self.first))
 
 
 def of_manifest(folder: Path, dataset: str = "", media: Path | None = None) -> Holdings:

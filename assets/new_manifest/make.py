@@ -123,7 +123,7 @@ def make_manifest(
         if not written.videos:
             why = findings.said() or "it is empty"
             raise NoManifest(f"{source}: {found.kind}, but no video with a caption in it: {why}")
-        holdings = of_manifest(unfinished)
+        holdings = of_manifest(unfinished, media=target)
     root = (places.new_root, folder) if places.new_root and written.in_roots else None
     return Made(target, found.kind, written, holdings, findings, extracted, root)
 

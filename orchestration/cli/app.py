@@ -15,14 +15,17 @@ import typer
 
 from assets.work import one_work
 from orchestration.cli import (
-    beginning,
     configuring,
-    data,
     database,
+    drop,
     explaining,
+    ingest,
+    init,
     looking,
     passing,
     querying,
+    rejects,
+    rename,
     reporting,
     scoring,
     selecting,
@@ -135,9 +138,9 @@ def _options(
 
 app.command("demo")(showcase.demo)
 app.command("try")(trying.try_folder)
-app.command("init")(beginning.init)
-app.command("ingest")(data.ingest)
-app.command("rejects")(data.rejects)
+app.command("init")(init.init)
+app.command("ingest")(ingest.ingest)
+app.command("rejects")(rejects.rejects)
 app.command("facts")(explaining.facts)
 app.command("score")(scoring.score)
 app.command("scores")(scoring.scores)
@@ -149,8 +152,8 @@ app.command("compare")(reporting.compare)
 app.command("report")(reporting.report)
 app.command("select")(selecting.select)
 app.command("export")(selections.export)
-app.command("drop")(data.drop)
-app.command("rename")(data.rename)
+app.command("drop")(drop.drop)
+app.command("rename")(rename.rename)
 app.command("status")(reporting.status)
 app.command("search")(querying.search)
 app.command("sql")(querying.sql)

@@ -14,6 +14,8 @@ from orchestration.cli.output import AsJson, console, print_json, print_plan, pr
 if TYPE_CHECKING:
     from assets.new_manifest.make import Made
 
+MEDIA_ROOTS = "REELSIEVE_MEDIA_ROOTS"
+
 
 def init(
     source: Annotated[
@@ -55,23 +57,21 @@ def init(
 
 def next_commands(made: Made) -> list[str]:
     """What to type next."""
-    commands = []
-    if made.new_root:
-        name, folder = made.new_root
-        commands.append(f"export REELSIEVE_MEDIA_ROOTS={shlex.quote(json.dumps(_roots() | {name: str(folder)}))}")
     folder_shown = shlex.quote(str(made.folder))
     return [
-        *commands,
+        *([f"export {MEDIA_ROOTS}={shlex.quote(roots_with(made.new_root))}"] if made.new_root else []),
         f"reelsieve ingest {folder_shown} --dataset {made.dataset}",
         f"reelsieve score --dataset {made.dataset}",
     ]
 
 
-def _roots() -> dict[str, str]:
+def roots_with(root: tuple[str, Path]) -> str:
+    """Return the value of REELSIEVE_MEDIA_ROOTS that names this folder besides those that have a name already."""
     from assets.media.settings import MediaSettings
     from assets.settings import read_settings
 
-    return dict(read_settings(MediaSettings).media_roots)
+    name, folder = root
+    return json.dumps({**read_settings(MediaSettings).media_roots, name: str(folder)})
 
 
 def print_findings(made: Made) -> None:
