@@ -78,15 +78,15 @@ def print_findings(made: Made) -> None:
     """Print what a source was taken for, what was guessed, and what the manifest has."""
     from assets.reports.text import plural
 
-    written, extracted = made.written, made.extracted
+    systems, holdings, extracted = made.written.systems, made.holdings, made.extracted
     console.print(f"found: {made.kind}", markup=False, soft_wrap=True)
     for guess in made.findings.guesses:
         console.print(f"guessed: {guess}", markup=False, soft_wrap=True)
-    captions = [f"{plural(n, 'caption')} of system {system!r}" for system, n in written.systems.most_common(5)]
-    captions += [plural(n_more, "more system")] if (n_more := len(written.systems) - 5) > 0 else []
-    captions += [plural(written.references, "reference")] if written.references else []
-    captions += [plural(written.ratings, "rating")] if written.ratings else []
-    has = ", ".join([plural(written.videos, "video"), *captions])
+    captions = [f"{plural(n, 'caption')} of system {system!r}" for system, n in systems.most_common(5)]
+    captions += [plural(n_more, "more system")] if (n_more := len(systems) - 5) > 0 else []
+    captions += [plural(holdings.references, "reference")] if holdings.references else []
+    captions += [plural(holdings.ratings, "rating")] if holdings.ratings else []
+    has = ", ".join([plural(holdings.videos, "video"), *captions])
     console.print(f"manifest: {has}", markup=False, soft_wrap=True)
     if extracted.n:
         size = f"{plural(extracted.n, 'video')}, {extracted.size_bytes / 1e6:.1f} MB"
@@ -113,16 +113,16 @@ def _print(made: Made, dry_run: bool) -> None:
 def _as_dict(made: Made, dry_run: bool) -> dict[str, Any]:
     from orchestration.forecasts import plan_of
 
-    written = made.written
+    holdings = made.holdings
     return {
         "folder": str(made.folder),
         "kind": made.kind,
         "guesses": made.findings.guesses,
-        "videos": written.videos,
-        "captions": written.candidates,
-        "references": written.references,
-        "systems": dict(written.systems),
-        "ratings": written.ratings,
+        "videos": holdings.videos,
+        "captions": holdings.captions,
+        "references": holdings.references,
+        "systems": dict(made.written.systems),
+        "ratings": holdings.ratings,
         "offers": made.findings.offers(),
         "needs": dict(plan_of(made.holdings).needs),
         "left_out": made.findings.rows(),
