@@ -13,7 +13,6 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from assets.ingest.looks import look_at
 from assets.ingest.manifest import find_manifest
 from assets.ingest.paths import PathRejected, resolve_inside
 from assets.ingest.readers import read_table
@@ -29,9 +28,8 @@ from db.scores.work import PendingSample, load_samples, samples_of_first_videos
 
 # Scorers look at the samples of so many videos, by order of their keys, to say what can be scored.
 FIRST_VIDEOS = 500
-# Kinds of rows that are about one video, and kinds of which only the number counts.
+# Kinds of rows that are about one video.
 _ABOUT_VIDEOS = ("caption", "keypoint", "qa")
-_COUNTED_UNREAD = ("keypoint_label", "rating")
 _AboutVideo = CaptionRow | KeypointRow | QARow
 
 
@@ -66,20 +64,17 @@ class Holdings:
         return replace(self, dataset=dataset, first=tuple(replace(sample, dataset=dataset) for sample in self.first))
 
 
-def of_manifest(folder: Path, dataset: str = "") -> Holdings:
+def of_manifest(folder: Path) -> Holdings:
     """What the tables in a folder have, before anybody decodes the files. Every table is read once.
 
-    Raises ManifestError for no manifest.
+    They have no name of a dataset yet. Raises ManifestError for no manifest.
     """
     manifest = find_manifest(folder)
     tally = Tally(folder, manifest.dimensions)
     for kind, path in manifest.tables.items():
-        if kind in _COUNTED_UNREAD:
-            tally.n[kind] += look_at(path, kind, counts_rows=True).n_rows or 0
-        else:
-            for raw in read_table(path, kind):
-                tally.add(raw)
-    return tally.holdings(dataset)
+        for raw in read_table(path, kind):
+            tally.add(raw)
+    return tally.holdings()
 
 
 def of_dataset(connection: Connection, dataset: Dataset, inputs: Collection[Input[Any]]) -> Holdings:
@@ -134,7 +129,7 @@ class Tally:
             elif isinstance(row, CaptionRow | KeypointRow | QARow):
                 self._rows[row.video_id].append((self.n.total(), row))
 
-    def holdings(self, dataset: str = "") -> Holdings:
+    def holdings(self) -> Holdings:
         """Return the counts, and the samples of the first videos."""
         n = self.n
         rows = [row for _, row in sorted(chain.from_iterable(self._rows.values()), key=itemgetter(0))]
@@ -148,9 +143,8 @@ class Tally:
             n["rating"],
             n["qa"],
             self._size_bytes,
-            dataset,
-            tuple(_samples(dataset, videos, rows)),
-            videos,
+            first=tuple(_samples(videos, rows)),
+            videos_of_first=videos,
         )
 
     def _may_be_kept(self, kind: str, key: object) -> bool:
@@ -171,7 +165,7 @@ class Tally:
             del self._videos[last], self._rows[last]
 
 
-def _samples(dataset: str, videos: Mapping[int, VideoRow], rows: Collection[_AboutVideo]) -> Iterator[PendingSample]:
+def _samples(videos: Mapping[int, VideoRow], rows: Collection[_AboutVideo]) -> Iterator[PendingSample]:
     """The samples among the rows about these videos, with the inputs that ingest gives them if it decodes every file.
 
     Captions come before questions, and both in the order of the rows.
@@ -201,11 +195,11 @@ def _samples(dataset: str, videos: Mapping[int, VideoRow], rows: Collection[_Abo
 
     for row in captions:
         if row.role == "candidate":
-            named = (dataset, row.caption_id, "caption", row.system, row.text)
+            named = ("", row.caption_id, "caption", row.system, row.text)
             yield PendingSample(next(ids), *named, None, None, numbers[row.video_id], inputs=inputs(row))
     for pair in rows:
         if isinstance(pair, QARow):
-            named = (dataset, pair.qa_id, "qa", pair.system or DEFAULT_QA_SYSTEM, qa_text(pair))
+            named = ("", pair.qa_id, "qa", pair.system or DEFAULT_QA_SYSTEM, qa_text(pair))
             asked = (pair.question, pair.answer)
             yield PendingSample(next(ids), *named, *asked, numbers[pair.video_id], inputs=inputs(pair))
 

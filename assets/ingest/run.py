@@ -15,11 +15,11 @@ from sqlalchemy.engine import Engine
 from assets.datasets import find_and_watch, watch
 from assets.ingest.files import is_version, require_version
 from assets.ingest.known_tables import KnownTables
-from assets.ingest.looks import Look, look_at
 from assets.ingest.manifest import Manifest, find_manifest
 from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.report import IngestCounts, IngestReport
-from assets.ingest.workers import checked_rows
+from assets.ingest.table_content import TableContent, read_content
+from assets.ingest.workers import validate_rows
 from assets.ingest.write import Progress, RowWriter
 from db.manifest.datasets import Dataset, ensure_dataset
 from db.manifest.store import IngestStore, ingest_store, trial_store
@@ -51,9 +51,9 @@ def ingest_folder(
     it is read; WorkerKilled if a process that checks rows is killed. The batches that were written before stay.
     """
     manifest = find_manifest(folder, mixed_rows)
-    dataset, looks = _open_dataset(engine, name, n_shards, manifest)
+    dataset, contents = _open_dataset(engine, name, n_shards, manifest)
     with ingest_store(engine, dataset) as store, _existing_objects_frozen():
-        return _Ingest(manifest, store, looks, progress, n_workers).run()
+        return _Ingest(manifest, store, contents, progress, n_workers).run()
 
 
 def try_folder(
@@ -66,18 +66,18 @@ def try_folder(
     manifest = find_manifest(folder, mixed_rows)
     # One that the trial makes is nobody else's to drop.
     find_and_watch(engine, name)
-    looks = _counting_looks(manifest)
-    with trial_store(engine, name, _default_shards(looks)) as store, _existing_objects_frozen():
-        return _Ingest(manifest, store, looks, progress).run(), store.rejects(manifest.sources)
+    contents = _count_samples(manifest)
+    with trial_store(engine, name, _default_shards(contents)) as store, _existing_objects_frozen():
+        return _Ingest(manifest, store, contents, progress).run(), store.rejects(manifest.sources)
 
 
 @dataclass(frozen=True, slots=True)
 class _Ingest:
-    """One ingest of a manifest. looks: those that were taken at its tables already."""
+    """One ingest of a manifest. contents: those of its tables that were read already, by kind."""
 
     manifest: Manifest
     store: IngestStore
-    looks: Mapping[str, Look]
+    contents: Mapping[str, TableContent]
     progress: Progress | None = None
     n_workers: int | None = None
 
@@ -105,8 +105,8 @@ class _Ingest:
         known_tables = KnownTables(self.store, self.manifest.folder, self.manifest.dimensions)
         for kind, path in self.manifest.tables.items():
             name, rejected = MANIFEST_TABLES[kind].name, counts.rejected
-            look = self._look_at(path, kind)
-            known = known_tables.find(kind, path.name, look.content_sha256)
+            content = self._read_content(path, kind)
+            known = known_tables.find(kind, path.name, content.sha256)
             if known is not None:
                 counts.unchanged[name] += known.n_rows
                 counts.rejected += known.n_rejected
@@ -114,47 +114,47 @@ class _Ingest:
                 with self.store.transaction():
                     self.store.forget_rejects([path.name])
                 self._ingest_file(writer, path, kind)
-            # The digest is that of the rows only if the file was the same from the look to its last row.
-            require_version(path, look.version)
+            # The digest is that of the rows only if the file has not changed before its last row was read.
+            require_version(path, content.version)
             known_tables.add(kind, counts.accepted[name] + counts.unchanged[name], counts.rejected - rejected)
         known_tables.keep()
 
-    def _look_at(self, path: Path, kind: str) -> Look:
-        """The look at a table that was taken already, or another one where the file has changed since."""
-        look = self.looks.get(kind)
-        return look if look is not None and is_version(path, look.version) else look_at(path, kind)
+    def _read_content(self, path: Path, kind: str) -> TableContent:
+        """Return the content of a table, which is read again if the file has changed since it was read first."""
+        content = self.contents.get(kind)
+        return content if content is not None and is_version(path, content.version) else read_content(path, kind)
 
     def _ingest_file(self, writer: RowWriter, path: Path, kind: str | None) -> None:
         """Ingest one file; without a kind, it has mixed rows."""
-        with closing(checked_rows(path, kind, self.manifest.dimensions, self.n_workers)) as rows:
+        with closing(validate_rows(path, kind, self.manifest.dimensions, self.n_workers)) as rows:
             writer.write(rows)
 
 
 def _open_dataset(
     engine: Engine, name: str, n_shards: int | None, manifest: Manifest
-) -> tuple[Dataset, Mapping[str, Look]]:
-    """The dataset of this name, and the looks that were taken at its tables.
+) -> tuple[Dataset, Mapping[str, TableContent]]:
+    """Return the dataset of this name, and the contents of the tables that were read for it.
 
     A new one is divided into shards, whose number never changes. Only then are rows counted.
     """
     if (existing := find_and_watch(engine, name)) is not None:
         return existing, {}
-    looks = {} if n_shards else _counting_looks(manifest)
+    contents = {} if n_shards else _count_samples(manifest)
     with engine.begin() as connection:
-        dataset = ensure_dataset(connection, name, n_shards or _default_shards(looks))
+        dataset = ensure_dataset(connection, name, n_shards or _default_shards(contents))
     watch(engine, dataset)
-    return dataset, looks
+    return dataset, contents
 
 
-def _counting_looks(manifest: Manifest) -> dict[str, Look]:
-    """A look at each table of samples, by kind, with the number of its rows."""
+def _count_samples(manifest: Manifest) -> dict[str, TableContent]:
+    """Return the contents of the tables of samples, by kind, with the numbers of their rows."""
     tables = manifest.tables
-    return {kind: look_at(tables[kind], kind, counts_rows=True) for kind in _SAMPLE_KINDS if kind in tables}
+    return {kind: read_content(tables[kind], kind, counts_rows=True) for kind in _SAMPLE_KINDS if kind in tables}
 
 
-def _default_shards(looks: Mapping[str, Look]) -> int:
-    """The number of shards of a new dataset with so many samples."""
-    n_rows = sum(look.n_rows or 0 for look in looks.values())
+def _default_shards(contents: Mapping[str, TableContent]) -> int:
+    """Return the number of shards of a new dataset with so many samples."""
+    n_rows = sum(content.n_rows or 0 for content in contents.values())
     return min(max(1, math.ceil(n_rows / SAMPLES_PER_SHARD)), MAX_SHARDS)
 
 

@@ -106,7 +106,7 @@ def workers_for(path: Path) -> int:
     return min(MAX_WORKERS, (os.cpu_count() or 1) - 1) if is_large else 0
 
 
-def checked_rows(
+def validate_rows(
     path: Path, kind: str | None, dimensions: Collection[str], n_workers: int | None = None
 ) -> Generator[Checked, None, None]:
     """The rows of a file in order, each with the valid row or the refusal; without a kind, the file has mixed rows.

@@ -115,8 +115,8 @@ def make_manifest(
     listing = _listed(source, folder, findings)
     places = Places.of(folder, target, read_settings(MediaSettings).media_roots)
     with nullcontext() if is_trial else workspace(target) as scratch, _folder_of_tables(scratch) as unfinished:
-        extracted = Extracted(target, findings, scratch)
         videos, named = Videos(listing, places, findings), named or Named()
+        extracted = Extracted(target, videos, findings, scratch)
         tables = TableReader(videos, extracted, findings, named)
         shards = ShardReader(videos, extracted, findings, named)
         found = _recognise(source, tables, shards)

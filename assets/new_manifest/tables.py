@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -18,7 +17,7 @@ from assets.ingest.rejects import ManifestError, Reject
 from assets.new_manifest.arrow_tables import arrow_names, arrow_rows
 from assets.new_manifest.columns import Columns, Named, captions_in, guess_columns, require_columns, with_lists
 from assets.new_manifest.csv_tables import csv_names, read_csv_table
-from assets.new_manifest.extract import FOLDER, Extracted, MediaBytes
+from assets.new_manifest.extract import Extracted, MediaBytes
 from assets.new_manifest.folder import stem
 from assets.new_manifest.found import Clip, Findings, id_in
 from assets.new_manifest.videos import Place, Videos
@@ -103,10 +102,7 @@ class TableReader:
         if not self.extracted.is_name(wanted):
             return None
         staged = self.extracted.stage(io.BytesIO(media.content), len(media.content), row)
-        return self.extracted.keep(staged, wanted, partial(self._claim, own_id, row))
-
-    def _claim(self, own_id: str | None, row: str, path: str) -> Place | None:
-        return self.videos.place(path, f"{FOLDER}/{path}", own_id, row)
+        return self.extracted.keep(staged, wanted, own_id, row)
 
 
 def _names(file: OpenFile, path: Path) -> list[str]:

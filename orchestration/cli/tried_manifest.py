@@ -23,28 +23,22 @@ _DIGITS = 8
 
 @dataclass(frozen=True, slots=True)
 class TriedManifest:
-    """The folder of a manifest.
+    """The folder of a manifest, and what the manifest has.
 
-    export: the command that names the folder of the videos, where they lie elsewhere. holdings: what the manifest has,
-    where it was made just now.
+    export: the command that names the folder of the videos, where they lie elsewhere.
     """
 
     folder: Path
+    holdings: Holdings
     export: str | None
-    holdings: Holdings | None = None
-
-    def read_holdings(self, dataset: str) -> Holdings:
-        """Return what the manifest has, as the holdings of this dataset; its tables are read unless that is known."""
-        from assets.holdings import of_manifest
-
-        return of_manifest(self.folder, dataset) if self.holdings is None else self.holdings.rename(dataset)
 
 
 def find_or_make_manifest(source: Path, home: Path) -> TriedManifest:
-    """Find the manifest of a source, or make one, and print which. Raises NoManifest like `init`.
+    """Find the manifest of a source and read it, or make one; print which. Raises NoManifest and ManifestError.
 
     Where the videos lie outside the manifest's folder, their folder gets a name for this process.
     """
+    from assets.holdings import of_manifest
     from assets.new_manifest.make import dataset_named_after, existing_source
 
     path = existing_source(source)
@@ -55,10 +49,11 @@ def find_or_make_manifest(source: Path, home: Path) -> TriedManifest:
         if _has_manifest(place):
             there = f"found: a manifest in {place}; to have it made anew of other files, remove its tables"
             console.print(there, markup=False, soft_wrap=True)
-            return TriedManifest(place, _name_root(_new_root(folder, place)))
+            export = _name_root(_new_root(folder, place))
+            return TriedManifest(place, of_manifest(place), export)
     is_in_home = not _has_room(folder)
     made = _make(path, aside if is_in_home else folder, is_in_home=is_in_home)
-    return TriedManifest(made.folder, _name_root(made.new_root), made.holdings)
+    return TriedManifest(made.folder, made.holdings, _name_root(made.new_root))
 
 
 def _has_manifest(folder: Path) -> bool:

@@ -14,7 +14,6 @@ from orchestration.cli.output import console, print_plan, print_rows, progress
 from orchestration.cli.tried_manifest import find_or_make_manifest
 
 if TYPE_CHECKING:
-    from assets.holdings import Holdings
     from assets.plan import Plan
 
 # A table of the result has so many captions and these facts; sample_scores has them all.
@@ -38,7 +37,7 @@ def try_folder(
     same command again goes on, and computes nothing twice.
     """
     from assets.new_manifest.make import dataset_named_after
-    from orchestration.forecasts import plan_of
+    from orchestration.forecasts import plan_of, plan_of_dataset
     from orchestration.settings import settings
 
     started = time.monotonic()
@@ -47,14 +46,17 @@ def try_folder(
     manifest = find_or_make_manifest(source, home)
     name = dataset or dataset_named_after(manifest.folder)
     _check_name(name, manifest.folder, home)
-    plan = plan_of(manifest.read_holdings(name))
+    plan = plan_of(manifest.holdings.rename(name))
     print_plan(plan)
     _print_time(manifest.folder, plan)
-    stored = _ingest(manifest.folder, name)
+    _ingest(manifest.folder, name)
+    # Rows that were refused, and videos that do not decode, may take from metrics what the manifest promised.
+    stored = plan_of_dataset(name)
+    _require_samples(name, stored)
     _describe(name)
-    scored = _score(stored, plan.needs)
+    scored = _score(name, stored, plan.needs)
     page = _report(name)
-    _print_samples(stored.holdings, scored)
+    _print_samples(name, stored.holdings.samples, scored)
     console.print(f"page: {page}", markup=False, soft_wrap=True)
     if manifest.export and plan.holdings.files:
         console.print(f"later commands need: {manifest.export}", markup=False, soft_wrap=True)
@@ -95,16 +97,11 @@ def _check_name(dataset: str, folder: Path, home: Path) -> None:
         raise UsageError(f"dataset {dataset} has videos of another folder ({file}): choose another name by --dataset")
 
 
-def _ingest(folder: Path, dataset: str) -> Plan:
-    """Ingest the manifest, name what is refused or damaged, and return the plan of what is stored.
-
-    Raises Refused where nothing is.
-    """
+def _ingest(folder: Path, dataset: str) -> None:
+    """Ingest the manifest, and print what is refused or damaged."""
     from assets.datasets import dataset_of_key
     from db.manifest.rejects import list_rejects
     from db.reports.summary import unreadable_videos
-    from orchestration.cli.refusals import Refused
-    from orchestration.forecasts import plan_of_dataset
     from orchestration.launch import run_ingest
     from orchestration.platform import installed
 
@@ -121,11 +118,14 @@ def _ingest(folder: Path, dataset: str) -> Plan:
             [f"{row['source']} line {row['line']}: {row['reason']}" for row in refused if row["code"] == code],
         )
     _name_some("damaged", [f"{video}: {error}" for video, error in unreadable])
-    # Rows that were refused, and videos that do not decode, may take from metrics what the manifest promised.
-    stored = plan_of_dataset(dataset)
+
+
+def _require_samples(dataset: str, stored: Plan) -> None:
+    """Raise Refused where no sample is stored."""
+    from orchestration.cli.refusals import Refused
+
     if not stored.holdings.samples:
         raise Refused(f"dataset {dataset} has no caption to describe: reelsieve rejects --dataset {dataset} says why")
-    return stored
 
 
 def _describe(dataset: str) -> None:
@@ -136,10 +136,10 @@ def _describe(dataset: str) -> None:
     console.print(f"described: {described['text_fact']} texts, {described['video_fact']} videos by this run")
 
 
-def _score(stored: Plan, named: Collection[str]) -> list[str]:
+def _score(dataset: str, stored: Plan, named: Collection[str]) -> list[str]:
     """Make the scores of every metric that can score what is stored; return the metrics with a value.
 
-    named: the metrics of which the plan of the manifest has named what they lack.
+    stored: the plan of what is stored. named: the metrics of which the plan of the manifest has named what they lack.
     """
     from assets.datasets import dataset_of_key
     from db.scores.present import active_scorers
@@ -147,7 +147,6 @@ def _score(stored: Plan, named: Collection[str]) -> list[str]:
     from orchestration.launch import run_scoring
     from orchestration.platform import installed
 
-    dataset = stored.holdings.dataset
     silent = dict(metrics_without_values(dataset, stored.metrics))
     later = {metric: f"{metric} needs {lacks}" for metric, lacks in stored.needs.items() if metric not in named}
     for sentence in (*later.values(), *silent.values()):
@@ -181,12 +180,11 @@ def _report(dataset: str) -> Path:
         ).page
 
 
-def _print_samples(holdings: Holdings, metrics: Collection[str]) -> None:
-    """Print which columns have a number for every caption, and the first captions with some of them."""
+def _print_samples(dataset: str, n: int, metrics: Collection[str]) -> None:
+    """Print which columns have a number for all n samples, and the first samples with some of them."""
     from db.evidence.facts import fact_spreads, some_samples
     from orchestration.platform import installed
 
-    dataset, n = holdings.dataset, holdings.samples
     with installed().engine.connect() as connection:
         spreads = fact_spreads(connection, dataset)
         facts = [each.fact for each in spreads if each.n and each.fact in SHOWN_FACTS]

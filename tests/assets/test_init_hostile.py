@@ -300,7 +300,7 @@ def reader(folder: Path, target: Path, free: int) -> ShardReader:
     findings = Findings()
     videos = Videos(Folder.of(folder, findings), Places.of(folder, target, {}), findings)
     target.mkdir()
-    return ShardReader(videos, Extracted(target, findings, target, lambda _: free), findings, Named())
+    return ShardReader(videos, Extracted(target, videos, findings, target, lambda _: free), findings, Named())
 
 
 def test_videos_without_room_on_the_disk_are_not_begun(tmp_path: Path) -> None:

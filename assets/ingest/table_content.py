@@ -1,4 +1,4 @@
-"""One pass over a table's file before its rows are read: a digest of its content, and how many rows it has."""
+"""What a table's file holds as a whole, in one pass before its rows are read: its digest and its number of rows."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from assets.ingest.readers import count_rows
 _PART_BYTES = 2**20
 
 
-class Look(NamedTuple):
-    """What a look at a file has shown. n_rows: None where they were not counted."""
+class TableContent(NamedTuple):
+    """A version of a table's file, the SHA-256 of its bytes (32 bytes), and its number of rows; None if not counted."""
 
     version: FileVersion
-    content_sha256: bytes
+    sha256: bytes
     n_rows: int | None
 
 
@@ -33,10 +33,10 @@ class _HashedLines:
         return data
 
 
-def look_at(path: Path, kind: str, *, counts_rows: bool = False) -> Look:
-    """Read a table's file once. Raises ManifestError if it cannot be read, or its rows cannot be counted.
+def read_content(path: Path, kind: str, *, counts_rows: bool = False) -> TableContent:
+    """Read a table's file once, and count its rows where that is asked for; Parquet says itself how many it has.
 
-    Parquet says itself how many rows it has.
+    Raises ManifestError if the file cannot be read, or its rows cannot be counted.
     """
     with open_file(path) as file:
         lines = _HashedLines(file)
@@ -45,7 +45,7 @@ def look_at(path: Path, kind: str, *, counts_rows: bool = False) -> Look:
             n_rows = _parquet_count(file, path.name) if path.suffix == ".parquet" else count_rows(lines, path, kind)
         while lines.read(_PART_BYTES):
             pass
-        return Look(file.version, lines.digest.digest(), n_rows)
+        return TableContent(file.version, lines.digest.digest(), n_rows)
 
 
 def _parquet_count(file: OpenFile, name: str) -> int:
