@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from heapq import nsmallest
-from itertools import count
+from dataclasses import dataclass, field, replace
+from itertools import chain, count
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from assets.ingest.checking import validate
-from assets.ingest.dimensions import find_dimensions
-from assets.ingest.files import PathRejected, resolve_inside
-from assets.ingest.readers import count_rows, find_tables, read_table
-from assets.ingest.rejects import Reject
+from assets.ingest.manifest import find_manifest
+from assets.ingest.paths import PathRejected, resolve_inside
+from assets.ingest.readers import read_table
 from assets.ingest.resolve import DEFAULT_QA_SYSTEM, qa_text
-from assets.ingest.rows import CaptionRow, KeypointRow, QARow, VideoRow
+from assets.ingest.rows import DIMENSIONS, CaptionRow, KeypointRow, QARow, RawRow, VideoRow
+from assets.ingest.validate import validate
 from assets.media.address import is_address
 from assets.unstored import unstored_inputs
 from db.manifest.datasets import Dataset
@@ -29,6 +28,9 @@ from db.scores.work import PendingSample, load_samples, samples_of_first_videos
 
 # Scorers look at the samples of so many videos, by order of their keys, to say what can be scored.
 FIRST_VIDEOS = 500
+# Kinds of rows that are about one video.
+_ABOUT_VIDEOS = ("caption", "keypoint", "qa")
+_AboutVideo = CaptionRow | KeypointRow | QARow
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,29 +59,22 @@ class Holdings:
         """What metrics can score."""
         return self.captions + self.questions
 
+    def rename(self, dataset: str) -> Holdings:
+        """Return these holdings under the name of a dataset."""
+        return replace(self, dataset=dataset, first=tuple(replace(sample, dataset=dataset) for sample in self.first))
 
-def of_manifest(folder: Path, dataset: str = "") -> Holdings:
-    """What the tables in a folder have, before anybody looks at the files. Raises ManifestError for no manifest."""
-    tables = find_tables(folder)
-    n = {kind: count_rows(path, kind) for kind, path in tables.items()}
-    videos: Iterator[dict[str, Any]] = (row.payload or {} for row in read_table(tables["video"], "video"))
-    paths = [str(row["path"]) for row in videos if row.get("path")]
-    captions = read_table(tables["caption"], "caption") if "caption" in tables else ()
-    n_references = sum((row.payload or {}).get("role") == "reference" for row in captions)
-    first = _FirstRows.of(folder, tables)
-    return Holdings(
-        n["video"],
-        len(paths),
-        n.get("caption", 0) - n_references,
-        n_references,
-        n.get("keypoint", 0),
-        n.get("rating", 0),
-        n.get("qa", 0),
-        sum(size_of_file(folder, path) for path in paths),
-        dataset,
-        tuple(first.samples(dataset)),
-        first.videos,
-    )
+
+def of_manifest(folder: Path) -> Holdings:
+    """What the tables in a folder have, before anybody decodes the files. Every table is read once.
+
+    They have no name of a dataset yet. Raises ManifestError for no manifest.
+    """
+    manifest = find_manifest(folder)
+    tally = Tally(folder, manifest.dimensions)
+    for kind, path in manifest.tables.items():
+        for raw in read_table(path, kind):
+            tally.add(raw)
+    return tally.holdings()
 
 
 def of_dataset(connection: Connection, dataset: Dataset, inputs: Collection[Input[Any]]) -> Holdings:
@@ -102,59 +97,109 @@ def of_dataset(connection: Connection, dataset: Dataset, inputs: Collection[Inpu
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _FirstRows:
-    """The valid rows of a manifest about its first videos, which have numbers."""
+@dataclass(slots=True)
+class Tally:
+    """Counts the rows of a manifest, and keeps the valid ones about its first videos by order of keys.
 
-    videos: Mapping[int, VideoRow]
-    captions: list[CaptionRow]
-    questions: list[QARow]
-    keypoints: list[KeypointRow]
+    A video's row has to come before the rows about it. media: the folder that the paths of videos are relative to.
+    dimensions: the names that keypoints may use.
+    """
 
-    @classmethod
-    def of(cls, folder: Path, tables: Mapping[str, Path]) -> _FirstRows:
-        dimensions = find_dimensions(folder)
+    media: Path
+    dimensions: Collection[str] = DIMENSIONS
+    n: Counter[str] = field(default_factory=Counter)
+    _size_bytes: int = 0
+    _videos: dict[str, VideoRow] = field(default_factory=dict)
+    # The keys of the first videos in order, and by such a key the rows about the video with their places among all.
+    _keys: list[str] = field(default_factory=list)
+    _rows: dict[str, list[tuple[int, _AboutVideo]]] = field(default_factory=dict)
 
-        def rows(kind: str) -> Iterator[Any]:
-            for raw in read_table(tables[kind], kind) if kind in tables else ():
-                if not isinstance(row := validate(raw, dimensions), Reject):
-                    yield row
+    def add(self, raw: RawRow) -> None:
+        """Count a row, valid or not, and keep it where it is about one of the first videos."""
+        fields = raw.payload or {}
+        self.n[raw.kind] += 1
+        self.n["reference"] += raw.kind == "caption" and fields.get("role") == "reference"
+        if raw.kind == "video" and (path := fields.get("path")):
+            self.n["file"] += 1
+            self._size_bytes += size_of_file(self.media, str(path))
+        if self._may_be_kept(raw.kind, fields.get("video_id")):
+            row = validate(raw, self.dimensions)
+            if isinstance(row, VideoRow):
+                self._keep_video(row)
+            elif isinstance(row, CaptionRow | KeypointRow | QARow):
+                self._rows[row.video_id].append((self.n.total(), row))
 
-        videos = nsmallest(FIRST_VIDEOS, rows("video"), key=lambda row: row.video_id)
-        keys = {row.video_id for row in videos}
-        captions, questions, keypoints = (
-            [row for row in rows(kind) if row.video_id in keys] for kind in ("caption", "qa", "keypoint")
+    def holdings(self) -> Holdings:
+        """Return the counts, and the samples of the first videos."""
+        n = self.n
+        rows = [row for _, row in sorted(chain.from_iterable(self._rows.values()), key=itemgetter(0))]
+        videos = {number: self._videos[key] for number, key in enumerate(self._keys, 1)}
+        return Holdings(
+            n["video"],
+            n["file"],
+            n["caption"] - n["reference"],
+            n["reference"],
+            n["keypoint"],
+            n["rating"],
+            n["qa"],
+            self._size_bytes,
+            first=tuple(_samples(videos, rows)),
+            videos_of_first=videos,
         )
-        n_segments: Counter[str] = Counter()
-        for row in captions:
-            if row.role == "reference":
-                n_segments[row.video_id] = max(n_segments[row.video_id], len(row.segments or ()))
-        # Ingest refuses a keypoint of a segment that no reference has.
-        keypoints = [
-            row for row in keypoints if row.segment_index is None or row.segment_index < n_segments[row.video_id]
-        ]
-        return cls(dict(enumerate(videos, 1)), captions, questions, keypoints)
 
-    def samples(self, dataset: str) -> Iterator[PendingSample]:
-        """The samples with the inputs that ingest would give them if it could decode every file."""
-        references = _by_video((row for row in self.captions if row.role == "reference"), "caption_id")
-        keypoints = _by_video(self.keypoints, "keypoint_id")
-        numbers = {row.video_id: number for number, row in self.videos.items()}
-        ids = count(1)
+    def _may_be_kept(self, kind: str, key: object) -> bool:
+        """Whether a row of this kind belongs to a video of this key that is, or would be, one of the first."""
+        if not isinstance(key, str):
+            return False
+        if kind == "video":
+            return key not in self._videos and (len(self._keys) < FIRST_VIDEOS or key < self._keys[-1])
+        return kind in _ABOUT_VIDEOS and key in self._videos
 
-        def inputs(row: CaptionRow | QARow) -> dict[str, Any]:
-            video = self.videos[numbers[row.video_id]]
-            state = VideoState("text_only" if video.path is None else "ok")
-            return unstored_inputs(
-                row.content, references.get(row.video_id, []), keypoints.get(row.video_id, []), state
-            )
+    def _keep_video(self, row: VideoRow) -> None:
+        """Keep a video, and forget the one that is none of the first any more."""
+        insort(self._keys, row.video_id)
+        self._videos[row.video_id] = row
+        self._rows[row.video_id] = []
+        if len(self._keys) > FIRST_VIDEOS:
+            last = self._keys.pop()
+            del self._videos[last], self._rows[last]
 
-        for row in self.captions:
-            if row.role == "candidate":
-                named = (dataset, row.caption_id, "caption", row.system, row.text)
-                yield PendingSample(next(ids), *named, None, None, numbers[row.video_id], inputs=inputs(row))
-        for pair in self.questions:
-            named = (dataset, pair.qa_id, "qa", pair.system or DEFAULT_QA_SYSTEM, qa_text(pair))
+
+def _samples(videos: Mapping[int, VideoRow], rows: Collection[_AboutVideo]) -> Iterator[PendingSample]:
+    """The samples among the rows about these videos, with the inputs that ingest gives them if it decodes every file.
+
+    Captions come before questions, and both in the order of the rows.
+    """
+    captions = [row for row in rows if isinstance(row, CaptionRow)]
+    n_segments: Counter[str] = Counter()
+    for row in captions:
+        if row.role == "reference":
+            n_segments[row.video_id] = max(n_segments[row.video_id], len(row.segments or ()))
+    # Ingest refuses a keypoint of a segment that no reference has.
+    keypoints = _by_video(
+        (
+            row
+            for row in rows
+            if isinstance(row, KeypointRow)
+            and (row.segment_index is None or row.segment_index < n_segments[row.video_id])
+        ),
+        "keypoint_id",
+    )
+    references = _by_video((row for row in captions if row.role == "reference"), "caption_id")
+    numbers = {row.video_id: number for number, row in videos.items()}
+    ids = count(1)
+
+    def inputs(row: CaptionRow | QARow) -> dict[str, Any]:
+        state = VideoState("text_only" if videos[numbers[row.video_id]].path is None else "ok")
+        return unstored_inputs(row.content, references.get(row.video_id, []), keypoints.get(row.video_id, []), state)
+
+    for row in captions:
+        if row.role == "candidate":
+            named = ("", row.caption_id, "caption", row.system, row.text)
+            yield PendingSample(next(ids), *named, None, None, numbers[row.video_id], inputs=inputs(row))
+    for pair in rows:
+        if isinstance(pair, QARow):
+            named = ("", pair.qa_id, "qa", pair.system or DEFAULT_QA_SYSTEM, qa_text(pair))
             asked = (pair.question, pair.answer)
             yield PendingSample(next(ids), *named, *asked, numbers[pair.video_id], inputs=inputs(pair))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from assets.datasets import RunShard
@@ -23,25 +23,29 @@ class ShardsFailed(RuntimeError):
     plain = True
 
 
+R = TypeVar("R")
+
+
 class Results:
-    """The scores of a run by shard, the shards that failed, and how many things assets made.
+    """What the assets of a run report, the scores of a run by shard, and the shards that failed.
 
     One bad shard keeps no other one from being scored: it is noted here, what rests on the asset where it failed leaves
     it out, and the run fails at its end.
     """
 
     def __init__(self) -> None:
+        self._reports: dict[str, object] = {}
         self._scores: dict[tuple[str, str], ShardScores] = {}
         self._failed: dict[str, dict[str, RuntimeError]] = {}
-        self._counts: dict[str, int] = {}
 
-    def count(self, asset: str, n: int) -> None:
-        """Note how many things an asset made."""
-        self._counts[asset] = n
+    def keep_report(self, asset: str, report: object) -> None:
+        """Keep the report of an asset for the command that started the run."""
+        self._reports[asset] = report
 
-    def n_made(self, asset: str) -> int:
-        """Return how many things an asset made; 0 where the run did not get so far."""
-        return self._counts.get(asset, 0)
+    def report(self, asset: str, kind: type[R]) -> R | None:
+        """The report of an asset, which is of this kind; None where the run did not get so far."""
+        report = self._reports.get(asset)
+        return report if isinstance(report, kind) else None
 
     def add(self, metric: str, shard: str, scores: ShardScores) -> None:
         """Note what was scored on a shard; counts of an earlier run are added."""

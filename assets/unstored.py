@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from assets.ingest.rejects import Reject
-from assets.ingest.resolve import media_columns
 from assets.ingest.rows import VideoRow
+from assets.ingest.video_columns import media_columns
 from db.evidence.frames import PendingVideo
 from db.schema.inputs import KEYPOINTS, REFERENCES, SEGMENTS, TEXT, THRESHOLDS, VIDEO, VideoState
 

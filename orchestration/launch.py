@@ -13,7 +13,7 @@ import dagster as dg
 from assets.datasets import chosen_shards, shard_keys
 from assets.ecs.assets import REPORT, ecs_thresholds
 from assets.ecs.scorer import ECSScorer
-from assets.ingest.assets import report_of
+from assets.ingest.report import IngestReport
 from assets.leases import keep_datasets
 from assets.partitions import DATASETS, SHARDS, announce_partitions, shards_between
 from assets.results import Results
@@ -35,17 +35,16 @@ ENDED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRun
 LOOK_BACK = timedelta(days=30)
 
 
-def run_ingest(folder: Path, dataset: str, rows: Path | None, n_shards: int | None) -> dict[str, Any]:
+def run_ingest(folder: Path, dataset: str, rows: Path | None, n_shards: int | None) -> IngestReport:
     """Ingest a manifest folder through Dagster and return the report."""
+    results = Results()
     config = {"folder": str(folder), "rows": str(rows) if rows else None, "n_shards": n_shards}
     with keep_datasets(installed().engine, dataset):
         installed().instance.add_dynamic_partitions(str(DATASETS.name), [dataset])
-        result = run_job("ingest_job", dataset, {"ops": {"ingest": {"config": config}}})
-    made = [event.step_materialization_data.materialization for event in result.get_asset_materialization_events()]
-    try:
-        return report_of(dataset, {name: value.value for each in made for name, value in each.metadata.items()})
-    except KeyError:
-        raise RunFailed("the ingest ended without a report: look at its run with reelsieve ui") from None
+        run_job("ingest_job", dataset, {"ops": {"ingest": {"config": config}}}, results=results)
+    if (report := results.report("ingest", IngestReport)) is None:
+        raise RunFailed("the ingest ended without a report: look at its run with reelsieve ui")
+    return report
 
 
 def run_scoring(
@@ -180,11 +179,12 @@ def run_facts(dataset: str) -> dict[str, int]:
 
     Simple scores that need no model are made along.
     """
+    results = Results()
     with at_work_on(dataset) as found:
         announce_partitions(installed().instance, found)
         keys = shard_keys(found)
-        run_job("facts_job", keys[0], {}, WITHOUT_MODEL, keys[-1])
-    return {asset: installed().curation.results.n_made(asset) for asset in FACTS}
+        run_job("facts_job", keys[0], {}, WITHOUT_MODEL, keys[-1], results)
+    return {asset: results.report(asset, int) or 0 for asset in FACTS}
 
 
 def run_calibration(

@@ -42,13 +42,15 @@ def run_job(
     run_config: Mapping[str, Any],
     assets: list[str] | None = None,
     through: str | None = None,
+    results: Results | None = None,
 ) -> dg.ExecuteInProcessResult:
     """Run a job, or of its assets the chosen ones, in this process; an asset's own error comes out as it was raised.
 
-    through: the last partition of a range that begins with `partition`; without it the run has one partition.
+    through: the last partition of a range that begins with `partition`; without it the run has one partition. results:
+    takes what the assets report.
     Raises CheckFailed for a blocking check, and KeyboardInterrupt where the run was stopped by hand.
     """
-    results = Results()
+    results = results or Results()
     done = execute(name, partition, run_config, assets, through or partition, results)
     if error := results.error():
         raise error

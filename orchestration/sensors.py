@@ -19,7 +19,8 @@ from assets.curation import Curation
 from assets.datasets import BadDatasetName, check_dataset_name
 from assets.ingest.dimensions import DIMENSIONS_FILE
 from assets.ingest.files import file_in, readable
-from assets.ingest.readers import ManifestError, find_tables
+from assets.ingest.manifest import find_tables
+from assets.ingest.rejects import ManifestError
 from assets.partitions import DATASET, DATASETS, partitions_named
 from assets.scores.registry import SCORERS, asset_name
 from db.manifest.datasets import list_datasets

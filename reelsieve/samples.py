@@ -105,9 +105,9 @@ def _keypoint(number: int, given: Keypoint) -> dict[str, Any]:
 
 
 def _valid(name: str, kind: str, fields: dict[str, Any]) -> Any:
-    from assets.ingest.checking import validate
     from assets.ingest.rejects import Reject
     from assets.ingest.rows import RawRow
+    from assets.ingest.validate import validate
 
     found = validate(RawRow(name, 1, kind, fields, None, ""), [fields.get("dimension", "")])
     if isinstance(found, Reject):

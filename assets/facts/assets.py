@@ -47,5 +47,5 @@ def _described(
         for keys, tell in leased(curation.engine, asset, shards, context.log.info, sparsely(context.log.info))
         for key in keys
     )
-    curation.results.count(asset, n)
+    curation.results.keep_report(asset, n)
     return dg.MaterializeResult(metadata={"described by this run": f"{n:,}"})

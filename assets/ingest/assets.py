@@ -1,6 +1,6 @@
 """The database tables that ingest fills, as assets with one partition per dataset."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ from assets.ingest.report import IngestReport
 from assets.ingest.run import ingest_folder
 from assets.partitions import DATASETS, announce_partitions
 from assets.progress import sparsely
-from assets.reports.text import number_of, spelled
+from assets.reports.text import spelled
 from db.manifest.removal import n_rows
 
 
@@ -78,13 +78,14 @@ def ingest(
         n_shards=config.n_shards,
         progress=lambda source, n_read: log_sparsely(f"{source}: {n_read} rows read"),
     )
+    curation.results.keep_report("ingest", report)
     dataset = dataset_of_key(curation.engine, context.partition_key)
     announce_partitions(context.instance, dataset)
     with curation.engine.connect() as connection:
         counts = {table.name: n_rows(connection, dataset, table.name) for table in _DATABASE_TABLES}
     for table in _DATABASE_TABLES:
-        told = {"dagster/row_count": counts[table.name], **_metadata(table.name, report)}
-        yield dg.MaterializeResult(asset_key=table.name, metadata=told)
+        metadata = {"dagster/row_count": counts[table.name], **_metadata(table.name, report)}
+        yield dg.MaterializeResult(asset_key=table.name, metadata=metadata)
 
 
 def _metadata(name: str, report: IngestReport) -> dict[str, Any]:
@@ -99,12 +100,3 @@ def _metadata(name: str, report: IngestReport) -> dict[str, Any]:
 
 def _called(table: str) -> str:
     return "question-answer pairs" if table == "qa" else spelled(table)
-
-
-def report_of(dataset: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The report of an ingest from the metadata of all its assets together. Raises KeyError where one is missing."""
-    report = IngestReport(dataset, rejected=metadata[REFUSED])
-    for table in MANIFEST_TABLES.values():
-        report.accepted[table.name] = number_of(metadata[f"{_called(table.name)} {NEW}"])
-        report.unchanged[table.name] = number_of(metadata[f"{_called(table.name)} {BEFORE}"])
-    return report.as_dict()

@@ -6,11 +6,9 @@ import csv
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from assets.ingest import strict_json
-from assets.ingest.files import opened
 from assets.ingest.hygiene import storable
 from assets.ingest.lines import MAX_ROW_BYTES, Line, Lines, bounded_lines
 from assets.ingest.rejects import ManifestError, Reject
@@ -25,46 +23,43 @@ _NUMBER = re.compile(r"[+-]?[0-9]{1,300}(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 
 
 def csv_rows(
-    path: Path, field_types: Mapping[str, type], separator: str = ",", *, may_be_unnamed: bool = False
+    file: Lines, name: str, field_types: Mapping[str, type], separator: str = ",", *, may_be_unnamed: bool = False
 ) -> Iterator[tuple[int, dict[str, Any] | Reject, str]]:
     """For every record its line, its fields or refusal, and its beginning as text that Postgres can store.
 
-    field_types: of the fields that are no text, int, float, bool, or list for JSON. may_be_unnamed: whether columns
-    without a name are passed over. Raises ManifestError if the header cannot be used, or if the file changes before the
-    last record is read.
+    name: that of the file, for messages. field_types: of the fields that are no text, int, float, bool, or list for
+    JSON. may_be_unnamed: whether columns without a name are passed over. Raises ManifestError if the header cannot be
+    used.
     """
-    with opened(path) as file:
-        records = _records(file, separator)
-        header = _header(path, records, may_be_unnamed=may_be_unnamed)
-        for line, cells, raw in records:
-            yield line, cells if isinstance(cells, Reject) else _payload(field_types, header, cells), raw
+    records = _records(file, separator)
+    header = _header(name, records, may_be_unnamed=may_be_unnamed)
+    for line, cells, raw in records:
+        yield line, cells if isinstance(cells, Reject) else _payload(field_types, header, cells), raw
 
 
-def csv_header(path: Path, separator: str) -> list[str]:
+def csv_header(file: Lines, name: str, separator: str) -> list[str]:
     """The names of the columns, "" for one without a name. Raises ManifestError if the header cannot be used."""
-    with opened(path) as file:
-        return _header(path, _records(file, separator), may_be_unnamed=True)
+    return _header(name, _records(file, separator), may_be_unnamed=True)
 
 
-def guess_separator(path: Path) -> str:
+def guess_separator(file: Lines) -> str:
     """The character that stands most often in the first line outside quotes, of comma, semicolon, tab and bar."""
-    with opened(path) as file:
-        line = next(bounded_lines(file), None)
+    line = next(bounded_lines(file), None)
     text = "" if line is None else _QUOTED.sub("", line.data.decode("utf-8", "replace"))
     return max(",;\t|", key=text.count)
 
 
-def _header(path: Path, records: Iterator[tuple[int, list[str] | Reject, str]], *, may_be_unnamed: bool) -> list[str]:
+def _header(file: str, records: Iterator[tuple[int, list[str] | Reject, str]], *, may_be_unnamed: bool) -> list[str]:
     _, header, _ = next(records, (1, Reject("csv_invalid", "the file has no header line"), ""))
     if isinstance(header, Reject):
-        raise ManifestError(f"{path.name}: the header cannot be read: {header.reason}")
+        raise ManifestError(f"{file}: the header cannot be read: {header.reason}")
     if len(header) == 1 and (separator := _OTHER_SEPARATOR.search(header[0])):
         raise ManifestError(
-            f"{path.name}: the columns seem to be separated by {separator.group()!r}: save the file with commas"
+            f"{file}: the columns seem to be separated by {separator.group()!r}: save the file with commas"
         )
     named = [name for name in header if name] if may_be_unnamed else header
     if "" in named or len(set(named)) != len(named):
-        raise ManifestError(f"{path.name}: the header must name every column once")
+        raise ManifestError(f"{file}: the header must name every column once")
     return header
 
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from assets.ingest import strict_json
-from assets.ingest.files import file_in, open_regular, readable
+from assets.ingest.files import file_in, open_file
 from assets.ingest.hygiene import shown
 from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.rows import DIMENSIONS
@@ -25,7 +25,7 @@ def find_dimensions(folder: Path) -> tuple[str, ...]:
     path = file_in(folder, DIMENSIONS_FILE)
     if path is None:
         return DIMENSIONS
-    with readable(path), open_regular(path) as file:
+    with open_file(path) as file:
         content = file.read(_MAX_BYTES + 1)
     if len(content) > _MAX_BYTES:
         raise _unusable(path, f"it has more than {_MAX_BYTES} bytes")

@@ -1,80 +1,17 @@
-"""The files of a manifest: regular files in its folder, which must not change while they are read."""
+"""The one opener of other people's files: only regular ones, no open waits, and none may change while it is read."""
 
 from __future__ import annotations
 
 import errno
 import os
-import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
-from assets.ingest.hygiene import shown
+from assets.ingest.paths import PathRejected, resolve_inside
 from assets.ingest.rejects import Code, ManifestError
-
-# Paths in a manifest: they are relative to its folder and never lead out of it.
-
-# Two letters at least: one letter with a colon is a drive of Windows.
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
-_DRIVE = re.compile(r"[A-Za-z]:")
-
-_PATH_REMEDIES: dict[Code, str] = {
-    "path_url": "it begins like a URL: write the whole URL of a store, or a path in the manifest's folder",
-    "path_absolute": "give a path relative to the manifest's folder",
-    "path_escape": "it leads out of the manifest's folder: keep the file, and what links point to, inside",
-    "file_missing": "there is no such file in the manifest's folder: add it, and write / between folders",
-    "not_a_file": "it is a folder or a device: name a regular file",
-}
-
-
-class PathRejected(ValueError):
-    """The manifest may not use this path. `code` is a key of `rejects.CODES`, and `reason` is one sentence."""
-
-    def __init__(self, code: Code, reason: str) -> None:
-        super().__init__(reason)
-        self.code = code
-        self.reason = reason
-
-
-def resolve_inside(folder: Path, relative: str) -> Path:
-    """The absolute path, without links, of a regular file inside the folder.
-
-    Raises PathRejected with the code path_url, path_absolute, path_escape, file_missing or not_a_file.
-    """
-    root = folder.resolve()
-    code = fault_as_written(relative)
-    if code is None:
-        try:
-            resolved = (root / relative).resolve()
-            if not resolved.is_relative_to(root):
-                code = "path_escape"
-            elif not resolved.exists():
-                code = "file_missing"
-            elif not resolved.is_file():
-                code = "not_a_file"
-            else:
-                return resolved
-        except (OSError, RuntimeError, ValueError):
-            # The system cannot look up the name: it is too long, a loop of links, forbidden or not encodable.
-            code = "file_missing"
-    raise PathRejected(code, f"field 'path' is {shown(relative)}: {_PATH_REMEDIES[code]}")
-
-
-def fault_as_written(relative: str) -> Code | None:
-    """The fault that shows in the text of a path, or None. Backslashes count as separators."""
-    if _SCHEME.match(relative):
-        return "path_url"
-    if relative.startswith(("/", "\\", "~")) or _DRIVE.match(relative):
-        return "path_absolute"
-    depth = 0
-    for part in relative.replace("\\", "/").split("/"):
-        depth += {"..": -1, "": 0, ".": 0}.get(part, 1)
-        if depth < 0:
-            return "path_escape"
-    return None
-
 
 _REMEDIES: dict[Code, str] = {
     "path_escape": "it is a link that leads out of the folder: put the file itself there",
@@ -83,18 +20,68 @@ _REMEDIES: dict[Code, str] = {
 }
 
 
-class Beginning:
-    """The first `size` bytes of an open file. Bytes that someone appends meanwhile are not read."""
+class FileVersion(NamedTuple):
+    """What tells the content of a file at one moment from a later one: a write or a replacement changes it."""
 
-    def __init__(self, file: BinaryIO, size: int) -> None:
-        self._file = file
-        self._left = size
+    device: int
+    inode: int
+    size: int
+    mtime_ns: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> FileVersion:
+        """Return the version that `stat` shows."""
+        return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+class OpenFile:
+    """An open file up to the size that it had when it was opened: bytes that someone appends meanwhile are not read.
+
+    file: the file itself, for readers that go back and forth. version: that of the file when it was opened.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self.version = FileVersion.of(os.fstat(file.fileno()))
+        self._left = self.version.size
 
     def read(self, size: int, /) -> bytes:
-        """The next bytes, at most `size`; b"" at the end."""
-        data = self._file.read(min(size, self._left))
+        """Return the next bytes, at most `size`; b"" at the end."""
+        data = self.file.read(min(size, self._left))
         self._left -= len(data)
         return data
+
+    def rewind(self) -> None:
+        """Go back to the beginning of the file."""
+        self.file.seek(0)
+        self._left = self.version.size
+
+
+@contextmanager
+def open_file(path: Path) -> Iterator[OpenFile]:
+    """Open a regular file for reading.
+
+    Raises ManifestError, which names the file, where it cannot be opened or read, and at the end of the block where it
+    was written to or replaced meanwhile.
+    """
+    with readable(path), open_regular(path) as file:
+        opened = OpenFile(file)
+        yield opened
+        require_version(path, opened.version)
+
+
+def is_version(path: Path, version: FileVersion) -> bool:
+    """Whether the file is as it was in this version. Raises ManifestError if it is gone."""
+    with readable(path):
+        return FileVersion.of(path.stat()) == version
+
+
+def require_version(path: Path, version: FileVersion) -> None:
+    """Raise ManifestError unless the file is as it was in this version."""
+    if not is_version(path, version):
+        raise ManifestError(
+            f"{path.name}: it changed while it was read: run the same command again when nothing writes to it any more"
+        )
 
 
 def open_regular(path: Path) -> BinaryIO:
@@ -156,26 +143,3 @@ def require_regular(path: Path) -> None:
         path.name.encode()
     except UnicodeEncodeError:
         raise ManifestError(f"{path.name!a}: the name is not valid UTF-8: rename the file") from None
-
-
-@contextmanager
-def opened(path: Path) -> Iterator[Beginning]:
-    """Open a file for reading up to its present size. Raises ManifestError if the file changes meanwhile."""
-    with unchanged(path), open_regular(path) as file:
-        yield Beginning(file, os.fstat(file.fileno()).st_size)
-
-
-@contextmanager
-def unchanged(path: Path) -> Iterator[None]:
-    """Raise ManifestError if the file was replaced or written to during the block."""
-    before = _state(path)
-    yield
-    if _state(path) != before:
-        raise ManifestError(
-            f"{path.name}: it changed while it was read: run the same command again when nothing writes to it any more"
-        )
-
-
-def _state(path: Path) -> tuple[int, ...]:
-    now = path.stat()
-    return now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns

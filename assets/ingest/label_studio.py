@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from assets.ingest.files import opened, readable
+from assets.ingest.files import open_file
 from assets.ingest.hygiene import shown, storable
 from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.rows import RawRow
@@ -30,7 +30,7 @@ def rating_rows(path: Path) -> Iterator[RawRow]:
     Cancelled annotations and results of other controls are passed over: they are no ratings. Raises ManifestError if
     the file cannot be read, or is no list of tasks.
     """
-    with readable(path), opened(path) as file:
+    with open_file(path) as file:
         data = file.read(sys.maxsize)
     try:
         tasks = parse(data.decode("utf-8-sig"))

@@ -13,7 +13,7 @@ BLOCK_BYTES = 2**18
 
 
 class Lines(Protocol):
-    """A file that can be read in blocks: one opened in binary mode, or `Beginning` of assets/ingest/files.py."""
+    """A file that can be read in blocks: one opened in binary mode, or `OpenFile` of assets/ingest/files.py."""
 
     def read(self, size: int, /) -> bytes:
         """The next bytes, at most `size`; b"" at the end."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from assets.ingest.files import unchanged
+from assets.ingest.files import OpenFile
 from assets.ingest.hygiene import RAW_LENGTH, shown, storable, without_sign_of_zero
 from assets.ingest.lines import MAX_ROW_BYTES
 from assets.ingest.rejects import ManifestError, Reject
@@ -33,28 +32,33 @@ _DAY_S = 86_400
 Content = tuple[dict[str, Any] | Reject, str]
 
 
-def parquet_rows(path: Path, field_types: Mapping[str, type]) -> Iterator[tuple[int, dict[str, Any] | Reject, str]]:
+def parquet_rows(
+    file: OpenFile, name: str, field_types: Mapping[str, type]
+) -> Iterator[tuple[int, dict[str, Any] | Reject, str]]:
     """For every row its number from 1, its fields or refusal, and its beginning as text that Postgres can store.
 
-    Raises ManifestError if the file cannot be read as Parquet, or changes before its last row is read.
+    name: that of the file, for messages. Raises ManifestError if the file cannot be read as Parquet.
     """
-    with unchanged(path):
-        yield from _rows(path, field_types)
-
-
-def _rows(path: Path, field_types: Mapping[str, type]) -> Iterator[tuple[int, dict[str, Any] | Reject, str]]:
     number = 0
     try:
-        with pq.ParquetFile(path) as file:
-            names = file.schema_arrow.names
+        with pq.ParquetFile(file.file) as table:
+            names = table.schema_arrow.names
             if len(set(names)) != len(names):
                 raise ValueError("two columns have the same name: name every column once")
-            for batch in file.iter_batches(batch_size=BATCH_ROWS):
+            for batch in table.iter_batches(batch_size=BATCH_ROWS):
                 for content, raw in batch_contents(batch, field_types):
                     number += 1
                     yield number, content, raw
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-        raise ManifestError(f"{path.name}: cannot be read as Parquet after row {number}: {error}") from error
+        raise ManifestError(f"{name}: cannot be read as Parquet after row {number}: {error}") from error
+
+
+def count_parquet_rows(file: OpenFile, name: str) -> int:
+    """How many rows the file says that it has. Raises ManifestError if it is no Parquet."""
+    try:
+        return int(pq.read_metadata(file.file).num_rows)
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        raise ManifestError(f"{name}: cannot be read as Parquet after row 0: {error}") from error
 
 
 def batch_contents(batch: pa.RecordBatch, field_types: Mapping[str, type]) -> Iterator[Content]:

@@ -1,85 +1,46 @@
-"""What an ingest did: the counts of its rows, and the record of the rows that it refused."""
+"""What an ingest has come to, in counts: the value that ingest returns, and its plain form for `--json`."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from assets.ingest.hygiene import storable
 from assets.ingest.manifest_tables import MANIFEST_TABLES
-from assets.ingest.rejects import Code, Reject
-from assets.ingest.rows import RawRow
-from assets.media.address import hide_credentials, is_address, without_credentials
-from db.manifest.rejects import RejectRow
-from db.manifest.store import IngestStore
-
-# Refused rows of one file with one code. A CSV file of three megabytes can hold more than a million empty records.
-MAX_LISTED = 10_000
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class IngestReport:
-    """The counts of an ingest: rows new or changed and rows already stored, by manifest table, and rows refused."""
+    """The counts of an ingest: rows new or changed and rows already stored, by manifest table, and rows refused.
+
+    Both counters name every table of a manifest, even where its count is 0.
+    """
 
     dataset: str
-    accepted: Counter[str] = field(default_factory=Counter)
-    unchanged: Counter[str] = field(default_factory=Counter)
-    rejected: int = 0
+    accepted: Counter[str]
+    unchanged: Counter[str]
+    rejected: int
 
     def as_dict(self) -> dict[str, Any]:
-        """The report as plain data that names every manifest table, even where its count is 0."""
-        names = [table.name for table in MANIFEST_TABLES.values()]
+        """Return the report as plain data."""
         return {
             "dataset": self.dataset,
-            "accepted": {name: self.accepted[name] for name in names},
-            "unchanged": {name: self.unchanged[name] for name in names},
+            "accepted": dict(self.accepted),
+            "unchanged": dict(self.unchanged),
             "rejected": self.rejected,
         }
 
 
 @dataclass(slots=True)
-class RejectWriter:
-    """Stores the refused rows of one file: the first rows of every code one by one, the rest as one count per code."""
+class IngestCounts:
+    """The counts of an ingest that is under way, by manifest table."""
 
-    store: IngestStore
-    _counts: Counter[Code] = field(default_factory=Counter)
-    _first_unlisted: dict[Code, tuple[RawRow, Reject]] = field(default_factory=dict)
+    accepted: Counter[str] = field(default_factory=Counter)
+    unchanged: Counter[str] = field(default_factory=Counter)
+    rejected: int = 0
 
-    def add(self, refused: Sequence[tuple[RawRow, Reject]]) -> None:
-        """Store the rows up to MAX_LISTED per code, and count the others. Call it in a transaction."""
-        listed = []
-        for row, reject in refused:
-            self._counts[reject.code] += 1
-            if self._counts[reject.code] <= MAX_LISTED:
-                listed.append(_record(row, reject.code, reject.reason, 1))
-            else:
-                self._first_unlisted.setdefault(reject.code, (row, reject))
-        self.store.write_rejects(listed)
-
-    def finish(self) -> None:
-        """Store one row per code for all rows that `add` only counted, at the line of the first. Call it last."""
-        records = []
-        for code, (row, reject) in self._first_unlisted.items():
-            n_unlisted = self._counts[code] - MAX_LISTED
-            reason = reject.reason
-            if n_unlisted > 1:
-                reason += f" (and {n_unlisted - 1} rows more with code {code}, which are counted here and not listed)"
-            records.append(_record(row, code, reason, n_unlisted))
-        self.store.write_rejects(records)
-
-
-def _record(row: RawRow, code: Code, reason: str, n_rows: int) -> RejectRow:
-    return RejectRow(row.source, row.line, code, hide_credentials(reason), _raw(row), n_rows)
-
-
-def _raw(row: RawRow) -> str:
-    """The beginning of the row without the credentials of addresses in it."""
-    path = (row.payload or {}).get("path")
-    if isinstance(path, str) and is_address(path) and without_credentials(path) != path:
-        # Escapes may hide an address in the text of the row.
-        row_without = json.dumps({**(row.payload or {}), "path": without_credentials(path)}, ensure_ascii=False)
-        return hide_credentials(storable(row_without.encode(errors="backslashreplace")))
-    return hide_credentials(row.raw)
+    def report(self, dataset: str) -> IngestReport:
+        """Return the counts so far as the report of an ingest into this dataset."""
+        names = [table.name for table in MANIFEST_TABLES.values()]
+        accepted, unchanged = (Counter({name: n[name] for name in names}) for n in (self.accepted, self.unchanged))
+        return IngestReport(dataset, accepted, unchanged, self.rejected)

@@ -1,125 +1,21 @@
-"""From valid manifest rows to database rows: videos, captions and questions.
+"""From valid manifest rows to database rows.
 
 A resolver takes a batch of rows of one table and asks the database once or twice for the rows that they point to. It
-gives one database row or one refusal for every row, in the order of the rows. assets/ingest/batches.py has the
-resolvers of the other tables.
+gives one database row or one refusal for every row, in the order of the rows.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from assets.ingest.files import PathRejected, resolve_inside
-from assets.ingest.hygiene import shown
-from assets.ingest.rejects import Code, Reject
-from assets.ingest.rows import CaptionRow, QARow, VideoRow
-from assets.media.address import Address, AddressRefused, is_address, parse_address, without_credentials
-from assets.media.files import fetched, is_same_object, place_of
-from assets.media.remote import Kind, MediaUnavailable, Store
-from assets.media.settings import MediaSettings
-from assets.media_file import FileState, has_content
-from assets.settings import read_settings
+from assets.ingest.rejects import Reject
+from assets.ingest.rows import CaptionRow, KeypointLabelRow, KeypointRow, QARow, RatingRow, VideoRow
+from assets.ingest.video_columns import media_of_rows
+from db.evidence.verdicts import MANIFEST_LABELS
 from db.manifest.store import IngestStore
-from metrics_core.frames import NotAVideo, probe_video
-
-# The columns of table `video` that describe a video file: its place, its content, and whether it decodes.
-
-PLACE = ("uri", "size_bytes", "mtime_ns", "ctime_ns", "inode", "etag")
-PROBED = ("content_sha256", "duration_s", "fps", "n_frames", "width", "height", "codec", "status", "error")
-# Objects of stores that are asked for at a time: an answer takes long, and little of this machine.
-AT_A_TIME = 8
-_CODES: Mapping[Kind, Code] = {"missing": "file_missing", "escape": "path_escape", "trouble": "media_unavailable"}
-
-
-def media_of_rows(folder: Path, rows: Sequence[VideoRow], stored: Mapping[str, Any]) -> list[dict[str, Any] | Reject]:
-    """`media_columns` of every row, in the order of the rows. `stored` are the videos of the database by key."""
-    if not any(row.path is not None and is_address(row.path) for row in rows):
-        return [media_columns(folder, row, stored.get(row.video_id)) for row in rows]
-    with ThreadPoolExecutor(AT_A_TIME, thread_name_prefix="media") as pool:
-        return list(pool.map(lambda row: media_columns(folder, row, stored.get(row.video_id)), rows))
-
-
-def media_columns(folder: Path, row: VideoRow, stored: Any | None) -> dict[str, Any] | Reject:
-    """The media columns of a video row, or the refusal of its file. `stored` is the video as the database has it.
-
-    A file with the stored path, size, times and inode is not read, nor is an object with the stored address, size and
-    etag. A file with other times or another place but the stored content is not probed again. A file that cannot be
-    read or contains no video is refused. A file that is damaged or cannot be decoded is kept with its status and error.
-    """
-    if row.path is None:
-        empty = dict.fromkeys((*PLACE, *PROBED))
-        return {**empty, "duration_s": row.duration_s, "status": "text_only"}
-    named = f"field 'path' is {shown(without_credentials(row.path))}"
-    try:
-        if is_address(row.path):
-            return _at_address(parse_address(row.path), stored)
-        path = resolve_inside(folder, row.path)
-        return _of_file(str(path), path, stored)
-    except PathRejected as refused:
-        return Reject(refused.code, refused.reason)
-    except AddressRefused as refused:
-        return Reject("path_url", f"{named}: {refused}")
-    except MediaUnavailable as error:
-        return Reject(_CODES[error.kind], f"{named}: {error}")
-    except NotAVideo as refused:
-        return Reject("not_a_video", f"{named}: {refused.reason}" if is_address(row.path) else str(refused))
-    except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        return Reject("file_missing", f"{named}: {why}: make the file readable")
-
-
-def _at_address(address: Address, stored: Any | None) -> dict[str, Any]:
-    settings = read_settings(MediaSettings)
-    place = place_of(address, settings)
-    if isinstance(place, Path):
-        return _of_file(str(address), place, stored)
-    return _of_object(str(address), place, stored, settings)
-
-
-def _of_file(uri: str, path: Path, stored: Any | None) -> dict[str, Any]:
-    state = FileState.of(path.stat())
-    place = {"uri": uri, **asdict(state)}
-    if stored is not None and _is_known(uri, path, state, stored):
-        return {**place, **_known(stored)}
-    return {**place, **_probed(path)}
-
-
-def _is_known(uri: str, path: Path, state: FileState, stored: Any) -> bool:
-    """Whether the file is the one that was probed for the stored video."""
-    if stored.uri is None:
-        return False
-    known = FileState.stored(stored)
-    if stored.uri == uri and state.agrees_with(known):
-        return True
-    # A file that could not be decoded is probed again: perhaps the machine was busy.
-    return stored.status != "undecodable" and has_content(path, state, known, bytes(stored.content_sha256))
-
-
-def _of_object(uri: str, address: Address, stored: Any | None, settings: MediaSettings) -> dict[str, Any]:
-    now = Store(settings).look(address)
-    if stored is not None and stored.uri == uri and is_same_object(now, FileState.stored(stored)):
-        return {name: getattr(stored, name) for name in (*PLACE, *PROBED)}
-    with fetched(address, now, settings) as copy:
-        place = {"uri": uri, **asdict(FileState(copy.size_bytes, None, None, None, now.etag))}
-        if stored is not None and stored.status != "undecodable" and stored.content_sha256 == copy.content:
-            return {**place, **_known(stored)}
-        return {**place, **_probed(copy.path)}
-
-
-def _known(stored: Any) -> dict[str, Any]:
-    return {name: getattr(stored, name) for name in PROBED}
-
-
-def _probed(path: Path) -> dict[str, Any]:
-    probe = asdict(probe_video(path))
-    probe["content_sha256"] = bytes.fromhex(probe["content_sha256"])
-    return {name: probe[name] for name in PROBED}
-
 
 # A segment may end this long after its video: containers round durations, and annotators round times.
 SEGMENT_TOLERANCE_S = 1.0
@@ -206,6 +102,99 @@ def resolve_qa(store: IngestStore, _folder: Path, rows: Sequence[QARow]) -> list
         }
         resolved.append(TableRow("sample", columns))
     return resolved
+
+
+def resolve_keypoints(store: IngestStore, _folder: Path, rows: Sequence[KeypointRow]) -> list[Resolved]:
+    """Rows of table `keypoint`. Some reference of the video must have a segment of the keypoint's segment index."""
+    videos = store.videos([row.video_id for row in rows])
+    segment_counts = store.segment_counts([video.video_id for video in videos.values()])
+    resolved: list[Resolved] = []
+    for row in rows:
+        video = videos.get(row.video_id)
+        if video is None:
+            resolved.append(no_such("video", "video_id", row.video_id))
+        elif row.segment_index is not None and row.segment_index >= (n := segment_counts.get(video.video_id, 0)):
+            reason = (
+                f"field 'segment_index' is {row.segment_index}: the references of video {row.video_id!r} have at "
+                f"most {n} segments, counted from 0"
+            )
+            resolved.append(Reject("segment_index_out_of_range", reason))
+        else:
+            columns = {
+                "dataset_id": store.dataset.dataset_id,
+                "video_id": video.video_id,
+                "key": row.keypoint_id,
+                "dimension": row.dimension,
+                "text": row.text,
+                "segment_index": row.segment_index,
+                "extra": row.extra or None,
+                "row_sha256": row.content_sha256,
+            }
+            resolved.append(TableRow("keypoint", columns))
+    return resolved
+
+
+def resolve_keypoint_labels(store: IngestStore, _folder: Path, rows: Sequence[KeypointLabelRow]) -> list[Resolved]:
+    """Rows of table `keypoint_label`. Keypoint and caption must belong to the same video."""
+    keypoints = store.keypoints([row.keypoint_id for row in rows])
+    samples = store.samples("caption", [row.caption_id for row in rows])
+    resolved: list[Resolved] = []
+    for row in rows:
+        keypoint, sample = keypoints.get(row.keypoint_id), samples.get(row.caption_id)
+        if keypoint is None:
+            resolved.append(no_such("keypoint", "keypoint_id", row.keypoint_id))
+        elif sample is None:
+            resolved.append(no_such("candidate caption", "caption_id", row.caption_id))
+        elif keypoint.video_id != sample.video_id:
+            reason = (
+                f"keypoint {row.keypoint_id!r} and caption {row.caption_id!r} belong to different videos: "
+                "label a keypoint with captions of its own video"
+            )
+            resolved.append(Reject("mismatched_video", reason))
+        else:
+            columns = {
+                "keypoint_id": keypoint.keypoint_id,
+                "sample_id": sample.sample_id,
+                "source": MANIFEST_LABELS,
+                "covered": row.covered,
+                "extra": row.extra or None,
+                "row_sha256": row.content_sha256,
+            }
+            resolved.append(TableRow("keypoint_label", columns))
+    return resolved
+
+
+def resolve_ratings(store: IngestStore, _folder: Path, rows: Sequence[RatingRow]) -> list[Resolved]:
+    """Rows of table `rating`, for candidate captions only."""
+    samples = store.samples("caption", [row.caption_id for row in rows])
+    resolved: list[Resolved] = []
+    for row in rows:
+        sample = samples.get(row.caption_id)
+        if sample is None:
+            resolved.append(no_such("candidate caption", "caption_id", row.caption_id))
+            continue
+        columns = {
+            "sample_id": sample.sample_id,
+            "rater": row.rater,
+            "aspect": row.aspect,
+            "value": float(row.value),
+            "extra": row.extra or None,
+            "row_sha256": row.content_sha256,
+        }
+        resolved.append(TableRow("rating", columns))
+    return resolved
+
+
+Resolver = Callable[[IngestStore, Path, Sequence[Any]], list[Resolved]]
+# The resolver of every kind of row.
+RESOLVERS: Mapping[str, Resolver] = {
+    "video": resolve_videos,
+    "caption": resolve_captions,
+    "keypoint": resolve_keypoints,
+    "keypoint_label": resolve_keypoint_labels,
+    "qa": resolve_qa,
+    "rating": resolve_ratings,
+}
 
 
 def qa_text(row: QARow) -> str:

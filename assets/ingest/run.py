@@ -1,13 +1,11 @@
-"""Ingest: a manifest folder into the database. The rows go in by assets/ingest/batches.py."""
+"""Ingest: a manifest folder into the database. Its rows are read, validated, resolved and written."""
 
 from __future__ import annotations
 
 import gc
-import hashlib
 import math
-import os
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,92 +13,21 @@ from typing import Any
 from sqlalchemy.engine import Engine
 
 from assets.datasets import find_and_watch, watch
-from assets.ingest.batches import Progress, RowIngest
-from assets.ingest.dimensions import find_dimensions
-from assets.ingest.files import open_regular, readable, require_regular, unchanged
+from assets.ingest.files import is_version, require_version
+from assets.ingest.known_tables import KnownTables
+from assets.ingest.manifest import Manifest, find_manifest
 from assets.ingest.manifest_tables import MANIFEST_TABLES
-from assets.ingest.readers import count_rows, find_tables
-from assets.ingest.rejects import ManifestError
-from assets.ingest.report import IngestReport
-from assets.media.address import is_address
-from assets.media_file import FileState
+from assets.ingest.report import IngestCounts, IngestReport
+from assets.ingest.table_content import TableContent, read_content
+from assets.ingest.workers import validate_rows
+from assets.ingest.write import Progress, RowWriter
 from db.manifest.datasets import Dataset, ensure_dataset
-from db.manifest.store import IngestedTable, IngestStore, ingest_store, trial_store
-
-# Tables that the dataset holds unchanged: recognised by their content, they are passed over.
-
-_RULES = Path(__file__).parent
-
-
-class KnownTables:
-    """The tables of one ingest, in order. A table is known if it, every table before it and every file are as before.
-
-    A table's digest holds those of the tables before it, since its rows point to theirs; and the rules of ingest, since
-    other rules may refuse other rows.
-    """
-
-    def __init__(self, store: IngestStore, folder: Path, dimensions: Collection[str]) -> None:
-        self._store = store
-        with store.transaction():
-            self._stored = store.ingested_tables()
-        self._digest = hashlib.sha256(repr((_rules_sha256(), str(folder.resolve()), sorted(dimensions))).encode())
-        self._all_known = True
-        self._tables: list[IngestedTable] = []
-
-    def find(self, kind: str, path: Path) -> IngestedTable | None:
-        """The table as it is stored, or None for one that has to be ingested. Call it for each table in order."""
-        self._digest.update(repr((kind, path.name, content_sha256(path))).encode())
-        stored = self._stored.get(kind)
-        is_same = stored is not None and stored.content_sha256 == self._digest.digest()
-        self._all_known = self._all_known and is_same and (kind != "video" or self._media_are_same(stored))
-        return stored if self._all_known else None
-
-    def add(self, kind: str, n_rows: int, n_rejected: int) -> None:
-        """Note a table that is stored now, right after `find`."""
-        self._tables.append(IngestedTable(kind, self._digest.digest(), n_rows, n_rejected))
-
-    def keep(self) -> None:
-        """Remember the noted tables for the next ingest."""
-        with self._store.transaction():
-            self._store.replace_ingested_tables(self._tables)
-
-    def _media_are_same(self, stored: IngestedTable | None) -> bool:
-        """Whether no video would be read again; a refused one, or one that did not decode, always would."""
-        if stored is None or stored.n_rejected:
-            return False
-        with self._store.transaction():
-            for video in self._store.media():
-                # A store, or a root that may lead elsewhere now, is always asked.
-                if is_address(video.uri):
-                    return False
-                try:
-                    now = FileState.of(os.stat(video.uri))
-                except OSError:
-                    return False
-                if video.status == "undecodable" or not now.agrees_with(FileState.stored(video)):
-                    return False
-        return True
-
-
-def content_sha256(path: Path) -> bytes:
-    """The SHA-256 (32 bytes) of a file. Raises ManifestError if it cannot be read."""
-    digest = hashlib.sha256()
-    with readable(path), open_regular(path) as file:
-        while part := file.read(2**20):
-            digest.update(part)
-    return digest.digest()
-
-
-def _rules_sha256() -> str:
-    """A digest of the code that decides about rows."""
-    digest = hashlib.sha256()
-    for path in sorted(_RULES.glob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
-
+from db.manifest.store import IngestStore, ingest_store, trial_store
 
 SAMPLES_PER_SHARD = 4000
 MAX_SHARDS = 10_000
+# The tables whose rows are samples.
+_SAMPLE_KINDS = ("caption", "qa")
 
 
 def ingest_folder(
@@ -123,12 +50,10 @@ def ingest_folder(
     Raises ManifestError if the folder or the file of mixed rows cannot be read as a whole, or if a table changes while
     it is read; WorkerKilled if a process that checks rows is killed. The batches that were written before stay.
     """
-    manifest = _Manifest.find(folder, mixed_rows)
-    dataset = _open_dataset(engine, name, n_shards, manifest.tables)
-    report = IngestReport(dataset.name)
+    manifest = find_manifest(folder, mixed_rows)
+    dataset, contents = _open_dataset(engine, name, n_shards, manifest)
     with ingest_store(engine, dataset) as store, _existing_objects_frozen():
-        _ingest(manifest, RowIngest(store, folder, manifest.dimensions, report, progress, n_workers))
-    return report
+        return _Ingest(manifest, store, contents, progress, n_workers).run()
 
 
 def try_folder(
@@ -138,87 +63,98 @@ def try_folder(
 
     The same code runs in one transaction that is undone, so the answer is that of the ingest. Raises the same errors.
     """
-    manifest = _Manifest.find(folder, mixed_rows)
-    report = IngestReport(name)
+    manifest = find_manifest(folder, mixed_rows)
     # One that the trial makes is nobody else's to drop.
     find_and_watch(engine, name)
-    with trial_store(engine, name, _default_shards(manifest.tables)) as store, _existing_objects_frozen():
-        _ingest(manifest, RowIngest(store, folder, manifest.dimensions, report, progress))
-        return report, store.rejects(manifest.sources)
+    contents = _count_samples(manifest)
+    with trial_store(engine, name, _default_shards(contents)) as store, _existing_objects_frozen():
+        return _Ingest(manifest, store, contents, progress).run(), store.rejects(manifest.sources)
 
 
 @dataclass(frozen=True, slots=True)
-class _Manifest:
-    """The files of a manifest: its tables by kind, the file of mixed rows, and the dimensions of its keypoints."""
+class _Ingest:
+    """One ingest of a manifest. contents: those of its tables that were read already, by kind."""
 
-    tables: Mapping[str, Path]
-    mixed_rows: Path | None
-    dimensions: Collection[str]
+    manifest: Manifest
+    store: IngestStore
+    contents: Mapping[str, TableContent]
+    progress: Progress | None = None
+    n_workers: int | None = None
 
-    @classmethod
-    def find(cls, folder: Path, mixed_rows: Path | None) -> _Manifest:
-        tables, dimensions = find_tables(folder), find_dimensions(folder)
-        if mixed_rows is not None:
-            require_regular(mixed_rows)
-            if mixed_rows.name in [path.name for path in tables.values()]:
-                raise ManifestError(
-                    f"{mixed_rows.name}: the folder has a table of this name: rename the file of mixed rows"
-                )
-        return cls(tables, mixed_rows, dimensions)
+    def run(self) -> IngestReport:
+        """Ingest the tables in order, then the mixed rows, and return the counts."""
+        counts = IngestCounts()
+        writer = RowWriter(self.store, self.manifest.folder, counts, self.progress)
+        if self.manifest.mixed_rows is None:
+            self._ingest_tables(writer, counts)
+        else:
+            self._ingest_all(writer, self.manifest.mixed_rows)
+        return counts.report(self.store.dataset.name)
 
-    @property
-    def sources(self) -> list[str]:
-        """The names of the files."""
-        return [path.name for path in (*self.tables.values(), *filter(None, [self.mixed_rows]))]
+    def _ingest_all(self, writer: RowWriter, mixed_rows: Path) -> None:
+        """Ingest every table and the mixed rows, which are compared with those of the tables: none is passed over."""
+        with self.store.transaction():
+            self.store.forget_rejects(self.manifest.sources)
+            self.store.replace_ingested_tables([])
+        for kind, path in self.manifest.tables.items():
+            self._ingest_file(writer, path, kind)
+        self._ingest_file(writer, mixed_rows, None)
 
-
-def _ingest(manifest: _Manifest, row_ingest: RowIngest) -> None:
-    if manifest.mixed_rows is None:
-        _ingest_tables(row_ingest, manifest.tables)
-        return
-    # The mixed rows are compared with those of the tables, so none is passed over.
-    with row_ingest.store.transaction():
-        row_ingest.store.forget_rejects(manifest.sources)
-        row_ingest.store.replace_ingested_tables([])
-    for kind, path in manifest.tables.items():
-        row_ingest.ingest_file(path, kind)
-    row_ingest.ingest_file(manifest.mixed_rows, None)
-
-
-def _ingest_tables(row_ingest: RowIngest, tables: Mapping[str, Path]) -> None:
-    """Ingest the tables in order. Those that the dataset holds unchanged are passed over and counted."""
-    store, report = row_ingest.store, row_ingest.report
-    known_tables = KnownTables(store, row_ingest.folder, row_ingest.dimensions)
-    for kind, path in tables.items():
-        name, rejected = MANIFEST_TABLES[kind].name, report.rejected
-        # The file must not change between the look at its content and its last row.
-        with readable(path), unchanged(path):
-            known = known_tables.find(kind, path)
+    def _ingest_tables(self, writer: RowWriter, counts: IngestCounts) -> None:
+        """Ingest the tables. Those that the dataset holds unchanged are passed over and counted."""
+        known_tables = KnownTables(self.store, self.manifest.folder, self.manifest.dimensions)
+        for kind, path in self.manifest.tables.items():
+            name, rejected = MANIFEST_TABLES[kind].name, counts.rejected
+            content = self._read_content(path, kind)
+            known = known_tables.find(kind, path.name, content.sha256)
             if known is not None:
-                report.unchanged[name] += known.n_rows
-                report.rejected += known.n_rejected
+                counts.unchanged[name] += known.n_rows
+                counts.rejected += known.n_rejected
             else:
-                with store.transaction():
-                    store.forget_rejects([path.name])
-                row_ingest.ingest_file(path, kind)
-        known_tables.add(kind, report.accepted[name] + report.unchanged[name], report.rejected - rejected)
-    known_tables.keep()
+                with self.store.transaction():
+                    self.store.forget_rejects([path.name])
+                self._ingest_file(writer, path, kind)
+            # The digest is that of the rows only if the file has not changed before its last row was read.
+            require_version(path, content.version)
+            known_tables.add(kind, counts.accepted[name] + counts.unchanged[name], counts.rejected - rejected)
+        known_tables.keep()
+
+    def _read_content(self, path: Path, kind: str) -> TableContent:
+        """Return the content of a table, which is read again if the file has changed since it was read first."""
+        content = self.contents.get(kind)
+        return content if content is not None and is_version(path, content.version) else read_content(path, kind)
+
+    def _ingest_file(self, writer: RowWriter, path: Path, kind: str | None) -> None:
+        """Ingest one file; without a kind, it has mixed rows."""
+        with closing(validate_rows(path, kind, self.manifest.dimensions, self.n_workers)) as rows:
+            writer.write(rows)
 
 
-def _open_dataset(engine: Engine, name: str, n_shards: int | None, tables: Mapping[str, Path]) -> Dataset:
-    """The dataset of this name; a new one is divided into shards, whose number never changes."""
+def _open_dataset(
+    engine: Engine, name: str, n_shards: int | None, manifest: Manifest
+) -> tuple[Dataset, Mapping[str, TableContent]]:
+    """Return the dataset of this name, and the contents of the tables that were read for it.
+
+    A new one is divided into shards, whose number never changes. Only then are rows counted.
+    """
     if (existing := find_and_watch(engine, name)) is not None:
-        return existing
-    # Counting reads the tables once more, so it is done for a new dataset only.
-    n_new_shards = n_shards or _default_shards(tables)
+        return existing, {}
+    contents = {} if n_shards else _count_samples(manifest)
     with engine.begin() as connection:
-        dataset = ensure_dataset(connection, name, n_new_shards)
+        dataset = ensure_dataset(connection, name, n_shards or _default_shards(contents))
     watch(engine, dataset)
-    return dataset
+    return dataset, contents
 
 
-def _default_shards(tables: Mapping[str, Path]) -> int:
-    n_rows = sum(count_rows(tables[kind], kind) for kind in ("caption", "qa") if kind in tables)
+def _count_samples(manifest: Manifest) -> dict[str, TableContent]:
+    """Return the contents of the tables of samples, by kind, with the numbers of their rows."""
+    tables = manifest.tables
+    return {kind: read_content(tables[kind], kind, counts_rows=True) for kind in _SAMPLE_KINDS if kind in tables}
+
+
+def _default_shards(contents: Mapping[str, TableContent]) -> int:
+    """Return the number of shards of a new dataset with so many samples."""
+    n_rows = sum(content.n_rows or 0 for content in contents.values())
     return min(max(1, math.ceil(n_rows / SAMPLES_PER_SHARD)), MAX_SHARDS)
 
 

@@ -7,8 +7,9 @@ import sys
 from contextlib import suppress
 from multiprocessing.connection import Connection
 
-from assets.ingest.checking import packed, validate
-from assets.ingest.readers import rows_in
+from assets.ingest.json_lines import rows_in
+from assets.ingest.packing import pack
+from assets.ingest.validate import validate
 
 
 def main(descriptor: int) -> None:
@@ -18,7 +19,7 @@ def main(descriptor: int) -> None:
         while True:
             block = channel.recv()
             checked = ((raw, validate(raw, dimensions)) for raw in rows_in(block, source, kind))
-            channel.send_bytes(pickle.dumps(packed(checked), pickle.HIGHEST_PROTOCOL))
+            channel.send_bytes(pickle.dumps(pack(checked), pickle.HIGHEST_PROTOCOL))
 
 
 if __name__ == "__main__":

@@ -16,34 +16,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import BinaryIO
 
-from assets.media.remote import MediaUnavailable
-
-# Locks on the files of the cache's folder. They end with the process that holds them.
-
-
-def lock(file: IO[Any], how: int) -> None:
-    """Take a lock, `fcntl.LOCK_SH` or `LOCK_EX`; waits while another process holds one that excludes it."""
-    fcntl.flock(file, how)
-
-
-def is_at(file: IO[Any], path: Path) -> bool:
-    """Whether the open file is still the one at the path."""
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), path.stat())
-    except FileNotFoundError:
-        return False
-
-
-def removed(path: Path) -> bool:
-    """Remove a file that nobody reads or writes; False for one in use."""
-    with suppress(OSError), path.open("rb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        path.unlink()
-        return True
-    return False
-
+from assets.media.file_locks import is_at, lock, remove_unused
+from assets.media.unavailable import MediaUnavailable
 
 _COPY = re.compile(r"[0-9a-f]{64}(\.[a-z0-9]{1,8})?")
 _PART = re.compile(r"[0-9a-f]{16}\.part")
@@ -191,7 +167,7 @@ class MediaCache:
         for path, status in found:
             if taken + needed <= self.limit and not _PART.fullmatch(path.name):
                 break
-            if removed(path):
+            if remove_unused(path):
                 taken -= status.st_size
         return taken + needed <= self.limit
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from assets.media.address import Address, is_address, parse_address
 from assets.media.cache import Copy, MediaCache
-from assets.media.remote import CHANGED_MEANWHILE, MediaUnavailable, ObjectState, Store
 from assets.media.settings import MediaSettings
+from assets.media.store import ObjectState, Store
+from assets.media.unavailable import CHANGED_MEANWHILE, MediaUnavailable
 from assets.media_file import FileState, OtherFile, check_ingested_file
 from assets.settings import read_settings
 

@@ -19,10 +19,11 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, NamedTuple, Protocol
 
-from assets.ingest.files import PathRejected, open_inside
+from assets.ingest.files import open_inside
+from assets.ingest.paths import PathRejected
 from assets.new_manifest.folder import is_video
 from assets.new_manifest.found import Findings, NoManifest
-from assets.new_manifest.videos import Place
+from assets.new_manifest.videos import Place, Videos
 
 FOLDER = "videos"
 _LONGEST_NAME = 200
@@ -94,12 +95,13 @@ def workspace(target: Path) -> Iterator[Path]:
 
 @dataclass(slots=True)
 class Extracted:
-    """The videos in folder `videos` of a manifest's folder.
+    """Takes videos out of a source into folder `videos` of a manifest's folder.
 
     scratch: a folder for unfinished ones; None in a trial, which writes none. free: the free bytes where a folder lies.
     """
 
     target: Path
+    videos: Videos
     findings: Findings
     scratch: Path | None
     free: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free
@@ -153,15 +155,15 @@ class Extracted:
             raise
         return Staged(digest, length, file)
 
-    def keep(self, staged: Staged, wanted: str, claim: Callable[[str], Place | None]) -> Place | None:
+    def keep(self, staged: Staged, wanted: str, own_id: str | None, where: str) -> Place | None:
         """Give a video its place: below `videos` under the wanted path, or with a number where other content has that.
 
-        claim: makes the manifest's video of the path below `videos`; None where it cannot. The video is then discarded,
-        as it is where its path cannot be written.
+        own_id: the source's id for it. where: how people find it. None where the manifest cannot have it, or its path
+        cannot be written; the video is then discarded.
         """
         known = self._paths.get((wanted, staged.sha256))
         path = known or self._free_path(staged, wanted)
-        place = claim(path)
+        place = self.videos.place(path, f"{FOLDER}/{path}", own_id, where)
         if place is None or (known is None and staged.file is not None and not self._put(staged.file, path)):
             place = None
         elif known is None:

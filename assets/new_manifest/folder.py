@@ -9,7 +9,8 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from assets.ingest import hygiene
-from assets.ingest.files import PathRejected, fault_as_written, open_inside, resolve_inside
+from assets.ingest.files import open_inside
+from assets.ingest.paths import PathRejected, fault_as_written, resolve_inside
 from assets.new_manifest.found import Findings
 
 VIDEO_SUFFIXES = frozenset(

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from assets.ingest.checking import validate
 from assets.ingest.rejects import CODES, Code, Reject
 from assets.ingest.rows import MAX_ID, RawRow
+from assets.ingest.validate import validate
 
 # Who wrote a caption whose source does not say so.
 UNNAMED_SYSTEM = "captions"

@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from assets.holdings import Holdings, of_manifest
+from assets.holdings import Holdings
 from assets.home import DEMO_DATASET
 from assets.ingest.files import require_regular
 from assets.ingest.rejects import ManifestError
@@ -63,17 +63,20 @@ Tell = Callable[[str], None]
 class Made:
     """What was made of a source: the manifest's folder, what the source was taken for, and what is in it.
 
-    holdings: what its tables have for scorers. new_root: name and folder of a root that a machine needs to find the
-    videos; None where it needs none.
+    new_root: name and folder of a root that a machine needs to find the videos; None where it needs none.
     """
 
     folder: Path
     kind: str
     written: Written
-    holdings: Holdings
     findings: Findings
     extracted: Extracted
     new_root: tuple[str, Path] | None
+
+    @property
+    def holdings(self) -> Holdings:
+        """What its tables have for scorers."""
+        return self.written.holdings
 
     @property
     def dataset(self) -> str:
@@ -112,20 +115,19 @@ def make_manifest(
     listing = _listed(source, folder, findings)
     places = Places.of(folder, target, read_settings(MediaSettings).media_roots)
     with nullcontext() if is_trial else workspace(target) as scratch, _folder_of_tables(scratch) as unfinished:
-        extracted = Extracted(target, findings, scratch)
         videos, named = Videos(listing, places, findings), named or Named()
+        extracted = Extracted(target, videos, findings, scratch)
         tables = TableReader(videos, extracted, findings, named)
         shards = ShardReader(videos, extracted, findings, named)
         found = _recognise(source, tables, shards)
         clips = _with_ratings(_told(found.clips, tell), source, named, findings)
-        written = write_manifest(clips, unfinished, None if is_trial else target, findings)
+        written = write_manifest(clips, unfinished, target, findings, is_trial=is_trial)
         _name_the_rest(listing, found.rest, extracted)
-        if not written.videos:
+        if not written.holdings.videos:
             why = findings.said() or "it is empty"
             raise NoManifest(f"{source}: {found.kind}, but no video with a caption in it: {why}")
-        holdings = of_manifest(unfinished)
     root = (places.new_root, folder) if places.new_root and written.in_roots else None
-    return Made(target, found.kind, written, holdings, findings, extracted, root)
+    return Made(target, found.kind, written, findings, extracted, root)
 
 
 @contextmanager

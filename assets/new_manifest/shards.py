@@ -10,17 +10,17 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import PurePosixPath
 from typing import IO, BinaryIO, cast
 
-from assets.ingest.files import PathRejected, open_inside
+from assets.ingest.files import open_inside
+from assets.ingest.paths import PathRejected
 from assets.new_manifest.caption_files import READ_BYTES, CaptionFile, captions_of
 from assets.new_manifest.columns import Named
 from assets.new_manifest.extract import FOLDER, Content, Extracted, Staged
 from assets.new_manifest.folder import CAPTION_SUFFIXES, SHARD_SUFFIXES, Folder, is_video
 from assets.new_manifest.found import Clip, Findings, NoManifest
-from assets.new_manifest.videos import Place, Videos
+from assets.new_manifest.videos import Videos
 
 # Members that other loaders unpickle. Nothing of a shard is ever run.
 _PICKLES = frozenset((".pkl", ".pickle", ".pyd", ".pth", ".pt", ".npy", ".npz"))
@@ -167,12 +167,9 @@ class ShardReader:
                 self.findings.leave_out("a video without a caption", f"{where}{suffix}")
                 continue
             key = f"{sample.key}.{part}" if part and len(parts) > 1 else sample.key
-            place = self.extracted.keep(staged, f"{folder}/{key}{suffix}", partial(self._claim, where))
+            place = self.extracted.keep(staged, f"{folder}/{key}{suffix}", None, where)
             if place is not None:
                 yield Clip(place.video_id, place.path, captions)
-
-    def _claim(self, where: str, path: str) -> Place | None:
-        return self.videos.place(path, f"{FOLDER}/{path}", None, where)
 
 
 def _unpacked(file: BinaryIO) -> _Bounded:

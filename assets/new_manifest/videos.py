@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path, PurePosixPath
 
 from assets.ingest import hygiene
-from assets.ingest.files import fault_as_written
+from assets.ingest.paths import fault_as_written
 from assets.media.address import AddressRefused, is_address, parse_address, without_credentials
 from assets.new_manifest.folder import Folder, is_video, stem
 from assets.new_manifest.found import Findings, fitting_id

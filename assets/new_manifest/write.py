@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from assets.holdings import Holdings, Tally
 from assets.ingest.dimensions import DIMENSIONS_FILE
 from assets.ingest.manifest_tables import MANIFEST_TABLES
+from assets.ingest.rows import RawRow
 from assets.new_manifest.found import Caption, Clip, Findings, NoManifest, fitting_id
 
 # `videos` last: a folder without it is no manifest yet.
@@ -20,31 +22,21 @@ TABLES = ("ratings", "captions", "videos")
 _SUFFIXES = (".jsonl", ".csv", ".parquet")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Written:
-    """How many rows a manifest has; of the videos, how many have a file, and how many of these lie below a root."""
+    """What the tables of a new manifest hold; `systems` are its candidates by who wrote them.
 
-    videos: int = 0
-    candidates: int = 0
-    references: int = 0
-    ratings: int = 0
-    files: int = 0
-    in_roots: int = 0
-    systems: Counter[str] = field(default_factory=Counter)
+    in_roots: how many videos lie below a named root.
+    """
 
-    def count(self, caption: Caption) -> None:
-        """Count a caption and its ratings."""
-        self.ratings += len(caption.ratings)
-        if caption.role == "reference":
-            self.references += 1
-        else:
-            self.candidates += 1
-            self.systems[caption.written_system or ""] += 1
+    holdings: Holdings
+    systems: Counter[str]
+    in_roots: int
 
     @property
     def tables(self) -> tuple[str, ...]:
         """The tables that the manifest has."""
-        return TABLES if self.ratings else TABLES[1:]
+        return TABLES if self.holdings.ratings else TABLES[1:]
 
 
 def require_no_manifest(target: Path) -> None:
@@ -68,17 +60,19 @@ def _refuse(target: Path, name: str) -> None:
     )
 
 
-def write_manifest(clips: Iterable[Clip], scratch: Path, target: Path | None, findings: Findings) -> Written:
+def write_manifest(
+    clips: Iterable[Clip], scratch: Path, target: Path, findings: Findings, *, is_trial: bool = False
+) -> Written:
     """Write the clips as tables into folder `scratch`, and give these their place in the manifest's folder.
 
-    target: the manifest's folder, which holds `scratch`; None leaves the tables where they are. Raises NoManifest where
-    a table appeared in the manifest's folder meanwhile.
+    target: the manifest's folder. is_trial: leave the tables where they are. Raises NoManifest where a table appeared
+    in the manifest's folder meanwhile.
     """
     with ExitStack() as stack:
         paths = {name: scratch / f"{name}.jsonl" for name in TABLES}
         files = {name: stack.enter_context(path.open("w", encoding="utf-8")) for name, path in paths.items()}
-        written = _Tables(files, findings).write(clips)
-    if target is not None and written.videos:
+        written = _Tables(files, findings, Tally(target)).write(clips)
+    if not is_trial and written.holdings.videos:
         require_no_manifest(target)
         _put([paths[name] for name in written.tables], target)
     return written
@@ -99,30 +93,30 @@ def _put(paths: Sequence[Path], target: Path) -> None:
 
 @dataclass(slots=True)
 class _Tables:
-    """The files of the tables under way by name, and the ids that captions have."""
+    """The files of the tables under way by name, the tally of their rows, and the ids that captions have."""
 
     files: Mapping[str, IO[str]]
     findings: Findings
+    tally: Tally
     _taken: set[str] = field(default_factory=set)
     _repeats: Counter[str] = field(default_factory=Counter)
 
     def write(self, clips: Iterable[Clip]) -> Written:
         """Write the rows of all clips."""
-        written, seen = Written(), set[str]()
+        systems, in_roots, seen = Counter[str](), 0, set[str]()
         for clip in clips:
             if clip.video_id not in seen:
                 seen.add(clip.video_id)
-                written.videos += 1
-                written.files += clip.path is not None
-                written.in_roots += (clip.path or "").startswith("root://")
-                self._add("videos", {"video_id": clip.video_id} | ({"path": clip.path} if clip.path else {}))
+                in_roots += (clip.path or "").startswith("root://")
+                self._add("video", {"video_id": clip.video_id} | ({"path": clip.path} if clip.path else {}))
             for caption in clip.captions:
                 caption_id = self._own_id(clip.video_id, caption)
-                self._add("captions", caption.row(clip.video_id, caption_id))
+                self._add("caption", caption.row(clip.video_id, caption_id))
                 for rating in caption.ratings:
-                    self._add("ratings", {"caption_id": caption_id, **rating._asdict()})
-                written.count(caption)
-        return written
+                    self._add("rating", {"caption_id": caption_id, **rating._asdict()})
+                if caption.role == "candidate":
+                    systems[caption.written_system or ""] += 1
+        return Written(self.tally.holdings(), systems, in_roots)
 
     def _own_id(self, video_id: str, caption: Caption) -> str:
         """An id for a caption: the one that it wants, with a number where another caption has it."""
@@ -136,5 +130,6 @@ class _Tables:
         self._taken.add(own)
         return own
 
-    def _add(self, table: str, row: Mapping[str, Any]) -> None:
-        self.files[table].write(json.dumps(row, ensure_ascii=False) + "\n")
+    def _add(self, kind: str, row: dict[str, Any]) -> None:
+        self.files[MANIFEST_TABLES[kind].name].write(json.dumps(row, ensure_ascii=False) + "\n")
+        self.tally.add(RawRow("", 0, kind, row, None, ""))

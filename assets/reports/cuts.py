@@ -13,7 +13,7 @@ from assets.settings import read_settings
 from assets.thresholds.ratings import beside, read_rating_cuts, sentence
 from assets.thresholds.settings import SHARES, RatingSettings
 from db.manifest.datasets import Dataset
-from db.reports.values import RatingsBeside, SystemLeft, count_equal, left_by, ratings_beside
+from db.reports.values import RatingsBeside, SystemLeft, count_equal, left_by, lowest_kept, ratings_beside
 from db.schema import keypoint_threshold, scorer
 from db.scores.decided_keypoints import METHOD_LABELS
 from metrics_core.agreement.verdicts import CLAIMS

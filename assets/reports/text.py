@@ -35,15 +35,6 @@ def number(value: float | None, digits: int = 2) -> str:
     return written.lstrip("-") if float(written) == 0 else written.replace("-", "−")
 
 
-def number_of(text: str) -> int:
-    """The whole number that `f"{n:,}"` wrote.
-
-    >>> number_of("12,345")
-    12345
-    """
-    return int(text.replace(",", ""))
-
-
 def percent(share: float | None, digits: int = 0) -> str:
     """A share as a percentage, which says neither 0 nor 100 of what is only near; a dash for None.
 

@@ -15,15 +15,18 @@ import typer
 
 from assets.work import one_work
 from orchestration.cli import (
-    beginning,
     configuring,
-    data,
     database,
+    drop,
     explaining,
     export,
+    ingest,
+    init,
     looking,
     passing,
     querying,
+    rejects,
+    rename,
     reporting,
     scoring,
     select,
@@ -136,9 +139,9 @@ def _options(
 
 app.command("demo")(showcase.demo)
 app.command("try")(trying.try_folder)
-app.command("init")(beginning.init)
-app.command("ingest")(data.ingest)
-app.command("rejects")(data.rejects)
+app.command("init")(init.init)
+app.command("ingest")(ingest.ingest)
+app.command("rejects")(rejects.rejects)
 app.command("facts")(explaining.facts)
 app.command("score")(scoring.score)
 app.command("scores")(scoring.scores)
@@ -150,8 +153,8 @@ app.command("compare")(reporting.compare)
 app.command("report")(reporting.report)
 app.command("select")(select.select)
 app.command("export")(export.export)
-app.command("drop")(data.drop)
-app.command("rename")(data.rename)
+app.command("drop")(drop.drop)
+app.command("rename")(rename.rename)
 app.command("status")(reporting.status)
 app.command("search")(querying.search)
 app.command("sql")(querying.sql)

@@ -42,7 +42,7 @@ def demo(
         _build(folder, clips)
     _stage(2, "ingest: every row is checked, and every clip decoded")
     report = run_ingest(folder, DATASET, None, None)
-    console.print(f"ingested: {_counts(report['accepted'])}; there already: {_counts(report['unchanged'])}")
+    console.print(f"ingested: {_counts(report.accepted)}; there already: {_counts(report.unchanged)}")
     metrics = installed().usable_metrics
     _stage(3, f"score captions and questions with {', '.join(metrics)}: this takes longest")
     written = sum(sum(counts.values()) for _, counts in run_scoring(DATASET, metrics))
@@ -51,7 +51,7 @@ def demo(
     _stage(4, "calibrate the thresholds of ecs on labels")
     has_calibrated = _calibrate()
     _stage(5, "conclude: agreement with ratings, report; freeze the best eighth")
-    is_unchanged = not (sum(report["accepted"].values()) or written or has_calibrated)
+    is_unchanged = not (report.accepted.total() or written or has_calibrated)
     dataset = dataset_of_key(installed().engine, DATASET)
     stored = stored_results(installed().instance, dataset) if is_unchanged else None
     recipe = {"by": metrics[0], "keep": KEPT, "stale": "leave_out"}

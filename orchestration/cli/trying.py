@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
-import shlex
 import time
 from collections.abc import Collection
-from contextlib import ExitStack
-from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from assets.home_files import make_home_folder, private_files
-from orchestration.cli.beginning import print_findings
+from assets.home_files import private_files
 from orchestration.cli.output import console, print_plan, print_rows, progress
+from orchestration.cli.tried_manifest import find_or_make_manifest
 
 if TYPE_CHECKING:
     from assets.plan import Plan
@@ -26,79 +21,6 @@ SHOWN = 10
 SHOWN_FACTS = ("words", "frame_change", "sharpness", "brightness", "cuts")
 # Of rows and videos that cannot be used for one reason, so many are named.
 NAMED = 3
-_DIGITS = 8
-
-
-# The manifest: the one that lies there, else a new one in the folder, or in the home where the folder has no place.
-
-
-class Manifest(NamedTuple):
-    """The folder of a manifest. export: the command that names the folder of the videos, where they lie elsewhere."""
-
-    folder: Path
-    export: str | None
-
-
-def manifest_of(source: Path, home: Path) -> Manifest:
-    """The manifest of a source, which is made where there is none. Raises NoManifest like `init`."""
-    from assets.ingest.readers import SUFFIXES
-    from assets.new_manifest.make import dataset_named_after, existing_source, make_manifest
-    from orchestration.platform import installed
-
-    path = existing_source(source)
-    folder = path if path.is_dir() else path.parent
-    # Folders of one name must not share a manifest, nor a dataset.
-    aside = home / "manifests" / f"{dataset_named_after(folder)}-{sha256(bytes(folder)).hexdigest()[:_DIGITS]}"
-    for place in (folder, aside):
-        if any((place / f"videos{suffix}").is_file() for suffix in SUFFIXES):
-            there = f"found: a manifest in {place}; to have it made anew of other files, remove its tables"
-            console.print(there, markup=False, soft_wrap=True)
-            return Manifest(place, _named(folder, place))
-    target = folder if _has_place(folder) else aside
-    export = _named(folder, target)
-    with ExitStack() as stack:
-        tell = stack.enter_context(progress())
-        if target == aside:
-            make_home_folder(installed().home, "manifests")
-            stack.enter_context(private_files())
-        made = make_manifest(source, None if target == folder else target, tell=tell)
-    print_findings(made)
-    for why, each in made.findings.left_out.items():
-        console.print(f"left out: {why} ({each.n}, such as {each.first})", markup=False, soft_wrap=True)
-    tables = ", ".join(f"{table}.jsonl" for table in made.written.tables)
-    console.print(f"written: {tables} in {made.folder}", markup=False, soft_wrap=True)
-    return Manifest(made.folder, export)
-
-
-def _has_place(folder: Path) -> bool:
-    """Whether a manifest can be written into the folder."""
-    from assets.new_manifest.found import NoManifest
-    from assets.new_manifest.write import require_no_manifest
-
-    try:
-        require_no_manifest(folder)
-    except NoManifest:
-        return False
-    return os.access(folder, os.W_OK, effective_ids=True)
-
-
-def _named(folder: Path, manifest: Path) -> str | None:
-    """Give the folder of the videos a name for this process; returns the command that does so for others.
-
-    None where the manifest's own folder holds them.
-    """
-    from assets.media.settings import MediaSettings
-    from assets.new_manifest.videos import Places
-    from assets.settings import read_settings
-
-    variable, roots = "REELSIEVE_MEDIA_ROOTS", read_settings(MediaSettings).media_roots
-    if (name := Places.of(folder, manifest, roots).new_root) is None:
-        return None
-    os.environ[variable] = json.dumps({**roots, name: str(folder)})
-    return f"export {variable}={shlex.quote(os.environ[variable])}"
-
-
-# The command and its stages.
 
 
 def try_folder(
@@ -114,40 +36,43 @@ def try_folder(
     No reference and no model of yours is needed. A metric that can say nothing is left out, with what it lacks. The
     same command again goes on, and computes nothing twice.
     """
-    from assets.holdings import of_manifest
     from assets.new_manifest.make import dataset_named_after
-    from orchestration.forecasts import plan_of
+    from orchestration.forecasts import plan_of, plan_of_dataset
     from orchestration.settings import settings
 
     started = time.monotonic()
     # A wrong setting ends the command before it writes anything.
     home = settings().home_folder
-    folder, export = manifest_of(source, home)
-    name = dataset or dataset_named_after(folder)
-    _check_name(name, folder, home)
-    first = plan_of(of_manifest(folder, name))
-    print_plan(first)
-    _say_time(folder, name, first)
-    _ingest(folder, name)
-    scored = _describe_and_score(name, first.needs)
+    manifest = find_or_make_manifest(source, home)
+    name = dataset or dataset_named_after(manifest.folder)
+    _check_name(name, manifest.folder, home)
+    plan = plan_of(manifest.holdings.rename(name))
+    print_plan(plan)
+    _print_time(manifest.folder, plan)
+    _ingest(manifest.folder, name)
+    # Rows that were refused, and videos that do not decode, may take from metrics what the manifest promised.
+    stored = plan_of_dataset(name)
+    _require_samples(name, stored)
+    _describe(name)
+    scored = _score(name, stored, plan.needs)
     page = _report(name)
-    _show(name, scored)
+    _print_samples(name, stored.holdings.samples, scored)
     console.print(f"page: {page}", markup=False, soft_wrap=True)
-    if export and first.holdings.files:
-        console.print(f"later commands need: {export}", markup=False, soft_wrap=True)
+    if manifest.export and plan.holdings.files:
+        console.print(f"later commands need: {manifest.export}", markup=False, soft_wrap=True)
     for command in _next_commands(name, scored):
         console.print(f"next: {command}", markup=False, soft_wrap=True)
     console.print(f"done in {time.monotonic() - started:.0f} s")
 
 
-def _say_time(folder: Path, dataset: str, plan: Plan) -> None:
+def _print_time(folder: Path, plan: Plan) -> None:
     """Print about how long everything takes, unless an earlier try has done some of it."""
     from assets.timing import estimate
     from db.manifest.datasets import list_datasets
     from orchestration.platform import installed
 
     with installed().engine.connect() as connection:
-        if dataset in {each.name for each in list_datasets(connection)}:
+        if plan.holdings.dataset in {each.name for each in list_datasets(connection)}:
             return
     with progress() as tell:
         tell("measuring the time on the first rows")
@@ -173,11 +98,10 @@ def _check_name(dataset: str, folder: Path, home: Path) -> None:
 
 
 def _ingest(folder: Path, dataset: str) -> None:
+    """Ingest the manifest, and print what is refused or damaged."""
     from assets.datasets import dataset_of_key
     from db.manifest.rejects import list_rejects
     from db.reports.summary import unreadable_videos
-    from orchestration.cli.refusals import Refused
-    from orchestration.forecasts import plan_of_dataset
     from orchestration.launch import run_ingest
     from orchestration.platform import installed
 
@@ -194,30 +118,40 @@ def _ingest(folder: Path, dataset: str) -> None:
             [f"{row['source']} line {row['line']}: {row['reason']}" for row in refused if row["code"] == code],
         )
     _name_some("damaged", [f"{video}: {error}" for video, error in unreadable])
-    if not plan_of_dataset(dataset).holdings.samples:
+
+
+def _require_samples(dataset: str, stored: Plan) -> None:
+    """Raise Refused where no sample is stored."""
+    from orchestration.cli.refusals import Refused
+
+    if not stored.holdings.samples:
         raise Refused(f"dataset {dataset} has no caption to describe: reelsieve rejects --dataset {dataset} says why")
 
 
-def _describe_and_score(dataset: str, said: Collection[str]) -> list[str]:
-    """Make the facts, and the scores of each metric that can say something; returns the metrics with a value.
-
-    said: the metrics of which the plan has said what they lack.
-    """
-    from assets.datasets import dataset_of_key
-    from db.scores.present import active_scorers
-    from orchestration.forecasts import metrics_without_values, plan_of_dataset
-    from orchestration.launch import run_facts, run_scoring
-    from orchestration.platform import installed
+def _describe(dataset: str) -> None:
+    from orchestration.launch import run_facts
 
     _stage(2, "facts: captions and videos are described without a model")
     described = run_facts(dataset)
     console.print(f"described: {described['text_fact']} texts, {described['video_fact']} videos by this run")
-    plan = plan_of_dataset(dataset)
-    silent = dict(metrics_without_values(dataset, plan.metrics))
-    later = {metric: f"{metric} needs {lacks}" for metric, lacks in plan.needs.items() if metric not in said}
+
+
+def _score(dataset: str, stored: Plan, named: Collection[str]) -> list[str]:
+    """Make the scores of every metric that can score what is stored; return the metrics with a value.
+
+    stored: the plan of what is stored. named: the metrics of which the plan of the manifest has named what they lack.
+    """
+    from assets.datasets import dataset_of_key
+    from db.scores.present import active_scorers
+    from orchestration.forecasts import metrics_without_values
+    from orchestration.launch import run_scoring
+    from orchestration.platform import installed
+
+    silent = dict(metrics_without_values(dataset, stored.metrics))
+    later = {metric: f"{metric} needs {lacks}" for metric, lacks in stored.needs.items() if metric not in named}
     for sentence in (*later.values(), *silent.values()):
         console.print(f"left out: {sentence}", markup=False, soft_wrap=True)
-    metrics = [metric for metric in plan.metrics if metric not in silent]
+    metrics = [metric for metric in stored.metrics if metric not in silent]
     _stage(3, f"score with {', '.join(metrics)}" if metrics else "score: left out, as no metric can say anything here")
     if metrics:
         written = sum(sum(counts.values()) for _, counts in run_scoring(dataset, metrics))
@@ -246,13 +180,11 @@ def _report(dataset: str) -> Path:
         ).page
 
 
-def _show(dataset: str, metrics: Collection[str]) -> None:
-    """Say which columns have a number for every caption, and print the first captions with some of them."""
+def _print_samples(dataset: str, n: int, metrics: Collection[str]) -> None:
+    """Print which columns have a number for all n samples, and the first samples with some of them."""
     from db.evidence.facts import fact_spreads, some_samples
-    from orchestration.forecasts import plan_of_dataset
     from orchestration.platform import installed
 
-    n = plan_of_dataset(dataset).holdings.samples
     with installed().engine.connect() as connection:
         spreads = fact_spreads(connection, dataset)
         facts = [each.fact for each in spreads if each.n and each.fact in SHOWN_FACTS]

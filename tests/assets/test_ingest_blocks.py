@@ -28,7 +28,7 @@ def spoilt(tmp_path: Path) -> Path:
     return write_lines(random, tmp_path / "rows.jsonl", rows).path
 
 
-def test_a_look_at_the_bytes_of_a_line_misses_no_fault_of_its_texts(spoilt: Path) -> None:
+def test_a_read_content_the_bytes_of_a_line_misses_no_fault_of_its_texts(spoilt: Path) -> None:
     rows = [row for row in read_mixed(spoilt) if row.payload is not None]
     assert {row.texts_are_safe for row in rows} == {True, False}
     for row in rows:

@@ -23,10 +23,11 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, Engine
 
-from assets.ingest.batches import BATCH_SIZE, FILES_PER_BATCH
+from assets.ingest.reject_writer import MAX_LISTED
 from assets.ingest.rejects import ManifestError
-from assets.ingest.report import MAX_LISTED, IngestReport
+from assets.ingest.report import IngestReport
 from assets.ingest.run import ingest_folder
+from assets.ingest.write import BATCH_SIZE, FILES_PER_BATCH
 from db.manifest.datasets import find_dataset
 from db.manifest.rejects import list_rejects
 from db.schema.inputs import REFERENCES, TEXT, VIDEO, Input
@@ -334,7 +335,7 @@ def test_a_changed_video_file_makes_only_scores_of_its_pictures_stale(engine: En
     assert stale(engine, by_text) == set()
 
 
-def test_scores_that_look_at_the_pictures_follow_the_file(engine: Engine, tmp_path: Path) -> None:
+def test_scores_that_read_content_the_pictures_follow_the_file(engine: Engine, tmp_path: Path) -> None:
     folder = write_manifest(tmp_path / "set", **{**STORY, "videos": [{"video_id": "v1", "path": "v1.mp4"}, "v2"]})
     write_clip(folder / "v1.mp4")
     ingest_folder(engine, folder, "set")

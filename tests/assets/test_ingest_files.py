@@ -13,13 +13,15 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.ingest.batches import BATCH_SIZE
 from assets.ingest.dimensions import find_dimensions
-from assets.ingest.files import Beginning, require_regular
-from assets.ingest.readers import count_rows, find_tables, read_mixed, read_table
+from assets.ingest.files import OpenFile, require_regular
+from assets.ingest.manifest import find_tables
+from assets.ingest.readers import read_mixed, read_table
 from assets.ingest.rejects import ManifestError
 from assets.ingest.rows import RawRow
 from assets.ingest.run import ingest_folder
+from assets.ingest.table_content import read_content
+from assets.ingest.write import BATCH_SIZE
 from tests.assets.manifests import candidate, of_kind, write_lines, write_manifest
 
 RATING = {"caption_id": "c", "rater": "r", "aspect": "coverage", "value": 5}
@@ -197,13 +199,13 @@ def test_other_changes_are_noticed_too(tmp_path: Path, change: str) -> None:
 def test_counting_a_growing_file_ends(tmp_path: Path) -> None:
     path = tmp_path / "ratings.jsonl"
     of_json_lines(path)
-    assert count_rows(path, "rating") == 3
+    assert read_content(path, "rating", counts_rows=True).n_rows == 3
     with path.open("rb") as file:
-        beginning = Beginning(file, path.stat().st_size)
-        blocks = [beginning.read(len(JSON_ROW))]
+        opened = OpenFile(file)
+        blocks = [opened.read(len(JSON_ROW))]
         with path.open("ab") as more:
             more.write(JSON_ROW)
-        while block := beginning.read(len(JSON_ROW)):
+        while block := opened.read(len(JSON_ROW)):
             blocks.append(block)
     assert blocks == [JSON_ROW] * 3
 

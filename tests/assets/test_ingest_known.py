@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +74,32 @@ def test_an_unchanged_folder_is_not_read_row_by_row(engine: Engine, folder: Path
         assert (+again.accepted, again.unchanged, again.rejected) == ({}, UNCHANGED, 1)
         assert dump(engine) == before
     assert +first.accepted == UNCHANGED
+
+
+@contextmanager
+def opened_tables(folder: Path) -> Iterator[Counter[str]]:
+    """How often the files of a folder are opened in the block, by name."""
+    opened: Counter[str] = Counter()
+    is_counting = True
+
+    def note(event: str, arguments: tuple[Any, ...]) -> None:
+        # Python reports an opener's own call too, without a mode.
+        if is_counting and event == "open" and arguments[1] and str(arguments[0]).startswith(f"{folder}/"):
+            opened[Path(arguments[0]).name] += 1
+
+    sys.addaudithook(note)
+    yield opened
+    is_counting = False
+
+
+def test_a_table_is_read_twice_for_the_first_ingest_and_once_for_the_next(engine: Engine, folder: Path) -> None:
+    names = files(*TABLE_NAMES.values())
+    with opened_tables(folder) as opened:
+        ingest(engine, folder)
+    assert opened == dict.fromkeys(names, 2)
+    with opened_tables(folder) as opened:
+        ingest(engine, folder)
+    assert opened == dict.fromkeys(names, 1)
 
 
 AFTER: dict[str, tuple[str, ...]] = {

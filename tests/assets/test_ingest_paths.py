@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assets.ingest.files import PathRejected, resolve_inside
+from assets.ingest.paths import PathRejected, resolve_inside
 
 
 @pytest.fixture

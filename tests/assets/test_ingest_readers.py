@@ -15,13 +15,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assets.ingest.checking import validate
 from assets.ingest.dimensions import find_dimensions
+from assets.ingest.json_lines import UNKNOWN_KIND
 from assets.ingest.lines import MAX_ROW_BYTES
+from assets.ingest.manifest import find_tables
 from assets.ingest.manifest_tables import MANIFEST_TABLES
-from assets.ingest.readers import UNKNOWN_KIND, count_rows, find_tables, read_mixed, read_table
+from assets.ingest.readers import read_mixed, read_table
 from assets.ingest.rejects import CODES, ManifestError, Reject
 from assets.ingest.rows import DIMENSIONS, RawRow, ValidRow
+from assets.ingest.table_content import read_content
+from assets.ingest.validate import validate
 
 RATING = {"caption_id": "c", "rater": "r", "aspect": "coverage", "value": 5}
 
@@ -229,13 +232,13 @@ def test_reading_is_lazy(tmp_path: Path) -> None:
 )
 def test_rows_are_counted_as_they_are_read(tmp_path: Path, name: str, content: bytes, n_rows: int) -> None:
     path = written(tmp_path, name, content)
-    assert count_rows(path, "rating") == len(read(path)) == n_rows
+    assert read_content(path, "rating", counts_rows=True).n_rows == len(read(path)) == n_rows
 
 
 @pytest.mark.parametrize("name", ["ratings.jsonl", "ratings.csv"])
 def test_counting_names_a_table_that_cannot_be_opened(tmp_path: Path, name: str) -> None:
     with pytest.raises(ManifestError, match=name):
-        count_rows(tmp_path / name, "rating")
+        read_content(tmp_path / name, "rating", counts_rows=True)
 
 
 # Mixed files

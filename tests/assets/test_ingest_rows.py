@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assets.ingest import hygiene
-from assets.ingest.checking import validate
-from assets.ingest.files import PathRejected, resolve_inside
+from assets.ingest.manifest import find_tables
 from assets.ingest.manifest_tables import MANIFEST_TABLES
-from assets.ingest.readers import find_tables, read_mixed, read_table
+from assets.ingest.paths import PathRejected, resolve_inside
+from assets.ingest.readers import read_mixed, read_table
 from assets.ingest.rejects import CODES, Reject
 from assets.ingest.rows import (
     DIMENSIONS,
@@ -24,6 +24,7 @@ from assets.ingest.rows import (
     ValidRow,
     VideoRow,
 )
+from assets.ingest.validate import validate
 
 PROJECT = Path(__file__).resolve().parents[2]
 

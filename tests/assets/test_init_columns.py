@@ -45,7 +45,7 @@ def of_cells(folder: Path, *cells: list[str], separator: str = ",", ratings: tup
 
 def test_lists_of_candidates_become_samples_with_their_ratings(tmp_path: Path, engine: Engine) -> None:
     made = of_lines(tmp_path / "own", VATEX, ratings=("ratings",))
-    assert (made.written.candidates, made.written.references, made.written.ratings) == (2, 2, 6)
+    assert (made.holdings.captions, made.holdings.references, made.holdings.ratings) == (2, 2, 6)
     assert left_out(made) == {}
     assert rows(made, "ratings")[3] == {
         "caption_id": "v1__captions_2", "rater": "rater_1", "aspect": "ratings", "value": 1
@@ -67,7 +67,7 @@ def test_vatex_eval_is_what_its_own_adapter_makes_of_it(tmp_path: Path, shared_d
     counts = convert(source, tmp_path / "adapter")
     made = make_manifest(source, tmp_path / "init", named=Named(ratings=("ratings",)))
     assert left_out(made) == {}
-    assert (made.written.candidates + made.written.references, made.written.ratings) == (
+    assert (made.holdings.captions + made.holdings.references, made.holdings.ratings) == (
         counts["captions"], counts["ratings"]
     )  # fmt: skip
 

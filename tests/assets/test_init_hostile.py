@@ -102,7 +102,7 @@ def test_a_key_that_stands_twice_gets_an_id_for_each_content(tmp_path: Path, is_
     members = [("0.mp4", A), ("0.txt", "One."), ("1.mp4", A), ("1.txt", "Two."), ("0.mp4", B), ("0.txt", "Three.")]
     members += [("0.mp4", A), ("0.txt", "Four.")]
     made = make_manifest(shard(tmp_path / "s.tar", members), is_trial=is_trial)
-    assert (made.written.videos, made.extracted.n, made.extracted.size_bytes) == (3, 3, 3 * len(A))
+    assert (made.holdings.videos, made.extracted.n, made.extracted.size_bytes) == (3, 3, 3 * len(A))
     assert "videos of one name and other content get a number, as in NAME_2" in made.findings.guesses
     if not is_trial:
         assert content_of(tmp_path, made) == {"One.": A, "Two.": A, "Three.": B, "Four.": A}
@@ -226,7 +226,7 @@ def test_a_table_that_breaks_off_keeps_its_rows(tmp_path: Path) -> None:
     content[second : second + 36] = b"\xff" * 36
     (tmp_path / "t.parquet").write_bytes(content)
     made = make_manifest(tmp_path)
-    assert 0 < made.written.candidates < 64
+    assert 0 < made.holdings.captions < 64
     assert any(why.startswith("the rest of a table that cannot be read: ") for why in left_out(made))
 
 
@@ -300,7 +300,7 @@ def reader(folder: Path, target: Path, free: int) -> ShardReader:
     findings = Findings()
     videos = Videos(Folder.of(folder, findings), Places.of(folder, target, {}), findings)
     target.mkdir()
-    return ShardReader(videos, Extracted(target, findings, target, lambda _: free), findings, Named())
+    return ShardReader(videos, Extracted(target, videos, findings, target, lambda _: free), findings, Named())
 
 
 def test_videos_without_room_on_the_disk_are_not_begun(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from assets.media.cache import MediaCache
-from assets.media.remote import MediaUnavailable
+from assets.media.unavailable import MediaUnavailable
 
 KB = 1000
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from assets.ingest.rejects import Reject
-from assets.ingest.resolve import media_columns
 from assets.ingest.rows import VideoRow
+from assets.ingest.video_columns import media_columns
 from assets.media_file import FileState, OtherFile, check_ingested_file
 
 CONTENT = b"as it was ingested"

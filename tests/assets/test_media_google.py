@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from assets.ingest.rejects import Reject
-from assets.ingest.resolve import media_columns
 from assets.ingest.rows import VideoRow
-from assets.media import remote
+from assets.ingest.video_columns import media_columns
+from assets.media import store
 from assets.media.files import ingested_file
 from tests.assets.manifests import write_clip
 from tests.assets.media_servers import LOOPBACK, Page, WebServer, google_store, web_server
@@ -31,7 +31,7 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Generator[WebServ
     monkeypatch.setenv("REELSIEVE_MEDIA_PRIVATE_NETWORKS", LOOPBACK)
     monkeypatch.setenv("NO_GCE_CHECK", "true")
     monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
-    remote._file_system.cache_clear()
+    store._file_system.cache_clear()
     with web_server() as server:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", server.url)
         yield server

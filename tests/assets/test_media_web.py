@@ -15,10 +15,10 @@ from types import SimpleNamespace
 import pytest
 
 from assets.ingest.rejects import Reject
-from assets.ingest.resolve import media_columns
 from assets.ingest.rows import VideoRow
+from assets.ingest.video_columns import media_columns
 from assets.media.files import IngestedFileUnreadable, ingested_file
-from assets.media.remote import is_allowed
+from assets.media.private_networks import is_allowed
 from tests.assets.manifests import write_clip
 from tests.assets.media_servers import LOOPBACK, Page, WebServer, web_server
 
@@ -134,7 +134,7 @@ def test_a_missing_driver_is_named_with_what_brings_it(module: str, address: str
 import sys
 from pathlib import Path
 sys.modules["{module}"] = None  # importing it now raises ImportError
-from assets.ingest.resolve import media_columns
+from assets.ingest.video_columns import media_columns
 from assets.ingest.rows import VideoRow
 print(media_columns(Path("/nowhere"), VideoRow(video_id="v", path="{address}"), None))
 """

@@ -16,7 +16,8 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.ingest.readers import find_tables
+from assets.holdings import of_manifest
+from assets.ingest.manifest import find_tables
 from assets.ingest.rejects import ManifestError
 from assets.ingest.run import ingest_folder
 from assets.new_manifest.caption_files import segments_of
@@ -68,12 +69,26 @@ def test_videos_with_captions_beside_them(tmp_path: Path, clip: bytes, engine: E
         "a video without a caption beside it": 1,
         "a caption file without a video beside it": 1,
     }
-    assert (made.written.videos, made.written.candidates, made.written.references) == (4, 5, 1)
+    assert (made.holdings.videos, made.holdings.captions, made.holdings.references) == (4, 5, 1)
     assert made.dataset == "clips"
     report = ingest_folder(engine, made.folder, "mine")
     assert (report.accepted["videos"], report.accepted["captions"], report.rejected) == (4, 6, 0)
     with engine.connect() as connection:
         assert set(connection.scalars(sa.select(schema.video.c.status))) == {"ok"}
+
+
+def test_what_is_counted_while_a_manifest_is_written_is_what_its_tables_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The holdings of some first videos, which come in any order, with captions of one video in several places."""
+    monkeypatch.setattr("assets.holdings.FIRST_VIDEOS", 3)
+    lines = ["video,caption,reference,score"]
+    lines += [f"{video},Caption {n}.,{'A ball.' if n % 2 else ''},{n % 5 + 1}" for n, video in enumerate("edgcbfcea")]
+    made = make_manifest(put(tmp_path / "t", {"t.csv": "\n".join(lines)}), named=Named(ratings=("score",)))
+    assert made.holdings == of_manifest(made.folder)
+    assert [row.video_id for row in made.holdings.videos_of_first.values()] == ["a", "b", "c"]
+    assert [sample.text for sample in made.holdings.first] == ["Caption 3.", "Caption 4.", "Caption 6.", "Caption 8."]
+    assert (made.holdings.captions, made.holdings.references, made.holdings.ratings) == (9, 4, 9)
 
 
 @pytest.mark.parametrize(("name", "separator"), [("t.csv", ","), ("t.csv", ";"), ("t.tsv", "\t"), ("t.csv", "|")])
@@ -291,7 +306,7 @@ def test_what_an_earlier_try_extracted_is_taken_and_never_overwritten(tmp_path: 
     path = shard(tmp_path / "s.tar", [("0.mp4", clip), ("0.txt", b"A ball.")])
     there = put(tmp_path, {"videos/s/0.mp4": clip}) / "videos/s/0.mp4"
     before = there.stat().st_ino
-    assert make_manifest(path).written.videos == 1
+    assert make_manifest(path).holdings.videos == 1
     assert there.stat().st_ino == before
     (tmp_path / "videos.jsonl").unlink()
     (tmp_path / "captions.jsonl").unlink()
@@ -328,7 +343,7 @@ def test_an_existing_manifest_is_never_overwritten(tmp_path: Path, clip: bytes, 
 def test_a_trial_writes_nothing(tmp_path: Path, clip: bytes) -> None:
     shard(tmp_path / "s.tar", [("0.mp4", clip), ("0.txt", b"A ball.")])
     made = make_manifest(tmp_path, is_trial=True)
-    assert (made.written.videos, made.extracted.n) == (1, 1)
+    assert (made.holdings.videos, made.extracted.n) == (1, 1)
     assert [path.name for path in tmp_path.iterdir()] == ["s.tar"]
 
 

@@ -20,10 +20,10 @@ from typer.testing import CliRunner
 
 from assets.evqa.scorer import EVQAScorer
 from assets.evqa.settings import EVQASettings
-from assets.ingest.checking import validate
 from assets.ingest.rejects import ManifestError, Reject
 from assets.ingest.rows import RawRow
 from assets.ingest.run import ingest_folder
+from assets.ingest.validate import validate
 from assets.scores.base import Scorer
 from assets.scores.run import score_shard
 from assets.sources.texts import TextVectors

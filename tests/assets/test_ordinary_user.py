@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from assets.ingest.readers import find_tables, read_table
+from assets.ingest.manifest import find_tables
+from assets.ingest.readers import read_table
 from assets.ingest.rejects import ManifestError
 from tests.assets.manifests import write_manifest
 from tests.ordinary_user import open_folder, ordinary_user

@@ -90,7 +90,7 @@ def needs(plan: Plan, metric: str) -> str:
 
 def held(folder: Path, *, dataset: str = "mine", videos: Sequence[str | Row] = ("v",), **tables: Any) -> Holdings:
     """What a manifest of these rows holds."""
-    return of_manifest(write_manifest(folder, videos, **tables), dataset)
+    return of_manifest(write_manifest(folder, videos, **tables)).rename(dataset)
 
 
 @pytest.mark.parametrize("mode", ["auto", "sodam"])
@@ -109,7 +109,7 @@ def test_the_plan_promises_what_a_scoring_gives(engine: Engine, tmp_path: Path, 
         qa=[qa(f"{video} qa", video) for video in worlds],
     )
     scorers = own_scorers(mode)
-    before = of_manifest(bench.folder / bench.name, "set")
+    before = of_manifest(bench.folder / bench.name).rename("set")
     with engine.connect() as connection:
         after = of_dataset(connection, bench.dataset, inputs_of(scorers.values()))
     assert len(before.first) == len(after.first) == before.samples == after.samples == 28 * 6

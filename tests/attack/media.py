@@ -26,9 +26,9 @@ import sqlalchemy as sa
 import typer
 from sqlalchemy.engine import Engine
 
-from assets.ingest.resolve import AT_A_TIME
 from assets.ingest.run import ingest_folder
-from assets.media.remote import BLOCK
+from assets.ingest.video_columns import AT_A_TIME
+from assets.media.store import BLOCK
 from assets.scores.registry import METRIC_INPUTS
 from db.schema.migrate import migrate
 from db.server.embedded import start_embedded

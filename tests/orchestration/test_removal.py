@@ -153,5 +153,5 @@ def test_a_dropped_dataset_can_be_ingested_again(scored: Installation) -> None:
     name = selected_name()
     run_command("drop", name, "--yes")
     report = run_ingest(scored.manifest, "first", None, 2)
-    assert report["accepted"]["videos"] == 12
+    assert report.accepted["videos"] == 12
     assert sum(written["vcs"] for _, written in run_scoring("first", ["vcs"])) > 0

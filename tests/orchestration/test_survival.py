@@ -14,7 +14,7 @@ import psycopg
 import pytest
 from sqlalchemy.engine import URL
 
-from assets.ingest.batches import BATCH_SIZE
+from assets.ingest.write import BATCH_SIZE
 from assets.scores.registry import scoring_assets
 from db.server.embedded import stop_embedded
 from db.server.urls import DAGSTER, sibling_url

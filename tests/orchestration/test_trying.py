@@ -16,7 +16,7 @@ import pytest
 
 from assets.ingest.rejects import CODES
 from assets.scores.registry import METRICS
-from orchestration.cli.trying import manifest_of
+from orchestration.cli.tried_manifest import find_or_make_manifest
 from orchestration.platform import installed
 from tests.assets.manifests import write_clip
 from tests.command_line import Done, run_command
@@ -311,7 +311,8 @@ def test_a_folder_that_cannot_be_written_to_stays_as_it_is(monkeypatch: pytest.M
         home.chmod(0o777)
         theirs.chmod(0o555)
         with ordinary_user():
-            made, export = manifest_of(theirs, home)
+            manifest = find_or_make_manifest(theirs, home)
+        made, export = manifest.folder, manifest.export
         assert made.parent == home / "manifests"
         assert re.fullmatch(r"theirs-[0-9a-f]{8}", made.name)
         assert json.loads(os.environ["REELSIEVE_MEDIA_ROOTS"]) == {"theirs": str(theirs)}

@@ -6,157 +6,16 @@ import asyncio
 import logging
 import math
 import os
-import re
-import socket
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from assets.media.address import Address
+from assets.media.private_networks import Networks, guarded_socket
 from assets.media.settings import MediaSettings
-
-# Which machines may be asked for a video: a manifest comes from others and must not reach into a private network.
-
-Networks = tuple[IPv4Network | IPv6Network, ...]
-# What aiohttp hands over: family, type, protocol, canonical name, and the address of a socket.
-AddressInfo = tuple[Any, Any, int, str, tuple[Any, ...]]
-# NAT64 puts an IPv4 address into the last four bytes of these.
-_NAT64 = (ip_network("64:ff9b::/96"), ip_network("64:ff9b:1::/48"))
-_REFUSED = re.compile(r"refused private address ([0-9a-fA-F:.]+)")
-
-
-class PrivateAddress(OSError):
-    """A connection to a private address was refused."""
-
-    def __init__(self, address: str) -> None:
-        super().__init__(f"refused private address {address}")
-
-
-def is_allowed(address: str, allowed: Networks) -> bool:
-    """Whether a machine may be asked: its address is public, or lies in an allowed network.
-
-    >>> is_allowed("93.184.216.34", ()), is_allowed("::ffff:169.254.169.254", ())
-    (True, False)
-    >>> is_allowed("10.1.2.3", (ip_network("10.0.0.0/8"),))
-    True
-    """
-    known = list(_meanings(ip_address(address.partition("%")[0])))
-    return all(
-        (each.is_global and not each.is_multicast) or any(each in network for network in allowed) for each in known
-    )
-
-
-def guarded_socket(allowed: Networks) -> Callable[[AddressInfo], socket.socket]:
-    """What makes the sockets of a client: it raises PrivateAddress where the machine may not be asked."""
-
-    def make(info: AddressInfo) -> socket.socket:
-        family, kind, protocol, _, address = info
-        if not is_allowed(str(address[0]), allowed):
-            raise PrivateAddress(str(address[0]))
-        return socket.socket(family, kind, protocol)
-
-    return make
-
-
-def refused_address(error: BaseException) -> str | None:
-    """The private address over which an error was raised, or None. Clients wrap the error, some as text."""
-    for each in causes(error):
-        if matched := _REFUSED.search(str(each)):
-            return matched[1]
-    return None
-
-
-def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """The error, and the errors that it was raised from or while handling."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        yield error
-        error = error.__cause__ or error.__context__
-
-
-def _meanings(address: IPv4Address | IPv6Address) -> Iterator[IPv4Address | IPv6Address]:
-    """The address to judge, or those inside it: an IPv6 address may stand for an IPv4 address."""
-    inside: list[IPv4Address | None] = []
-    if isinstance(address, IPv6Address):
-        if address.ipv4_mapped:
-            yield address.ipv4_mapped
-            return
-        inside = [address.sixtofour, *(address.teredo or ())]
-        if any(address in network for network in _NAT64):
-            inside.append(IPv4Address(int(address) & 0xFFFFFFFF))
-    yield address
-    yield from (each for each in inside if each is not None)
-
-
-# What went wrong at a store, each in one sentence. The clients' own messages may hold signatures: none is repeated.
-
-# missing: there is no such object; escape: it lies outside its root; trouble: nothing is known about it.
-Kind = Literal["missing", "escape", "trouble"]
-
-# The extra that brings the driver, where its name is not the scheme.
-_EXTRAS = {"https": "http"}
-_CREDENTIALS = {
-    "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE or a role that may read it",
-    "gs": "set GOOGLE_APPLICATION_CREDENTIALS to an account that may read it",
-}
-_NO_SIGN_IN = "the address does not say how to sign in: put a copy where this machine may read it"
-_SIGN_IN = ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "PermissionError")
-_ASTRAY = ("InvalidURL", "TooManyRedirects", "RedirectClientError")
-CHANGED_MEANWHILE = "it changed while it was read: run the same command again when nothing writes to it any more"
-
-
-class MediaUnavailable(Exception):
-    """A video's file cannot be had. The message says why with its remedy; `kind` tells a missing file from trouble."""
-
-    def __init__(self, kind: Kind, reason: str) -> None:
-        super().__init__(reason)
-        self.kind = kind
-
-
-def unavailable(address: Address, error: BaseException) -> MediaUnavailable:
-    """The sentence for an error of a client."""
-    if (private := refused_address(error)) is not None:
-        return MediaUnavailable(
-            "trouble",
-            f"the address leads to {private} in a private network: to allow that, name the network in "
-            "REELSIEVE_MEDIA_PRIVATE_NETWORKS",
-        )
-    if isinstance(error, ImportError):
-        remedy = f"pip install 'reelsieve[{_EXTRAS.get(address.scheme, address.scheme)}]'"
-        return MediaUnavailable("trouble", f"no driver for {address.scheme}:// is installed: {remedy}")
-    chain = list(causes(error))
-    names = {kind.__name__ for each in chain for kind in type(each).__mro__}
-    status = next((code for each in chain if (code := _status(each)) is not None), None)
-    # The HTTP client wraps all its errors in a FileNotFoundError; that of a 404 stands alone.
-    is_absent = isinstance(error, FileNotFoundError) and (address.scheme not in ("http", "https") or len(chain) == 1)
-    if is_absent or status in (404, 410):
-        return MediaUnavailable("missing", "there is no such object")
-    if status in (401, 403) or names.intersection(_SIGN_IN):
-        return MediaUnavailable("trouble", f"no permission to read it: {_CREDENTIALS.get(address.scheme, _NO_SIGN_IN)}")
-    if names.intersection(_ASTRAY):
-        return MediaUnavailable("trouble", "it leads to an address that cannot be read: give the file's own address")
-    if status is not None:
-        return MediaUnavailable("trouble", f"the server answers with status {status}: try again later")
-    why = type(chain[1] if is_wrapped(error) else error).__name__
-    return MediaUnavailable("trouble", f"the store cannot be reached ({why}): check the network, or try again later")
-
-
-def _status(error: BaseException) -> int | None:
-    """The status of an HTTP answer. The client of Google's storage has names of its own for it."""
-    if type(error) is OSError and str(error).startswith("Forbidden:"):
-        return 403
-    code = getattr(error, "code" if type(error).__name__ == "HttpError" else "status", None)
-    return code if isinstance(code, int) else None
-
-
-def is_wrapped(error: BaseException) -> bool:
-    """Whether the HTTP client hides the error's cause behind a FileNotFoundError."""
-    return isinstance(error, FileNotFoundError) and error.__cause__ is not None
-
+from assets.media.unavailable import MediaUnavailable, unavailable
 
 # What must come of a fetch while its patience lasts; of stores other than web servers also what is asked for at a time.
 BLOCK = 1 << 20

@@ -14,6 +14,8 @@ from orchestration.cli.output import AsJson, console, print_json, print_plan, pr
 if TYPE_CHECKING:
     from assets.new_manifest.make import Made
 
+MEDIA_ROOTS = "REELSIEVE_MEDIA_ROOTS"
+
 
 def init(
     source: Annotated[
@@ -55,38 +57,36 @@ def init(
 
 def next_commands(made: Made) -> list[str]:
     """What to type next."""
-    commands = []
-    if made.new_root:
-        name, folder = made.new_root
-        commands.append(f"export REELSIEVE_MEDIA_ROOTS={shlex.quote(json.dumps(_roots() | {name: str(folder)}))}")
     folder_shown = shlex.quote(str(made.folder))
     return [
-        *commands,
+        *([f"export {MEDIA_ROOTS}={shlex.quote(roots_with(made.new_root))}"] if made.new_root else []),
         f"reelsieve ingest {folder_shown} --dataset {made.dataset}",
         f"reelsieve score --dataset {made.dataset}",
     ]
 
 
-def _roots() -> dict[str, str]:
+def roots_with(root: tuple[str, Path]) -> str:
+    """Return the value of REELSIEVE_MEDIA_ROOTS that names this folder besides those that have a name already."""
     from assets.media.settings import MediaSettings
     from assets.settings import read_settings
 
-    return dict(read_settings(MediaSettings).media_roots)
+    name, folder = root
+    return json.dumps({**read_settings(MediaSettings).media_roots, name: str(folder)})
 
 
 def print_findings(made: Made) -> None:
     """Print what a source was taken for, what was guessed, and what the manifest has."""
     from assets.reports.text import plural
 
-    written, extracted = made.written, made.extracted
+    systems, holdings, extracted = made.written.systems, made.holdings, made.extracted
     console.print(f"found: {made.kind}", markup=False, soft_wrap=True)
     for guess in made.findings.guesses:
         console.print(f"guessed: {guess}", markup=False, soft_wrap=True)
-    captions = [f"{plural(n, 'caption')} of system {system!r}" for system, n in written.systems.most_common(5)]
-    captions += [plural(n_more, "more system")] if (n_more := len(written.systems) - 5) > 0 else []
-    captions += [plural(written.references, "reference")] if written.references else []
-    captions += [plural(written.ratings, "rating")] if written.ratings else []
-    has = ", ".join([plural(written.videos, "video"), *captions])
+    captions = [f"{plural(n, 'caption')} of system {system!r}" for system, n in systems.most_common(5)]
+    captions += [plural(n_more, "more system")] if (n_more := len(systems) - 5) > 0 else []
+    captions += [plural(holdings.references, "reference")] if holdings.references else []
+    captions += [plural(holdings.ratings, "rating")] if holdings.ratings else []
+    has = ", ".join([plural(holdings.videos, "video"), *captions])
     console.print(f"manifest: {has}", markup=False, soft_wrap=True)
     if extracted.n:
         size = f"{plural(extracted.n, 'video')}, {extracted.size_bytes / 1e6:.1f} MB"
@@ -113,16 +113,16 @@ def _print(made: Made, dry_run: bool) -> None:
 def _as_dict(made: Made, dry_run: bool) -> dict[str, Any]:
     from orchestration.forecasts import plan_of
 
-    written = made.written
+    holdings = made.holdings
     return {
         "folder": str(made.folder),
         "kind": made.kind,
         "guesses": made.findings.guesses,
-        "videos": written.videos,
-        "captions": written.candidates,
-        "references": written.references,
-        "systems": dict(written.systems),
-        "ratings": written.ratings,
+        "videos": holdings.videos,
+        "captions": holdings.captions,
+        "references": holdings.references,
+        "systems": dict(made.written.systems),
+        "ratings": holdings.ratings,
         "offers": made.findings.offers(),
         "needs": dict(plan_of(made.holdings).needs),
         "left_out": made.findings.rows(),

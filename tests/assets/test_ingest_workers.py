@@ -17,15 +17,16 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from assets.ingest.batches import RowIngest
-from assets.ingest.checking import LARGE_FILE_BYTES, Worker, WorkerKilled, ahead, checked_rows, workers_for
+from assets.ingest.json_lines import blocks_of
 from assets.ingest.lines import Block
+from assets.ingest.manifest import find_tables
 from assets.ingest.manifest_tables import MANIFEST_TABLES
-from assets.ingest.readers import blocks_of, find_tables
 from assets.ingest.rejects import ManifestError, Reject
-from assets.ingest.report import IngestReport
+from assets.ingest.report import IngestCounts, IngestReport
 from assets.ingest.rows import DIMENSIONS, CaptionRow, Checked
 from assets.ingest.run import ingest_folder
+from assets.ingest.workers import LARGE_FILE_BYTES, Worker, WorkerKilled, ahead, validate_rows, workers_for
+from assets.ingest.write import RowWriter
 from db.manifest.datasets import ensure_dataset
 from db.manifest.store import ingest_store
 from tests.assets.manifests import candidate, content, of_kind, reference, spans, write_lines, write_manifest
@@ -66,7 +67,7 @@ def checked_by_a_process(path: Path, kind: str | None) -> Iterator[Checked]:
 
 
 def test_a_process_checks_like_this_one(spoilt: Path) -> None:
-    expected = list(map(plain, checked_rows(spoilt, None, DIMENSIONS, 0)))
+    expected = list(map(plain, validate_rows(spoilt, None, DIMENSIONS, 0)))
     refused = [row for row in expected if isinstance(row[-1], Reject)]
     assert len(expected) > 2000
     assert 0 < len(refused) < len(expected) / 2
@@ -77,7 +78,7 @@ def test_a_process_checks_like_this_one(spoilt: Path) -> None:
 def test_several_check_one_file_in_its_order(tmp_path: Path, n_workers: int) -> None:
     rows = [candidate(f"c{i}", "v1", "word " * 100) for i in range(20_000)]
     path = write_lines(tmp_path / "captions.jsonl", rows)
-    checked = checked_rows(path, "caption", DIMENSIONS, n_workers)
+    checked = validate_rows(path, "caption", DIMENSIONS, n_workers)
     for row, (raw, valid) in zip(rows, checked, strict=True):
         assert isinstance(valid, CaptionRow)
         assert row["caption_id"] == valid.caption_id == f"c{raw.line - 1}"
@@ -101,13 +102,13 @@ def test_the_database_is_told_the_same(engine: Engine, tmp_path: Path) -> None:
     def by_a_process() -> IngestReport:
         with engine.begin() as connection:
             dataset = ensure_dataset(connection, "set", 1)
-        report = IngestReport("set")
+        counts = IngestCounts()
         with ingest_store(engine, dataset) as store:
-            row_ingest = RowIngest(store, folder, DIMENSIONS, report)
+            writer = RowWriter(store, folder, counts)
             for kind, path in find_tables(folder).items():
-                row_ingest.ingest_rows(checked_by_a_process(path, kind))
-            row_ingest.ingest_rows(checked_by_a_process(mixed_rows, None))
-        return report
+                writer.write(checked_by_a_process(path, kind))
+            writer.write(checked_by_a_process(mixed_rows, None))
+        return counts.report("set")
 
     def with_workers(n_workers: int) -> IngestReport:
         return ingest_folder(engine, folder, "set", mixed_rows=mixed_rows, n_workers=n_workers)
@@ -146,7 +147,7 @@ def test_items_come_in_order_some_ahead_and_an_error_after_those_before_it() -> 
 
 
 def test_an_ingest_that_ends_early_ends_its_processes(spoilt: Path) -> None:
-    rows = checked_rows(spoilt, None, DIMENSIONS, 1)
+    rows = validate_rows(spoilt, None, DIMENSIONS, 1)
     next(rows)
     (started,) = workers()
     rows.close()

@@ -1,6 +1,6 @@
-"""Rows read and checked ahead of the database: of a large file in processes of their own, else right here.
+"""Rows of a file, validated ahead of the database: of a large file by processes of their own, else right here.
 
-The order of the rows stays that of the file, whoever checks them.
+The rows come in the order of the file, whoever validates them.
 """
 
 from __future__ import annotations
@@ -13,139 +13,28 @@ import subprocess
 import sys
 import tempfile
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from multiprocessing import Pipe
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from pydantic import ValidationError
-from pydantic_core import ErrorDetails
-
-from assets.ingest import hygiene
 from assets.ingest.files import readable
-from assets.ingest.hygiene import shown
+from assets.ingest.json_lines import JSON_LINES, blocks_of, rows_in
 from assets.ingest.label_studio import SUFFIX as LABEL_STUDIO
 from assets.ingest.lines import Block
-from assets.ingest.manifest_tables import MANIFEST_TABLES
-from assets.ingest.readers import JSON_LINES, blocks_of, read_mixed, read_table, rows_in
-from assets.ingest.rejects import Code, ManifestError, Reject
-from assets.ingest.rows import DIMENSIONS, Checked, KeypointRow, RawRow, ValidRow
+from assets.ingest.packing import unpack
+from assets.ingest.readers import read_mixed, read_table
+from assets.ingest.rejects import ManifestError
+from assets.ingest.rows import Checked
+from assets.ingest.validate import validate
 
-# From raw rows to valid rows, without the database: whether an id exists is decided later, by the resolvers.
-
-# The code of every type of pydantic error; a type that is not listed has the code "wrong_type".
-_CODES: dict[str, Code] = {
-    "missing": "missing_field",
-    "string_too_long": "too_long",
-    "greater_than": "out_of_range",
-    "greater_than_equal": "out_of_range",
-    "less_than_equal": "out_of_range",
-    "segment_order": "segment_order",
-    "missing_field": "missing_field",
-    "empty_text": "empty_text",
-    "too_long": "too_long",
-}
-
-
-def validate(row: RawRow, dimensions: Collection[str] = DIMENSIONS) -> ValidRow | Reject:
-    """The valid row, or the refusal for the first rule that the raw row breaks.
-
-    A field that is null counts as absent, unless the field is required. `dimensions` are the names that keypoints may
-    use.
-
-    >>> fields = {"caption_id": "c1", "rater": "r1", "aspect": "coverage", "value": 7}
-    >>> validate(RawRow("ratings.jsonl", 1, "rating", fields, None, ""))
-    Reject(code='out_of_range', reason="field 'value' is 7: input should be less than or equal to 5")
-    """
-    if row.reject is not None:
-        return row.reject
-    payload = row.payload or {}
-    if (fault := hygiene.check(payload, texts_are_safe=row.texts_are_safe)) is not None:
-        return fault
-    table = MANIFEST_TABLES[row.kind]
-    if None in payload.values():
-        required = table.required_fields
-        payload = {name: value for name, value in payload.items() if value is not None or name in required}
-    try:
-        valid_row = table.row_model.model_validate(payload)
-    except ValidationError as error:
-        return _refusal(error.errors(include_url=False)[0])
-    if isinstance(valid_row, KeypointRow) and valid_row.dimension not in dimensions:
-        reason = f"field 'dimension' is {shown(valid_row.dimension)}: use one of {', '.join(dimensions)}"
-        return Reject("unknown_dimension", reason)
-    return valid_row
-
-
-def _refusal(error: ErrorDetails) -> Reject:
-    """The refusal for one pydantic error: its code, and a sentence that names the field."""
-    field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error["loc"]).lstrip(".")
-    value, code = error["input"], _CODES.get(error["type"], "wrong_type")
-    message = error["msg"][0].lower() + error["msg"][1:]
-    # The role of a caption is the only field with a list of words.
-    if error["type"] == "literal_error" and isinstance(value, str):
-        code = "unknown_role"
-    if error["type"] == "missing":
-        return Reject(code, f"field '{field}' is missing: add it")
-    if not field:
-        return Reject(code, message)
-    if error["type"] == "string_too_long":
-        return Reject(code, f"field '{field}' has {len(value)} characters: {message}")
-    if error["type"] in ("empty_text", "too_long", "segment_order"):
-        return Reject(code, f"field '{field}' {message}")
-    return Reject(code, f"field '{field}' is {shown(value)}: {message}")
-
-
-# A process that checks rows for an ingest, seen from the ingest.
-
-# Checked rows on their way between processes: what the database is told of them, as plain data.
-
-Packed = tuple[Any, ...]
-
-
-def packed(rows: Iterable[Checked]) -> list[Packed]:
-    """The rows as plain data, with their hashes made."""
-    return [_packed(raw, row) for raw, row in rows]
-
-
-def unpacked(rows: Sequence[Packed]) -> list[Checked]:
-    """The rows that were packed. The segments of a caption are those of its `content`."""
-    return [_unpacked(*row) for row in rows]
-
-
-def _packed(raw: RawRow, row: ValidRow | Reject) -> Packed:
-    # An address in the path of a video must not be shown with its credentials, if the row is refused later.
-    payload = raw.payload if isinstance(row, Reject) or raw.kind == "video" else None
-    parts = (raw.source, raw.line, raw.kind, payload, raw.reject, raw.raw)
-    if isinstance(row, Reject):
-        return (*parts, row, None, None)
-    row.content_sha256  # noqa: B018 (made here, so that the other process need not)
-    values = dict(row.__dict__)
-    values.pop("content", None)
-    if values.get("segments") is not None:
-        values |= {"content": row.content, "segments": row.content["segments"]}
-    return (*parts, None, values, row.__pydantic_extra__)
-
-
-def _unpacked(
-    source: str,
-    line: int,
-    kind: str,
-    payload: dict[str, Any] | None,
-    reject: Reject | None,
-    raw: str,
-    refusal: Reject | None,
-    values: dict[str, Any] | None,
-    extra: dict[str, Any] | None,
-) -> Checked:
-    raw_row = RawRow(source, line, kind, payload, reject, raw)
-    if refusal is not None:
-        return raw_row, refusal
-    model = MANIFEST_TABLES[kind].row_model
-    row = model.__new__(model)
-    row.__setstate__({"__dict__": values, "__pydantic_extra__": extra, "__pydantic_fields_set__": set()})
-    return raw_row, row
+LARGE_FILE_BYTES = 8 * 2**20
+# This process and the database take turns, so they need one core together.
+MAX_WORKERS = 2
+A = TypeVar("A")
+B = TypeVar("B")
 
 
 class WorkerKilled(RuntimeError):
@@ -186,7 +75,7 @@ class Worker:
             answer = self._channel.recv_bytes()
         except (EOFError, OSError) as error:
             raise self._death() from error
-        return unpacked(pickle.loads(answer))
+        return unpack(pickle.loads(answer))
 
     def close(self) -> None:
         """End the process."""
@@ -207,13 +96,6 @@ class Worker:
         return RuntimeError(f"{self._source}: a process that checks its rows ended with status {status}:\n{said}")
 
 
-LARGE_FILE_BYTES = 8 * 2**20
-# This process and the database take turns, so they need one core together.
-MAX_WORKERS = 2
-A = TypeVar("A")
-B = TypeVar("B")
-
-
 def workers_for(path: Path) -> int:
     """How many processes are to check the rows of a file: none if it is small, or if there is one core only.
 
@@ -224,7 +106,7 @@ def workers_for(path: Path) -> int:
     return min(MAX_WORKERS, (os.cpu_count() or 1) - 1) if is_large else 0
 
 
-def checked_rows(
+def validate_rows(
     path: Path, kind: str | None, dimensions: Collection[str], n_workers: int | None = None
 ) -> Generator[Checked, None, None]:
     """The rows of a file in order, each with the valid row or the refusal; without a kind, the file has mixed rows.

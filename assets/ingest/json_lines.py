@@ -1,0 +1,62 @@
+"""JSON Lines as raw rows: the blocks of a file, and the row that each of their lines holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from assets.ingest.files import open_file
+from assets.ingest.hygiene import has_safe_text, shown, storable
+from assets.ingest.lines import MAX_ROW_BYTES, Block, Line, blocks, lines_in
+from assets.ingest.manifest_tables import MANIFEST_TABLES
+from assets.ingest.rejects import Reject
+from assets.ingest.rows import RawRow
+from assets.ingest.strict_json import parse_object
+
+JSON_LINES = ".jsonl"
+# The kind of a row whose table cannot be told.
+UNKNOWN_KIND = "unknown"
+
+
+def blocks_of(path: Path) -> Iterator[Block]:
+    """The lines of a file in blocks.
+
+    Raises ManifestError if the file cannot be read, or changes before the last block is read.
+    """
+    with open_file(path) as file:
+        yield from blocks(file)
+
+
+def filled_lines(block: Block) -> Iterator[Line]:
+    """The lines of a block that hold something, which are the rows."""
+    return (line for line in lines_in(block) if line.data.strip())
+
+
+def json_rows(path: Path, kind: str | None) -> Iterator[RawRow]:
+    """The raw rows of a file; without a kind, the field `kind` of each row names its table. Errors: see `blocks_of`."""
+    for block in blocks_of(path):
+        yield from rows_in(block, path.name, kind)
+
+
+def rows_in(block: Block, source: str, kind: str | None) -> Iterator[RawRow]:
+    """The raw rows of a block of the file `source`, as `json_rows` gives them."""
+    for line in filled_lines(block):
+        content, raw = fields_of(line), storable(line.data)
+        if isinstance(content, Reject):
+            yield RawRow(source, line.number, kind or UNKNOWN_KIND, None, content, raw)
+            continue
+        kind_of_row = kind or content.pop("kind", None)
+        if isinstance(kind_of_row, str) and kind_of_row in MANIFEST_TABLES:
+            yield RawRow(source, line.number, kind_of_row, content, None, raw, has_safe_text(line.data))
+        else:
+            kinds = ", ".join(MANIFEST_TABLES)
+            reject = Reject("unknown_kind", f"field 'kind' is {shown(kind_of_row)}: use one of {kinds}")
+            yield RawRow(source, line.number, UNKNOWN_KIND, None, reject, raw)
+
+
+def fields_of(line: Line) -> dict[str, Any] | Reject:
+    """The fields of a row, or why it has none."""
+    if not line.whole:
+        return Reject("too_long", f"the line is longer than {MAX_ROW_BYTES} bytes: shorten it")
+    return parse_object(line.data)

@@ -1,0 +1,66 @@
+"""The files of a manifest: its tables by kind, a file of mixed rows, and the dimensions of its keypoints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from assets.ingest.dimensions import find_dimensions
+from assets.ingest.files import file_in, require_regular
+from assets.ingest.manifest_tables import MANIFEST_TABLES
+from assets.ingest.readers import SUFFIXES
+from assets.ingest.rejects import ManifestError
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A manifest folder, the paths of its tables by the kind of their rows, and the names that keypoints may use.
+
+    The tables stand in the order of ingest. mixed_rows: the file of mixed rows, in any folder, if there is one.
+    """
+
+    folder: Path
+    tables: Mapping[str, Path]
+    mixed_rows: Path | None
+    dimensions: tuple[str, ...]
+
+    @property
+    def sources(self) -> list[str]:
+        """The names of the files, as refused rows have them."""
+        return [path.name for path in (*self.tables.values(), *filter(None, [self.mixed_rows]))]
+
+
+def find_manifest(folder: Path, mixed_rows: Path | None = None) -> Manifest:
+    """Find the files of a manifest. Raises ManifestError as `find_tables` does, and for an unusable other file."""
+    tables, dimensions = find_tables(folder), find_dimensions(folder)
+    if mixed_rows is not None:
+        require_regular(mixed_rows)
+        if mixed_rows.name in [path.name for path in tables.values()]:
+            raise ManifestError(
+                f"{mixed_rows.name}: the folder has a table of this name: rename the file of mixed rows"
+            )
+    return Manifest(folder, tables, mixed_rows, dimensions)
+
+
+def find_tables(folder: Path) -> dict[str, Path]:
+    """The files of the folder's tables by the kind of their rows, in the order of ingest.
+
+    Raises ManifestError if the folder or a required table is missing, or if a table has files in two formats or is not
+    a regular file inside the folder.
+    """
+    if not folder.is_dir():
+        raise ManifestError(f"{folder}: no such folder: give the folder that holds the manifest's tables")
+    paths_by_kind: dict[str, Path] = {}
+    for kind, table in MANIFEST_TABLES.items():
+        name = table.name
+        paths = [path for suffix in SUFFIXES if (path := file_in(folder, f"{name}{suffix}")) is not None]
+        if len(paths) > 1:
+            names = " and ".join(path.name for path in paths)
+            raise ManifestError(f"{folder}: table {name} is there twice, as {names}: keep one of them")
+        if paths:
+            paths_by_kind[kind] = paths[0]
+        elif table.is_required:
+            own_data = f", or let reelsieve init {folder} make a manifest of what lies there" if kind == "video" else ""
+            raise ManifestError(f"{folder}: table {name} is missing: add {name}.jsonl, .csv or .parquet{own_data}")
+    return paths_by_kind

@@ -1,0 +1,56 @@
+"""What a table's file holds as a whole, in one pass before its rows are read: its digest and its number of rows."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import NamedTuple
+
+from assets.ingest.files import FileVersion, OpenFile, open_file
+from assets.ingest.readers import count_rows
+
+_PART_BYTES = 2**20
+
+
+class TableContent(NamedTuple):
+    """A version of a table's file, the SHA-256 of its bytes (32 bytes), and its number of rows; None if not counted."""
+
+    version: FileVersion
+    sha256: bytes
+    n_rows: int | None
+
+
+class _HashedLines:
+    """An open file whose parts are hashed as they are read."""
+
+    def __init__(self, file: OpenFile) -> None:
+        self._file = file
+        self.digest = hashlib.sha256()
+
+    def read(self, size: int, /) -> bytes:
+        data = self._file.read(size)
+        self.digest.update(data)
+        return data
+
+
+def read_content(path: Path, kind: str, *, counts_rows: bool = False) -> TableContent:
+    """Read a table's file once, and count its rows where that is asked for; Parquet says itself how many it has.
+
+    Raises ManifestError if the file cannot be read, or its rows cannot be counted.
+    """
+    with open_file(path) as file:
+        lines = _HashedLines(file)
+        n_rows = None
+        if counts_rows:
+            n_rows = _parquet_count(file, path.name) if path.suffix == ".parquet" else count_rows(lines, path, kind)
+        while lines.read(_PART_BYTES):
+            pass
+        return TableContent(file.version, lines.digest.digest(), n_rows)
+
+
+def _parquet_count(file: OpenFile, name: str) -> int:
+    from assets.ingest.parquet_reader import count_parquet_rows  # pyarrow is slow to import
+
+    n_rows = count_parquet_rows(file, name)
+    file.rewind()
+    return n_rows

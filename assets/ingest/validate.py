@@ -1,0 +1,75 @@
+"""From a raw row to a valid row, without the database: whether an id exists is decided later, by the resolvers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from assets.ingest import hygiene
+from assets.ingest.hygiene import shown
+from assets.ingest.manifest_tables import MANIFEST_TABLES
+from assets.ingest.rejects import Code, Reject
+from assets.ingest.rows import DIMENSIONS, KeypointRow, RawRow, ValidRow
+
+# The code of every type of pydantic error; a type that is not listed has the code "wrong_type".
+_CODES: dict[str, Code] = {
+    "missing": "missing_field",
+    "string_too_long": "too_long",
+    "greater_than": "out_of_range",
+    "greater_than_equal": "out_of_range",
+    "less_than_equal": "out_of_range",
+    "segment_order": "segment_order",
+    "missing_field": "missing_field",
+    "empty_text": "empty_text",
+    "too_long": "too_long",
+}
+
+
+def validate(row: RawRow, dimensions: Collection[str] = DIMENSIONS) -> ValidRow | Reject:
+    """The valid row, or the refusal for the first rule that the raw row breaks.
+
+    A field that is null counts as absent, unless the field is required. `dimensions` are the names that keypoints may
+    use.
+
+    >>> fields = {"caption_id": "c1", "rater": "r1", "aspect": "coverage", "value": 7}
+    >>> validate(RawRow("ratings.jsonl", 1, "rating", fields, None, ""))
+    Reject(code='out_of_range', reason="field 'value' is 7: input should be less than or equal to 5")
+    """
+    if row.reject is not None:
+        return row.reject
+    payload = row.payload or {}
+    if (fault := hygiene.check(payload, texts_are_safe=row.texts_are_safe)) is not None:
+        return fault
+    table = MANIFEST_TABLES[row.kind]
+    if None in payload.values():
+        required = table.required_fields
+        payload = {name: value for name, value in payload.items() if value is not None or name in required}
+    try:
+        valid_row = table.row_model.model_validate(payload)
+    except ValidationError as error:
+        return _refusal(error.errors(include_url=False)[0])
+    if isinstance(valid_row, KeypointRow) and valid_row.dimension not in dimensions:
+        reason = f"field 'dimension' is {shown(valid_row.dimension)}: use one of {', '.join(dimensions)}"
+        return Reject("unknown_dimension", reason)
+    return valid_row
+
+
+def _refusal(error: ErrorDetails) -> Reject:
+    """The refusal for one pydantic error: its code, and a sentence that names the field."""
+    field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error["loc"]).lstrip(".")
+    value, code = error["input"], _CODES.get(error["type"], "wrong_type")
+    message = error["msg"][0].lower() + error["msg"][1:]
+    # The role of a caption is the only field with a list of words.
+    if error["type"] == "literal_error" and isinstance(value, str):
+        code = "unknown_role"
+    if error["type"] == "missing":
+        return Reject(code, f"field '{field}' is missing: add it")
+    if not field:
+        return Reject(code, message)
+    if error["type"] == "string_too_long":
+        return Reject(code, f"field '{field}' has {len(value)} characters: {message}")
+    if error["type"] in ("empty_text", "too_long", "segment_order"):
+        return Reject(code, f"field '{field}' {message}")
+    return Reject(code, f"field '{field}' is {shown(value)}: {message}")

@@ -1,0 +1,113 @@
+"""The columns of table `video` that describe a video file: its place, its content, and whether it decodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from assets.ingest.hygiene import shown
+from assets.ingest.paths import PathRejected, resolve_inside
+from assets.ingest.rejects import Code, Reject
+from assets.ingest.rows import VideoRow
+from assets.media.address import Address, AddressRefused, is_address, parse_address, without_credentials
+from assets.media.files import fetched, is_same_object, place_of
+from assets.media.settings import MediaSettings
+from assets.media.store import Store
+from assets.media.unavailable import Kind, MediaUnavailable
+from assets.media_file import FileState, has_content
+from assets.settings import read_settings
+from metrics_core.frames import NotAVideo, probe_video
+
+PLACE = ("uri", "size_bytes", "mtime_ns", "ctime_ns", "inode", "etag")
+PROBED = ("content_sha256", "duration_s", "fps", "n_frames", "width", "height", "codec", "status", "error")
+# Objects of stores that are asked for at a time: an answer takes long, and little of this machine.
+AT_A_TIME = 8
+_CODES: Mapping[Kind, Code] = {"missing": "file_missing", "escape": "path_escape", "trouble": "media_unavailable"}
+
+
+def media_of_rows(folder: Path, rows: Sequence[VideoRow], stored: Mapping[str, Any]) -> list[dict[str, Any] | Reject]:
+    """`media_columns` of every row, in the order of the rows. `stored` are the videos of the database by key."""
+    if not any(row.path is not None and is_address(row.path) for row in rows):
+        return [media_columns(folder, row, stored.get(row.video_id)) for row in rows]
+    with ThreadPoolExecutor(AT_A_TIME, thread_name_prefix="media") as pool:
+        return list(pool.map(lambda row: media_columns(folder, row, stored.get(row.video_id)), rows))
+
+
+def media_columns(folder: Path, row: VideoRow, stored: Any | None) -> dict[str, Any] | Reject:
+    """The media columns of a video row, or the refusal of its file. `stored` is the video as the database has it.
+
+    A file with the stored path, size, times and inode is not read, nor is an object with the stored address, size and
+    etag. A file with other times or another place but the stored content is not probed again. A file that cannot be
+    read or contains no video is refused. A file that is damaged or cannot be decoded is kept with its status and error.
+    """
+    if row.path is None:
+        empty = dict.fromkeys((*PLACE, *PROBED))
+        return {**empty, "duration_s": row.duration_s, "status": "text_only"}
+    named = f"field 'path' is {shown(without_credentials(row.path))}"
+    try:
+        if is_address(row.path):
+            return _at_address(parse_address(row.path), stored)
+        path = resolve_inside(folder, row.path)
+        return _of_file(str(path), path, stored)
+    except PathRejected as refused:
+        return Reject(refused.code, refused.reason)
+    except AddressRefused as refused:
+        return Reject("path_url", f"{named}: {refused}")
+    except MediaUnavailable as error:
+        return Reject(_CODES[error.kind], f"{named}: {error}")
+    except NotAVideo as refused:
+        return Reject("not_a_video", f"{named}: {refused.reason}" if is_address(row.path) else str(refused))
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        return Reject("file_missing", f"{named}: {why}: make the file readable")
+
+
+def _at_address(address: Address, stored: Any | None) -> dict[str, Any]:
+    settings = read_settings(MediaSettings)
+    place = place_of(address, settings)
+    if isinstance(place, Path):
+        return _of_file(str(address), place, stored)
+    return _of_object(str(address), place, stored, settings)
+
+
+def _of_file(uri: str, path: Path, stored: Any | None) -> dict[str, Any]:
+    state = FileState.of(path.stat())
+    place = {"uri": uri, **asdict(state)}
+    if stored is not None and _is_known(uri, path, state, stored):
+        return {**place, **_known(stored)}
+    return {**place, **_probed(path)}
+
+
+def _is_known(uri: str, path: Path, state: FileState, stored: Any) -> bool:
+    """Whether the file is the one that was probed for the stored video."""
+    if stored.uri is None:
+        return False
+    known = FileState.stored(stored)
+    if stored.uri == uri and state.agrees_with(known):
+        return True
+    # A file that could not be decoded is probed again: perhaps the machine was busy.
+    return stored.status != "undecodable" and has_content(path, state, known, bytes(stored.content_sha256))
+
+
+def _of_object(uri: str, address: Address, stored: Any | None, settings: MediaSettings) -> dict[str, Any]:
+    now = Store(settings).look(address)
+    if stored is not None and stored.uri == uri and is_same_object(now, FileState.stored(stored)):
+        return {name: getattr(stored, name) for name in (*PLACE, *PROBED)}
+    with fetched(address, now, settings) as copy:
+        place = {"uri": uri, **asdict(FileState(copy.size_bytes, None, None, None, now.etag))}
+        if stored is not None and stored.status != "undecodable" and stored.content_sha256 == copy.content:
+            return {**place, **_known(stored)}
+        return {**place, **_probed(copy.path)}
+
+
+def _known(stored: Any) -> dict[str, Any]:
+    return {name: getattr(stored, name) for name in PROBED}
+
+
+def _probed(path: Path) -> dict[str, Any]:
+    probe = asdict(probe_video(path))
+    probe["content_sha256"] = bytes.fromhex(probe["content_sha256"])
+    return {name: probe[name] for name in PROBED}

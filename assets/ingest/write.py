@@ -1,0 +1,142 @@
+"""Valid rows into the database: resolved and written in batches that are each one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from assets.ingest.manifest_tables import MANIFEST_TABLES, ManifestTable
+from assets.ingest.reject_writer import RejectWriter
+from assets.ingest.rejects import Reject
+from assets.ingest.report import IngestCounts
+from assets.ingest.resolve import RESOLVERS, TableRow
+from assets.ingest.rows import Checked, RawRow, ValidRow
+from db.manifest.store import IngestStore
+
+BATCH_SIZE = 4000
+# Of the rows as ingest_reject would show them, at most 2,000 of each.
+BATCH_CHARACTERS = 2_000_000
+# A video file is probed inside its batch's transaction, which takes up to a minute for a damaged file.
+FILES_PER_BATCH = 64
+# Called after every batch with the name of the file and the number of its rows that were read so far.
+Progress = Callable[[str, int], None]
+
+_Accepted = tuple[RawRow, ValidRow]
+_Refused = tuple[RawRow, Reject]
+
+
+@dataclass(frozen=True, slots=True)
+class RowWriter:
+    """Writes the rows of a manifest folder, file by file, and counts them in `counts`."""
+
+    store: IngestStore
+    folder: Path
+    counts: IngestCounts
+    progress: Progress | None = None
+
+    def write(self, rows: Iterable[Checked]) -> None:
+        """Write the rows of one file. In a batch of mixed rows the kinds take turns in the order of the tables.
+
+        Raises the errors of `rows`. The batches that were written before stay.
+        """
+        n_read = 0
+        reject_writer = RejectWriter(self.store)
+        for batch in _batches(rows):
+            with self.store.transaction():
+                for kind in dict.fromkeys((*MANIFEST_TABLES, *(raw.kind for raw, _ in batch))):
+                    if rows_of_kind := [row for row in batch if row[0].kind == kind]:
+                        self._write_batch(kind, rows_of_kind, reject_writer)
+            n_read += len(batch)
+            if self.progress:
+                self.progress(batch[-1][0].source, n_read)
+        with self.store.transaction():
+            reject_writer.finish()
+
+    def _write_batch(self, kind: str, rows: Sequence[Checked], reject_writer: RejectWriter) -> None:
+        refused: list[_Refused] = []
+        accepted: list[_Accepted] = []
+        for raw, row in rows:
+            if isinstance(row, Reject):
+                refused.append((raw, row))
+            else:
+                accepted.append((raw, row))
+        # Rows of an unknown kind are all refused: there is no table for them.
+        if accepted:
+            table = MANIFEST_TABLES[kind]
+            for rows_by_key in self._rounds(table, accepted, refused):
+                self._write_round(table, rows_by_key, refused)
+        self.counts.rejected += len(refused)
+        reject_writer.add(refused)
+
+    def _rounds(
+        self, table: ManifestTable, rows: Sequence[_Accepted], refused: list[_Refused]
+    ) -> Iterator[dict[str, _Accepted]]:
+        """The rows by key, in rounds that have every key once.
+
+        A row whose key an earlier row of this ingest has is not written: it is counted as unchanged, or refused.
+        """
+        waiting = list(rows)
+        while waiting:
+            seen = self.store.seen(table.kind, [table.row_key(row) for _, row in waiting])
+            this_round: dict[str, _Accepted] = {}
+            later = []
+            for raw, row in waiting:
+                key = table.row_key(row)
+                if key in seen:
+                    self._settle_repeat(table, raw, row, seen[key], refused)
+                elif key in this_round:
+                    later.append((raw, row))
+                else:
+                    this_round[key] = (raw, row)
+            yield this_round
+            waiting = later
+
+    def _settle_repeat(
+        self, table: ManifestTable, raw: RawRow, row: ValidRow, first_sha256: bytes, refused: list[_Refused]
+    ) -> None:
+        if row.content_sha256 == first_sha256:
+            self.counts.unchanged[table.name] += 1
+            return
+        row_id = " / ".join(table.id_parts(row))
+        reason = (
+            f"id {row_id!r} came before in this ingest with other content: the first row is kept; remove one of them"
+        )
+        refused.append((raw, Reject("duplicate_conflict", reason)))
+
+    def _write_round(self, table: ManifestTable, rows_by_key: Mapping[str, _Accepted], refused: list[_Refused]) -> None:
+        resolved = RESOLVERS[table.kind](self.store, self.folder, [row for _, row in rows_by_key.values()])
+        by_database_table: dict[str, dict[str, dict[str, Any]]] = {}
+        for (key, (raw, _)), database_row in zip(rows_by_key.items(), resolved, strict=True):
+            if isinstance(database_row, TableRow):
+                by_database_table.setdefault(database_row.table, {})[key] = database_row.columns
+            else:
+                refused.append((raw, database_row))
+        for database_table, columns_by_key in by_database_table.items():
+            written, reasons = self.store.write(database_table, list(columns_by_key.values()))
+            self.counts.accepted[table.name] += written.inserted + written.updated
+            self.counts.unchanged[table.name] += written.unchanged
+            stored: dict[str, bytes] = {}
+            for position, (key, columns) in enumerate(columns_by_key.items()):
+                if position in reasons:
+                    reason = f"the database cannot store the row: {reasons[position]}"
+                    refused.append((rows_by_key[key][0], Reject("database_refused", reason)))
+                else:
+                    stored[key] = columns["row_sha256"]
+            self.store.mark_seen(table.kind, stored)
+
+
+def _batches(rows: Iterable[Checked]) -> Iterator[list[Checked]]:
+    """The rows in lists of at most BATCH_SIZE rows, some BATCH_CHARACTERS and FILES_PER_BATCH video files."""
+    batch: list[Checked] = []
+    n_files = n_characters = 0
+    for raw, row in rows:
+        batch.append((raw, row))
+        n_characters += len(raw.raw)
+        n_files += raw.kind == "video" and raw.payload is not None and "path" in raw.payload
+        if len(batch) == BATCH_SIZE or n_characters >= BATCH_CHARACTERS or n_files == FILES_PER_BATCH:
+            yield batch
+            batch, n_files, n_characters = [], 0, 0
+    if batch:
+        yield batch

@@ -1,0 +1,80 @@
+"""Which machines may be asked for a video: a manifest comes from others and must not reach into a private network."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Callable, Iterator
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Any
+
+Networks = tuple[IPv4Network | IPv6Network, ...]
+# What aiohttp hands over: family, type, protocol, canonical name, and the address of a socket.
+AddressInfo = tuple[Any, Any, int, str, tuple[Any, ...]]
+# NAT64 puts an IPv4 address into the last four bytes of these.
+_NAT64 = (ip_network("64:ff9b::/96"), ip_network("64:ff9b:1::/48"))
+_REFUSED = re.compile(r"refused private address ([0-9a-fA-F:.]+)")
+
+
+class PrivateAddress(OSError):
+    """A connection to a private address was refused."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(f"refused private address {address}")
+
+
+def is_allowed(address: str, allowed: Networks) -> bool:
+    """Whether a machine may be asked: its address is public, or lies in an allowed network.
+
+    >>> is_allowed("93.184.216.34", ()), is_allowed("::ffff:169.254.169.254", ())
+    (True, False)
+    >>> is_allowed("10.1.2.3", (ip_network("10.0.0.0/8"),))
+    True
+    """
+    known = list(_meanings(ip_address(address.partition("%")[0])))
+    return all(
+        (each.is_global and not each.is_multicast) or any(each in network for network in allowed) for each in known
+    )
+
+
+def guarded_socket(allowed: Networks) -> Callable[[AddressInfo], socket.socket]:
+    """What makes the sockets of a client: it raises PrivateAddress where the machine may not be asked."""
+
+    def make(info: AddressInfo) -> socket.socket:
+        family, kind, protocol, _, address = info
+        if not is_allowed(str(address[0]), allowed):
+            raise PrivateAddress(str(address[0]))
+        return socket.socket(family, kind, protocol)
+
+    return make
+
+
+def refused_address(error: BaseException) -> str | None:
+    """The private address over which an error was raised, or None. Clients wrap the error, some as text."""
+    for each in causes(error):
+        if matched := _REFUSED.search(str(each)):
+            return matched[1]
+    return None
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """The error, and the errors that it was raised from or while handling."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _meanings(address: IPv4Address | IPv6Address) -> Iterator[IPv4Address | IPv6Address]:
+    """The address to judge, or those inside it: an IPv6 address may stand for an IPv4 address."""
+    inside: list[IPv4Address | None] = []
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped:
+            yield address.ipv4_mapped
+            return
+        inside = [address.sixtofour, *(address.teredo or ())]
+        if any(address in network for network in _NAT64):
+            inside.append(IPv4Address(int(address) & 0xFFFFFFFF))
+    yield address
+    yield from (each for each in inside if each is not None)

@@ -1,0 +1,93 @@
+"""Parquet files and the Arrow files of Hugging Face as rows; a column may hold the videos themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from assets.ingest.files import OpenFile
+from assets.ingest.parquet_reader import batch_contents
+from assets.ingest.rejects import ManifestError, Reject
+from assets.new_manifest.extract import MediaBytes
+
+# Rows with videos are large.
+_ROWS = 16
+
+
+def arrow_names(file: OpenFile, path: Path) -> list[str]:
+    """The names of the columns of an open file. Raises ManifestError if it cannot be read."""
+    with _readable(path):
+        if path.suffix.lower() == ".parquet":
+            return list(pq.read_schema(file.file).names)
+        with pa.memory_map(str(path)) as mapped:
+            return list(_arrow_reader(mapped).schema.names)
+
+
+def arrow_rows(file: OpenFile, path: Path) -> Iterator[tuple[int, dict[str, Any] | Reject]]:
+    """For every row of an open file its number from 1, and its fields or refusal.
+
+    Raises ManifestError if the file cannot be read.
+    """
+    number = 0
+    with _readable(path):
+        for batch in _batches(file, path):
+            # A damaged file may name places that it does not have, and reading there would end the process.
+            batch.validate(full=True)
+            of_media = [
+                name for name, column in zip(batch.schema.names, batch.columns, strict=True) if _is_media(column)
+            ]
+            media = {name: batch.column(name) for name in of_media}
+            for row, (content, _) in enumerate(batch_contents(batch.drop_columns(of_media), {})):
+                number += 1
+                if not isinstance(content, Reject):
+                    content |= {
+                        name: value for name in media if (value := _media(media[name][row].as_py())) is not None
+                    }
+                yield number, content
+
+
+def _batches(file: OpenFile, path: Path) -> Iterator[pa.RecordBatch]:
+    if path.suffix.lower() == ".parquet":
+        with pq.ParquetFile(file.file) as table:
+            yield from table.iter_batches(batch_size=_ROWS)
+        return
+    with pa.memory_map(str(path)) as mapped:
+        reader = _arrow_reader(mapped)
+        streamed = isinstance(reader, pa.RecordBatchStreamReader)
+        for batch in reader if streamed else map(reader.get_batch, range(reader.num_record_batches)):
+            yield from (batch.slice(start, _ROWS) for start in range(0, batch.num_rows, _ROWS))
+
+
+def _arrow_reader(file: pa.NativeFile) -> Any:
+    """The reader of an Arrow file: Hugging Face writes the stream format, others the file format."""
+    try:
+        return pa.ipc.open_stream(file)
+    except pa.ArrowInvalid:
+        return pa.ipc.open_file(file)
+
+
+def _is_media(column: pa.Array) -> bool:
+    """Whether a column holds files: their bytes, or as Hugging Face does it a struct of `bytes` and `path`."""
+    kind = column.type
+    if pa.types.is_struct(kind):
+        return {field.name for field in kind} == {"bytes", "path"}
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def _media(value: Any) -> MediaBytes | str | None:
+    if isinstance(value, dict):
+        return MediaBytes(value["bytes"], value["path"]) if value["bytes"] else value["path"]
+    return MediaBytes(value, None) if value else None
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError, OverflowError, RecursionError, MemoryError) as error:
+        raise ManifestError(f"{path.name}: cannot be read: {error}: mend it, or move it away") from error

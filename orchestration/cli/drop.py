@@ -1,0 +1,44 @@
+"""The command drop: takes a dataset away, or the scores that were imported under a name."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from orchestration.cli.dataset_argument import DatasetToo, Name, read_names
+from orchestration.cli.output import AsJson, console, print_json, print_rows
+
+
+def drop(
+    name: Name = None,
+    option: DatasetToo = None,
+    metric: Annotated[str | None, typer.Option(help="Drop only the scores that were imported under this name.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Drop it without asking.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Drop a dataset with its scores and their history; say first what would go, and ask. Frozen selections stay.
+
+    The files of its manifest, its videos, reports and exports stay too. Without a terminal nothing is dropped but with
+    --yes. With --metric only scores go that rs.import_scores stored; with the last of them goes the metric's column.
+    """
+    from orchestration import removal
+
+    (dataset,) = read_names("drop DATASET", option, name)
+    going, n_selections = removal.what_would_go(dataset, metric)
+    meant = f"the imported scores of {metric} from dataset {dataset}" if metric else f"dataset {dataset}"
+    if not as_json:
+        print_rows([{"goes": what, "rows": n} for what, n in going.items()], empty=f"nothing is in {meant}")
+        console.print(f"stays: {n_selections} frozen selections, and all files", markup=False)
+        if n_selections:
+            console.print("export them first to have references, durations and own fields in the exports", markup=False)
+    is_wanted = yes or (not as_json and sys.stdin.isatty() and typer.confirm(f"drop {meant}?"))
+    if is_wanted and metric:
+        removal.drop_imported(dataset, metric)
+    elif is_wanted:
+        removal.drop(dataset)
+    if as_json:
+        print_json({"dataset": dataset, "dropped": is_wanted, "goes": going, "selections_stay": n_selections})
+    else:
+        console.print("dropped" if is_wanted else "nothing was dropped; --yes drops it")

@@ -1,0 +1,74 @@
+"""The command ingest: reads a manifest folder into a dataset."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows
+from orchestration.cli.refusals import UsageError
+
+if TYPE_CHECKING:
+    from assets.ingest.report import IngestReport
+
+
+def ingest(
+    folder: Annotated[Path, typer.Argument(help="Folder with videos, captions, ... as .jsonl, .csv or .parquet.")],
+    dataset: DatasetName,
+    rows: Annotated[
+        Path | None,
+        typer.Option(
+            help="A further .jsonl file of mixed rows with a field `kind`, or Label Studio's .json of ratings."
+        ),
+    ] = None,
+    shards: Annotated[
+        int | None, typer.Option(min=1, max=10_000, help="Shards of a new dataset (default: one per 4,000 samples).")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be accepted and refused; change nothing.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Read a manifest folder into a dataset. The same folder again changes nothing; bad rows never stop good ones."""
+    from assets.datasets import BadDatasetName, check_dataset_name
+    from assets.ingest.manifest import find_manifest
+    from orchestration.launch import run_ingest
+    from orchestration.settings import settings
+
+    try:
+        check_dataset_name(dataset, folder, settings().home_folder)
+    except BadDatasetName as error:
+        raise UsageError(str(error)) from error
+    find_manifest(folder, rows)
+    if dry_run:
+        _try(folder.resolve(), dataset, rows.resolve() if rows else None, as_json)
+        return
+    report = run_ingest(folder.resolve(), dataset, rows.resolve() if rows else None, shards)
+    if as_json:
+        print_json(report.as_dict())
+        return
+    _print_tables(report)
+    if report.rejected:
+        console.print(f"{report.rejected} rows refused: reelsieve rejects --dataset {dataset} says why")
+
+
+def _try(folder: Path, dataset: str, rows: Path | None, as_json: bool) -> None:
+    from assets.ingest.run import try_folder
+    from orchestration.platform import installed
+
+    report, refused = try_folder(installed().engine, folder, dataset, mixed_rows=rows)
+    if as_json:
+        print_json({**report.as_dict(), "refused": refused})
+        return
+    _print_tables(report)
+    print_rows(refused, empty="no row would be refused")
+    console.print("nothing was changed: the same command without --dry-run ingests")
+
+
+def _print_tables(report: IngestReport) -> None:
+    tables = [
+        {"table": table, "accepted": n, "unchanged": report.unchanged[table]} for table, n in report.accepted.items()
+    ]
+    print_rows(tables, empty="")

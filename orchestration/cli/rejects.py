@@ -1,0 +1,20 @@
+"""The command rejects: lists the rows that ingest refused."""
+
+from __future__ import annotations
+
+from orchestration.cli.output import AsJson, DatasetName, print_json, print_rows
+
+
+def rejects(dataset: DatasetName, as_json: AsJson = False) -> None:
+    """List the rows that the last ingest of every file refused, with the reasons."""
+    from assets.datasets import dataset_of_key
+    from db.manifest.rejects import list_rejects
+    from orchestration.platform import installed
+
+    dataset_row = dataset_of_key(installed().engine, dataset)
+    with installed().engine.connect() as connection:
+        rows = list_rejects(connection, dataset_row.dataset_id)
+    if as_json:
+        print_json(rows)
+    else:
+        print_rows(rows, empty=f"no row of {dataset} was refused")

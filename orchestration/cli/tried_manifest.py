@@ -1,0 +1,111 @@
+"""The manifest that try works on: the one of the folder, else a new one, in the home where the folder has no place."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from contextlib import ExitStack
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from assets.home_files import make_home_folder, private_files
+from orchestration.cli.init import MEDIA_ROOTS, print_findings, roots_with
+from orchestration.cli.output import console, progress
+
+if TYPE_CHECKING:
+    from assets.holdings import Holdings
+    from assets.new_manifest.make import Made
+
+_DIGITS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class TriedManifest:
+    """The folder of a manifest, and what the manifest has.
+
+    export: the command that names the folder of the videos, where they lie elsewhere.
+    """
+
+    folder: Path
+    holdings: Holdings
+    export: str | None
+
+
+def find_or_make_manifest(source: Path, home: Path) -> TriedManifest:
+    """Find the manifest of a source and read it, or make one; print which. Raises NoManifest and ManifestError.
+
+    Where the videos lie outside the manifest's folder, their folder gets a name for this process.
+    """
+    from assets.holdings import of_manifest
+    from assets.new_manifest.make import dataset_named_after, existing_source
+
+    path = existing_source(source)
+    folder = path if path.is_dir() else path.parent
+    # Folders of one name must not share a manifest, nor a dataset.
+    aside = home / "manifests" / f"{dataset_named_after(folder)}-{sha256(bytes(folder)).hexdigest()[:_DIGITS]}"
+    for place in (folder, aside):
+        if _has_manifest(place):
+            there = f"found: a manifest in {place}; to have it made anew of other files, remove its tables"
+            console.print(there, markup=False, soft_wrap=True)
+            export = _name_root(_new_root(folder, place))
+            return TriedManifest(place, of_manifest(place), export)
+    is_in_home = not _has_room(folder)
+    made = _make(path, aside if is_in_home else folder, is_in_home=is_in_home)
+    return TriedManifest(made.folder, made.holdings, _name_root(made.new_root))
+
+
+def _has_manifest(folder: Path) -> bool:
+    from assets.ingest.readers import SUFFIXES
+
+    return any((folder / f"videos{suffix}").is_file() for suffix in SUFFIXES)
+
+
+def _has_room(folder: Path) -> bool:
+    """Whether a manifest can be written into the folder."""
+    from assets.new_manifest.found import NoManifest
+    from assets.new_manifest.write import require_no_manifest
+
+    try:
+        require_no_manifest(folder)
+    except NoManifest:
+        return False
+    return os.access(folder, os.W_OK, effective_ids=True)
+
+
+def _make(source: Path, target: Path, *, is_in_home: bool) -> Made:
+    """Make the manifest, and print what it was made of."""
+    from assets.new_manifest.make import make_manifest
+    from orchestration.platform import installed
+
+    with ExitStack() as stack:
+        tell = stack.enter_context(progress())
+        if is_in_home:
+            make_home_folder(installed().home, "manifests")
+            stack.enter_context(private_files())
+        made = make_manifest(source, target, tell=tell)
+    print_findings(made)
+    for why, left_out in made.findings.left_out.items():
+        console.print(f"left out: {why} ({left_out.n}, such as {left_out.first})", markup=False, soft_wrap=True)
+    tables = ", ".join(f"{table}.jsonl" for table in made.written.tables)
+    console.print(f"written: {tables} in {made.folder}", markup=False, soft_wrap=True)
+    return made
+
+
+def _new_root(folder: Path, manifest: Path) -> tuple[str, Path] | None:
+    """The name that the folder of the videos needs, with that folder; None where the manifest's own folder holds it."""
+    from assets.media.settings import MediaSettings
+    from assets.new_manifest.videos import Places
+    from assets.settings import read_settings
+
+    name = Places.of(folder, manifest, read_settings(MediaSettings).media_roots).new_root
+    return None if name is None else (name, folder)
+
+
+def _name_root(root: tuple[str, Path] | None) -> str | None:
+    """Give the folder of the videos its name for this process; return the command that does so for others."""
+    if root is None:
+        return None
+    os.environ[MEDIA_ROOTS] = roots_with(root)
+    return f"export {MEDIA_ROOTS}={shlex.quote(os.environ[MEDIA_ROOTS])}"
