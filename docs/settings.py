@@ -46,8 +46,9 @@ choices from a list, and models by their public names (`BAAI/bge-m3`). All else 
 server, load code, start a command or spend money: addresses, key variables, `home`, places of media, models by path,
 `failure_command`, `chat_budget`. A file that sets one of these ends every command in one sentence, until `reelsieve
 config trust` in its folder lets it count as it is; after a change it is refused again. A file of another account counts
-only so. The list of trusted files, with their hashes, is in `~/.config/reelsieve/trusted.json`. Your own file, the file in a home of
-yours and the environment may set everything. A file has at most 64 KiB and holds no password of a database.
+only so. The list of trusted files, with their hashes, is in `~/.config/reelsieve/trusted.json`. Your own file, the file
+in a home of yours and the environment may set everything. A file has at most 64 KiB and holds no password of a
+database.
 
 The page is made by `docs/settings.py`.
 """

@@ -19,7 +19,7 @@ def read_prose(page: Path) -> str:
 
 
 def list_anchors(page: Path) -> set[str]:
-    """The names by which GitHub links to the headings of a page; none stands twice."""
+    """The names by which GitHub links to the headings of a page, without those of repeated headings."""
     headings = re.findall(r"^#+ (.+)$", read_prose(page), flags=re.MULTILINE)
     plain = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower() for heading in headings]
     return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in plain}
