@@ -161,7 +161,7 @@ def _first_steps(dataset: str, described: Described | None, plan: Plan) -> Itera
         those = quantified(proposed.n, described.n_captions, "caption", "that meets", "that meet")
         yield Step(f"Freeze the {those} a condition on facts.", f"reelsieve select --dataset {dataset} {keep}")
     if plan.needs and not plan.metrics:
-        yield Step("Let metrics score: add what one of them needs, as docs/own-clips.md says.")
+        yield Step("Let metrics score: add what one of them needs, as docs/first-dataset.md shows.")
 
 
 def _needs(plan: Plan) -> list[str]:

@@ -1,4 +1,4 @@
-"""`reelsieve try` on real clips, on what is broken, and twice; and the commands of docs/own-clips.md."""
+"""`reelsieve try` on real clips, on what is broken, and twice; and the commands that docs/first-dataset.md has."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ from tests.ordinary_user import open_folder, ordinary_user
 
 pytestmark = pytest.mark.slow
 
-PAGE = (PROJECT / "docs" / "own-clips.md").read_text(encoding="utf-8")
+PAGE = (PROJECT / "docs" / "first-dataset.md").read_text(encoding="utf-8")
+SECTION = PAGE.split("\n## A folder of clips\n")[1].partition("\n## ")[0]
 COMMANDS = [
     line
-    for block in re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    for block in re.findall(r"^```sh\n(.*?)^```", SECTION, re.MULTILINE | re.DOTALL)
     for line in block.split("\n")
     if line
 ]
