@@ -12,7 +12,7 @@ from assets.agreement.settling import BadQuestion, Draw, Question, draw, questio
 from assets.settings import read_settings
 from assets.thresholds.settings import RatingSettings
 from db.manifest.datasets import Dataset
-from db.manifest.rating import drawn_ratings, questions_of
+from db.manifest.drawn_ratings import drawn_ratings, questions_of
 from metrics_core.agreement.drawn_answers import Answer, better_cut, better_system, closer_metric, middle_rating
 from metrics_core.agreement.sampling import weights_of
 from metrics_core.arrays import FloatArray, IntArray

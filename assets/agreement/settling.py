@@ -20,7 +20,7 @@ from sqlalchemy.engine import Connection, Engine
 from assets.agreement.judged import COLUMNS, LENGTH
 from assets.agreement.scorer_names import UnknownScorer, find_named_scorer
 from db.manifest.datasets import Dataset
-from db.manifest.rating import Captions, Mark, captions_of, systems_of_captions
+from db.manifest.drawn_ratings import Captions, Mark, captions_of, systems_of_captions
 from db.scores.present import SIMPLE_SCORES
 from db.scores.scorers import all_values_of, list_scorers, named_samples, scored_datasets
 from metrics_core.agreement.sampling import keys_of, shares_of_cuts, shares_of_metrics

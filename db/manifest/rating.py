@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Connection
 
 from db.manifest.datasets import Dataset
 from db.schema import preference, rating, sample, video
-from db.server.arrays import read_arrays
 
 EVERY = 10
 """One of so many answers is to a repeat."""
@@ -335,101 +332,3 @@ def _again_at(table: sa.Table) -> sa.ColumnElement[str]:
 def _drawn(of: Sequence[object]) -> int:
     """A number drawn from these values: the same ones give the same number."""
     return int.from_bytes(hashlib.sha256(json.dumps(of).encode("utf-8")).digest()[:8], "big")
-
-
-# What ratings are drawn for, see metrics_core/agreement/sampling.py.
-
-DRAWN = "to_settle"
-"""The field of a rating's `extra` with its mark, which view random_rating reads."""
-
-
-class Mark(NamedTuple):
-    """By which draw a caption came: its question, share and key, and the least share that a caption has in it.
-
-    least: None where the captions of the draw are no random sample of the dataset.
-    """
-
-    question: str
-    share: float
-    key: float
-    least: float | None
-
-
-class Captions(NamedTuple):
-    """The captions of a dataset that may be drawn, by number; each array (n,).
-
-    systems: the place of a caption's system among those that were asked for, or -1. chances, video_chances: random
-    numbers in (0, 1] of a seed and of the keys of caption and video.
-    """
-
-    ids: npt.NDArray[np.int64]
-    videos: npt.NDArray[np.int64]
-    systems: npt.NDArray[np.int32]
-    chances: npt.NDArray[np.float64]
-    video_chances: npt.NDArray[np.float64]
-
-
-def captions_of(connection: Connection, dataset: Dataset, seed: int, systems: Sequence[str] = ()) -> Captions:
-    """All captions of a dataset."""
-    query = (
-        "SELECT sample_id, video_id, COALESCE(array_position(CAST(:systems AS text[]), s.system), 0) - 1 AS place, "
-        "hashtextextended(s.key, CAST(:seed AS bigint)) AS of_caption, "
-        "hashtextextended(v.key, CAST(:seed AS bigint)) AS of_video FROM sample s JOIN video v USING (video_id) "
-        "WHERE s.dataset_id = :dataset_id AND s.kind = 'caption' ORDER BY sample_id"
-    )
-    kinds = {"sample_id": "i8", "video_id": "i8", "place": "i4", "of_caption": "i8", "of_video": "i8"}
-    said = {"systems": list(systems), "seed": seed, "dataset_id": dataset.dataset_id}
-    ids, videos, places, of_captions, of_videos = read_arrays(connection, kinds, query, said)
-    return Captions(ids, videos, places, _chance(of_captions), _chance(of_videos))
-
-
-def _chance(hashes: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Random numbers from whole numbers of 64 bits with a sign."""
-    counted = hashes.view(np.uint64) ^ np.uint64(2**63)
-    chance: npt.NDArray[np.float64] = (counted.astype(np.float64) + 0.5) / 2.0**64
-    return chance
-
-
-def systems_of_captions(connection: Connection, dataset: Dataset) -> set[str]:
-    """The systems that made captions of a dataset."""
-    of_dataset = (sample.c.dataset_id == dataset.dataset_id, sample.c.kind == "caption")
-    return set(connection.scalars(sa.select(sample.c.system).where(*of_dataset).distinct()))
-
-
-def drawn_ratings(connection: Connection, dataset: Dataset, aspect: str) -> Iterator[tuple[int, float, list[Mark]]]:
-    """Id, mean rating by an aspect and marks of the ratings of each caption that is rated as it is now."""
-    query = (
-        "SELECT sample_id, avg(value), array_agg(r.extra -> :drawn) FROM current_rating r "
-        "JOIN sample USING (sample_id) WHERE dataset_id = :dataset_id AND kind = 'caption' AND aspect = :aspect "
-        "GROUP BY sample_id"
-    )
-    values = {"drawn": DRAWN, "dataset_id": dataset.dataset_id, "aspect": aspect}
-    for sample_id, value, marks in connection.execute(sa.text(query), values):
-        yield sample_id, value, [each for given in marks if (each := _mark_in(given)) is not None]
-
-
-def _mark_in(given: Any) -> Mark | None:
-    """The mark in a rating's field; None where it holds something else, as a manifest's own field may."""
-    try:
-        least = given["least"]
-        return Mark(
-            str(given["question"]),
-            float(given["share"]),
-            float(given["key"]),
-            None if least is None else float(least),
-        )
-    except (TypeError, KeyError, ValueError, OverflowError):
-        return None
-
-
-def questions_of(connection: Connection, dataset: Dataset) -> list[tuple[str, int, str]]:
-    """The questions, seeds and aspects that ratings of a dataset were drawn for."""
-    question, seed = rating.c.extra[DRAWN]["question"].astext, rating.c.extra["seed"].astext
-    query = (
-        sa.select(question, seed, rating.c.aspect)
-        .join(sample, sample.c.sample_id == rating.c.sample_id)
-        .where(sample.c.dataset_id == dataset.dataset_id, question.is_not(None), seed.regexp_match("^[0-9]{1,18}$"))
-        .distinct()
-        .order_by(rating.c.aspect, question, seed)
-    )
-    return [(row[0], int(row[1]), row[2]) for row in connection.execute(query)]

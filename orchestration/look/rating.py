@@ -22,7 +22,8 @@ from assets.datasets import dataset_of_key
 from assets.ingest.hygiene import check
 from assets.ingest.rows import RatingRow
 from db.manifest.datasets import Dataset
-from db.manifest.rating import DRAWN, Item, Key, Rater, asked, n_rated, scale_of, store_answer, take_back
+from db.manifest.drawn_ratings import DRAWN
+from db.manifest.rating import Item, Key, Rater, asked, n_rated, scale_of, store_answer, take_back
 from db.reports.samples import references_of, video_of
 from orchestration.look.answering import changed, page, told
 from orchestration.look.media import no_file

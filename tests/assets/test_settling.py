@@ -14,7 +14,8 @@ from assets.agreement.settled import State, explain_questions, state_of
 from assets.agreement.settling import RENEWING, BadQuestion, Draw, Draws, draw, question_of
 from db.evidence.embeddings import text_sha256
 from db.manifest.datasets import Dataset
-from db.manifest.rating import DRAWN, Rater, captions_of, next_item, store_rating
+from db.manifest.drawn_ratings import DRAWN, captions_of
+from db.manifest.rating import Rater, next_item, store_rating
 from db.reports.agreement import list_judged_samples, list_ratings
 from db.reports.summary import drawn_apart
 from tests.assets.reporting import rate

@@ -10,6 +10,7 @@ from sqlalchemy.engine import Engine
 
 from db.evidence.embeddings import text_sha256
 from db.manifest.datasets import Dataset
+from db.manifest.drawn_ratings import drawn_ratings
 from db.manifest.rating import (
     APART,
     EVERY,
@@ -17,7 +18,6 @@ from db.manifest.rating import (
     Key,
     Rater,
     asked,
-    drawn_ratings,
     due_repeat,
     n_rated,
     next_item,

@@ -11,7 +11,8 @@ import sqlalchemy as sa
 
 from assets.agreement.settling import draw, question_of
 from db.manifest.datasets import find_dataset
-from db.manifest.rating import DRAWN, Rater, next_item, store_rating
+from db.manifest.drawn_ratings import DRAWN
+from db.manifest.rating import Rater, next_item, store_rating
 from db.schema import rating
 from metrics_core.agreement import Estimate
 from orchestration.cli.reporting import with_interval

@@ -1,0 +1,178 @@
+"""Put the rows of a dump file into tables that exist. The file is read as text: no statement of it is ever run."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections import deque
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import psycopg
+from psycopg import sql
+from typing_extensions import LiteralString
+
+from db.server.backup import BackupError, failure, program
+
+# Lines of the script that pg_restore makes of a dump: the head of a table's rows, their end, a sequence's number.
+_HEAD = re.compile(r"COPY (.+?)(?: \((.*)\))? +FROM stdin;\n")
+
+_END = b"\\.\n"
+
+_NUMBER = re.compile(r"SELECT pg_catalog\.setval\('public\.(\w+)', (\d+), (true|false)\);\n")
+
+# A table of ours; its name is quoted where it is a word of SQL.
+_TABLE = re.compile(r'public\."?(\w+)"?')
+
+# Which revision the tables are of. Its row is made with the tables.
+_VERSION = "alembic_version"
+
+_BLOCK = 1 << 18
+
+_PUBLIC = "relnamespace = 'public'::regnamespace"
+
+_COLUMNS = f"""
+SELECT c.relname, array_agg(a.attname::text) FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+WHERE {_PUBLIC} AND c.relkind = 'r' AND a.attnum > 0 AND NOT a.attisdropped GROUP BY 1
+"""
+
+# What is made anew behind the rows: how each is dropped, in this order, and made. Foreign keys rest on the others.
+_MADE_BEHIND = f"""
+SELECT format('ALTER TABLE public.%I DROP CONSTRAINT %I', relname, conname),
+  format('ALTER TABLE public.%I ADD CONSTRAINT %I ', relname, conname) || pg_get_constraintdef(o.oid), contype <> 'f'
+FROM pg_constraint o JOIN pg_class c ON c.oid = conrelid
+WHERE {_PUBLIC} AND contype IN ('f', 'p', 'u')
+UNION ALL
+SELECT format('DROP INDEX public.%I', relname), pg_get_indexdef(c.oid), true
+FROM pg_index i JOIN pg_class c ON c.oid = indexrelid
+WHERE {_PUBLIC} AND NOT EXISTS (SELECT 1 FROM pg_constraint WHERE conindid = c.oid)
+ORDER BY 3
+"""
+
+
+class _Torn(BackupError):
+    """A file that ends within a table."""
+
+
+def fill_tables(
+    connection: psycopg.Connection[Any], file: Path, revision: str | None = None
+) -> tuple[set[str], list[str]]:
+    """Replace the rows of all tables in schema public by those of a dump file; tables filled, and tables not here.
+
+    No trigger fires, so the rows are as they were. revision: what the file must say in table alembic_version, whose row
+    stays as it is; None for anything. Raises BackupError, and psycopg.Error where rows do not fit into the tables.
+    """
+    tables: dict[str, list[str]] = dict(connection.execute(_COLUMNS.encode()).fetchall())
+    filled, left_out = set[str](), list[str]()
+    with _bare(connection, tables), _script(file) as script:
+        for line in script:
+            text = line.decode(errors="replace")
+            if number := _NUMBER.fullmatch(text):
+                _set_number(connection, number)
+            elif head := _HEAD.fullmatch(text):
+                known = _TABLE.fullmatch(head[1])
+                table = known[1] if known else head[1]
+                if table in filled:
+                    raise BackupError(f"{file}: it has table {table} twice: give a whole back-up")
+                rows = _plain_rows(file, script)
+                if table not in tables:
+                    left_out.append(table)
+                    deque(rows, maxlen=0)
+                    continue
+                filled.add(table)
+                if table == _VERSION:
+                    _compare(file, b"".join(rows).decode(errors="replace").strip(), revision)
+                else:
+                    _copy(connection, table, _columns(file, table, head[2] or "", tables[table]), rows)
+    return filled, left_out
+
+
+@contextmanager
+def _bare(connection: psycopg.Connection[Any], tables: Collection[str]) -> Iterator[None]:
+    """Empty the tables, and do without their triggers, keys and indexes for a while, which are faster made at once."""
+    made = connection.execute(_MADE_BEHIND.encode()).fetchall()
+    names = sql.SQL(", ").join(sql.Identifier("public", table) for table in tables if table != _VERSION)
+    _set_triggers(connection, tables, "DISABLE")
+    for drop, _make, _ in made:
+        connection.execute(drop)
+    if names.as_string():
+        connection.execute(sql.SQL("TRUNCATE {}").format(names))
+    yield
+    for _drop, make, _ in reversed(made):
+        connection.execute(make)
+    _set_triggers(connection, tables, "ENABLE")
+
+
+def _set_triggers(connection: psycopg.Connection[Any], tables: Collection[str], state: LiteralString) -> None:
+    for table in tables:
+        query = sql.SQL(f"ALTER TABLE {{}} {state} TRIGGER USER").format(sql.Identifier("public", table))
+        connection.execute(query)
+
+
+@contextmanager
+def _script(file: Path) -> Iterator[IO[bytes]]:
+    """The lines of the script that pg_restore makes of a dump. It reads the file and talks to no server."""
+    command = [program("pg_restore"), "--data-only", "--file=-", str(file)]
+    with (
+        tempfile.TemporaryFile() as errors,
+        subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors) as process,
+    ):
+        assert process.stdout is not None
+        try:
+            yield process.stdout
+        except _Torn:
+            # Its own reason is the better one.
+            if process.wait() == 0:
+                raise
+        except BaseException:
+            process.kill()
+            raise
+        if process.wait():
+            errors.seek(0)
+            raise failure("pg_restore", errors.read().decode(errors="replace")) from None
+
+
+def _plain_rows(file: Path, script: IO[bytes]) -> Iterator[bytes]:
+    """Lines up to the end of the table's rows."""
+    for line in script:
+        if line == _END:
+            return
+        yield line
+    raise _Torn(f"{file}: it ends in the middle of a table: give a whole back-up")
+
+
+def _copy(connection: psycopg.Connection[Any], table: str, columns: Collection[str], rows: Iterator[bytes]) -> None:
+    names = sql.SQL(", ").join(map(sql.Identifier, columns))
+    statement = sql.SQL("COPY {} ({}) FROM STDIN").format(sql.Identifier("public", table), names)
+    with connection.cursor().copy(statement) as copy:
+        block = bytearray()
+        for row in rows:
+            block += row
+            if len(block) >= _BLOCK:
+                copy.write(block)
+                block = bytearray()
+        copy.write(block)
+
+
+def _columns(file: Path, table: str, listed: str, known: Collection[str]) -> list[str]:
+    columns = [name.strip('"') for name in listed.split(", ")]
+    for name in columns:
+        if name not in known:
+            raise BackupError(f"{file}: table {table} has no column {name!r} here: give a whole back-up")
+    return columns
+
+
+def _set_number(connection: psycopg.Connection[Any], said: re.Match[str]) -> None:
+    """Let a sequence go on where it was; one that is not here is passed over."""
+    query = (
+        "SELECT setval(oid, %s::numeric::bigint, %s) FROM pg_class WHERE relname = %s AND relkind = 'S' AND " + _PUBLIC
+    )
+    connection.execute(query.encode(), [said[2], said[3] == "true", said[1]])
+
+
+def _compare(file: Path, found: str, revision: str | None) -> None:
+    if revision is not None and found != revision:
+        raise BackupError(f"{file}: it is of schema {found}, and backup.json says {revision}: give a whole back-up")
