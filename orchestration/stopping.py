@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
 from typing import Any
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # It has to be gone within 5 seconds, also on a busy machine.

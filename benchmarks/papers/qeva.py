@@ -16,7 +16,6 @@ import numpy as np
 from benchmarks.papers.qeva_published import MODELS_2, PAPER, TABLE_1, TABLE_2, TABLE_3, TABLE_4
 from benchmarks.papers.qeva_scores import (
     DATA_SET,
-    DIMENSIONS,
     LEXICAL,
     OFFLINE,
     QEVA,
@@ -31,6 +30,7 @@ from benchmarks.papers.records import Row, Table, against, strongest
 from benchmarks.papers.stages import Stages
 from metrics_core.agreement import agreement_rows
 from metrics_core.ecs.verifier import offline_verifier
+from metrics_core.qeva.records import DIMENSIONS
 
 STATISTICS = {"kendall_b": "tau-b", "kendall_c": "tau-c", "spearman": "Spearman"}
 SPOILT = {"shuffled": "written against shuffled", "exchanged": "written against exchanged"}

@@ -26,7 +26,7 @@ def has_embedded(home: Path) -> bool:
 
 def running_homes() -> list[Path]:
     """The home folders whose embedded server runs on this machine, but for those that this user may not read."""
-    import psutil  # type: ignore[import-untyped]  # published without annotations
+    import psutil
 
     found = []
     for process in psutil.process_iter(["name", "cmdline"]):

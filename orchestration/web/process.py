@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 from orchestration.stopping import cleans_up
 

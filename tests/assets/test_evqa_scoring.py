@@ -314,13 +314,14 @@ def test_a_file_that_is_gone_or_changed_is_tried_again(bench: Bench) -> None:
 
 
 def test_a_file_that_is_replaced_while_it_is_read_is_tried_again(bench: Bench) -> None:
-    preprocess = bench.encoder.preprocess
+    encoder: Any = bench.encoder
+    preprocess = encoder.preprocess
 
     def replaces_the_file(pixels: NDArray[np.uint8]) -> Any:
         write_clip(bench.folder / "videos" / "dark.avi", n_frames=15)
         return preprocess(pixels)
 
-    bench.encoder.preprocess = replaces_the_file  # type: ignore[method-assign]  # as another program would
+    encoder.preprocess = replaces_the_file  # as another program would
     scorer = bench.scorer()
     bench.run(scorer)
     row = bench.scores(scorer)["short"]

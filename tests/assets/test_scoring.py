@@ -427,7 +427,8 @@ def test_no_connection_is_held_while_a_model_works_on_samples(shard: Shard) -> N
     scorer = vcs_scorer(HashEncoder())
     loaded = order_for(engine, scorer, dataset).samples(ids, scorer.inputs, size=2)
     assert len(next(loaded)) == 2
-    assert engine.pool.checkedout() == 0
+    pool: Any = engine.pool
+    assert pool.checkedout() == 0
 
 
 def test_every_distinct_word_is_embedded_once(shard: Shard) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from metrics_core.models.chat.protocol import ChatReply, Usage
-from metrics_core.models.server.spending import Prices, Spending
+from metrics_core.models.chat.protocol import ChatReply
+from metrics_core.models.server.spending import Prices, Spending, Usage
 from tests.metrics_core.chat_fakes import FakeTime, MemoryCache, MemoryLedger, ask, jpeg, model_at
 from tests.metrics_core.chat_server import Answer, Loopback, Script, complaint, completion, loopback, said
 

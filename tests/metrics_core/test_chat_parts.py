@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metrics_core.models.chat.presets import make_chat_model
-from metrics_core.models.chat.protocol import ImagePart, TextPart, Usage
+from metrics_core.models.chat.protocol import ImagePart, TextPart
 from metrics_core.models.chat.records import request_keys
 from metrics_core.models.chat.structured import Malformed, ordered_json, read_answer
 from metrics_core.models.chat.token_estimates import estimate_tokens
@@ -21,7 +21,7 @@ from metrics_core.models.server.answers import is_same_model, read_complaint
 from metrics_core.models.server.concurrency import ConcurrencyLimit
 from metrics_core.models.server.endpoint import Time
 from metrics_core.models.server.retries import RetryPolicy, retry_after_s
-from metrics_core.models.server.spending import Prices, Spending, add_usage, usage_of_call
+from metrics_core.models.server.spending import Prices, Spending, Usage, add_usage, usage_of_call
 from metrics_core.models.server.threads import in_threads
 from metrics_core.protocols import ModelIdentity
 from tests.metrics_core.chat_fakes import SCHEMA, FakeTime, MemoryCache, ask, jpeg, model_at

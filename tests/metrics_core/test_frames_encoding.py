@@ -115,7 +115,7 @@ def test_videos_are_asked_for_as_they_are_needed_and_decoders_end_with_the_calle
             yield VideoFile(len(asked), clips[0], 1.0)
 
     before = decoders()
-    encoding = encode_videos(FrameEncoder(MeanColour(batch_size=1)), endless(), n_decoders=2)
+    encoding: Any = encode_videos(FrameEncoder(MeanColour(batch_size=1)), endless(), n_decoders=2)
     assert [next(encoding)[0] for _ in range(3)] == [1, 2, 3]
     assert len(asked) <= 3 + 2 * 2
     assert decoders() - before

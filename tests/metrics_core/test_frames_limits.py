@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from frames_clips import encode, encode_pictures, shown_number, write_gif
 from numpy.typing import NDArray
 
 from metrics_core.frames import DecodingWorker, Fit, FrameReadError
 from metrics_core.frames.memory import bytes_in_flight
+from tests.metrics_core.frames_clips import encode, encode_pictures, shown_number, write_gif
 
 MIB = 1 << 20
 

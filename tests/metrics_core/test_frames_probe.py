@@ -8,7 +8,9 @@ from pathlib import Path
 
 import av
 import pytest
-from frames_clips import (
+
+from metrics_core.frames import DecodingWorker, NotAVideo, VideoProbe, probe_video
+from tests.metrics_core.frames_clips import (
     HEIGHT,
     WIDTH,
     cut_start_by_edit_list,
@@ -21,8 +23,6 @@ from frames_clips import (
     set_rotation,
     truncate,
 )
-
-from metrics_core.frames import DecodingWorker, NotAVideo, VideoProbe, probe_video
 
 # duration (s), frames per second, frames, width, height, codec
 REAL_CLIPS = {

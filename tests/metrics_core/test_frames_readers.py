@@ -9,7 +9,9 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
-from frames_clips import (
+
+from metrics_core.frames import DecodingWorker, FrameReadError, SampledFrames, default_readers, sample_indices
+from tests.metrics_core.frames_clips import (
     RATE,
     X264,
     cut_start_by_edit_list,
@@ -20,8 +22,6 @@ from frames_clips import (
     shown_number,
     truncate,
 )
-
-from metrics_core.frames import DecodingWorker, FrameReadError, SampledFrames, default_readers, sample_indices
 
 needs_decord = pytest.mark.skipif(find_spec("decord") is None, reason="decord has no wheel for this machine")
 READERS = [pytest.param("decord", marks=needs_decord), "pyav"]

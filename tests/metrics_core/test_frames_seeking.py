@@ -11,7 +11,14 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
-from frames_clips import (
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from metrics_core.frames import PyAVReader, sample_indices
+from metrics_core.frames.container import Timeline, open_video, read_timeline, readable_packets
+from metrics_core.frames.stretches import SeekingFailed, decode_needed, decode_stretches, plan_stretches
+from tests.metrics_core.frames_clips import (
     X264,
     cut_start_by_edit_list,
     encode,
@@ -21,13 +28,6 @@ from frames_clips import (
     shown_number,
     truncate,
 )
-from hypothesis import given
-from hypothesis import strategies as st
-from numpy.typing import NDArray
-
-from metrics_core.frames import PyAVReader, sample_indices
-from metrics_core.frames.container import Timeline, open_video, read_timeline, readable_packets
-from metrics_core.frames.stretches import SeekingFailed, decode_needed, decode_stretches, plan_stretches
 
 SAMPLINGS = [(1, None), (7, None), (30, None), (100, None), (1, 5)]
 PYRAMID = "bframes=4:b-pyramid=normal:b-adapt=0:ref=4:scenecut=0"

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from frames_clips import encode, encode_sound, shown_number
 
 from metrics_core import frames
 from metrics_core.frames import DecodingWorker, FrameReadError, read_frames
+from tests.metrics_core.frames_clips import encode, encode_sound, shown_number
 
 
 @pytest.fixture(scope="module")

@@ -320,7 +320,7 @@ def test_what_the_judge_does_not_judge_keeps_status_and_reason(failure: ChatRepl
 
 def test_identities_hold_all_that_changes_the_numbers() -> None:
     chat = RuleChat(writer)
-    models = [
+    models: list[Any] = [
         ChatVideoExaminer(chat),
         ChatVideoExaminer(chat, n=5),
         ChatVideoExaminer(chat, chronology="one_shot"),

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metrics_core.arithmetic import wilson_interval
 from metrics_core.qeva.by_chat.cost import Calls, calls_in_all, calls_per_summary, calls_per_video
 from metrics_core.qeva.filtering import FilterMark, Outcome
 from metrics_core.qeva.records import Decision, Dimension, Question, QuestionSet
@@ -20,7 +21,6 @@ from metrics_core.qeva.score import (
     empty_summary_score,
     is_empty_summary,
     summary_score,
-    wilson_interval,
 )
 
 Z = 1.959963984540054

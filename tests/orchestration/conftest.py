@@ -189,7 +189,7 @@ def save_verifier(folder: Path) -> Path:
 
 def letters(folder: Path) -> BertConfig:
     """The configuration of a small BERT over letters, whose tokenizer is saved in the folder."""
-    from transformers import BertConfig, BertTokenizerFast
+    from transformers import BertConfig, BertTokenizerFast  # type: ignore[attr-defined]  # made when asked for
 
     pieces = [f"{prefix}{letter}" for letter in "abcdefghijklmnopqrstuvwxyz0123456789.,-'" for prefix in ("", "##")]
     folder.mkdir(exist_ok=True)

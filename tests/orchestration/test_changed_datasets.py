@@ -78,7 +78,7 @@ def named_again() -> Iterator[None]:
 
 
 def test_a_dataset_that_a_command_scores_is_kept(scored: Installation) -> None:
-    scoring = run_scoring("d", ["evqa"])
+    scoring: Any = run_scoring("d", ["evqa"])
     next(scoring)
     for command in (("drop", "d", "--yes"), ("rename", "d", "e")):
         done = run_command(*command)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from huggingface_hub import constants
@@ -128,7 +129,7 @@ def write_trusted(folder: Path, text: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def in_force() -> dict[str, tuple[object, str]]:
+def in_force() -> dict[str, tuple[Any, str]]:
     """Value and origin of every setting, as `reelsieve config` has them."""
     done = run_command("config", "--json")
     assert done.returncode == 0, done.stderr

@@ -80,7 +80,8 @@ def test_an_error_costs_its_own_caption_a_value() -> None:
     rows = rs.score(pa.table({"caption": ["a", "b", "c"]}), picky)
     assert rows["mine"].to_pylist() == [0.5, None, 0.5]
     assert rows["mine_reason"].to_pylist() == [None, "mine raised KeyError: 'no such\\ntext'", None]
-    assert (picky("a"), picky.__name__, picky.__doc__) == (0.5, "picky", "Raises for one text.")
+    function: Any = picky
+    assert (picky("a"), function.__name__, picky.__doc__) == (0.5, "picky", "Raises for one text.")
 
 
 def test_an_error_that_cannot_be_shown_costs_its_own_caption_a_value() -> None:

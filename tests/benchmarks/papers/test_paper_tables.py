@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from benchmarks.ecs_data import Caption, DataSet, Fold
 from benchmarks.papers.corruption import length_ratio, vcs_of
 from benchmarks.papers.ecs_rows import passes_of, whole_text_floor
-from benchmarks.papers.evqa import RANDOM, fourth_rows
-from benchmarks.papers.evqa_pairs import COUNT, EVQA, LENGTH, Pairs, scores_of
+from benchmarks.papers.evqa import fourth_rows
+from benchmarks.papers.evqa_pairs import COUNT, EVQA, LENGTH, RANDOM, Pairs, scores_of
 from benchmarks.papers.mpii import Base, Variant
 from benchmarks.papers.qeva import correlations
 from benchmarks.papers.qeva_scores import Values
