@@ -791,7 +791,7 @@ def test_report_writes_a_page_and_its_numbers(
     elsewhere = run("report", "--dataset", "cli", "--to", str(tmp_path / "there"))
     assert elsewhere.returncode == 0, elsewhere.stderr
     assert str(tmp_path / "there" / "index.html") in elsewhere.stdout
-    assert "reading the scores" in elsewhere.stderr
+    assert "comparing the metrics with people" in elsewhere.stderr
     umask = os.umask(0)
     os.umask(umask)
     assert (tmp_path / "there" / "index.html").stat().st_mode & 0o777 == 0o666 & ~umask, "as the user has files"
