@@ -1,4 +1,4 @@
-"""Commands that show a dataset in a browser: look, rate."""
+"""The command rate: has people rate captions in a browser."""
 
 from __future__ import annotations
 
@@ -8,20 +8,12 @@ from urllib.parse import quote, urlencode
 import typer
 
 from orchestration.cli.output import console
-from orchestration.cli.refusals import Refused, UsageError
+from orchestration.cli.port import Port
+from orchestration.cli.refusals import UsageError
+from orchestration.cli.served_pages import serve_pages
 
 if TYPE_CHECKING:
     from assets.agreement.settling import Draws
-
-Port = Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0.1.")]
-
-
-def look(
-    dataset: Annotated[str | None, typer.Argument(help="Name of the dataset (default: a list of all).")] = None,
-    port: Port = 3001,
-) -> None:
-    """Look through samples in a browser: videos, captions, scores and why, histograms to filter by. Ctrl-C ends it."""
-    _serve(f"/look/{quote(dataset)}" if dataset else "/look", dataset, port)
 
 
 def rate(
@@ -70,7 +62,7 @@ def rate(
         "to-settle": to_settle,
     }
     query = urlencode({name: value for name, value in said.items() if value is not None})
-    _serve(f"/look/{quote(dataset)}/rate{'/facts' if keypoints else ''}?{query}", dataset, port, draws)
+    serve_pages(f"/look/{quote(dataset)}/rate{'/facts' if keypoints else ''}?{query}", dataset, port, draws)
 
 
 def _print_question(name: str, aspect: str, text: str, seed: int) -> Draws:
@@ -85,28 +77,3 @@ def _print_question(name: str, aspect: str, text: str, seed: int) -> Draws:
     with installed().engine.connect() as connection:
         console.print(state_of(connection, dataset, aspect, drawn).sentence(), soft_wrap=True, markup=False)
     return draws
-
-
-def _serve(path: str, dataset: str | None, port: int, draws: Draws | None = None) -> None:
-    """Serve the pages for ever, and say at which address one of them is."""
-    check_port(port)
-    from assets.datasets import dataset_of_key
-    from orchestration.look.serving import serve
-    from orchestration.platform import installed
-
-    if dataset is not None:
-        dataset_of_key(installed().engine, dataset)
-    console.print(f"http://127.0.0.1:{port}{path} in a moment; Ctrl-C ends it", soft_wrap=True, markup=False)
-    serve(port, draws)
-
-
-def check_port(port: int) -> None:
-    """Refuse where no web server is installed, and where the port is taken."""
-    import importlib.util
-    import socket
-
-    if importlib.util.find_spec("dagster_webserver") is None:
-        raise Refused("the web interface is not installed: install the extra `ui` (pip install 'reelsieve[ui]')")
-    with socket.socket() as probe:
-        if probe.connect_ex(("127.0.0.1", port)) == 0:
-            raise Refused(f"port {port} is in use: choose another one with --port")

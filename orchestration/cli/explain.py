@@ -1,4 +1,4 @@
-"""The commands explain, why a sample has its scores, and facts, how the facts of a dataset spread."""
+"""The command explain: why a sample has its scores."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def explain(
     from assets.datasets import dataset_of_key
     from assets.reports.text import compact
     from assets.scores.explain import explain_score, known_facts
-    from orchestration.cli.scoring import shown_metrics
+    from orchestration.cli.metric_names import shown_metrics
     from orchestration.platform import installed
 
     dataset_row = dataset_of_key(installed().engine, dataset)
@@ -65,25 +65,3 @@ def _print(score: ExplainedScore) -> None:
         console.print(line, markup=False)
     if score.explanation.rows:
         print_rows(score.explanation.rows, empty="")
-
-
-def facts(dataset: DatasetName, as_json: AsJson = False) -> None:
-    """Describe captions and videos without a model or a reference, and show how each fact spreads.
-
-    Measures what is missing; the same command again goes on. View sample_scores has a column for each fact, and more
-    of one is not better.
-    """
-    from assets.datasets import dataset_of_key
-    from db.evidence.facts import fact_spreads
-    from orchestration.launch import run_facts
-    from orchestration.platform import installed
-
-    described = run_facts(dataset)
-    with installed().engine.connect() as connection:
-        rows = [
-            spread._asdict() for spread in fact_spreads(connection, dataset_of_key(installed().engine, dataset).name)
-        ]
-    if as_json:
-        print_json({"dataset": dataset, "described": described, "facts": rows})
-    else:
-        print_rows(rows, empty="")

@@ -1,4 +1,4 @@
-"""Commands about the database: db start, stop, url, migrate, dump, restore; and prune."""
+"""The commands db start, stop, url, migrate, dump and restore: the database server and its schema."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from orchestration.cli.output import AsJson, console, print_error, print_json, print_rows, progress
+from orchestration.cli.output import AsJson, console, print_error, print_json, progress
 from orchestration.cli.refusals import Refused
 
 db = typer.Typer(help="The database server and its schema.", no_args_is_help=True)
@@ -130,28 +130,6 @@ def restore(
         print_json({"revision": REVISION})
     else:
         console.print(f"restored; the schema is at revision {REVISION}")
-
-
-def prune(
-    days: Annotated[int, typer.Option(min=1, help="How long runs and ticks of Dagster are kept.")] = 30,
-    yes: Annotated[bool, typer.Option("--yes", help="Delete it; without, only say what would be deleted.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Say what nothing needs any more: old runs and ticks of Dagster, vectors and judged pairs of retired scorers.
-
-    Scores, their history and selections are never deleted.
-    """
-    from orchestration import retention
-
-    found = retention.prunable(days)
-    if yes:
-        retention.prune(found)
-    if as_json:
-        print_json({"deleted": yes, "found": found.rows})
-        return
-    print_rows(found.rows, empty="nothing to delete")
-    if found.rows:
-        console.print("deleted" if yes else "nothing was deleted; --yes deletes it")
 
 
 def _show_url(as_json: bool) -> None:

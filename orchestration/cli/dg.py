@@ -1,0 +1,21 @@
+"""The command dg: Dagster's newer command on this project and its home."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+from orchestration.cli.dagster_program import Arguments, become
+from orchestration.cli.refusals import Refused
+
+
+def dg(arguments: Arguments = None) -> None:
+    """Run Dagster's command `dg` on this project and its home, in any folder: `reelsieve dg list defs`."""
+    from orchestration.platform import PROJECT
+
+    program = shutil.which("dg", path=str(Path(sys.executable).parent))
+    if program is None:
+        raise Refused("Dagster's command dg is not installed: pip install 'reelsieve[dg]'")
+    # It works on the project of the current folder.
+    become([program, *(arguments or [])], PROJECT)

@@ -1,0 +1,36 @@
+"""The command report: writes a page on a dataset."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from assets.home_files import private_files
+from orchestration.cli.output import AsJson, DatasetName, console, print_json, progress
+
+
+def report(
+    dataset: DatasetName,
+    to: Annotated[
+        Path | None, typer.Option(help="Folder for the page (default: reports/DATASET in the home folder).")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a page on a dataset: its systems, whether each metric agrees with people, and samples to look at."""
+    from assets.datasets import dataset_of_key
+    from assets.reports.report import make_report, report_folder
+    from orchestration.platform import installed
+
+    found = dataset_of_key(installed().engine, dataset)
+    folder = to or report_folder(installed().curation.home, dataset)
+    with progress() as tell, nullcontext() if to else private_files():
+        files = make_report(installed().engine, found, installed().curation.scorers, folder, tell)
+    if as_json:
+        print_json({"dataset": dataset, "page": str(files.page), "numbers": str(files.numbers)})
+        return
+    places = (("page", str(files.page)), ("data", str(files.numbers)))
+    for name, line in (*files.answers.lines(), *places):
+        console.print(f"{name + ':':<13}{line}", soft_wrap=True, markup=False)
