@@ -40,9 +40,9 @@ def curation_of_run(context: dg.InitResourceContext) -> Iterator[Curation]:
     run, found = context.run, installed().curation
     if run is not None and context.instance is not None and run.tags.get(LEASED) != run.run_id:
         keep_connected(context.instance)
-        hold_lease(context.instance, run.run_id)
+        hold_lease(context.instance, found.engine.url, run.run_id)
         found.results = Results()
-    with run_at_work(context):
+    with run_at_work(found, context):
         yield found
 
 

@@ -65,7 +65,7 @@ def prune_runs(context: dg.OpExecutionContext) -> None:
 
     before = datetime.now(timezone.utc) - timedelta(days=KEEP_DAYS)
     superseded = superseded_runs(context.instance, before)
-    prune_dagster(context.instance, superseded, before)
+    prune_dagster(context.instance, context.resources.curation.engine.url, superseded, before)
     context.log.info(f"deleted {len(superseded)} runs from before {before:%Y-%m-%d}")
 
 

@@ -61,7 +61,7 @@ def run_scoring(
     the work: each shard is yielded by those that scored in it. Raises UnknownShard, and at the end one error for all
     shards that failed.
     """
-    with at_work_on(dataset) as found:
+    with at_work_on(installed().engine, dataset) as found:
         yield from _score_all(found, metrics, options or {}, shards)
 
 
@@ -70,7 +70,7 @@ def _score_all(
 ) -> Iterator[tuple[str, dict[str, int]]]:
     chosen = chosen_shards(found, shards)
     announce_partitions(installed().instance, found)
-    close_dead_runs(installed().instance)
+    close_dead_runs(installed().instance, installed().database_url)
     config = options_by_source(metrics, options)
     known = installed().instance.get_dynamic_partitions(str(SHARDS.name))
     incomplete = set() if options else _outstanding(found, metrics)
@@ -140,13 +140,13 @@ def _failed_before(known: Sequence[str]) -> set[str]:
 
 def run_conclusions(dataset: str) -> dict[str, dict[str, Any]]:
     """Thresholds, agreement and report of a dataset; returns the metadata of each asset."""
-    with at_work_on(dataset):
+    with at_work_on(installed().engine, dataset):
         return _metadata(run_job("dataset_job", dataset, {}))
 
 
 def run_subset(dataset: str, recipe: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Freeze and write what a recipe takes of a dataset; returns the metadata of the asset by its name."""
-    with at_work_on(dataset):
+    with at_work_on(installed().engine, dataset):
         return _metadata(run_job("subset_job", dataset, {"ops": {SUBSET: {"config": {"recipe": dict(recipe)}}}}))
 
 
@@ -180,7 +180,7 @@ def run_facts(dataset: str) -> dict[str, int]:
     Simple scores that need no model are made along.
     """
     results = Results()
-    with at_work_on(dataset) as found:
+    with at_work_on(installed().engine, dataset) as found:
         announce_partitions(installed().instance, found)
         keys = shard_keys(found)
         run_job("facts_job", keys[0], {}, WITHOUT_MODEL, keys[-1], results)
@@ -199,7 +199,7 @@ def run_calibration(
     asset, metric = ecs_thresholds.key.to_user_string(), ECSScorer.metric
     scorer = installed().curation.scorers[metric]
     chosen = {"objective": objective, "labels": labels, "judge": judge, "judge_limit": judge_limit}
-    with at_work_on(dataset) as found:
+    with at_work_on(installed().engine, dataset) as found:
         if judge:
             cast(ECSScorer, scorer).labeller.check()
         announce_partitions(installed().instance, found)
@@ -222,5 +222,5 @@ def make_named_thresholds(dataset: Dataset, recipe: Recipe, tell: Callable[[str]
         if asked <= metrics_with_cutoffs(connection, dataset.dataset_id):
             return
     tell(f"finds the thresholds of {dataset.name}")
-    with at_work_on(dataset.name):
+    with at_work_on(installed().engine, dataset.name):
         run_job("dataset_job", dataset.name, {}, THRESHOLDS)

@@ -147,7 +147,7 @@ def _idle(*names: str) -> Iterator[None]:
             if not leases.take_if_free(dataset_lease(name)):
                 holder = leases.holder(dataset_lease(name)) or "another process"
                 raise DatasetBusy(f"{holder} works on dataset {name!r}: wait for it, or stop it with Ctrl-C")
-        close_dead_runs(installed().instance)
+        close_dead_runs(installed().instance, installed().database_url)
         if names[0] in busy_datasets(installed().instance):
             raise DatasetBusy(
                 f"a run of dataset {names[0]!r} has not ended: wait for it, or stop it in reelsieve ui or with Ctrl-C"

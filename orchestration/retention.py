@@ -10,7 +10,7 @@ from typing import Any
 
 import dagster as dg
 import sqlalchemy as sa
-from sqlalchemy.engine import Engine
+from sqlalchemy.engine import URL, Engine
 
 from assets.sources.base import chain
 from db.server.engine import open_engine
@@ -49,7 +49,7 @@ def prunable(days: int) -> Prunable:
     before = datetime.now(timezone.utc) - timedelta(days=days)
     runs = superseded_runs(installed().instance, before)
     rows = []
-    storage = _storage()
+    storage = _dagster_engine(installed().database_url)
     with storage.connect() as connection:
         for what, query in _SIZES.items():
             names = {"runs": runs, "before": before.replace(tzinfo=None)}
@@ -65,15 +65,18 @@ def prunable(days: int) -> Prunable:
 
 def prune(found: Prunable) -> None:
     """Delete what `prunable` found."""
-    prune_dagster(installed().instance, found.runs, found.before)
+    prune_dagster(installed().instance, installed().database_url, found.runs, found.before)
     free_evidence(installed().engine, found.evidence)
 
 
-def prune_dagster(of: dg.DagsterInstance, runs: Collection[str], before: datetime) -> None:
-    """Delete runs with their events and check results, and ticks from before a time."""
+def prune_dagster(of: dg.DagsterInstance, database: URL, runs: Collection[str], before: datetime) -> None:
+    """Delete runs with their events and check results, and ticks from before a time.
+
+    database: the curation database, on whose server Dagster's is.
+    """
     for run_id in runs:
         of.delete_run(run_id)
-    storage = _storage()
+    storage = _dagster_engine(database)
     with storage.begin() as connection:
         # Dagster leaves these behind.
         gone = sa.text("DELETE FROM asset_check_executions WHERE run_id = ANY(:runs)")
@@ -124,5 +127,5 @@ def _identities(models: object) -> Iterator[tuple[str, str]]:
             yield from _identities(value)
 
 
-def _storage() -> Engine:
-    return open_engine(sibling_url(installed().database_url, DAGSTER))
+def _dagster_engine(database: URL) -> Engine:
+    return open_engine(sibling_url(database, DAGSTER))

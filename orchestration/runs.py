@@ -61,7 +61,7 @@ def execute(
     name: str, first: str, run_config: Mapping[str, Any], assets: list[str] | None, last: str, results: Results
 ) -> dg.ExecuteInProcessResult:
     """Run a job over the partitions from first to last. Shards that failed are noted in `results`, not raised."""
-    close_dead_runs(installed().instance)
+    close_dead_runs(installed().instance, installed().database_url)
     run_id = str(uuid.uuid4())
     errors: list[BaseException] = []
 
@@ -73,7 +73,12 @@ def execute(
     installed().curation.results = results
     quiet = redirect_stderr(cast(TextIO, WithoutOutages(sys.stderr)))
     # Held before others can see the run, so that nobody takes it for dead.
-    with lease(ledger(), lease_name(run_id)) as held, watching(run_id, held), quiet, private_files():
+    with (
+        lease(ledger(installed().database_url), lease_name(run_id)) as held,
+        watching(run_id, held),
+        quiet,
+        private_files(),
+    ):
         done = (
             definitions()
             .resolve_job_def(name)
@@ -149,7 +154,7 @@ def _watch(run_id: str, held: Leases, ended: threading.Event) -> None:
             continue
         try:
             if ahead := _ahead_of(run_id):
-                close_dead_runs(installed().instance)
+                close_dead_runs(installed().instance, installed().database_url)
                 ahead = {other: since for other, since in _ahead_of(run_id).items() if other not in told}
                 for other, since in ahead.items():
                     say(

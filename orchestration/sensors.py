@@ -50,7 +50,7 @@ def conclusions(
     context: dg.SensorEvaluationContext, curation: dg.ResourceParam[Curation]
 ) -> Iterator[dg.RunRequest | dg.SkipReason]:
     """Ask for the conclusions of every dataset whose scores, ratings or labels are newer than they are."""
-    close_dead_runs(context.instance)
+    close_dead_runs(context.instance, curation.engine.url)
     asked = False
     busy = busy_datasets(context.instance)
     known = newest(context.instance, [*map(asset_name, SCORERS), *JUDGEMENTS])
@@ -169,7 +169,7 @@ def inbox(
     context: dg.SensorEvaluationContext, curation: dg.ResourceParam[Curation]
 ) -> Iterator[dg.RunRequest | dg.SkipReason]:
     """Ask for an ingest of every folder in the inbox that changed since it was last ingested, or failed to be."""
-    close_dead_runs(context.instance)
+    close_dead_runs(context.instance, curation.engine.url)
     asked = False
     for folder in sorted(path for path in curation.folder("inbox").iterdir() if path.is_dir()):
         try:
