@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,8 +38,13 @@ _MIGRATIONS = 3
 class Installation:
     """A home with its settings, and what commands and assets need of it, made when it is first asked for."""
 
-    def __init__(self, chosen: Settings) -> None:
-        self.settings = chosen
+    def __init__(self, read_settings: Callable[[], Settings]) -> None:
+        self._read_settings = read_settings
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The settings of the home. Raises SettingsError for one that cannot be used."""
+        return self._read_settings()
 
     @cached_property
     def home(self) -> Path:
@@ -180,8 +186,11 @@ class Installation:
 
 @lru_cache(maxsize=1)
 def installed() -> Installation:
-    """The installation of this process."""
-    return Installation(settings())
+    """Return the installation of this process, the same one at every call.
+
+    For the entries of the process only, which hand it down: command line, definitions, actors and Dagster's storage.
+    """
+    return Installation(settings)
 
 
 def ready_engine(url: URL) -> Engine:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from orchestration.cli.installation import with_installation
 from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows
 from orchestration.cli.refusals import UsageError
+
+if TYPE_CHECKING:
+    from orchestration.platform import Installation
 
 
 class Objective(str, Enum):
@@ -28,7 +32,9 @@ class Labels(str, Enum):
     ALL = "all"
 
 
+@with_installation
 def calibrate(
+    installation: Installation,
     dataset: DatasetName,
     objective: Annotated[
         Objective, typer.Option(help="f1, youden, mcc, or coverage: as many keypoints covered as the labels say.")
@@ -50,7 +56,7 @@ def calibrate(
 
     if limit is not None and not judge:
         raise UsageError("--limit concerns the captions that a judge labels: give --judge too")
-    report = run_calibration(dataset, objective.value, labels.value, judge=judge, judge_limit=limit)
+    report = run_calibration(installation, dataset, objective.value, labels.value, judge=judge, judge_limit=limit)
     if as_json:
         print_json({"dataset": dataset, **report})
         return

@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from orchestration.cli.installation import with_installation
 from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows
 
 if TYPE_CHECKING:
     from assets.agreement.comparison import Comparison, MovedSample
     from metrics_core.agreement import Estimate, PeopleCompared
+    from orchestration.platform import Installation
 
 STATISTICS = {"spearman": "Spearman's rho", "kendall_b": "Kendall's tau-b", "pearson": "Pearson's r"}
 
 
+@with_installation
 def compare(
+    installation: Installation,
     a: Annotated[str, typer.Argument(help="A metric, or one of its scorers: vcs, vcs@3, 3, or digits of its digest.")],
     b: Annotated[str, typer.Argument(help="The scorer to compare it with, named alike.")],
     dataset: DatasetName,
@@ -29,10 +33,9 @@ def compare(
     from assets.agreement.compare import compare as compare_scorers
     from assets.agreement.settled import explain_questions
     from assets.datasets import dataset_of_key
-    from orchestration.platform import installed
 
-    of = dataset_of_key(installed().engine, dataset)
-    found, drawn = compare_scorers(installed().engine, of, a, b, limit), explain_questions(installed().engine, of)
+    of = dataset_of_key(installation.engine, dataset)
+    found, drawn = compare_scorers(installation.engine, of, a, b, limit), explain_questions(installation.engine, of)
     if as_json:
         print_json({"dataset": dataset, **found.as_dict(), "drawn": drawn})
         return

@@ -6,21 +6,27 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from orchestration.cli.dagster_program import Arguments, become
+from orchestration.cli.installation import with_installation
+
+if TYPE_CHECKING:
+    from orchestration.platform import Installation
 
 MODULE = "orchestration.definitions"
 # Options that say what Dagster loads; beside one of them it takes no module from the environment.
 _TARGETS = ("-w", "--workspace", "-m", "--module-name", "-f", "--python-file", "--package-name")
 
 
-def dagster(arguments: Arguments = None) -> None:
+@with_installation
+def dagster(installation: Installation, arguments: Arguments = None) -> None:
     """Run Dagster's command `dagster` on this project and its home, in any folder: `reelsieve dagster asset list`."""
     # Many of its commands look for a project by this variable or an option alone.
     if not names_target(arguments or []):
         os.environ["DAGSTER_MODULE_NAME"] = MODULE
     # Not by python -m, which would take modules from the current folder, perhaps somebody else's.
-    become([str(Path(sys.executable).with_name("dagster")), *(arguments or [])], Path.cwd())
+    become(installation, [str(Path(sys.executable).with_name("dagster")), *(arguments or [])], Path.cwd())
 
 
 def names_target(arguments: Sequence[str]) -> bool:

@@ -5,21 +5,23 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
+
+if TYPE_CHECKING:
+    from orchestration.platform import Installation
 
 # They know their own options, --help among them.
 THEIRS = {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": []}
 Arguments = Annotated[list[str] | None, typer.Argument(metavar="ARGS..", help="What Dagster's own command takes.")]
 
 
-def become(command: list[str], folder: Path) -> NoReturn:
+def become(installation: Installation, command: list[str], folder: Path) -> NoReturn:
     """Become another program in this folder: terminal, signals and exit code are its own."""
-    from orchestration.platform import installed
 
     # The home is looked for from the folder of the person.
-    os.environ.update(installed().dagster_environment())
+    os.environ.update(installation.dagster_environment())
     os.chdir(folder)
     sys.stdout.flush()
     os.execv(command[0], command)

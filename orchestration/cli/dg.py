@@ -5,12 +5,18 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from orchestration.cli.dagster_program import Arguments, become
+from orchestration.cli.installation import with_installation
 from orchestration.cli.refusals import Refused
 
+if TYPE_CHECKING:
+    from orchestration.platform import Installation
 
-def dg(arguments: Arguments = None) -> None:
+
+@with_installation
+def dg(installation: Installation, arguments: Arguments = None) -> None:
     """Run Dagster's command `dg` on this project and its home, in any folder: `reelsieve dg list defs`."""
     from orchestration.platform import PROJECT
 
@@ -18,4 +24,4 @@ def dg(arguments: Arguments = None) -> None:
     if program is None:
         raise Refused("Dagster's command dg is not installed: pip install 'reelsieve[dg]'")
     # It works on the project of the current folder.
-    become([program, *(arguments or [])], PROJECT)
+    become(installation, [program, *(arguments or [])], PROJECT)

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
+from orchestration.cli.installation import with_installation
 from orchestration.cli.output import AsJson, console, print_json, print_rows
 
+if TYPE_CHECKING:
+    from orchestration.platform import Installation
 
+
+@with_installation
 def doctor(
+    installation: Installation,
     models: Annotated[
         bool, typer.Option("--models", help="The files of the models in force, and those missing.")
     ] = False,
@@ -23,7 +29,7 @@ def doctor(
     if models:
         _models(as_json)
         return
-    findings = examine()
+    findings = examine(installation)
     if as_json:
         print_json([finding.as_dict() for finding in findings])
     else:

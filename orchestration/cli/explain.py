@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from orchestration.cli.installation import with_installation
 from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows
 from orchestration.cli.refusals import Refused
 
 if TYPE_CHECKING:
     from assets.scores.explain import ExplainedScore
+    from orchestration.platform import Installation
 
 
+@with_installation
 def explain(
+    installation: Installation,
     sample: Annotated[str, typer.Argument(help="Id of a caption or question.")],
     dataset: DatasetName,
     metric: Annotated[
@@ -27,18 +31,17 @@ def explain(
     from assets.reports.text import compact
     from assets.scores.explain import explain_score, known_facts
     from orchestration.cli.metric_names import shown_metrics
-    from orchestration.platform import installed
 
-    dataset_row = dataset_of_key(installed().engine, dataset)
-    scorers = installed().curation.scorers
+    dataset_row = dataset_of_key(installation.engine, dataset)
+    scorers = installation.curation.scorers
     explained = [
-        explain_score(installed().engine, name, scorers.get(name), dataset_row, sample)
-        for name in shown_metrics(dataset_row, metric)
+        explain_score(installation.engine, name, scorers.get(name), dataset_row, sample)
+        for name in shown_metrics(installation, dataset_row, metric)
     ]
     scores = [score for score in explained if score is not None]
     if not scores:
         raise Refused(f"{dataset} has no sample {sample!r}: reelsieve scores --dataset {dataset} lists them")
-    facts = known_facts(installed().engine, dataset_row, sample)
+    facts = known_facts(installation.engine, dataset_row, sample)
     has_scores = any(score.status is not None for score in scores)
     if not has_scores and not facts:
         raise Refused(f"{sample!r} has no score yet: reelsieve score --dataset {dataset}")

@@ -9,25 +9,24 @@ from orchestration.cli.refusals import UsageError
 
 if TYPE_CHECKING:
     from db.manifest.datasets import Dataset
+    from orchestration.platform import Installation
 
 
-def known_metrics(chosen: list[str] | None) -> list[str]:
+def known_metrics(installation: Installation, chosen: list[str] | None) -> list[str]:
     """The chosen metrics and simple scores, or all that can be used where none is chosen. Opens the database then.
 
     UsageError for an unknown name.
     """
     from assets.scores.registry import METRICS
-    from orchestration.platform import installed
 
-    return _among(METRICS, chosen) if chosen else installed().usable_metrics
+    return _among(METRICS, chosen) if chosen else installation.usable_metrics
 
 
-def shown_metrics(dataset: Dataset, chosen: list[str] | None = None) -> list[str]:
+def shown_metrics(installation: Installation, dataset: Dataset, chosen: list[str] | None = None) -> list[str]:
     """The chosen metrics of a dataset, those imported into it among them, or all; UsageError for one that it lacks."""
     from db.scores.present import known_metrics as metrics_of
-    from orchestration.platform import installed
 
-    with installed().engine.connect() as connection:
+    with installation.engine.connect() as connection:
         return _among(metrics_of(connection, dataset), chosen, f" in dataset {dataset.name!r}")
 
 

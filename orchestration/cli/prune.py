@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from orchestration.cli.installation import with_installation
 from orchestration.cli.output import AsJson, console, print_json, print_rows
 
+if TYPE_CHECKING:
+    from orchestration.platform import Installation
 
+
+@with_installation
 def prune(
+    installation: Installation,
     days: Annotated[int, typer.Option(min=1, help="How long runs and ticks of Dagster are kept.")] = 30,
     yes: Annotated[bool, typer.Option("--yes", help="Delete it; without, only say what would be deleted.")] = False,
     as_json: AsJson = False,
@@ -20,9 +26,9 @@ def prune(
     """
     from orchestration import retention
 
-    found = retention.prunable(days)
+    found = retention.prunable(installation, days)
     if yes:
-        retention.prune(found)
+        retention.prune(installation, found)
     if as_json:
         print_json({"deleted": yes, "found": found.rows})
         return

@@ -7,6 +7,7 @@ from urllib.parse import quote, urlencode
 
 import typer
 
+from orchestration.cli.installation import with_installation
 from orchestration.cli.output import console
 from orchestration.cli.port import Port
 from orchestration.cli.refusals import UsageError
@@ -14,9 +15,12 @@ from orchestration.cli.served_pages import serve_pages
 
 if TYPE_CHECKING:
     from assets.agreement.settling import Draws
+    from orchestration.platform import Installation
 
 
+@with_installation
 def rate(
+    installation: Installation,
     dataset: Annotated[str, typer.Argument(help="Name of the dataset.")],
     aspect: Annotated[str | None, typer.Option(help="What is rated, such as coverage.")] = None,
     rater: Annotated[str | None, typer.Option(help="Name of the rater (default: the page asks).")] = None,
@@ -52,7 +56,7 @@ def rate(
         raise UsageError(f"--scale: there is no scale {scale!r}: choose one of {', '.join(SCALES)}")
     draws = None
     if to_settle is not None and aspect is not None:
-        draws = _print_question(dataset, aspect, to_settle, seed)
+        draws = _print_question(installation, dataset, aspect, to_settle, seed)
     said = {
         "aspect": aspect,
         "rater": rater,
@@ -62,18 +66,19 @@ def rate(
         "to-settle": to_settle,
     }
     query = urlencode({name: value for name, value in said.items() if value is not None})
-    serve_pages(f"/look/{quote(dataset)}/rate{'/facts' if keypoints else ''}?{query}", dataset, port, draws)
+    serve_pages(
+        installation, f"/look/{quote(dataset)}/rate{'/facts' if keypoints else ''}?{query}", dataset, port, draws
+    )
 
 
-def _print_question(name: str, aspect: str, text: str, seed: int) -> Draws:
+def _print_question(installation: Installation, name: str, aspect: str, text: str, seed: int) -> Draws:
     """Say what is known of a question so far; the draw serves the pages. Raises BadQuestion before they are served."""
     from assets.agreement.settled import state_of
     from assets.agreement.settling import Draws
     from assets.datasets import dataset_of_key
-    from orchestration.platform import installed
 
-    dataset, draws = dataset_of_key(installed().engine, name), Draws(installed().engine)
+    dataset, draws = dataset_of_key(installation.engine, name), Draws(installation.engine)
     drawn = draws.of(dataset, text, seed)
-    with installed().engine.connect() as connection:
+    with installation.engine.connect() as connection:
         console.print(state_of(connection, dataset, aspect, drawn).sentence(), soft_wrap=True, markup=False)
     return draws

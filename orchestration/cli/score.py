@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from orchestration.cli.installation import with_installation
 from orchestration.cli.metric_names import known_metrics
 from orchestration.cli.output import AsJson, DatasetName, print_json, print_plan, print_rows
 from orchestration.cli.refusals import UsageError
+
+if TYPE_CHECKING:
+    from orchestration.platform import Installation
 
 
 class Engine(str, Enum):
@@ -19,7 +23,9 @@ class Engine(str, Enum):
     RAY = "ray"
 
 
+@with_installation
 def score(
+    installation: Installation,
     dataset: DatasetName,
     metric: Annotated[
         list[str] | None, typer.Option(help="A metric; may be given several times (default: all).")
@@ -49,22 +55,22 @@ def score(
     from orchestration.launch import run_scoring
     from orchestration.terminal import warn
 
-    metrics = known_metrics(metric)
+    metrics = known_metrics(installation, metric)
     if early_exit and not any("early_exit" in kind.options for kind in source_kinds(metrics).values()):
         raise UsageError(f"--early-exit concerns metrics whose models can stop early, not {', '.join(metrics)}")
-    for _, sentence in metrics_without_values(dataset, metrics, shard):
+    for _, sentence in metrics_without_values(installation, dataset, metrics, shard):
         warn(sentence)
     if dry_run:
-        rows = forecast_scoring(dataset, metrics, shard)
+        rows = forecast_scoring(installation, dataset, metrics, shard)
         if as_json:
             print_json(rows)
         else:
-            print_plan(plan_of_dataset(dataset, metrics))
+            print_plan(plan_of_dataset(installation, dataset, metrics))
             print_rows(rows, empty="")
         return
     options = {"early_exit": True} if early_exit else {}
     run = run_scoring if engine is Engine.PROCESS else run_on_ray
-    shards = [{"shard": key, **written} for key, written in run(dataset, metrics, options, shard)]
+    shards = [{"shard": key, **written} for key, written in run(installation, dataset, metrics, options, shard)]
     if as_json:
         print_json({"dataset": dataset, "shards": shards})
     else:

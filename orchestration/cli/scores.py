@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from orchestration.cli.installation import with_installation
 from orchestration.cli.metric_names import shown_metrics
 from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows
 from orchestration.cli.refusals import UsageError
@@ -15,6 +16,8 @@ from orchestration.cli.score_table import _left_out, _legend, score_table
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
+
+    from orchestration.platform import Installation
 
 
 class Kind(str, Enum):
@@ -27,7 +30,9 @@ class Kind(str, Enum):
 Limit = Annotated[int, typer.Option(min=1, max=1_000_000, help="Rows in the table; --json prints all.")]
 
 
+@with_installation
 def scores(
+    installation: Installation,
     dataset: DatasetName,
     by: Annotated[
         str | None, typer.Option(help="Metric or simple score that orders the table (default: the first metric).")
@@ -44,17 +49,16 @@ def scores(
     from assets.datasets import dataset_of_key
     from assets.reports.labels import metric_label
     from db.scores.present import active_scorers, list_scores
-    from orchestration.platform import installed
 
     if components and not as_json:
         raise UsageError("--components needs --json: a table has no room for the parts of every score")
-    found = dataset_of_key(installed().engine, dataset)
-    metrics = shown_metrics(found)
+    found = dataset_of_key(installation.engine, dataset)
+    metrics = shown_metrics(installation, found)
     if by is not None:
         # A simple score stands in the table that it orders.
-        metrics = list(dict.fromkeys([*metrics, *shown_metrics(found, [by])]))
+        metrics = list(dict.fromkeys([*metrics, *shown_metrics(installation, found, [by])]))
     by, wanted = by or metrics[0], kind and kind.value
-    with installed().engine.connect() as connection:
+    with installation.engine.connect() as connection:
         if as_json:
             print_json(list_scores(connection, dataset, by, None, kind=wanted, components=components))
             return

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from orchestration.cli.installation import with_installation
 from orchestration.cli.output import AsJson, print_error, print_json, print_rows
 from orchestration.cli.refusals import UsageError
 
+if TYPE_CHECKING:
+    from orchestration.platform import Installation
 
+
+@with_installation
 def search(
+    installation: Installation,
     text: Annotated[str, typer.Argument(help="What to look for, such as `a red circle bounces`.")],
     dataset: Annotated[str | None, typer.Option("--dataset", "-d", help="One dataset (default: all).")] = None,
     frames: Annotated[bool, typer.Option("--frames", help="Search frames of videos instead of captions.")] = False,
@@ -25,15 +31,14 @@ def search(
     """
     from assets.datasets import dataset_of_key
     from assets.search import SearchSettings, search_frames, search_texts
-    from orchestration.platform import installed
     from orchestration.settings import settings
 
     if not text.strip():
         raise UsageError("the text is empty: say what to look for")
-    chosen = dataset_of_key(installed().engine, dataset) if dataset is not None else None
+    chosen = dataset_of_key(installation.engine, dataset) if dataset is not None else None
     find = search_frames if frames else search_texts
     # The settings of all metrics hold those of all encoders.
-    found = find(installed().engine, cast(SearchSettings, settings()), text, chosen, limit)
+    found = find(installation.engine, cast(SearchSettings, settings()), text, chosen, limit)
     if as_json:
         print_json({"encoder": found.encoder, "notes": list(found.notes), "found": found.rows})
         return

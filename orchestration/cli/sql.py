@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from orchestration.cli.installation import with_installation
 from orchestration.cli.output import AsJson
 from orchestration.cli.refusals import UsageError
 from orchestration.cli.sql_answer import print_answer, print_csv, print_json_rows
 
+if TYPE_CHECKING:
+    from orchestration.platform import Installation
+
 STANDARD_INPUT = "-"
 
 
+@with_installation
 def sql(
+    installation: Installation,
     query: Annotated[
         str | None, typer.Argument(help="One SQL statement; `-`, or nothing in a pipe: standard input.")
     ] = None,
@@ -28,12 +34,11 @@ def sql(
     Where to begin: reelsieve sql "SELECT relation, meaning FROM dictionary WHERE what = 'view' AND column_name IS NULL"
     """
     from db.server.reader import read_only_answer
-    from orchestration.platform import installed
 
     if as_csv and as_json:
         raise UsageError("--csv and --json are two forms of the answer: name one of them")
     statement = _statement(query, file)
-    url = installed().engine.url
+    url = installation.engine.url
     with read_only_answer(url, statement, tell=lambda note: typer.echo(f"note: {note}", err=True)) as answer:
         (print_csv if as_csv else print_json_rows if as_json else print_answer)(answer)
 

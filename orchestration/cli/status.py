@@ -2,42 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
+from orchestration.cli.installation import with_installation
 from orchestration.cli.output import AsJson, console, print_json, print_plan, print_rows
 
+if TYPE_CHECKING:
+    from orchestration.platform import Installation
 
-def status(as_json: AsJson = False) -> None:
+
+@with_installation
+def status(installation: Installation, as_json: AsJson = False) -> None:
     """Show every dataset: what it holds, how many samples every metric has still to score, and its plan."""
     from orchestration.forecasts import plan_of_dataset
-    from orchestration.platform import installed
 
-    rows = _states() if installed().has_database() else []
+    rows = _states(installation) if installation.has_database() else []
     if as_json:
         print_json(rows)
     else:
         print_rows(rows, empty="no dataset yet: try reelsieve demo, or reelsieve try FOLDER")
         for row in rows:
             console.print(f"\n[bold]{escape(row['dataset'])}[/bold]")
-            print_plan(plan_of_dataset(row["dataset"]))
+            print_plan(plan_of_dataset(installation, row["dataset"]))
 
 
-def _states() -> list[dict[str, Any]]:
+def _states(installation: Installation) -> list[dict[str, Any]]:
     """A row for every dataset."""
     from assets.scores.pending import pending_by_shard
     from db.manifest.datasets import list_datasets
     from db.reports.summary import dataset_summary
-    from orchestration.platform import installed
 
     rows = []
-    with installed().engine.connect() as connection:
+    with installation.engine.connect() as connection:
         datasets = list_datasets(connection)
-    scorers = {metric: installed().curation.scorers[metric] for metric in installed().usable_metrics}
+    scorers = {metric: installation.curation.scorers[metric] for metric in installation.usable_metrics}
     # Counted first: the summary reads the counts that this look keeps.
-    pending = {metric: pending_by_shard(installed().engine, scorer, datasets) for metric, scorer in scorers.items()}
-    with installed().engine.connect() as connection:
+    pending = {metric: pending_by_shard(installation.engine, scorer, datasets) for metric, scorer in scorers.items()}
+    with installation.engine.connect() as connection:
         for dataset in datasets:
             row = dataset_summary(connection, dataset.name)
             for metric, counts in pending.items():

@@ -22,7 +22,7 @@ from assets.sources.base import Tell
 from assets.steps import Step
 from orchestration.cluster.plan import Machine, plan
 from orchestration.launch import run_scoring
-from orchestration.platform import installed
+from orchestration.platform import Installation
 from orchestration.settings import settings
 from orchestration.stopping import dying_along
 
@@ -112,6 +112,7 @@ def _knock(address: str) -> None:
 
 
 def run_on_ray(
+    installation: Installation,
     dataset: str,
     metrics: Sequence[str],
     options: Mapping[str, bool] | None = None,
@@ -122,12 +123,12 @@ def run_on_ray(
     Raises RayMissing, NoCluster, BadSize and SightDiffers too.
     """
     check_installed()
-    dataset_of_key(installed().engine, dataset)
-    resource = installed().curation
+    dataset_of_key(installation.engine, dataset)
+    resource = installation.curation
     with ExitStack() as stack:
         resource.others = _Crew(resource, metrics, stack)
         stack.callback(setattr, resource, "others", None)
-        yield from run_scoring(dataset, metrics, options, shards)
+        yield from run_scoring(installation, dataset, metrics, options, shards)
 
 
 class _Crew:
