@@ -23,7 +23,9 @@ from orchestration.jobs import (
 )
 from orchestration.platform import installed, keep_connected
 from orchestration.schedules import prune_weekly, score_missing
-from orchestration.sensors import conclusions, failures, inbox
+from orchestration.sensors.conclusions import conclusions
+from orchestration.sensors.failures import failures
+from orchestration.sensors.inbox import inbox
 from orchestration.settings import settings
 from orchestration.terminal import LOGGER, terminal_logger
 

@@ -16,7 +16,8 @@ from orchestration.dead_runs import LEASED, close_dead_runs
 from orchestration.definitions import defs
 from orchestration.platform import installed
 from orchestration.schedules import score_missing
-from orchestration.sensors import conclusions, inbox
+from orchestration.sensors.conclusions import conclusions
+from orchestration.sensors.inbox import inbox
 from tests.orchestration.conftest import Installation
 
 pytestmark = pytest.mark.slow

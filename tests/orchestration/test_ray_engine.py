@@ -20,8 +20,8 @@ import pytest
 
 from assets.datasets import RunShard, dataset_of_key
 from assets.steps import Step
-from orchestration.cluster.launch import session
 from orchestration.cluster.plan import Size
+from orchestration.cluster.session import session
 from orchestration.launch import run_ingest
 from orchestration.platform import installed
 from orchestration.stopping import STOPPED

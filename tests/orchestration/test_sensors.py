@@ -25,7 +25,8 @@ from orchestration.jobs import CONCLUSIONS
 from orchestration.launch import run_conclusions, run_ingest, run_scoring, run_subset
 from orchestration.platform import installed
 from orchestration.runs import run_job
-from orchestration.sensors import SETTLED_AFTER_S, conclusions, inbox
+from orchestration.sensors.conclusions import conclusions
+from orchestration.sensors.inbox import SETTLED_AFTER_S, inbox
 from tests.assets.manifests import candidate, write_clip
 from tests.assets.manifests import write_manifest as tables
 from tests.orchestration.conftest import Installation, write_manifest
