@@ -24,7 +24,9 @@ from db.server.leases import lease
 from db.server.processes import has_embedded
 from db.server.urls import DAGSTER, DatabaseUnavailable, sibling_url, url_for_dagster
 from orchestration.second_server import note_of_second_server
-from orchestration.settings import Settings, settings
+from orchestration.settings import settings
+from orchestration.settings.files import is_home_asked
+from orchestration.settings.groups import Settings
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -49,7 +51,7 @@ class Installation:
     @cached_property
     def home(self) -> Path:
         """The home folder, made where it is missing. Raises UntrustedHome for one that somebody else may have made."""
-        if note := open_home(self.settings.home_folder, is_asked=self.settings.is_home_asked):
+        if note := open_home(self.settings.home_folder, is_asked=is_home_asked(self.settings)):
             self._say(note)
         return self.settings.home_folder
 

@@ -16,6 +16,7 @@ from assets.settings import SettingsError
 from db.server.urls import DatabaseUnavailable
 from orchestration.passwords import without_passwords
 from orchestration.settings import settings
+from orchestration.settings.files import is_home_asked
 
 MOST_LOGS = 100
 """The logs of faults that a folder keeps."""
@@ -56,7 +57,7 @@ def _remove_oldest(folder: Path) -> None:
 
 def _folders() -> Iterator[Path]:
     with suppress(SettingsError, DatabaseUnavailable):  # the settings are wrong too, or the home is no folder
-        open_home(settings().home_folder, is_asked=settings().is_home_asked)
+        open_home(settings().home_folder, is_asked=is_home_asked(settings()))
         yield settings().home_folder / "logs"
     yield Path(tempfile.gettempdir())
 
