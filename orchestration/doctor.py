@@ -20,7 +20,6 @@ from assets.scores.registry import BROKEN
 from assets.sources.base import Source
 from metrics_core.models.revision import ModelNotFound
 from orchestration.platform import Installation
-from orchestration.settings import settings
 
 ENOUGH_DISK_GB = 2
 # What is written for trial: more than a file system keeps aside for small files.
@@ -59,7 +58,7 @@ def _checks(installation: Installation) -> dict[str, Callable[[], tuple[bool, st
         "temporary folder": _temporary,
         "database": partial(_database, installation),
         "read-only role": partial(_reader, installation),
-        "sentence splitter": _splitter,
+        "sentence splitter": partial(_splitter, installation),
         "video decoders": _decoders,
         "media": partial(_media, installation),
         "device": _device,
@@ -135,7 +134,7 @@ def _database(installation: Installation) -> tuple[bool, str]:
         vector = connection.exec_driver_sql("SELECT extversion FROM pg_extension WHERE extname = 'vector'").scalar()
         # Undone with the connection. Where the disk is full, the error says it.
         connection.exec_driver_sql(_TRIAL.format(TRIAL_BYTES >> 10))
-    kind = "from CURATION_DB_URL" if settings().database else "embedded"
+    kind = "from CURATION_DB_URL" if installation.settings.database else "embedded"
     return (
         vector is not None,
         f"Postgres {server} ({kind}, database {installation.database_url.database}), pgvector {vector}",
@@ -172,10 +171,10 @@ def _tried(source: Source[Any]) -> tuple[bool, str]:
     return True, f"{detail}; {remedy}" if remedy else detail
 
 
-def _splitter() -> tuple[bool, str]:
+def _splitter(installation: Installation) -> tuple[bool, str]:
     from assets.models.settings import SplitterSettings
 
-    splitter = SplitterSettings.model_validate(settings(), from_attributes=True).make_splitter()
+    splitter = SplitterSettings.model_validate(installation.settings, from_attributes=True).make_splitter()
     splitter.split("A dog runs over the lawn.")
     return True, f"{splitter.identity.model_id} {splitter.identity.revision[:19]}"
 

@@ -28,7 +28,7 @@ def start(
     as_json: AsJson = False,
 ) -> None:
     """Start the embedded Postgres if it is not running, and print its URL."""
-    _refuse_foreign_server("start")
+    _refuse_foreign_server(installation, "start")
     if listen is not None:
         _let_listen(installation, listen)
     _show_url(installation, as_json)
@@ -50,7 +50,7 @@ def stop(installation: Installation, as_json: AsJson = False) -> None:
     """Stop the embedded Postgres. Its data stays."""
     from db.server.embedded import stop_embedded
 
-    _refuse_foreign_server("stop")
+    _refuse_foreign_server(installation, "stop")
     stopped = stop_embedded(installation.home)
     if as_json:
         print_json({"stopped": stopped})
@@ -156,8 +156,6 @@ def _show(shown: str, as_json: bool) -> None:
         console.print(shown, soft_wrap=True, markup=False)
 
 
-def _refuse_foreign_server(verb: str) -> None:
-    from orchestration.settings import settings
-
-    if settings().database:
+def _refuse_foreign_server(installation: Installation, verb: str) -> None:
+    if installation.settings.database:
         raise Refused(f"CURATION_DB_URL is set: {verb} that server with its own tools")

@@ -39,10 +39,9 @@ def ingest(
     from assets.datasets import BadDatasetName, check_dataset_name
     from assets.ingest.manifest import find_manifest
     from orchestration.launch import run_ingest
-    from orchestration.settings import settings
 
     try:
-        check_dataset_name(dataset, folder, settings().home_folder)
+        check_dataset_name(dataset, folder, installation.settings.home_folder)
     except BadDatasetName as error:
         raise UsageError(str(error)) from error
     find_manifest(folder, rows)

@@ -46,10 +46,9 @@ def init(
     """
     from assets.new_manifest.columns import Named
     from assets.new_manifest.make import make_manifest
-    from orchestration.settings import settings
 
     # A wrong setting ends the command before it writes anything.
-    settings()
+    _ = installation.settings
     named = Named(video_column, caption_column, tuple(rating or ()))
     with progress() as tell:
         made = make_manifest(source, to, named=named, is_trial=dry_run, tell=tell)

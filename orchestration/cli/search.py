@@ -31,14 +31,13 @@ def search(
     """
     from assets.datasets import dataset_of_key
     from assets.search import SearchSettings, search_frames, search_texts
-    from orchestration.settings import settings
 
     if not text.strip():
         raise UsageError("the text is empty: say what to look for")
     chosen = dataset_of_key(installation.engine, dataset) if dataset is not None else None
     find = search_frames if frames else search_texts
     # The settings of all metrics hold those of all encoders.
-    found = find(installation.engine, cast(SearchSettings, settings()), text, chosen, limit)
+    found = find(installation.engine, cast(SearchSettings, installation.settings), text, chosen, limit)
     if as_json:
         print_json({"encoder": found.encoder, "notes": list(found.notes), "found": found.rows})
         return

@@ -42,11 +42,10 @@ def try_folder(
     """
     from assets.new_manifest.make import dataset_named_after
     from orchestration.forecasts import plan_of, plan_of_dataset
-    from orchestration.settings import settings
 
     started = time.monotonic()
     # A wrong setting ends the command before it writes anything.
-    home = settings().home_folder
+    home = installation.settings.home_folder
     manifest = find_or_make_manifest(installation, source, home)
     name = dataset or dataset_named_after(manifest.folder)
     _check_name(installation, name, manifest.folder, home)

@@ -7,7 +7,6 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from assets.curation import Curation
 from assets.datasets import dataset_of_key
 from assets.progress import sparsely
 from assets.scores.registry import source_kinds
@@ -17,7 +16,6 @@ from orchestration.cluster.plan import Machine, plan
 from orchestration.cluster.session import check_installed, session
 from orchestration.launch import run_scoring
 from orchestration.platform import Installation
-from orchestration.settings import settings
 
 if TYPE_CHECKING:
     from orchestration.cluster.pool import Pool
@@ -38,7 +36,7 @@ def run_on_ray(
     dataset_of_key(installation.engine, dataset)
     resource = installation.curation
     with ExitStack() as stack:
-        resource.others = _Crew(resource, metrics, stack)
+        resource.others = _Crew(installation, metrics, stack)
         stack.callback(setattr, resource, "others", None)
         yield from run_scoring(installation, dataset, metrics, options, shards)
 
@@ -46,8 +44,8 @@ def run_on_ray(
 class _Crew:
     """Takes the steps of runs, each shard by an actor. Joins or starts the cluster when the first step comes."""
 
-    def __init__(self, curation: Curation, metrics: Sequence[str], stack: ExitStack) -> None:
-        self._curation, self._metrics, self._stack = curation, metrics, stack
+    def __init__(self, installation: Installation, metrics: Sequence[str], stack: ExitStack) -> None:
+        self._installation, self._metrics, self._stack = installation, metrics, stack
         self._pools: dict[str, Pool] = {}
 
     def __call__(self, step: Step, tell: Tell) -> Iterator[tuple[str, Any]]:
@@ -63,7 +61,7 @@ class _Crew:
             yield from results
 
     def _started(self, step: Step) -> dict[str, Pool]:
-        wanted = settings()
+        wanted = self._installation.settings
         cores = wanted.ray_cpus * ((wanted.ray_actors or 0) + (wanted.ray_gpu_actors or 0))
         self._stack.enter_context(session(cores))
         sizes = plan(_machines(), self._metrics, wanted)
@@ -72,7 +70,7 @@ class _Crew:
         from orchestration.cluster.worker import sight_of
 
         concerns = (step.shards[0].dataset, self._metrics)
-        sight = sight_of(self._curation, *concerns)
+        sight = sight_of(self._installation.curation, *concerns)
         return {kind: Pool(size, concerns, sight) for kind, size in sizes.items()}
 
 
