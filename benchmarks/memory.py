@@ -72,8 +72,9 @@ def score_once(folder: Path) -> None:
         subprocess.run([*ingest, "--dataset", "memory", "--json"], check=True, capture_output=True)
         from assets.scores.registry import METRICS
         from orchestration.launch import run_scoring
+        from orchestration.platform import installed
 
-        written = [counts for _, counts in run_scoring("memory", METRICS)]
+        written = [counts for _, counts in run_scoring(installed(), "memory", METRICS)]
         samples = sum(counts[METRICS[0]] for counts in written)
         print(json.dumps({"samples": samples, "peak_kb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}))
 

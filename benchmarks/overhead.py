@@ -42,19 +42,19 @@ def overhead(folder: Path) -> dict[str, Any]:
     folder.mkdir()
     write_captions(folder, N_CLIPS)
     with installation(folder / "home"):
-        run_ingest(folder, "captions", None, 1)
+        run_ingest(installed(), folder, "captions", None, 1)
         dataset = dataset_of_key(installed().engine, "captions")
         found = {}
         for metric in [name for name in METRICS if SampledFrames.asset not in source_kinds([name])]:
-            list(run_scoring("captions", [metric]))
+            list(run_scoring(installed(), "captions", [metric]))
             watched = _Watched(installed().curation.scorers[metric])
             first, second, inside, shard = [], [], [], []
             for _ in range(RUNS):
                 _forget_scores(installed().engine, dataset.dataset_id)
                 watched.seconds = 0.0
-                first.append(seconds(lambda m=metric: list(run_scoring("captions", [m]))))
+                first.append(seconds(lambda m=metric: list(run_scoring(installed(), "captions", [m]))))
                 inside.append(watched.seconds)
-                second.append(seconds(lambda m=metric: list(run_scoring("captions", [m]))))
+                second.append(seconds(lambda m=metric: list(run_scoring(installed(), "captions", [m]))))
                 _forget_scores(installed().engine, dataset.dataset_id)
                 shard.append(_shard_alone(watched, dataset))
             found[metric] = _overhead_rows(metric, first, inside, second, shard)

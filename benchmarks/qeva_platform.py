@@ -65,9 +65,9 @@ def scored(dataset: str, folder: Path) -> dict[str, Any]:
     from orchestration.launch import run_ingest, run_scoring
     from orchestration.platform import installed
 
-    run_ingest(folder, dataset, None, None)
-    written = {shard: counts["qeva"] for shard, counts in run_scoring(dataset, ["qeva"])}
-    assert not list(run_scoring(dataset, ["qeva"])), "a second run has nothing to do"
+    run_ingest(installed(), folder, dataset, None, None)
+    written = {shard: counts["qeva"] for shard, counts in run_scoring(installed(), dataset, ["qeva"])}
+    assert not list(run_scoring(installed(), dataset, ["qeva"])), "a second run has nothing to do"
     with installed().engine.connect() as connection:
         rows = list_scores(connection, dataset, "qeva", None, components=True)
     found: dict[str, dict[str, Any]] = {}

@@ -69,6 +69,7 @@ def _captions(video: str) -> Iterator[dict[str, Any]]:
 def scored_in_runs(n_shards: int, shards_per_run: int) -> dict[str, Any]:
     """Score everything anew in runs over so many shards; times and events for each shard."""
     from assets.scores.registry import METRICS, scoring_assets
+    from orchestration.platform import installed
     from orchestration.runs import run_job
 
     keys = [f"{DATASET}:{shard:04d}" for shard in range(n_shards)]
@@ -77,7 +78,7 @@ def scored_in_runs(n_shards: int, shards_per_run: int) -> dict[str, Any]:
     started, worked = time.perf_counter(), time.process_time()
     for place in range(0, n_shards, shards_per_run):
         last = keys[min(place + shards_per_run, n_shards) - 1]
-        result = run_job("scoring_job", keys[place], {}, scoring_assets(METRICS), last)
+        result = run_job(installed(), "scoring_job", keys[place], {}, scoring_assets(METRICS), last)
         run_ids.append(result.run_id)
     seconds, processor = time.perf_counter() - started, time.process_time() - worked
     n_events, n_bytes, pictures = _events(run_ids)
@@ -131,8 +132,9 @@ def measured(folder: Path, n_shards: int, n_single: int) -> list[dict[str, Any]]
     write_manifest(folder / "manifest", n_shards)
     with installation(folder / "home"):
         from orchestration.launch import run_ingest
+        from orchestration.platform import installed
 
-        run_ingest(folder / "manifest", DATASET, None, n_shards)
+        run_ingest(installed(), folder / "manifest", DATASET, None, n_shards)
         scored_in_runs(min(WARM_UP, n_shards), WARM_UP)
         ways = [(min(n_single, n_shards), 1), (n_shards, 32), (n_shards, n_shards)]
         return [scored_in_runs(*way) for way in ways]

@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 
 from assets.models.profiles import PROFILES, Model
 from assets.settings import PREFIX, variable_of
-from orchestration.settings import Settings, fields, groups
+from orchestration.settings.groups import Settings, fields, groups
 
 PAGE = Path(__file__).with_suffix(".md")
 MODELS = PAGE.with_name("models.md")

@@ -15,7 +15,6 @@ from sqlalchemy.engine import URL
 from db.server.leases import Leases, lease_if_free
 from db.server.processes import is_alive
 from db.server.urls import DAGSTER, sibling_url
-from orchestration.platform import installed
 from orchestration.requests import UNENDED
 
 # Seconds between two looks at a lease whether it is still held.
@@ -36,14 +35,16 @@ def own_tags(run_id: str) -> dict[str, str]:
     return {HOST: socket.gethostname(), PID: str(os.getpid()), LEASED: run_id, MAX_RETRIES: "0", **command}
 
 
-def close_dead_runs(of: dg.DagsterInstance) -> None:
+def close_dead_runs(of: dg.DagsterInstance, database: URL) -> None:
     """Mark runs whose process is gone as failed, and free their places at the encoder.
+
+    database: the curation database, on whose server the leases of runs are.
 
     A run that holds its lease is alive, on any host. A run that waits for its start has no lease; Dagster watches it.
     """
     for run in of.get_runs(dg.RunsFilter(statuses=UNENDED)):
         if run.tags.get(LEASED) == run.run_id:
-            with lease_if_free(ledger(), lease_name(run.run_id)) as is_dead:
+            with lease_if_free(ledger(database), lease_name(run.run_id)) as is_dead:
                 if is_dead:
                     _close(of, run.run_id)
         elif LEASED not in run.tags and HOST in run.tags and _has_died_here(run):
@@ -55,12 +56,12 @@ def close_dead_runs(of: dg.DagsterInstance) -> None:
             of.event_log_storage.free_concurrency_slots_for_run(run_id)
 
 
-def hold_lease(of: dg.DagsterInstance, run_id: str) -> None:
+def hold_lease(of: dg.DagsterInstance, database: URL, run_id: str) -> None:
     """Take the lease of a run that this process was started for, and hold it until the process ends.
 
     Giving it back any earlier would make the run look dead until Dagster has written that it ended.
     """
-    held = Leases(ledger())
+    held = Leases(ledger(database))
     held.take(lease_name(run_id))
     of.add_run_tags(run_id, {LEASED: run_id})
     threading.Thread(target=_renew, args=(held,), name="lease", daemon=True).start()
@@ -71,9 +72,12 @@ def lease_name(run_id: str) -> str:
     return f"run {run_id}"
 
 
-def ledger() -> URL:
-    """Dagster's database, which several curation databases may share: leases on its runs are about it."""
-    return sibling_url(installed().database_url, DAGSTER)
+def ledger(database: URL) -> URL:
+    """Return the URL of Dagster's database on the server of a curation database; there the leases of runs are taken.
+
+    Several curation databases may share it.
+    """
+    return sibling_url(database, DAGSTER)
 
 
 def _renew(held: Leases) -> None:

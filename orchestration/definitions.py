@@ -23,7 +23,9 @@ from orchestration.jobs import (
 )
 from orchestration.platform import installed, keep_connected
 from orchestration.schedules import prune_weekly, score_missing
-from orchestration.sensors import conclusions, failures, inbox
+from orchestration.sensors.conclusions import conclusions
+from orchestration.sensors.failures import failures
+from orchestration.sensors.inbox import inbox
 from orchestration.settings import settings
 from orchestration.terminal import LOGGER, terminal_logger
 
@@ -40,9 +42,9 @@ def curation_of_run(context: dg.InitResourceContext) -> Iterator[Curation]:
     run, found = context.run, installed().curation
     if run is not None and context.instance is not None and run.tags.get(LEASED) != run.run_id:
         keep_connected(context.instance)
-        hold_lease(context.instance, run.run_id)
+        hold_lease(context.instance, found.engine.url, run.run_id)
         found.results = Results()
-    with run_at_work(context):
+    with run_at_work(found, context):
         yield found
 
 

@@ -19,7 +19,7 @@ from assets.reports.labels import STAND_INS
 from assets.scores.registry import BROKEN
 from assets.sources.base import Source
 from metrics_core.models.revision import ModelNotFound
-from orchestration.settings import settings
+from orchestration.platform import Installation
 
 ENOUGH_DISK_GB = 2
 # What is written for trial: more than a file system keeps aside for small files.
@@ -41,14 +41,30 @@ class Finding:
         return asdict(self)
 
 
-def examine() -> list[Finding]:
+def examine(installation: Installation) -> list[Finding]:
     """All findings, in the order in which a newcomer would mend them."""
-    from orchestration.platform import installed
-
-    found = [_guarded(name, check) for name, check in (_CHECKS | _models()).items()]
+    found = [_guarded(name, check) for name, check in _checks(installation).items()]
     # Some turn out to be broken when they are made, or when the database is opened.
-    broken = [*BROKEN, *installed().curation.broken.values()]
+    broken = [*BROKEN, *installation.curation.broken.values()]
     return [Finding(f"metric {metric.name} of {metric.package}", False, metric.remedy) for metric in broken] + found
+
+
+def _checks(installation: Installation) -> dict[str, Callable[[], tuple[bool, str]]]:
+    """Return the checks by what they check, the models' last."""
+    return {
+        "Python": _python,
+        "packages": _packages,
+        "home folder": partial(_home, installation),
+        "temporary folder": _temporary,
+        "database": partial(_database, installation),
+        "read-only role": partial(_reader, installation),
+        "sentence splitter": partial(_splitter, installation),
+        "video decoders": _decoders,
+        "media": partial(_media, installation),
+        "device": _device,
+        "web interface": _web,
+        **_models(installation),
+    }
 
 
 def _guarded(name: str, check: Callable[[], tuple[bool, str]]) -> Finding:
@@ -80,10 +96,8 @@ def _packages() -> tuple[bool, str]:
     return not missing, f"not installed: {', '.join(missing)}; run make setup" if missing else "all installed"
 
 
-def _home() -> tuple[bool, str]:
-    from orchestration.platform import installed
-
-    home = installed().home
+def _home(installation: Installation) -> tuple[bool, str]:
+    home = installation.home
     free = shutil.disk_usage(home).free / 1e9
     if fault := _fault_of(home, "REELSIEVE_HOME"):
         return False, fault
@@ -114,36 +128,32 @@ def _fault_of(folder: Path, variable: str) -> str | None:
     return None
 
 
-def _database() -> tuple[bool, str]:
-    from orchestration.platform import installed
-
-    with installed().engine.connect() as connection:
+def _database(installation: Installation) -> tuple[bool, str]:
+    with installation.engine.connect() as connection:
         server = connection.exec_driver_sql("SHOW server_version").scalar()
         vector = connection.exec_driver_sql("SELECT extversion FROM pg_extension WHERE extname = 'vector'").scalar()
         # Undone with the connection. Where the disk is full, the error says it.
         connection.exec_driver_sql(_TRIAL.format(TRIAL_BYTES >> 10))
-    kind = "from CURATION_DB_URL" if settings().database else "embedded"
+    kind = "from CURATION_DB_URL" if installation.settings.database else "embedded"
     return (
         vector is not None,
-        f"Postgres {server} ({kind}, database {installed().database_url.database}), pgvector {vector}",
+        f"Postgres {server} ({kind}, database {installation.database_url.database}), pgvector {vector}",
     )
 
 
-def _reader() -> tuple[bool, str]:
+def _reader(installation: Installation) -> tuple[bool, str]:
     from db.server.reader import run_read_only
-    from orchestration.platform import installed
 
     notes: list[str] = []
-    run_read_only(installed().database_url, "SELECT count(*) FROM sample_scores", tell=notes.append)
+    run_read_only(installation.database_url, "SELECT count(*) FROM sample_scores", tell=notes.append)
     return True, notes[0] if notes else "the read-only role behind reelsieve sql answers"
 
 
-def _models() -> dict[str, Callable[[], tuple[bool, str]]]:
+def _models(installation: Installation) -> dict[str, Callable[[], tuple[bool, str]]]:
     """One check for every model behind a metric; it makes the model do a piece of work."""
     from assets.sources.base import chain
-    from orchestration.platform import installed
 
-    sources = [source for scorer in installed().curation.scorers.values() for source in chain(scorer.sources)]
+    sources = [source for scorer in installation.curation.scorers.values() for source in chain(scorer.sources)]
     return {_name(source): partial(_tried, source) for source in sources}
 
 
@@ -161,10 +171,10 @@ def _tried(source: Source[Any]) -> tuple[bool, str]:
     return True, f"{detail}; {remedy}" if remedy else detail
 
 
-def _splitter() -> tuple[bool, str]:
+def _splitter(installation: Installation) -> tuple[bool, str]:
     from assets.models.settings import SplitterSettings
 
-    splitter = SplitterSettings.model_validate(settings(), from_attributes=True).make_splitter()
+    splitter = SplitterSettings.model_validate(installation.settings, from_attributes=True).make_splitter()
     splitter.split("A dog runs over the lawn.")
     return True, f"{splitter.identity.model_id} {splitter.identity.revision[:19]}"
 
@@ -175,13 +185,12 @@ def _decoders() -> tuple[bool, str]:
     return True, ", ".join(reader.name for reader in default_readers())
 
 
-def _media() -> tuple[bool, str]:
+def _media(installation: Installation) -> tuple[bool, str]:
     """The roots and the folder of copies. What a store says is asked at ingest: it may cost money."""
     from assets.media.settings import MediaSettings
     from assets.settings import read_settings
-    from orchestration.platform import installed
 
-    _ = installed().home  # in somebody else's home no folder is made
+    _ = installation.home  # in somebody else's home no folder is made
     media = read_settings(MediaSettings)
     missing = [name for name, place in media.media_roots.items() if "://" not in place and not Path(place).is_dir()]
     if missing:
@@ -202,18 +211,3 @@ def _device() -> tuple[bool, str]:
 def _web() -> tuple[bool, str]:
     is_installed = importlib.util.find_spec("dagster_webserver") is not None
     return is_installed, "installed" if is_installed else "not installed: pip install 'reelsieve[ui]'"
-
-
-_CHECKS: dict[str, Callable[[], tuple[bool, str]]] = {
-    "Python": _python,
-    "packages": _packages,
-    "home folder": _home,
-    "temporary folder": _temporary,
-    "database": _database,
-    "read-only role": _reader,
-    "sentence splitter": _splitter,
-    "video decoders": _decoders,
-    "media": _media,
-    "device": _device,
-    "web interface": _web,
-}

@@ -11,19 +11,19 @@ from assets.plan import Plan, inputs_of, make_plan
 from assets.scores.base import Scorer
 from assets.scores.pending import forecast, reasons_in_words, why_none
 from assets.sources.base import Forecast
-from orchestration.platform import installed
+from orchestration.platform import Installation
 
 
 def forecast_scoring(
-    dataset: str, metrics: Sequence[str], shards: Collection[int] | None = None
+    installation: Installation, dataset: str, metrics: Sequence[str], shards: Collection[int] | None = None
 ) -> list[dict[str, Any]]:
     """For each metric the pending samples, and what a scoring would ask of models that cost."""
-    found = dataset_of_key(installed().engine, dataset)
+    found = dataset_of_key(installation.engine, dataset)
     chosen = chosen_shards(found, shards).values()
     rows = []
     for metric in metrics:
         forecasts = [
-            forecast(installed().engine, installed().curation.scorers[metric], found, shard) for shard in chosen
+            forecast(installation.engine, installation.curation.scorers[metric], found, shard) for shard in chosen
         ]
         by_role: dict[tuple[str, str], list[Forecast]] = {}
         for _, parts in forecasts:
@@ -36,13 +36,13 @@ def forecast_scoring(
 
 
 def metrics_without_values(
-    dataset: str, metrics: Sequence[str], shards: Collection[int] | None = None
+    installation: Installation, dataset: str, metrics: Sequence[str], shards: Collection[int] | None = None
 ) -> Iterator[tuple[str, str]]:
     """Each metric that can score none of the samples, with a sentence that says why, as far as that is known before."""
-    found = dataset_of_key(installed().engine, dataset)
+    found = dataset_of_key(installation.engine, dataset)
     chosen = chosen_shards(found, shards).values()
     for metric in metrics:
-        if reasons := why_none(installed().engine, installed().curation.scorers[metric], found, chosen):
+        if reasons := why_none(installation.engine, installation.curation.scorers[metric], found, chosen):
             n, why = reasons_in_words(reasons)
             cannot = f"can score none of the {n:,} samples" if n > 1 else "cannot score the only sample"
             yield metric, f"{metric} {cannot}: {why}"
@@ -60,18 +60,20 @@ def _summed(role: str | None, model: str | None, parts: Sequence[Forecast]) -> d
     }
 
 
-def plan_of(holdings: Holdings, metrics: Collection[str] | None = None) -> Plan:
+def plan_of(installation: Installation, holdings: Holdings, metrics: Collection[str] | None = None) -> Plan:
     """The plan of what is there, for these metrics, or all that can be used. Opens no database and loads no model."""
-    return make_plan(holdings, _scorers(metrics))
+    return make_plan(holdings, _scorers(installation, metrics))
 
 
-def plan_of_dataset(dataset: str, metrics: Collection[str] | None = None) -> Plan:
+def plan_of_dataset(installation: Installation, dataset: str, metrics: Collection[str] | None = None) -> Plan:
     """The plan of what is stored, likewise. Raises UnknownDataset."""
-    found = dataset_of_key(installed().engine, dataset)
-    with installed().engine.connect() as connection:
-        return plan_of(of_dataset(connection, found, inputs_of(_scorers(metrics).values())), metrics)
+    found = dataset_of_key(installation.engine, dataset)
+    with installation.engine.connect() as connection:
+        return plan_of(
+            installation, of_dataset(connection, found, inputs_of(_scorers(installation, metrics).values())), metrics
+        )
 
 
-def _scorers(metrics: Collection[str] | None) -> dict[str, Scorer]:
-    chosen = installed().curation.metrics if metrics is None else metrics
-    return {metric: installed().curation.scorers[metric] for metric in chosen}
+def _scorers(installation: Installation, metrics: Collection[str] | None) -> dict[str, Scorer]:
+    chosen = installation.curation.metrics if metrics is None else metrics
+    return {metric: installation.curation.scorers[metric] for metric in chosen}

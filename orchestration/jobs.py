@@ -7,6 +7,7 @@ import dagster as dg
 from assets.ecs.assets import ecs_thresholds
 from assets.scores.registry import METRICS, SCORERS, asset_name, scoring_assets
 from db.scores.present import SIMPLE_SCORES
+from orchestration.retention import KEEP_DAYS, prune_dagster, superseded_runs
 
 FACTS = ["text_fact", "video_fact"]
 # What needs no model: facts, and the simple scores without one.
@@ -60,12 +61,9 @@ def prune_runs(context: dg.OpExecutionContext) -> None:
 
     A run stays as long as it is the last that materialised something.
     """
-    # Imported here: it opens the database, which loading the definitions must not.
-    from orchestration.retention import KEEP_DAYS, prune_dagster, superseded_runs
-
     before = datetime.now(timezone.utc) - timedelta(days=KEEP_DAYS)
     superseded = superseded_runs(context.instance, before)
-    prune_dagster(context.instance, superseded, before)
+    prune_dagster(context.instance, context.resources.curation.engine.url, superseded, before)
     context.log.info(f"deleted {len(superseded)} runs from before {before:%Y-%m-%d}")
 
 

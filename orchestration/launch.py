@@ -26,7 +26,7 @@ from db.selection.recipes import Recipe
 from orchestration.at_work import at_work_on
 from orchestration.dead_runs import close_dead_runs
 from orchestration.jobs import FACTS, SUBSET, WITHOUT_MODEL
-from orchestration.platform import installed
+from orchestration.platform import Installation
 from orchestration.requests import stretches
 from orchestration.runs import FAILED, RunFailed, execute, options_by_source, run_job
 
@@ -35,19 +35,22 @@ ENDED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRun
 LOOK_BACK = timedelta(days=30)
 
 
-def run_ingest(folder: Path, dataset: str, rows: Path | None, n_shards: int | None) -> IngestReport:
+def run_ingest(
+    installation: Installation, folder: Path, dataset: str, rows: Path | None, n_shards: int | None
+) -> IngestReport:
     """Ingest a manifest folder through Dagster and return the report."""
     results = Results()
     config = {"folder": str(folder), "rows": str(rows) if rows else None, "n_shards": n_shards}
-    with keep_datasets(installed().engine, dataset):
-        installed().instance.add_dynamic_partitions(str(DATASETS.name), [dataset])
-        run_job("ingest_job", dataset, {"ops": {"ingest": {"config": config}}}, results=results)
+    with keep_datasets(installation.engine, dataset):
+        installation.instance.add_dynamic_partitions(str(DATASETS.name), [dataset])
+        run_job(installation, "ingest_job", dataset, {"ops": {"ingest": {"config": config}}}, results=results)
     if (report := results.report("ingest", IngestReport)) is None:
         raise RunFailed("the ingest ended without a report: look at its run with reelsieve ui")
     return report
 
 
 def run_scoring(
+    installation: Installation,
     dataset: str,
     metrics: Sequence[str],
     options: Mapping[str, bool] | None = None,
@@ -61,23 +64,27 @@ def run_scoring(
     the work: each shard is yielded by those that scored in it. Raises UnknownShard, and at the end one error for all
     shards that failed.
     """
-    with at_work_on(dataset) as found:
-        yield from _score_all(found, metrics, options or {}, shards)
+    with at_work_on(installation.engine, dataset) as found:
+        yield from _score_all(installation, found, metrics, options or {}, shards)
 
 
 def _score_all(
-    found: Dataset, metrics: Sequence[str], options: Mapping[str, bool], shards: Collection[int] | None
+    installation: Installation,
+    found: Dataset,
+    metrics: Sequence[str],
+    options: Mapping[str, bool],
+    shards: Collection[int] | None,
 ) -> Iterator[tuple[str, dict[str, int]]]:
     chosen = chosen_shards(found, shards)
-    announce_partitions(installed().instance, found)
-    close_dead_runs(installed().instance)
+    announce_partitions(installation.instance, found)
+    close_dead_runs(installation.instance, installation.database_url)
     config = options_by_source(metrics, options)
-    known = installed().instance.get_dynamic_partitions(str(SHARDS.name))
-    incomplete = set() if options else _outstanding(found, metrics)
-    wanted = {key: n for key, n in _wanted(found, metrics, incomplete, known).items() if key in chosen}
+    known = installation.instance.get_dynamic_partitions(str(SHARDS.name))
+    incomplete = set() if options else _outstanding(installation, found, metrics)
+    wanted = {key: n for key, n in _wanted(installation, found, metrics, incomplete, known).items() if key in chosen}
     results = Results()
     for keys in stretches(known, chosen, wanted):
-        _score(found, keys, config, metrics, results)
+        _score(installation, found, keys, config, metrics, results)
         for key in keys:
             scores = {metric: results.scores(metric, key) for metric in [*metrics, *scored_along(metrics)]}
             # Where nothing was left of what was pending, another command did it.
@@ -89,32 +96,41 @@ def _score_all(
 
 
 def _score(
-    dataset: Dataset, keys: Sequence[str], config: Mapping[str, Any], metrics: Sequence[str], results: Results
+    installation: Installation,
+    dataset: Dataset,
+    keys: Sequence[str],
+    config: Mapping[str, Any],
+    metrics: Sequence[str],
+    results: Results,
 ) -> None:
     """Score shards in one run; again where one failed that an ingest changed meanwhile, too late for its sources."""
     while True:
-        before = _states(dataset, keys)
-        execute(JOB, keys[0], config, scoring_assets(metrics), keys[-1], results)
+        before = _states(installation, dataset, keys)
+        execute(installation, JOB, keys[0], config, scoring_assets(metrics), keys[-1], results)
         failed = [key for key in results.failed() if key in before]
-        if all(state == before[key] for key, state in _states(dataset, failed).items()):
+        if all(state == before[key] for key, state in _states(installation, dataset, failed).items()):
             return
         results.forget(failed)
 
 
 def _wanted(
-    dataset: Dataset, metrics: Sequence[str], incomplete: Collection[int], known: Sequence[str]
+    installation: Installation,
+    dataset: Dataset,
+    metrics: Sequence[str],
+    incomplete: Collection[int],
+    known: Sequence[str],
 ) -> dict[str, int]:
     """The samples to score, by shard; with shards that have none, but were never run, left open or failed before."""
     pending: Counter[tuple[str, int]] = Counter()
     for metric in dict.fromkeys([*metrics, *scored_along(metrics)]):
-        scorer = installed().curation.scorers[metric]
-        counts = pending_by_shard(installed().engine, scorer, [dataset])
-        activate_if_complete(installed().engine, scorer, [dataset], counts)
+        scorer = installation.curation.scorers[metric]
+        counts = pending_by_shard(installation.engine, scorer, [dataset])
+        activate_if_complete(installation.engine, scorer, [dataset], counts)
         pending.update(counts)
     materialised = [
-        installed().instance.get_materialized_partitions(dg.AssetKey(asset)) for asset in scoring_assets(metrics)
+        installation.instance.get_materialized_partitions(dg.AssetKey(asset)) for asset in scoring_assets(metrics)
     ]
-    failed = _failed_before(known)
+    failed = _failed_before(installation, known)
     return {
         key: pending[dataset.name, shard]
         for shard, key in enumerate(shard_keys(dataset))
@@ -125,12 +141,12 @@ def _wanted(
     }
 
 
-def _failed_before(known: Sequence[str]) -> set[str]:
+def _failed_before(installation: Installation, known: Sequence[str]) -> set[str]:
     """The shards that failed in their newest run of the last month, or whose newest run did not come to its end."""
     places = {key: place for place, key in enumerate(known)}
     since = datetime.now(timezone.utc) - LOOK_BACK
     has_failed: dict[str, bool] = {}
-    for run in installed().instance.get_runs(dg.RunsFilter(job_name=JOB, statuses=ENDED, updated_after=since)):
+    for run in installation.instance.get_runs(dg.RunsFilter(job_name=JOB, statuses=ENDED, updated_after=since)):
         shards = shards_between(run.tags, places)
         named = run.tags[FAILED].split(",") if FAILED in run.tags else shards
         for key in shards:
@@ -138,16 +154,18 @@ def _failed_before(known: Sequence[str]) -> set[str]:
     return {key for key, failed in has_failed.items() if failed}
 
 
-def run_conclusions(dataset: str) -> dict[str, dict[str, Any]]:
+def run_conclusions(installation: Installation, dataset: str) -> dict[str, dict[str, Any]]:
     """Thresholds, agreement and report of a dataset; returns the metadata of each asset."""
-    with at_work_on(dataset):
-        return _metadata(run_job("dataset_job", dataset, {}))
+    with at_work_on(installation.engine, dataset):
+        return _metadata(run_job(installation, "dataset_job", dataset, {}))
 
 
-def run_subset(dataset: str, recipe: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def run_subset(installation: Installation, dataset: str, recipe: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Freeze and write what a recipe takes of a dataset; returns the metadata of the asset by its name."""
-    with at_work_on(dataset):
-        return _metadata(run_job("subset_job", dataset, {"ops": {SUBSET: {"config": {"recipe": dict(recipe)}}}}))
+    with at_work_on(installation.engine, dataset):
+        return _metadata(
+            run_job(installation, "subset_job", dataset, {"ops": {SUBSET: {"config": {"recipe": dict(recipe)}}}})
+        )
 
 
 def _metadata(result: dg.ExecuteInProcessResult) -> dict[str, dict[str, Any]]:
@@ -160,35 +178,41 @@ def _metadata(result: dg.ExecuteInProcessResult) -> dict[str, dict[str, Any]]:
     }
 
 
-def _states(dataset: Dataset, keys: Iterable[str]) -> dict[str, str | None]:
-    with installed().engine.connect() as connection:
+def _states(installation: Installation, dataset: Dataset, keys: Iterable[str]) -> dict[str, str | None]:
+    with installation.engine.connect() as connection:
         return {key: shard_state(connection, dataset.dataset_id, int(key.rpartition(":")[2])) for key in keys}
 
 
-def _outstanding(dataset: Dataset, metrics: Sequence[str]) -> set[int]:
+def _outstanding(installation: Installation, dataset: Dataset, metrics: Sequence[str]) -> set[int]:
     """The shards where a source left something open that no missing score tells of."""
     return {
         shard
         for metric in metrics
-        for shard in outstanding_shards(installed().engine, installed().curation.scorers[metric], dataset)
+        for shard in outstanding_shards(installation.engine, installation.curation.scorers[metric], dataset)
     }
 
 
-def run_facts(dataset: str) -> dict[str, int]:
+def run_facts(installation: Installation, dataset: str) -> dict[str, int]:
     """Describe what lacks facts; returns how many things each asset of facts described. Raises UnknownDataset.
 
     Simple scores that need no model are made along.
     """
     results = Results()
-    with at_work_on(dataset) as found:
-        announce_partitions(installed().instance, found)
+    with at_work_on(installation.engine, dataset) as found:
+        announce_partitions(installation.instance, found)
         keys = shard_keys(found)
-        run_job("facts_job", keys[0], {}, WITHOUT_MODEL, keys[-1], results)
+        run_job(installation, "facts_job", keys[0], {}, WITHOUT_MODEL, keys[-1], results)
     return {asset: results.report(asset, int) or 0 for asset in FACTS}
 
 
 def run_calibration(
-    dataset: str, objective: str, labels: str, *, judge: bool = False, judge_limit: int | None = None
+    installation: Installation,
+    dataset: str,
+    objective: str,
+    labels: str,
+    *,
+    judge: bool = False,
+    judge_limit: int | None = None,
 ) -> dict[str, Any]:
     """Choose the thresholds of ECS on the labels of a dataset and score with them; returns the report of the asset.
 
@@ -197,17 +221,19 @@ def run_calibration(
     that are missing, or that an early exit left as lower bounds, are reached first. Raises UnknownDataset and NoJudge.
     """
     asset, metric = ecs_thresholds.key.to_user_string(), ECSScorer.metric
-    scorer = installed().curation.scorers[metric]
+    scorer = installation.curation.scorers[metric]
     chosen = {"objective": objective, "labels": labels, "judge": judge, "judge_limit": judge_limit}
-    with at_work_on(dataset) as found:
+    with at_work_on(installation.engine, dataset) as found:
         if judge:
             cast(ECSScorer, scorer).labeller.check()
-        announce_partitions(installed().instance, found)
+        announce_partitions(installation.instance, found)
         keys = shard_keys(found)
-        if outstanding := sorted(outstanding_shards(installed().engine, scorer, found)):
-            run_job("scoring_job", keys[outstanding[0]], {}, scoring_assets([metric]), keys[outstanding[-1]])
-        result = run_job("calibration_job", dataset, {"ops": {asset: {"config": chosen}}})
-        run_job("scoring_job", keys[0], {}, [asset_name(metric)], keys[-1])
+        if outstanding := sorted(outstanding_shards(installation.engine, scorer, found)):
+            run_job(
+                installation, "scoring_job", keys[outstanding[0]], {}, scoring_assets([metric]), keys[outstanding[-1]]
+            )
+        result = run_job(installation, "calibration_job", dataset, {"ops": {asset: {"config": chosen}}})
+        run_job(installation, "scoring_job", keys[0], {}, [asset_name(metric)], keys[-1])
     (event,) = result.asset_materializations_for_node(asset)
     return cast("dict[str, Any]", event.metadata[REPORT].value)
 
@@ -215,12 +241,14 @@ def run_calibration(
 THRESHOLDS = ["threshold", "rating_threshold"]
 
 
-def make_named_thresholds(dataset: Dataset, recipe: Recipe, tell: Callable[[str], None]) -> None:
+def make_named_thresholds(
+    installation: Installation, dataset: Dataset, recipe: Recipe, tell: Callable[[str], None]
+) -> None:
     """Store the thresholds of a dataset where the recipe names one of a metric that has none. tell: takes progress."""
     asked = {name for name, least in recipe.at_least.items() if isinstance(least, str) and name in SCORERS}
-    with installed().engine.connect() as connection:
+    with installation.engine.connect() as connection:
         if asked <= metrics_with_cutoffs(connection, dataset.dataset_id):
             return
     tell(f"finds the thresholds of {dataset.name}")
-    with at_work_on(dataset.name):
-        run_job("dataset_job", dataset.name, {}, THRESHOLDS)
+    with at_work_on(installation.engine, dataset.name):
+        run_job(installation, "dataset_job", dataset.name, {}, THRESHOLDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +24,9 @@ from db.server.leases import lease
 from db.server.processes import has_embedded
 from db.server.urls import DAGSTER, DatabaseUnavailable, sibling_url, url_for_dagster
 from orchestration.second_server import note_of_second_server
-from orchestration.settings import Settings, settings
+from orchestration.settings import settings
+from orchestration.settings.files import is_home_asked
+from orchestration.settings.groups import Settings
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -37,13 +40,18 @@ _MIGRATIONS = 3
 class Installation:
     """A home with its settings, and what commands and assets need of it, made when it is first asked for."""
 
-    def __init__(self, chosen: Settings) -> None:
-        self.settings = chosen
+    def __init__(self, read_settings: Callable[[], Settings]) -> None:
+        self._read_settings = read_settings
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The settings of the home. Raises SettingsError for one that cannot be used."""
+        return self._read_settings()
 
     @cached_property
     def home(self) -> Path:
         """The home folder, made where it is missing. Raises UntrustedHome for one that somebody else may have made."""
-        if note := open_home(self.settings.home_folder, is_asked=self.settings.is_home_asked):
+        if note := open_home(self.settings.home_folder, is_asked=is_home_asked(self.settings)):
             self._say(note)
         return self.settings.home_folder
 
@@ -180,8 +188,11 @@ class Installation:
 
 @lru_cache(maxsize=1)
 def installed() -> Installation:
-    """The installation of this process."""
-    return Installation(settings())
+    """Return the installation of this process, the same one at every call.
+
+    For the entries of the process only, which hand it down: command line, definitions, actors and Dagster's storage.
+    """
+    return Installation(settings)
 
 
 def ready_engine(url: URL) -> Engine:

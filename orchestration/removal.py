@@ -20,7 +20,7 @@ from db.server.conflicts import retry_conflicts
 from db.server.leases import Leases
 from db.spelling import did_you_mean
 from orchestration.dead_runs import close_dead_runs
-from orchestration.platform import installed, ready_engine
+from orchestration.platform import Installation, ready_engine
 from orchestration.requests import busy_datasets
 
 # Where a materialisation of a renamed dataset says under which partition it was made.
@@ -40,59 +40,59 @@ class NotImported(ValueError):
     plain = True
 
 
-def what_would_go(name: str, metric: str | None = None) -> tuple[dict[str, int], int]:
+def what_would_go(installation: Installation, name: str, metric: str | None = None) -> tuple[dict[str, int], int]:
     """How many rows of what a dataset has, and how many frozen selections stay.
 
     metric: only what was imported under this name. Raises UnknownDataset and NotImported.
     """
-    dataset = dataset_of_key(installed().engine, name)
-    scorers = None if metric is None else _imported(dataset, metric)
-    with installed().engine.connect() as connection:
+    dataset = dataset_of_key(installation.engine, name)
+    scorers = None if metric is None else _imported(installation, dataset, metric)
+    with installation.engine.connect() as connection:
         return contents(connection, dataset, scorers), n_selections(connection, dataset)
 
 
-def drop(name: str) -> None:
+def drop(installation: Installation, name: str) -> None:
     """Delete a dataset and its partitions, and the columns of metrics that were imported only into this dataset.
 
     Raises UnknownDataset, and DatasetBusy while something works on the dataset.
     """
-    with _idle(name):
-        dataset = dataset_of_key(installed().engine, name)
-        _change(lambda connection: drop_dataset(connection, dataset))
-        _make_views()
-        _forget_partitions(installed().instance, name)
+    with _idle(installation, name):
+        dataset = dataset_of_key(installation.engine, name)
+        _change(installation, lambda connection: drop_dataset(connection, dataset))
+        _make_views(installation)
+        _forget_partitions(installation.instance, name)
 
 
-def drop_imported(name: str, metric: str) -> None:
+def drop_imported(installation: Installation, name: str, metric: str) -> None:
     """Delete the imported scores of a metric from a dataset, and its columns where no other dataset has any.
 
     Raises UnknownDataset, NotImported, and DatasetBusy while something works on the dataset.
     """
-    with _idle(name):
-        dataset = dataset_of_key(installed().engine, name)
-        scorers = _imported(dataset, metric)
-        _change(lambda connection: drop_scores(connection, dataset, scorers))
-        _make_views()
+    with _idle(installation, name):
+        dataset = dataset_of_key(installation.engine, name)
+        scorers = _imported(installation, dataset, metric)
+        _change(installation, lambda connection: drop_scores(connection, dataset, scorers))
+        _make_views(installation)
 
 
 @retry_conflicts
-def _change(work: Callable[[Connection], None]) -> None:
+def _change(installation: Installation, work: Callable[[Connection], None]) -> None:
     """Change the database in one transaction."""
-    with installed().engine.begin() as connection:
+    with installation.engine.begin() as connection:
         work(connection)
 
 
-def _make_views() -> None:
+def _make_views(installation: Installation) -> None:
     """Take the columns of metrics that are gone from the views."""
-    ready_engine(installed().database_url).dispose()
+    ready_engine(installation.database_url).dispose()
 
 
-def _imported(dataset: Dataset, metric: str) -> list[int]:
+def _imported(installation: Installation, dataset: Dataset, metric: str) -> list[int]:
     """The scorers of an imported metric. Raises NotImported, also where only other datasets have its scores.
 
     A metric whose scores are gone from all datasets can be dropped from any: an import that was killed leaves one.
     """
-    with installed().engine.connect() as connection:
+    with installation.engine.connect() as connection:
         known = imported_scorers(connection)
         scorers = known.get(metric, [])
         has_scores = not set(scorers).isdisjoint(list_imported_into(connection, dataset.dataset_id))
@@ -109,46 +109,46 @@ def _imported(dataset: Dataset, metric: str) -> list[int]:
     )
 
 
-def rename(old: str, new: str) -> None:
+def rename(installation: Installation, old: str, new: str) -> None:
     """Give a dataset another name; what was materialised under the old one counts as materialised under the new one.
 
     Raises UnknownDataset, BadDatasetName, NameTaken, and DatasetBusy while something works on the dataset.
     """
     if old == DEMO_DATASET:
         raise BadDatasetName(f"dataset {old!r} keeps its name: its models score a dataset of this name alone")
-    check_dataset_name(new, installed().curation.home / "inbox" / new, installed().curation.home)
-    with _idle(old, new):
-        dataset = dataset_of_key(installed().engine, old)
-        with installed().engine.connect() as connection:
+    check_dataset_name(new, installation.curation.home / "inbox" / new, installation.curation.home)
+    with _idle(installation, old, new):
+        dataset = dataset_of_key(installation.engine, old)
+        with installation.engine.connect() as connection:
             require_free(connection, new)
         # Leftovers of a dropped dataset of this name are no work on this one.
-        _forget_partitions(installed().instance, new)
+        _forget_partitions(installation.instance, new)
         renamed = Dataset(dataset.dataset_id, new, dataset.n_shards)
         partitions = dict(zip([old, *shard_keys(dataset)], [new, *shard_keys(renamed)], strict=True))
-        installed().instance.add_dynamic_partitions(_DEFINITIONS[0], [new])
-        installed().instance.add_dynamic_partitions(_DEFINITIONS[1], shard_keys(renamed))
-        for event in _made_anew(installed().instance, partitions):
-            installed().instance.report_runless_asset_event(event)
-        with installed().engine.begin() as connection:
+        installation.instance.add_dynamic_partitions(_DEFINITIONS[0], [new])
+        installation.instance.add_dynamic_partitions(_DEFINITIONS[1], shard_keys(renamed))
+        for event in _made_anew(installation.instance, partitions):
+            installation.instance.report_runless_asset_event(event)
+        with installation.engine.begin() as connection:
             rename_dataset(connection, dataset, new)
-        _forget_partitions(installed().instance, old)
+        _forget_partitions(installation.instance, old)
 
 
 @contextmanager
-def _idle(*names: str) -> Iterator[None]:
+def _idle(installation: Installation, *names: str) -> Iterator[None]:
     """Keep everybody from beginning to work on datasets of these names until the block ends.
 
     Raises DatasetBusy where something works on one of them: a command by its lease, any other run by Dagster's list.
     """
     # What nobody knows is no dataset that is busy.
-    dataset_of_key(installed().engine, names[0])
-    with Leases(installed().engine.url) as leases:
+    dataset_of_key(installation.engine, names[0])
+    with Leases(installation.engine.url) as leases:
         for name in names:
             if not leases.take_if_free(dataset_lease(name)):
                 holder = leases.holder(dataset_lease(name)) or "another process"
                 raise DatasetBusy(f"{holder} works on dataset {name!r}: wait for it, or stop it with Ctrl-C")
-        close_dead_runs(installed().instance)
-        if names[0] in busy_datasets(installed().instance):
+        close_dead_runs(installation.instance, installation.database_url)
+        if names[0] in busy_datasets(installation.instance):
             raise DatasetBusy(
                 f"a run of dataset {names[0]!r} has not ended: wait for it, or stop it in reelsieve ui or with Ctrl-C"
             )

@@ -10,14 +10,14 @@ from typing import Any
 
 import dagster as dg
 import sqlalchemy as sa
-from sqlalchemy.engine import Engine
+from sqlalchemy.engine import URL, Engine
 
 from assets.sources.base import chain
 from db.server.engine import open_engine
 from db.server.retention import Unneeded, free_evidence, unneeded_evidence
 from db.server.urls import DAGSTER, sibling_url
 from metrics_core.models.revision import ModelNotFound
-from orchestration.platform import installed
+from orchestration.platform import Installation
 
 KEEP_DAYS = 30
 _ENDED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
@@ -40,16 +40,16 @@ class Prunable:
     rows: list[dict[str, Any]]
 
 
-def prunable(days: int) -> Prunable:
+def prunable(installation: Installation, days: int) -> Prunable:
     """Look for what can be freed. Deletes nothing.
 
     days: how long finished runs and ticks of Dagster are kept. A run stays as long as it is the last that materialised
     something: with it Dagster would take that for missing.
     """
     before = datetime.now(timezone.utc) - timedelta(days=days)
-    runs = superseded_runs(installed().instance, before)
+    runs = superseded_runs(installation.instance, before)
     rows = []
-    storage = _storage()
+    storage = _dagster_engine(installation.database_url)
     with storage.connect() as connection:
         for what, query in _SIZES.items():
             names = {"runs": runs, "before": before.replace(tzinfo=None)}
@@ -57,23 +57,26 @@ def prunable(days: int) -> Prunable:
             n, n_bytes = connection.execute(sa.text(query), wanted).one()
             rows.append({"what": f"Dagster's {what}, older than {days} days", "rows": n, "bytes": n_bytes})
     storage.dispose()
-    with installed().engine.connect() as connection:
-        evidence = unneeded_evidence(connection, _in_use())
+    with installation.engine.connect() as connection:
+        evidence = unneeded_evidence(connection, _in_use(installation))
     rows += [{"what": f"{each.table} of {each.model}", "rows": each.rows, "bytes": each.bytes} for each in evidence]
     return Prunable(runs, before, evidence, [row for row in rows if row["rows"]])
 
 
-def prune(found: Prunable) -> None:
+def prune(installation: Installation, found: Prunable) -> None:
     """Delete what `prunable` found."""
-    prune_dagster(installed().instance, found.runs, found.before)
-    free_evidence(installed().engine, found.evidence)
+    prune_dagster(installation.instance, installation.database_url, found.runs, found.before)
+    free_evidence(installation.engine, found.evidence)
 
 
-def prune_dagster(of: dg.DagsterInstance, runs: Collection[str], before: datetime) -> None:
-    """Delete runs with their events and check results, and ticks from before a time."""
+def prune_dagster(of: dg.DagsterInstance, database: URL, runs: Collection[str], before: datetime) -> None:
+    """Delete runs with their events and check results, and ticks from before a time.
+
+    database: the curation database, on whose server Dagster's is.
+    """
     for run_id in runs:
         of.delete_run(run_id)
-    storage = _storage()
+    storage = _dagster_engine(database)
     with storage.begin() as connection:
         # Dagster leaves these behind.
         gone = sa.text("DELETE FROM asset_check_executions WHERE run_id = ANY(:runs)")
@@ -103,10 +106,10 @@ def superseded_runs(of: dg.DagsterInstance, before: datetime) -> list[str]:
     ]
 
 
-def _in_use() -> set[tuple[str, str]]:
+def _in_use(installation: Installation) -> set[tuple[str, str]]:
     """Name and revision of the models that the present settings name, as far as they can be found."""
     found: set[tuple[str, str]] = set()
-    for scorer in installed().curation.scorers.values():
+    for scorer in installation.curation.scorers.values():
         with suppress(ModelNotFound):
             found |= set(_identities(scorer.models()))
         for source in chain(scorer.sources):
@@ -124,5 +127,5 @@ def _identities(models: object) -> Iterator[tuple[str, str]]:
             yield from _identities(value)
 
 
-def _storage() -> Engine:
-    return open_engine(sibling_url(installed().database_url, DAGSTER))
+def _dagster_engine(database: URL) -> Engine:
+    return open_engine(sibling_url(database, DAGSTER))

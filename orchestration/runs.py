@@ -25,7 +25,7 @@ from assets.sources.pool import MODEL_POOL
 from db.server.leases import Leases, lease
 from orchestration.dead_runs import HOST, PAUSE_S, PID, close_dead_runs, lease_name, ledger, own_tags
 from orchestration.definitions import defs
-from orchestration.platform import installed
+from orchestration.platform import Installation
 from orchestration.terminal import LOGGER, WithoutOutages, say
 
 # The tag of a run in which shards failed: their partition keys. The others were done.
@@ -37,6 +37,7 @@ class RunFailed(RuntimeError):
 
 
 def run_job(
+    installation: Installation,
     name: str,
     partition: str,
     run_config: Mapping[str, Any],
@@ -51,17 +52,23 @@ def run_job(
     Raises CheckFailed for a blocking check, and KeyboardInterrupt where the run was stopped by hand.
     """
     results = results or Results()
-    done = execute(name, partition, run_config, assets, through or partition, results)
+    done = execute(installation, name, partition, run_config, assets, through or partition, results)
     if error := results.error():
         raise error
     return done
 
 
 def execute(
-    name: str, first: str, run_config: Mapping[str, Any], assets: list[str] | None, last: str, results: Results
+    installation: Installation,
+    name: str,
+    first: str,
+    run_config: Mapping[str, Any],
+    assets: list[str] | None,
+    last: str,
+    results: Results,
 ) -> dg.ExecuteInProcessResult:
     """Run a job over the partitions from first to last. Shards that failed are noted in `results`, not raised."""
-    close_dead_runs(installed().instance)
+    close_dead_runs(installation.instance, installation.database_url)
     run_id = str(uuid.uuid4())
     errors: list[BaseException] = []
 
@@ -70,17 +77,22 @@ def execute(
         if context.op_exception is not None:
             errors.append(context.op_exception)
 
-    installed().curation.results = results
+    installation.curation.results = results
     quiet = redirect_stderr(cast(TextIO, WithoutOutages(sys.stderr)))
     # Held before others can see the run, so that nobody takes it for dead.
-    with lease(ledger(), lease_name(run_id)) as held, watching(run_id, held), quiet, private_files():
+    with (
+        lease(ledger(installation.database_url), lease_name(run_id)) as held,
+        watching(installation, run_id, held),
+        quiet,
+        private_files(),
+    ):
         done = (
             definitions()
             .resolve_job_def(name)
             .with_hooks({keep_error})
             .execute_in_process(
                 {**run_config, "loggers": {LOGGER: {"config": {}}}},
-                installed().instance,
+                installation.instance,
                 asset_selection=[dg.AssetKey(asset) for asset in assets or []],
                 tags={**own_tags(run_id), **range_tags(first, last)},
                 run_id=run_id,
@@ -90,7 +102,7 @@ def execute(
         )
     failed = results.failed()
     if failed:
-        installed().instance.add_run_tags(run_id, {FAILED: ",".join(failed)})
+        installation.instance.add_run_tags(run_id, {FAILED: ",".join(failed)})
     unforeseen = [error for error in errors if not (failed and isinstance(error, ShardsFailed | dg.DagsterError))]
     if unforeseen:
         raise unforeseen[0]
@@ -126,7 +138,7 @@ def definitions() -> dg.Definitions:
 
 
 @contextmanager
-def watching(run_id: str, held: Leases) -> Iterator[None]:
+def watching(installation: Installation, run_id: str, held: Leases) -> Iterator[None]:
     """Renew the lease of a run in a second thread until the block ends; this thread executes the run.
 
     While the run waits for the encoder, dead runs that hold it are closed, and every live one is named once on the
@@ -134,7 +146,7 @@ def watching(run_id: str, held: Leases) -> Iterator[None]:
     """
     ended = threading.Event()
     with ThreadPoolExecutor(1, thread_name_prefix="watch") as pool:
-        watch = pool.submit(_watch, run_id, held, ended)
+        watch = pool.submit(_watch, installation, run_id, held, ended)
         try:
             yield
         finally:
@@ -142,29 +154,27 @@ def watching(run_id: str, held: Leases) -> Iterator[None]:
     watch.result()
 
 
-def _watch(run_id: str, held: Leases, ended: threading.Event) -> None:
+def _watch(installation: Installation, run_id: str, held: Leases, ended: threading.Event) -> None:
     told: set[str] = set()
     while not ended.wait(PAUSE_S):
         if not held.renew():
             continue
         try:
-            if ahead := _ahead_of(run_id):
-                close_dead_runs(installed().instance)
-                ahead = {other: since for other, since in _ahead_of(run_id).items() if other not in told}
+            if ahead := _ahead_of(installation, run_id):
+                close_dead_runs(installation.instance, installation.database_url)
+                ahead = {other: since for other, since in _ahead_of(installation, run_id).items() if other not in told}
                 for other, since in ahead.items():
-                    say(
-                        "run",
-                        f"waits for the encoder of this machine, which {_described(other)} has held since {since}",
-                    )
+                    holder = _described(installation, other)
+                    say("run", f"waits for the encoder of this machine, which {holder} has held since {since}")
                 told |= ahead.keys()
         except (psycopg.OperationalError, sa.exc.DBAPIError, DagsterPostgresException):
             # The run meets the same outage at its next statement and reports it.
             continue
 
 
-def _ahead_of(run_id: str) -> dict[str, str]:
+def _ahead_of(installation: Installation, run_id: str) -> dict[str, str]:
     """The runs that hold the encoder while this run waits for it, each with the local time since when; else none."""
-    pool = installed().instance.event_log_storage.get_concurrency_info(MODEL_POOL)
+    pool = installation.instance.event_log_storage.get_concurrency_info(MODEL_POOL)
     claimed = {(slot.run_id, slot.step_key) for slot in pool.claimed_slots}
     if not any(step.run_id == run_id and (run_id, step.step_key) not in claimed for step in pool.pending_steps):
         return {}
@@ -176,8 +186,8 @@ def _ahead_of(run_id: str) -> dict[str, str]:
     }
 
 
-def _described(run_id: str) -> str:
-    run = installed().instance.get_run_by_id(run_id)
+def _described(installation: Installation, run_id: str) -> str:
+    run = installation.instance.get_run_by_id(run_id)
     if run is None:
         return f"run {run_id[:8]}, which was deleted,"
     work = f"run {run_id[:8]} ({run.job_name} of {partitions_named(run.tags)})"

@@ -24,7 +24,7 @@ def score_missing(
     context: dg.ScheduleEvaluationContext, curation: dg.ResourceParam[Curation]
 ) -> Iterator[dg.RunRequest | dg.SkipReason]:
     """Runs over the shards with something left to score, but for the datasets of runs that have not ended."""
-    close_dead_runs(context.instance)
+    close_dead_runs(context.instance, curation.engine.url)
     # Before the scores are looked at: a run that ends in between has then scored its shards.
     busy = busy_datasets(context.instance)
     wanted = _pending(curation)

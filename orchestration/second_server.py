@@ -5,13 +5,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from assets.home import NAME, homes_nearby
 from db.server.processes import has_embedded, is_embedded_running, running_homes
-
-if TYPE_CHECKING:
-    pass
 
 
 def note_of_second_server(

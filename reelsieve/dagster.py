@@ -34,7 +34,7 @@ def curation_beside(context: dg.InitResourceContext) -> Iterator[Curation]:
     """
     found = installed().curation
     found.results = Results()
-    with run_at_work(context):
+    with run_at_work(found, context):
         yield found
 
 

@@ -118,13 +118,14 @@ def found_url(home: Place | None, url: str | None) -> URL:
     from db.server.embedded import curation_url
     from db.server.processes import has_embedded
     from orchestration.settings import settings
+    from orchestration.settings.files import is_home_asked
 
     folder = Path(home).expanduser().resolve() if home is not None else settings().home_folder
     server = url or (None if home is not None else settings().database)
     if server is None and not has_embedded(folder):
         shown = str(home) if home is not None else str(folder)
         raise ReelsieveError(f"there is no data in {shown!r}: ingest some with reelsieve ingest")
-    if server is None and (note := open_home(folder, is_asked=home is not None or settings().is_home_asked)):
+    if server is None and (note := open_home(folder, is_asked=home is not None or is_home_asked(settings()))):
         _tell(note)
     return curation_url(folder, server)
 

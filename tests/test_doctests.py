@@ -31,7 +31,7 @@ def test_there_are_examples_of_every_room() -> None:
         "metrics_core.vcs.score",
         "db.selection.exports",
         "assets.progress",
-        "orchestration.attempts",
+        "orchestration.requests",
         "demo.story",
     }
     assert expected <= set(MODULES)

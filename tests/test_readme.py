@@ -24,7 +24,7 @@ from sqlalchemy.engine import URL
 from assets.scores.registry import METRICS
 from db.selection.recipes import Recipe
 from db.server.embedded import stop_embedded
-from orchestration.cli.showcase import FIRST_CLIPS
+from orchestration.cli.demo import FIRST_CLIPS
 from tests.assets.test_report_browser import CUT_OFF, CUT_TEXT, TEXT_ON_TEXT, TOO_WIDE
 from tests.browser import chromium
 from tests.command_line import Done, run_command

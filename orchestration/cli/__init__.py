@@ -1,4 +1,4 @@
-"""The command line: `reelsieve COMMAND`. Each module holds the commands of one concern."""
+"""The command line: `reelsieve COMMAND`. A command is in the module of its name, `try` in `try_`."""
 
 from __future__ import annotations
 

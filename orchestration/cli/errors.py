@@ -7,86 +7,18 @@ This module knows nothing else about the errors of the other rooms.
 from __future__ import annotations
 
 import errno
-import platform
-import sys
-import tempfile
-import traceback
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timezone
-from pathlib import Path
 
 import psycopg
 import psycopg2
 import sqlalchemy as sa
 
-from assets.own_home import open_home
-from assets.settings import SettingsError
 from db.server.conflicts import is_conflict
 from db.server.engine import NO_ROOM
-from db.server.urls import DatabaseUnavailable
+from orchestration.cli.fault_log import record
 from orchestration.cli.refusals import UsageError
 from orchestration.passwords import without_passwords
-from orchestration.settings import settings
-
-MOST_LOGS = 100
-"""The logs of faults that a folder keeps."""
-
-
-# Faults of the program: their traceback goes to a log file, and one sentence names it.
-
-
-def record(error: BaseException) -> str:
-    """Write the traceback of a fault into the home's folder `logs`, and return the sentence that names the file.
-
-    Where that folder cannot be written to, the file goes to the temporary folder; where neither can, the traceback
-    follows the sentence.
-    """
-    said = without_passwords(" ".join(str(error).split()))
-    fault = f"this is a fault of Reelsieve, not yours ({type(error).__name__}{': ' * bool(said)}{said[:200]})"
-    trace = without_passwords(_report(error))
-    refused = []
-    for folder in _folders():
-        try:
-            folder.mkdir(mode=0o700, exist_ok=True)
-            # Only this user may read the file: it may quote texts of the data.
-            descriptor, name = tempfile.mkstemp(".log", "fault_", folder)
-            with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
-                file.write(trace)
-            _remove_oldest(folder)
-        except OSError as problem:
-            refused.append(f"{folder}: {problem.strerror}")
-        else:
-            aside = f" ({'; '.join(refused)})" if refused else ""
-            return f"{fault}: please report it with its traceback, which is in {name}{aside}"
-    return f"{fault}: please report it with this traceback, for no log can be written ({'; '.join(refused)})\n{trace}"
-
-
-def _remove_oldest(folder: Path) -> None:
-    """Remove the oldest logs of faults in a folder, so that MOST_LOGS stay: a page may fail at every request."""
-    with suppress(OSError):  # another process may remove the same ones
-        for log in sorted(folder.glob("fault_*.log"), key=lambda log: log.stat().st_mtime_ns)[:-MOST_LOGS]:
-            log.unlink(missing_ok=True)
-
-
-def _folders() -> Iterator[Path]:
-    with suppress(SettingsError, DatabaseUnavailable):  # the settings are wrong too, or the home is no folder
-        open_home(settings().home_folder, is_asked=settings().is_home_asked)
-        yield settings().home_folder / "logs"
-    yield Path(tempfile.gettempdir())
-
-
-def _report(error: BaseException) -> str:
-    """The command, where it ran, and the traceback."""
-    lines = [
-        f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M:%S} UTC",
-        f"command: {' '.join(sys.argv)}",
-        f"Python {platform.python_version()}, {platform.platform()}",
-        "",
-    ]
-    return "\n".join(lines) + "\n" + "".join(traceback.format_exception(error))
-
 
 MISTAKE, USAGE, FAULT = 1, 2, 70
 # Trouble of the machine, not of the program: no right to a file, no room, a read-only disk.

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from orchestration.cli.installation import with_installation
 from orchestration.cli.output import AsJson, console, print_json, progress
+
+if TYPE_CHECKING:
+    from orchestration.platform import Installation
 
 # The values of ExportFormat, which is imported late.
 Format = Literal["parquet", "jsonl", "csv", "label-studio", "webdataset", "hf"]
 
 
+@with_installation
 def export(
+    installation: Installation,
     selection: Annotated[int, typer.Argument(help="Number of the selection.")],
     to: Annotated[Path, typer.Option(help="The new file, or for webdataset and hf the new folder.")],
     format: Annotated[
@@ -24,10 +30,9 @@ def export(
     """Write a frozen selection with its passport, in order of rank: whole or not at all. Nothing is overwritten."""
     from assets.selection.export import export_selection
     from assets.selection.export_target import ExportFormat
-    from orchestration.platform import installed
 
     with progress() as tell:
-        done = export_selection(installed().engine, selection, to, ExportFormat(format) if format else None, tell=tell)
+        done = export_selection(installation.engine, selection, to, ExportFormat(format) if format else None, tell=tell)
     if as_json:
         answer = {"selection_id": selection, "path": str(done.path), "format": done.form.value, "rows": done.rows}
         print_json({**answer, "media_root": done.media_root})

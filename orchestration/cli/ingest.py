@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from orchestration.cli.installation import with_installation
 from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows
 from orchestration.cli.refusals import UsageError
 
 if TYPE_CHECKING:
     from assets.ingest.report import IngestReport
+    from orchestration.platform import Installation
 
 
+@with_installation
 def ingest(
+    installation: Installation,
     folder: Annotated[Path, typer.Argument(help="Folder with videos, captions, ... as .jsonl, .csv or .parquet.")],
     dataset: DatasetName,
     rows: Annotated[
@@ -35,17 +39,16 @@ def ingest(
     from assets.datasets import BadDatasetName, check_dataset_name
     from assets.ingest.manifest import find_manifest
     from orchestration.launch import run_ingest
-    from orchestration.settings import settings
 
     try:
-        check_dataset_name(dataset, folder, settings().home_folder)
+        check_dataset_name(dataset, folder, installation.settings.home_folder)
     except BadDatasetName as error:
         raise UsageError(str(error)) from error
     find_manifest(folder, rows)
     if dry_run:
-        _try(folder.resolve(), dataset, rows.resolve() if rows else None, as_json)
+        _try(installation, folder.resolve(), dataset, rows.resolve() if rows else None, as_json)
         return
-    report = run_ingest(folder.resolve(), dataset, rows.resolve() if rows else None, shards)
+    report = run_ingest(installation, folder.resolve(), dataset, rows.resolve() if rows else None, shards)
     if as_json:
         print_json(report.as_dict())
         return
@@ -54,11 +57,10 @@ def ingest(
         console.print(f"{report.rejected} rows refused: reelsieve rejects --dataset {dataset} says why")
 
 
-def _try(folder: Path, dataset: str, rows: Path | None, as_json: bool) -> None:
+def _try(installation: Installation, folder: Path, dataset: str, rows: Path | None, as_json: bool) -> None:
     from assets.ingest.run import try_folder
-    from orchestration.platform import installed
 
-    report, refused = try_folder(installed().engine, folder, dataset, mixed_rows=rows)
+    report, refused = try_folder(installation.engine, folder, dataset, mixed_rows=rows)
     if as_json:
         print_json({**report.as_dict(), "refused": refused})
         return

@@ -9,15 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from orchestration.cli.installation import with_installation
 from orchestration.cli.output import AsJson, console, print_json, print_plan, print_rows, progress
 
 if TYPE_CHECKING:
     from assets.new_manifest.make import Made
+    from orchestration.platform import Installation
 
 MEDIA_ROOTS = "REELSIEVE_MEDIA_ROOTS"
 
 
+@with_installation
 def init(
+    installation: Installation,
     source: Annotated[
         Path, typer.Argument(metavar="FOLDER", help="Folder of videos, tables or tar shards; or a file.")
     ],
@@ -42,17 +46,16 @@ def init(
     """
     from assets.new_manifest.columns import Named
     from assets.new_manifest.make import make_manifest
-    from orchestration.settings import settings
 
     # A wrong setting ends the command before it writes anything.
-    settings()
+    _ = installation.settings
     named = Named(video_column, caption_column, tuple(rating or ()))
     with progress() as tell:
         made = make_manifest(source, to, named=named, is_trial=dry_run, tell=tell)
     if as_json:
-        print_json(_as_dict(made, dry_run))
+        print_json(_as_dict(installation, made, dry_run))
     else:
-        _print(made, dry_run)
+        _print(installation, made, dry_run)
 
 
 def next_commands(made: Made) -> list[str]:
@@ -95,12 +98,12 @@ def print_findings(made: Made) -> None:
         console.print(f"ratings: {offer}", markup=False, soft_wrap=True)
 
 
-def _print(made: Made, dry_run: bool) -> None:
+def _print(installation: Installation, made: Made, dry_run: bool) -> None:
     from orchestration.forecasts import plan_of
 
     print_findings(made)
     print_rows(made.findings.rows(), empty="nothing was left out")
-    print_plan(plan_of(made.holdings))
+    print_plan(plan_of(installation, made.holdings))
     if dry_run:
         console.print("nothing was written: the same command without --dry-run writes")
         return
@@ -110,7 +113,7 @@ def _print(made: Made, dry_run: bool) -> None:
         console.print(f"next: {command}", markup=False, soft_wrap=True)
 
 
-def _as_dict(made: Made, dry_run: bool) -> dict[str, Any]:
+def _as_dict(installation: Installation, made: Made, dry_run: bool) -> dict[str, Any]:
     from orchestration.forecasts import plan_of
 
     holdings = made.holdings
@@ -124,7 +127,7 @@ def _as_dict(made: Made, dry_run: bool) -> dict[str, Any]:
         "systems": dict(made.written.systems),
         "ratings": holdings.ratings,
         "offers": made.findings.offers(),
-        "needs": dict(plan_of(made.holdings).needs),
+        "needs": dict(plan_of(installation, made.holdings).needs),
         "left_out": made.findings.rows(),
         "extracted": made.extracted.n,
         "written": not dry_run,

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from orchestration.cli.installation import with_installation
 from orchestration.cli.output import AsJson, DatasetName, print_json, print_rows
 
+if TYPE_CHECKING:
+    from orchestration.platform import Installation
 
-def rejects(dataset: DatasetName, as_json: AsJson = False) -> None:
+
+@with_installation
+def rejects(installation: Installation, dataset: DatasetName, as_json: AsJson = False) -> None:
     """List the rows that the last ingest of every file refused, with the reasons."""
     from assets.datasets import dataset_of_key
     from db.manifest.rejects import list_rejects
-    from orchestration.platform import installed
 
-    dataset_row = dataset_of_key(installed().engine, dataset)
-    with installed().engine.connect() as connection:
+    dataset_row = dataset_of_key(installation.engine, dataset)
+    with installation.engine.connect() as connection:
         rows = list_rejects(connection, dataset_row.dataset_id)
     if as_json:
         print_json(rows)

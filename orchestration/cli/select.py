@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from orchestration.cli.installation import with_installation
 from orchestration.cli.output import AsJson, DatasetName, progress
 from orchestration.cli.recipe_options import read_options
 from orchestration.cli.selection_text import show_preview, show_selection
 
+if TYPE_CHECKING:
+    from orchestration.platform import Installation
 
+
+@with_installation
 def select(
+    installation: Installation,
     context: typer.Context,
     dataset: DatasetName,
     by: Annotated[list[str] | None, typer.Option(help="Metric that ranks the samples; several as NAME=WEIGHT.")] = None,
@@ -60,27 +67,26 @@ def select(
     from assets.selection.export import export_selection
     from assets.selection.export_target import export_target
     from assets.selection.select import make_selection, preview_selection
-    from orchestration.platform import installed
 
     rule = read_options(context.params)
     if export:
         export_target(export)
-    dataset_row = dataset_of_key(installed().engine, dataset)
+    dataset_row = dataset_of_key(installation.engine, dataset)
     if any(isinstance(least, str) for least in rule.at_least.values()):
         # Imported late: with it comes the machinery of runs.
         from orchestration.launch import make_named_thresholds
 
         with progress() as tell:
-            make_named_thresholds(dataset_row, rule, tell)
+            make_named_thresholds(installation, dataset_row, rule, tell)
     if preview:
         with progress() as tell, _without_size_is_usage():
-            seen = preview_selection(installed().engine, dataset_row, rule, _encoder, tell)
-        show_preview(seen, rule, dataset, as_json=as_json)
+            seen = preview_selection(installation.engine, dataset_row, rule, partial(_encoder, installation), tell)
+        show_preview(installation, seen, rule, dataset, as_json=as_json)
         return
     with progress() as tell, _without_size_is_usage():
-        chosen = make_selection(installed().engine, dataset_row, rule, _encoder, tell)
-        path = export_selection(installed().engine, chosen.selection_id, export, tell=tell).path if export else None
-    show_selection(chosen, rule, dataset, path, as_json=as_json)
+        chosen = make_selection(installation.engine, dataset_row, rule, partial(_encoder, installation), tell)
+        path = export_selection(installation.engine, chosen.selection_id, export, tell=tell).path if export else None
+    show_selection(installation, chosen, rule, dataset, path, as_json=as_json)
 
 
 @contextmanager
@@ -95,9 +101,8 @@ def _without_size_is_usage() -> Iterator[None]:
         raise UsageError(str(error)) from error
 
 
-def _encoder() -> Any:
+def _encoder(installation: Installation) -> Any:
     # Imported late: with it comes the machinery of runs, which few selections need.
     from assets.selection.vectors import text_encoder
-    from orchestration.platform import installed
 
-    return text_encoder(installed().curation.scorers)
+    return text_encoder(installation.curation.scorers)

@@ -13,29 +13,37 @@ if TYPE_CHECKING:
     from db.selection.freeze import Selection, Summary
     from db.selection.preview import Preview
     from db.selection.recipes import Recipe
+    from orchestration.platform import Installation
 
 
-def show_selection(chosen: Selection, rule: Recipe, dataset: str, path: Path | None, *, as_json: bool) -> None:
+def show_selection(
+    installation: Installation, chosen: Selection, rule: Recipe, dataset: str, path: Path | None, *, as_json: bool
+) -> None:
     """Print a frozen selection. path: the file that it was written to, if any."""
     numbers = _as_numbers(chosen)
     if as_json:
-        numbers = {"selection_id": chosen.selection_id, **numbers, "score_hash": chosen.score_hash, "by": _label(rule)}
+        numbers = {
+            "selection_id": chosen.selection_id,
+            **numbers,
+            "score_hash": chosen.score_hash,
+            "by": _label(installation, rule),
+        }
         print_json({**numbers, "path": str(path) if path else None})
         return
     known = "" if chosen.is_new else " (made before, unchanged)"
-    _print_numbers(f"selection {chosen.selection_id}:", numbers, dataset, rule, known, chosen.n_others)
+    _print_numbers(installation, f"selection {chosen.selection_id}:", numbers, dataset, rule, known, chosen.n_others)
     hint = f"write it with: reelsieve export {chosen.selection_id} --to FILE.parquet"
     console.print(f"written to {path}" if path else hint, markup=False)
 
 
-def show_preview(seen: Preview, rule: Recipe, dataset: str, *, as_json: bool) -> None:
+def show_preview(installation: Installation, seen: Preview, rule: Recipe, dataset: str, *, as_json: bool) -> None:
     """Print what a recipe would take."""
     numbers = _as_numbers(seen.summary)
     systems, metrics = [asdict(row) for row in seen.systems], [asdict(row) for row in seen.metrics]
     if as_json:
         print_json({**numbers, "systems": systems, "metrics": metrics})
         return
-    _print_numbers("would take", numbers, dataset, rule, "; nothing is frozen", seen.summary.n_others)
+    _print_numbers(installation, "would take", numbers, dataset, rule, "; nothing is frozen", seen.summary.n_others)
     print_rows(systems, empty="no system")
     console.print(
         "means of the n chosen samples with a value, and of a random choice of as many; margin is 1.96 standard errors "
@@ -70,11 +78,17 @@ def _as_numbers(summary: Summary) -> dict[str, Any]:
 
 
 def _print_numbers(
-    beginning: str, numbers: Mapping[str, Any], dataset: str, rule: Recipe, end: str, n_others: int
+    installation: Installation,
+    beginning: str,
+    numbers: Mapping[str, Any],
+    dataset: str,
+    rule: Recipe,
+    end: str,
+    n_others: int,
 ) -> None:
     things = {"caption": "captions", "qa": "question-answer pairs"}.get(numbers["kind"], "samples")
     size = f"{numbers['n']} of {numbers['n_eligible']} {things} of {dataset}"
-    console.print(f"{beginning} {size}, {_describe_choice(rule, numbers['cutoff'])}{end}", markup=False)
+    console.print(f"{beginning} {size}, {_describe_choice(installation, rule, numbers['cutoff'])}{end}", markup=False)
     if n_others:
         console.print(
             f"captions alone: {n_others} question-answer pairs have values of another scale; --kind qa takes them"
@@ -83,18 +97,17 @@ def _print_numbers(
         console.print(line, markup=False)
 
 
-def _describe_choice(rule: Recipe, cutoff: float) -> str:
+def _describe_choice(installation: Installation, rule: Recipe, cutoff: float) -> str:
     """Return what the chosen samples have in common: a least value only where the best are chosen."""
     if rule.choose == "random":
         return f"drawn at random by seed {rule.seed}"
-    return "a diverse subset" if rule.choose == "diverse" else f"{_label(rule)} at least {cutoff:.4f}"
+    return "a diverse subset" if rule.choose == "diverse" else f"{_label(installation, rule)} at least {cutoff:.4f}"
 
 
-def _label(rule: Recipe) -> str:
+def _label(installation: Installation, rule: Recipe) -> str:
     """Return what ranked the samples, with the models behind it where it is one metric."""
     from assets.reports.labels import metric_label
-    from orchestration.platform import installed
 
-    with installed().engine.connect() as connection:
+    with installation.engine.connect() as connection:
         labels = [metric_label(connection, name) for name in rule.by]
     return labels[0] if len(labels) == 1 else f"mean of the {rule.combine} of {' and '.join(labels)}"

@@ -9,18 +9,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from orchestration.cli.installation import with_installation
 from orchestration.cli.output import AsJson, console, print_json, print_rows, visible
 from orchestration.cli.selection_text import explain_choice
 
 if TYPE_CHECKING:
     from db.selection.diff import Difference
+    from orchestration.platform import Installation
 
 _SHOWN = 20
 selections = typer.Typer(help="List, show and compare frozen selections.", invoke_without_command=True)
 
 
 @selections.callback()
+@with_installation
 def list_all(
+    installation: Installation,
     context: typer.Context,
     dataset: Annotated[str | None, typer.Option("--dataset", "-d", help="Of this dataset alone.")] = None,
     as_json: AsJson = False,
@@ -31,12 +35,11 @@ def list_all(
     from assets.datasets import dataset_of_key
     from db.selection.frozen import list_selections
     from db.selection.recipes import recipe_in
-    from orchestration.platform import installed
 
-    with installed().engine.connect() as connection:
+    with installation.engine.connect() as connection:
         rows = list_selections(connection, dataset)
     if dataset and not rows:
-        dataset_of_key(installed().engine, dataset)
+        dataset_of_key(installation.engine, dataset)
     found = [
         {
             "selection": row["selection_id"],
@@ -59,15 +62,17 @@ def list_all(
 
 
 @selections.command()
+@with_installation
 def show(
-    selection_id: Annotated[int, typer.Argument(help="Number of the selection.")], as_json: AsJson = False
+    installation: Installation,
+    selection_id: Annotated[int, typer.Argument(help="Number of the selection.")],
+    as_json: AsJson = False,
 ) -> None:
     """Show the recipe of a selection, as a file that makes it again from the same scores."""
     from db.selection.frozen import known_selection
     from db.selection.recipes import recipe_in
-    from orchestration.platform import installed
 
-    with installed().engine.connect() as connection:
+    with installation.engine.connect() as connection:
         found = known_selection(connection, selection_id)
     if as_json:
         print_json({**found, "recipe": recipe_in(found["spec"])})
@@ -76,7 +81,9 @@ def show(
 
 
 @selections.command()
+@with_installation
 def diff(
+    installation: Installation,
     first: Annotated[int, typer.Argument(help="Number of a selection.")],
     second: Annotated[int, typer.Argument(help="Number of the selection to compare it with.")],
     as_json: AsJson = False,
@@ -85,9 +92,8 @@ def diff(
     from dataclasses import asdict
 
     from db.selection.diff import selection_diff
-    from orchestration.platform import installed
 
-    with installed().engine.connect() as connection:
+    with installation.engine.connect() as connection:
         found = list(selection_diff(connection, first, second))
     if as_json:
         print_json({"differences": [asdict(row) for row in found]})

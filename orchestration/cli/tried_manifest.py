@@ -17,6 +17,7 @@ from orchestration.cli.output import console, progress
 if TYPE_CHECKING:
     from assets.holdings import Holdings
     from assets.new_manifest.make import Made
+    from orchestration.platform import Installation
 
 _DIGITS = 8
 
@@ -33,7 +34,7 @@ class TriedManifest:
     export: str | None
 
 
-def find_or_make_manifest(source: Path, home: Path) -> TriedManifest:
+def find_or_make_manifest(installation: Installation, source: Path, home: Path) -> TriedManifest:
     """Find the manifest of a source and read it, or make one; print which. Raises NoManifest and ManifestError.
 
     Where the videos lie outside the manifest's folder, their folder gets a name for this process.
@@ -52,7 +53,7 @@ def find_or_make_manifest(source: Path, home: Path) -> TriedManifest:
             export = _name_root(_new_root(folder, place))
             return TriedManifest(place, of_manifest(place), export)
     is_in_home = not _has_room(folder)
-    made = _make(path, aside if is_in_home else folder, is_in_home=is_in_home)
+    made = _make(installation, path, aside if is_in_home else folder, is_in_home=is_in_home)
     return TriedManifest(made.folder, made.holdings, _name_root(made.new_root))
 
 
@@ -74,15 +75,14 @@ def _has_room(folder: Path) -> bool:
     return os.access(folder, os.W_OK, effective_ids=True)
 
 
-def _make(source: Path, target: Path, *, is_in_home: bool) -> Made:
+def _make(installation: Installation, source: Path, target: Path, *, is_in_home: bool) -> Made:
     """Make the manifest, and print what it was made of."""
     from assets.new_manifest.make import make_manifest
-    from orchestration.platform import installed
 
     with ExitStack() as stack:
         tell = stack.enter_context(progress())
         if is_in_home:
-            make_home_folder(installed().home, "manifests")
+            make_home_folder(installation.home, "manifests")
             stack.enter_context(private_files())
         made = make_manifest(source, target, tell=tell)
     print_findings(made)

@@ -17,7 +17,8 @@ from assets.datasets import UnknownDataset
 from assets.reports.page import environment
 from assets.work import DatasetChanged, one_work
 from db.reports.sight import TIMEOUT_S
-from orchestration.cli.errors import explain, record
+from orchestration.cli.errors import explain
+from orchestration.cli.fault_log import record
 
 CANCELLED = "57014"
 HEADERS = {

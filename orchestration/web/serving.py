@@ -21,7 +21,7 @@ from dagster_webserver.app import create_app_from_workspace_process_context
 
 from assets.home_files import make_home_folder, private_files
 from orchestration.look.serving import look
-from orchestration.platform import PROJECT, installed
+from orchestration.platform import PROJECT, Installation
 from orchestration.stopping import dying_along
 from orchestration.web.guard import Guard
 from orchestration.web.landing import Landing
@@ -43,23 +43,23 @@ class NotGuarded(RuntimeError):
     """This version of Dagster's web server cannot be guarded."""
 
 
-def serve(port: int) -> None:
+def serve(installation: Installation, port: int) -> None:
     """Serve the interface on 127.0.0.1 for ever. It returns when another process ends, and one line says so.
 
     From then on, what this process and those that it starts print goes to a log; only this line and errors are shown.
     """
     # Sets up Dagster's storage and its variables here, or the web server and the daemon would race to do it.
-    installed().instance.dispose()
-    terminal = Terminal(make_home_folder(installed().home, "logs") / LOG)
+    installation.instance.dispose()
+    terminal = Terminal(make_home_folder(installation.home, "logs") / LOG)
     try:
         with private_files():
-            _serve(port, terminal)
+            _serve(installation, port, terminal)
     except Exception:
         terminal.say(f"error: the web interface ended; {terminal.log} says why")
         raise
 
 
-def _serve(port: int, terminal: Terminal) -> None:
+def _serve(installation: Installation, port: int, terminal: Terminal) -> None:
     # With these variables Dagster shows errors in the definitions without its own frames.
     os.environ.update({"DAGSTER_IS_DEV_CLI": "1", "DAGSTER_verbose": ""})
     # Sockets have short paths.
@@ -79,19 +79,26 @@ def _serve(port: int, terminal: Terminal) -> None:
         others = {"code server": code, "daemon": daemon}
         if not hasattr(webserver, LAST_STEP):
             raise NotGuarded(f"Dagster's command has no {LAST_STEP} any more")
-        setattr(webserver, LAST_STEP, partial(_host, port, terminal, others))
+        setattr(webserver, LAST_STEP, partial(_host, installation, port, terminal, others))
         command, arguments = webserver.dagster_webserver, ["--workspace", str(workspace), "--host", NO_HOST]
         with command.make_context("dagster-webserver", arguments) as context:
             command.invoke(context)
 
 
-def _host(port: int, terminal: Terminal, others: Mapping[str, subprocess.Popen[bytes]], context: Any, *_: Any) -> None:
+def _host(
+    installation: Installation,
+    port: int,
+    terminal: Terminal,
+    others: Mapping[str, subprocess.Popen[bytes]],
+    context: Any,
+    *_: Any,
+) -> None:
     """Serve behind the guard until another process ends; in the place of Dagster's own function.
 
     context: Dagster's sight of the code server.
     """
     dagsters = create_app_from_workspace_process_context(context, live_data_poll_rate=POLL_RATE_MS)
-    app = Landing(dagsters, look(has_lineage=True).app())
+    app = Landing(dagsters, look(installation, has_lineage=True).app())
     config = uvicorn.Config(
         Guard(app, port),
         host="127.0.0.1",

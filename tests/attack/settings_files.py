@@ -18,7 +18,7 @@ from unittest.mock import patch
 import typer
 
 from assets.settings import give
-from orchestration.settings import fields
+from orchestration.settings.groups import fields
 from tests.attack.campaign import Campaign, Seed, limited
 from tests.command_line import Done, run_command
 from tests.orchestration.conftest import forget_installation

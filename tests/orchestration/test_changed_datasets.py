@@ -32,8 +32,8 @@ DROPPED = "error: dataset 'd' was dropped meanwhile: to have it again, reelsieve
 @pytest.fixture(scope="module")
 def scored(installation: Installation) -> Installation:
     """A scored dataset `d`."""
-    run_ingest(installation.manifest, "d", None, 2)
-    list(run_scoring("d", ["vcs"]))
+    run_ingest(installed(), installation.manifest, "d", None, 2)
+    list(run_scoring(installed(), "d", ["vcs"]))
     return installation
 
 
@@ -78,7 +78,7 @@ def named_again() -> Iterator[None]:
 
 
 def test_a_dataset_that_a_command_scores_is_kept(scored: Installation) -> None:
-    scoring: Any = run_scoring("d", ["evqa"])
+    scoring: Any = run_scoring(installed(), "d", ["evqa"])
     next(scoring)
     for command in (("drop", "d", "--yes"), ("rename", "d", "e")):
         done = run_command(*command)
@@ -173,9 +173,9 @@ def test_an_error_says_that_a_dataset_was_renamed(scored: Installation) -> None:
 
 def test_a_row_of_a_dropped_dataset(scored: Installation) -> None:
     """A foreign key refuses the row; the dataset that has the name by then is another one."""
-    run_ingest(scored.manifest, "short", None, 1)
+    run_ingest(installed(), scored.manifest, "short", None, 1)
     with pytest.raises(DatasetChanged, match="dataset 'short' was dropped meanwhile") as refused:
-        dropped_and_made_anew(lambda: run_ingest(scored.manifest, "short", None, 1))
+        dropped_and_made_anew(lambda: run_ingest(installed(), scored.manifest, "short", None, 1))
     assert isinstance(refused.value.__cause__, sa.exc.IntegrityError)
     drop(dataset_of_key(installed().engine, "short"))
 

@@ -15,7 +15,7 @@ from db.manifest.drawn_ratings import DRAWN
 from db.manifest.rating import Rater, next_item, store_rating
 from db.schema import rating
 from metrics_core.agreement import Estimate
-from orchestration.cli.reporting import with_interval
+from orchestration.cli.compare import with_interval
 from orchestration.platform import installed
 from tests.command_line import Done, run_command
 from tests.orchestration.conftest import Installation

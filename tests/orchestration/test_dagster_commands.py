@@ -36,7 +36,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module", autouse=True)
 def ingested(installation: Installation) -> None:
     """A dataset `mine` of one shard, in a home that only REELSIEVE_HOME names."""
-    run_ingest(installation.manifest, "mine", None, 1)
+    run_ingest(installed(), installation.manifest, "mine", None, 1)
 
 
 def fresh_environment() -> dict[str, str]:

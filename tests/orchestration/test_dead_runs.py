@@ -16,7 +16,8 @@ from orchestration.dead_runs import LEASED, close_dead_runs
 from orchestration.definitions import defs
 from orchestration.platform import installed
 from orchestration.schedules import score_missing
-from orchestration.sensors import conclusions, inbox
+from orchestration.sensors.conclusions import conclusions
+from orchestration.sensors.inbox import inbox
 from tests.orchestration.conftest import Installation
 
 pytestmark = pytest.mark.slow
@@ -26,7 +27,7 @@ HOLD = """
 import sys
 from orchestration.dead_runs import hold_lease
 from orchestration.platform import installed
-hold_lease(installed().instance, sys.argv[1])
+hold_lease(installed().instance, installed().database_url, sys.argv[1])
 print("held", flush=True)
 sys.stdin.read()
 """
@@ -64,14 +65,14 @@ def closed_in_time(run_id: str) -> bool:
     """Whether the run is closed before the deadline; Postgres sees the end of a process a moment later."""
     end = time.monotonic() + DEADLINE_S
     while status(run_id) != dg.DagsterRunStatus.FAILURE and time.monotonic() < end:
-        close_dead_runs(installed().instance)
+        close_dead_runs(installed().instance, installed().database_url)
     return status(run_id) == dg.DagsterRunStatus.FAILURE
 
 
 def test_a_run_of_the_interface_is_closed_once_its_process_was_killed() -> None:
     run_id = some_run()
     with process_of(run_id):
-        close_dead_runs(installed().instance)
+        close_dead_runs(installed().instance, installed().database_url)
         assert status(run_id) == dg.DagsterRunStatus.NOT_STARTED, "its process lives"
     assert closed_in_time(run_id)
 
@@ -79,7 +80,7 @@ def test_a_run_of_the_interface_is_closed_once_its_process_was_killed() -> None:
 def test_a_run_that_waits_for_its_start_is_left_alone() -> None:
     """Also one that is to repeat a dead run, whose tags it inherits."""
     waiting = [some_run(), some_run(**{LEASED: "the run before"})]
-    close_dead_runs(installed().instance)
+    close_dead_runs(installed().instance, installed().database_url)
     assert {status(run_id) for run_id in waiting} == {dg.DagsterRunStatus.NOT_STARTED}
 
 

@@ -50,15 +50,15 @@ PNG = re.compile(r"!\[[^]]*\]\(data:image/png;base64,([A-Za-z0-9+/=]+)\)")
 @pytest.fixture(scope="module", autouse=True)
 def scored(installation: Installation) -> dict[str, dict[str, Any]]:
     """A small dataset that went through all jobs; the metadata of its conclusions."""
-    run_ingest(installation.manifest, DATASET, None, len(SHARDS))
-    done = dict(run_scoring(DATASET, METRICS))
+    run_ingest(installed(), installation.manifest, DATASET, None, len(SHARDS))
+    done = dict(run_scoring(installed(), DATASET, METRICS))
     assert list(done) == SHARDS
     assert {metric: sum(written[metric] for written in done.values()) for metric in METRICS} == dict.fromkeys(
         METRICS, 36
     )
-    run_calibration(DATASET, "f1", "all")
+    run_calibration(installed(), DATASET, "f1", "all")
     recipe = {"by": "vcs", "keep": 0.125, "ties": "random"}
-    return {**run_conclusions(DATASET), **run_subset(DATASET, recipe)}
+    return {**run_conclusions(installed(), DATASET), **run_subset(installed(), DATASET, recipe)}
 
 
 def materialisation(asset: str, partition: str, storage: dg.DagsterInstance | None = None) -> dg.EventLogRecord:
@@ -187,7 +187,7 @@ def test_nothing_is_written_beside_the_configuration(installation: Installation)
 
 def test_finished_work_launches_nothing() -> None:
     before = installed().instance.get_runs_count()
-    assert list(run_scoring(DATASET, METRICS)) == []
+    assert list(run_scoring(installed(), DATASET, METRICS)) == []
     assert installed().instance.get_runs_count() == before
 
 
@@ -431,7 +431,7 @@ def test_the_check_of_verdicts_sees_one_that_is_missing() -> None:
     assert found.description == f"Not true: {holds}, in shard {SHARDS[shard]}."
     other = check(SHARDS[(shard + 1) % 3])
     assert (other.passed, other.description) == (True, f"{holds}.")
-    run_job("scoring_job", SHARDS[shard], {}, scoring_assets(["ecs"]))
+    run_job(installed(), "scoring_job", SHARDS[shard], {}, scoring_assets(["ecs"]))
     assert check(SHARDS[shard]).passed
 
 
@@ -449,7 +449,7 @@ def test_one_shard_that_fails_does_not_keep_the_next_from_being_scored(installat
         write_clip(folder / "videos" / f"{name}.avi")
     videos: list[str | Row] = [{"video_id": name, "path": f"videos/{name}.avi"} for name in names.values()]
     captions = [candidate(f"told of {name}", name, "A red ball rolls.") for name in names.values()]
-    run_ingest(tables(folder, videos, captions=captions), "demo", None, 2)
+    run_ingest(installed(), tables(folder, videos, captions=captions), "demo", None, 2)
     (folder / "videos" / f"{names[0]}.avi").unlink()
 
     done = run_command("score", "--dataset", "demo", "--metric", "evqa", "--json")
@@ -465,7 +465,7 @@ def test_one_shard_that_fails_does_not_keep_the_next_from_being_scored(installat
         assert dict(map(tuple, rows)) == {names[0]: "failed", names[1]: "ok"}
     # The next command tries the failed shard again, and it alone.
     with pytest.raises(CheckFailed, match="coverage"):
-        list(run_scoring("demo", ["evqa"]))
+        list(run_scoring(installed(), "demo", ["evqa"]))
     found = [(each.metadata["shards"].value, each.description) for each in evaluations("evqa_score", "coverage")[:2]]
     assert found == [
         ("1", "The one caption failed, in shard demo:0000."),
@@ -475,8 +475,8 @@ def test_one_shard_that_fails_does_not_keep_the_next_from_being_scored(installat
 
 
 def test_a_failing_check_ends_the_command_line_with_a_sentence(tmp_path: Path) -> None:
-    run_ingest(write_manifest(tmp_path, n_videos=2, prefix="broken"), "broken", None, 1)
-    list(run_scoring("broken", ["vcs"]))
+    run_ingest(installed(), write_manifest(tmp_path, n_videos=2, prefix="broken"), "broken", None, 1)
+    list(run_scoring(installed(), "broken", ["vcs"]))
     execute(
         "UPDATE score SET value = 1.5 FROM sample s WHERE score.sample_id = s.sample_id AND key = :key",
         key="broken_00_faithful_0",
@@ -506,7 +506,7 @@ def test_a_failing_check_ends_the_command_line_with_a_sentence(tmp_path: Path) -
 def test_score_missing_asks_for_the_shards_with_work(tmp_path: Path) -> None:
     assert tick_of_schedule() == (set(), "every sample of every dataset is scored")
 
-    run_ingest(write_manifest(tmp_path, n_videos=2, prefix="late"), "late", None, 10)
+    run_ingest(installed(), write_manifest(tmp_path, n_videos=2, prefix="late"), "late", None, 10)
     unscore("clip_05_brief_0")
     expected = pending_shards()
     assert {key.partition(":")[0] for key in expected} == {DATASET, "late"}
@@ -522,8 +522,8 @@ def test_score_missing_asks_for_the_shards_with_work(tmp_path: Path) -> None:
     assert {key.partition(":")[0] for key in asked} == {DATASET}
     installed().instance.report_run_canceled(run)
 
-    list(run_scoring("late", METRICS))
-    list(run_scoring(DATASET, METRICS))
+    list(run_scoring(installed(), "late", METRICS))
+    list(run_scoring(installed(), DATASET, METRICS))
     assert tick_of_schedule() == (set(), "every sample of every dataset is scored")
     execute("DELETE FROM dataset WHERE name = 'late'")
 
@@ -552,7 +552,7 @@ def tick_of_schedule() -> tuple[set[str], str | None]:
 def test_prune_deletes_old_runs_but_the_last_to_materialise(installation: Installation) -> None:
     ingests = []
     for _ in range(3):
-        run_ingest(installation.manifest, DATASET, None, None)
+        run_ingest(installed(), installation.manifest, DATASET, None, None)
         ingests.append(materialisation("video", DATASET).run_id)
     recent = {ingests[1]}
     make_old({run.run_id for run in installed().instance.get_runs()} - recent)
@@ -566,7 +566,7 @@ def test_prune_deletes_old_runs_but_the_last_to_materialise(installation: Instal
     assert ingests[1] in left, "superseded, but not old"
     assert ingests[2] in left, "old, but what it made is the newest"
     assert installed().instance.get_materialized_partitions(dg.AssetKey("vcs_score")) == shards
-    assert list(run_scoring(DATASET, METRICS)) == []
+    assert list(run_scoring(installed(), DATASET, METRICS)) == []
 
 
 def make_old(run_ids: set[str]) -> None:

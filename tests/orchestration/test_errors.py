@@ -179,7 +179,7 @@ def test_a_fault_leaves_its_traceback_in_the_home_folder(home: Path) -> None:
 
 
 def test_the_newest_logs_of_faults_stay(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orchestration.cli.errors.MOST_LOGS", 3)
+    monkeypatch.setattr("orchestration.cli.fault_log.MOST_LOGS", 3)
     kept: list[Path] = []
     for number in range(5):
         assert judge(KeyError(str(number))).exit_code == FAULT

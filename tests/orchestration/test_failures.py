@@ -24,7 +24,7 @@ from assets.sources.pool import model_pool
 from orchestration.dead_runs import own_tags
 from orchestration.definitions import defs
 from orchestration.platform import installed
-from orchestration.sensors import NotDelivered, failures, post
+from orchestration.sensors.failures import NotDelivered, failures, post
 from orchestration.settings import settings
 from tests.orchestration.conftest import Installation
 

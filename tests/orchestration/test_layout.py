@@ -13,7 +13,8 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from orchestration.cli.output import MOST_LINES, ROWS_AT_A_TIME, Field, cell, show
+from orchestration.cli.output import cell
+from orchestration.cli.table_layout import MOST_LINES, ROWS_AT_A_TIME, Field, show
 
 WORDS = "a red circle bounces three times and leaves at the top "
 

@@ -37,7 +37,7 @@ DEADLINE_S = 60.0
 
 @pytest.fixture(scope="module", autouse=True)
 def ingested(installation: Installation) -> None:
-    run_ingest(installation.manifest, DATASET, None, 2)
+    run_ingest(installed(), installation.manifest, DATASET, None, 2)
 
 
 @contextmanager

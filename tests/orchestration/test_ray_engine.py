@@ -20,8 +20,8 @@ import pytest
 
 from assets.datasets import RunShard, dataset_of_key
 from assets.steps import Step
-from orchestration.cluster.launch import session
 from orchestration.cluster.plan import Size
+from orchestration.cluster.session import session
 from orchestration.launch import run_ingest
 from orchestration.platform import installed
 from orchestration.stopping import STOPPED
@@ -151,7 +151,7 @@ def test_a_shard_that_kills_its_actors_is_given_up_and_a_killed_driver_takes_its
 
 def test_an_actor_that_is_refused_or_fails_keeps_no_cores_from_the_next_step(installation: Installation) -> None:
     """A run goes on with steps that do not rest on the failed one, while it holds the error, and that its actor."""
-    run_ingest(installation.manifest, "d", None, 1)
+    run_ingest(installed(), installation.manifest, "d", None, 1)
     with own_end(), session(1):
         from orchestration.cluster.pool import Pool, SightDiffers
         from orchestration.cluster.worker import sight_of

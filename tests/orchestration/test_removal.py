@@ -33,10 +33,10 @@ def scored(installation: Installation, tmp_path_factory: pytest.TempPathFactory)
     """Two scored datasets, the first with conclusions and a subset; the second one stays as it is."""
     other = write_manifest(tmp_path_factory.mktemp("other"), n_videos=3, prefix="other")
     for name, folder in (("first", installation.manifest), ("other", other)):
-        run_ingest(folder, name, None, 2)
-        list(run_scoring(name, METRICS))
-    run_conclusions("first")
-    run_subset("first", {"by": "vcs", "keep": 0.125, "ties": "random"})
+        run_ingest(installed(), folder, name, None, 2)
+        list(run_scoring(installed(), name, METRICS))
+    run_conclusions(installed(), "first")
+    run_subset(installed(), "first", {"by": "vcs", "keep": 0.125, "ties": "random"})
     return installation
 
 
@@ -77,7 +77,7 @@ def test_a_renamed_dataset_is_not_scored_again(scored: Installation, tmp_path: P
     done = run_command("rename", "--dataset", "first", "second")
     assert (done.returncode, done.stdout) == (0, "dataset first is second now\n"), done.stderr
     assert partitions() == {"second", "second:0000", "second:0001", "other", "other:0000", "other:0001"}
-    assert list(run_scoring("second", METRICS)) == []
+    assert list(run_scoring(installed(), "second", METRICS)) == []
     assert installed().instance.get_runs_count() == n_runs
     assert counts() == before
     assert exported(selection, tmp_path / "after.jsonl") == [{**row, "dataset": "second"} for row in frozen]
@@ -145,13 +145,13 @@ def test_drop_says_what_would_go_and_takes_yes(scored: Installation, tmp_path: P
     listed = json.loads(run_command("selections", "--dataset", name, "--json").stdout)["selections"]
     assert [row["selection"] for row in listed] == [selection]
     assert f"{name} (dropped)" in " ".join(run_command("selections").stdout.split())
-    assert list(run_scoring("other", METRICS)) == []
+    assert list(run_scoring(installed(), "other", METRICS)) == []
     assert run_command("drop", name, "--yes").returncode == 1
 
 
 def test_a_dropped_dataset_can_be_ingested_again(scored: Installation) -> None:
     name = selected_name()
     run_command("drop", name, "--yes")
-    report = run_ingest(scored.manifest, "first", None, 2)
+    report = run_ingest(installed(), scored.manifest, "first", None, 2)
     assert report.accepted["videos"] == 12
-    assert sum(written["vcs"] for _, written in run_scoring("first", ["vcs"])) > 0
+    assert sum(written["vcs"] for _, written in run_scoring(installed(), "first", ["vcs"])) > 0

@@ -28,9 +28,9 @@ EVIDENCE = ("text_embedding", "frame_set", "frame_embedding", "entailment")
 def scored(installation: Installation) -> None:
     """A dataset with scores and a frozen selection, whose every run is old."""
     for _ in range(2):
-        run_ingest(installation.manifest, DATASET, None, 2)
-    list(run_scoring(DATASET, ["vcs", "ecs"]))
-    run_conclusions(DATASET)
+        run_ingest(installed(), installation.manifest, DATASET, None, 2)
+    list(run_scoring(installed(), DATASET, ["vcs", "ecs"]))
+    run_conclusions(installed(), DATASET)
     in_dagster("UPDATE runs SET create_timestamp = create_timestamp - interval '31 days'")
     in_dagster(
         "INSERT INTO job_ticks (job_origin_id, status, type, timestamp, tick_body) SELECT 'a', 'SKIPPED', 'SENSOR', "

@@ -12,7 +12,7 @@ import pytest
 
 from assets.scores.registry import METRICS
 from orchestration.cli.output import print_rows
-from orchestration.cli.scoring import score_table
+from orchestration.cli.score_table import score_table
 from orchestration.platform import installed
 from tests.command_line import run_command
 from tests.db.builders import activate, add_sample, add_video, make_dataset, ok, undefined, write_fresh

@@ -25,7 +25,8 @@ from orchestration.jobs import CONCLUSIONS
 from orchestration.launch import run_conclusions, run_ingest, run_scoring, run_subset
 from orchestration.platform import installed
 from orchestration.runs import run_job
-from orchestration.sensors import SETTLED_AFTER_S, conclusions, inbox
+from orchestration.sensors.conclusions import conclusions
+from orchestration.sensors.inbox import SETTLED_AFTER_S, inbox
 from tests.assets.manifests import candidate, write_clip
 from tests.assets.manifests import write_manifest as tables
 from tests.orchestration.conftest import Installation, write_manifest
@@ -184,7 +185,7 @@ def test_media_that_arrive_later_are_ingested_and_their_rejects_withdrawn(instal
 def test_no_other_folder_is_ingested_as_the_demo(installation: Installation) -> None:
     """Whoever starts the ingest, since the demo's encoder gives every dataset of this name a score."""
     with pytest.raises(BadDatasetName, match=r"'demo' is reserved for the clips of `reelsieve demo`: use another name"):
-        run_ingest(installation.manifest, "demo", None, None)
+        run_ingest(installed(), installation.manifest, "demo", None, None)
 
 
 def test_inbox_warns_of_folders_that_are_no_data_sets(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -215,27 +216,27 @@ def asked() -> set[str]:
 def test_conclusions_follow_the_scores_of_their_own_data_set(tmp_path: Path) -> None:
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
-        run_ingest(write_manifest(tmp_path / name, n_videos=2, prefix=name), name, None, 1)
+        run_ingest(installed(), write_manifest(tmp_path / name, n_videos=2, prefix=name), name, None, 1)
     assert tick(conclusions) == ([], NOTHING_NEWER), "without a score there is nothing to conclude"
 
-    list(run_scoring("first", ["vcs"]))
+    list(run_scoring(installed(), "first", ["vcs"]))
     assert asked() == {"first"}
     (request,), _ = tick(conclusions)
     assert carry_out("dataset_job", request).success
     assert tick(conclusions) == ([], NOTHING_NEWER)
 
-    list(run_scoring("second", ["vcs"]))
+    list(run_scoring(installed(), "second", ["vcs"]))
     assert asked() == {"second"}
     assert stored("second") is None
-    drawn = run_conclusions("second")
+    drawn = run_conclusions(installed(), "second")
     assert asked() == set()
     assert stored("second") is None, "nobody has frozen a subset"
-    subset = run_subset("second", {"by": "vcs", "keep": 0.5})
+    subset = run_subset(installed(), "second", {"by": "vcs", "keep": 0.5})
     assert asked() == set()
     assert stored("second") == {**drawn, **subset}
 
     # New scores are waited for while a run of the dataset has not ended.
-    list(run_scoring("first", ["vcs_short"]))
+    list(run_scoring(installed(), "first", ["vcs_short"]))
     assert asked() == {"first"}
     assert stored("first") is None, "they are older than a score"
     run = installed().instance.create_run_for_job(
@@ -250,8 +251,8 @@ def test_conclusions_follow_the_scores_of_their_own_data_set(tmp_path: Path) -> 
 
 
 def test_conclusions_that_fail_are_tried_again_after_a_pause(tmp_path: Path) -> None:
-    run_ingest(write_manifest(tmp_path, n_videos=2, prefix="third"), "third", None, 1)
-    list(run_scoring("third", ["vcs"]))
+    run_ingest(installed(), write_manifest(tmp_path, n_videos=2, prefix="third"), "third", None, 1)
+    list(run_scoring(installed(), "third", ["vcs"]))
     (request,) = (each for each in tick(conclusions)[0] if each.partition_key == "third")
     job = defs().resolve_job_def("dataset_job")
     installed().instance.report_run_failed(
@@ -264,21 +265,21 @@ def test_conclusions_that_fail_are_tried_again_after_a_pause(tmp_path: Path) -> 
 
 
 def test_a_data_set_without_scores_is_no_failure(tmp_path: Path) -> None:
-    run_ingest(write_manifest(tmp_path, n_videos=2, prefix="bare"), "bare", None, 1)
-    found = run_conclusions("bare")
+    run_ingest(installed(), write_manifest(tmp_path, n_videos=2, prefix="bare"), "bare", None, 1)
+    found = run_conclusions(installed(), "bare")
     assert set(found) == set(CONCLUSIONS)
-    subset = run_subset("bare", {"by": "vcs", "keep": 0.5})
+    subset = run_subset(installed(), "bare", {"by": "vcs", "keep": 0.5})
     assert subset["training_subset"]["dagster/row_count"] == 0
 
 
 def test_a_subset_without_a_size_is_refused_with_what_each_share_keeps(tmp_path: Path) -> None:
     """A job that nobody configured freezes nothing, and no conclusion waits for it."""
-    run_ingest(write_manifest(tmp_path, n_videos=2, prefix="sized"), "sized", None, 1)
-    list(run_scoring("sized", ["vcs"]))
-    assert "training_subset" not in run_conclusions("sized")
+    run_ingest(installed(), write_manifest(tmp_path, n_videos=2, prefix="sized"), "sized", None, 1)
+    list(run_scoring(installed(), "sized", ["vcs"]))
+    assert "training_subset" not in run_conclusions(installed(), "sized")
     for config in ({}, {"ops": {"training_subset": {"config": {"recipe": {"by": "vcs"}}}}}):
         with pytest.raises(SizeMissing, match=r"nothing says how much to take: of the .* samples of sized with vcs, a"):
-            run_job("subset_job", "sized", config)
+            run_job(installed(), "subset_job", "sized", config)
     with installed().engine.connect() as connection:
         named = sa.text("SELECT count(*) FROM selection WHERE dataset_name = 'sized'")
         assert connection.scalar(named) == 0

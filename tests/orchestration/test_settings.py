@@ -17,7 +17,8 @@ from huggingface_hub import constants
 
 from assets.models.profiles import PROFILES
 from assets.settings import give
-from orchestration.settings import fields, known_variables, settings
+from orchestration.settings import known_variables, settings
+from orchestration.settings.groups import fields
 from tests.command_line import run_command
 from tests.orchestration.conftest import forget_installation
 

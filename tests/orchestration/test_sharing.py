@@ -37,7 +37,7 @@ N_SAMPLES = 36
 
 @pytest.fixture(scope="module", autouse=True)
 def ingested(installation: Installation) -> None:
-    run_ingest(installation.manifest, DATASET, None, len(SHARDS))
+    run_ingest(installed(), installation.manifest, DATASET, None, len(SHARDS))
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +72,7 @@ def test_a_shard_that_another_process_has_comes_last_and_nothing_is_done_twice(
     with Leases(installed().database_url) as other, ThreadPoolExecutor(1) as pool:
         other.take(lease_name("vcs_score", SHARDS[1]))
         holder = other.holder(lease_name("vcs_score", SHARDS[1]))
-        scoring = pool.submit(lambda: list(run_scoring(DATASET, ["vcs"])))
+        scoring = pool.submit(lambda: list(run_scoring(installed(), DATASET, ["vcs"])))
         until(lambda: f"waits for shard {SHARDS[1]}, on which process" in said(capsys) or scoring.done(), "it waits")
         with installed().engine.connect() as connection:
             query = (
@@ -86,7 +86,7 @@ def test_a_shard_that_another_process_has_comes_last_and_nothing_is_done_twice(
     assert [key for key, _ in done] == SHARDS
     assert sum(written["vcs"] for _, written in done) == N_SAMPLES
     assert len(runs()) == before + 1
-    assert list(run_scoring(DATASET, ["vcs"])) == []
+    assert list(run_scoring(installed(), DATASET, ["vcs"])) == []
     assert len(runs()) == before + 1, "where nothing is left there is no run"
 
 
@@ -107,7 +107,7 @@ def statements() -> Iterator[list[str]]:
 
 def test_what_is_told_to_dagster_grows_with_assets_and_not_with_shards() -> None:
     with statements() as asked:
-        list(run_scoring(DATASET, ["vcs"]))
+        list(run_scoring(installed(), DATASET, ["vcs"]))
     made = installed().instance.fetch_materializations(dg.AssetKey("vcs_score"), limit=3).records
     assert {each.partition_key for each in made} == {*SHARDS}
     # One by one, an asset of three shards would take two more.
@@ -127,9 +127,9 @@ def said(capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def test_what_another_command_did_meanwhile_is_not_listed() -> None:
-    first = run_scoring(DATASET, ["vcs"], shards=[0, 2])
+    first = run_scoring(installed(), DATASET, ["vcs"], shards=[0, 2])
     begun = [next(first)]
-    other = list(run_scoring(DATASET, ["vcs", "vcs_short"]))
+    other = list(run_scoring(installed(), DATASET, ["vcs", "vcs_short"]))
     assert [key for key, _ in begun] == SHARDS[:1]
     assert [key for key, _ in other] == SHARDS
     assert [written["vcs"] for _, written in other] == [0, other[1][1]["vcs"], other[2][1]["vcs"]]
@@ -138,7 +138,7 @@ def test_what_another_command_did_meanwhile_is_not_listed() -> None:
 
 
 def test_a_shard_whose_check_fails_fails_in_every_command_and_keeps_no_other_one_from_its_score() -> None:
-    list(run_scoring(DATASET, ["vcs"]))
+    list(run_scoring(installed(), DATASET, ["vcs"]))
     with installed().engine.begin() as connection:
         connection.exec_driver_sql(
             "UPDATE score SET value = 1.5 WHERE (scorer_id, sample_id) = (SELECT scorer_id, min(sample_id) FROM score "
@@ -146,16 +146,16 @@ def test_a_shard_whose_check_fails_fails_in_every_command_and_keeps_no_other_one
             "WHERE s.shard = 1 AND score.status = 'ok' AND r.metric = 'vcs' GROUP BY 1)"
         )
         connection.exec_driver_sql("DELETE FROM score WHERE value IS DISTINCT FROM 1.5")
-    before, scoring = len(runs()), run_scoring(DATASET, ["vcs", "vcs_short"])
+    before, scoring = len(runs()), run_scoring(installed(), DATASET, ["vcs", "vcs_short"])
     assert [next(scoring)[0], next(scoring)[0]] == [SHARDS[0], SHARDS[2]]
     with pytest.raises(CheckFailed, match=f"a blocking check failed.*in_range of vcs_score in {SHARDS[1]}"):
         next(scoring)
     assert len(runs()) == before + 1, "one run for all of it"
     assert (runs()[0].status, runs()[0].tags[FAILED]) == (dg.DagsterRunStatus.FAILURE, SHARDS[1])
-    assert [row["pending"] for row in forecast_scoring(DATASET, ["vcs", "vcs_short"])] == [0, 0]
+    assert [row["pending"] for row in forecast_scoring(installed(), DATASET, ["vcs", "vcs_short"])] == [0, 0]
     # The next command looks at this shard again, and at no other.
     with pytest.raises(CheckFailed, match=f"in_range of vcs_score in {SHARDS[1]}; look"):
-        list(run_scoring(DATASET, ["vcs"]))
+        list(run_scoring(installed(), DATASET, ["vcs"]))
     assert runs()[0].tags[PARTITION] == SHARDS[1]
 
 
@@ -166,14 +166,14 @@ def test_a_shard_that_actors_give_up_keeps_no_other_one_from_being_scored(
     taken_by_others(monkeypatch, asset, SHARDS[1])
     with installed().engine.begin() as connection:
         connection.exec_driver_sql("DELETE FROM text_embedding")
-    scoring, before = run_scoring(DATASET, ["vcs"]), len(runs())
+    scoring, before = run_scoring(installed(), DATASET, ["vcs"]), len(runs())
     assert [next(scoring)[0], next(scoring)[0]] == [SHARDS[0], SHARDS[2]]
     with pytest.raises(GivenUp, match=f"^actors died at {SHARDS[1]}$"):
         next(scoring)
     assert len(runs()) == before + 1
     assert runs()[0].status == dg.DagsterRunStatus.FAILURE
     monkeypatch.undo()
-    assert [key for key, _ in run_scoring(DATASET, ["vcs"])] == SHARDS[1:2]
+    assert [key for key, _ in run_scoring(installed(), DATASET, ["vcs"])] == SHARDS[1:2]
 
 
 def test_the_command_takes_the_shards_that_are_named() -> None:
@@ -184,9 +184,9 @@ def test_the_command_takes_the_shards_that_are_named() -> None:
     assert "every sample of shards 2, 0 of shared is scored" in run_command(
         *command, "--shard", "2", "--shard", "0"
     ).stdout.replace("\n", " ")
-    (row,) = forecast_scoring(DATASET, ["vcs"], [0, 2])
+    (row,) = forecast_scoring(installed(), DATASET, ["vcs"], [0, 2])
     assert row["pending"] == 0
-    (row,) = forecast_scoring(DATASET, ["vcs"])
+    (row,) = forecast_scoring(installed(), DATASET, ["vcs"])
     assert row["pending"] > 0
     missing = run_command(*command, "--shard", "3")
     assert missing.returncode == 1

@@ -17,7 +17,7 @@ import pytest
 from assets.own_home import IDENTITY, UntrustedHome, is_own_home, open_home, trust_home
 from assets.settings import SettingsError, give
 from assets.trust import is_trusted, trust
-from orchestration.settings import fields
+from orchestration.settings.groups import fields
 from tests.command_line import Done, run_command
 from tests.homes import copy_home
 from tests.orchestration.conftest import forget_installation

@@ -312,7 +312,7 @@ def test_a_folder_that_cannot_be_written_to_stays_as_it_is(monkeypatch: pytest.M
         home.chmod(0o777)
         theirs.chmod(0o555)
         with ordinary_user():
-            manifest = find_or_make_manifest(theirs, home)
+            manifest = find_or_make_manifest(installed(), theirs, home)
         made, export = manifest.folder, manifest.export
         assert made.parent == home / "manifests"
         assert re.fullmatch(r"theirs-[0-9a-f]{8}", made.name)

@@ -78,10 +78,10 @@ def browser(is_here: None, address: str) -> Generator[Browser, None, None]:
 @pytest.fixture(scope="module")
 def address(installation: Installation, log: Path, terminal: Path) -> Generator[str, None, None]:
     """The address of `reelsieve ui` on an installation with a scored dataset; its processes end with the module."""
-    run_ingest(installation.manifest, DATASET, None, 2)
-    list(run_scoring(DATASET, ["vcs"]))
-    run_conclusions(DATASET)
-    run_subset(DATASET, {"by": "vcs", "keep": 0.5, "ties": "random"})
+    run_ingest(installed(), installation.manifest, DATASET, None, 2)
+    list(run_scoring(installed(), DATASET, ["vcs"]))
+    run_conclusions(installed(), DATASET)
+    run_subset(installed(), DATASET, {"by": "vcs", "keep": 0.5, "ties": "random"})
     port = free_port()
     # As a script's background job starts it: with SIGINT ignored. It must end on SIGTERM all the same.
     in_background = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh"]

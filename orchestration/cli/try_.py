@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from assets.home_files import private_files
+from orchestration.cli.installation import with_installation
 from orchestration.cli.output import console, print_plan, print_rows, progress
 from orchestration.cli.tried_manifest import find_or_make_manifest
 
 if TYPE_CHECKING:
     from assets.plan import Plan
+    from orchestration.platform import Installation
 
 # A table of the result has so many captions and these facts; sample_scores has them all.
 SHOWN = 10
@@ -23,7 +25,9 @@ SHOWN_FACTS = ("words", "frame_change", "sharpness", "brightness", "cuts")
 NAMED = 3
 
 
+@with_installation
 def try_folder(
+    installation: Installation,
     source: Annotated[
         Path, typer.Argument(metavar="FOLDER", help="Folder of videos, tables, tar shards or a manifest; or a file.")
     ],
@@ -38,25 +42,24 @@ def try_folder(
     """
     from assets.new_manifest.make import dataset_named_after
     from orchestration.forecasts import plan_of, plan_of_dataset
-    from orchestration.settings import settings
 
     started = time.monotonic()
     # A wrong setting ends the command before it writes anything.
-    home = settings().home_folder
-    manifest = find_or_make_manifest(source, home)
+    home = installation.settings.home_folder
+    manifest = find_or_make_manifest(installation, source, home)
     name = dataset or dataset_named_after(manifest.folder)
-    _check_name(name, manifest.folder, home)
-    plan = plan_of(manifest.holdings.rename(name))
+    _check_name(installation, name, manifest.folder, home)
+    plan = plan_of(installation, manifest.holdings.rename(name))
     print_plan(plan)
-    _print_time(manifest.folder, plan)
-    _ingest(manifest.folder, name)
+    _print_time(installation, manifest.folder, plan)
+    _ingest(installation, manifest.folder, name)
     # Rows that were refused, and videos that do not decode, may take from metrics what the manifest promised.
-    stored = plan_of_dataset(name)
+    stored = plan_of_dataset(installation, name)
     _require_samples(name, stored)
-    _describe(name)
-    scored = _score(name, stored, plan.needs)
-    page = _report(name)
-    _print_samples(name, stored.holdings.samples, scored)
+    _describe(installation, name)
+    scored = _score(installation, name, stored, plan.needs)
+    page = _report(installation, name)
+    _print_samples(installation, name, stored.holdings.samples, scored)
     console.print(f"page: {page}", markup=False, soft_wrap=True)
     if manifest.export and plan.holdings.files:
         console.print(f"later commands need: {manifest.export}", markup=False, soft_wrap=True)
@@ -65,50 +68,47 @@ def try_folder(
     console.print(f"done in {time.monotonic() - started:.0f} s")
 
 
-def _print_time(folder: Path, plan: Plan) -> None:
+def _print_time(installation: Installation, folder: Path, plan: Plan) -> None:
     """Print about how long everything takes, unless an earlier try has done some of it."""
     from assets.timing import estimate
     from db.manifest.datasets import list_datasets
-    from orchestration.platform import installed
 
-    with installed().engine.connect() as connection:
+    with installation.engine.connect() as connection:
         if plan.holdings.dataset in {each.name for each in list_datasets(connection)}:
             return
     with progress() as tell:
         tell("measuring the time on the first rows")
-        found = estimate(folder, plan.holdings, [installed().curation.scorers[metric] for metric in plan.metrics])
+        found = estimate(folder, plan.holdings, [installation.curation.scorers[metric] for metric in plan.metrics])
     console.print(f"plan: {found.line()}", markup=False, soft_wrap=True)
 
 
-def _check_name(dataset: str, folder: Path, home: Path) -> None:
+def _check_name(installation: Installation, dataset: str, folder: Path, home: Path) -> None:
     """Raise UsageError for a name that cannot be used, or that videos of another folder have."""
     from assets.datasets import BadDatasetName, check_dataset_name
     from db.manifest.datasets import first_file
     from orchestration.cli.refusals import UsageError
-    from orchestration.platform import installed
 
     try:
         check_dataset_name(dataset, folder, home)
     except BadDatasetName as error:
         raise UsageError(str(error)) from error
-    with installed().engine.connect() as connection:
+    with installation.engine.connect() as connection:
         file = first_file(connection, dataset)
     if file is not None and file.startswith("/") and not Path(file).is_relative_to(folder):
         raise UsageError(f"dataset {dataset} has videos of another folder ({file}): choose another name by --dataset")
 
 
-def _ingest(folder: Path, dataset: str) -> None:
+def _ingest(installation: Installation, folder: Path, dataset: str) -> None:
     """Ingest the manifest, and print what is refused or damaged."""
     from assets.datasets import dataset_of_key
     from db.manifest.rejects import list_rejects
     from db.reports.summary import unreadable_videos
     from orchestration.launch import run_ingest
-    from orchestration.platform import installed
 
     _stage(1, "ingest: every row is checked, and every clip decoded")
-    run_ingest(folder, dataset, None, None)
-    with installed().engine.connect() as connection:
-        dataset_id = dataset_of_key(installed().engine, dataset).dataset_id
+    run_ingest(installation, folder, dataset, None, None)
+    with installation.engine.connect() as connection:
+        dataset_id = dataset_of_key(installation.engine, dataset).dataset_id
         refused, unreadable = list_rejects(connection, dataset_id), unreadable_videos(connection, dataset_id)
     # A video first: its captions are refused since it is.
     refused.sort(key=lambda row: not row["source"].startswith("videos."))
@@ -128,15 +128,15 @@ def _require_samples(dataset: str, stored: Plan) -> None:
         raise Refused(f"dataset {dataset} has no caption to describe: reelsieve rejects --dataset {dataset} says why")
 
 
-def _describe(dataset: str) -> None:
+def _describe(installation: Installation, dataset: str) -> None:
     from orchestration.launch import run_facts
 
     _stage(2, "facts: captions and videos are described without a model")
-    described = run_facts(dataset)
+    described = run_facts(installation, dataset)
     console.print(f"described: {described['text_fact']} texts, {described['video_fact']} videos by this run")
 
 
-def _score(dataset: str, stored: Plan, named: Collection[str]) -> list[str]:
+def _score(installation: Installation, dataset: str, stored: Plan, named: Collection[str]) -> list[str]:
     """Make the scores of every metric that can score what is stored; return the metrics with a value.
 
     stored: the plan of what is stored. named: the metrics of which the plan of the manifest has named what they lack.
@@ -145,19 +145,18 @@ def _score(dataset: str, stored: Plan, named: Collection[str]) -> list[str]:
     from db.scores.present import active_scorers
     from orchestration.forecasts import metrics_without_values
     from orchestration.launch import run_scoring
-    from orchestration.platform import installed
 
-    silent = dict(metrics_without_values(dataset, stored.metrics))
+    silent = dict(metrics_without_values(installation, dataset, stored.metrics))
     later = {metric: f"{metric} needs {lacks}" for metric, lacks in stored.needs.items() if metric not in named}
     for sentence in (*later.values(), *silent.values()):
         console.print(f"left out: {sentence}", markup=False, soft_wrap=True)
     metrics = [metric for metric in stored.metrics if metric not in silent]
     _stage(3, f"score with {', '.join(metrics)}" if metrics else "score: left out, as no metric can say anything here")
     if metrics:
-        written = sum(sum(counts.values()) for _, counts in run_scoring(dataset, metrics))
+        written = sum(sum(counts.values()) for _, counts in run_scoring(installation, dataset, metrics))
         console.print(f"scored: {written} scores, or reasons why there is none, by this run")
-    with installed().engine.connect() as connection:
-        scorers = active_scorers(connection, dataset_of_key(installed().engine, dataset))
+    with installation.engine.connect() as connection:
+        scorers = active_scorers(connection, dataset_of_key(installation.engine, dataset))
     defined = [metric for metric in metrics if metric in scorers and scorers[metric].n_defined]
     for metric in metrics:
         if metric not in defined:
@@ -166,26 +165,22 @@ def _score(dataset: str, stored: Plan, named: Collection[str]) -> list[str]:
     return defined
 
 
-def _report(dataset: str) -> Path:
+def _report(installation: Installation, dataset: str) -> Path:
     """Write the page of the dataset, and return its path."""
     from assets.datasets import dataset_of_key
     from assets.reports.report import make_report, report_folder
-    from orchestration.platform import installed
 
     _stage(4, "report: one page of what is there")
-    folder = report_folder(installed().curation.home, dataset)
+    stored, folder = dataset_of_key(installation.engine, dataset), report_folder(installation.curation.home, dataset)
     with progress() as tell, private_files():
-        return make_report(
-            installed().engine, dataset_of_key(installed().engine, dataset), installed().curation.scorers, folder, tell
-        ).page
+        return make_report(installation.engine, stored, installation.curation.scorers, folder, tell).page
 
 
-def _print_samples(dataset: str, n: int, metrics: Collection[str]) -> None:
+def _print_samples(installation: Installation, dataset: str, n: int, metrics: Collection[str]) -> None:
     """Print which columns have a number for all n samples, and the first samples with some of them."""
     from db.evidence.facts import fact_spreads, some_samples
-    from orchestration.platform import installed
 
-    with installed().engine.connect() as connection:
+    with installation.engine.connect() as connection:
         spreads = fact_spreads(connection, dataset)
         facts = [each.fact for each in spreads if each.n and each.fact in SHOWN_FACTS]
         rows = some_samples(connection, dataset, [*metrics, *facts], SHOWN)

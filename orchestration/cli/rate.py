@@ -1,4 +1,4 @@
-"""Commands that show a dataset in a browser: look, rate."""
+"""The command rate: has people rate captions in a browser."""
 
 from __future__ import annotations
 
@@ -7,24 +7,20 @@ from urllib.parse import quote, urlencode
 
 import typer
 
+from orchestration.cli.installation import with_installation
 from orchestration.cli.output import console
-from orchestration.cli.refusals import Refused, UsageError
+from orchestration.cli.port import Port
+from orchestration.cli.refusals import UsageError
+from orchestration.cli.served_pages import serve_pages
 
 if TYPE_CHECKING:
     from assets.agreement.settling import Draws
-
-Port = Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0.1.")]
-
-
-def look(
-    dataset: Annotated[str | None, typer.Argument(help="Name of the dataset (default: a list of all).")] = None,
-    port: Port = 3001,
-) -> None:
-    """Look through samples in a browser: videos, captions, scores and why, histograms to filter by. Ctrl-C ends it."""
-    _serve(f"/look/{quote(dataset)}" if dataset else "/look", dataset, port)
+    from orchestration.platform import Installation
 
 
+@with_installation
 def rate(
+    installation: Installation,
     dataset: Annotated[str, typer.Argument(help="Name of the dataset.")],
     aspect: Annotated[str | None, typer.Option(help="What is rated, such as coverage.")] = None,
     rater: Annotated[str | None, typer.Option(help="Name of the rater (default: the page asks).")] = None,
@@ -60,7 +56,7 @@ def rate(
         raise UsageError(f"--scale: there is no scale {scale!r}: choose one of {', '.join(SCALES)}")
     draws = None
     if to_settle is not None and aspect is not None:
-        draws = _print_question(dataset, aspect, to_settle, seed)
+        draws = _print_question(installation, dataset, aspect, to_settle, seed)
     said = {
         "aspect": aspect,
         "rater": rater,
@@ -70,43 +66,19 @@ def rate(
         "to-settle": to_settle,
     }
     query = urlencode({name: value for name, value in said.items() if value is not None})
-    _serve(f"/look/{quote(dataset)}/rate{'/facts' if keypoints else ''}?{query}", dataset, port, draws)
+    serve_pages(
+        installation, f"/look/{quote(dataset)}/rate{'/facts' if keypoints else ''}?{query}", dataset, port, draws
+    )
 
 
-def _print_question(name: str, aspect: str, text: str, seed: int) -> Draws:
+def _print_question(installation: Installation, name: str, aspect: str, text: str, seed: int) -> Draws:
     """Say what is known of a question so far; the draw serves the pages. Raises BadQuestion before they are served."""
     from assets.agreement.settled import state_of
     from assets.agreement.settling import Draws
     from assets.datasets import dataset_of_key
-    from orchestration.platform import installed
 
-    dataset, draws = dataset_of_key(installed().engine, name), Draws(installed().engine)
+    dataset, draws = dataset_of_key(installation.engine, name), Draws(installation.engine)
     drawn = draws.of(dataset, text, seed)
-    with installed().engine.connect() as connection:
+    with installation.engine.connect() as connection:
         console.print(state_of(connection, dataset, aspect, drawn).sentence(), soft_wrap=True, markup=False)
     return draws
-
-
-def _serve(path: str, dataset: str | None, port: int, draws: Draws | None = None) -> None:
-    """Serve the pages for ever, and say at which address one of them is."""
-    check_port(port)
-    from assets.datasets import dataset_of_key
-    from orchestration.look.serving import serve
-    from orchestration.platform import installed
-
-    if dataset is not None:
-        dataset_of_key(installed().engine, dataset)
-    console.print(f"http://127.0.0.1:{port}{path} in a moment; Ctrl-C ends it", soft_wrap=True, markup=False)
-    serve(port, draws)
-
-
-def check_port(port: int) -> None:
-    """Refuse where no web server is installed, and where the port is taken."""
-    import importlib.util
-    import socket
-
-    if importlib.util.find_spec("dagster_webserver") is None:
-        raise Refused("the web interface is not installed: install the extra `ui` (pip install 'reelsieve[ui]')")
-    with socket.socket() as probe:
-        if probe.connect_ex(("127.0.0.1", port)) == 0:
-            raise Refused(f"port {port} is in use: choose another one with --port")

@@ -1,148 +1,31 @@
-"""Settings of this installation: from the environment, and behind it from one file `reelsieve.toml` with profiles."""
+"""Settings files: which ones count, and their values.
+
+Keys are names of settings, and a table [profile.NAME] holds some for one purpose.
+"""
 
 from __future__ import annotations
 
 import bisect
-import difflib
 import json
 import os
-import re
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache
 from pathlib import Path
-from types import NoneType
-from typing import Annotated, Any, Literal, cast, get_args, get_origin
+from typing import Any
 
 import tomli
-from pydantic import Field, SecretStr, create_model
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from assets.home import find_home, nearest
-from assets.media.settings import MediaSettings
 from assets.models.profiles import CHOSEN, PROFILES
-from assets.models.settings import DEVICE
 from assets.own_home import is_own_home
-from assets.scores.registry import BROKEN, SCORERS
-from assets.settings import PREFIX, SettingsError, give, place_of, read_settings, variable_of
-from assets.thresholds.settings import RatingSettings
+from assets.scores.registry import BROKEN
+from assets.settings import SettingsError, place_of, variable_of
 from assets.trust import config_folder, is_trusted
 from db.spelling import did_you_mean
-
-FILE = "reelsieve.toml"
-PROFILE = "profile"
-# Variables that no class of settings has: of a machine's pool of models, Dagster's files, tests and benchmarks.
-_OTHERS = (
-    *(DEVICE, "REELSIEVE_DAGSTER_DIR"),
-    *("REELSIEVE_TEST_DATA", "REELSIEVE_REQUIRE_ALL", "REELSIEVE_RENEW_GRAPH", "REELSIEVE_CHAT_SERVER_PYTHON"),
-)
-# How like PREFIX the first word of a variable is that is taken for a misspelt one of ours.
-_LIKENESS = 0.8
-_OF_ENVIRONMENT = {"failure_url": "is a secret", PROFILE: "chooses in the file"}
-
-
-class Settings(BaseSettings):
-    """The settings of this installation. A field X is the variable REELSIEVE_X."""
-
-    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore")
-
-    home: Path = Field(default_factory=find_home, description="database, exports, reports and inbox")
-    curation_db_url: SecretStr | None = Field(
-        default=None,
-        validation_alias="CURATION_DB_URL",
-        description="your own Postgres; default: the embedded server",
-    )
-    owners: tuple[Annotated[str, Field(pattern=r"^(team:.+|[^@ ]+@[^@ ]+)$")], ...] = Field(
-        default=(), description='owners of all assets in Dagster, as JSON: ["team:data", "ada@example.org"]'
-    )
-    profile: str = Field(
-        default="", description=f"{', '.join(PROFILES)} or one of {FILE}: its values come before the others"
-    )
-    failure_command: str | None = Field(default=None, description="run when a run failed, with a notice on its input")
-    failure_url: SecretStr | None = Field(default=None, description="receives a notice when a run failed")
-    ray_actors: int | None = Field(default=None, ge=1, description="actors without a GPU; default: as many as fit")
-    ray_cpus: float = Field(default=1.0, gt=0, description="cores of each actor")
-    ray_gpu_actors: int | None = Field(default=None, ge=0, description="actors with a GPU; default: as many as fit")
-    ray_gpus: float = Field(default=1.0, gt=0, description="GPUs of each actor that has one")
-
-    @property
-    def home_folder(self) -> Path:
-        """The home folder as an absolute path."""
-        return self.home.expanduser().resolve()
-
-    @property
-    def is_home_named(self) -> bool:
-        """Whether a setting names the home folder, so that it need not be looked for."""
-        return "home" in self.model_fields_set
-
-    @property
-    def is_home_asked(self) -> bool:
-        """Whether the user named the home folder in the environment or in a file of their own."""
-        place = place_of(variable_of("home"))
-        return self.is_home_named and (place is None or place.startswith(f"{own_file()}: "))
-
-    @property
-    def database(self) -> str | None:
-        """The configured database URL, or None for the embedded server."""
-        return self.curation_db_url.get_secret_value() or None if self.curation_db_url else None
-
-
-@lru_cache(maxsize=1)
-def settings() -> Settings:
-    """The settings of the installation and of every metric, read once per process.
-
-    Values of the settings file become variables of this process and of those that it starts. Raises SettingsError for a
-    value that cannot be used and for a name that nothing reads. Warns of the broken metrics of installed packages.
-    """
-    _warn_of_broken()
-    give(_values_of_files())
-    everything, *others = groups()
-    found = read_settings(everything)
-    for group in others:
-        read_settings(group)
-    known = known_variables(found)
-    unread = [_unread(name, known) for name in _of_ours(os.environ) if name.upper() not in known]
-    # They may be settings of a broken metric, which nobody can ask for its own.
-    if unread and not BROKEN:
-        raise SettingsError("; ".join(unread))
-    return found
-
-
-def _warn_of_broken() -> None:
-    if BROKEN:
-        # Imported late: it imports Dagster, and most commands have nothing to warn of.
-        from orchestration.terminal import warn_of_broken
-
-        warn_of_broken(BROKEN)
-
-
-@cache
-def groups() -> tuple[type[Settings], type[MediaSettings], type[RatingSettings]]:
-    """All groups of settings; the first has the fields of the installation and of every metric."""
-    of_metrics = dict.fromkeys(scorer.settings for scorer in SCORERS.values())
-    # create_model takes several bases, but its type stub knows only one.
-    return create_model("AllSettings", __base__=cast(Any, (Settings, *of_metrics))), MediaSettings, RatingSettings
-
-
-def fields() -> dict[str, FieldInfo]:
-    """Every setting by its name, which is its key in the settings file."""
-    return {name: field for group in reversed(groups()) for name, field in group.model_fields.items()}
-
-
-def is_of_file(name: str) -> bool:
-    """Whether a settings file may hold the setting."""
-    return name not in _OF_ENVIRONMENT
-
-
-def known_variables(found: Settings) -> set[str]:
-    """Every variable of ours that something reads. found: the settings, which name the variables that hold keys."""
-    keys = {str(key).upper() for name, key in found if name.endswith("_key_variable")}
-    return {*map(variable_of, fields()), *_OTHERS, *keys}
-
-
-# Settings files: keys are names of settings, and a table [profile.NAME] holds some for one purpose.
+from orchestration.settings.groups import FILE, OF_ENVIRONMENT, PROFILE, Settings, fields, is_of_file
+from orchestration.settings.harmless import is_harmless
 
 # Python's reader takes minutes for a key of a megabyte.
 LONGEST_FILE = 64 * 1024
@@ -178,7 +61,7 @@ class SettingsFile:
             f"{_in_table(table)}{key}": value
             for table, values in self.tables.items()
             for key, value in values.items()
-            if key in known and not _is_harmless(key, known[key], value)
+            if key in known and not is_harmless(key, known[key], value)
         }
 
 
@@ -216,6 +99,12 @@ def read_file(path: Path) -> SettingsFile:
     return SettingsFile(path, content, owner not in (os.geteuid(), 0))
 
 
+def is_home_asked(chosen: Settings) -> bool:
+    """Whether the user named the home folder of these settings in the environment or in a file of their own."""
+    place = place_of(variable_of("home"))
+    return chosen.is_home_named and (place is None or place.startswith(f"{own_file()}: "))
+
+
 def _home() -> Path:
     """The home folder as the environment, the user's own file or the current folder has it."""
     named = _home_of_environment()
@@ -245,7 +134,7 @@ def _own() -> tuple[Values, dict[str, Values]] | None:
     return _values_of(own)
 
 
-def _values_of_files() -> Values:
+def read_values_of_files() -> Values:
     """By variable, its text and its place: of the chosen profile before the others, of a folder before the user's."""
     chosen, path = os.environ.get(variable_of(PROFILE), ""), settings_file()
     # All profiles are looked at, so that a mistake does not wait for the day when one is chosen.
@@ -284,39 +173,6 @@ def _of_folder(path: Path) -> tuple[Values, dict[str, Values]]:
             f"reelsieve config trust {quoted}"
         )
     return values
-
-
-# Settings that name a model, beside those that end in _model.
-_MODELS = {"text_encoder", "image_text_encoder", "image_text_checkpoint", "ecs_verifier", "sentence_splitter"}
-_MODEL_NAME = re.compile(r"(sat:)?(?P<name>[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?)(@\w+)?")
-_OF_MONEY = {"chat_budget", "chat_prices"}
-
-
-def _is_harmless(key: str, field: FieldInfo, value: Any) -> bool:
-    """Whether anybody's file may set it: a number, a switch, a choice from a list, or a model by its public name.
-
-    All else may name a server, a key, a file, a folder, a command or somebody's money.
-    """
-    if key in _OF_MONEY:
-        return False
-    if set(_kinds(field.annotation)) <= {bool, int, float, NoneType}:
-        return True
-    is_model = key in _MODELS or key.endswith("_model")
-    named = _MODEL_NAME.fullmatch(value) if is_model and isinstance(value, str) else None
-    # A model is loaded from a folder of its name where there is one.
-    return is_model and (value == "" or bool(named and not os.path.lexists(named["name"])))
-
-
-def _kinds(annotation: Any) -> Iterator[type]:
-    """The types of the values that an annotation allows; a choice from a list has none, and neither have keys."""
-    if (origin := get_origin(annotation)) is None:
-        yield annotation
-    elif origin is Annotated:
-        yield from _kinds(get_args(annotation)[0])
-    elif origin is not Literal:
-        for argument in get_args(annotation)[1 if origin is dict else 0 :]:
-            if argument is not ...:
-                yield from _kinds(argument)
 
 
 def _of_profile(chosen: str) -> dict[str, tuple[str, str]]:
@@ -377,7 +233,7 @@ def _texts(path: Path, table: str, values: Mapping[str, Any]) -> Values:
             meant = did_you_mean(key, known)
             raise SettingsError(f"{place} is no setting{f', did you mean {meant}?' if meant else ''}")
         if not is_of_file(key):
-            raise SettingsError(f"{place} {_OF_ENVIRONMENT[key]}: set the variable {variable_of(key)} instead")
+            raise SettingsError(f"{place} {OF_ENVIRONMENT[key]}: set the variable {variable_of(key)} instead")
         if key == "curation_db_url":
             _refuse_password(place, str(value))
         found[variable_of(key)] = (_text(path.parent, known[key], value, place), place)
@@ -430,22 +286,3 @@ def _is_deep(value: Any) -> bool:
             for inner in (outer.values() if isinstance(outer, dict) else outer)
         ]
     return bool(level)
-
-
-def _of_ours(names: Iterable[str]) -> list[str]:
-    """The variables that begin with our prefix, or with a word so like it that it must be misspelt."""
-    return [
-        name
-        for name in names
-        if name[:4].upper() == PREFIX[:4]
-        and difflib.SequenceMatcher(None, f"{name.upper().partition('_')[0]}_", PREFIX).ratio() >= _LIKENESS
-    ]
-
-
-def _unread(name: str, known: Collection[str]) -> str:
-    """What is wrong with a variable that nothing reads. Its value is not quoted: it may be a secret."""
-    # All begin alike: what follows tells them apart.
-    meant = {variable.removeprefix(PREFIX): variable for variable in (*known, "CURATION_DB_URL")}
-    said = did_you_mean(name.partition("_")[2], meant)
-    hint = f", did you mean {meant[said]}?" if said else ": unset it, or correct its name"
-    return f"environment variable {name} is not read by anything{hint}"

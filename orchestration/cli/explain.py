@@ -1,4 +1,4 @@
-"""The commands explain, why a sample has its scores, and facts, how the facts of a dataset spread."""
+"""The command explain: why a sample has its scores."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from orchestration.cli.installation import with_installation
 from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows
 from orchestration.cli.refusals import Refused
 
 if TYPE_CHECKING:
     from assets.scores.explain import ExplainedScore
+    from orchestration.platform import Installation
 
 
+@with_installation
 def explain(
+    installation: Installation,
     sample: Annotated[str, typer.Argument(help="Id of a caption or question.")],
     dataset: DatasetName,
     metric: Annotated[
@@ -26,19 +30,18 @@ def explain(
     from assets.datasets import dataset_of_key
     from assets.reports.text import compact
     from assets.scores.explain import explain_score, known_facts
-    from orchestration.cli.scoring import shown_metrics
-    from orchestration.platform import installed
+    from orchestration.cli.metric_names import shown_metrics
 
-    dataset_row = dataset_of_key(installed().engine, dataset)
-    scorers = installed().curation.scorers
+    dataset_row = dataset_of_key(installation.engine, dataset)
+    scorers = installation.curation.scorers
     explained = [
-        explain_score(installed().engine, name, scorers.get(name), dataset_row, sample)
-        for name in shown_metrics(dataset_row, metric)
+        explain_score(installation.engine, name, scorers.get(name), dataset_row, sample)
+        for name in shown_metrics(installation, dataset_row, metric)
     ]
     scores = [score for score in explained if score is not None]
     if not scores:
         raise Refused(f"{dataset} has no sample {sample!r}: reelsieve scores --dataset {dataset} lists them")
-    facts = known_facts(installed().engine, dataset_row, sample)
+    facts = known_facts(installation.engine, dataset_row, sample)
     has_scores = any(score.status is not None for score in scores)
     if not has_scores and not facts:
         raise Refused(f"{sample!r} has no score yet: reelsieve score --dataset {dataset}")
@@ -65,25 +68,3 @@ def _print(score: ExplainedScore) -> None:
         console.print(line, markup=False)
     if score.explanation.rows:
         print_rows(score.explanation.rows, empty="")
-
-
-def facts(dataset: DatasetName, as_json: AsJson = False) -> None:
-    """Describe captions and videos without a model or a reference, and show how each fact spreads.
-
-    Measures what is missing; the same command again goes on. View sample_scores has a column for each fact, and more
-    of one is not better.
-    """
-    from assets.datasets import dataset_of_key
-    from db.evidence.facts import fact_spreads
-    from orchestration.launch import run_facts
-    from orchestration.platform import installed
-
-    described = run_facts(dataset)
-    with installed().engine.connect() as connection:
-        rows = [
-            spread._asdict() for spread in fact_spreads(connection, dataset_of_key(installed().engine, dataset).name)
-        ]
-    if as_json:
-        print_json({"dataset": dataset, "described": described, "facts": rows})
-    else:
-        print_rows(rows, empty="")

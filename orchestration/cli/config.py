@@ -24,7 +24,7 @@ def show(context: typer.Context, as_json: AsJson = False) -> None:
     """Show the settings that differ from their defaults, and where each comes from; with --json all of them."""
     if context.invoked_subcommand is not None:
         return
-    from orchestration.settings import own_file, settings_file
+    from orchestration.settings.files import own_file, settings_file
 
     rows = _rows()
     if as_json:
@@ -42,7 +42,8 @@ def show(context: typer.Context, as_json: AsJson = False) -> None:
 @config.command("init")
 def init() -> None:
     """Write reelsieve.toml in the current folder: every setting with its meaning and default, commented out."""
-    from orchestration.settings import FILE, settings_file
+    from orchestration.settings.files import settings_file
+    from orchestration.settings.groups import FILE
 
     path = Path.cwd() / FILE
     if other := settings_file():
@@ -63,7 +64,7 @@ def trust(
     """Let a settings file or a home of somebody else's count, and say what it may do; a changed file counts no more."""
     from assets.home import find_home
     from assets.own_home import is_own_home
-    from orchestration.settings import settings_file
+    from orchestration.settings.files import settings_file
 
     home = find_home()
     chosen = (
@@ -96,7 +97,7 @@ def _trust_home(home: Path) -> None:
 
 def _trust_file(path: Path) -> None:
     from assets.trust import trust as add
-    from orchestration.settings import read_file
+    from orchestration.settings.files import read_file
 
     # The file itself may be a link, and is looked for by its own name.
     folder = path.expanduser().parent.resolve()
@@ -113,7 +114,7 @@ def _trust_file(path: Path) -> None:
 def file_of_defaults() -> str:
     """The text of a settings file in which every setting is a comment."""
     from assets.models.profiles import PROFILES
-    from orchestration.settings import PROFILE, fields, is_of_file
+    from orchestration.settings.groups import PROFILE, fields, is_of_file
 
     lines = [
         "# Settings of Reelsieve. Variables of the environment win: frames_cap is REELSIEVE_FRAMES_CAP there.",
@@ -143,7 +144,8 @@ def _toml(field: FieldInfo) -> str:
 
 def _rows() -> list[dict[str, Any]]:
     from assets.settings import read_settings
-    from orchestration.settings import groups, settings
+    from orchestration.settings import settings
+    from orchestration.settings.groups import groups
 
     _, *others = groups()
     found: dict[str, BaseSettings] = {}
@@ -163,7 +165,7 @@ def _rows() -> list[dict[str, Any]]:
 def _origin(name: str, of: BaseSettings) -> str:
     """Where a value comes from; the folder of a file of a folder is left out, since it stands below the table."""
     from assets.settings import place_of, variable_of
-    from orchestration.settings import own_file
+    from orchestration.settings.files import own_file
 
     if place := place_of(variable_of(name)):
         if place.startswith(f"{own_file()}: "):

@@ -7,14 +7,18 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from assets.home import DEMO_DATASET
 from assets.home_files import private_files
+from orchestration.cli.installation import with_installation
 from orchestration.cli.output import console, print_rows
 from orchestration.cli.refusals import Refused
+
+if TYPE_CHECKING:
+    from orchestration.platform import Installation
 
 DATASET = DEMO_DATASET
 MARKER = "complete.json"
@@ -24,7 +28,9 @@ KEPT = 0.125
 """The share of the captions that the training subset of the demo keeps."""
 
 
+@with_installation
 def demo(
+    installation: Installation,
     clips: Annotated[
         int | None,
         typer.Option(min=2, max=999, help=f"Clips to draw (default: {FIRST_CLIPS}, or as many as were drawn before)."),
@@ -34,32 +40,31 @@ def demo(
     from assets.datasets import dataset_of_key
     from orchestration.conclusions import stored_results
     from orchestration.launch import run_conclusions, run_ingest, run_scoring, run_subset
-    from orchestration.platform import installed
 
     started = time.monotonic()
-    folder = installed().home / DATASET
+    folder = installation.home / DATASET
     with private_files():
-        _build(folder, clips)
+        _build(installation, folder, clips)
     _stage(2, "ingest: every row is checked, and every clip decoded")
-    report = run_ingest(folder, DATASET, None, None)
+    report = run_ingest(installation, folder, DATASET, None, None)
     console.print(f"ingested: {_counts(report.accepted)}; there already: {_counts(report.unchanged)}")
-    metrics = installed().usable_metrics
+    metrics = installation.usable_metrics
     _stage(3, f"score captions and questions with {', '.join(metrics)}: this takes longest")
-    written = sum(sum(counts.values()) for _, counts in run_scoring(DATASET, metrics))
+    written = sum(sum(counts.values()) for _, counts in run_scoring(installation, DATASET, metrics))
     done = f"{written} scores, or reasons why there is none" if written else "nothing was left to score"
     console.print(f"scored: {done}")
     _stage(4, "calibrate the thresholds of ecs on labels")
-    has_calibrated = _calibrate()
+    has_calibrated = _calibrate(installation)
     _stage(5, "conclude: agreement with ratings, report; freeze the best eighth")
     is_unchanged = not (report.accepted.total() or written or has_calibrated)
-    dataset = dataset_of_key(installed().engine, DATASET)
-    stored = stored_results(installed().instance, dataset) if is_unchanged else None
+    dataset = dataset_of_key(installation.engine, DATASET)
+    stored = stored_results(installation.instance, dataset) if is_unchanged else None
     recipe = {"by": metrics[0], "keep": KEPT, "stale": "leave_out"}
-    results = stored or {**run_conclusions(DATASET), **run_subset(DATASET, recipe)}
+    results = stored or {**run_conclusions(installation, DATASET), **run_subset(installation, DATASET, recipe)}
     if stored:
         console.print("concluded: the conclusions are of these scores already")
-    _show_systems(metrics)
-    _show_best_and_worst(metrics[0])
+    _show_systems(installation, metrics)
+    _show_best_and_worst(installation, metrics[0])
     subset = results["training_subset"]
     query = (
         "SELECT system, avg(vcs) AS vcs, avg(evqa) AS evqa, min(evqa_models) AS evqa_by FROM sample_scores "
@@ -82,7 +87,7 @@ def demo(
     console.print(f"done in {time.monotonic() - started:.0f} s")
 
 
-def _calibrate() -> bool:
+def _calibrate(installation: Installation) -> bool:
     """Choose the thresholds of ECS on labels of the demo, once, and print how good they are on the other videos.
 
     Returns whether they were chosen now.
@@ -91,14 +96,13 @@ def _calibrate() -> bool:
     from assets.scores.pending import register
     from db.scores.thresholds import label_thresholds
     from orchestration.launch import run_calibration
-    from orchestration.platform import installed
 
-    scorer_id = register(installed().engine, installed().curation.scorers["ecs"])
-    with installed().engine.connect() as connection:
-        if label_thresholds(connection, scorer_id, dataset_of_key(installed().engine, DATASET).dataset_id):
+    scorer_id = register(installation.engine, installation.curation.scorers["ecs"])
+    with installation.engine.connect() as connection:
+        if label_thresholds(connection, scorer_id, dataset_of_key(installation.engine, DATASET).dataset_id):
             console.print("calibrated: the thresholds of ecs are in force already")
             return False
-    *_, total = run_calibration(DATASET, "f1", "calibration")["evaluation"]
+    *_, total = run_calibration(installation, DATASET, "f1", "calibration")["evaluation"]
     console.print(
         f"calibrated: thresholds of ecs on a fifth of the videos; on the {total['labels']} labels of the others it is "
         f"right in {total['accuracy']:.1%} (always the same answer: {total['majority']:.1%})",
@@ -107,15 +111,14 @@ def _calibrate() -> bool:
     return True
 
 
-def _show_systems(metrics: Sequence[str]) -> None:
+def _show_systems(installation: Installation, metrics: Sequence[str]) -> None:
     from assets.datasets import dataset_of_key
     from assets.reports.labels import metric_label
     from db.scores.stored import active_scorer, values_by_system
-    from orchestration.platform import installed
 
-    dataset = dataset_of_key(installed().engine, DATASET)
+    dataset = dataset_of_key(installation.engine, DATASET)
     means: dict[str, dict[str, float]] = {}
-    with installed().engine.connect() as connection:
+    with installation.engine.connect() as connection:
         labels = {metric: metric_label(connection, metric) for metric in metrics}
         for metric in metrics:
             scorer_id = active_scorer(connection, metric)
@@ -128,14 +131,13 @@ def _show_systems(metrics: Sequence[str]) -> None:
     print_rows(rows, empty="no sample has a score")
 
 
-def _show_best_and_worst(metric: str, n: int = 4) -> None:
+def _show_best_and_worst(installation: Installation, metric: str, n: int = 4) -> None:
     from assets.datasets import dataset_of_key
     from assets.reports.tables import excerpt
     from db.scores.stored import active_scorer, best_and_worst
-    from orchestration.platform import installed
 
-    dataset = dataset_of_key(installed().engine, DATASET)
-    with installed().engine.connect() as connection:
+    dataset = dataset_of_key(installation.engine, DATASET)
+    with installation.engine.connect() as connection:
         scorer_id = active_scorer(connection, metric)
         samples = (
             best_and_worst(connection, scorer_id, dataset.dataset_id, "caption", n) if scorer_id is not None else []
@@ -148,7 +150,7 @@ def _show_best_and_worst(metric: str, n: int = 4) -> None:
     print_rows(rows, empty="no sample has a score")
 
 
-def _build(folder: Path, clips: int | None) -> None:
+def _build(installation: Installation, folder: Path, clips: int | None) -> None:
     from rich.progress import Progress
 
     from demo.build import VERSION, build_demo
@@ -158,7 +160,7 @@ def _build(folder: Path, clips: int | None) -> None:
     drawn = len((folder / "videos.jsonl").read_bytes().splitlines()) if is_there else 0
     wanted = clips or drawn or FIRST_CLIPS
     _stage(1, f"draw {wanted} clips, and write captions, facts, questions and ratings")
-    _refuse_fewer(wanted)
+    _refuse_fewer(installation, wanted)
     if drawn == wanted:
         console.print(f"demo dataset: {folder} (made before)", soft_wrap=True, markup=False)
         return
@@ -170,13 +172,12 @@ def _build(folder: Path, clips: int | None) -> None:
     console.print(f"drawn: {folder / 'videos' / 'clip_000.mp4'} is the first", soft_wrap=True, markup=False)
 
 
-def _refuse_fewer(clips: int) -> None:
+def _refuse_fewer(installation: Installation, clips: int) -> None:
     """Raise Refused where more clips are stored: ingest removes none, so the results would be of these too."""
     from db.manifest.datasets import find_dataset
     from db.reports.summary import dataset_summary
-    from orchestration.platform import installed
 
-    with installed().engine.connect() as connection:
+    with installation.engine.connect() as connection:
         stored = dataset_summary(connection, DATASET)["videos"] if find_dataset(connection, DATASET) else 0
     if stored > clips:
         raise Refused(f"the demo has {stored} clips already: to have {clips}, type reelsieve drop {DATASET} first")

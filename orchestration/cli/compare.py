@@ -1,29 +1,26 @@
-"""Commands that look at an installation, a dataset or two scorers: status, doctor, ui, report, compare."""
+"""The command compare: two scorers on the same samples, and which of them is closer to people."""
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from assets.home_files import private_files
-from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_plan, print_rows, progress
+from orchestration.cli.installation import with_installation
+from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows
 
 if TYPE_CHECKING:
     from assets.agreement.comparison import Comparison, MovedSample
     from metrics_core.agreement import Estimate, PeopleCompared
-
-
-# The command compare: two scorers on the same samples, and which of them is closer to people.
+    from orchestration.platform import Installation
 
 STATISTICS = {"spearman": "Spearman's rho", "kendall_b": "Kendall's tau-b", "pearson": "Pearson's r"}
 
 
+@with_installation
 def compare(
+    installation: Installation,
     a: Annotated[str, typer.Argument(help="A metric, or one of its scorers: vcs, vcs@3, 3, or digits of its digest.")],
     b: Annotated[str, typer.Argument(help="The scorer to compare it with, named alike.")],
     dataset: DatasetName,
@@ -36,10 +33,9 @@ def compare(
     from assets.agreement.compare import compare as compare_scorers
     from assets.agreement.settled import explain_questions
     from assets.datasets import dataset_of_key
-    from orchestration.platform import installed
 
-    of = dataset_of_key(installed().engine, dataset)
-    found, drawn = compare_scorers(installed().engine, of, a, b, limit), explain_questions(installed().engine, of)
+    of = dataset_of_key(installation.engine, dataset)
+    found, drawn = compare_scorers(installation.engine, of, a, b, limit), explain_questions(installation.engine, of)
     if as_json:
         print_json({"dataset": dataset, **found.as_dict(), "drawn": drawn})
         return
@@ -150,119 +146,3 @@ def _short(value: float) -> str:
 
 def _text(value: Any) -> str:
     return "–" if value is None else str(value)
-
-
-# Commands that show the state of data and installation: status, doctor, ui.
-
-
-def status(as_json: AsJson = False) -> None:
-    """Show every dataset: what it holds, how many samples every metric has still to score, and its plan."""
-    from orchestration.forecasts import plan_of_dataset
-    from orchestration.platform import installed
-
-    rows = _states() if installed().has_database() else []
-    if as_json:
-        print_json(rows)
-    else:
-        print_rows(rows, empty="no dataset yet: try reelsieve demo, or reelsieve try FOLDER")
-        for row in rows:
-            console.print(f"\n[bold]{escape(row['dataset'])}[/bold]")
-            print_plan(plan_of_dataset(row["dataset"]))
-
-
-def _states() -> list[dict[str, Any]]:
-    """A row for every dataset."""
-    from assets.scores.pending import pending_by_shard
-    from db.manifest.datasets import list_datasets
-    from db.reports.summary import dataset_summary
-    from orchestration.platform import installed
-
-    rows = []
-    with installed().engine.connect() as connection:
-        datasets = list_datasets(connection)
-    scorers = {metric: installed().curation.scorers[metric] for metric in installed().usable_metrics}
-    # Counted first: the summary reads the counts that this look keeps.
-    pending = {metric: pending_by_shard(installed().engine, scorer, datasets) for metric, scorer in scorers.items()}
-    with installed().engine.connect() as connection:
-        for dataset in datasets:
-            row = dataset_summary(connection, dataset.name)
-            for metric, counts in pending.items():
-                row[f"{metric}_pending"] = sum(n for (name, _), n in counts.items() if name == dataset.name)
-            rows.append(row)
-    return rows
-
-
-def doctor(
-    models: Annotated[
-        bool, typer.Option("--models", help="The files of the models in force, and those missing.")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Check everything that this installation needs, and say how to mend faults. Exit code 1 if there are any."""
-    from orchestration.doctor import examine
-
-    if models:
-        _models(as_json)
-        return
-    findings = examine()
-    if as_json:
-        print_json([finding.as_dict() for finding in findings])
-    else:
-        for finding in findings:
-            mark = "[green]ok[/green]     " if finding.ok else "[red]missing[/red]"
-            console.print(f"{mark} {finding.what}: {escape(finding.detail)}", soft_wrap=True)
-    if not all(finding.ok for finding in findings):
-        raise typer.Exit(1)
-
-
-def _models(as_json: bool) -> None:
-    """The files of the models in force: a table, and below it where missing ones belong."""
-    from orchestration.model_files import models_here
-
-    profile, models = models_here()
-    if as_json:
-        print_json({"profile": profile, "models": [asdict(model) for model in models]})
-    else:
-        console.print(f"profile: {profile}", markup=False)
-        print_rows([model.as_row() for model in models], empty="no model", right={"GB"})
-        for model in models:
-            if model.remedy:
-                console.print(f"{model.setting}: {model.remedy}", markup=False, soft_wrap=True)
-    if any(model.missing for model in models):
-        raise typer.Exit(1)
-
-
-def ui(port: Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0.1.")] = 3000) -> None:
-    """Open Dagster's web interface with its daemon on this machine: lineage, runs, checks, plots. Ctrl-C ends it."""
-    from orchestration.cli.looking import check_port
-
-    check_port(port)
-    console.print(f"http://127.0.0.1:{port} in a moment; Ctrl-C ends it")
-    from orchestration.web.serving import serve
-
-    serve(port)
-    raise typer.Exit(1)
-
-
-def report(
-    dataset: DatasetName,
-    to: Annotated[
-        Path | None, typer.Option(help="Folder for the page (default: reports/DATASET in the home folder).")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Write a page on a dataset: its systems, whether each metric agrees with people, and samples to look at."""
-    from assets.datasets import dataset_of_key
-    from assets.reports.report import make_report, report_folder
-    from orchestration.platform import installed
-
-    found = dataset_of_key(installed().engine, dataset)
-    folder = to or report_folder(installed().curation.home, dataset)
-    with progress() as tell, nullcontext() if to else private_files():
-        files = make_report(installed().engine, found, installed().curation.scorers, folder, tell)
-    if as_json:
-        print_json({"dataset": dataset, "page": str(files.page), "numbers": str(files.numbers)})
-        return
-    places = (("page", str(files.page)), ("data", str(files.numbers)))
-    for name, line in (*files.answers.lines(), *places):
-        console.print(f"{name + ':':<13}{line}", soft_wrap=True, markup=False)

@@ -1,0 +1,96 @@
+"""The command calibrate: chooses the thresholds of ECS on labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from orchestration.cli.installation import with_installation
+from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows
+from orchestration.cli.refusals import UsageError
+
+if TYPE_CHECKING:
+    from orchestration.platform import Installation
+
+
+class Objective(str, Enum):
+    """What a threshold is chosen for."""
+
+    F1 = "f1"
+    YOUDEN = "youden"
+    MCC = "mcc"
+    COVERAGE = "coverage"
+
+
+class Labels(str, Enum):
+    """On which labels thresholds are chosen."""
+
+    CALIBRATION = "calibration"
+    ALL = "all"
+
+
+@with_installation
+def calibrate(
+    installation: Installation,
+    dataset: DatasetName,
+    objective: Annotated[
+        Objective, typer.Option(help="f1, youden, mcc, or coverage: as many keypoints covered as the labels say.")
+    ] = Objective.F1,
+    labels: Annotated[
+        Labels, typer.Option(help="Labels of a fifth of the videos, so that the others show how good it is; or all.")
+    ] = Labels.CALIBRATION,
+    judge: Annotated[
+        bool, typer.Option("--judge", help="Labels of a chat model, which are made first, in place of people's.")
+    ] = False,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, max=1_000_000, help="With --judge: the most captions that it labels (default: all)."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Choose a threshold of ECS for every dimension on the labels of a dataset, and score with the new thresholds."""
+    from orchestration.launch import run_calibration
+
+    if limit is not None and not judge:
+        raise UsageError("--limit concerns the captions that a judge labels: give --judge too")
+    report = run_calibration(installation, dataset, objective.value, labels.value, judge=judge, judge_limit=limit)
+    if as_json:
+        print_json({"dataset": dataset, **report})
+        return
+    if report["judged"]:
+        console.print(_judged(report), markup=False)
+    console.print(f"[bold]thresholds for the best {objective.value}, with their 95 % intervals[/bold]")
+    print_rows([_threshold(row) for row in report["thresholds"]], empty="no dimension has labels")
+    console.print("\n[bold]on the labels of the other videos[/bold]")
+    print_rows(
+        [_evaluation(row) for row in report["evaluation"]],
+        empty="no labels are left: thresholds were chosen on all, so nothing says how good they are",
+    )
+    if report["evaluation"]:
+        console.print("majority: accuracy of the more frequent answer; always yes: F1 of that answer", style="dim")
+    console.print(f"\nthe scores of {dataset} follow these thresholds now", markup=False)
+
+
+def _judged(report: Mapping[str, Any]) -> str:
+    """What the judge did, in a sentence."""
+    counts = report["judged"]
+    without = counts["failed"] + counts["refused"]
+    left = f"; {without} have no labels because it failed or declined" if without else ""
+    done = f"{counts['judged']} of {counts['captions']} captions judged by this run"
+    return f"on labels of {report['labels_of']}, not of people; {done}{left}\n"
+
+
+def _threshold(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A threshold as a row that fits 80 columns."""
+    interval = "–" if row["low"] is None else f"{row['low']:.3f} – {row['high']:.3f}"
+    chosen_on = "all" if row["pooled"] else "its own"
+    names = ("dimension", "threshold", "labels", "positive", "f1")
+    return {**{name: row[name] for name in names}, "interval": interval, "labels of": chosen_on}
+
+
+def _evaluation(row: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("dimension", "labels", "accuracy", "majority", "f1")
+    return {**{name: row[name] for name in names}, "always yes": row["all_positive_f1"], "mcc": row["mcc"]}

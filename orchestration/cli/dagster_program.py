@@ -1,0 +1,27 @@
+"""Dagster's own programs, in whose place a command puts this process, with the variables of this home."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from orchestration.platform import Installation
+
+# They know their own options, --help among them.
+THEIRS = {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": []}
+Arguments = Annotated[list[str] | None, typer.Argument(metavar="ARGS..", help="What Dagster's own command takes.")]
+
+
+def become(installation: Installation, command: list[str], folder: Path) -> NoReturn:
+    """Become another program in this folder: terminal, signals and exit code are its own."""
+
+    # The home is looked for from the folder of the person.
+    os.environ.update(installation.dagster_environment())
+    os.chdir(folder)
+    sys.stdout.flush()
+    os.execv(command[0], command)

@@ -1,0 +1,27 @@
+"""The command dg: Dagster's newer command on this project and its home."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from orchestration.cli.dagster_program import Arguments, become
+from orchestration.cli.installation import with_installation
+from orchestration.cli.refusals import Refused
+
+if TYPE_CHECKING:
+    from orchestration.platform import Installation
+
+
+@with_installation
+def dg(installation: Installation, arguments: Arguments = None) -> None:
+    """Run Dagster's command `dg` on this project and its home, in any folder: `reelsieve dg list defs`."""
+    from orchestration.platform import PROJECT
+
+    program = shutil.which("dg", path=str(Path(sys.executable).parent))
+    if program is None:
+        raise Refused("Dagster's command dg is not installed: pip install 'reelsieve[dg]'")
+    # It works on the project of the current folder.
+    become(installation, [program, *(arguments or [])], PROJECT)

@@ -1,0 +1,57 @@
+"""The command doctor: checks everything that this installation needs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from orchestration.cli.installation import with_installation
+from orchestration.cli.output import AsJson, console, print_json, print_rows
+
+if TYPE_CHECKING:
+    from orchestration.platform import Installation
+
+
+@with_installation
+def doctor(
+    installation: Installation,
+    models: Annotated[
+        bool, typer.Option("--models", help="The files of the models in force, and those missing.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check everything that this installation needs, and say how to mend faults. Exit code 1 if there are any."""
+    from orchestration.doctor import examine
+
+    if models:
+        _models(as_json)
+        return
+    findings = examine(installation)
+    if as_json:
+        print_json([finding.as_dict() for finding in findings])
+    else:
+        for finding in findings:
+            mark = "[green]ok[/green]     " if finding.ok else "[red]missing[/red]"
+            console.print(f"{mark} {finding.what}: {escape(finding.detail)}", soft_wrap=True)
+    if not all(finding.ok for finding in findings):
+        raise typer.Exit(1)
+
+
+def _models(as_json: bool) -> None:
+    """The files of the models in force: a table, and below it where missing ones belong."""
+    from orchestration.model_files import models_here
+
+    profile, models = models_here()
+    if as_json:
+        print_json({"profile": profile, "models": [asdict(model) for model in models]})
+    else:
+        console.print(f"profile: {profile}", markup=False)
+        print_rows([model.as_row() for model in models], empty="no model", right={"GB"})
+        for model in models:
+            if model.remedy:
+                console.print(f"{model.setting}: {model.remedy}", markup=False, soft_wrap=True)
+    if any(model.missing for model in models):
+        raise typer.Exit(1)

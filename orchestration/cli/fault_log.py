@@ -1,0 +1,73 @@
+"""The log file of a fault of the program, and the sentence that names the file."""
+
+from __future__ import annotations
+
+import platform
+import sys
+import tempfile
+import traceback
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime, timezone
+from pathlib import Path
+
+from assets.own_home import open_home
+from assets.settings import SettingsError
+from db.server.urls import DatabaseUnavailable
+from orchestration.passwords import without_passwords
+from orchestration.settings import settings
+from orchestration.settings.files import is_home_asked
+
+MOST_LOGS = 100
+"""The logs of faults that a folder keeps."""
+
+
+def record(error: BaseException) -> str:
+    """Write the traceback of a fault into the home's folder `logs`, and return the sentence that names the file.
+
+    Where that folder cannot be written to, the file goes to the temporary folder; where neither can, the traceback
+    follows the sentence.
+    """
+    said = without_passwords(" ".join(str(error).split()))
+    fault = f"this is a fault of Reelsieve, not yours ({type(error).__name__}{': ' * bool(said)}{said[:200]})"
+    trace = without_passwords(_report(error))
+    refused = []
+    for folder in _folders():
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+            # Only this user may read the file: it may quote texts of the data.
+            descriptor, name = tempfile.mkstemp(".log", "fault_", folder)
+            with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(trace)
+            _remove_oldest(folder)
+        except OSError as problem:
+            refused.append(f"{folder}: {problem.strerror}")
+        else:
+            aside = f" ({'; '.join(refused)})" if refused else ""
+            return f"{fault}: please report it with its traceback, which is in {name}{aside}"
+    return f"{fault}: please report it with this traceback, for no log can be written ({'; '.join(refused)})\n{trace}"
+
+
+def _remove_oldest(folder: Path) -> None:
+    """Remove the oldest logs of faults in a folder, so that MOST_LOGS stay: a page may fail at every request."""
+    with suppress(OSError):  # another process may remove the same ones
+        for log in sorted(folder.glob("fault_*.log"), key=lambda log: log.stat().st_mtime_ns)[:-MOST_LOGS]:
+            log.unlink(missing_ok=True)
+
+
+def _folders() -> Iterator[Path]:
+    with suppress(SettingsError, DatabaseUnavailable):  # the settings are wrong too, or the home is no folder
+        open_home(settings().home_folder, is_asked=is_home_asked(settings()))
+        yield settings().home_folder / "logs"
+    yield Path(tempfile.gettempdir())
+
+
+def _report(error: BaseException) -> str:
+    """The command, where it ran, and the traceback."""
+    lines = [
+        f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M:%S} UTC",
+        f"command: {' '.join(sys.argv)}",
+        f"Python {platform.python_version()}, {platform.platform()}",
+        "",
+    ]
+    return "\n".join(lines) + "\n" + "".join(traceback.format_exception(error))

@@ -1,0 +1,25 @@
+"""The command look: shows the samples of a dataset in a browser."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import quote
+
+import typer
+
+from orchestration.cli.installation import with_installation
+from orchestration.cli.port import Port
+from orchestration.cli.served_pages import serve_pages
+
+if TYPE_CHECKING:
+    from orchestration.platform import Installation
+
+
+@with_installation
+def look(
+    installation: Installation,
+    dataset: Annotated[str | None, typer.Argument(help="Name of the dataset (default: a list of all).")] = None,
+    port: Port = 3001,
+) -> None:
+    """Look through samples in a browser: videos, captions, scores and why, histograms to filter by. Ctrl-C ends it."""
+    serve_pages(installation, f"/look/{quote(dataset)}" if dataset else "/look", dataset, port)

@@ -1,0 +1,23 @@
+"""The option for a port, and the check that a web server can serve there."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from orchestration.cli.refusals import Refused
+
+Port = Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0.1.")]
+
+
+def check_port(port: int) -> None:
+    """Refuse where no web server is installed, and where the port is taken."""
+    import importlib.util
+    import socket
+
+    if importlib.util.find_spec("dagster_webserver") is None:
+        raise Refused("the web interface is not installed: install the extra `ui` (pip install 'reelsieve[ui]')")
+    with socket.socket() as probe:
+        if probe.connect_ex(("127.0.0.1", port)) == 0:
+            raise Refused(f"port {port} is in use: choose another one with --port")

@@ -1,0 +1,37 @@
+"""The command prune: frees what nothing needs any more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from orchestration.cli.installation import with_installation
+from orchestration.cli.output import AsJson, console, print_json, print_rows
+
+if TYPE_CHECKING:
+    from orchestration.platform import Installation
+
+
+@with_installation
+def prune(
+    installation: Installation,
+    days: Annotated[int, typer.Option(min=1, help="How long runs and ticks of Dagster are kept.")] = 30,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete it; without, only say what would be deleted.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say what nothing needs any more: old runs and ticks of Dagster, vectors and judged pairs of retired scorers.
+
+    Scores, their history and selections are never deleted.
+    """
+    from orchestration import retention
+
+    found = retention.prunable(installation, days)
+    if yes:
+        retention.prune(installation, found)
+    if as_json:
+        print_json({"deleted": yes, "found": found.rows})
+        return
+    print_rows(found.rows, empty="nothing to delete")
+    if found.rows:
+        console.print("deleted" if yes else "nothing was deleted; --yes deletes it")

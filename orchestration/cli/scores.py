@@ -1,0 +1,91 @@
+"""The command scores: lists the scores of a dataset, best first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from orchestration.cli.installation import with_installation
+from orchestration.cli.metric_names import shown_metrics
+from orchestration.cli.output import AsJson, DatasetName, console, print_json, print_rows
+from orchestration.cli.refusals import UsageError
+from orchestration.cli.score_table import _left_out, _legend, score_table
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
+
+    from orchestration.platform import Installation
+
+
+class Kind(str, Enum):
+    """A kind of samples."""
+
+    CAPTION = "caption"
+    QA = "qa"
+
+
+Limit = Annotated[int, typer.Option(min=1, max=1_000_000, help="Rows in the table; --json prints all.")]
+
+
+@with_installation
+def scores(
+    installation: Installation,
+    dataset: DatasetName,
+    by: Annotated[
+        str | None, typer.Option(help="Metric or simple score that orders the table (default: the first metric).")
+    ] = None,
+    kind: Annotated[Kind | None, typer.Option(help="Which samples; a table is of one kind, JSON of both.")] = None,
+    limit: Limit = 20,
+    components: Annotated[bool, typer.Option("--components", help="With --json: the parts of each score.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List the scores of a dataset, best first; where there is no value, a mark stands for the status.
+
+    A metric without any value is left out, with the reason.
+    """
+    from assets.datasets import dataset_of_key
+    from assets.reports.labels import metric_label
+    from db.scores.present import active_scorers, list_scores
+
+    if components and not as_json:
+        raise UsageError("--components needs --json: a table has no room for the parts of every score")
+    found = dataset_of_key(installation.engine, dataset)
+    metrics = shown_metrics(installation, found)
+    if by is not None:
+        # A simple score stands in the table that it orders.
+        metrics = list(dict.fromkeys([*metrics, *shown_metrics(installation, found, [by])]))
+    by, wanted = by or metrics[0], kind and kind.value
+    with installation.engine.connect() as connection:
+        if as_json:
+            print_json(list_scores(connection, dataset, by, None, kind=wanted, components=components))
+            return
+        rows = list_scores(connection, dataset, by, limit, kind=wanted)
+        captions = _captions(connection, dataset, by, rows) if wanted is None else []
+        rows = captions or rows
+        has_values = {name for name, each in active_scorers(connection, found).items() if each.n_defined}
+        shown = [metric for metric in metrics if metric in has_values]
+        labels = {metric: metric_label(connection, metric) for metric in shown}
+    empty = f"dataset {dataset} has no samples" + (f" of kind {wanted}" if wanted else "")
+    print_rows(score_table(rows, shown, console.width), empty=empty, right=shown)
+    for line in (*_legend(rows, labels), *_left_out(rows, [metric for metric in metrics if metric not in has_values])):
+        console.print(line, markup=False)
+    if captions:
+        console.print("captions alone: question-answer pairs have values of another scale; --kind qa lists them")
+    if len(rows) == limit:
+        console.print(f"the first {limit}; --limit shows more, --json all")
+
+
+def _captions(connection: Connection, dataset: str, by: str, best: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The best captions, where question-answer pairs with values are among the best samples and captions have some too.
+
+    One order of both would compare values of two scales.
+    """
+    from db.scores.present import list_scores
+
+    if not any(row["kind"] == Kind.QA.value and row[by] is not None for row in best):
+        return []
+    captions = list_scores(connection, dataset, by, len(best), kind=Kind.CAPTION.value)
+    return captions if captions and captions[0][by] is not None else []

@@ -1,0 +1,79 @@
+"""The answer to a query as the command sql prints it: for people, as CSV, and as JSON, row by row as they come."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import textwrap
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from orchestration.cli.output import as_json, cell, console, plain, visible
+from orchestration.cli.table_layout import Field, show
+
+if TYPE_CHECKING:
+    from db.server.reader import Answer
+
+
+def print_answer(answer: Answer) -> None:
+    """Print an answer for people, or the sentence `no rows`."""
+    fields = [Field(plain(column.name), column.is_number) for column in answer.columns]
+    if not show(fields, ([cell(value) for value in row] for row in answer.rows), console):
+        console.print("no rows")
+
+
+def print_csv(answer: Answer) -> None:
+    """Print an answer as CSV with a header. NULL is an empty field, and an empty text is a pair of quotes."""
+    # Only a terminal obeys characters; a file gets them as they are.
+    shown = visible if sys.stdout.isatty() else str
+    if answer.columns:
+        sys.stdout.write(shown(",".join(_csv_field(column.name) for column in answer.columns)) + "\n")
+    for row in answer.rows:
+        sys.stdout.write(shown(",".join(map(_csv_field, row))) + "\n")
+
+
+def print_json_rows(answer: Answer) -> None:
+    """Print an answer as a JSON list of objects."""
+    names = [column.name for column in answer.columns]
+    is_first = True
+    for row in answer.rows:
+        found = {name: _json_value(value) for name, value in zip(names, row, strict=True)}
+        text = json.dumps(found, ensure_ascii=False, indent=2, default=as_json)
+        sys.stdout.write(("[\n" if is_first else ",\n") + visible(textwrap.indent(text, "  ")))
+        is_first = False
+    sys.stdout.write("[]\n" if is_first else "\n]\n")
+
+
+def _csv_field(value: Any) -> str:
+    """The field of a value, in quotes where a reader of CSV would need them.
+
+    >>> [_csv_field(value) for value in (None, "", 0.5, True, 'a "red" circle', [1, 2])]
+    ['', '""', '0.5', 'true', '"a ""red"" circle"', '"[1, 2]"']
+    """
+    if value is None:
+        return ""
+    is_json = isinstance(value, bool | dict | list)
+    text = json.dumps(value, ensure_ascii=False, default=as_json) if is_json else as_json(value)
+    if text and not any(character in text for character in ',"\r\n') and text == text.strip():
+        return text
+    return '"' + text.replace('"', '""') + '"'
+
+
+def _json_value(value: Any) -> Any:
+    """A number of Postgres as one of JSON, which knows neither NaN nor infinity: those become text.
+
+    >>> [_json_value(Decimal(text)) for text in ("0.89", "12", "NaN")]
+    [0.89, 12, 'NaN']
+    """
+    if isinstance(value, Decimal | float) and not math.isfinite(value):
+        return str(Decimal(value))
+    if isinstance(value, Decimal):
+        return int(value) if _is_whole(value) else float(value)
+    return value
+
+
+def _is_whole(value: Decimal) -> bool:
+    """Whether a number has no digits after the point: 12 and not 12.0."""
+    exponent = value.as_tuple().exponent
+    return isinstance(exponent, int) and exponent >= 0

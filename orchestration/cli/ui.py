@@ -1,0 +1,25 @@
+"""The command ui: Dagster's web interface on this machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from orchestration.cli.installation import with_installation
+from orchestration.cli.output import console
+from orchestration.cli.port import Port, check_port
+
+if TYPE_CHECKING:
+    from orchestration.platform import Installation
+
+
+@with_installation
+def ui(installation: Installation, port: Port = 3000) -> None:
+    """Open Dagster's web interface with its daemon on this machine: lineage, runs, checks, plots. Ctrl-C ends it."""
+    check_port(port)
+    console.print(f"http://127.0.0.1:{port} in a moment; Ctrl-C ends it")
+    from orchestration.web.serving import serve
+
+    serve(installation, port)
+    raise typer.Exit(1)

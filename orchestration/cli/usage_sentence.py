@@ -1,0 +1,48 @@
+"""The sentence about arguments that cannot be used."""
+
+from __future__ import annotations
+
+import re
+
+import typer
+
+_EXPECTED = {"float_parsing": "is no number", "int_parsing": "is no whole number"}
+
+_PERCENT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")
+
+_DECIMAL_COMMA = re.compile(r"\s*\d*,\d+\s*")
+
+
+def usage_sentence(error: typer.TyperException) -> str:
+    """Say what is wrong with the arguments, and where the right ones are listed; nothing where the help was shown."""
+    said = (_about_value(error) or error.format_message()).strip().removesuffix(".")
+    if not said:
+        return ""
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else "reelsieve"
+    return f"{said[0].lower()}{said[1:]} (see {command} --help)"
+
+
+def _about_value(error: typer.TyperException) -> str:
+    """Name the value that is refused, which Typer's own message often leaves out; nothing for other errors."""
+    # The error of pydantic, by which Typer reads values; it is not imported, since most commands end without one.
+    problems = getattr(error.__cause__, "errors", None)
+    parameter = getattr(error, "param", None)
+    if problems is None or parameter is None:
+        return ""
+    problem = problems(include_url=False)[0]
+    value, name = problem["input"], parameter.get_error_hint().split(" / ")[0].strip("'")
+    if expected := _EXPECTED.get(problem["type"]):
+        return f"{name}: {value!r} {expected}{_as_number(str(value))}"
+    return f"{name}: {problem['msg'].removeprefix('Value error, ').replace('Input', repr(value), 1)}"
+
+
+def _as_number(text: str) -> str:
+    """The remedy for a percentage or a decimal comma.
+
+    >>> _as_number("12.5%"), _as_number("0,5"), _as_number("half")
+    (': write 0.125', ': write 0.5', '')
+    """
+    if percent := _PERCENT.fullmatch(text):
+        return f": write {float(percent[1]) / 100:g}"
+    return f": write {float(text.replace(',', '.')):g}" if _DECIMAL_COMMA.fullmatch(text) else ""

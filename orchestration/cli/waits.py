@@ -1,0 +1,37 @@
+"""The waits for locks of others, which a command reports on standard error while it runs."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_FIRST_LOOK_S = 2.0
+
+
+@contextmanager
+def report_waits() -> Iterator[None]:
+    """Report the waits of the block for locks of others. A block that ends soon imports and connects nothing for it."""
+    ended = threading.Event()
+    thread = threading.Thread(target=_report, args=[ended], name="waits", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(1.0)
+
+
+def _report(ended: threading.Event) -> None:
+    while not ended.wait(_FIRST_LOOK_S):
+        # Every command that uses the database has imported it by now, or is about to; its import may be under way.
+        installed = getattr(sys.modules.get("orchestration.platform"), "installed", None)
+        url = installed().known_url() if installed and installed.cache_info().currsize else None
+        if url is not None:
+            from db.server.reader import READER
+            from db.server.waits import Watch
+            from orchestration.terminal import say
+
+            Watch(READER, lambda line: say("database", line)).run(url, ended)
+            return

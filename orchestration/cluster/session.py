@@ -1,0 +1,94 @@
+"""The connection to Ray: to the cluster of RAY_ADDRESS, else to one of this machine that ends with the command."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import math
+import os
+import secrets
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, redirect_stdout
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from orchestration.stopping import dying_along
+
+# Actors exchange counts, no data; this is the least that Ray takes.
+OBJECT_STORE_BYTES = 80 * 2**20
+LOOPBACK = "127.0.0.1"
+KNOCK_S = 10.0
+
+
+class RayMissing(RuntimeError):
+    """The package ray is not installed."""
+
+    plain = True
+
+
+class NoCluster(RuntimeError):
+    """RAY_ADDRESS leads to no cluster."""
+
+    plain = True
+
+
+def check_installed() -> None:
+    """Raise RayMissing where Ray is not installed. Does not import it."""
+    if importlib.util.find_spec("ray") is None:
+        raise RayMissing("Ray is not installed: pip install 'reelsieve[ray]'")
+
+
+@contextmanager
+def session(cpus: float) -> Iterator[None]:
+    """Join the cluster of RAY_ADDRESS, or start one of this machine with at least so many cores for actors.
+
+    The latter listens on loopback alone, asks for a token, has no dashboard and reports nothing to anybody. Raises
+    NoCluster.
+    """
+    address = os.environ.get("RAY_ADDRESS")
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # Seconds in which a process of Ray's own must start; on a busy machine the 60 of Ray are too few.
+    os.environ.setdefault("RAY_DASHBOARD_STARTUP_TIMEOUT_S", "300")
+    if not address or address.rpartition(":")[0] == LOOPBACK:
+        # By this name, on every system, Ray is told to take 127.0.0.1 for the address of this machine, and listens
+        # there alone. Otherwise its ports are open to the network, and whoever reaches them may run code.
+        os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+    if not address and "RAY_AUTH_MODE" not in os.environ:
+        # Other users of this machine reach loopback too.
+        os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=secrets.token_hex(32))
+    # Ray reads both when it is imported.
+    import ray
+
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    with ExitStack() as stack:
+        if address:
+            _knock(address)
+            ray.init(address=address, **quiet)
+        else:
+            folder = stack.enter_context(_own_folder())
+            cores = max(math.ceil(cpus), os.cpu_count() or 1)
+            quiet |= {"include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES}
+            ray.init("local", num_cpus=cores, _temp_dir=folder, **quiet)
+            stack.enter_context(dying_along(folder))
+        stack.callback(ray.shutdown)
+        # The errors of its processes, which the driver reports in its own words, Ray would print on standard output.
+        stack.enter_context(redirect_stdout(stack.enter_context(open(os.devnull, "w"))))
+        yield
+
+
+def _own_folder() -> TemporaryDirectory[str]:
+    # Sockets lie in it, whose paths must be short.
+    return TemporaryDirectory(prefix="ray-", dir=os.environ.get("RAY_TMPDIR"), ignore_cleanup_errors=True)
+
+
+def _knock(address: str) -> None:
+    """Raise NoCluster where nobody listens, which Ray would try for minutes."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), KNOCK_S).close()
+    except (OSError, ValueError) as error:
+        raise NoCluster(
+            f"RAY_ADDRESS is {address}, where no Ray cluster answers ({error}): set it to the HOST:PORT that "
+            "`ray start` prints, or unset it to score on this machine"
+        ) from None

@@ -1,0 +1,1 @@
+"""The sensors: each watches for one thing and asks for runs, or reports them."""

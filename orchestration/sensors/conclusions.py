@@ -1,0 +1,55 @@
+"""Draws the conclusions of datasets whose scores are newer: thresholds, agreement and report."""
+
+from collections.abc import Iterator
+from datetime import datetime, timezone
+
+import dagster as dg
+
+from assets.curation import Curation
+from assets.partitions import DATASET
+from assets.scores.registry import SCORERS, asset_name
+from db.manifest.datasets import list_datasets
+from db.scores.quality import has_good_score
+from orchestration.attempts import LIMIT, Attempts
+from orchestration.conclusions import newest, of_dataset
+from orchestration.dead_runs import close_dead_runs
+from orchestration.jobs import CONCLUSIONS, dataset_job
+from orchestration.requests import busy_datasets
+
+# The newest event that a run of conclusions knows of: a failed run is tried again, newer scores are not its failures.
+KNOWS = ".dagster/reelsieve_knows"
+# What people said is read by agreement and report as well.
+JUDGEMENTS = ("rating", "keypoint_label")
+
+
+@dg.sensor(
+    job=dataset_job,
+    minimum_interval_seconds=60,
+    description="Draws the conclusions of a dataset anew when it has newer scores, and no run of it is under way.",
+)
+def conclusions(
+    context: dg.SensorEvaluationContext, curation: dg.ResourceParam[Curation]
+) -> Iterator[dg.RunRequest | dg.SkipReason]:
+    """Ask for the conclusions of every dataset whose scores, ratings or labels are newer than they are."""
+    close_dead_runs(context.instance, curation.engine.url)
+    asked = False
+    busy = busy_datasets(context.instance)
+    known = newest(context.instance, [*map(asset_name, SCORERS), *JUDGEMENTS])
+    drawn = newest(context.instance, CONCLUSIONS)
+    with curation.engine.connect() as connection:
+        for dataset in list_datasets(connection):
+            latest = of_dataset(known, dataset, latest=True)
+            if dataset.name in busy or latest <= of_dataset(drawn, dataset, latest=False):
+                continue
+            if not has_good_score(connection, dataset.dataset_id):
+                continue
+            tags = {KNOWS: f"{dataset.name}:{latest}"}
+            attempts = Attempts.of(context.instance, dataset_job.name, tags)
+            if attempts.n_failed >= LIMIT:
+                context.log.warning(f"conclusions of {dataset.name} failed {LIMIT} times: they wait for newer scores")
+            if attempts.is_due(datetime.now(timezone.utc)):
+                asked = True
+                key = f"{dataset.name}:{latest}:{attempts.n_failed}"
+                yield dg.RunRequest(run_key=key, partition_key=dataset.name, tags={**tags, DATASET: dataset.name})
+    if not asked:
+        yield dg.SkipReason("no dataset has newer scores than conclusions")

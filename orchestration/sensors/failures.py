@@ -1,0 +1,91 @@
+"""Reports runs that failed: by a command of the user's, by a message to a URL of the user's, or by both."""
+
+import json
+import shlex
+import subprocess
+import urllib.error
+import urllib.request
+from typing import Any
+
+import dagster as dg
+
+from assets.partitions import partitions_named
+from orchestration.passwords import without_passwords
+from orchestration.settings import settings
+
+PATIENCE_S = 20
+# A message is read by a person; the run in the web interface has the whole error.
+LENGTH = 2000
+
+
+class NotDelivered(RuntimeError):
+    """A notice that did not arrive; the message names the variable to look at, and no URL."""
+
+    plain = True
+
+
+@dg.run_failure_sensor(
+    name="failures",
+    monitor_all_code_locations=True,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    minimum_interval_seconds=30,
+    description="Calls REELSIEVE_FAILURE_COMMAND or posts to REELSIEVE_FAILURE_URL when a run failed.",
+)
+def failures(context: dg.RunFailureSensorContext) -> None:
+    """Tell of one failed run. Raises NotDelivered."""
+    chosen = settings()
+    if chosen.failure_command:
+        call(chosen.failure_command, notice(context))
+    if chosen.failure_url:
+        post(chosen.failure_url.get_secret_value(), notice(context))
+
+
+def notice(context: dg.RunFailureSensorContext) -> dict[str, str]:
+    """What is told: run, job, partitions, and the error of the first step that failed, without passwords."""
+    run = context.dagster_run
+    of_steps = [_message(event) for event in context.get_step_failure_events()]
+    error = without_passwords((of_steps[0] if of_steps else context.failure_event.message or "").strip())[:LENGTH]
+    work = f"{run.job_name} of {partitions_named(run.tags)}"
+    return {"run_id": run.run_id, "job": run.job_name, "partitions": partitions_named(run.tags), "error": error} | {
+        # The key that chat services show.
+        "text": f"Reelsieve: {work} failed: {error}"
+    }
+
+
+def call(command: str, told: dict[str, str]) -> None:
+    """Run a command, without a shell, with the notice as JSON on its standard input."""
+    try:
+        done = subprocess.run(
+            shlex.split(command), input=json.dumps(told), text=True, capture_output=True, timeout=PATIENCE_S
+        )
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        raise NotDelivered(f"REELSIEVE_FAILURE_COMMAND cannot be run: {type(error).__name__}") from None
+    if done.returncode:
+        raise NotDelivered(f"the command of REELSIEVE_FAILURE_COMMAND ended with exit code {done.returncode}")
+
+
+def post(url: str, told: dict[str, str]) -> None:
+    """Send the notice as JSON. A redirect is not followed: the notice is meant for this address alone."""
+    # Their own messages hold the URL, so they are not passed on.
+    try:
+        request = urllib.request.Request(url, json.dumps(told).encode(), {"Content-Type": "application/json"})
+        if request.type not in ("http", "https"):
+            raise NotDelivered("REELSIEVE_FAILURE_URL is no address of a web server: it must begin with https://")
+        with urllib.request.build_opener(_NoRedirect).open(request, timeout=PATIENCE_S):
+            return
+    except urllib.error.HTTPError as error:
+        why = f"answered with status {error.code}"
+    except (OSError, ValueError) as error:
+        why = f"does not answer ({type(error).__name__})"
+    raise NotDelivered(f"the server of REELSIEVE_FAILURE_URL {why}")
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+def _message(event: dg.DagsterEvent) -> str:
+    error = event.step_failure_data.error
+    # The asset's own error; the one around it is Dagster's.
+    return "" if error is None else (error.cause or error).message

@@ -1,0 +1,93 @@
+"""Ingests the folders of the inbox, again whenever a file in one of them changed."""
+
+import os
+import time
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from hashlib import sha256
+from pathlib import Path
+
+import dagster as dg
+
+from assets.curation import Curation
+from assets.datasets import BadDatasetName, check_dataset_name
+from assets.ingest.dimensions import DIMENSIONS_FILE
+from assets.ingest.files import file_in, readable
+from assets.ingest.manifest import find_tables
+from assets.ingest.rejects import ManifestError
+from assets.partitions import DATASET, DATASETS
+from orchestration.attempts import LIMIT, Attempts
+from orchestration.dead_runs import close_dead_runs
+from orchestration.jobs import ingest_job
+
+# A folder that changed a moment ago may still be on its way.
+SETTLED_AFTER_S = 10.0
+# The state of a folder that a run ingests.
+STATE = ".dagster/reelsieve_inbox"
+
+
+@dg.sensor(
+    job=ingest_job,
+    minimum_interval_seconds=30,
+    description="Ingests the manifest folder HOME/inbox/DATASET as that dataset, again whenever a file in it changed.",
+)
+def inbox(
+    context: dg.SensorEvaluationContext, curation: dg.ResourceParam[Curation]
+) -> Iterator[dg.RunRequest | dg.SkipReason]:
+    """Ask for an ingest of every folder in the inbox that changed since it was last ingested, or failed to be."""
+    close_dead_runs(context.instance, curation.engine.url)
+    asked = False
+    for folder in sorted(path for path in curation.folder("inbox").iterdir() if path.is_dir()):
+        try:
+            check_dataset_name(folder.name, folder, curation.home)
+            digest, changed = state_of_folder(folder)
+        except BadDatasetName as error:
+            context.log.warning(f"inbox folder {folder.name!r} is left alone: {error}")
+            continue
+        except ManifestError as error:
+            context.log.warning(str(error))
+            continue
+        if time.time() - changed < SETTLED_AFTER_S:
+            continue
+        tags = {STATE: f"{folder.name}:{digest}"}
+        attempts = Attempts.of(context.instance, ingest_job.name, tags)
+        if attempts.n_failed >= LIMIT:
+            context.log.warning(f"inbox folder {folder.name!r} failed {LIMIT} times: it is tried again once it changed")
+        if attempts.is_due(datetime.now(timezone.utc)):
+            asked = True
+            context.instance.add_dynamic_partitions(str(DATASETS.name), [folder.name])
+            yield dg.RunRequest(
+                # Dagster starts no second run of a key, so every attempt has its own.
+                run_key=f"{folder.name}:{digest}:{attempts.n_failed}",
+                partition_key=folder.name,
+                run_config={"ops": {"ingest": {"config": {"folder": str(folder)}}}},
+                tags={**tags, DATASET: folder.name},
+            )
+    if not asked:
+        yield dg.SkipReason("no folder in the inbox has changed and settled")
+
+
+def state_of_folder(folder: Path) -> tuple[str, float]:
+    """A digest that changes with any file below a folder, and when the last of them changed in seconds of the epoch.
+
+    Media count like tables: a row whose file came too late was refused, and the next ingest accepts it. Names, sizes
+    and times go in, no content. Raises ManifestError when the folder is no manifest.
+    """
+    for path in filter(None, [*find_tables(folder).values(), file_in(folder, DIMENSIONS_FILE)]):
+        with readable(path):
+            path.stat()
+    states = sorted(_files(folder))
+    digest = sha256(repr(states).encode("utf-8", "surrogateescape")).hexdigest()
+    return digest, max(changed_ns for _, _, changed_ns in states) / 1e9
+
+
+def _files(folder: Path) -> Iterator[tuple[str, int, int]]:
+    """Path in the folder, size in bytes and time of change in nanoseconds of every file; some may vanish meanwhile."""
+    for where, _, names in os.walk(folder):
+        for name in names:
+            path = Path(where, name)
+            try:
+                state = path.stat()
+            except FileNotFoundError:
+                continue
+            yield str(path.relative_to(folder)), state.st_size, state.st_mtime_ns

@@ -1,0 +1,80 @@
+"""All settings by their groups and names, with their defaults and meanings."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+from pydantic import Field, SecretStr, create_model
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from assets.home import find_home
+from assets.media.settings import MediaSettings
+from assets.models.profiles import PROFILES
+from assets.scores.registry import SCORERS
+from assets.settings import PREFIX
+from assets.thresholds.settings import RatingSettings
+
+FILE = "reelsieve.toml"
+PROFILE = "profile"
+OF_ENVIRONMENT = {"failure_url": "is a secret", PROFILE: "chooses in the file"}
+
+
+class Settings(BaseSettings):
+    """The settings of this installation. A field X is the variable REELSIEVE_X."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore")
+
+    home: Path = Field(default_factory=find_home, description="database, exports, reports and inbox")
+    curation_db_url: SecretStr | None = Field(
+        default=None,
+        validation_alias="CURATION_DB_URL",
+        description="your own Postgres; default: the embedded server",
+    )
+    owners: tuple[Annotated[str, Field(pattern=r"^(team:.+|[^@ ]+@[^@ ]+)$")], ...] = Field(
+        default=(), description='owners of all assets in Dagster, as JSON: ["team:data", "ada@example.org"]'
+    )
+    profile: str = Field(
+        default="", description=f"{', '.join(PROFILES)} or one of {FILE}: its values come before the others"
+    )
+    failure_command: str | None = Field(default=None, description="run when a run failed, with a notice on its input")
+    failure_url: SecretStr | None = Field(default=None, description="receives a notice when a run failed")
+    ray_actors: int | None = Field(default=None, ge=1, description="actors without a GPU; default: as many as fit")
+    ray_cpus: float = Field(default=1.0, gt=0, description="cores of each actor")
+    ray_gpu_actors: int | None = Field(default=None, ge=0, description="actors with a GPU; default: as many as fit")
+    ray_gpus: float = Field(default=1.0, gt=0, description="GPUs of each actor that has one")
+
+    @property
+    def home_folder(self) -> Path:
+        """The home folder as an absolute path."""
+        return self.home.expanduser().resolve()
+
+    @property
+    def is_home_named(self) -> bool:
+        """Whether a setting names the home folder, so that it need not be looked for."""
+        return "home" in self.model_fields_set
+
+    @property
+    def database(self) -> str | None:
+        """The configured database URL, or None for the embedded server."""
+        return self.curation_db_url.get_secret_value() or None if self.curation_db_url else None
+
+
+@cache
+def groups() -> tuple[type[Settings], type[MediaSettings], type[RatingSettings]]:
+    """All groups of settings; the first has the fields of the installation and of every metric."""
+    of_metrics = dict.fromkeys(scorer.settings for scorer in SCORERS.values())
+    # create_model takes several bases, but its type stub knows only one.
+    return create_model("AllSettings", __base__=cast(Any, (Settings, *of_metrics))), MediaSettings, RatingSettings
+
+
+def fields() -> dict[str, FieldInfo]:
+    """Every setting by its name, which is its key in the settings file."""
+    return {name: field for group in reversed(groups()) for name, field in group.model_fields.items()}
+
+
+def is_of_file(name: str) -> bool:
+    """Whether a settings file may hold the setting."""
+    return name not in OF_ENVIRONMENT
