@@ -47,7 +47,10 @@ def give(values: dict[str, tuple[str, str]]) -> None:
 
 
 def place_of(variable: str) -> str | None:
-    """The place in the settings file that gave a variable its value; None where no file did."""
+    """Return the place that gave a variable its value: a line of a settings file, or a key of a profile.
+
+    A built-in profile has a place without a file. None where the value is of the environment, and for a default.
+    """
     text, place = _given.get(variable, (None, None))
     return place if text is not None and os.environ.get(variable) == text else None
 
