@@ -31,7 +31,7 @@ def test_there_are_examples_of_every_room() -> None:
         "metrics_core.vcs.score",
         "db.selections.exports",
         "assets.progress",
-        "orchestration.sensors",
+        "orchestration.attempts",
         "demo.story",
     }
     assert expected <= set(MODULES)
