@@ -24,7 +24,7 @@ HEAVY = {"torch", "transformers", "sentence_transformers", "open_clip", "av", "d
 
 LOAD_DEFINITIONS = """
 import sys
-from assets.sources.assets import model_pool
+from assets.sources.pool import model_pool
 from orchestration.definitions import defs
 loaded = defs()
 loaded.get_repository_def().load_all_definitions()
