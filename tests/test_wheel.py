@@ -58,6 +58,7 @@ def theirs(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_wheel_has_one_name_and_works_beside_the_same_names(python: Path, tmp_path: Path) -> None:
     used = run(python, theirs(tmp_path), "-c", USED)
     assert used.returncode == 0, used.stderr

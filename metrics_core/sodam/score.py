@@ -153,8 +153,8 @@ def check_references(alignment: Alignment, n_references: int) -> None:
 def system_score(clips: Sequence[ClipScore]) -> SystemScore:
     """Average the scores of one system's clips, in total and by dimension.
 
-    Every clip that has a score counts once, one without a prediction as 0. Clips without keypoints have no score and are
-    left out; `n_undefined` counts them.
+    Every clip that has a score counts once, one without a prediction as 0. Clips without keypoints have no score and
+    are left out; `n_undefined` counts them.
 
     >>> alignment, nothing = Alignment(((0, 0),), {0: (0,)}, (), 0.9), Alignment((), {}, (), 0.0)
     >>> clips = [score_clip(aligned, [{"events": (1, 2)}]) for aligned in (alignment, nothing)]

@@ -248,10 +248,13 @@ def write_manifest(folder: Path, *, n_videos: int = 12, prefix: str = "clip") ->
 
 
 def forget_installation() -> None:
-    """Close and forget what orchestration keeps per process."""
-    from orchestration import platform, runs, settings
+    """Close and forget what orchestration keeps of a home per process.
+
+    The definitions stay: they take half a second, and the only setting in them is that of the owners.
+    """
+    from orchestration import platform, settings
 
     if platform.installed.cache_info().currsize:
         platform.installed().close()
-    for kept in (settings.settings, platform.installed, runs.definitions):
+    for kept in (settings.settings, platform.installed):
         kept.cache_clear()

@@ -1,4 +1,4 @@
-"""What the process that commands are forked from imports, once: whatever a command may import later."""
+"""What the process that commands are forked from has once: whatever a command may import, and the definitions."""
 
 from __future__ import annotations
 
@@ -16,10 +16,15 @@ import assets
 import orchestration.cli.app
 import orchestration.definitions
 import orchestration.launch
+import orchestration.runs
+import orchestration.settings
 
 __all__ = ["dagster_postgres", "matplotlib", "orchestration", "pytest", "sentence_transformers", "sqlglot"]
 
 for module in pkgutil.walk_packages(assets.__path__, f"{assets.__name__}."):
     importlib.import_module(module.name)
+# Dagster's definitions take half a second. A command reads settings of its own.
+orchestration.runs.definitions()
+orchestration.settings.settings.cache_clear()
 # A collection in a forked process would touch, and so copy, every page of what is imported here.
 gc.freeze()

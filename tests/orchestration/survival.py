@@ -34,9 +34,10 @@ _POLL_S = 0.01
 PRELOADED = ["tests.orchestration.preloaded"]
 _CONTEXT = multiprocessing.get_context("forkserver")
 N_VIDEOS = 500
+# So short that the tiny encoder, which takes 126 letters, need not divide what is made of them.
 _WHO = ("A cook", "A swimmer", "A child", "An old man", "A dancer", "A dog", "A painter")
-_DOES = ("opens the red door", "crosses the wet street", "lifts a box", "pours hot water", "waves at the crowd")
-_PLACES = ("in the yard", "near the river", "behind the house", "on the stage")
+_DOES = ("opens the red door", "crosses the street", "lifts a box", "pours hot water", "waves at the crowd")
+_PLACES = ("in a yard", "by a lake", "at home", "on stage")
 
 
 # What a command was asked for; simple scores come along.

@@ -13,6 +13,7 @@ import pytest
 
 from assets.scores.brought import ENTRY_POINTS
 from db.server.embedded import stop_embedded
+from tests.command_line import Done
 from tests.conftest import PROJECT
 from tests.homes import copy_home
 from tests.orchestration.conftest import write_manifest
@@ -37,6 +38,19 @@ class Moody(LetterScorer):
         raise ValueError("the mood is missing")
 """
 
+# The registry stays, as it is read once per process; settings, database and instance are each command's own.
+COMMANDS = """
+import dataclasses, json, sys
+from tests.command_line import run_command
+from tests.orchestration.conftest import forget_installation
+
+done = []
+for arguments in json.load(sys.stdin):
+    forget_installation()
+    done.append(dataclasses.asdict(run_command(*arguments)))
+print(json.dumps(done))
+"""
+
 
 @pytest.fixture
 def home(prepared_home: Path, tmp_path: Path) -> Iterator[Path]:
@@ -45,8 +59,8 @@ def home(prepared_home: Path, tmp_path: Path) -> Iterator[Path]:
     stop_embedded(tmp_path / "home")
 
 
-def run(home: Path, *arguments: str, points: str = POINTS, **variables: str) -> subprocess.CompletedProcess[str]:
-    """A command in a process that has the package, since entry points are read when the registry is imported."""
+def run(home: Path, *commands: tuple[str, ...], points: str = POINTS, **variables: str) -> list[Done]:
+    """What commands leave behind, in one process that has the package: entry points are read when it begins."""
     packages = home.parent / "packages"
     installed = packages / "bad_metrics-1.5.dist-info"
     installed.mkdir(parents=True, exist_ok=True)
@@ -55,8 +69,16 @@ def run(home: Path, *arguments: str, points: str = POINTS, **variables: str) -> 
     (packages / "later.py").write_text(LATER)
     path = os.pathsep.join([str(packages), str(PROJECT), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path, "REELSIEVE_HOME": str(home), **variables}
-    command = [sys.executable, "-m", "reelsieve", *arguments]
-    return subprocess.run(command, cwd=home.parent, env=environment, capture_output=True, text=True)
+    process = subprocess.run(
+        [sys.executable, "-c", COMMANDS],
+        cwd=home.parent,
+        env=environment,
+        input=json.dumps(commands),
+        capture_output=True,
+        text=True,
+    )
+    assert process.returncode == 0, process.stderr
+    return [Done(**fields) for fields in json.loads(process.stdout)]
 
 
 @pytest.mark.slow
@@ -67,12 +89,12 @@ def test_every_other_metric_works(home: Path) -> None:
     )
     # The variable and the key may be settings of the broken metric.
     (home / "reelsieve.toml").write_text("broken_least = 5\n")
-    for arguments in (["sql", "SELECT count(shared_words) AS n FROM sample_scores"], ["status"]):
-        done = run(home, *arguments, "--json", REELSIEVE_BROKEN_MOST="5")
+    query = "SELECT count(shared_words) AS n FROM sample_scores"
+    for done in run(home, ("sql", query, "--json"), ("status", "--json"), REELSIEVE_BROKEN_MOST="5"):
         assert done.returncode == 0, done.stderr
         assert done.stderr.count("warning: metric broken is left out, since") == 1
         assert why in done.stderr
-    done = run(home, "doctor", "--json")
+    (done,) = run(home, ("doctor", "--json"))
     lines = [finding for finding in json.loads(done.stdout) if not finding["ok"]]
     assert {"what": "metric broken of bad-metrics 1.5", "ok": False, "detail": why} in lines
     assert done.returncode == 1
@@ -94,9 +116,11 @@ def test_a_metric_that_turns_out_to_be_broken_later_is_left_out_of_the_commands(
         ("score", "--dataset", "d", "--dry-run"),
         ("sql", "SELECT count(words_in_common) AS n FROM sample_scores"),
     ]
+    asked = [("score", "--dataset", "d", "--metric", metric) for metric in why]
+    usable = [(*command, "--json") for command in commands]
+    *outcomes, doctor = run(home, *usable, *asked, ("doctor", "--json"), points=LATER_POINTS)
     answers = []
-    for command in commands:
-        done = run(home, *command, "--json", points=LATER_POINTS)
+    for done in outcomes[: len(usable)]:
         assert done.returncode == 0, done.stderr
         assert done.stderr.count("warning: metric refused is left out") == 1
         assert done.stderr.count("warning: metric moody is left out") <= 1
@@ -105,12 +129,10 @@ def test_a_metric_that_turns_out_to_be_broken_later_is_left_out_of_the_commands(
     assert {"refused_pending", "moody_pending"}.isdisjoint(answers[1][0])
     assert {"refused", "moody"}.isdisjoint(row["metric"] for row in answers[3])
     assert answers[4] == [{"n": 6}]
-    for metric, reason in why.items():
-        done = run(home, "score", "--dataset", "d", "--metric", metric, points=LATER_POINTS)
+    for (metric, reason), done in zip(why.items(), outcomes[len(usable) :], strict=True):
         sentence = f"metric {metric} cannot be used, since {reason}: correct, update or uninstall bad-metrics 1.5"
         assert done.returncode == 1
         assert sentence in " ".join(done.stderr.split())
-    done = run(home, "doctor", "--json", points=LATER_POINTS)
-    lines = {finding["what"]: finding["detail"] for finding in json.loads(done.stdout) if not finding["ok"]}
+    lines = {finding["what"]: finding["detail"] for finding in json.loads(doctor.stdout) if not finding["ok"]}
     for metric, reason in why.items():
         assert lines[f"metric {metric} of bad-metrics 1.5"].startswith(reason)

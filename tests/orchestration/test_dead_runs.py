@@ -13,8 +13,8 @@ import pytest
 
 from assets.partitions import range_tags
 from orchestration.dead_runs import LEASED, close_dead_runs
-from orchestration.definitions import defs
 from orchestration.platform import installed
+from orchestration.runs import definitions
 from orchestration.schedules import score_missing
 from orchestration.sensors.conclusions import conclusions
 from orchestration.sensors.inbox import inbox
@@ -50,7 +50,7 @@ def process_of(run_id: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def some_run(**tags: str) -> str:
-    job = defs().resolve_job_def("scoring_job")
+    job = definitions().resolve_job_def("scoring_job")
     installed().instance.add_dynamic_partitions("shard", ["a:0000"])
     return installed().instance.create_run_for_job(job, tags={**tags, **range_tags("a:0000", "a:0000")}).run_id
 
@@ -89,7 +89,7 @@ def test_every_look_closes_dead_runs_first(look: str) -> None:
     """Their work would count as under way for ever."""
     run_id = some_run()
     installed().instance.add_run_tags(run_id, {LEASED: run_id})
-    known = defs().get_repository_def()
+    known = definitions().get_repository_def()
     with dg.partition_loading_context(dynamic_partitions_store=installed().instance):
         if look == "schedule":
             resources = {"curation": installed().curation}
@@ -98,7 +98,7 @@ def test_every_look_closes_dead_runs_first(look: str) -> None:
         else:
             sensor = {"inbox": inbox, "conclusions": conclusions}[look]
             with dg.build_sensor_context(
-                installed().instance, resources={"curation": installed().curation}, definitions=defs()
+                installed().instance, resources={"curation": installed().curation}, definitions=definitions()
             ) as at_tick:
                 sensor.evaluate_tick(at_tick)
     assert status(run_id) == dg.DagsterRunStatus.FAILURE

@@ -28,7 +28,7 @@ from orchestration.definitions import defs
 from orchestration.launch import run_calibration, run_conclusions, run_ingest, run_scoring, run_subset
 from orchestration.platform import PROJECT, installed
 from orchestration.retention import KEEP_DAYS
-from orchestration.runs import run_job
+from orchestration.runs import definitions, run_job
 from orchestration.schedules import score_missing
 from orchestration.settings import settings
 from tests.assets.manifests import Row, candidate, write_clip
@@ -157,7 +157,7 @@ def test_a_metric_is_scored_with_what_it_reads() -> None:
     assert scoring_assets(["evqa", "ecs"]) == [
         "text_embedding", "frame_embedding", "ecs_verdict", "evqa_score", "ecs_score", "words_in_common_score"
     ]  # fmt: skip
-    graph = defs().get_repository_def().asset_graph
+    graph = definitions().get_repository_def().asset_graph
     deps = {
         name: {key.to_user_string() for key in graph.get(dg.AssetKey(name)).parent_keys}
         for name in ("ecs_verdict", "ecs_score", "ecs_thresholds")
@@ -412,7 +412,7 @@ def test_the_check_of_verdicts_sees_one_that_is_missing() -> None:
     def check(shard: str) -> dg.AssetCheckEvaluation:
         # The check alone, since the asset would mend what it looks for.
         step = ["ecs_verdict_checks"]
-        job = defs().resolve_job_def("scoring_job")
+        job = definitions().resolve_job_def("scoring_job")
         done = job.execute_in_process(
             instance=installed().instance, partition_key=shard, op_selection=step, raise_on_error=False
         )
@@ -517,7 +517,9 @@ def test_score_missing_asks_for_the_shards_with_work(tmp_path: Path) -> None:
 
     # While a run over some of them has not ended, no other run is asked for on their dataset.
     first = sorted(expected)[0]
-    run = installed().instance.create_run_for_job(defs().resolve_job_def("scoring_job"), tags=range_tags(first, first))
+    run = installed().instance.create_run_for_job(
+        definitions().resolve_job_def("scoring_job"), tags=range_tags(first, first)
+    )
     asked, _ = tick_of_schedule()
     assert {key.partition(":")[0] for key in asked} == {DATASET}
     installed().instance.report_run_canceled(run)
@@ -530,7 +532,7 @@ def test_score_missing_asks_for_the_shards_with_work(tmp_path: Path) -> None:
 
 def tick_of_schedule() -> tuple[set[str], str | None]:
     """The partitions that the schedule asks for, and the reason when it asks for none."""
-    known = defs().get_repository_def()
+    known = definitions().get_repository_def()
     with (
         dg.build_schedule_context(
             installed().instance, resources={"curation": installed().curation}, repository_def=known
@@ -558,7 +560,7 @@ def test_prune_deletes_old_runs_but_the_last_to_materialise(installation: Instal
     make_old({run.run_id for run in installed().instance.get_runs()} - recent)
     shards = installed().instance.get_materialized_partitions(dg.AssetKey("vcs_score"))
 
-    done = defs().resolve_job_def("prune_job").execute_in_process(instance=installed().instance)
+    done = definitions().resolve_job_def("prune_job").execute_in_process(instance=installed().instance)
 
     assert done.success
     left = {run.run_id for run in installed().instance.get_runs()}
@@ -581,7 +583,7 @@ def make_old(run_ids: set[str]) -> None:
 
 def test_assets_of_tables_show_the_columns_and_comments_of_postgres() -> None:
     shown = {}
-    for spec in defs().resolve_all_asset_specs():
+    for spec in definitions().resolve_all_asset_specs():
         if schema := spec.metadata.get("dagster/column_schema"):
             columns = [(each.name, each.description, each.constraints.nullable) for each in schema.columns]
             shown[spec.metadata["dagster/table_name"].removeprefix("public.")] = columns
@@ -609,5 +611,5 @@ def test_the_owners_of_the_settings_own_every_asset(monkeypatch: pytest.MonkeyPa
 
 def test_a_report_has_an_age_at_which_it_is_no_longer_fresh() -> None:
     """A subset has none: it is made when somebody says how much to take."""
-    aging = {spec.key.to_user_string() for spec in defs().resolve_all_asset_specs() if spec.freshness_policy}
+    aging = {spec.key.to_user_string() for spec in definitions().resolve_all_asset_specs() if spec.freshness_policy}
     assert aging == {"dataset_report"}

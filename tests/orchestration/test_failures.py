@@ -22,8 +22,8 @@ from assets.partitions import range_tags
 from assets.sources.assets import source_assets
 from assets.sources.pool import model_pool
 from orchestration.dead_runs import own_tags
-from orchestration.definitions import defs
 from orchestration.platform import installed
+from orchestration.runs import definitions
 from orchestration.sensors.failures import NotDelivered, failures, post
 from orchestration.settings import settings
 from tests.orchestration.conftest import Installation
@@ -82,7 +82,7 @@ def variables(**named: str) -> Iterator[None]:
 
 
 def tick(cursor: str | None) -> Any:
-    with dg.build_sensor_context(installed().instance, cursor=cursor, definitions=defs()) as context:
+    with dg.build_sensor_context(installed().instance, cursor=cursor, definitions=definitions()) as context:
         return failures.evaluate_tick(context)
 
 
@@ -90,7 +90,7 @@ def failed_ingest(folder: Path) -> str:
     """A run that fails with the asset's own error; its id."""
     config = {"ops": {"ingest": {"config": {"folder": str(folder)}}}}
     installed().instance.add_dynamic_partitions("dataset", ["failing"])
-    job = defs().resolve_job_def("ingest_job")
+    job = definitions().resolve_job_def("ingest_job")
     done = job.execute_in_process(config, installed().instance, "failing", raise_on_error=False)
     assert not done.success
     return done.run_id
@@ -162,7 +162,7 @@ def test_runs_of_a_dead_process_are_retried_and_those_of_the_command_line_are_no
     from dagster._core.events import RunFailureReason
     from dagster._core.execution.retries import auto_reexecution_should_retry_run
 
-    job = defs().resolve_job_def("scoring_job")
+    job = definitions().resolve_job_def("scoring_job")
     installed().instance.add_dynamic_partitions("shard", ["a:0000", "a:0001"])
     decided = []
     for tags in ({}, own_tags("some run")):

@@ -20,11 +20,10 @@ from db.server.engine import open_engine
 from db.server.urls import DAGSTER, sibling_url
 from orchestration.attempts import FIRST_PAUSE, LIMIT
 from orchestration.conclusions import stored_results
-from orchestration.definitions import defs
 from orchestration.jobs import CONCLUSIONS
 from orchestration.launch import run_conclusions, run_ingest, run_scoring, run_subset
 from orchestration.platform import installed
-from orchestration.runs import run_job
+from orchestration.runs import definitions, run_job
 from orchestration.sensors.conclusions import conclusions
 from orchestration.sensors.inbox import SETTLED_AFTER_S, inbox
 from tests.assets.manifests import candidate, write_clip
@@ -51,7 +50,7 @@ def settle(folder: Path, seconds_ago: float = 2 * SETTLED_AFTER_S) -> None:
 def tick(sensor: dg.SensorDefinition) -> tuple[list[dg.RunRequest], str | None]:
     with (
         dg.build_sensor_context(
-            installed().instance, resources={"curation": installed().curation}, definitions=defs()
+            installed().instance, resources={"curation": installed().curation}, definitions=definitions()
         ) as context,
         dg.partition_loading_context(dynamic_partitions_store=installed().instance),
     ):
@@ -62,7 +61,7 @@ def tick(sensor: dg.SensorDefinition) -> tuple[list[dg.RunRequest], str | None]:
 def carry_out(job: str, request: dg.RunRequest) -> dg.ExecuteInProcessResult:
     """Run what a sensor asked for, as Dagster's daemon does."""
     return (
-        defs()
+        definitions()
         .resolve_job_def(job)
         .execute_in_process(
             run_config=request.run_config,
@@ -240,7 +239,7 @@ def test_conclusions_follow_the_scores_of_their_own_data_set(tmp_path: Path) -> 
     assert asked() == {"first"}
     assert stored("first") is None, "they are older than a score"
     run = installed().instance.create_run_for_job(
-        defs().resolve_job_def("scoring_job"), tags=range_tags(*["first:0000"] * 2)
+        definitions().resolve_job_def("scoring_job"), tags=range_tags(*["first:0000"] * 2)
     )
     assert asked() == set()
     installed().instance.report_run_canceled(run)
@@ -254,7 +253,7 @@ def test_conclusions_that_fail_are_tried_again_after_a_pause(tmp_path: Path) -> 
     run_ingest(installed(), write_manifest(tmp_path, n_videos=2, prefix="third"), "third", None, 1)
     list(run_scoring(installed(), "third", ["vcs"]))
     (request,) = (each for each in tick(conclusions)[0] if each.partition_key == "third")
-    job = defs().resolve_job_def("dataset_job")
+    job = definitions().resolve_job_def("dataset_job")
     installed().instance.report_run_failed(
         installed().instance.create_run_for_job(job, tags={**request.tags, **range_tags("third", "third")})
     )
