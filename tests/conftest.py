@@ -180,14 +180,21 @@ def template() -> Template[Any]:
     return Template(TEMPLATE, None)
 
 
-@contextmanager
-def filled_template(shared_server: Engine, fill: Callable[[Engine], T]) -> Iterator[Template[T]]:
-    """A migrated database with the rows that `fill` puts into it, to which nobody is connected; dropped afterwards."""
-    with copied_database(shared_server) as url:
-        opened = open_engine(url)
-        filled = fill(opened)
-        opened.dispose()
-        yield Template(str(url.database), filled)
+def filled_template(fill: Callable[[Engine], T]) -> Any:
+    """Return a fixture of a module: a migrated database with the rows that `fill` puts into it, dropped afterwards.
+
+    Nobody is connected to it, so that it can be copied.
+    """
+
+    @pytest.fixture(scope="module", name="template")
+    def build(shared_server: Engine) -> Iterator[Template[T]]:
+        with copied_database(shared_server) as url:
+            opened = open_engine(url)
+            filled = fill(opened)
+            opened.dispose()
+            yield Template(str(url.database), filled)
+
+    return build
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -52,10 +51,7 @@ def fill(engine: Engine) -> Dataset:
     return dataset
 
 
-@pytest.fixture(scope="module")
-def template(shared_server: Engine) -> Generator[Template[Dataset], None, None]:
-    with filled_template(shared_server, fill) as template:
-        yield template
+template = filled_template(fill)
 
 
 @pytest.fixture

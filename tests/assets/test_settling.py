@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator
 
 import numpy as np
 import pytest
@@ -39,10 +38,7 @@ def fill(engine: Engine) -> Dataset:
     return dataset
 
 
-@pytest.fixture(scope="module")
-def template(shared_server: Engine) -> Generator[Template[Dataset], None, None]:
-    with filled_template(shared_server, fill) as template:
-        yield template
+template = filled_template(fill)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -83,10 +82,7 @@ def fill(engine: Engine) -> Dataset:
     return dataset
 
 
-@pytest.fixture(scope="module")
-def template(shared_server: Engine) -> Generator[Template[Dataset], None, None]:
-    with filled_template(shared_server, fill) as template:
-        yield template
+template = filled_template(fill)
 
 
 @pytest.fixture

@@ -14,28 +14,20 @@ import sqlalchemy as sa
 import typer
 from sqlalchemy.engine import Engine
 
-from assets.scores.registry import METRIC_INPUTS
 from assets.scores.run import score_shard
 from assets.selection.select import make_selection
 from db.schema import sample, selection_item
-from db.schema.migrate import migrate
 from db.selection.recipes import SelectionError, recipe_of
-from db.server.embedded import start_embedded
-from db.server.engine import open_engine
 from tests.assets.verifying import HashEncoder, dataset_of, make_sources
-from tests.attack.campaign import Campaign, Seed, temporary_home
+from tests.attack.campaign import Campaign, Seed, empty_database
 from tests.attack.world import DATASET, N_SHARDS, Answer, Inputs, World, answer, same, scorer, shown
 
 
 def main(steps: int = 500, seed: Seed = None) -> None:
     """Take so many steps."""
     campaign = Campaign("answers", seed)
-    with temporary_home() as home:
-        url = start_embedded(home)
-        migrate(url, METRIC_INPUTS)
-        engine = open_engine(url)
-        attack(engine, home.parent / "manifest", steps, campaign)
-        engine.dispose()
+    with empty_database() as (folder, engine):
+        attack(engine, folder / "manifest", steps, campaign)
     campaign.finish()
 
 

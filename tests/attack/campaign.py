@@ -14,7 +14,12 @@ from types import FrameType
 from typing import Annotated
 
 import typer
+from sqlalchemy.engine import Engine
 
+from assets.scores.registry import METRIC_INPUTS
+from db.schema.migrate import migrate
+from db.server.embedded import start_embedded
+from db.server.engine import open_engine
 from tests.orchestration.conftest import here
 
 Seed = Annotated[int | None, typer.Option(help="Of an earlier run, to do the same again (default: a new one).")]
@@ -67,3 +72,22 @@ def temporary_home() -> Iterator[Path]:
     """A home folder of its own for this process and its commands; its server is stopped afterwards."""
     with TemporaryDirectory(prefix="reelsieve-attack-") as name, here(Path(name) / "home"):
         yield Path(name) / "home"
+
+
+@contextmanager
+def open_folder() -> Iterator[Path]:
+    """A temporary folder through which the server gets, which runs as another user where this is root."""
+    with TemporaryDirectory(prefix="reelsieve-attack-") as name:
+        Path(name).chmod(0o711)
+        yield Path(name)
+
+
+@contextmanager
+def empty_database() -> Iterator[tuple[Path, Engine]]:
+    """A folder, and an engine on an empty, migrated database of the home in it; its server is stopped afterwards."""
+    with temporary_home() as home:
+        url = start_embedded(home)
+        migrate(url, METRIC_INPUTS)
+        engine = open_engine(url)
+        yield home.parent, engine
+        engine.dispose()

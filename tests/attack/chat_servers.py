@@ -26,11 +26,7 @@ import typer
 from sqlalchemy.engine import Engine
 
 from assets.qeva.scorer import QEVAScorer
-from assets.scores.registry import METRIC_INPUTS
 from db.schema import METADATA
-from db.schema.migrate import migrate
-from db.server.embedded import start_embedded
-from db.server.engine import open_engine
 from metrics_core.models.chat.client import HttpChatModel
 from metrics_core.models.chat.protocol import ChatReply
 from metrics_core.models.chat.records import ReplyCache
@@ -43,7 +39,7 @@ from metrics_core.models.server.threads import in_threads
 from tests.assets.examiner import STORY, examiner, qeva
 from tests.assets.manifests import candidate, reference, spans
 from tests.assets.verifying import Bench, ToldVerifier
-from tests.attack.campaign import Campaign, Seed, temporary_home
+from tests.attack.campaign import Campaign, Seed, empty_database
 from tests.attack.chat_kinds import DATA, KINDS, answered
 from tests.metrics_core.chat_fakes import MemoryCache, MemoryLedger, ask
 from tests.metrics_core.key_escapes import shows_key
@@ -61,12 +57,8 @@ GOOD_SHARES = (0.5, 0.9, 0.98)
 def main(cases: int = 1200, rounds: int = 12, seed: Seed = None) -> None:
     """Ask so many hostile servers, and score with servers that are hostile now and then, so many times."""
     campaign = Campaign("chat_servers", seed)
-    with temporary_home() as home:
-        url = start_embedded(home)
-        migrate(url, METRIC_INPUTS)
-        engine = open_engine(url)
-        attack(engine, home.parent, cases, rounds, campaign)
-        engine.dispose()
+    with empty_database() as (folder, engine):
+        attack(engine, folder, cases, rounds, campaign)
     campaign.finish()
 
 

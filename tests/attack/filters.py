@@ -11,17 +11,13 @@ import sqlalchemy as sa
 import typer
 from sqlalchemy.engine import URL, Engine
 
-from assets.scores.registry import METRIC_INPUTS
 from db.manifest.datasets import Dataset
 from db.schema import selection_item
-from db.schema.migrate import migrate
 from db.selection.conditions import FilterError
 from db.selection.filters import SYMBOLS, WORDS
 from db.selection.recipes import SelectionError, recipe_of
-from db.server.embedded import start_embedded
-from db.server.engine import open_engine
 from db.server.reader import run_read_only
-from tests.attack.campaign import Campaign, Seed, temporary_home
+from tests.attack.campaign import Campaign, Seed, empty_database
 from tests.db.builders import add_sample, add_video, make_dataset, set_scores
 from tests.db.freezing import freeze_recipe
 
@@ -47,12 +43,8 @@ N_SAMPLES = 60
 def main(filters: int = 1_000, seed: Seed = None) -> None:
     """Try so many filters."""
     campaign = Campaign("filters", seed)
-    with temporary_home() as home:
-        url = start_embedded(home)
-        migrate(url, METRIC_INPUTS)
-        engine = open_engine(url)
-        attack(engine, url, filters, campaign)
-        engine.dispose()
+    with empty_database() as (_, engine):
+        attack(engine, engine.url, filters, campaign)
     campaign.finish()
 
 

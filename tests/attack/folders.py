@@ -19,12 +19,8 @@ import typer
 from sqlalchemy.engine import Engine
 
 from assets.ingest.run import ingest_folder
-from assets.scores.registry import METRIC_INPUTS
-from db.schema.migrate import migrate
-from db.server.embedded import start_embedded
-from db.server.engine import open_engine
 from tests.assets.manifests import write_clip
-from tests.attack.campaign import Campaign, Seed, limited, temporary_home
+from tests.attack.campaign import Campaign, Seed, empty_database, limited
 from tests.attack.hostile_folders import SECRET, Source, hostile_source
 from tests.command_line import Done, run_command
 
@@ -42,12 +38,8 @@ Row = dict[str, Any]
 def main(folders: int = 200, seed: Seed = None) -> None:
     """Try so many folders."""
     campaign = Campaign("folders", seed)
-    with temporary_home() as home:
-        url = start_embedded(home)
-        migrate(url, METRIC_INPUTS)
-        engine = open_engine(url)
-        attack(engine, home.parent, folders, campaign)
-        engine.dispose()
+    with empty_database() as (folder, engine):
+        attack(engine, folder, folders, campaign)
     campaign.finish()
 
 

@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pandas as pd
@@ -28,7 +27,7 @@ from db.server.embedded import stop_embedded
 from db.server.engine import open_engine
 from tests.assets.manifests import candidate, keypoint, reference, write_manifest
 from tests.assets.verifying import dataset_of
-from tests.attack.campaign import Campaign, Seed
+from tests.attack.campaign import Campaign, Seed, open_folder
 from tests.attack.rater_races import Answer, Rater, answer_in
 from tests.attack.world import DOES, WHO, invent_text
 from tests.db.marks import wrong_marks
@@ -66,10 +65,7 @@ class Known:
 def main(minutes: float = 20.0, seed: Seed = None) -> None:
     """Do random operations for so many minutes."""
     campaign = Campaign("generator", seed)
-    with TemporaryDirectory(prefix="reelsieve-attack-") as name:
-        folder = Path(name)
-        # The server runs as another user where this is root, and must get through.
-        folder.chmod(0o711)
+    with open_folder() as folder:
         warm_up()
         (folder / "encoder").mkdir()
         home = Home(folder / "home", save_text_encoder(folder / "encoder"))

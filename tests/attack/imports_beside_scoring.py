@@ -15,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 
 import pandas as pd
 import typer
@@ -25,7 +24,7 @@ from assets.ingest.run import ingest_folder
 from db.scores.imported import IMPORTED
 from db.server.engine import open_engine
 from tests.assets.manifests import candidate, reference, write_manifest
-from tests.attack.campaign import Campaign, Seed
+from tests.attack.campaign import Campaign, Seed, open_folder
 from tests.attack.differences import difference
 from tests.attack.kills import ROUNDING
 from tests.attack.world import DOES, WHO, invent_text
@@ -47,10 +46,7 @@ Texts = dict[str, str]
 def main(rounds: int = 12, seed: Seed = None) -> None:
     """Import beside everything else so many times."""
     campaign = Campaign("imports_beside_scoring", seed)
-    with TemporaryDirectory(prefix="reelsieve-attack-") as name:
-        folder = Path(name)
-        # The server runs as another user where this is root, and must get through.
-        folder.chmod(0o711)
+    with open_folder() as folder:
         warm_up()
         (folder / "encoder").mkdir()
         home = Home(folder / "home", save_text_encoder(folder / "encoder"))

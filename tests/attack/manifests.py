@@ -19,12 +19,8 @@ from assets.ingest.manifest_tables import MANIFEST_TABLES
 from assets.ingest.rejects import CODES
 from assets.ingest.report import IngestReport
 from assets.ingest.run import ingest_folder
-from assets.scores.registry import METRIC_INPUTS
-from db.schema.migrate import migrate
-from db.server.embedded import start_embedded
-from db.server.engine import open_engine
 from tests.assets.manifests import write_clip
-from tests.attack.campaign import Campaign, Seed, temporary_home
+from tests.attack.campaign import Campaign, Seed, empty_database
 from tests.attack.manifest_rows import FORMATS, N_VIDEOS, Table, good_row, rows_of, write_lines, write_table
 
 # By name of a manifest's table, the database's rows of one dataset.
@@ -45,12 +41,8 @@ State = dict[str, list[tuple[Any, ...]]]
 def main(lines: int = 10_000, seed: Seed = None) -> None:
     """Ingest at least so many spoilt lines."""
     campaign = Campaign("manifests", seed)
-    with temporary_home() as home:
-        url = start_embedded(home)
-        migrate(url, METRIC_INPUTS)
-        engine = open_engine(url)
-        attack(engine, home.parent, lines, campaign)
-        engine.dispose()
+    with empty_database() as (folder, engine):
+        attack(engine, folder, lines, campaign)
     campaign.finish()
 
 

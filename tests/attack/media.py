@@ -29,12 +29,8 @@ from sqlalchemy.engine import Engine
 from assets.ingest.run import ingest_folder
 from assets.ingest.video_columns import AT_A_TIME
 from assets.media.store import BLOCK
-from assets.scores.registry import METRIC_INPUTS
-from db.schema.migrate import migrate
-from db.server.embedded import start_embedded
-from db.server.engine import open_engine
 from tests.assets.manifests import write_clip, write_manifest
-from tests.attack.campaign import Campaign, Seed, temporary_home
+from tests.attack.campaign import Campaign, Seed, empty_database
 from tests.metrics_core.raw_server import Behaviour, Line, head, raw_server
 
 PATIENCE_S = 4.0
@@ -425,12 +421,8 @@ def serving(clip: bytes, seed: int) -> Generator[Servers, None, None]:
 def main(videos: int = 200, seed: Seed = None) -> None:
     """Ingest at least so many videos of hostile servers."""
     campaign = Campaign("media", seed)
-    with temporary_home() as home:
-        url = start_embedded(home)
-        migrate(url, METRIC_INPUTS)
-        engine = open_engine(url)
-        attack(engine, home.parent, videos, campaign)
-        engine.dispose()
+    with empty_database() as (folder, engine):
+        attack(engine, folder, videos, campaign)
     campaign.finish()
 
 

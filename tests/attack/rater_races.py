@@ -29,14 +29,10 @@ import typer
 from sqlalchemy.engine import Engine
 
 from assets.ingest.run import ingest_folder
-from assets.scores.registry import METRIC_INPUTS
-from db.schema.migrate import migrate
-from db.server.embedded import start_embedded
-from db.server.engine import open_engine
 from tests.assets.manifests import candidate, keypoint, write_manifest
 from tests.assets.reporting import agree
 from tests.assets.verifying import dataset_of
-from tests.attack.campaign import Campaign, Seed, temporary_home
+from tests.attack.campaign import Campaign, Seed, empty_database
 from tests.attack.world import invent_text
 from tests.db.builders import set_scores
 from tests.orchestration.looking import Shown, served
@@ -93,12 +89,8 @@ class Question(NamedTuple):
 def main(rounds: int = 20, seed: Seed = None) -> None:
     """Race so many times, and let the raters finish after each."""
     campaign = Campaign("rater_races", seed)
-    with temporary_home() as home:
-        url = start_embedded(home)
-        migrate(url, METRIC_INPUTS)
-        engine = open_engine(url)
-        attack(engine, home.parent / "manifest", rounds, campaign)
-        engine.dispose()
+    with empty_database() as (folder, engine):
+        attack(engine, folder / "manifest", rounds, campaign)
     campaign.finish()
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import psycopg
@@ -25,7 +24,7 @@ from db.schema import METADATA
 from db.server.embedded import stop_embedded
 from db.server.engine import open_engine
 from db.server.urls import DAGSTER, sibling_url
-from tests.attack.campaign import Campaign, Seed
+from tests.attack.campaign import Campaign, Seed, open_folder
 from tests.homes import make_home
 from tests.orchestration.conftest import save_text_encoder, save_verifier, write_manifest
 from tests.orchestration.survival import Command, Home, copied, removed, rows, slots_taken, until, warm_up
@@ -85,10 +84,7 @@ class Change(NamedTuple):
 def main(changes: int = 80, seed: Seed = None) -> None:
     """Rename or drop the dataset of a command so many times."""
     campaign = Campaign("renames", seed)
-    with TemporaryDirectory(prefix="reelsieve-attack-") as name:
-        folder = Path(name)
-        # The server runs as another user where this is root, and must get through.
-        folder.chmod(0o711)
+    with open_folder() as folder:
         warm_up()
         encoder, verifier = (folder / kind for kind in ("encoder", "verifier"))
         encoder.mkdir()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from math import inf
@@ -55,10 +55,7 @@ def fill(engine: Engine) -> tuple[Dataset, dict[int, Row]]:
     return dataset, rows
 
 
-@pytest.fixture(scope="module")
-def template(shared_server: Engine) -> Generator[Template[tuple[Dataset, dict[int, Row]]], None, None]:
-    with filled_template(shared_server, fill) as template:
-        yield template
+template = filled_template(fill)
 
 
 @pytest.fixture

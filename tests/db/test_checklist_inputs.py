@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
-from collections.abc import Collection, Generator
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -108,10 +108,7 @@ def build_checklists(engine: Engine) -> Checklists:
     return checklists(engine, "clips", activate(engine, "ecs"))
 
 
-@pytest.fixture(scope="module")
-def template(shared_server: Engine) -> Generator[Template[Checklists], None, None]:
-    with filled_template(shared_server, build_checklists) as template:
-        yield template
+template = filled_template(build_checklists)
 
 
 @pytest.fixture

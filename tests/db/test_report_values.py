@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -44,10 +44,7 @@ def fill(engine: Engine) -> tuple[Dataset, list[int]]:
     return dataset, ids
 
 
-@pytest.fixture(scope="module")
-def template(shared_server: Engine) -> Generator[Template[tuple[Dataset, list[int]]], None, None]:
-    with filled_template(shared_server, fill) as template:
-        yield template
+template = filled_template(fill)
 
 
 @pytest.fixture

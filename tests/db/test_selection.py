@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from decimal import ROUND_FLOOR, Decimal
@@ -42,10 +42,7 @@ from tests.db.freezing import freeze_recipe
 NUMBERS = "duration_s, evqa, fps, height, n_characters, n_frames, shard, vcs, width, and the facts of docs/facts.md"
 
 
-@pytest.fixture(scope="module")
-def template(shared_server: Engine) -> Generator[Template[Dataset], None, None]:
-    with filled_template(shared_server, make_dataset_of_two_metrics) as template:
-        yield template
+template = filled_template(make_dataset_of_two_metrics)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import asdict, replace
@@ -113,10 +113,7 @@ class Bench:
         assert scores == sum(self.by_hand(m)[s].get("ok", 0) for m in METRICS for s in self.by_hand(m))
 
 
-@pytest.fixture(scope="module")
-def template(shared_server: Engine) -> Generator[Template[Bench], None, None]:
-    with filled_template(shared_server, Bench) as template:
-        yield template
+template = filled_template(Bench)
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -124,10 +124,7 @@ def build_scored(engine: Engine) -> Scored:
     return made
 
 
-@pytest.fixture(scope="module")
-def template(shared_server: Engine) -> Generator[Template[Scored], None, None]:
-    with filled_template(shared_server, build_scored) as template:
-        yield template
+template = filled_template(build_scored)
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
@@ -42,10 +40,7 @@ def fill(engine: Engine) -> dict[str, Dataset]:
     return datasets
 
 
-@pytest.fixture(scope="module")
-def template(shared_server: Engine) -> Generator[Template[dict[str, Dataset]], None, None]:
-    with filled_template(shared_server, fill) as template:
-        yield template
+template = filled_template(fill)
 
 
 @pytest.fixture

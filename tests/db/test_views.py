@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -57,10 +57,7 @@ SAMPLE_SCORES = [
 OF_METRICS = SAMPLE_SCORES.index("vcs")
 
 
-@pytest.fixture(scope="module")
-def template(shared_server: Engine) -> Generator[Template[Dataset], None, None]:
-    with filled_template(shared_server, make_dataset_of_two_metrics) as template:
-        yield template
+template = filled_template(make_dataset_of_two_metrics)
 
 
 @pytest.fixture
